@@ -1,0 +1,59 @@
+"""Samples in and out: loading any file, trimming, loudness, joining and writing WAV."""
+
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from pcg.errors import InputError
+from pcg.files import replacing
+
+LOUDNESS_RMS = 0.08
+
+
+def load_audio(path: Path, sample_rate: int, longest_seconds: float = 60.0) -> np.ndarray:
+    """Read a file that libsndfile knows as mono float32 `[N]` at `sample_rate`."""
+    import librosa
+
+    try:
+        samples, rate = librosa.load(path, sr=None, mono=True, duration=longest_seconds)
+    except Exception as error:
+        raise InputError("audio file", str(path), "a readable WAV, FLAC, OGG or MP3 file") from error
+    return samples if rate == sample_rate else librosa.resample(samples, orig_sr=rate, target_sr=sample_rate)
+
+
+def write_wav(path: Path, samples: np.ndarray, sample_rate: int) -> None:
+    """Write 16-bit WAV, whole or not at all."""
+    with replacing(path) as temporary:
+        soundfile.write(temporary, samples, sample_rate, subtype="PCM_16", format="WAV")
+
+
+def trim(samples: np.ndarray, sample_rate: int, margin: float = 0.06, threshold: float = 0.012) -> np.ndarray:
+    """Cut silence from both ends, leaving `margin` seconds of it."""
+    frame = sample_rate // 100
+    usable = samples[: len(samples) // frame * frame].reshape(-1, frame)
+    loud = np.flatnonzero(np.abs(usable).max(axis=1) > threshold) if len(usable) else np.array([], int)
+    if not len(loud):
+        return samples[:0]
+    pad = int(margin * sample_rate)
+    return samples[max(0, loud[0] * frame - pad) : (loud[-1] + 1) * frame + pad]
+
+
+def normalise_loudness(samples: np.ndarray) -> np.ndarray:
+    """Scale to a fixed RMS over the sounding part, at most to a peak of 0.95."""
+    sounding = samples[np.abs(samples) > 0.005]
+    if not len(sounding):
+        return samples
+    gain = LOUDNESS_RMS / float(np.sqrt(np.mean(sounding**2)))
+    return samples * min(gain, 0.95 / float(np.abs(samples).max()))
+
+
+def fade_ends(samples: np.ndarray, sample_rate: int, seconds: float = 0.005) -> np.ndarray:
+    """Raise and lower the ends, so that pieces join without a click."""
+    count = min(int(seconds * sample_rate), len(samples) // 2)
+    faded = samples.copy()
+    if count:
+        ramp = np.linspace(0, 1, count, dtype=samples.dtype)
+        faded[:count] *= ramp
+        faded[-count:] *= ramp[::-1]
+    return faded

@@ -1,0 +1,176 @@
+"""The command line: speak, compare, groups, evaluate, train. Bad input is one sentence on stderr and exit code 2."""
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+
+from pcg.errors import InputError, PCGError
+from pcg.settings import METHODS, RANGES, WHOLE, Settings
+
+DEFAULT_THETAS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 1.0)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    # A hub checkpoint's warnings are not the user's business; ours are raised as errors.
+    warnings.simplefilter("ignore", FutureWarning)
+    command: Callable[[argparse.Namespace], None] = options.command
+    try:
+        command(options)
+    except PCGError as error:
+        print(f"pcg: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("pcg: stopped.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _speak(options: argparse.Namespace) -> None:
+    from pcg.audio import write_wav
+    from pcg.text import check_text
+
+    settings = _settings(options)
+    check_text(options.text)
+    synthesizer = _synthesizer(options.model)
+    voice, reference = _speaker(options, synthesizer)
+    take = synthesizer.take(options.text, settings, voice, reference)
+    write_wav(options.out, take.audio, take.sample_rate)
+    summary = take.summary() | {"out": str(options.out)}
+    rate = "" if take.acceptance_rate is None else f", {take.acceptance_rate:.0%} of drafted tokens accepted"
+    print(
+        f"{options.out}: {take.audio_seconds:.2f} s of audio in {take.wall_seconds:.2f} s, {take.tokens_per_second:.0f} tokens/s{rate}"
+    )
+    if options.json:
+        print(json.dumps(summary))
+
+
+def _compare(options: argparse.Namespace) -> None:
+    from pcg.audio import write_wav
+    from pcg.text import check_text
+
+    settings = _settings(options)
+    check_text(options.text)
+    synthesizer = _synthesizer(options.model)
+    voice, reference = _speaker(options, synthesizer)
+    for method in METHODS:
+        synthesizer.take("Warming up.", settings.with_(method=method), voice, reference)
+    rows: dict[str, dict[str, object]] = {}
+    print(f"{'method':8}{'tokens/s':>10}{'speed-up':>10}{'accepted':>10}{'length':>8}{'RTF':>8}{'audio s':>9}")
+    for method in METHODS:
+        takes = [synthesizer.take(options.text, settings.with_(method=method), voice, reference) for _ in range(options.repeat)]
+        take = sorted(takes, key=lambda t: t.wall_seconds)[len(takes) // 2]
+        rows[method] = take.summary()
+        speedup = take.tokens_per_second / float(str(rows["ar"]["tokens_per_second"]))
+        rows[method]["speedup"] = round(speedup, 3)
+        accepted = "-" if take.acceptance_rate is None else f"{take.acceptance_rate:.1%}"
+        print(
+            f"{method:8}{take.tokens_per_second:10.1f}{speedup:9.2f}x{accepted:>10}{take.mean_acceptance_length:8.2f}"
+            f"{take.rtf:8.3f}{take.audio_seconds:9.2f}"
+        )
+        if options.out:
+            write_wav(options.out / f"{method}.wav", take.audio, take.sample_rate)
+    if options.json:
+        print(json.dumps({"text": options.text, "seed": settings.seed, "takes": rows}))
+
+
+def _groups(options: argparse.Namespace) -> None:
+    for theta in options.theta:
+        RANGES["theta"].check("theta", theta)
+    synthesizer = _synthesizer(options.model)
+    rows = []
+    print(f"{'theta':>6}{'vocab':>8}{'groups':>8}{'mean':>8}{'by use':>8}{'max':>6}{'alone':>8}{'shared':>8}{'seconds':>9}")
+    for theta in options.theta:
+        begun = perf_counter()
+        figures = synthesizer.statistics(theta)
+        seconds = perf_counter() - begun
+        rows.append({"theta": theta, **figures.as_dict(), "seconds": round(seconds, 4)})
+        print(
+            f"{theta:6.2f}{figures.vocab:8}{figures.groups:8}{figures.mean_size:8.2f}{figures.usage_weighted_mean_size:8.2f}"
+            f"{figures.max_size:6}{figures.singletons:8}{figures.multi_member_share:8.1%}{seconds:9.3f}"
+        )
+    if options.json:
+        print(json.dumps({"model": options.model, "thetas": rows}))
+
+
+def _train(options: argparse.Namespace) -> None:
+    from pcg.training.recipe import train
+
+    train(options.stage, options.work, options.prose, options.out, options.device, options.seed, options.processes)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    values = {name: getattr(options, name) for name in ("method", *RANGES) if getattr(options, name, None) is not None}
+    return Settings.from_dict(values)
+
+
+def _synthesizer(model: str):
+    from pcg.synthesizer import Synthesizer
+    from pcg.voice import load_voice
+
+    return Synthesizer(load_voice(model))
+
+
+def _speaker(options: argparse.Namespace, synthesizer):
+    if options.reference is None:
+        name = options.voice or next(iter(synthesizer.voice.references))
+        synthesizer.voice.reference(name)
+        return name, None
+    if options.voice is not None:
+        raise InputError("voice", options.voice, "left out when --reference is given")
+    if not options.reference_text:
+        raise InputError("reference-text", options.reference_text, "the words that are said in --reference")
+    reference = synthesizer.voice.reference_from_audio(options.reference, options.reference_text)
+    return options.reference.stem, reference
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pcg", description="Speculative decoding for speech tokens: AR, SD, SSD and PCG.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    speak = commands.add_parser("speak", help="say a text with one decoder")
+    speak.add_argument("text")
+    speak.add_argument("--method", help="ar, sd, ssd or pcg (the default)")
+    speak.add_argument("--out", type=Path, default=Path("speech.wav"), metavar="FILE.wav")
+    _add_settings(speak)
+    speak.set_defaults(command=_speak)
+
+    compare = commands.add_parser("compare", help="say a text with the four decoders, same seed, and time them")
+    compare.add_argument("text")
+    compare.add_argument("--repeat", type=int, default=3, help="takes a method; the median by time is shown (default 3)")
+    compare.add_argument("--out", type=Path, metavar="FOLDER", help="write ar.wav, sd.wav, ssd.wav and pcg.wav there")
+    _add_settings(compare)
+    compare.set_defaults(command=_compare)
+
+    groups = commands.add_parser("groups", help="statistics of the Acoustic Similarity Groups at some thetas")
+    groups.add_argument("--theta", type=float, nargs="+", default=DEFAULT_THETAS)
+    groups.add_argument("--model", default="embedded")
+    groups.add_argument("--json", action="store_true")
+    groups.set_defaults(command=_groups)
+
+    train = commands.add_parser("train", help="train the embedded voice from nothing; resumes where it stopped")
+    train.add_argument("stage", choices=("corpus", "codec", "target", "draft", "publish", "all"))
+    train.add_argument("--work", type=Path, default=Path("runs"), help="corpus and checkpoints (default runs/)")
+    train.add_argument("--prose", type=Path, help="a text file of English prose, one sentence a line (stage corpus)")
+    train.add_argument("--out", type=Path, default=Path("assets/voice"), help="where publish writes the voice")
+    train.add_argument("--device", default="cpu", help="cpu or cuda")
+    train.add_argument("--seed", type=int, default=0)
+    train.add_argument("--processes", type=int, default=2, help="synthesizers side by side (stage corpus)")
+    train.set_defaults(command=_train)
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    for name, allowed in RANGES.items():
+        kind = int if name in WHOLE else float
+        text = f"{allowed.low:g} to {allowed.high:g}" + (f" {allowed.unit}" if allowed.unit else "")
+        parser.add_argument(f"--{name}", type=kind, help=f"{text} (default {getattr(Settings(), name)})")
+    parser.add_argument("--voice", help="a voice that the model knows")
+    parser.add_argument("--reference", type=Path, metavar="WAV", help="a recording of 1 to 10 seconds, in place of --voice")
+    parser.add_argument("--reference-text", metavar="T", help="the words in --reference")
+    parser.add_argument("--model", default="embedded", help="'embedded' or a folder that holds voice.json")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")

@@ -1,0 +1,1 @@
+"""Codecs: tokens <-> audio behind one interface. They know nothing of decoding."""

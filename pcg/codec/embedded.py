@@ -1,0 +1,132 @@
+"""The embedded voice's codec: X-codec2 in miniature. Log-mel -> ConvNeXt -> one FSQ codebook -> ConvNeXt -> ISTFT head.
+
+It is trained by `pcg.training.codec`, and shipped as safetensors and JSON.
+"""
+
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+
+from pcg.codec.convnext import stack
+from pcg.codec.fsq import FSQ
+
+
+@dataclass(frozen=True)
+class CodecConfig:
+    """`frames_per_token` mel frames of `frame` samples make one token: 16000 / 160 / 4 = 25 tokens a second."""
+
+    sample_rate: int = 16_000
+    frame: int = 160
+    window: int = 640
+    mels: int = 80
+    frames_per_token: int = 4
+    levels: tuple[int, ...] = (8, 8, 8, 8)
+    encoder_width: int = 320
+    encoder_depth: int = 6
+    decoder_width: int = 384
+    decoder_depth: int = 6
+    wave_width: int = 256
+    wave_depth: int = 4
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+class EmbeddedCodec(nn.Module):
+    """`encode` audio to tokens, `decode` tokens to audio; every token is `hop` samples exactly."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__()
+        self.config = config
+        c = config
+        self.fsq = FSQ(list(c.levels))
+        self.patch = nn.Linear(c.mels * c.frames_per_token, c.encoder_width)
+        self.encoder = stack(c.encoder_width, c.encoder_depth)
+        self.to_code = nn.Sequential(nn.LayerNorm(c.encoder_width), nn.Linear(c.encoder_width, len(c.levels)))
+        self.from_code = nn.Linear(len(c.levels), c.decoder_width)
+        self.decoder = stack(c.decoder_width, c.decoder_depth)
+        self.upsample = nn.Linear(c.decoder_width, c.wave_width * c.frames_per_token)
+        self.refine = nn.Sequential(*stack(c.wave_width, c.wave_depth), nn.LayerNorm(c.wave_width))
+        self.mel_head = nn.Linear(c.wave_width, c.mels)
+        self.wave_head = nn.Linear(c.wave_width, c.window + 2)
+        nn.init.constant_(self.mel_head.bias, -4.0)
+
+    @property
+    def sample_rate(self) -> int:
+        return self.config.sample_rate
+
+    @property
+    def hop(self) -> int:
+        """Samples per token."""
+        return self.config.frame * self.config.frames_per_token
+
+    @property
+    def codebook_size(self) -> int:
+        return self.fsq.codebook_size
+
+    def log_mel(self, wave: Tensor) -> Tensor:
+        """Waves `[B, N]`, N a multiple of `hop` -> log-mel `[B, N / frame, mels]` in nats."""
+        return log_mel(wave, self.config.window, self.config.frame, self.config.mels, self.sample_rate)
+
+    def quantize(self, mel: Tensor) -> Tensor:
+        """Log-mel `[B, F, mels]` -> quantized FSQ values `[B, F / frames_per_token, D]`."""
+        batch, frames, mels = mel.shape
+        patches = mel.reshape(batch, frames // self.config.frames_per_token, -1)
+        return self.fsq(self.to_code(self.encoder(self.patch(patches * 0.25 + 1.0))).float())
+
+    def features(self, quantized: Tensor) -> Tensor:
+        """Quantized values `[B, T, D]` -> decoder features `[B, T * frames_per_token, wave_width]`."""
+        hidden = self.upsample(self.decoder(self.from_code(quantized)))
+        return self.refine(hidden.reshape(hidden.shape[0], -1, self.config.wave_width))
+
+    def synthesise(self, features: Tensor) -> Tensor:
+        """Decoder features `[B, F, wave_width]` -> waves `[B, F * frame]` by an inverse STFT with overlap-add."""
+        magnitude, phase = self.wave_head(features).float().chunk(2, dim=-1)
+        magnitude = magnitude.clamp(max=6.0).exp()
+        spectrum = torch.complex(magnitude * phase.cos(), magnitude * phase.sin())
+        return _overlap_add(torch.fft.irfft(spectrum, n=self.config.window), self.config.frame)
+
+    @torch.inference_mode()
+    def encode(self, wave: Tensor) -> Tensor:
+        """Samples `[N]` in -1..1 at `sample_rate` -> codes `[ceil(N / hop)]`, int64."""
+        padded = nn.functional.pad(wave, (0, -len(wave) % self.hop))
+        return self.fsq.codes(self.quantize(self.log_mel(padded[None])))[0]
+
+    @torch.inference_mode()
+    def decode(self, codes: Tensor) -> Tensor:
+        """Codes `[T]` -> samples `[T * hop]`, float32 within -1..1."""
+        if not len(codes):
+            return torch.zeros(0)
+        return self.synthesise(self.features(self.fsq.values(codes)[None]))[0].clamp(-1, 1)
+
+
+def log_mel(wave: Tensor, window: int, frame: int, mels: int, sample_rate: int) -> Tensor:
+    """Log-mel spectrogram `[B, N / frame, mels]` of `[B, N]`: Hann window centred on each frame, floor 1e-4."""
+    pad = (window - frame) // 2
+    padded = nn.functional.pad(wave[:, None], (pad, pad), mode="reflect")[:, 0]
+    hann = torch.hann_window(window, device=wave.device)
+    spectrum = torch.stft(padded, window, frame, window=hann, center=False, return_complex=True)
+    magnitude = (spectrum.real.square() + spectrum.imag.square() + 1e-9).sqrt()
+    basis = _mel_basis(sample_rate, window, mels).to(wave.device)
+    return (basis @ magnitude).clamp(min=1e-4).log().transpose(1, 2)
+
+
+@lru_cache(maxsize=8)
+def _mel_basis(sample_rate: int, n_fft: int, mels: int) -> Tensor:
+    import librosa
+
+    return torch.from_numpy(librosa.filters.mel(sr=sample_rate, n_fft=n_fft, n_mels=mels, fmax=sample_rate / 2))
+
+
+def _overlap_add(frames: Tensor, hop: int) -> Tensor:
+    """Windowed overlap-add of `[B, F, window]` with "same" padding: `[B, F * hop]`."""
+    batch, count, window = frames.shape
+    hann = torch.hann_window(window, device=frames.device)
+    size = (1, (count - 1) * hop + window)
+    fold = {"output_size": size, "kernel_size": (1, window), "stride": (1, hop)}
+    wave = nn.functional.fold((frames * hann).transpose(1, 2), **fold)[:, 0, 0]
+    envelope = nn.functional.fold(hann.square().expand(1, count, -1).transpose(1, 2), **fold)[:, 0, 0]
+    pad = (window - hop) // 2
+    return (wave / envelope.clamp(min=1e-6))[:, pad : size[1] - pad]

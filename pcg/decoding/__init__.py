@@ -1,0 +1,1 @@
+"""Decoding loops and what they run on. They know tokens and laws, not audio."""

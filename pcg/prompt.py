@@ -1,0 +1,84 @@
+"""Text and reference speech -> the prompt of the embedded voice, in LLaSA's shape.
+
+    TEXT_START  reference phonemes, text phonemes  TEXT_END  SPEECH_START  reference codes ...
+
+Text and speech overlap in position: a phoneme stands at the moment when it will probably be spoken, a speech code at its own
+moment, so that the attention that reads the text is local. The moments come from a table of typical durations, scaled to
+the speed of the reference voice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pcg.errors import PCGError
+from pcg.text import PUNCTUATION, normalise, phonemise
+
+SPECIALS = ("<text_start>", "<text_end>", "<speech_start>", "<speech_end>")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Model ids `[P]` and their positions `[P]` (float); the first generated code stands at `next_position`."""
+
+    ids: Tensor
+    positions: Tensor
+    next_position: float
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A voice by example: what was said, and its speech codes `[T]`."""
+
+    text: str
+    codes: Tensor
+
+
+@dataclass(frozen=True)
+class PhonemeReader:
+    """Turns text into prompts. `durations[i]` is the typical length of `symbols[i]` in speech codes.
+
+    Ids: the specials, then the symbols, then the speech codes.
+    """
+
+    symbols: tuple[str, ...]
+    durations: tuple[float, ...]
+
+    @property
+    def first_code(self) -> int:
+        return len(SPECIALS) + len(self.symbols)
+
+    @property
+    def end(self) -> int:
+        return SPECIALS.index("<speech_end>")
+
+    def read(self, text: str) -> list[int]:
+        """Symbol numbers of `text`, always closed by a punctuation mark; phonemes that no training text had are left out."""
+        words = normalise(text)
+        closed = words if words[-1:] in tuple(PUNCTUATION) else words + "."
+        number = {symbol: i for i, symbol in enumerate(self.symbols)}
+        found = [number[s] for s in phonemise(closed) if s in number]
+        if len(found) < 2:
+            raise PCGError(f"text is {text[:40]!r}, but must hold at least one English word that can be spoken.")
+        return found
+
+    def expected_tokens(self, symbols: Sequence[int]) -> float:
+        return sum(self.durations[s] for s in symbols)
+
+    def prompt(self, text: str, reference: Reference) -> Prompt:
+        return self.assemble(self.read(reference.text), reference.codes, self.read(text))
+
+    def assemble(self, reference: Sequence[int], codes: Tensor, text: Sequence[int]) -> Prompt:
+        """Lay out reference symbols, its `codes [T]` and text symbols."""
+        pace = len(codes) / max(1.0, self.expected_tokens(reference))
+        spans = torch.tensor([self.durations[s] for s in (*reference, *text)]) * pace
+        ends = spans.cumsum(0)
+        moments = ends - spans / 2
+        symbol_ids = torch.tensor([*reference, *text]) + len(SPECIALS)
+        start, stop, speech = (torch.tensor([i]) for i in range(3))
+        ids = torch.cat([start, symbol_ids, stop, speech, codes + self.first_code])
+        spoken = torch.arange(1, len(codes) + 1, dtype=torch.float32)
+        positions = torch.cat([torch.zeros(1), moments, ends[-1:], torch.zeros(1), spoken])
+        return Prompt(ids, positions, float(len(codes) + 1))

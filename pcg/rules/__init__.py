@@ -1,0 +1,1 @@
+"""Acceptance rules: pure functions of tokens, laws and coins, one file a rule."""

@@ -1,0 +1,90 @@
+"""The acceptance seam: a rule sees drafted tokens, both laws and coins, and answers with a Verdict.
+
+Notation follows the PCG and SSD papers: `p` is the draft's law and `q` the target's (Leviathan et al. write it the other way
+round). Tokens are indices into the laws: speech codes first, the end-of-speech token last.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+THINNING_TRIALS = 16
+
+
+@dataclass(frozen=True)
+class Coins:
+    """The randomness of one round as data, uniform in [0, 1), float64.
+
+    draft `[L]` draws the drafted tokens; accept `[L]` and group `[L]` serve each position's test; residual `[2]` draws the group
+    (or token) and then the token in it after a rejection; thinning `[TRIALS, 3]` is that by trials: token, group,
+    acceptance; bonus draws the token that follows a full acceptance.
+    """
+
+    draft: Tensor
+    accept: Tensor
+    group: Tensor
+    residual: Tensor
+    thinning: Tensor
+    bonus: float
+
+    @classmethod
+    def draw(cls, lookahead: int, generator: torch.Generator) -> "Coins":
+        """Draw the coins of a round with up to `lookahead` drafted tokens (torch.rand is below 1)."""
+        flat = torch.rand(3 * lookahead + 3 + 3 * THINNING_TRIALS, generator=generator, dtype=torch.float64)
+        draft, accept, group = flat[: 3 * lookahead].reshape(3, lookahead)
+        rest = flat[3 * lookahead :]
+        return cls(draft, accept, group, rest[:2], rest[3:].reshape(THINNING_TRIALS, 3), float(rest[2]))
+
+
+@dataclass(frozen=True)
+class Test:
+    """What happened at one drafted position. `mass_p` and `mass_q` are P_c and Q_c of the drawn group under PCG, else p and q
+    of the token; `ratio` is what the coin was compared with (accepted means coin < ratio); `group` is the group's number, or -1
+    where the rule knows no groups."""
+
+    token: int
+    p: float
+    q: float
+    mass_p: float
+    mass_q: float
+    ratio: float
+    coin: float
+    accepted: bool
+    group: int = -1
+    group_size: int = 1
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How many drafted tokens stand, which token follows them, and why.
+
+    `next_kind` is "bonus" after a full acceptance, else "resampled". `trials` counts the thinning trials (0 where the
+    residual was drawn densely or not needed). `next_group` and `next_group_size` tell of the group that a resampled token was
+    drawn from (-1 and 1 where the rule knows no groups, and for a bonus).
+    """
+
+    accepted: int
+    next_token: int
+    next_kind: str
+    tests: tuple[Test, ...]
+    trials: int = 0
+    next_group: int = -1
+    next_group_size: int = 1
+
+
+class Rule(Protocol):
+    """drafted `[L]` int64, p `[L, V]`, q `[L + 1, V]` (rows sum to one), coins -> Verdict."""
+
+    def __call__(self, drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict: ...
+
+
+def draw(law: Tensor, coin: float) -> int:
+    """Inverse-CDF draw from the non-negative weights `law [V]` (any positive sum) by `coin` in [0, 1).
+
+    A weight of zero is never drawn, and the same weights with the same coin give the same index.
+    """
+    cumulative = law.double().cumsum(0)
+    index = int(torch.searchsorted(cumulative, coin * cumulative[-1], right=True))
+    return min(index, int(law.nonzero()[-1]))

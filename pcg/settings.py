@@ -1,0 +1,73 @@
+"""How a take is spoken: one validated schema, used by the command line, the page and the files that store takes."""
+
+from dataclasses import asdict, dataclass, fields, replace
+
+from pcg.errors import InputError
+
+METHODS = ("ar", "sd", "ssd", "pcg")
+
+
+@dataclass(frozen=True)
+class Range:
+    """Allowed values of a knob, both ends included, and the step of its slider."""
+
+    low: float
+    high: float
+    step: float
+    unit: str = ""
+
+    def check(self, field: str, value: float) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
+            raise InputError(field, value, f"a number from {self.low:g} to {self.high:g}")
+
+
+RANGES = {
+    "theta": Range(0.2, 1.0, 0.01, "cosine similarity"),
+    "lookahead": Range(1, 8, 1, "tokens"),
+    "beta": Range(0.0, 1.0, 0.05, "probability"),
+    "temperature": Range(0.1, 2.0, 0.05),
+    "seed": Range(0, 2**32 - 1, 1),
+}
+WHOLE = ("lookahead", "seed")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every knob of one take.
+
+    method: "ar" (target alone), "sd" (exact speculative decoding), "ssd" (tolerance `beta`), "pcg" (groups at `theta`).
+    theta: similarity above which two tokens share a group (PCG Eq. 1). lookahead: drafted tokens per round.
+    beta: SSD's tolerance (SSD Eq. 5). temperature: of draft and target alike. seed: of every coin.
+    """
+
+    method: str = "pcg"
+    theta: float = 0.45
+    lookahead: int = 3
+    beta: float = 0.3
+    temperature: float = 0.8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InputError("method", self.method, "one of " + ", ".join(METHODS))
+        for name, allowed in RANGES.items():
+            value = getattr(self, name)
+            allowed.check(name, value)
+            if name in WHOLE and value != int(value):
+                raise InputError(name, value, f"a whole number from {allowed.low:g} to {allowed.high:g}")
+            object.__setattr__(self, name, int(value) if name in WHOLE else float(value))
+
+    def with_(self, **changes: object) -> "Settings":
+        return replace(self, **changes)
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, object]) -> "Settings":
+        """Build from a mapping; an unknown key raises InputError."""
+        known = [f.name for f in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise InputError("setting", key, "one of " + ", ".join(known))
+        return cls(**values)

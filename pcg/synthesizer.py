@@ -1,0 +1,136 @@
+"""speak(text, settings) -> a generator of rounds, ending in a Take."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from pcg.audio import fade_ends
+from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.speculative import speculative
+from pcg.decoding.state import Reader
+from pcg.groups.groups import Groups
+from pcg.groups.store import load_or_build
+from pcg.prompt import Reference
+from pcg.rules.coarse import coarse
+from pcg.rules.exact import exact
+from pcg.rules.tolerant import tolerant
+from pcg.rules.verdict import Rule
+from pcg.settings import RANGES, Settings
+from pcg.take import Round, Take
+from pcg.text import check_text
+from pcg.voice import Voice
+
+CACHE = Path(__file__).parent.parent / "cache"
+CHUNK_TOKENS = 240
+CONTEXT_TOKENS = 50
+
+
+class Synthesizer:
+    """Speaks texts with one voice. It keeps the groups of recent thetas; everything else is per call."""
+
+    def __init__(self, voice: Voice, cache: Path = CACHE) -> None:
+        self.voice = voice
+        self._neighbours = load_or_build(voice.code_embedding, RANGES["theta"].low, voice.usage > 0, cache)
+        self._groups_at = lru_cache(maxsize=32)(self._neighbours.groups_at)
+        self._coarse = lru_cache(maxsize=32)(lambda theta: coarse(self.groups(theta)))
+
+    def groups(self, theta: float) -> Groups:
+        """The Acoustic Similarity Groups at `theta`; the end of speech and codes that the corpus never used stand alone."""
+        return self._groups_at(theta)
+
+    def rule(self, settings: Settings) -> Rule:
+        """The acceptance rule that `settings` ask for; AR has none."""
+        if settings.method == "pcg":
+            return self._coarse(settings.theta)
+        return tolerant(settings.beta) if settings.method == "ssd" else exact
+
+    def speak(
+        self, text: str, settings: Settings, voice: str, reference: Reference | None = None, rule: Rule | None = None
+    ) -> Iterator[Round | Take]:
+        """Yield every Round as it is done, and the Take last. Closing the generator stops the work.
+
+        voice: the name of a known voice, or any name for `reference`. rule: a rule of the caller's own in place of the
+        method's (it is used with any method but "ar"). Time between two steps of the generator is not counted.
+        """
+        text = check_text(text)
+        speaker = reference or self.voice.reference(voice)
+        generator = torch.Generator().manual_seed(settings.seed)
+        judge = rule or self.rule(settings)
+        rounds: list[Round] = []
+        pieces: list[np.ndarray] = []
+        hit_limit = False
+        prefill = codec = decoding = 0.0
+        for chunk in self.chunks(text):
+            begun = perf_counter()
+            target, draft, limit = self._prefill(chunk, speaker, settings)
+            prefill += perf_counter() - begun
+            if settings.method == "ar":
+                steps = autoregressive(target, settings.temperature, limit, generator)
+            else:
+                steps = speculative(target, draft, judge, settings.lookahead, settings.temperature, limit, generator)
+            first = len(rounds)
+            begun = perf_counter()
+            for step in steps:
+                rounds.append(step)
+                decoding += perf_counter() - begun
+                yield step
+                begun = perf_counter()
+            tokens = [t for r in rounds[first:] for t in r.tokens]
+            hit_limit |= not rounds[-1].ended
+            pieces.append(self.decode(tokens, speaker))
+            codec += perf_counter() - begun
+        audio = np.concatenate(pieces)
+        wall = prefill + decoding + codec
+        rate = self.voice.codec.sample_rate
+        yield Take(text, voice, settings, tuple(rounds), audio, rate, hit_limit, 1e3 * prefill, 1e3 * codec, wall)
+
+    def take(
+        self, text: str, settings: Settings, voice: str, reference: Reference | None = None, rule: Rule | None = None
+    ) -> Take:
+        """`speak` to the end."""
+        *_, last = self.speak(text, settings, voice, reference, rule)
+        assert isinstance(last, Take)
+        return last
+
+    def decode(self, tokens: list[int], speaker: Reference) -> np.ndarray:
+        """Speech codes -> samples, `hop` for each; the end of the reference goes before them as context, and is cut off."""
+        context = speaker.codes[-CONTEXT_TOKENS:]
+        wave = self.voice.codec.decode(torch.cat([context, torch.tensor(tokens, dtype=torch.int64)]))
+        return fade_ends(wave[len(context) * self.voice.codec.hop :].numpy(), self.voice.codec.sample_rate)
+
+    def chunks(self, text: str) -> list[str]:
+        """Cut a long text at sentence ends, else at commas, else at words, into pieces of about ten seconds."""
+        chunks = [text]
+        for separator in (r"(?<=[.?!;:])\s+", r"(?<=,)\s+", r"\s+"):
+            chunks = [piece for chunk in chunks for piece in self._cut(chunk, separator)]
+        return chunks
+
+    def _cut(self, text: str, separator: str) -> list[str]:
+        if self._expected(text) <= CHUNK_TOKENS:
+            return [text]
+        pieces, current = [], ""
+        for part in re.split(separator, text):
+            joined = f"{current} {part}".strip()
+            if current and self._expected(joined) > CHUNK_TOKENS:
+                pieces.append(current)
+                joined = part
+            current = joined
+        return [*pieces, current]
+
+    def _expected(self, text: str) -> float:
+        return self.voice.reader.expected_tokens(self.voice.reader.read(text))
+
+    def _prefill(self, text: str, speaker: Reference, settings: Settings) -> tuple[Reader, Reader, int]:
+        prompt = self.voice.reader.prompt(text, speaker)
+        pace = len(speaker.codes) / max(1.0, self._expected(speaker.text))
+        limit = int(1.6 * pace * self._expected(text)) + 40
+        models = [self.voice.target] if settings.method == "ar" else [self.voice.target, self.voice.draft]
+        readers = [Reader(model, prompt, limit + settings.lookahead + 1) for model in models]
+        for reader in readers:
+            reader.prefill()
+        return readers[0], readers[-1], limit

@@ -1,0 +1,120 @@
+"""What came out: a Round is one step of the decoding loop, a Take the whole utterance; metrics derive from them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pcg.rules.verdict import Test
+from pcg.settings import Settings
+
+KINDS = ("accepted", "resampled", "bonus", "target")
+
+
+@dataclass(frozen=True)
+class Round:
+    """One step: what was drafted, the test of each drafted token up to the first rejection, what was emitted, what it cost.
+
+    tokens (without the end of speech), kinds and group_sizes run side by side. A kind is "accepted", "resampled", "bonus" or,
+    in AR, "target"; the size is that of the group behind the token (1 where no group was involved). `accepted` counts
+    accepted drafted tokens, an end of speech included; `ended` says that the end of speech was emitted. Times are in
+    milliseconds.
+    """
+
+    tokens: tuple[int, ...]
+    kinds: tuple[str, ...]
+    group_sizes: tuple[int, ...]
+    accepted: int = 0
+    ended: bool = False
+    drafted: tuple[int, ...] = ()
+    tests: tuple[Test, ...] = ()
+    trials: int = 0
+    draft_ms: float = 0.0
+    verify_ms: float = 0.0
+    rule_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class Take:
+    """One spoken text. `audio` is float32 `[N]` at `sample_rate`; `wall_seconds` is all the work from text to audio."""
+
+    text: str
+    voice: str
+    settings: Settings
+    rounds: tuple[Round, ...]
+    audio: np.ndarray = field(repr=False)
+    sample_rate: int
+    hit_limit: bool
+    prefill_ms: float
+    codec_ms: float
+    wall_seconds: float
+
+    @property
+    def audio_seconds(self) -> float:
+        return len(self.audio) / self.sample_rate
+
+    @property
+    def tokens_per_second(self) -> float:
+        return len(self.tokens) / self.wall_seconds
+
+    @property
+    def rtf(self) -> float:
+        """Real-time factor: seconds of work per second of audio, prompt and codec included."""
+        return self.wall_seconds / self.audio_seconds if self.audio_seconds else float("inf")
+
+    @property
+    def drafted(self) -> int:
+        return sum(len(r.drafted) for r in self.rounds)
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted / drafted tokens, vLLM's draft acceptance rate; None where nothing was drafted."""
+        accepted = sum(r.accepted for r in self.rounds)
+        return accepted / self.drafted if self.drafted else None
+
+    @property
+    def mean_acceptance_length(self) -> float:
+        """Tokens per target call: 1 + accepted / rounds (vLLM's definition); 1 in AR."""
+        accepted = sum(r.accepted for r in self.rounds)
+        return 1 + accepted / len(self.rounds) if self.rounds else 1.0
+
+    @property
+    def acceptance_by_position(self) -> list[float]:
+        """Share of rounds in which the drafted token at position i was accepted, i = 1 .. lookahead."""
+        drafting = [r for r in self.rounds if r.tests]
+        depth = max((len(r.tests) for r in drafting), default=0)
+        return [sum(len(r.tests) > i and r.tests[i].accepted for r in drafting) / len(drafting) for i in range(depth)]
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return tuple(t for r in self.rounds for t in r.tokens)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kind of each token in `tokens`."""
+        return tuple(k for r in self.rounds for k in r.kinds)
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        """The size of the group behind each token in `tokens`."""
+        return tuple(s for r in self.rounds for s in r.group_sizes)
+
+    def summary(self) -> dict[str, object]:
+        """The figures of this take, ready for JSON."""
+        rate = self.acceptance_rate
+        return {
+            "method": self.settings.method,
+            "text": self.text,
+            "voice": self.voice,
+            "seed": self.settings.seed,
+            "tokens": len(self.tokens),
+            "audio_seconds": round(self.audio_seconds, 4),
+            "wall_seconds": round(self.wall_seconds, 4),
+            "tokens_per_second": round(self.tokens_per_second, 2),
+            "rtf": round(self.rtf, 4) if self.audio_seconds else None,
+            "rounds": len(self.rounds),
+            "acceptance_rate": None if rate is None else round(rate, 4),
+            "mean_acceptance_length": round(self.mean_acceptance_length, 4),
+            "acceptance_by_position": [round(a, 4) for a in self.acceptance_by_position],
+            "hit_limit": self.hit_limit,
+            "settings": self.settings.as_dict(),
+        }

@@ -1,0 +1,144 @@
+"""English text -> spoken words -> phonemes: the reading side of the embedded voice.
+
+`normalise` writes numbers, prices, times and abbreviations out as words, so that whatever speaks the corpus and whatever
+phonemises a prompt see the very same words. `phonemise` turns those words into espeak-ng phonemes, bundled offline by the
+`espeakng-loader` package.
+"""
+
+import ctypes
+import re
+import threading
+import unicodedata
+from functools import cache
+
+from pcg.errors import InputError
+
+MAX_CHARACTERS = 600
+WORD_BREAK = " "
+PUNCTUATION = ",.?!;:"
+
+_ABBREVIATIONS = {
+    "mr.": "mister", "mrs.": "missus", "ms.": "miz", "dr.": "doctor", "prof.": "professor", "st.": "saint",
+    "jr.": "junior", "sr.": "senior", "no.": "number", "vs.": "versus", "etc.": "et cetera", "e.g.": "for example",
+    "i.e.": "that is", "gen.": "general", "col.": "colonel", "capt.": "captain", "lt.": "lieutenant", "gov.": "governor",
+    "rev.": "reverend", "mt.": "mount", "ave.": "avenue", "dept.": "department", "approx.": "approximately",
+}  # fmt: skip
+_SYMBOLS = {"&": " and ", "%": " percent ", "+": " plus ", "=": " equals ", "@": " at ", "#": " number ", "°": " degrees "}
+_LETTERS = dict(zip(
+    "abcdefghijklmnopqrstuvwxyz",
+    "ay bee see dee ee eff jee aitch eye jay kay ell em en oh pee cue are ess tee you vee double-you ex why zee".split(),
+    strict=True,
+))  # fmt: skip
+
+
+def check_text(text: str) -> str:
+    """Return `text` stripped, or raise InputError if it is empty, too long or not English text."""
+    stripped = text.strip()
+    if not stripped:
+        raise InputError("text", text, "some English text")
+    if len(stripped) > MAX_CHARACTERS:
+        raise InputError("text", f"{len(stripped)} characters", f"1 to {MAX_CHARACTERS} characters")
+    letters = [c for c in stripped if c.isalpha()]
+    latin = [c for c in letters if "LATIN" in unicodedata.name(c, "")]
+    if len(latin) < 0.8 * len(letters) or not any(c.isalnum() and c.isascii() for c in stripped):
+        raise InputError("text", stripped[:40], "English text in Latin letters or digits")
+    return stripped
+
+
+def normalise(text: str) -> str:
+    """Write `text` as lower-case spoken words and the punctuation ``, . ? ! ; :`` (numbers, prices, times, abbreviations)."""
+    text = unicodedata.normalize("NFKD", text.replace("’", "'").replace("‘", "'").replace("£", " pounds "))
+    text = text.replace("—", ", ").replace("–", ", ").encode("ascii", "ignore").decode().lower()
+    text = re.sub(r"[a-z.]+\.", lambda m: _ABBREVIATIONS.get(m[0], m[0]), text)
+    text = re.sub(r"\$\s?([\d,]*\d)(?:\.(\d\d))?", _dollars, text)
+    text = re.sub(r"\b(\d{1,2}):(\d\d)\b", _clock, text)
+    for symbol, words in _SYMBOLS.items():
+        text = text.replace(symbol, words)
+    text = re.sub(r"\b(\d+)(st|nd|rd|th)\b", lambda m: _number(int(m[1]), "ordinal"), text)
+    text = re.sub(r"\d+(?:,\d{3})*(?:\.\d+)?", _figure, text)
+    text = re.sub(r"\b(?:[a-z]\.){2,}", lambda m: m[0].replace(".", " "), text)
+    text = re.sub(r"\b[a-z]\b(?<![aio])(?!')", lambda m: _LETTERS[m[0]] if _standalone(m) else m[0], text)
+    text = text.replace("--", ", ").replace("-", " ")
+    text = re.sub(r"[^a-z',.?!;: ]+", " ", text)
+    text = re.sub(r"\s*([,.?!;:])[\s,.?!;:]*", r"\1 ", text)
+    text = re.sub(r"(?<![a-z])'|'(?![a-z])", " ", text)
+    return re.sub(r"\s+", " ", text).strip(" ,;:")
+
+
+def phonemise(words: str) -> list[str]:
+    """Turn normalised `words` into phoneme symbols: IPA with stress, ``' '`` between words, punctuation as itself."""
+    symbols: list[str] = []
+    for clause, mark in re.findall(r"([^,.?!;:]+)([,.?!;:]?)", words):
+        spoken = _espeak().phonemes(clause.strip())
+        for word in spoken.split():
+            symbols += [p for p in word.split("_") if p] + [WORD_BREAK]
+        if mark and symbols:
+            symbols[-1] = mark
+    return symbols[:-1] if symbols[-1:] == [WORD_BREAK] else symbols
+
+
+def _standalone(match: re.Match[str]) -> bool:
+    before = match.string[match.start() - 1] if match.start() else " "
+    return before not in "'"
+
+
+def _number(value: int | float, to: str = "cardinal") -> str:
+    from num2words import num2words
+
+    return str(num2words(value, to=to)).replace("-", " ").replace(",", "")
+
+
+def _figure(match: re.Match[str]) -> str:
+    digits = match[0].replace(",", "")
+    if len(digits) > 12:
+        return " ".join(_number(int(d)) for d in digits if d.isdigit())
+    if "." in digits:
+        return _number(float(digits))
+    value = int(digits)
+    is_year = "," not in match[0] and len(digits) == 4 and 1100 <= value <= 2099 and not 2000 <= value <= 2009
+    return _number(value, "year") if is_year else _number(value)
+
+
+def _dollars(match: re.Match[str]) -> str:
+    whole, cents = int(match[1].replace(",", "")), int(match[2] or 0)
+    spoken = f"{_number(whole)} dollar{'s' if whole != 1 else ''}"
+    return spoken + (f" and {_number(cents)} cents" if cents else "")
+
+
+def _clock(match: re.Match[str]) -> str:
+    hour, minute = int(match[1]), int(match[2])
+    if minute == 0:
+        return f"{_number(hour)} o'clock"
+    return f"{_number(hour)} {'oh ' if minute < 10 else ''}{_number(minute)}"
+
+
+class _Espeak:
+    """The bundled espeak-ng library. It keeps global state in C, so calls are serialised."""
+
+    _UTF8, _IPA, _SEPARATOR = 1, 0x02, ord("_") << 8
+    _RETRIEVAL = 1
+
+    def __init__(self) -> None:
+        import espeakng_loader
+
+        self._lock = threading.Lock()
+        self._library = ctypes.CDLL(espeakng_loader.get_library_path())
+        self._library.espeak_TextToPhonemes.restype = ctypes.c_char_p
+        data = espeakng_loader.get_data_path().encode()
+        if self._library.espeak_Initialize(self._RETRIEVAL, 0, data, 0) < 0:
+            raise RuntimeError("espeak-ng could not start from its bundled data")
+        self._library.espeak_SetVoiceByName(b"en-us")
+
+    def phonemes(self, clause: str) -> str:
+        pointer = ctypes.c_char_p(clause.encode())
+        parts = []
+        with self._lock:
+            while pointer.value:
+                spoken = self._library.espeak_TextToPhonemes(ctypes.byref(pointer), self._UTF8, self._IPA | self._SEPARATOR)
+                parts.append((spoken or b"").decode())
+        return " ".join(parts)
+
+
+@cache
+def _espeak() -> _Espeak:
+    return _Espeak()

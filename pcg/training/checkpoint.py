@@ -1,0 +1,40 @@
+"""Checkpoints that survive a kill: modules and optimizer state as one safetensors file, written whole or not at all."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import nn
+from torch.optim import Optimizer
+
+from pcg.files import replacing
+
+
+def save(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer], meta: dict[str, object]) -> None:
+    """Write every module, every optimizer's tensors and `meta` (JSON) to `path`."""
+    tensors = {f"{name}/{key}": t for name, m in modules.items() for key, t in m.state_dict().items()}
+    for name, optimizer in optimizers.items():
+        for index, state in optimizer.state_dict()["state"].items():
+            tensors |= {f"{name}/{index}/{key}": torch.as_tensor(value) for key, value in state.items()}
+    with replacing(path) as temporary:
+        save_file({k: t.detach().clone().contiguous() for k, t in tensors.items()}, temporary, {"meta": json.dumps(meta)})
+
+
+def load(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer]) -> dict[str, object]:
+    """Restore what `save` wrote, in place; return its `meta`."""
+    with safe_open(path, framework="pt") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}
+        meta = json.loads(file.metadata()["meta"])
+    for name, module in modules.items():
+        prefix = f"{name}/"
+        module.load_state_dict({k[len(prefix) :]: t for k, t in tensors.items() if k.startswith(prefix)})
+    for name, optimizer in optimizers.items():
+        state: dict[int, dict[str, torch.Tensor]] = {}
+        for key, tensor in tensors.items():
+            if key.startswith(f"{name}/"):
+                _, index, field = key.split("/")
+                state.setdefault(int(index), {})[field] = tensor
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    return meta

@@ -1,0 +1,143 @@
+"""Stage `codec`: first the tokens (mel loss through the FSQ bottleneck), then the sound (wave head, then adversarial).
+
+The encoder is frozen after the first part: the language model's tokens never change while the sound is polished.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pcg.codec.embedded import CodecConfig, EmbeddedCodec, log_mel
+from pcg.training.corpus import Utterance, read_index, shards
+from pcg.training.discriminators import SpectrogramDiscriminators, adversarial_loss, discriminator_loss, feature_matching
+from pcg.training.loop import Stage, generator, make_optimizers, run
+
+RESOLUTIONS = ((512, 128), (1024, 256), (256, 64))
+
+
+class Crops:
+    """Random crops of the corpus's utterances, padded with silence where an utterance is shorter."""
+
+    def __init__(self, paths: Sequence[Path], seed: int) -> None:
+        self._samples = [np.load(path, mmap_mode="r", allow_pickle=False) for path in paths]
+        self._utterances: list[tuple[int, Utterance]] = [(i, u) for i, p in enumerate(paths) for u in read_index(p)]
+        self._seed = seed
+
+    def batch(self, index: int, size: int, samples: int) -> Tensor:
+        """Crops `[size, samples]`, float32 within -1..1, the same for the same `index`."""
+        rng = generator(self._seed, index)
+        picks = torch.randint(len(self._utterances), (size,), generator=rng)
+        where = torch.rand(size, generator=rng)
+        batch = torch.zeros(size, samples)
+        for row, (pick, share) in enumerate(zip(picks.tolist(), where.tolist(), strict=True)):
+            shard, utterance = self._utterances[pick]
+            start = utterance.start + int(share * max(0, utterance.length - samples))
+            end = min(start + samples, utterance.start + utterance.length)
+            batch[row, : end - start] = torch.from_numpy(self._samples[shard][start:end].astype(np.float32) / 32768.0)
+        return batch
+
+
+def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int, seed: int, device: str) -> EmbeddedCodec:
+    """Encoder, FSQ and decoder by the L1 distance of log-mels; returns the codec with its tokens settled."""
+    torch.manual_seed(seed)
+    codec = EmbeddedCodec(config).to(device)
+    crops, held_out = Crops(shards(corpus), seed), Crops(shards(corpus, "held_out_sentences"), seed)
+    optimizers = make_optimizers(codec, lr=1e-3, muon_lr=2e-3)
+
+    def mel_loss(wave: Tensor) -> tuple[Tensor, Tensor]:
+        mel = codec.log_mel(wave)
+        with torch.autocast(device, torch.bfloat16):
+            quantized = codec.quantize(mel)
+            predicted = codec.mel_head(codec.features(quantized))
+        return (predicted.float() - mel).abs().mean(), quantized
+
+    def step(index: int) -> dict[str, float]:
+        loss, _ = mel_loss(crops.batch(index, 16, 40_960).to(device))
+        _update(loss, codec, optimizers.values())
+        return {"mel": loss.item()}
+
+    @torch.inference_mode()
+    def evaluate() -> dict[str, float]:
+        loss, quantized = mel_loss(held_out.batch(0, 64, 40_960).to(device))
+        return {"mel": loss.item(), "codes_used": float(codec.fsq.codes(quantized).unique().numel())}
+
+    run(Stage("codec_tokens", directory, steps, {"codec": codec}, optimizers, step, evaluate), seed)
+    return codec
+
+
+def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
+    """The wave head and all behind the code, the encoder frozen: mel and multi-resolution STFT losses, and from a third of
+    the way adversarial and feature-matching losses too."""
+    for module in (codec.patch, codec.encoder, codec.to_code):
+        module.requires_grad_(False)
+    torch.manual_seed(seed)
+    critics = SpectrogramDiscriminators().to(device)
+    decoder = nn.ModuleList([codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.wave_head])
+    optimizers = {f"g_{k}": o for k, o in make_optimizers(decoder, lr=5e-4, muon_lr=1e-3, weight_decay=0.0).items()}
+    optimizers["critics"] = torch.optim.AdamW(critics.parameters(), lr=4e-4, betas=(0.8, 0.99))
+    crops, held_out = Crops(shards(corpus), seed + 1), Crops(shards(corpus, "held_out_sentences"), seed)
+
+    def synthesise(wave: Tensor) -> Tensor:
+        with torch.no_grad():
+            quantized = codec.quantize(codec.log_mel(wave))
+        with torch.autocast(device, torch.bfloat16):
+            features = codec.features(quantized)
+        return codec.synthesise(features.float())
+
+    def step(index: int) -> dict[str, float]:
+        adversarial = index >= steps // 3
+        wave = crops.batch(index, 12, 16_640 if adversarial else 24_320).to(device)
+        made = synthesise(wave)
+        spectral = spectral_loss(made, wave)
+        losses = {"spectral": spectral.item()}
+        loss = spectral
+        if adversarial:
+            with torch.autocast(device, torch.bfloat16):
+                critic = discriminator_loss(critics(wave), critics(made.detach()))
+            _update(critic, critics, [optimizers["critics"]])
+            with torch.autocast(device, torch.bfloat16):
+                judged, real = critics(made), critics(wave)
+                generated, matched = adversarial_loss(judged), feature_matching(judged, real)
+            ramp = min(1.0, (index - steps // 3) / 200)
+            loss = spectral + ramp * (0.15 * generated + 0.3 * matched)
+            losses |= {"critic": critic.item(), "adversarial": generated.item(), "matching": matched.item()}
+        _update(loss, decoder, [o for name, o in optimizers.items() if name != "critics"])
+        return losses
+
+    @torch.inference_mode()
+    def evaluate() -> dict[str, float]:
+        wave = held_out.batch(0, 32, 40_960).to(device)
+        return {"mel": mel_distance(synthesise(wave), wave).item(), "spectral": spectral_loss(synthesise(wave), wave).item()}
+
+    run(Stage("codec_sound", directory, steps, {"codec": codec, "critics": critics}, optimizers, step, evaluate), seed)
+
+
+def mel_distance(made: Tensor, wave: Tensor) -> Tensor:
+    return (log_mel(made, 640, 160, 80, 16_000) - log_mel(wave, 640, 160, 80, 16_000)).abs().mean()
+
+
+def spectral_loss(made: Tensor, wave: Tensor) -> Tensor:
+    """Log-mel L1 plus, over three resolutions, spectral convergence and log-magnitude L1 (Yamamoto et al., 2020)."""
+    total = 2.0 * mel_distance(made, wave)
+    for n_fft, hop in RESOLUTIONS:
+        a, b = (_magnitude(x, n_fft, hop) for x in (made, wave))
+        total = total + ((a - b).norm() / b.norm() + (a.log() - b.log()).abs().mean()) / len(RESOLUTIONS)
+    return total
+
+
+def _magnitude(wave: Tensor, n_fft: int, hop: int) -> Tensor:
+    window = torch.hann_window(n_fft, device=wave.device)
+    spectrum = torch.stft(wave, n_fft, hop, window=window, return_complex=True)
+    return (spectrum.real.square() + spectrum.imag.square() + 1e-6).sqrt()
+
+
+def _update(loss: Tensor, module: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+    for optimizer in optimizers:
+        optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+    for optimizer in optimizers:
+        optimizer.step()

@@ -1,0 +1,123 @@
+"""Stage `corpus`: free synthesizers speak the sentences; trimmed, loudness-normalised, 16 kHz, in shards.
+
+A shard is `VOICE/00000.npy` (int16 samples, back to back) beside `VOICE/00000.json` (text, start and length of each
+utterance). Which sentence goes to which shard depends on the seed alone, so a killed run resumes at the first missing
+shard. Needs the Debian packages `flite`, `wordnet-base` and `wamerican`.
+"""
+
+import json
+import multiprocessing
+import random
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from pcg.audio import normalise_loudness, trim
+from pcg.errors import PCGError
+from pcg.files import replacing, write_json
+from pcg.training.sentences import SentencePool, build_pool
+
+SAMPLE_RATE = 16_000
+SHARD_SIZE = 250
+AVERAGE_SECONDS = 2.95
+MIN_SECONDS, MAX_SECONDS = 1.2, 8.0
+HELD_OUT = ("held_out_sentences", "held_out_words")
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One spoken sentence: `start` and `length` count samples inside its shard."""
+
+    text: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True)
+class CorpusPlan:
+    """How many hours each voice speaks. A voice is a name that flite knows."""
+
+    hours: dict[str, float]
+    held_out_each: int
+    seed: int
+
+
+def make_corpus(directory: Path, prose: Path, plan: CorpusPlan, processes: int) -> float:
+    """Speak the corpus into `directory`; return the hours that are there. Shards that exist are kept."""
+    if shutil.which("flite") is None:
+        raise PCGError("The program flite is not installed; on Debian: apt-get install flite wordnet-base wamerican.")
+    pool = build_pool(prose, plan.seed)
+    jobs = list(_jobs(directory, pool, plan))
+    missing = sorted((j for j in jobs if not j.path.with_suffix(".json").exists()), key=lambda j: (j.path.stem, j.voice))
+    with multiprocessing.Pool(processes) as workers:
+        for done, job in enumerate(workers.imap_unordered(_speak_shard, missing), start=1):
+            print(f"corpus {done}/{len(missing)} {job.path.parent.name}/{job.path.stem}", flush=True)
+    return sum(u.length for job in jobs for u in read_index(job.path)) / SAMPLE_RATE / 3600
+
+
+def read_index(shard: Path) -> list[Utterance]:
+    return [Utterance(**row) for row in json.loads(shard.with_suffix(".json").read_text(encoding="utf-8"))]
+
+
+def read_shard(shard: Path) -> Iterator[tuple[Utterance, np.ndarray]]:
+    """Yield each utterance with its samples, float32 `[length]` within -1..1."""
+    samples = np.load(shard.with_suffix(".npy"), mmap_mode="r", allow_pickle=False)
+    for utterance in read_index(shard):
+        chunk = samples[utterance.start : utterance.start + utterance.length]
+        yield utterance, chunk.astype(np.float32) / 32768.0
+
+
+def shards(directory: Path, split: str = "train") -> list[Path]:
+    """Shards of `split` ("train", "held_out_sentences", "held_out_words"), in an order shared by all voices."""
+    return sorted((directory / split).glob("*/*.npy"), key=lambda p: (p.stem, p.parent.name))
+
+
+def speak(voice: str, text: str) -> np.ndarray:
+    """Let flite's `voice` say `text`: float32 `[N]` at 16 kHz, trimmed and loudness-normalised."""
+    with tempfile.NamedTemporaryFile(suffix=".wav") as file:
+        subprocess.run(["flite", "-voice", voice, "-t", text, file.name], check=True, capture_output=True)
+        samples, rate = soundfile.read(file.name, dtype="float32")
+    if rate != SAMPLE_RATE:
+        raise PCGError(f"flite voice {voice} speaks at {rate} Hz, but the corpus is {SAMPLE_RATE} Hz.")
+    return normalise_loudness(trim(samples, SAMPLE_RATE))
+
+
+@dataclass(frozen=True)
+class _Job:
+    path: Path
+    voice: str
+    sentences: list[str]
+
+
+def _jobs(directory: Path, pool: SentencePool, plan: CorpusPlan) -> Iterator[_Job]:
+    average_hours = SHARD_SIZE * AVERAGE_SECONDS / 3600
+    order = random.Random(plan.seed)
+    cursor = 0
+    for voice, hours in plan.hours.items():
+        for index in range(round(hours / average_hours)):
+            picked = [pool.train[(cursor + i) % len(pool.train)] for i in range(SHARD_SIZE)]
+            cursor += SHARD_SIZE
+            yield _Job(directory / "train" / voice / f"{index:05d}.npy", voice, picked)
+        for split, sentences in zip(HELD_OUT, (pool.held_out_sentences, pool.held_out_word_sentences), strict=True):
+            picked = order.sample(sentences, min(plan.held_out_each, len(sentences)))
+            yield _Job(directory / split / voice / "00000.npy", voice, picked)
+
+
+def _speak_shard(job: _Job) -> _Job:
+    chunks, index, start = [], [], 0
+    for text in job.sentences:
+        samples = speak(job.voice, text)
+        if MIN_SECONDS * SAMPLE_RATE <= len(samples) <= MAX_SECONDS * SAMPLE_RATE:
+            chunks.append((samples * 32767).astype(np.int16))
+            index.append(asdict(Utterance(text, start, len(samples))))
+            start += len(samples)
+    with replacing(job.path) as temporary:
+        np.save(temporary, np.concatenate(chunks), allow_pickle=False)
+    write_json(job.path.with_suffix(".json"), index)
+    return job

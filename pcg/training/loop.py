@@ -1,0 +1,115 @@
+"""One training loop for every stage: schedule, log, curve picture, checkpoints, resume."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.optim import AdamW, Muon, Optimizer
+
+from pcg.files import replacing
+from pcg.training import checkpoint
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of training. `step(index)` runs one update and returns its losses; it draws its batch from `index`, so a
+    resumed run sees the batches that it would have seen."""
+
+    name: str
+    directory: Path
+    steps: int
+    modules: dict[str, nn.Module]
+    optimizers: dict[str, Optimizer]
+    step: Callable[[int], dict[str, float]]
+    evaluate: Callable[[], dict[str, float]] | None = None
+    warmup: int = 100
+    decay_share: float = 0.4
+    every: int = 100
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.directory / f"{self.name}.safetensors"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / f"{self.name}.jsonl"
+
+
+def run(stage: Stage, seed: int) -> None:
+    """Train `stage` to its last step, from its checkpoint if there is one."""
+    base = {name: [g["lr"] for g in o.param_groups] for name, o in stage.optimizers.items()}
+    done, seconds = 0, 0.0
+    if stage.checkpoint.exists():
+        meta = checkpoint.load(stage.checkpoint, stage.modules, stage.optimizers)
+        done, seconds = int(meta["step"]), float(meta["seconds"])
+    sums: dict[str, float] = {}
+    begun = time.monotonic()
+    for index in range(done, stage.steps):
+        factor = learning_rate_factor(index, stage.steps, stage.warmup, stage.decay_share)
+        for name, optimizer in stage.optimizers.items():
+            for group, lr in zip(optimizer.param_groups, base[name], strict=True):
+                group["lr"] = lr * factor
+        for key, value in stage.step(index).items():
+            sums[key] = sums.get(key, 0.0) + value
+        step = index + 1
+        if step % stage.every == 0 or step == stage.steps:
+            count = (step - done - 1) % stage.every + 1
+            elapsed = seconds + time.monotonic() - begun
+            row = {"step": step, "seconds": round(elapsed, 1)} | {k: round(v / count, 5) for k, v in sums.items()}
+            if stage.evaluate and (step % (5 * stage.every) == 0 or step == stage.steps):
+                row |= {f"held_out_{k}": round(v, 5) for k, v in stage.evaluate().items()}
+            sums = {}
+            _append(stage.log, row)
+            print(f"{stage.name} {json.dumps(row)}", flush=True)
+            meta = {"step": step, "seconds": elapsed, "seed": seed, "steps": stage.steps}
+            checkpoint.save(stage.checkpoint, stage.modules, stage.optimizers, meta)
+    draw_curve(stage.log)
+
+
+def learning_rate_factor(index: int, steps: int, warmup: int, decay_share: float) -> float:
+    """Linear warm-up, constant, then linear to zero over the last `decay_share` of the steps."""
+    return min(1.0, (index + 1) / warmup, max(0.0, (steps - index) / max(1.0, decay_share * steps)))
+
+
+def make_optimizers(module: nn.Module, lr: float, muon_lr: float, weight_decay: float = 0.05) -> dict[str, Optimizer]:
+    """Muon for the matrices inside the network; AdamW for embeddings, heads, convolutions, gains and biases."""
+    matrices, rest = [], []
+    for name, parameter in module.named_parameters():
+        is_matrix = parameter.ndim == 2 and not any(part in name for part in ("embed", "head", "code", "patch"))
+        (matrices if is_matrix else rest).append(parameter)
+    muon = Muon(matrices, lr=muon_lr, weight_decay=weight_decay, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+    return {"muon": muon, "adamw": AdamW(rest, lr=lr, betas=(0.9, 0.95), weight_decay=0.0)}
+
+
+def generator(seed: int, index: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed * 1_000_003 + index)
+
+
+def draw_curve(log: Path) -> None:
+    """Draw every loss in `log` against the steps, as a picture beside it."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    figure, axes = pyplot.subplots(figsize=(8, 4.5))
+    for key in sorted({k for row in rows for k in row} - {"step", "seconds"}):
+        points = [(row["step"], row[key]) for row in rows if key in row]
+        axes.plot(*zip(*points, strict=True), label=key, marker="o" if key.startswith("held_out") else None, markersize=3)
+    axes.set(xlabel="steps", ylabel="loss", title=log.stem)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    with replacing(log.with_suffix(".png")) as temporary:
+        figure.savefig(temporary, dpi=110, bbox_inches="tight")
+    pyplot.close(figure)
+
+
+def _append(path: Path, row: dict[str, float]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")

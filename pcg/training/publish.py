@@ -1,0 +1,56 @@
+"""Write a trained voice as the folder that `pcg.voice.load_voice` reads: safetensors in half precision, and JSON."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import LlamaForCausalLM
+
+from pcg.codec.embedded import EmbeddedCodec
+from pcg.files import replacing, write_json
+from pcg.prompt import PhonemeReader, Reference
+from pcg.voice import FORMAT
+
+
+def write_voice(
+    folder: Path,
+    name: str,
+    target: LlamaForCausalLM,
+    draft: LlamaForCausalLM,
+    codec: EmbeddedCodec,
+    reader: PhonemeReader,
+    references: Mapping[str, Reference],
+    usage: Tensor,
+) -> None:
+    """Write everything that a Voice is made of; files that are there are replaced one by one."""
+    for part, model in (("target", target), ("draft", draft)):
+        _write_llama(folder / part, model)
+    write_json(folder / "codec" / "config.json", codec.config.as_dict())
+    _write_tensors(folder / "codec" / "model.safetensors", {k: v.half() for k, v in codec.state_dict().items()})
+    _write_tensors(folder / "usage.safetensors", {"usage": usage.to(torch.int32)})
+    card = {
+        "format": FORMAT,
+        "name": name,
+        "symbols": reader.symbols,
+        "durations": reader.durations,
+        "voices": {voice: {"text": r.text, "codes": r.codes.tolist()} for voice, r in references.items()},
+    }
+    with replacing(folder / "voice.json") as temporary:
+        temporary.write_text(json.dumps(card, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _write_llama(folder: Path, model: LlamaForCausalLM) -> None:
+    """What `save_pretrained` would write for this model, but each file whole or not at all."""
+    config = model.config.to_dict() | {"dtype": "float16", "architectures": ["LlamaForCausalLM"]}
+    write_json(folder / "config.json", config)
+    tied = model.config.tie_word_embeddings
+    state = {k: v.detach().half() for k, v in model.state_dict().items() if not (tied and k == "lm_head.weight")}
+    _write_tensors(folder / "model.safetensors", state)
+
+
+def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    with replacing(path) as temporary:
+        save_file({k: t.detach().cpu().contiguous() for k, t in tensors.items()}, temporary, {"format": "pt"})

@@ -1,0 +1,203 @@
+"""The recipe of the embedded voice: its stages in order, each resumable, and what was recorded of them."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import LlamaForCausalLM
+
+from pcg.codec.embedded import CodecConfig, EmbeddedCodec
+from pcg.errors import InputError, PCGError
+from pcg.files import replacing, write_json
+from pcg.prompt import PhonemeReader, Reference
+from pcg.training import checkpoint
+from pcg.training.card import model_card
+from pcg.training.codec import train_sound, train_tokens
+from pcg.training.corpus import CorpusPlan, make_corpus, read_index, shards, speak
+from pcg.training.draft import layer_subset, own_samples, train_draft
+from pcg.training.publish import write_voice
+from pcg.training.target import Shape, new_target, train_target
+from pcg.training.tokens import Spoken, make_reader, read_spoken, tokenize_corpus, used_codes
+from pcg.vocabulary import Vocabulary
+
+STAGES = ("corpus", "codec", "target", "draft", "publish")
+REFERENCE_TEXT = "the old boat moved slowly along the river, and the morning sun was warm and bright."
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Every choice that shapes the voice."""
+
+    hours: dict[str, float] = field(default_factory=lambda: {"rms": 14, "slt": 12, "awb": 10, "kal16": 8})
+    held_out_each: int = 100
+    codec: CodecConfig = CodecConfig()
+    codec_token_steps: int = 1700
+    codec_sound_steps: int = 1500
+    target: Shape = Shape()
+    target_steps: int = 3000
+    draft_layers: tuple[int, ...] = (0, 11)
+    draft_steps: int = 700
+    samples: int = 6000
+    sample_temperature: float = 0.8
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where a run keeps its corpus and checkpoints, and what it runs on."""
+
+    work: Path
+    device: str
+    seed: int
+    recipe: Recipe
+
+    @property
+    def corpus(self) -> Path:
+        return self.work / "corpus"
+
+    def codec(self) -> EmbeddedCodec:
+        """The codec as far as it is trained."""
+        codec = EmbeddedCodec(self.recipe.codec)
+        made = [p for p in (self.work / "codec_sound.safetensors", self.work / "codec_tokens.safetensors") if p.exists()]
+        if not made:
+            raise PCGError(f"The codec is not trained yet: no codec_tokens.safetensors in {self.work}; run stage codec first.")
+        checkpoint.load(made[0], {"codec": codec}, {})
+        return codec.eval()
+
+    def reader(self) -> PhonemeReader:
+        return make_reader(self.work, self.corpus, self.hop)
+
+    @property
+    def hop(self) -> int:
+        return self.recipe.codec.frame * self.recipe.codec.frames_per_token
+
+    def vocabulary(self) -> Vocabulary:
+        reader = self.reader()
+        return Vocabulary(int(np.prod(self.recipe.codec.levels)), reader.first_code, reader.end)
+
+    def spoken(self, split: str) -> list[Spoken]:
+        return read_spoken(self.work, self.corpus, split, self.hop, self.reader())
+
+    def target(self) -> LlamaForCausalLM:
+        model = new_target(self.reader(), self.vocabulary(), self.recipe.target, self.seed)
+        saved = self.work / "target.safetensors"
+        if not saved.exists():
+            raise PCGError(f"The target is not trained yet: no target.safetensors in {self.work}; run stage target first.")
+        checkpoint.load(saved, {"target": model}, {})
+        return model.eval()
+
+    def draft(self) -> LlamaForCausalLM:
+        model = layer_subset(self.target(), self.recipe.draft_layers)
+        saved = self.work / "draft.safetensors"
+        if not saved.exists():
+            raise PCGError(f"The draft is not trained yet: no draft.safetensors in {self.work}; run stage draft first.")
+        checkpoint.load(saved, {"draft": model}, {})
+        return model.eval()
+
+
+def train(
+    stage: str, work: Path, prose: Path | None, out: Path, device: str, seed: int, processes: int, recipe: Recipe | None = None
+) -> None:
+    """Run one stage, or "all" of them, in `work`; what is done already is not done again."""
+    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
+    shop = Workshop(work, device, seed, recipe or Recipe())
+    for name in STAGES if stage == "all" else (stage,):
+        print(f"== {name}", flush=True)
+        if name == "corpus":
+            _corpus(shop, prose, processes)
+        elif name == "publish":
+            _publish(shop, out)
+        else:
+            {"codec": _codec, "target": _target, "draft": _draft}[name](shop)
+
+
+def _corpus(shop: Workshop, prose: Path | None, processes: int) -> None:
+    if prose is None or not prose.is_file():
+        raise InputError("prose", str(prose), "a text file of English prose, one sentence a line")
+    plan = CorpusPlan(shop.recipe.hours, shop.recipe.held_out_each, shop.seed)
+    hours = make_corpus(shop.corpus, prose, plan, processes)
+    print(f"corpus: {hours:.1f} hours", flush=True)
+
+
+def _codec(shop: Workshop) -> None:
+    codec = train_tokens(shop.work, shop.corpus, shop.recipe.codec, shop.recipe.codec_token_steps, shop.seed, shop.device)
+    train_sound(shop.work, shop.corpus, codec, shop.recipe.codec_sound_steps, shop.seed, shop.device)
+
+
+def _target(shop: Workshop) -> None:
+    tokenize_corpus(shop.work, shop.corpus, shop.codec(), shop.device)
+    model = new_target(shop.reader(), shop.vocabulary(), shop.recipe.target, shop.seed)
+    held_out = {name: shop.spoken(f"held_out_{name}") for name in ("sentences", "words")}
+    train_target(
+        shop.work,
+        model,
+        shop.spoken("train"),
+        held_out,
+        shop.reader(),
+        shop.vocabulary(),
+        shop.recipe.target_steps,
+        shop.seed,
+        shop.device,
+    )
+
+
+def _draft(shop: Workshop) -> None:
+    target, corpus = shop.target().to(shop.device), shop.spoken("train")
+    saved = shop.work / "samples"
+    if not saved.with_suffix(".json").exists():
+        made = own_samples(
+            target, corpus, shop.reader(), shop.vocabulary(), shop.recipe.samples, shop.recipe.sample_temperature, shop.seed
+        )
+        _write_spoken(saved, made)
+    draft = layer_subset(target, shop.recipe.draft_layers)
+    train_draft(
+        shop.work,
+        draft,
+        target,
+        _read_spoken(saved),
+        corpus,
+        shop.reader(),
+        shop.vocabulary(),
+        shop.recipe.draft_steps,
+        shop.seed,
+        shop.device,
+    )
+
+
+def _publish(shop: Workshop, out: Path) -> None:
+    codec = shop.codec()
+    spoken = shop.spoken("train")
+    references = {
+        voice: Reference(REFERENCE_TEXT, codec.encode(torch.from_numpy(speak(voice, REFERENCE_TEXT))))
+        for voice in shop.recipe.hours
+    }
+    usage = used_codes(spoken, codec.codebook_size)
+    write_voice(out, "embedded", shop.target(), shop.draft(), codec, shop.reader(), references, usage)
+    hours = {
+        v: sum(u.length for p in shards(shop.corpus) if p.parent.name == v for u in read_index(p)) / 16_000 / 3600
+        for v in shop.recipe.hours
+    }
+    facts = {"recipe": asdict(shop.recipe), "seed": shop.seed, "hours": hours, "utterances": len(spoken)}
+    logs = {p.stem: [json.loads(line) for line in p.read_text().splitlines()] for p in sorted(shop.work.glob("*.jsonl"))}
+    with replacing(out / "MODEL_CARD.md") as temporary:
+        temporary.write_text(model_card(facts, logs, out), encoding="utf-8")
+    print(f"published to {out}", flush=True)
+
+
+def _write_spoken(path: Path, spoken: list[Spoken]) -> None:
+    rows = [{"voice": s.voice, "text": s.text, "symbols": s.symbols, "length": len(s.codes)} for s in spoken]
+    with replacing(path.with_suffix(".npy")) as temporary:
+        np.save(temporary, torch.cat([s.codes for s in spoken]).numpy().astype(np.int16), allow_pickle=False)
+    write_json(path.with_suffix(".json"), rows)
+
+
+def _read_spoken(path: Path) -> list[Spoken]:
+    codes = torch.from_numpy(np.load(path.with_suffix(".npy"), allow_pickle=False).astype(np.int64))
+    spoken, start = [], 0
+    for row in json.loads(path.with_suffix(".json").read_text(encoding="utf-8")):
+        length = row["length"]
+        spoken.append(Spoken(row["voice"], row["text"], row["symbols"], codes[start : start + length]))
+        start += length
+    return spoken

@@ -1,0 +1,143 @@
+"""Sentences for the corpus: prose, dictionary examples and definitions, word lists, and templates of our own.
+
+`held_out_words` never occur in training, `is_held_out` sentences neither; both sets are decided by hashes alone, so every
+stage and every later run agree on them without a list being passed around.
+"""
+
+import hashlib
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pcg.text import normalise
+
+WORDNET = Path("/usr/share/wordnet")
+WORD_LIST = Path("/usr/share/dict/american-english")
+
+
+@dataclass(frozen=True)
+class SentencePool:
+    """Normalised sentences: for training, held out whole, and held out because they contain a held-out word."""
+
+    train: list[str]
+    held_out_sentences: list[str]
+    held_out_word_sentences: list[str]
+
+
+def build_pool(prose: Path, seed: int, list_share: float = 0.12, template_share: float = 0.18) -> SentencePool:
+    """Gather every source, normalise, and split. `prose` holds one sentence a line; the other sources are Debian's
+    `wordnet-base` and `wamerican` packages."""
+    rng = random.Random(seed)
+    written = list(_prose(prose)) + list(_wordnet())
+    sentences = list(dict.fromkeys(s for s in map(normalise, written) if 3 <= len(s.split()) <= 24))
+    vocabulary = _dictionary()
+    n = len(sentences)
+    sentences += [normalise(_word_list(rng, vocabulary)) for _ in range(int(n * list_share))]
+    sentences += [normalise(_from_template(rng)) for _ in range(int(n * template_share))]
+    rng.shuffle(sentences)
+    rare = held_out_words(sentences)
+    train, whole, words = [], [], []
+    for sentence in dict.fromkeys(sentences):
+        has_rare = any(word in rare for word in re.findall(r"[a-z']+", sentence))
+        bucket = words if has_rare else whole if is_held_out(sentence) else train
+        bucket.append(sentence)
+    return SentencePool(train, whole, words)
+
+
+def held_out_words(sentences: Iterable[str]) -> frozenset[str]:
+    """Rare words (at most 20 uses) that a hash picks, one in forty: common words stay in training."""
+    counts = Counter(word for s in sentences for word in re.findall(r"[a-z']+", s))
+    return frozenset(w for w, n in counts.items() if n <= 20 and len(w) > 3 and _bucket(w, 40) == 0)
+
+
+def is_held_out(sentence: str) -> bool:
+    return _bucket(sentence, 100) == 0
+
+
+def _bucket(text: str, n: int) -> int:
+    return int.from_bytes(hashlib.sha1(text.encode()).digest()[:4], "big") % n
+
+
+def _prose(path: Path) -> Iterator[str]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        words: list[str] = []
+        for piece in re.split(r"(?<=[,;:.?!])\s+", line):
+            if len(words) + len(piece.split()) > 18 and len(words) >= 3:
+                yield " ".join(words)
+                words = []
+            words += piece.split()
+        yield " ".join(words)
+
+
+def _wordnet() -> Iterator[str]:
+    for part in ("noun", "verb", "adj", "adv"):
+        for line in (WORDNET / f"data.{part}").read_text(encoding="latin-1").splitlines():
+            if line.startswith("  ") or "|" not in line:
+                continue
+            gloss = line.split("|", 1)[1]
+            yield from re.findall(r'"([^"]+)"', gloss)
+            yield re.sub(r"\([^)]*\)", "", gloss.split('"')[0]).split(";")[0]
+
+
+def _dictionary() -> list[str]:
+    words = WORD_LIST.read_text(encoding="utf-8").split()
+    return [w for w in words if w.isascii() and w.isalpha() and w.islower() and 3 <= len(w) <= 13]
+
+
+def _word_list(rng: random.Random, vocabulary: list[str]) -> str:
+    words = rng.sample(vocabulary, rng.randint(3, 7))
+    return (", " if rng.random() < 0.7 else " ").join(words) + "."
+
+
+_FIRST = "Anna Ben Carla David Emma Frank Grace Henry Ivy Jack Karen Leo Maria Nathan Olivia Peter Rachel Sam Tina Victor \
+William Zoe Alice Bob Charlotte Daniel Ethan Fiona George Hannah Isaac Julia Kevin Laura Michael Nina Oscar Paul Rosa".split()
+_LAST = "Smith Jones Taylor Brown Wilson Clark Lewis Walker Hall Young King Wright Green Baker Adams Nelson Carter Mitchell \
+Turner Parker Collins Stewart Morris Rogers Cook Murphy Bailey Cooper Reed Kelly Howard Ward Cox Peterson Gray".split()
+_PLACE = "London Paris Boston Chicago Denver Dublin Berlin Madrid Toronto Sydney Tokyo Cairo Vienna Oslo Rome Seattle Austin \
+Houston Atlanta Memphis Portland Glasgow Leeds Bristol Montreal Geneva Lisbon Athens Warsaw Prague".split()
+_THING = "apples bread cheese butter coffee tea sugar rice soup eggs milk bananas onions potatoes chicken salad cake juice \
+books pencils shoes socks gloves towels candles batteries flowers letters tickets keys maps chairs lamps boxes plates".split()
+_ANIMAL = "dog cat horse cow sheep goat bird fish mouse rabbit fox wolf bear lion tiger frog duck goose owl snake".split()
+_ACT = "read write run walk cook sing dance swim drive sleep work play listen talk wait help learn teach paint clean".split()
+_DESCRIBE = "small large bright dark quiet loud warm cold soft hard quick slow clean dirty heavy light fresh old new strange \
+happy sad calm angry brave gentle clever foolish honest proud rough smooth sharp sweet sour tall short thin thick wide".split()
+_COLOUR = "red blue green yellow orange purple brown black white gray pink silver golden".split()
+_DAY = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_MONTH = "January February March April May June July August September October November December".split()
+_WHERE = "in the kitchen|on the table|under the bed|behind the house|near the river|at the station|across the street|in the \
+garden|by the window|over the bridge|next to the bank|at the end of the road|in front of the school|inside the box".split("|")
+_TEMPLATES = """{first} {last} lives in {place}.|Did {first} call you on {day}?|The train to {place} leaves at {clock}.
+Please buy {thing}, {thing} and {thing}.|I paid ${price} for the {colour} {thing}.|My number is {digits}.
+{first} was born on {month} {date}, {year}.|Where is the {colour} {animal}?|How many {thing} do we need?|It is {n} degrees in {place}.
+The {describe} {animal} sat {where}.|We can {act} and {act} until {clock}.|Why did {first} {act} so late?
+There were {n} {thing} {where}.|Turn left after {n} miles.|Can you {act} with {first} on {day}?|In {year}, {n} people moved to {place}.
+Mr. {last} and Mrs. {last} will {act} {where}.|The {describe} {thing} cost ${price}.|Is the {animal} {describe} or {describe}?
+Open the {describe} box, please.|She put the {colour} {thing} {where}.|He said he would {act} tomorrow.|They like to {act} {where}.
+What time does the {describe} show start?|{first}, {first} and {first} went to {place}.|The meeting is on {day}, {month} {date}.
+About {n} percent of the {thing} were {describe}.|A {describe} {animal} and a {describe} {animal} ran {where}.
+Do not {act} {where} at night.|Let us {act} before {clock}.|I have never seen such a {describe} {animal}.
+The answer is {n}.|Chapter {n}, page {m}.|{n} plus {m} is a number.|The {animal} is {colour}, and the {thing} are {describe}.
+Would you rather {act} or {act}?|Good morning, {first}.|Thank you very much, {first}.|See you on {day}, {last}.
+The {colour} {animal} jumped over the {describe} {animal}.|Every {day} we {act}, then we {act}.""".replace("\n", "|").split("|")
+
+
+def _from_template(rng: random.Random) -> str:
+    def fill(match: re.Match[str]) -> str:
+        kind = match[1]
+        lists = {"first": _FIRST, "last": _LAST, "place": _PLACE, "thing": _THING, "animal": _ANIMAL, "act": _ACT,
+                 "describe": _DESCRIBE, "colour": _COLOUR, "day": _DAY, "month": _MONTH, "where": _WHERE}  # fmt: skip
+        if kind in lists:
+            return rng.choice(lists[kind])
+        if kind == "clock":
+            return f"{rng.randint(1, 12)}:{rng.choice([0, 5, 10, 15, 20, 30, 40, 45, 50]):02d}"
+        if kind == "price":
+            return f"{rng.randint(1, 90)}.{rng.choice([0, 25, 50, 75, 99]):02d}"
+        if kind == "digits":
+            return " ".join(str(rng.randint(0, 9)) for _ in range(rng.randint(4, 7)))
+        return str({"n": rng.randint(0, 120), "m": rng.randint(1, 3000), "date": rng.randint(1, 28),
+                    "year": rng.randint(1700, 2030)}[kind])  # fmt: skip
+
+    return re.sub(r"\{(\w+)\}", fill, rng.choice(_TEMPLATES))

@@ -1,0 +1,103 @@
+"""Stage `target`: a deep and narrow Llama learns to speak from nothing."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from pcg.prompt import PhonemeReader
+from pcg.training.loop import Stage, make_optimizers, run
+from pcg.training.sequences import IGNORED, Batch, Epochs
+from pcg.training.tokens import Spoken
+from pcg.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Size of the target."""
+
+    layers: int = 12
+    width: int = 256
+    heads: int = 4
+    feed_forward: int = 768
+
+
+def new_target(reader: PhonemeReader, vocabulary: Vocabulary, shape: Shape, seed: int) -> LlamaForCausalLM:
+    """A random LlamaForCausalLM with tied embeddings over specials, phoneme symbols and speech codes."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=reader.first_code + vocabulary.codes,
+        hidden_size=shape.width,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=vocabulary.end,
+        attn_implementation="sdpa",
+    )
+    return LlamaForCausalLM(config)
+
+
+def speech_logits(model: LlamaForCausalLM, batch: Batch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
+    """Logits `[S, V]` at the S positions that have a label, and those labels `[S]`.
+
+    The all-ones mask keeps transformers from reading our overlapping positions as several packed sequences.
+    """
+    mask = torch.ones_like(batch.ids)
+    hidden = model.model(batch.ids, attention_mask=mask, position_ids=batch.positions, use_cache=False).last_hidden_state
+    learned = batch.labels != IGNORED
+    head = model.get_output_embeddings().weight[vocabulary.model_ids().to(batch.ids.device)]
+    return nn.functional.linear(hidden[learned], head), batch.labels[learned]
+
+
+def train_target(
+    directory: Path,
+    model: LlamaForCausalLM,
+    train: list[Spoken],
+    held_out: dict[str, list[Spoken]],
+    reader: PhonemeReader,
+    vocabulary: Vocabulary,
+    steps: int,
+    seed: int,
+    device: str,
+    budget: int = 4096,
+) -> None:
+    """Cross-entropy on the speech codes of `train`; logs loss and top-1 of each `held_out` set."""
+    model.to(device)
+    epochs = Epochs(train, reader, vocabulary.codes, budget, seed)
+    checks = {name: Epochs(spoken, reader, vocabulary.codes, budget, 0) for name, spoken in held_out.items()}
+    optimizers = make_optimizers(model, lr=3e-3, muon_lr=4e-3, weight_decay=0.05)
+    print(f"target: {sum(p.numel() for p in model.parameters())} parameters, {epochs.per_epoch} batches an epoch", flush=True)
+
+    def step(index: int) -> dict[str, float]:
+        with torch.autocast(device, torch.bfloat16):
+            logits, labels = speech_logits(model, epochs.batch(index).to(device), vocabulary)
+        loss = nn.functional.cross_entropy(logits.float(), labels)
+        for optimizer in optimizers.values():
+            optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers.values():
+            optimizer.step()
+        return {"loss": loss.item()}
+
+    @torch.inference_mode()
+    def evaluate() -> dict[str, float]:
+        figures = {}
+        for name, check in checks.items():
+            total = right = count = 0.0
+            for index in range(min(4, check.per_epoch)):
+                with torch.autocast(device, torch.bfloat16):
+                    logits, labels = speech_logits(model, check.batch(index).to(device), vocabulary)
+                total += float(nn.functional.cross_entropy(logits.float(), labels, reduction="sum"))
+                right += float((logits.argmax(-1) == labels).sum())
+                count += len(labels)
+            figures |= {f"{name}_loss": total / count, f"{name}_top1": right / count}
+        return figures
+
+    run(Stage("target", directory, steps, {"target": model}, optimizers, step, evaluate, every=50), seed)

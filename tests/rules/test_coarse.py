@@ -1,0 +1,187 @@
+"""PCG: the drawn groups have the target's coarse law, whichever residual; with singletons it is exact speculative decoding."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pcg.errors import InputError
+from pcg.groups.groups import Groups
+from pcg.groups.neighbours import build_neighbours
+from pcg.rules.coarse import coarse
+from pcg.rules.exact import exact
+from pcg.rules.verdict import THINNING_TRIALS
+
+ROUNDS = 6000
+# Sampling noise over at most 8 outcomes is about 0.4 sqrt(8 / 6000) = 0.015.
+BOUND = 0.03
+ALMOST_ONE = 1 - 2**-53
+EOS = 7
+BOTH = pytest.mark.parametrize("residual", ["dense", "thinning"])
+
+
+def second_group(verdict):
+    """The group drawn at position 1, which every round of the fixture laws reaches."""
+    return verdict.tests[1].group if verdict.tests[1].accepted else verdict.next_group
+
+
+def second_token(verdict):
+    return verdict.tests[1].token if verdict.tests[1].accepted else verdict.next_token
+
+
+def token_law(groups, p, q):
+    """The law of the emitted token by Eq. 7, 8 and 10: the draft's conditional if accepted, the target's if resampled."""
+    mass_p, mass_q = groups.masses(p), groups.masses(q)
+    residual = (mass_q - mass_p).clamp(min=0)
+    law = torch.zeros_like(q)
+    for k in range(len(groups)):
+        members, weights = groups.members_of(k), groups.weights(k)
+        law[members] += torch.minimum(mass_p[k], mass_q[k]) * p[members] * weights / mass_p[k]
+        law[members] += residual[k] * q[members] * weights / mass_q[k]
+    return law
+
+
+def test_coupling_acceptance_and_residual_add_up_to_the_coarse_target(groups, laws, coins):
+    p, q = laws
+    proposed, accepted = torch.zeros(2, len(groups), dtype=torch.float64)
+    for token in range(8):
+        labels = groups.groups_of(token).tolist()
+        for cell in range(len(labels)):
+            flip = coins(group=[0.5, (cell + 0.5) / len(labels)], accept=[0, ALMOST_ONE])
+            test = coarse(groups)(torch.tensor([0, token]), p, q, flip).tests[1]
+            assert test.group in labels
+            proposed[test.group] += p[1, token] / len(labels)
+            accepted[test.group] += p[1, token] / len(labels) * test.ratio
+    mass_p, mass_q = groups.masses(p[1]), groups.masses(q[1])
+    residual = (mass_q - mass_p).clamp(min=0) / (mass_q - mass_p).clamp(min=0).sum()
+    torch.testing.assert_close(proposed, mass_p, rtol=0, atol=1e-15)
+    torch.testing.assert_close(accepted, torch.minimum(mass_p, mass_q), rtol=0, atol=1e-15)
+    torch.testing.assert_close(accepted + (1 - accepted.sum()) * residual, mass_q, rtol=0, atol=1e-12)
+
+
+def test_dense_residual_draws_its_group_and_then_its_token(groups, laws, coins):
+    p, q = laws
+    excess = (groups.masses(q[1]) - groups.masses(p[1])).clamp(min=0)
+    residual = excess / excess.sum()
+    assert (residual > 0).sum() > 2
+    for k in (residual > 0).nonzero().flatten().tolist():
+        inside = q[1, groups.members_of(k)] * groups.weights(k)
+        inside = inside / inside.sum()
+        for j, token in enumerate(groups.members_of(k).tolist()):
+            pair = [residual[: k + 1].sum() - residual[k] / 2, inside[: j + 1].sum() - inside[j] / 2]
+            verdict = coarse(groups)(torch.tensor([0, EOS]), p, q, coins(accept=[0, ALMOST_ONE], residual=pair))
+            assert (verdict.next_group, verdict.next_token) == (k, token)
+            assert (verdict.next_group_size, verdict.next_kind, verdict.trials) == (len(inside), "resampled", 0)
+
+
+@BOTH
+def test_emitted_groups_have_the_coarse_law_of_the_target(residual, groups, laws, play, distance):
+    p, q = laws
+    verdicts = play(coarse(groups, residual), p, q, ROUNDS)
+    assert distance([second_group(v) for v in verdicts], groups.masses(q[1])) < BOUND
+
+
+def test_the_bound_catches_a_rule_that_always_accepts(groups, laws, play, distance):
+    p, q = laws
+    rule = coarse(groups)
+
+    def gullible(drafted, p, q, coins):
+        return rule(drafted, p, q, replace(coins, accept=torch.zeros_like(coins.accept)))
+
+    assert distance([second_group(v) for v in play(gullible, p, q, ROUNDS)], groups.masses(q[1])) > BOUND
+
+
+@BOTH
+def test_both_residuals_emit_one_token_law_which_is_not_the_targets(residual, groups, laws, play, distance):
+    p, q = laws
+    tokens = [second_token(v) for v in play(coarse(groups, residual), p, q, ROUNDS, seed=1)]
+    assert distance(tokens, token_law(groups, p[1], q[1])) < BOUND
+    assert distance(tokens, q[1]) > BOUND
+
+
+def test_singleton_groups_give_the_tokens_of_exact_decoding(random_laws, play):
+    p, q = random_laws(50, 3, seed=4)
+    expected = play(exact, p, q, rounds=300)
+    embedding = torch.randn(49, 8, generator=torch.Generator().manual_seed(0))
+    for groups in (Groups.singletons(50), build_neighbours(embedding, floor=0.2).groups_at(1.0)):
+        for verdict, reference in zip(play(coarse(groups), p, q, rounds=300), expected, strict=True):
+            assert (verdict.accepted, verdict.next_kind, verdict.next_token) == (
+                reference.accepted,
+                reference.next_kind,
+                reference.next_token,
+            )
+    assert {v.next_kind for v in expected} == {"resampled", "bonus"}
+
+
+def test_wider_groups_accept_more(random_laws, play):
+    p, q = random_laws(60, 3, seed=5)
+    embedding = torch.randn(59, 4, generator=torch.Generator().manual_seed(0))
+    neighbours = build_neighbours(embedding, floor=0.2)
+    counts = [sum(v.accepted for v in play(coarse(neighbours.groups_at(t)), p, q, rounds=300)) for t in (0.2, 0.6, 1.0)]
+    assert counts == sorted(counts, reverse=True) and counts[0] > 1.2 * counts[2]
+
+
+@BOTH
+def test_the_end_of_speech_is_judged_alone(residual, groups, laws, coins):
+    p, q = laws
+    verdict = coarse(groups, residual)(torch.tensor([0, EOS]), p, q, coins(accept=[0, 0.1]))
+    test = verdict.tests[1]
+    assert (test.group_size, groups.members_of(test.group).tolist()) == (1, [EOS])
+    assert (test.mass_p, test.mass_q, test.ratio) == pytest.approx((p[1, EOS], q[1, EOS], q[1, EOS] / p[1, EOS]))
+
+
+@BOTH
+def test_tokens_without_probability_are_never_drawn(residual, groups, play):
+    p = torch.tensor([[0.0, 0.3, 0.0, 0.3, 0.2, 0.0, 0.1, 0.1]] * 2)
+    q = torch.tensor([[0.3, 0.0, 0.3, 0.0, 0.0, 0.2, 0.0, 0.2]] * 3)
+    drawn = {v.next_token for v in play(coarse(groups, residual), p, q, rounds=500)}
+    assert drawn == {0, 2, 5, 7}
+
+
+@BOTH
+def test_a_group_without_target_mass_is_rejected(residual, groups, coins):
+    p = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]])
+    q = torch.tensor([[0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]] * 2)
+    verdict = coarse(groups, residual)(torch.tensor([6]), p, q, coins(lookahead=1, accept=[0.0]))
+    assert (verdict.accepted, verdict.tests[0].ratio, verdict.next_group_size) == (0, 0.0, 2)
+    assert verdict.next_token in (0, 1)
+
+
+@pytest.mark.parametrize("tiny", [1e-300, 5e-324])
+def test_a_tiny_draft_probability_is_harmless(tiny, groups, coins):
+    p = torch.tensor([[tiny, 0, 0, 0, 0, 0, 0.5, 0.5]], dtype=torch.float64)
+    q = torch.full((2, 8), 0.125, dtype=torch.float64)
+    verdict = coarse(groups)(torch.tensor([0]), p, q, coins(lookahead=1, accept=[ALMOST_ONE]))
+    assert (verdict.accepted, verdict.tests[0].ratio, verdict.tests[0].mass_q) == (1, 1.0, 0.25)
+
+
+def test_thinning_counts_its_trials(groups, laws, coins):
+    p, q = laws
+    refused, passed = [0.99, 0.5, 0.0], [0.0, 0.5, 0.0]
+    rows = [refused, refused, passed] + [passed] * (THINNING_TRIALS - 3)
+    verdict = coarse(groups, "thinning")(torch.tensor([0, 2]), p, q, coins(accept=[0, ALMOST_ONE], thinning=rows))
+    assert (verdict.trials, verdict.next_token, verdict.next_group, verdict.next_group_size) == (3, 0, 0, 2)
+
+
+def test_exhausted_thinning_draws_densely(groups, laws, coins):
+    p, q = laws
+    for coin in (0.1, 0.5, 0.9):
+        flip = coins(accept=[0, ALMOST_ONE], residual=[coin, coin], thinning=[[0.5, 0.5, ALMOST_ONE]] * THINNING_TRIALS)
+        thinned = coarse(groups, "thinning")(torch.tensor([0, 2]), p, q, flip)
+        assert thinned.trials == THINNING_TRIALS
+        assert replace(thinned, trials=0) == coarse(groups, "dense")(torch.tensor([0, 2]), p, q, flip)
+
+
+@BOTH
+def test_an_empty_residual_falls_back_to_the_coarse_target(residual, coins):
+    p = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
+    q = torch.tensor([[0.5 - 2**-54, 0.5], [0.5, 0.5]], dtype=torch.float64)
+    for coin, token in ((0.25, 0), (0.75, 1)):
+        flip = coins(lookahead=1, accept=[ALMOST_ONE], residual=[coin, 0.5])
+        verdict = coarse(Groups.singletons(2), residual)(torch.tensor([0]), p, q, flip)
+        assert (verdict.next_kind, verdict.next_token, verdict.next_group) == ("resampled", token, token)
+
+
+def test_an_unknown_residual_is_refused(groups):
+    with pytest.raises(InputError, match="dense, thinning"):
+        coarse(groups, "sparse")
