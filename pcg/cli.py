@@ -5,6 +5,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 
@@ -42,9 +43,8 @@ def _speak(options: argparse.Namespace) -> None:
     write_wav(options.out, take.audio, take.sample_rate)
     summary = take.summary() | {"out": str(options.out)}
     rate = "" if take.acceptance_rate is None else f", {take.acceptance_rate:.0%} of drafted tokens accepted"
-    print(
-        f"{options.out}: {take.audio_seconds:.2f} s of audio in {take.wall_seconds:.2f} s, {take.tokens_per_second:.0f} tokens/s{rate}"
-    )
+    times = f"{take.audio_seconds:.2f} s of audio in {take.wall_seconds:.2f} s"
+    print(f"{options.out}: {times}, {take.tokens_per_second:.0f} tokens/s{rate}")
     if options.json:
         print(json.dumps(summary))
 
@@ -88,7 +88,7 @@ def _groups(options: argparse.Namespace) -> None:
         begun = perf_counter()
         figures = synthesizer.statistics(theta)
         seconds = perf_counter() - begun
-        rows.append({"theta": theta, **figures.as_dict(), "seconds": round(seconds, 4)})
+        rows.append({"theta": theta, **asdict(figures), "seconds": round(seconds, 4)})
         print(
             f"{theta:6.2f}{figures.vocab:8}{figures.groups:8}{figures.mean_size:8.2f}{figures.usage_weighted_mean_size:8.2f}"
             f"{figures.max_size:6}{figures.singletons:8}{figures.multi_member_share:8.1%}{seconds:9.3f}"

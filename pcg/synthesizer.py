@@ -13,7 +13,7 @@ from pcg.audio import fade_ends
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.speculative import speculative
 from pcg.decoding.state import Reader
-from pcg.groups.groups import Groups
+from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.store import load_or_build
 from pcg.prompt import Reference
 from pcg.rules.coarse import coarse
@@ -42,6 +42,10 @@ class Synthesizer:
     def groups(self, theta: float) -> Groups:
         """The Acoustic Similarity Groups at `theta`; the end of speech and codes that the corpus never used stand alone."""
         return self._groups_at(theta)
+
+    def statistics(self, theta: float) -> GroupStatistics:
+        """The shape of the groups at `theta`, also weighted by how often the corpus used each code."""
+        return self.groups(theta).statistics(self.voice.usage)
 
     def rule(self, settings: Settings) -> Rule:
         """The acceptance rule that `settings` ask for; AR has none."""

@@ -72,7 +72,7 @@ class EmbeddedCodec(nn.Module):
 
     def quantize(self, mel: Tensor) -> Tensor:
         """Log-mel `[B, F, mels]` -> quantized FSQ values `[B, F / frames_per_token, D]`."""
-        batch, frames, mels = mel.shape
+        batch, frames, _ = mel.shape
         patches = mel.reshape(batch, frames // self.config.frames_per_token, -1)
         return self.fsq(self.to_code(self.encoder(self.patch(patches * 0.25 + 1.0))).float())
 
@@ -122,7 +122,7 @@ def _mel_basis(sample_rate: int, n_fft: int, mels: int) -> Tensor:
 
 def _overlap_add(frames: Tensor, hop: int) -> Tensor:
     """Windowed overlap-add of `[B, F, window]` with "same" padding: `[B, F * hop]`."""
-    batch, count, window = frames.shape
+    _, count, window = frames.shape
     hann = torch.hann_window(window, device=frames.device)
     size = (1, (count - 1) * hop + window)
     fold = {"output_size": size, "kernel_size": (1, window), "stride": (1, hop)}

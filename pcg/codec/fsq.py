@@ -21,7 +21,7 @@ class FSQ(nn.Module):
         self.register_buffer("_radix", radix, persistent=False)
 
     def forward(self, z: Tensor) -> Tensor:
-        """Quantize `z [..., D]` to values in [-1, 1], with a straight-through gradient (their section 3, footnote on even levels)."""
+        """Quantize `z [..., D]` to values in [-1, 1], with a straight-through gradient (their section 3)."""
         half = (self._levels - 1) * (1 + 1e-3) / 2
         offset = torch.where(self._levels % 2 == 0, 0.5, 0.0)
         shift = (offset / half).atanh()

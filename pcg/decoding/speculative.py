@@ -68,8 +68,7 @@ def _round(verdict: Verdict, drafted: list[int], eos: int, room: int) -> Round:
     """What a verdict emits, cut before the end of speech and to the `room` that is left."""
     tokens = [*drafted[: verdict.accepted], verdict.next_token]
     kinds = ["accepted"] * verdict.accepted + [verdict.next_kind]
-    sizes = [test.group_size for test in verdict.tests[: verdict.accepted]]
-    sizes.append(verdict.tests[verdict.accepted].group_size if verdict.next_kind == "resampled" else 1)
+    sizes = [*(test.group_size for test in verdict.tests[: verdict.accepted]), verdict.next_group_size]
     ended = eos in tokens[:room]
     count = tokens.index(eos) if ended else min(room, len(tokens))
     accepted = min(verdict.accepted, count + ended)

@@ -18,9 +18,10 @@ MARGIN = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """`neighbours[indptr[t]:indptr[t + 1]]` are the tokens whose cosine with t exceeds `floor`: t first, then by descending
-    similarity. Similarities are rounded to float16 once per pair, so that t' is near t exactly when t is near t'. The last token
-    is the end of speech, and its own only neighbour.
+    """`neighbours[indptr[t]:indptr[t + 1]]` are the tokens whose cosine with t exceeds `floor`, and `similarity` the cosines.
+
+    Token t itself comes first, the others by descending similarity, rounded to float16 once per pair, so that t' is near t
+    exactly when t is near t'. The last token is the end of speech, and its own only neighbour.
     """
 
     floor: float

@@ -14,9 +14,9 @@ def coarse(groups: Groups, residual: str = "dense") -> Rule:
     """Accept or reject the drafted token's group; `residual` says how a rejected group is replaced.
 
     Exact: the group drawn at each tested position, given what came before, has the target's coarse law Q_c (Eq. 11), by either
-    residual. Not exact: the token within an accepted group, which is the draft's (it follows p, not q, inside the group), and so
-    the token law and everything said after it. With singleton groups and the dense residual this is exact speculative
-    decoding, coin for coin.
+    residual. Not exact: the token within an accepted group, which is the draft's (it follows p there, not q), and so the token
+    law and everything said after it. With singleton groups and the dense residual this is exact speculative decoding, coin for
+    coin.
     """
     if residual not in RESIDUALS:
         raise InputError("residual", residual, "one of " + ", ".join(RESIDUALS))

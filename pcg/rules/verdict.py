@@ -17,8 +17,8 @@ THINNING_TRIALS = 16
 class Coins:
     """The randomness of one round as data, uniform in [0, 1), float64.
 
-    draft `[L]` draws the drafted tokens; accept `[L]` and group `[L]` serve each position's test; residual `[2]` draws the group
-    (or token) and then the token in it after a rejection; thinning `[TRIALS, 3]` is that by trials: token, group,
+    draft `[L]` draws the drafted tokens; accept `[L]` and group `[L]` serve each position's test; residual `[2]` draws the
+    group (or token) and then the token in it after a rejection; thinning `[TRIALS, 3]` is that by trials: token, group,
     acceptance; bonus draws the token that follows a full acceptance.
     """
 

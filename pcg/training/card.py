@@ -14,11 +14,11 @@ def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> 
         "# The embedded voice",
         "",
         "A codec language model in the shape of LLaSA + X-codec2, trained from nothing by `python -m pcg train all`, on",
-        "speech that free synthesizers made. It speaks English with four synthetic voices. It imitates the synthesizers, and no person.",
+        "speech that free synthesizers made. It speaks English with synthetic voices, and imitates the synthesizers only.",
         "",
         "| part | what | MB on disk |",
         "|---|---|---|",
-        f"| codec | 16 kHz, {_rate(recipe)} tokens/s, FSQ {list(recipe['codec']['levels'])}, ISTFT head | {sizes['codec']:.1f} |",
+        f"| codec | 16 kHz, {_rate(recipe)} tokens/s, FSQ {list(recipe['codec']['levels'])}, ISTFT | {sizes['codec']:.1f} |",
         f"| target | Llama, {_shape(recipe)} | {sizes['target']:.1f} |",
         f"| draft | layers {list(recipe['draft_layers'])} of the target, distilled on its own samples | {sizes['draft']:.1f} |",
         "",
@@ -39,8 +39,8 @@ def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> 
         "",
         "## Limits",
         "",
-        "English only. The text is read through espeak-ng's phonemes, so its mispronunciations are inherited. Quality is that of",
-        "the small synthesizers that it learned from. Measured figures: `python -m pcg evaluate`.",
+        "English only. The text is read through espeak-ng's phonemes, so its mispronunciations are inherited. Quality is that",
+        "of the small synthesizers that it learned from. Measured figures: `python -m pcg evaluate`.",
     ]
     return "\n".join(lines) + "\n"
 

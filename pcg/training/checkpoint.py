@@ -25,7 +25,8 @@ def save(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimi
 def load(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer]) -> dict[str, object]:
     """Restore what `save` wrote, in place; return its `meta`."""
     with safe_open(path, framework="pt") as file:
-        tensors = {key: file.get_tensor(key) for key in file.keys()}
+        names = file.keys()
+        tensors = {name: file.get_tensor(name) for name in names}
         meta = json.loads(file.metadata()["meta"])
     for name, module in modules.items():
         prefix = f"{name}/"

@@ -1,5 +1,7 @@
 """Critics of sound: small convolutional discriminators over complex spectrograms at several resolutions."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -14,9 +16,7 @@ class SpectrogramDiscriminator(nn.Module):
         self.window = window
         norm = nn.utils.parametrizations.weight_norm
         widths = [2, width, width, 2 * width, 2 * width]
-        self.layers = nn.ModuleList(
-            norm(nn.Conv2d(a, b, (3, 9), stride=(1, 2), padding=(1, 4))) for a, b in zip(widths, widths[1:], strict=False)
-        )
+        self.layers = nn.ModuleList(norm(nn.Conv2d(a, b, (3, 9), stride=(1, 2), padding=(1, 4))) for a, b in pairwise(widths))
         self.out = norm(nn.Conv2d(widths[-1], 1, 3, padding=1))
 
     def forward(self, wave: Tensor) -> tuple[Tensor, list[Tensor]]:

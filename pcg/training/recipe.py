@@ -18,7 +18,7 @@ from pcg.training.codec import train_sound, train_tokens
 from pcg.training.corpus import CorpusPlan, make_corpus, read_index, shards, speak
 from pcg.training.draft import layer_subset, own_samples, train_draft
 from pcg.training.publish import write_voice
-from pcg.training.target import Shape, new_target, train_target
+from pcg.training.target import Shape, new_target, start_from_digits, train_target
 from pcg.training.tokens import Spoken, make_reader, read_spoken, tokenize_corpus, used_codes
 from pcg.vocabulary import Vocabulary
 
@@ -129,6 +129,7 @@ def _codec(shop: Workshop) -> None:
 def _target(shop: Workshop) -> None:
     tokenize_corpus(shop.work, shop.corpus, shop.codec(), shop.device)
     model = new_target(shop.reader(), shop.vocabulary(), shop.recipe.target, shop.seed)
+    start_from_digits(model, shop.codec().fsq, shop.vocabulary(), shop.seed)
     held_out = {name: shop.spoken(f"held_out_{name}") for name in ("sentences", "words")}
     train_target(
         shop.work,

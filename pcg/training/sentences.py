@@ -109,19 +109,49 @@ _DAY = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 _MONTH = "January February March April May June July August September October November December".split()
 _WHERE = "in the kitchen|on the table|under the bed|behind the house|near the river|at the station|across the street|in the \
 garden|by the window|over the bridge|next to the bank|at the end of the road|in front of the school|inside the box".split("|")
-_TEMPLATES = """{first} {last} lives in {place}.|Did {first} call you on {day}?|The train to {place} leaves at {clock}.
-Please buy {thing}, {thing} and {thing}.|I paid ${price} for the {colour} {thing}.|My number is {digits}.
-{first} was born on {month} {date}, {year}.|Where is the {colour} {animal}?|How many {thing} do we need?|It is {n} degrees in {place}.
-The {describe} {animal} sat {where}.|We can {act} and {act} until {clock}.|Why did {first} {act} so late?
-There were {n} {thing} {where}.|Turn left after {n} miles.|Can you {act} with {first} on {day}?|In {year}, {n} people moved to {place}.
-Mr. {last} and Mrs. {last} will {act} {where}.|The {describe} {thing} cost ${price}.|Is the {animal} {describe} or {describe}?
-Open the {describe} box, please.|She put the {colour} {thing} {where}.|He said he would {act} tomorrow.|They like to {act} {where}.
-What time does the {describe} show start?|{first}, {first} and {first} went to {place}.|The meeting is on {day}, {month} {date}.
-About {n} percent of the {thing} were {describe}.|A {describe} {animal} and a {describe} {animal} ran {where}.
-Do not {act} {where} at night.|Let us {act} before {clock}.|I have never seen such a {describe} {animal}.
-The answer is {n}.|Chapter {n}, page {m}.|{n} plus {m} is a number.|The {animal} is {colour}, and the {thing} are {describe}.
-Would you rather {act} or {act}?|Good morning, {first}.|Thank you very much, {first}.|See you on {day}, {last}.
-The {colour} {animal} jumped over the {describe} {animal}.|Every {day} we {act}, then we {act}.""".replace("\n", "|").split("|")
+_TEMPLATES = """\
+{first} {last} lives in {place}.
+Did {first} call you on {day}?
+The train to {place} leaves at {clock}.
+Please buy {thing}, {thing} and {thing}.
+I paid ${price} for the {colour} {thing}.
+My number is {digits}.
+{first} was born on {month} {date}, {year}.
+Where is the {colour} {animal}?
+How many {thing} do we need?
+It is {n} degrees in {place}.
+The {describe} {animal} sat {where}.
+We can {act} and {act} until {clock}.
+Why did {first} {act} so late?
+There were {n} {thing} {where}.
+Turn left after {n} miles.
+Can you {act} with {first} on {day}?
+In {year}, {n} people moved to {place}.
+Mr. {last} and Mrs. {last} will {act} {where}.
+The {describe} {thing} cost ${price}.
+Is the {animal} {describe} or {describe}?
+Open the {describe} box, please.
+She put the {colour} {thing} {where}.
+He said he would {act} tomorrow.
+They like to {act} {where}.
+What time does the {describe} show start?
+{first}, {first} and {first} went to {place}.
+The meeting is on {day}, {month} {date}.
+About {n} percent of the {thing} were {describe}.
+A {describe} {animal} and a {describe} {animal} ran {where}.
+Do not {act} {where} at night.
+Let us {act} before {clock}.
+I have never seen such a {describe} {animal}.
+The answer is {n}.
+Chapter {n}, page {m}.
+{n} plus {m} is a number.
+The {animal} is {colour}, and the {thing} are {describe}.
+Would you rather {act} or {act}?
+Good morning, {first}.
+Thank you very much, {first}.
+See you on {day}, {last}.
+The {colour} {animal} jumped over the {describe} {animal}.
+Every {day} we {act}, then we {act}.""".splitlines()
 
 
 def _from_template(rng: random.Random) -> str:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pcg.codec.fsq import FSQ
 from pcg.prompt import PhonemeReader
 from pcg.training.loop import Stage, make_optimizers, run
 from pcg.training.sequences import IGNORED, Batch, Epochs
@@ -43,6 +44,22 @@ def new_target(reader: PhonemeReader, vocabulary: Vocabulary, shape: Shape, seed
     return LlamaForCausalLM(config)
 
 
+@torch.no_grad()
+def start_from_digits(model: LlamaForCausalLM, fsq: FSQ, vocabulary: Vocabulary, seed: int) -> None:
+    """Give codes that are close in FSQ digits close embeddings: random Fourier features of the digits (Rahimi and Recht, 2007).
+
+    A head start only; training moves them freely.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    values = fsq.values(torch.arange(vocabulary.codes))
+    width = model.config.hidden_size
+    frequencies = 2.0 * torch.randn(values.shape[1], width, generator=generator)
+    phases = 2 * torch.pi * torch.rand(width, generator=generator)
+    features = (values @ frequencies + phases).cos() * 2**0.5 * model.config.initializer_range
+    first = vocabulary.first_code
+    model.get_input_embeddings().weight[first : first + vocabulary.codes] = features
+
+
 def speech_logits(model: LlamaForCausalLM, batch: Batch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
     """Logits `[S, V]` at the S positions that have a label, and those labels `[S]`.
 
@@ -71,7 +88,7 @@ def train_target(
     model.to(device)
     epochs = Epochs(train, reader, vocabulary.codes, budget, seed)
     checks = {name: Epochs(spoken, reader, vocabulary.codes, budget, 0) for name, spoken in held_out.items()}
-    optimizers = make_optimizers(model, lr=3e-3, muon_lr=4e-3, weight_decay=0.05)
+    optimizers = make_optimizers(model, lr=3e-3, muon_lr=3e-3, weight_decay=0.1)
     print(f"target: {sum(p.numel() for p in model.parameters())} parameters, {epochs.per_epoch} batches an epoch", flush=True)
 
     def step(index: int) -> dict[str, float]:

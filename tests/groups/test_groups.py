@@ -11,7 +11,7 @@ SETS = [[0, 1, 4], [0, 1, 4], [1, 2], [1, 2, 3], [0, 1, 4], [5]]
 
 def build(sets: list[list[int]]) -> Groups:
     starts = torch.tensor([0] + [len(s) for s in sets]).cumsum(0)
-    return Groups.from_sets(0.4, starts, torch.tensor(sum(sets, [])))
+    return Groups.from_sets(0.4, starts, torch.cat([torch.tensor(s) for s in sets]))
 
 
 @pytest.fixture(scope="module")

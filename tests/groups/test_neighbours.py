@@ -61,7 +61,7 @@ def test_the_threshold_itself_is_outside(built):
 def test_lists_begin_with_the_token_and_descend(built):
     for token in range(CODES + 1):
         tokens, similarity = built.of(token)
-        assert tokens[0] == token and similarity[0] == 1
+        assert (int(tokens[0]), float(similarity[0])) == (token, 1.0)
         assert (similarity.float().diff() <= 0).all()
         assert len(set(tokens.tolist())) == len(tokens)
 

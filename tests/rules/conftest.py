@@ -9,7 +9,6 @@ from torch import Tensor
 from pcg.groups.groups import Groups
 from pcg.rules.verdict import THINNING_TRIALS, Coins, Rule, Verdict, draw
 
-ALMOST_ONE = 1 - 2**-53
 EOS = 7
 
 
@@ -17,8 +16,8 @@ EOS = 7
 def groups() -> Groups:
     """Codes 0 and 1 share one set, 2 .. 5 form an overlapping chain, 6 and the end of speech (7) stand alone."""
     sets = [[0, 1], [0, 1], [2, 3], [2, 3, 4], [3, 4, 5], [4, 5], [6], [EOS]]
-    sizes = torch.tensor([len(s) for s in sets])
-    return Groups.from_sets(0.4, torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)]), torch.tensor(sum(sets, [])))
+    starts = torch.tensor([0] + [len(s) for s in sets]).cumsum(0)
+    return Groups.from_sets(0.4, starts, torch.cat([torch.tensor(s) for s in sets]))
 
 
 @pytest.fixture(scope="session")

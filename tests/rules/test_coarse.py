@@ -12,8 +12,8 @@ from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.verdict import THINNING_TRIALS
 
-ROUNDS = 6000
-# Sampling noise over at most 8 outcomes is about 0.4 sqrt(8 / 6000) = 0.015.
+ROUNDS = 4000
+# Sampling noise over at most 8 outcomes is about 0.4 sqrt(8 / 4000) = 0.018.
 BOUND = 0.03
 ALMOST_ONE = 1 - 2**-53
 EOS = 7
@@ -27,6 +27,12 @@ def second_group(verdict):
 
 def second_token(verdict):
     return verdict.tests[1].token if verdict.tests[1].accepted else verdict.next_token
+
+
+def cell(law, index):
+    """The coins just inside both ends of an outcome's share."""
+    end = float(law[: index + 1].sum())
+    return end - float(law[index]) + 1e-9, end - 1e-9
 
 
 def token_law(groups, p, q):
@@ -67,11 +73,13 @@ def test_dense_residual_draws_its_group_and_then_its_token(groups, laws, coins):
     for k in (residual > 0).nonzero().flatten().tolist():
         inside = q[1, groups.members_of(k)] * groups.weights(k)
         inside = inside / inside.sum()
-        for j, token in enumerate(groups.members_of(k).tolist()):
-            pair = [residual[: k + 1].sum() - residual[k] / 2, inside[: j + 1].sum() - inside[j] / 2]
-            verdict = coarse(groups)(torch.tensor([0, EOS]), p, q, coins(accept=[0, ALMOST_ONE], residual=pair))
-            assert (verdict.next_group, verdict.next_token) == (k, token)
-            assert (verdict.next_group_size, verdict.next_kind, verdict.trials) == (len(inside), "resampled", 0)
+        for outer in cell(residual, k):
+            for j, token in enumerate(groups.members_of(k).tolist()):
+                for inner in cell(inside, j):
+                    flip = coins(accept=[0, ALMOST_ONE], residual=[outer, inner])
+                    verdict = coarse(groups)(torch.tensor([0, EOS]), p, q, flip)
+                    assert (verdict.next_group, verdict.next_token) == (k, token)
+                    assert (verdict.next_group_size, verdict.next_kind, verdict.trials) == (len(inside), "resampled", 0)
 
 
 @BOTH
@@ -118,7 +126,8 @@ def test_wider_groups_accept_more(random_laws, play):
     embedding = torch.randn(59, 4, generator=torch.Generator().manual_seed(0))
     neighbours = build_neighbours(embedding, floor=0.2)
     counts = [sum(v.accepted for v in play(coarse(neighbours.groups_at(t)), p, q, rounds=300)) for t in (0.2, 0.6, 1.0)]
-    assert counts == sorted(counts, reverse=True) and counts[0] > 1.2 * counts[2]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > 1.2 * counts[2]
 
 
 @BOTH
@@ -127,7 +136,7 @@ def test_the_end_of_speech_is_judged_alone(residual, groups, laws, coins):
     verdict = coarse(groups, residual)(torch.tensor([0, EOS]), p, q, coins(accept=[0, 0.1]))
     test = verdict.tests[1]
     assert (test.group_size, groups.members_of(test.group).tolist()) == (1, [EOS])
-    assert (test.mass_p, test.mass_q, test.ratio) == pytest.approx((p[1, EOS], q[1, EOS], q[1, EOS] / p[1, EOS]))
+    assert (test.mass_p, test.mass_q, test.ratio) == pytest.approx((0.3, 0.05, 0.05 / 0.3))
 
 
 @BOTH
@@ -153,6 +162,23 @@ def test_a_tiny_draft_probability_is_harmless(tiny, groups, coins):
     q = torch.full((2, 8), 0.125, dtype=torch.float64)
     verdict = coarse(groups)(torch.tensor([0]), p, q, coins(lookahead=1, accept=[ALMOST_ONE]))
     assert (verdict.accepted, verdict.tests[0].ratio, verdict.tests[0].mass_q) == (1, 1.0, 0.25)
+
+
+def test_thinning_accepts_by_equation_9(groups, laws, coins):
+    p, q = laws
+    passing = (1 - groups.masses(p[1]) / groups.masses(q[1])).clamp(min=0)
+    assert {bool(a > 0) for a in passing} == {True, False}
+    for token in range(8):
+        labels = groups.groups_of(token).tolist()
+        for j, group in enumerate(labels):
+            share = float(passing[group])
+            for coin in {max(share - 1e-9, 0.0), share + 1e-9}:
+                trial = [cell(q[1], token)[0], (j + 0.5) / len(labels), coin]
+                flip = coins(accept=[0, ALMOST_ONE], thinning=[trial] + [[0.0, 0.5, 0.0]] * (THINNING_TRIALS - 1))
+                verdict = coarse(groups, "thinning")(torch.tensor([0, 2]), p, q, flip)
+                assert (verdict.trials == 1) == (coin < share)
+                if coin < share:
+                    assert (verdict.next_token, verdict.next_group) == (token, group)
 
 
 def test_thinning_counts_its_trials(groups, laws, coins):

@@ -8,8 +8,8 @@ import torch
 from pcg.rules.exact import exact
 from pcg.rules.verdict import draw
 
-ROUNDS = 6000
-# Sampling noise over 8 outcomes is about 0.4 sqrt(8 / 6000) = 0.015.
+ROUNDS = 4000
+# Sampling noise over 8 outcomes is about 0.4 sqrt(8 / 4000) = 0.018.
 BOUND = 0.03
 ALMOST_ONE = 1 - 2**-53
 
@@ -97,6 +97,12 @@ def test_a_tiny_draft_probability_is_harmless(tiny, coins):
     assert (sure.accepted, sure.tests[0].ratio) == (1, 1.0)
     hopeless = exact(torch.tensor([0]), q[:1], torch.cat([p, q[:1]]), coins(lookahead=1, accept=[1e-200]))
     assert (hopeless.accepted, hopeless.next_token) == (0, 1)
+
+
+def test_a_draft_outside_both_laws_is_rejected(coins):
+    p = torch.tensor([[0.0, 1.0]])
+    verdict = exact(torch.tensor([0]), p, torch.cat([p, p]), coins(lookahead=1, accept=[0.0]))
+    assert (verdict.accepted, verdict.next_token) == (0, 1)
 
 
 def test_an_empty_residual_falls_back_to_the_target(coins):

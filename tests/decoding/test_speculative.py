@@ -1,0 +1,122 @@
+"""The loops on a whole tiny voice: exactness, caches, ends, and what a take records."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.laws import law
+from pcg.decoding.speculative import speculative
+from pcg.decoding.state import Reader
+from pcg.rules.coarse import coarse
+from pcg.rules.exact import exact
+from pcg.rules.verdict import Verdict
+from pcg.synthesizer import Synthesizer
+from pcg.voice import load_voice
+
+
+@pytest.fixture(scope="module")
+def voice(tiny_voice_folder):
+    return load_voice(str(tiny_voice_folder))
+
+
+def readers(voice, limit=40):
+    prompt = voice.reader.prompt("hello", voice.references["one"])
+    both = [Reader(model, prompt, limit) for model in (voice.target, voice.draft)]
+    for reader in both:
+        reader.prefill()
+    return both
+
+
+def run(voice, rule, lookahead=3, limit=12, seed=0, temperature=1.0):
+    target, draft = readers(voice)
+    steps = speculative(target, draft, rule, lookahead, temperature, limit, torch.Generator().manual_seed(seed))
+    return list(steps)
+
+
+def accept_everything(drafted, p, q, coins):
+    return Verdict(len(drafted), int(q[-1].argmax()), "bonus", ())
+
+
+def reject_everything(drafted, p, q, coins):
+    return Verdict(0, int(q[0].argmax()), "resampled", ())
+
+
+@pytest.mark.parametrize("rule", [accept_everything, reject_everything, exact])
+@pytest.mark.parametrize("lookahead", [1, 3, 5])
+def test_the_target_law_at_each_round_is_that_of_the_text_so_far(voice, rule, lookahead):
+    """Whatever was accepted or rolled back, the cached laws equal those of a fresh reading of all that was emitted."""
+    seen = []
+
+    def spy(drafted, p, q, coins):
+        seen.append((drafted.clone(), q.clone(), p.clone()))
+        return rule(drafted, p, q, coins)
+
+    rounds = run(voice, spy, lookahead)
+    emitted: list[int] = []
+    for (drafted, q, p), step in zip(seen, rounds, strict=True):
+        fresh_target, fresh_draft = readers(voice)
+        wanted = law(fresh_target.feed([*emitted, *drafted.tolist()], lookahead + 1), 1.0)
+        torch.testing.assert_close(q, wanted, atol=1e-5, rtol=1e-3)
+        drafts = law(fresh_draft.feed([*emitted, *drafted.tolist()[:-1]], lookahead), 1.0)
+        torch.testing.assert_close(p, drafts, atol=1e-5, rtol=1e-3)
+        emitted += step.tokens
+
+
+def third_token_law(voice, rule, runs):
+    counts = Counter()
+    for seed in range(runs):
+        tokens = [t for r in run(voice, rule, limit=3, seed=seed, temperature=0.35) for t in r.tokens]
+        counts[tuple(tokens)[2] if len(tokens) > 2 else -1] += 1
+    return counts
+
+
+def autoregressive_law(voice, runs):
+    counts = Counter()
+    for seed in range(10_000, 10_000 + runs):
+        target, _ = readers(voice)
+        steps = autoregressive(target, 0.35, 3, torch.Generator().manual_seed(seed))
+        tokens = [t for r in steps for t in r.tokens]
+        counts[tokens[2] if len(tokens) > 2 else -1] += 1
+    return counts
+
+
+def distance(a: Counter, b: Counter) -> float:
+    """Total variation of two empirical laws, over tokens pooled into 8 bins so that sampling noise stays small."""
+    bins = [sum(n for t, n in c.items() if t % 8 == i) for c in (a, b) for i in range(8)]
+    return sum(abs(x / a.total() - y / b.total()) for x, y in zip(bins[:8], bins[8:], strict=True)) / 2
+
+
+def test_the_third_token_of_sd_has_the_law_of_ar_and_a_rule_that_accepts_all_has_not(voice):
+    """600 runs a side; the noise of two equal laws over 8 bins stays below 0.09 with probability above 0.99."""
+    reference = autoregressive_law(voice, 600)
+    assert distance(third_token_law(voice, exact, 600), reference) < 0.09
+    assert distance(third_token_law(voice, accept_everything, 600), reference) > 0.09
+
+
+def test_pcg_with_singleton_groups_says_what_sd_says(voice, tmp_path):
+    groups = Synthesizer(voice, tmp_path).groups(1.0)
+    plain, grouped = run(voice, exact, limit=30, seed=4), run(voice, coarse(groups), limit=30, seed=4)
+    assert [r.tokens for r in plain] == [r.tokens for r in grouped]
+    assert [r.kinds for r in plain] == [r.kinds for r in grouped]
+
+
+def test_the_loop_stops_at_the_end_of_speech_and_at_the_limit(voice):
+    eos = voice.vocabulary.eos
+
+    def ends(drafted, p, q, coins):
+        return Verdict(1, eos, "resampled", ())
+
+    rounds = run(voice, ends, limit=12)
+    assert len(rounds) == 1
+    assert rounds[0].ended
+    assert eos not in rounds[0].tokens
+    limited = run(voice, accept_everything, lookahead=4, limit=7)
+    assert sum(len(r.tokens) for r in limited) <= 7
+
+
+def test_a_seed_fixes_every_token(voice):
+    first, again, other = (run(voice, exact, limit=30, seed=s) for s in (1, 1, 2))
+    assert [r.tokens for r in first] == [r.tokens for r in again]
+    assert [r.tokens for r in first] != [r.tokens for r in other]
