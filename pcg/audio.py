@@ -13,13 +13,17 @@ LOUDNESS_RMS = 0.08
 
 def load_audio(path: Path, sample_rate: int, longest_seconds: float = 60.0) -> np.ndarray:
     """Read a file that libsndfile knows as mono float32 `[N]` at `sample_rate`."""
+    try:
+        with soundfile.SoundFile(path) as file:
+            rate = file.samplerate
+            samples = file.read(int(longest_seconds * rate), dtype="float32", always_2d=True).mean(axis=1)
+    except (OSError, soundfile.LibsndfileError) as error:
+        raise InputError("audio file", path.name, "a readable WAV, FLAC, OGG or MP3 file") from error
+    if rate == sample_rate:
+        return samples
     import librosa
 
-    try:
-        samples, rate = librosa.load(path, sr=None, mono=True, duration=longest_seconds)
-    except Exception as error:
-        raise InputError("audio file", str(path), "a readable WAV, FLAC, OGG or MP3 file") from error
-    return samples if rate == sample_rate else librosa.resample(samples, orig_sr=rate, target_sr=sample_rate)
+    return librosa.resample(samples, orig_sr=rate, target_sr=sample_rate)
 
 
 def write_wav(path: Path, samples: np.ndarray, sample_rate: int) -> None:

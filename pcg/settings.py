@@ -18,7 +18,10 @@ class Range:
 
     def check(self, field: str, value: float) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
-            raise InputError(field, value, f"a number from {self.low:g} to {self.high:g}")
+            raise InputError(field, value, f"a number from {self}")
+
+    def __str__(self) -> str:
+        return " to ".join(f"{end:.0f}" if end == int(end) else f"{end:g}" for end in (self.low, self.high))
 
 
 RANGES = {
@@ -54,7 +57,7 @@ class Settings:
             value = getattr(self, name)
             allowed.check(name, value)
             if name in WHOLE and value != int(value):
-                raise InputError(name, value, f"a whole number from {allowed.low:g} to {allowed.high:g}")
+                raise InputError(name, value, f"a whole number from {allowed}")
             object.__setattr__(self, name, int(value) if name in WHOLE else float(value))
 
     def with_(self, **changes: object) -> "Settings":

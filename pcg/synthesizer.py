@@ -20,7 +20,7 @@ from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.tolerant import tolerant
 from pcg.rules.verdict import Rule
-from pcg.settings import RANGES, Settings
+from pcg.settings import METHODS, RANGES, Settings
 from pcg.take import Round, Take
 from pcg.text import check_text
 from pcg.voice import Voice
@@ -33,9 +33,9 @@ CONTEXT_TOKENS = 50
 class Synthesizer:
     """Speaks texts with one voice. It keeps the groups of recent thetas; everything else is per call."""
 
-    def __init__(self, voice: Voice, cache: Path = CACHE) -> None:
+    def __init__(self, voice: Voice, cache: Path | None = None) -> None:
         self.voice = voice
-        self._neighbours = load_or_build(voice.code_embedding, RANGES["theta"].low, voice.usage > 0, cache)
+        self._neighbours = load_or_build(voice.code_embedding, RANGES["theta"].low, voice.usage > 0, cache or CACHE)
         self._groups_at = lru_cache(maxsize=32)(self._neighbours.groups_at)
         self._coarse = lru_cache(maxsize=32)(lambda theta: coarse(self.groups(theta)))
 
@@ -100,6 +100,11 @@ class Synthesizer:
         *_, last = self.speak(text, settings, voice, reference, rule)
         assert isinstance(last, Take)
         return last
+
+    def warm_up(self) -> None:
+        """One short take a method: the first calls of a process are slow, and would flatter whatever is timed after them."""
+        for method in METHODS:
+            self.take("Warming up.", Settings(method), next(iter(self.voice.references)))
 
     def decode(self, tokens: list[int], speaker: Reference) -> np.ndarray:
         """Speech codes -> samples, `hop` for each; the end of the reference goes before them as context, and is cut off."""

@@ -17,11 +17,13 @@ MAX_CHARACTERS = 600
 WORD_BREAK = " "
 PUNCTUATION = ",.?!;:"
 
+_TITLES = {
+    "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Dr": "doctor", "Prof": "professor", "St": "saint", "Gen": "general",
+    "Col": "colonel", "Capt": "captain", "Lt": "lieutenant", "Gov": "governor", "Rev": "reverend", "Mt": "mount",
+}  # fmt: skip
 _ABBREVIATIONS = {
-    "mr.": "mister", "mrs.": "missus", "ms.": "miz", "dr.": "doctor", "prof.": "professor", "st.": "saint",
-    "jr.": "junior", "sr.": "senior", "no.": "number", "vs.": "versus", "etc.": "et cetera", "e.g.": "for example",
-    "i.e.": "that is", "gen.": "general", "col.": "colonel", "capt.": "captain", "lt.": "lieutenant", "gov.": "governor",
-    "rev.": "reverend", "mt.": "mount", "ave.": "avenue", "dept.": "department", "approx.": "approximately",
+    "jr.": "junior", "sr.": "senior", "vs.": "versus", "etc.": "et cetera", "e.g.": "for example", "i.e.": "that is",
+    "dept.": "department", "approx.": "approximately",
 }  # fmt: skip
 _SYMBOLS = {"&": " and ", "%": " percent ", "+": " plus ", "=": " equals ", "@": " at ", "#": " number ", "°": " degrees "}
 _LETTERS = dict(zip(
@@ -48,7 +50,10 @@ def check_text(text: str) -> str:
 def normalise(text: str) -> str:
     """Write `text` as lower-case spoken words and the punctuation ``, . ? ! ; :`` (numbers, prices, times, abbreviations)."""
     text = unicodedata.normalize("NFKD", text.replace("’", "'").replace("‘", "'").replace("£", " pounds "))
-    text = text.replace("—", ", ").replace("–", ", ").encode("ascii", "ignore").decode().lower()
+    text = text.replace("—", ", ").replace("–", ", ").encode("ascii", "ignore").decode()
+    # "no." and "col." end ordinary sentences too: a title stands before a name, a number sign before a figure.
+    text = re.sub(r"\b([A-Z][a-z]+)\.(?=\s+[A-Z])", lambda m: _TITLES.get(m[1], m[0]), text)
+    text = re.sub(r"\bno\.(?=\s*\d)", "number", text.lower())
     text = re.sub(r"[a-z.]+\.", lambda m: _ABBREVIATIONS.get(m[0], m[0]), text)
     text = re.sub(r"\$\s?([\d,]*\d)(?:\.(\d\d))?", _dollars, text)
     text = re.sub(r"\b(\d{1,2}):(\d\d)\b", _clock, text)

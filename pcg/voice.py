@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import LlamaForCausalLM
+from transformers.utils import logging
 
 from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.codec.codec import Codec
@@ -90,6 +91,10 @@ def load_voice(model: str = "embedded") -> Voice:
 
 def load_llama(folder: Path, vocabulary: Vocabulary) -> LlamaForCausalLM:
     """Load a transformers checkpoint in float32 and check that it is whole and speaks the vocabulary."""
+    if not (folder / "model.safetensors").is_file():
+        raise AssetError(f"The language model {folder / 'model.safetensors'} is missing.")
+    # Its bar on stderr would stand before the one sentence that says what is wrong.
+    logging.disable_progress_bar()
     try:
         model, info = LlamaForCausalLM.from_pretrained(
             folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
@@ -115,21 +120,25 @@ def load_codec(folder: Path) -> EmbeddedCodec:
 
 
 def _card(path: Path) -> dict[str, object]:
+    if not path.is_file():
+        raise AssetError(f"The voice file {path} is missing.")
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
         version = card["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AssetError(f"The voice file {path} is missing or damaged ({_first_line(error)}).") from error
+        raise AssetError(f"The voice file {path} is damaged ({_first_line(error)}).") from error
     if version != FORMAT:
         raise AssetError(f"The voice file {path} has format {version!r}, but this version reads format {FORMAT}.")
     return card
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise AssetError(f"The weights file {path} is missing.")
     try:
         return load_file(path)
     except Exception as error:
-        raise AssetError(f"The weights file {path} is missing or damaged ({_first_line(error)}).") from error
+        raise AssetError(f"The weights file {path} is damaged ({_first_line(error)}).") from error
 
 
 def _first_line(error: Exception) -> str:

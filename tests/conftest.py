@@ -31,8 +31,12 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vocabulary = Vocabulary(codec.codebook_size, reader.first_code, reader.end)
     target = new_target(reader, vocabulary, Shape(layers=3, width=32, heads=2, feed_forward=48), seed=0)
     with torch.no_grad():
-        target.get_input_embeddings().weight.mul_(8.0)
-    draft = layer_subset(target, (0, 2))
+        # Far from the tiny initial weights, so that layers matter and the draft's law differs from the target's.
+        for weight in target.parameters():
+            weight.mul_(8.0 if weight.ndim == 2 else 1.0)
+        draft = layer_subset(target, (0, 2))
+        for weight in draft.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
     references = {
         "one": Reference("hello", torch.randint(codec.codebook_size, (20,))),
         "two": Reference("yes", torch.randint(codec.codebook_size, (25,))),

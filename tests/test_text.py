@@ -17,6 +17,8 @@ from pcg.text import MAX_CHARACTERS, check_text, normalise, phonemise
         ("well-known — café", "well known, cafe"),
         ("Wait... what?!", "wait. what?"),
         ("$1", "one dollar"),
+        ("She said no. He wore a col.", "she said no. he wore a col."),
+        ("See no. 5 on Mt. Rainier", "see number five on mount rainier"),
         ("9:00", "nine o'clock"),
     ],
 )

@@ -36,7 +36,7 @@ class Recipe:
     codec_token_steps: int = 1700
     codec_sound_steps: int = 1500
     target: Shape = Shape()
-    target_steps: int = 3000
+    target_steps: int = 2000
     draft_layers: tuple[int, ...] = (0, 11)
     draft_steps: int = 700
     samples: int = 6000

@@ -67,7 +67,7 @@ def test_the_target_law_at_each_round_is_that_of_the_text_so_far(voice, rule, lo
 def third_token_law(voice, rule, runs):
     counts = Counter()
     for seed in range(runs):
-        tokens = [t for r in run(voice, rule, limit=3, seed=seed, temperature=0.35) for t in r.tokens]
+        tokens = [t for r in run(voice, rule, limit=3, seed=seed, temperature=0.5) for t in r.tokens]
         counts[tuple(tokens)[2] if len(tokens) > 2 else -1] += 1
     return counts
 
@@ -76,23 +76,22 @@ def autoregressive_law(voice, runs):
     counts = Counter()
     for seed in range(10_000, 10_000 + runs):
         target, _ = readers(voice)
-        steps = autoregressive(target, 0.35, 3, torch.Generator().manual_seed(seed))
+        steps = autoregressive(target, 0.5, 3, torch.Generator().manual_seed(seed))
         tokens = [t for r in steps for t in r.tokens]
         counts[tokens[2] if len(tokens) > 2 else -1] += 1
     return counts
 
 
 def distance(a: Counter, b: Counter) -> float:
-    """Total variation of two empirical laws, over tokens pooled into 8 bins so that sampling noise stays small."""
-    bins = [sum(n for t, n in c.items() if t % 8 == i) for c in (a, b) for i in range(8)]
-    return sum(abs(x / a.total() - y / b.total()) for x, y in zip(bins[:8], bins[8:], strict=True)) / 2
+    """Total variation of two empirical laws."""
+    return sum(abs(a[t] / a.total() - b[t] / b.total()) for t in a | b) / 2
 
 
 def test_the_third_token_of_sd_has_the_law_of_ar_and_a_rule_that_accepts_all_has_not(voice):
-    """600 runs a side; the noise of two equal laws over 8 bins stays below 0.09 with probability above 0.99."""
-    reference = autoregressive_law(voice, 600)
-    assert distance(third_token_law(voice, exact, 600), reference) < 0.09
-    assert distance(third_token_law(voice, accept_everything, 600), reference) > 0.09
+    """1000 runs a side: two samples of this law differ by about 0.11, and a rule that only drafts is 0.68 away."""
+    reference = autoregressive_law(voice, 1000)
+    assert distance(third_token_law(voice, exact, 1000), reference) < 0.2
+    assert distance(third_token_law(voice, accept_everything, 1000), reference) > 0.2
 
 
 def test_pcg_with_singleton_groups_says_what_sd_says(voice, tmp_path):

@@ -1,0 +1,68 @@
+"""The page: composes the explorers over one synthesizer. `python app.py` serves it, here or as a Hugging Face Space."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+# Read when gradio and the hub client are imported: nothing on this page needs the network.
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import gradio as gr
+
+from explorers.compare import create_compare
+from explorers.example import EXAMPLE, read_example
+from explorers.theme import launch_options
+from pcg.errors import InputError, PCGError
+from pcg.synthesizer import Synthesizer
+from pcg.voice import load_voice
+
+MASTHEAD = """<div class="masthead"><h1>PCG Lab</h1>
+<p>Speculative decoding for speech tokens, to hear, see and tune.</p></div>"""
+QUEUE_LENGTH = 16
+KEEP_SOUND_SECONDS = 6 * 3600
+
+
+def create_app(synthesizer: Synthesizer, example: Path = EXAMPLE) -> gr.Blocks:
+    """The whole page; a panel is one more line. `example`: the folder of the takes that are ready when it opens."""
+    # Takes are files in a temporary folder, and would fill the disk of a page that runs for weeks.
+    with gr.Blocks(title="PCG Lab", fill_width=True, delete_cache=(3600, KEEP_SOUND_SECONDS)) as app:
+        gr.HTML(MASTHEAD, apply_default_css=False)
+        create_compare(synthesizer, read_example(example))
+    return app.queue(max_size=QUEUE_LENGTH)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        synthesizer = Synthesizer(load_voice(options.model))
+        app = create_app(synthesizer)
+        synthesizer.warm_up()
+        _serve(app, options)
+    except PCGError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _serve(app: gr.Blocks, options: argparse.Namespace) -> None:
+    try:
+        app.launch(server_name=options.host, server_port=options.port, share=options.share, **launch_options())
+    except OSError as error:
+        address = f"{options.host or 'default'}:{options.port or 'default'}"
+        raise InputError("host and port", address, "a free address of this computer") from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Serve PCG Lab, the page that says a text four ways.")
+    parser.add_argument("--host", help="address to listen on (default: this computer only, or GRADIO_SERVER_NAME)")
+    parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
+    parser.add_argument("--model", default="embedded", help="'embedded', or a folder that holds a voice")
+    parser.add_argument("--share", action="store_true", help="also make a public link")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

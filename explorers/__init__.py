@@ -1,0 +1,1 @@
+"""The panels of the page, one file a panel, thin over `pcg`: callbacks above, layout below."""

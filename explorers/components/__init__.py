@@ -1,0 +1,1 @@
+"""What gradio lacks: figures and token strips, built from numbers and fixed words alone."""

@@ -1,0 +1,81 @@
+"""How the page looks and how it is served: the `launch` arguments that are the same everywhere."""
+
+from pathlib import Path
+
+import gradio as gr
+
+from explorers.components import readout, ribbon
+
+STYLES = Path(__file__).with_name("page.css")
+SOUND_COLOUR = "#E69F00"
+WAVE_COLOUR = "#9aa0a6"
+
+
+def launch_options() -> dict[str, object]:
+    """System fonts, our own style sheets, small uploads only, and nothing kept in the visitor's browser."""
+    return {
+        "theme": _theme(),
+        "css_paths": [STYLES, readout.STYLES, ribbon.STYLES],
+        "max_file_size": "20mb",
+        "footer_links": ["api", "settings"],
+        "run_history": False,
+        "state_session_capacity": 500,
+        "ssr_mode": False,
+    }
+
+
+def _theme() -> gr.themes.Base:
+    ink, paper, night, chalk = "#1c2024", "#f6f5f2", "#141619", "#e9e7e2"
+    return gr.themes.Base(
+        primary_hue=gr.themes.colors.amber,
+        neutral_hue=gr.themes.colors.stone,
+        spacing_size=gr.themes.sizes.spacing_sm,
+        radius_size=gr.themes.sizes.radius_sm,
+        text_size=gr.themes.sizes.text_sm,
+        font=["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"],
+        font_mono=["ui-monospace", "SF Mono", "Cascadia Mono", "Menlo", "DejaVu Sans Mono", "monospace"],
+    ).set(
+        body_background_fill=paper,
+        body_background_fill_dark=night,
+        body_text_color=ink,
+        body_text_color_dark=chalk,
+        body_text_color_subdued="#5c636b",
+        body_text_color_subdued_dark="#a2a8ae",
+        block_background_fill="#ffffff",
+        block_background_fill_dark="#1c1f23",
+        block_border_color="#dedbd4",
+        block_border_color_dark="#31353a",
+        border_color_primary="#dedbd4",
+        border_color_primary_dark="#31353a",
+        block_info_text_color="#5c636b",
+        block_info_text_color_dark="#a2a8ae",
+        block_label_text_color="#5c636b",
+        block_label_text_color_dark="#a2a8ae",
+        block_info_text_size="12px",
+        block_title_text_color=ink,
+        block_title_text_color_dark=chalk,
+        block_title_text_weight="550",
+        input_background_fill="#fbfaf8",
+        input_background_fill_dark="#15171a",
+        input_border_width="1px",
+        input_border_color="#cfcbc3",
+        input_border_color_dark="#3b4046",
+        slider_color="#b87400",
+        slider_color_dark=SOUND_COLOUR,
+        button_border_width="1px",
+        button_border_width_dark="1px",
+        button_primary_background_fill=SOUND_COLOUR,
+        button_primary_background_fill_dark=SOUND_COLOUR,
+        button_primary_background_fill_hover="#f3b32a",
+        button_primary_background_fill_hover_dark="#f3b32a",
+        button_primary_border_color="#b87400",
+        button_primary_border_color_dark=SOUND_COLOUR,
+        button_primary_text_color=ink,
+        button_primary_text_color_dark=ink,
+        button_secondary_background_fill="#ffffff",
+        button_secondary_background_fill_dark="#24282d",
+        button_secondary_border_color="#cfcbc3",
+        button_secondary_border_color_dark="#3b4046",
+        button_secondary_text_color=ink,
+        button_secondary_text_color_dark=chalk,
+    )

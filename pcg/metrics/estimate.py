@@ -1,0 +1,44 @@
+"""A figure and how far to believe it: 95 % intervals over utterances."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+RESAMPLES = 2000
+Z95 = 1.959964
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`value`, and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def bootstrap(numerators: Sequence[float], denominators: Sequence[float] | None = None, seed: int = 0) -> Estimate:
+    """sum(numerators) / sum(denominators), and its percentile interval when utterances are drawn anew with replacement.
+
+    Without denominators it is the mean. The draws come from `seed` and from the number of utterances alone, so two methods
+    that spoke the same sentences are resampled alike.
+    """
+    if not len(numerators):
+        raise ValueError("an estimate needs at least one utterance")
+    above = np.asarray(numerators, dtype=float)
+    below = np.ones_like(above) if denominators is None else np.asarray(denominators, dtype=float)
+    drawn = np.random.default_rng(seed).integers(len(above), size=(RESAMPLES, len(above)))
+    rates = above[drawn].sum(1) / below[drawn].sum(1)
+    low, high = np.percentile(rates, [2.5, 97.5])
+    return Estimate(float(above.sum() / below.sum()), float(low), float(high))
+
+
+def share(hits: int, n: int) -> Estimate:
+    """hits / n with Wilson's interval, which stays honest at 0 and at n, where a bootstrap claims certainty."""
+    if n < 1:
+        raise ValueError("a share needs at least one utterance")
+    rate, z = hits / n, Z95
+    centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return Estimate(rate, float(min(rate, max(0.0, centre - reach))), float(max(rate, min(1.0, centre + reach))))

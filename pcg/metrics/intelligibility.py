@@ -1,0 +1,106 @@
+"""Can it be understood? A judge writes down what it hears, and the differences to what was meant are counted.
+
+Both sides are normalised alike: `pcg.text.normalise` (lower case, numbers and abbreviations as words), punctuation stripped,
+apostrophes kept, spelling variants made one. A rate is only as good as its judge, so it is never shown without the judge's
+name and the same judge's rate on the original recordings.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pcg.errors import InputError
+from pcg.metrics.estimate import Estimate, bootstrap
+from pcg.metrics.signal import JUDGE_RATE, for_judges
+from pcg.text import normalise
+
+# A recogniser's dictionary holds several spellings of one spoken word; choosing another one is no error of the speaker.
+_VARIANTS = {
+    "ok": "okay", "alright": "all right", "can not": "cannot", "good bye": "goodbye", "good night": "goodnight",
+    "grey": "gray", "colour": "color", "colours": "colors", "neighbour": "neighbor", "neighbours": "neighbors",
+    "favourite": "favorite", "centre": "center", "theatre": "theater", "programme": "program", "towards": "toward",
+}  # fmt: skip
+_VARIANT = re.compile(r"\b(" + "|".join(_VARIANTS) + r")\b")
+
+
+class Judge(Protocol):
+    """Writes down what it hears in `samples [N]`, float32; `name` says who judged, model and version included."""
+
+    @property
+    def name(self) -> str: ...
+
+    def transcribe(self, samples: np.ndarray, sample_rate: int) -> str: ...
+
+
+class PocketSphinx:
+    """The offline judge: US English acoustic model, dictionary and trigram language model from inside the package."""
+
+    def __init__(self) -> None:
+        from importlib.metadata import version
+
+        self.name = f"pocketsphinx {version('pocketsphinx')}, stock US English model"
+
+    def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:
+        from pocketsphinx import Decoder
+
+        # A decoder carries state from one utterance to the next, so that the verdict would depend on the order.
+        decoder = Decoder(samprate=JUDGE_RATE, loglevel="FATAL")
+        heard = (for_judges(samples, sample_rate) * 32767).astype(np.int16)
+        if not len(heard):
+            return ""
+        decoder.start_utt()
+        decoder.process_raw(heard.tobytes(), full_utt=True)
+        decoder.end_utt()
+        hypothesis = decoder.hyp()
+        return hypothesis.hypstr if hypothesis else ""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Substitutions, deletions and insertions against `length` words (or characters) of the reference."""
+
+    errors: int
+    length: int
+
+    @property
+    def rate(self) -> float:
+        return self.errors / self.length
+
+
+def word_errors(reference: str, hypothesis: str) -> Errors:
+    import jiwer
+
+    return _errors(jiwer.process_words(*_pair(reference, hypothesis)))
+
+
+def char_errors(reference: str, hypothesis: str) -> Errors:
+    """Like `word_errors`, over characters, the spaces between words included."""
+    import jiwer
+
+    return _errors(jiwer.process_characters(*_pair(reference, hypothesis)))
+
+
+def pooled(errors: Sequence[Errors], seed: int = 0) -> Estimate:
+    """All errors over all reference words: long utterances weigh more than short ones, as is usual for WER."""
+    return bootstrap([e.errors for e in errors], [e.length for e in errors], seed)
+
+
+def comparable(text: str) -> str:
+    """`text` as both sides of a comparison are written: lower-case words and apostrophes, one space between words."""
+    words = re.sub(r"[^a-z' ]+", " ", normalise(text))
+    return _VARIANT.sub(lambda match: _VARIANTS[match[0]], " ".join(words.split()))
+
+
+def _pair(reference: str, hypothesis: str) -> tuple[str, str]:
+    meant = comparable(reference)
+    if not meant:
+        raise InputError("reference", reference, "a text with at least one word")
+    return meant, comparable(hypothesis)
+
+
+def _errors(output: object) -> Errors:
+    wrong = output.substitutions + output.deletions  # type: ignore[attr-defined]
+    return Errors(wrong + output.insertions, wrong + output.hits)  # type: ignore[attr-defined]

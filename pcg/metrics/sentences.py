@@ -1,0 +1,26 @@
+"""The sentences that voices are judged on. They were written for this project, and no corpus may train on them."""
+
+from pathlib import Path
+
+from pcg.errors import AssetError, InputError
+
+SENTENCES = Path(__file__).parents[2] / "assets" / "evaluation" / "sentences.txt"
+SECTIONS = ("everyday", "balanced", "rare")
+
+
+def read_sentences(*sections: str, path: Path = SENTENCES) -> list[str]:
+    """The sentences of `sections`, in the order asked for; of the whole file where none is named."""
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise AssetError(f"The evaluation sentences in {path} are missing or damaged ({error}).") from error
+    found: dict[str, list[str]] = {}
+    for line in filter(None, lines):
+        if line.startswith("#"):
+            current = found.setdefault(line.lstrip("# "), [])
+        else:
+            current.append(line)
+    for section in sections:
+        if section not in found:
+            raise InputError("section", section, "one of " + ", ".join(found))
+    return [sentence for section in sections or found for sentence in found[section]]

@@ -1,0 +1,36 @@
+"""One babbling synthesizer, and one served page with an example, for all tests of the explorers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import create_app
+from explorers.example import write_example
+from explorers.theme import launch_options
+from pcg.settings import Settings
+from pcg.synthesizer import Synthesizer
+from pcg.voice import load_voice
+
+TEXT = "The quick brown fox, yes."
+
+
+@pytest.fixture(scope="session")
+def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
+    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def example_folder(synthesizer: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("example")
+    write_example(folder, synthesizer, TEXT, "two", Settings(theta=0.3, seed=7))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def address(synthesizer: Synthesizer, example_folder: Path) -> Iterator[str]:
+    """Where the page is served."""
+    app = create_app(synthesizer, example_folder)
+    _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options())
+    yield url
+    app.close(verbose=False)

@@ -1,0 +1,45 @@
+import shutil
+import socket
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import app
+from explorers.theme import launch_options
+
+
+@pytest.mark.parametrize("missing", ["voice.json", "target/model.safetensors", "codec/config.json"])
+def test_a_missing_asset_is_one_sentence_and_exit_2(
+    missing: str, tiny_voice_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(tiny_voice_folder, tmp_path / "voice")
+    (folder / missing).unlink()
+    assert app.main(["--model", str(folder)]) == 2
+    told = capsys.readouterr().err.strip().splitlines()
+    assert [line for line in told if "missing" in line] == told[-1:]
+    assert not any("Traceback" in line for line in told)
+
+
+def test_an_unknown_model_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["--model", "nowhere"]) == 2
+    assert capsys.readouterr().err == "model is 'nowhere', but must be 'embedded' or a folder that holds voice.json.\n"
+
+
+def test_a_busy_port_is_one_sentence(
+    tiny_voice_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "Synthesizer", partial(app.Synthesizer, cache=tmp_path))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert app.main(["--model", str(tiny_voice_folder), "--host", "127.0.0.1", "--port", str(port)]) == 2
+    assert f"host and port is '127.0.0.1:{port}', but must be a free address of this computer.\n" in capsys.readouterr().err
+
+
+def test_nothing_is_shared_or_kept_by_default() -> None:
+    assert app._parser().parse_args([]).share is False
+    options = launch_options()
+    assert options["run_history"] is False
+    assert not any("google" in str(font).lower() for font in options["theme"]._font)

@@ -1,0 +1,74 @@
+"""The page as a person sees it, in a real browser."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from pcg.settings import METHODS
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser.new_page(viewport={"width": 390, "height": 844})
+        browser.close()
+
+
+def test_a_person_says_it_four_ways_and_moves_the_knobs(page: Page, address: str) -> None:
+    complaints: list[str] = []
+    addresses: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: addresses.append(request.url))
+    page.goto(address)
+
+    for method in METHODS:
+        expect(page.locator(f"#ribbon-{method} .ribbon")).to_have_attribute("role", "img")
+    expect(page.locator("#text textarea")).to_have_value("The quick brown fox, yes.")
+    expect(page.locator("#readout-pcg")).to_contain_text("as recorded with this example")
+
+    page.fill("#text textarea", "Hello, ${window.hacked = 1} is this <b>one</b> sentence?")
+    page.click("#run")
+    expect(page.locator("#status")).to_contain_text("Four takes in", timeout=30_000)
+    for method in METHODS:
+        expect(page.locator(f"#sound-{method}").get_by_role("button", name="Play", exact=True)).to_be_visible()
+    for method in METHODS[1:]:
+        expect(page.locator(f"#readout-{method}")).to_contain_text("measured in this same run")
+
+    page.locator("#theta input[type=range]").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#status")).to_contain_text("PCG in", timeout=30_000)
+    expect(page.locator("#groups")).to_contain_text("At theta 0.31")
+    expect(page.locator("#readout-pcg")).to_contain_text("measured in the last full run")
+    expect(page.locator("#readout-pcg")).to_contain_text("theta 0.31")
+
+    page.locator("#beta input[type=range]").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#status")).to_contain_text("SSD in", timeout=30_000)
+
+    strip = page.locator("#ribbon-pcg .ribbon").get_attribute("aria-label")
+    page.fill("#text textarea", " ")
+    page.click("#run")
+    expect(page.locator(".toast-body")).to_contain_text("text is ' ', but must be some English text.")
+    assert page.locator("#ribbon-pcg .ribbon").get_attribute("aria-label") == strip
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate("window.hacked") is None
+    assert complaints == []
+    assert [a for a in addresses if not a.startswith((address, "blob:", "data:"))] == []

@@ -1,0 +1,80 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from explorers.components.readout import card_html, groups_html
+from explorers.reading import Card, Reading, Session, record
+from pcg.settings import METHODS, Settings
+from pcg.synthesizer import Synthesizer
+
+TASK = ("Hello.", "one", 0.8, 0)
+
+
+def reading(method: str, speed: float, text: str = "Hello.") -> Reading:
+    return Reading(Settings(method), text, "one", 1.5, speed, 0.3, 0.5, 2.0, False, ("accepted",), (3,))
+
+
+def test_a_reading_survives_json(synthesizer: Synthesizer) -> None:
+    take = synthesizer.take("The dog.", Settings("pcg", theta=0.3), "one")
+    again = Reading.from_record(json.loads(json.dumps(record(take))))
+    assert again == Reading.of(take)
+    assert again.kinds == take.kinds
+    assert again.task == ("The dog.", "one", 0.8, 0)
+
+
+def test_speed_is_compared_with_ar_of_the_same_run_and_later_with_that_of_the_last_full_run() -> None:
+    session = Session().heard(reading("ar", 100), True).heard(reading("pcg", 150), True)
+    assert (session.cards["pcg"].speed_up, session.cards["pcg"].yardstick) == (1.5, "same run")
+    session = session.heard(reading("pcg", 120), False)
+    assert (session.cards["pcg"].speed_up, session.cards["pcg"].yardstick) == (1.2, "last run")
+
+
+def test_a_recorded_ar_take_is_no_yardstick_for_a_live_one() -> None:
+    session = Session.of_recorded({method: reading(method, 100) for method in METHODS})
+    assert session.cards["sd"].yardstick == "recorded"
+    card = session.heard(reading("pcg", 120), False).cards["pcg"]
+    assert (card.speed_up, card.yardstick) == (None, "none")
+    assert "no AR speed measured on this page yet" in card_html(card)
+
+
+def test_a_silent_ar_take_leaves_the_speed_up_open() -> None:
+    session = Session().heard(reading("ar", 0), True).heard(reading("pcg", 150), True)
+    assert session.cards["pcg"].speed_up is None
+
+
+def test_cards_of_another_text_are_marked() -> None:
+    session = Session().heard(reading("ar", 100), True)
+    assert not session.asked(TASK).cards["ar"].outdated
+    outdated = session.asked(("Bye.", *TASK[1:])).cards["ar"]
+    assert outdated.outdated
+    assert "from an earlier request" in card_html(outdated)
+
+
+def test_the_card_shows_the_figures_and_the_settings() -> None:
+    html = card_html(Card(reading("pcg", 123.4), 1.234, "same run"))
+    for shown in ("<b>123</b>", "1.23×", "measured in this same run", "50%", "2.00", "0.30", "1.5 s", "theta 0.45", "seed 0"):
+        assert shown in html
+    assert "beta" not in html
+    assert "cut at the length limit" in card_html(Card(replace(reading("sd", 1), hit_limit=True)))
+
+
+def test_what_is_unknown_is_a_dash() -> None:
+    silent = replace(reading("ar", 0), rtf=None, acceptance_rate=None)
+    assert card_html(Card(silent)).count("<dd>–</dd>") == 2
+    assert card_html(None).count("–") == 5
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_card_ever_holds_what_a_user_typed(method: str) -> None:
+    hostile = "<script>${alert(1)}</script>"
+    html = card_html(Card(replace(reading(method, 10), text=hostile, voice=hostile), 1.0, "same run", outdated=True))
+    assert "script" not in html
+    assert "$" not in html
+
+
+def test_theta_is_told_in_numbers(synthesizer: Synthesizer) -> None:
+    figures = synthesizer.statistics(0.3)
+    html = groups_html(0.3, figures)
+    assert f"<b>{figures.groups}</b> groups" in html
+    assert f"<b>{figures.mean_size:.1f}</b> tokens" in html

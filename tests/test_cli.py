@@ -1,0 +1,92 @@
+"""The command line's contract: JSON on the last line, exit codes, one sentence for bad input."""
+
+import json
+
+import pytest
+import soundfile
+
+from pcg.cli import main
+
+REQUIRED = {
+    "method", "text", "seed", "tokens", "audio_seconds", "wall_seconds", "tokens_per_second", "rtf", "rounds",
+    "acceptance_rate", "mean_acceptance_length", "settings",
+}  # fmt: skip
+
+
+@pytest.fixture
+def model(tiny_voice_folder, monkeypatch, tmp_path):
+    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path)
+    return str(tiny_voice_folder)
+
+
+def last_json(capsys) -> dict:
+    return json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+
+
+@pytest.mark.parametrize("method", ["ar", "sd", "ssd", "pcg"])
+def test_speak_writes_a_wav_and_prints_its_figures(model, tmp_path, capsys, method):
+    out = tmp_path / "a.wav"
+    assert main(["speak", "hello", "--model", model, "--method", method, "--seed", "5", "--out", str(out), "--json"]) == 0
+    figures = last_json(capsys)
+    assert set(figures) >= REQUIRED
+    assert figures["method"] == method
+    assert figures["settings"]["seed"] == 5
+    samples, rate = soundfile.read(out)
+    assert rate == 16_000
+    assert len(samples) / rate == pytest.approx(figures["audio_seconds"], abs=1e-3)
+
+
+def test_the_same_seed_gives_the_same_file(model, tmp_path):
+    files = [tmp_path / name for name in ("a.wav", "b.wav", "c.wav")]
+    for file, seed in zip(files, ("1", "1", "2"), strict=True):
+        main(["speak", "hello", "--model", model, "--seed", seed, "--out", str(file)])
+    first, again, other = (f.read_bytes() for f in files)
+    assert first == again
+    assert first != other
+
+
+def test_compare_measures_the_four_methods_against_ar(model, capsys):
+    assert main(["compare", "hello", "--model", model, "--repeat", "1", "--json"]) == 0
+    takes = last_json(capsys)["takes"]
+    assert list(takes) == ["ar", "sd", "ssd", "pcg"]
+    assert takes["ar"]["speedup"] == 1.0
+    assert takes["ar"]["acceptance_rate"] is None
+    for take in takes.values():
+        assert take["speedup"] == pytest.approx(take["tokens_per_second"] / takes["ar"]["tokens_per_second"], rel=1e-2)
+
+
+def test_groups_shrink_to_singletons_as_theta_rises(model, capsys):
+    assert main(["groups", "--model", model, "--theta", "0.2", "0.5", "1", "--json"]) == 0
+    rows = last_json(capsys)["thetas"]
+    sizes = [row["mean_size"] for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+    assert rows[-1]["groups"] == rows[-1]["singletons"] == rows[-1]["vocab"]
+    assert rows[-1]["multi_member_share"] == 0
+    assert all(row["seconds"] >= 0 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["speak", ""], "text"),
+        (["speak", "x" * 10_000], "text"),
+        (["speak", "你好，世界"], "text"),
+        (["speak", "hello", "--voice", "nobody"], "voice"),
+        (["speak", "hello", "--theta", "3"], "theta"),
+        (["speak", "hello", "--lookahead", "0"], "lookahead"),
+        (["speak", "hello", "--temperature", "-1"], "temperature"),
+        (["speak", "hello", "--method", "magic"], "method"),
+        (["speak", "hello", "--reference", "no.wav", "--reference-text", "hi"], "audio file"),
+        (["speak", "hello", "--reference", "no.wav"], "reference-text"),
+        (["groups", "--theta", "7"], "theta"),
+        (["compare", "hello", "--repeat", "0"], "repeat"),
+        (["speak", "hello", "--model", "nowhere"], "model"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_two(model, capsys, arguments, named):
+    given = arguments if "--model" in arguments else [*arguments, "--model", model]
+    assert main(given) == 2
+    captured = capsys.readouterr()
+    assert named in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
+    assert "Traceback" not in captured.err

@@ -1,0 +1,121 @@
+"""From text to a Take with the tiny voice."""
+
+import math
+
+import numpy as np
+import pytest
+import soundfile
+
+from pcg.errors import AssetError, InputError
+from pcg.settings import METHODS, Settings
+from pcg.synthesizer import Synthesizer
+from pcg.take import Round, Take
+from pcg.voice import load_voice
+
+TEXT = "hello, is this one sentence?"
+
+
+@pytest.fixture(scope="module")
+def synthesizer(tiny_voice_folder, tmp_path_factory):
+    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_yields_its_rounds_and_then_the_take(synthesizer, method):
+    *rounds, take = synthesizer.speak(TEXT, Settings(method=method, theta=0.3, seed=3), "one")
+    assert all(isinstance(r, Round) for r in rounds)
+    assert isinstance(take, Take)
+    assert take.rounds == tuple(rounds)
+    assert len(take.tokens) == len(take.kinds) == len(take.group_sizes)
+    assert len(take.audio) == len(take.tokens) * synthesizer.voice.codec.hop
+    assert np.isfinite(take.audio).all()
+    assert np.abs(take.audio).max(initial=0) <= 1
+    assert take.wall_seconds * 1e3 >= sum(r.draft_ms + r.verify_ms + r.rule_ms for r in rounds)
+
+
+def test_the_trace_explains_every_token(synthesizer):
+    take = synthesizer.take(TEXT, Settings(method="pcg", theta=0.3, seed=5), "one")
+    for step in take.rounds:
+        assert len(step.drafted) == 3
+        assert step.accepted == sum(t.accepted for t in step.tests) or step.ended or take.hit_limit
+        for test, token in zip(step.tests, step.drafted, strict=False):
+            assert test.token == token
+            assert test.accepted == (test.coin < test.ratio)
+            assert 0 <= test.mass_p <= 1 + 1e-6
+            assert test.group_size >= 1
+    assert {"accepted", "resampled"} <= set(take.kinds)
+
+
+def test_the_figures_follow_their_definitions(synthesizer):
+    take = synthesizer.take(TEXT, Settings(method="sd", seed=1), "one")
+    accepted = sum(r.accepted for r in take.rounds)
+    assert take.acceptance_rate == accepted / (3 * len(take.rounds))
+    assert take.mean_acceptance_length == 1 + accepted / len(take.rounds)
+    assert sum(take.acceptance_by_position) * len(take.rounds) == pytest.approx(accepted, abs=1)
+    assert math.isclose(take.rtf, take.wall_seconds / take.audio_seconds)
+
+
+def test_lower_theta_accepts_more_than_exact_decoding(synthesizer):
+    def rate(settings):
+        takes = [synthesizer.take(TEXT, settings.with_(seed=s), "one") for s in range(6)]
+        return sum(r.accepted for t in takes for r in t.rounds) / sum(t.drafted for t in takes)
+
+    assert rate(Settings(method="ssd", beta=1.0)) == 1.0
+    assert rate(Settings(method="ssd", beta=0.4)) > rate(Settings(method="sd"))
+
+
+def test_a_callers_own_rule_takes_the_place_of_the_methods(synthesizer):
+    def never(drafted, p, q, coins):
+        from pcg.rules.verdict import Verdict, draw
+
+        return Verdict(0, draw(q[0], coins.bonus), "resampled", ())
+
+    take = synthesizer.take(TEXT, Settings(method="sd"), "one", rule=never)
+    assert take.acceptance_rate == 0
+
+
+def test_closing_the_generator_stops_the_work(synthesizer):
+    steps = synthesizer.speak(TEXT, Settings(), "one")
+    next(steps)
+    steps.close()
+    with pytest.raises(StopIteration):
+        next(steps)
+
+
+def test_a_long_text_is_cut_at_sentence_ends_and_said_in_pieces(synthesizer):
+    text = "hello, is this one sentence? yes! " * 8
+    chunks = synthesizer.chunks(text.strip())
+    assert len(chunks) > 1
+    assert " ".join(chunks) == text.strip()
+    assert all(c[-1] in "?!" for c in chunks)
+
+
+def test_a_recording_becomes_a_reference(synthesizer, tmp_path):
+    path, t = tmp_path / "tone.wav", np.arange(24_000 * 2) / 24_000
+    soundfile.write(path, 0.3 * np.sin(2 * np.pi * 220 * t), 24_000)
+    reference = synthesizer.voice.reference_from_audio(path, "hello")
+    assert len(reference.codes) == pytest.approx(2 * 16_000 / synthesizer.voice.codec.hop, abs=2)
+    take = synthesizer.take(TEXT, Settings(), "tone", reference)
+    assert take.voice == "tone"
+    with pytest.raises(InputError, match="audio file"):
+        synthesizer.voice.reference_from_audio(tmp_path / "none.wav", "hello")
+
+
+def test_unknown_voices_and_damaged_files_are_named(synthesizer, tiny_voice_folder, tmp_path):
+    import shutil
+
+    with pytest.raises(InputError, match="one, two"):
+        synthesizer.take(TEXT, Settings(), "nobody")
+    with pytest.raises(InputError, match="model"):
+        load_voice(str(tmp_path / "nothing"))
+    for victim in ("voice.json", "target/model.safetensors", "draft/config.json", "codec/model.safetensors"):
+        folder = tmp_path / victim.replace("/", "-")
+        shutil.copytree(tiny_voice_folder, folder)
+        content = (folder / victim).read_bytes()
+        (folder / victim).write_bytes(content[: len(content) // 2])
+        with pytest.raises(AssetError) as caught:
+            load_voice(str(folder))
+        assert "\n" not in str(caught.value)
+        (folder / victim).unlink()
+        with pytest.raises(AssetError):
+            load_voice(str(folder))

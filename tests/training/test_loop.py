@@ -1,0 +1,53 @@
+"""A killed run that resumes ends where an unbroken one does."""
+
+import json
+
+import torch
+from torch import nn
+
+from pcg.training.loop import Stage, generator, learning_rate_factor, make_optimizers, run
+
+
+def make_stage(directory, steps, stop_after=None, total=12):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 1))
+    optimizers = make_optimizers(model, lr=1e-2, muon_lr=1e-2)
+
+    def step(index):
+        if index == stop_after:
+            raise KeyboardInterrupt
+        x = torch.randn(16, 4, generator=generator(0, index))
+        loss = (model(x)[:, 0] - x.sum(1)).square().mean()
+        for optimizer in optimizers.values():
+            optimizer.zero_grad()
+        loss.backward()
+        for optimizer in optimizers.values():
+            optimizer.step()
+        return {"loss": loss.item()}
+
+    return model, Stage("toy", directory, total, {"model": model}, optimizers, step, warmup=2, every=4)
+
+
+def test_resuming_after_a_kill_gives_the_same_weights(tmp_path):
+    whole, stage = make_stage(tmp_path / "whole", 12)
+    run(stage, seed=0)
+    _, broken = make_stage(tmp_path / "broken", 12, stop_after=10)
+    try:
+        run(broken, seed=0)
+    except KeyboardInterrupt:
+        pass
+    resumed, again = make_stage(tmp_path / "broken", 12)
+    run(again, seed=0)
+    for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+    rows = [json.loads(line) for line in again.log.read_text().splitlines()]
+    assert [row["step"] for row in rows] == [4, 8, 12]
+    assert again.log.with_suffix(".png").stat().st_size > 1000
+
+
+def test_the_schedule_rises_stays_and_falls_to_zero():
+    factors = [learning_rate_factor(i, 100, 10, 0.4) for i in range(101)]
+    assert factors[0] == 0.1
+    assert factors[20] == factors[59] == 1.0
+    assert 0 < factors[90] < 0.5
+    assert factors[100] == 0

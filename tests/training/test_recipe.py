@@ -1,0 +1,75 @@
+"""The whole recipe on a corpus of a few seconds: every stage runs, resumes, and ends in a voice that loads and speaks."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from pcg.cli import main
+from pcg.codec.embedded import CodecConfig
+from pcg.errors import InputError, PCGError
+from pcg.settings import Settings
+from pcg.synthesizer import Synthesizer
+from pcg.training.recipe import Recipe, train
+from pcg.training.target import Shape
+from pcg.voice import load_voice
+
+TINY = Recipe(
+    hours={"rms": 0.01},
+    codec=CodecConfig(
+        levels=(4, 4), encoder_width=8, encoder_depth=1, decoder_width=8, decoder_depth=1, wave_width=8, wave_depth=1
+    ),
+    codec_token_steps=2,
+    codec_sound_steps=3,
+    target=Shape(3, 16, 2, 24),
+    target_steps=2,
+    draft_layers=(0, 2),
+    draft_steps=2,
+    samples=8,
+)
+TEXTS = ["the old boat moved slowly along the river.", "good morning, and thank you.", "where is the red horse?"]
+
+
+@pytest.fixture
+def work(tmp_path):
+    """A corpus of tones in the corpus's own format."""
+    for split in ("train", "held_out_sentences", "held_out_words"):
+        rows, chunks, start = [], [], 0
+        for i in range(24):
+            samples = (3000 * np.sin(np.arange(16_000 + 800 * (i % 5)) * (0.05 + 0.01 * i))).astype(np.int16)
+            rows.append({"text": TEXTS[i % 3], "start": start, "length": len(samples)})
+            chunks.append(samples)
+            start += len(samples)
+        folder = tmp_path / "corpus" / split / "rms"
+        folder.mkdir(parents=True)
+        np.save(folder / "00000.npy", np.concatenate(chunks))
+        (folder / "00000.json").write_text(json.dumps(rows))
+    return tmp_path
+
+
+@pytest.mark.skipif(shutil.which("flite") is None, reason="publishing lets flite speak the references")
+def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
+    out = tmp_path / "voice"
+    for stage in ("codec", "target", "draft", "publish"):
+        train(stage, work, None, out, "cpu", 0, 1, TINY)
+    before = {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")}
+    train("target", work, None, out, "cpu", 0, 1, TINY)
+    assert {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")} == before
+    take = Synthesizer(load_voice(str(out)), tmp_path / "cache").take("good morning.", Settings(), "rms")
+    assert np.isfinite(take.audio).all()
+    card = (out / "MODEL_CARD.md").read_text()
+    assert "hours" in card
+    assert "Seed 0" in card
+
+
+def test_a_stage_before_its_turn_says_what_is_missing(work, tmp_path):
+    with pytest.raises(PCGError, match="run stage codec first"):
+        train("target", work, None, tmp_path / "voice", "cpu", 0, 1, TINY)
+
+
+def test_the_corpus_needs_prose_and_a_known_device(tmp_path, capsys):
+    with pytest.raises(InputError, match="prose"):
+        train("corpus", tmp_path, tmp_path / "none.txt", tmp_path, "cpu", 0, 1, TINY)
+    assert main(["train", "corpus", "--device", "tpu", "--work", str(tmp_path)]) == 2
+    assert "device" in capsys.readouterr().err

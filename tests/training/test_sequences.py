@@ -1,0 +1,77 @@
+"""Training rows have the prompt's shape, learn every speech code and nothing else, and come back the same."""
+
+import pytest
+import torch
+
+from pcg.prompt import PhonemeReader
+from pcg.training.draft import layer_subset
+from pcg.training.sequences import IGNORED, Epochs, make_row
+from pcg.training.target import Shape, new_target, speech_logits
+from pcg.training.tokens import Spoken
+from pcg.vocabulary import Vocabulary
+
+READER = PhonemeReader(tuple("abcdef"), (1.0, 2.0, 1.0, 2.0, 1.0, 3.0))
+CODES = 16
+VOCABULARY = Vocabulary(CODES, READER.first_code, READER.end)
+
+
+def make_spoken(count: int) -> list[Spoken]:
+    rng = torch.Generator().manual_seed(0)
+    return [
+        Spoken(("x", "y")[i % 2], "", torch.randint(0, 6, (3 + i % 4,), generator=rng).tolist(),
+               torch.randint(0, CODES, (5 + i % 7,), generator=rng))
+        for i in range(count)
+    ]  # fmt: skip
+
+
+def test_a_row_learns_each_code_from_the_id_before_it():
+    first, second = make_spoken(2)
+    row = make_row([first, second], READER, CODES)
+    speech = torch.cat([first.codes, second.codes])
+    learned = row.labels != IGNORED
+    assert row.labels[learned].tolist() == [*speech.tolist(), CODES]
+    assert row.ids[-len(speech) :].tolist() == (speech + READER.first_code).tolist()
+    assert not learned[: len(row.ids) - len(speech) - 1].any()
+    assert row.positions[-len(speech) :].tolist() == list(range(1, len(speech) + 1))
+
+
+def test_text_stands_where_it_will_probably_be_spoken():
+    prompt = READER.assemble([0, 1], torch.arange(6), [2, 3])
+    moments = prompt.positions[1:5]
+    assert (moments.diff() > 0).all()
+    assert moments[1] < len(torch.arange(6)) < moments[2]
+    assert prompt.next_position == 7
+
+
+def test_batches_come_back_the_same_and_cover_the_epoch():
+    spoken = make_spoken(60)
+    a, b = (Epochs(spoken, READER, CODES, 200, seed=3) for _ in range(2))
+    for index in (0, a.per_epoch + 1):
+        assert torch.equal(a.batch(index).ids, b.batch(index).ids)
+    seen = sum(int((a.batch(i).labels == CODES).sum()) for i in range(a.per_epoch))
+    assert seen >= 60 / 3 - 2
+    assert all(a.batch(i).ids.numel() <= 260 for i in range(a.per_epoch))
+
+
+def test_padding_does_not_change_what_is_learned():
+    model = new_target(READER, VOCABULARY, Shape(2, 16, 2, 24), seed=0).eval()
+    epochs = Epochs(make_spoken(40), READER, CODES, 200, seed=0)
+    batch = epochs.batch(0)
+    together, labels = speech_logits(model, batch, VOCABULARY)
+    assert together.shape == (len(labels), VOCABULARY.size)
+    wider = type(batch)(*(torch.nn.functional.pad(t, (0, 5), value=v) for t, v in
+                          ((batch.ids, 0), (batch.positions, 0), (batch.labels, IGNORED))))  # fmt: skip
+    torch.testing.assert_close(speech_logits(model, wider, VOCABULARY)[0], together, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("layers", [(0, 2), (1,)])
+def test_a_draft_starts_as_the_targets_layers(layers):
+    target = new_target(READER, VOCABULARY, Shape(3, 16, 2, 24), seed=0)
+    draft = layer_subset(target, layers)
+    assert draft.config.num_hidden_layers == len(layers)
+    for place, index in enumerate(layers):
+        for (_, a), (_, b) in zip(
+            draft.model.layers[place].named_parameters(), target.model.layers[index].named_parameters(), strict=True
+        ):
+            assert torch.equal(a, b)
+    assert torch.equal(draft.get_input_embeddings().weight, target.get_input_embeddings().weight)
