@@ -9,9 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from pcg.errors import InputError, PCGError
 from pcg.settings import METHODS, RANGES, WHOLE, Settings
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pcg.prompt import Reference
+    from pcg.synthesizer import Synthesizer
 
 DEFAULT_THETAS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 1.0)
 
@@ -101,6 +108,53 @@ def _groups(options: argparse.Namespace) -> None:
         print(json.dumps({"model": options.model, "thetas": rows}))
 
 
+def _evaluate(options: argparse.Namespace) -> None:
+    from pcg.evaluation import evaluate, stopping, voice_matrix
+    from pcg.metrics.intelligibility import PocketSphinx
+    from pcg.metrics.sentences import read_sentences
+
+    settings = _settings(options)
+    sentences = read_sentences(*options.section)[: options.sentences]
+    synthesizer = _synthesizer(options.model)
+    name, _ = _speaker(options, synthesizer)
+    figures: dict[str, dict[str, object]] = {}
+    if "table" in options.figure:
+        report = evaluate(synthesizer, sentences, options.method, name, settings, PocketSphinx(), _original(name), _progress)
+        figures["table"] = report.as_dict()
+        print(report.table())
+    if "stopping" in options.figure:
+        texts = (read_sentences() * 2)[: options.stopping]
+        endings = stopping(synthesizer, texts, settings, name)
+        figures["stopping"] = endings.as_dict()
+        limit, short = endings.hit_limit.value, endings.cut_short.value
+        print(f"of {endings.n} takes {limit:.1%} hit the length limit and {short:.1%} stopped short")
+    if "voices" in options.figure:
+        matrix = voice_matrix(synthesizer, sentences[:8], settings)
+        figures["voices"] = matrix.as_dict()
+        print(matrix.table())
+    if options.json:
+        print(json.dumps(figures))
+
+
+def _original(voice: str) -> "Callable[[str], np.ndarray] | None":
+    """flite's own reading of a text, where flite is installed and knows the voice."""
+    import shutil
+    import subprocess
+
+    if shutil.which("flite") is None:
+        return None
+    known = subprocess.run(["flite", "-lv"], capture_output=True, text=True, check=False).stdout.split()
+    if voice not in known:
+        return None
+    from pcg.training.corpus import speak
+
+    return lambda text: speak(voice, text)
+
+
+def _progress(done: int, total: int) -> None:
+    print(f"\r{done}/{total}", end="" if done < total else "\n", file=sys.stderr, flush=True)
+
+
 def _train(options: argparse.Namespace) -> None:
     from pcg.training.recipe import train
 
@@ -108,18 +162,19 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    values = {name: getattr(options, name) for name in ("method", *RANGES) if getattr(options, name, None) is not None}
+    names = [n for n in ("method", *RANGES) if isinstance(getattr(options, n, None), str | int | float)]
+    values = {name: getattr(options, name) for name in names}
     return Settings.from_dict(values)
 
 
-def _synthesizer(model: str):
+def _synthesizer(model: str) -> "Synthesizer":
     from pcg.synthesizer import Synthesizer
     from pcg.voice import load_voice
 
     return Synthesizer(load_voice(model))
 
 
-def _speaker(options: argparse.Namespace, synthesizer):
+def _speaker(options: argparse.Namespace, synthesizer: "Synthesizer") -> tuple[str, "Reference | None"]:
     if options.reference is None:
         name = options.voice or next(iter(synthesizer.voice.references))
         synthesizer.voice.reference(name)
@@ -155,6 +210,15 @@ def _parser() -> argparse.ArgumentParser:
     groups.add_argument("--model", default="embedded")
     groups.add_argument("--json", action="store_true")
     groups.set_defaults(command=_groups)
+
+    evaluate = commands.add_parser("evaluate", help="WER, DNSMOS, speaker, speed, endings: the figures of a voice")
+    evaluate.add_argument("figure", nargs="*", default=["table"], help="table (the default), stopping, voices")
+    evaluate.add_argument("--method", nargs="+", default=list(METHODS), metavar="METHOD")
+    evaluate.add_argument("--section", nargs="+", default=["everyday", "balanced"], metavar="SECTION")
+    evaluate.add_argument("--sentences", type=int, default=100, help="at most so many sentences (default 100)")
+    evaluate.add_argument("--stopping", type=int, default=200, help="takes for the stopping figure (default 200)")
+    _add_settings(evaluate)
+    evaluate.set_defaults(command=_evaluate)
 
     train = commands.add_parser("train", help="train the embedded voice from nothing; resumes where it stopped")
     train.add_argument("stage", choices=("corpus", "codec", "target", "draft", "publish", "all"))

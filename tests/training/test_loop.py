@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 from torch import nn
 
@@ -32,10 +33,8 @@ def test_resuming_after_a_kill_gives_the_same_weights(tmp_path):
     whole, stage = make_stage(tmp_path / "whole", 12)
     run(stage, seed=0)
     _, broken = make_stage(tmp_path / "broken", 12, stop_after=10)
-    try:
+    with pytest.raises(KeyboardInterrupt):
         run(broken, seed=0)
-    except KeyboardInterrupt:
-        pass
     resumed, again = make_stage(tmp_path / "broken", 12)
     run(again, seed=0)
     for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
