@@ -91,6 +91,7 @@ def load_voice(model: str = "embedded") -> Voice:
 
 def load_llama(folder: Path, vocabulary: Vocabulary) -> LlamaForCausalLM:
     """Load a transformers checkpoint in float32 and check that it is whole and speaks the vocabulary."""
+    _check_llama_config(folder / "config.json")
     if not (folder / "model.safetensors").is_file():
         raise AssetError(f"The language model {folder / 'model.safetensors'} is missing.")
     # Its bar on stderr would stand before the one sentence that says what is wrong.
@@ -117,6 +118,16 @@ def load_codec(folder: Path) -> EmbeddedCodec:
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         raise AssetError(f"The codec in {folder} is missing or damaged ({_first_line(error)}).") from error
     return codec.eval()
+
+
+def _check_llama_config(path: Path) -> None:
+    """transformers reads a missing or odd config as its default, a model of seven billion parameters in random weights."""
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        if config["model_type"] != "llama" or not all(config[k] for k in ("hidden_size", "num_hidden_layers", "vocab_size")):
+            raise ValueError("it is not a Llama's")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AssetError(f"The config {path} is missing or damaged ({type(error).__name__}).") from error
 
 
 def _card(path: Path) -> dict[str, object]:

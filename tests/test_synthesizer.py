@@ -55,10 +55,12 @@ def test_the_figures_follow_their_definitions(synthesizer):
     assert math.isclose(take.rtf, take.wall_seconds / take.audio_seconds)
 
 
-def test_lower_theta_accepts_more_than_exact_decoding(synthesizer):
+def test_tolerance_accepts_more_and_from_one_on_everything(synthesizer):
     def rate(settings):
+        # The last round is cut at the end of speech, whatever was accepted behind it.
         takes = [synthesizer.take(TEXT, settings.with_(seed=s), "one") for s in range(6)]
-        return sum(r.accepted for t in takes for r in t.rounds) / sum(t.drafted for t in takes)
+        rounds = [r for take in takes for r in take.rounds[:-1]]
+        return sum(r.accepted for r in rounds) / sum(len(r.drafted) for r in rounds)
 
     assert rate(Settings(method="ssd", beta=1.0)) == 1.0
     assert rate(Settings(method="ssd", beta=0.4)) > rate(Settings(method="sd"))

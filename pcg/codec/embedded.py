@@ -6,6 +6,7 @@ It is trained by `pcg.training.codec`, and shipped as safetensors and JSON.
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -109,15 +110,16 @@ def log_mel(wave: Tensor, window: int, frame: int, mels: int, sample_rate: int) 
     hann = torch.hann_window(window, device=wave.device)
     spectrum = torch.stft(padded, window, frame, window=hann, center=False, return_complex=True)
     magnitude = (spectrum.real.square() + spectrum.imag.square() + 1e-9).sqrt()
-    basis = _mel_basis(sample_rate, window, mels).to(wave.device)
+    basis = torch.from_numpy(_mel_basis(sample_rate, window, mels)).to(wave.device)
     return (basis @ magnitude).clamp(min=1e-4).log().transpose(1, 2)
 
 
 @lru_cache(maxsize=8)
-def _mel_basis(sample_rate: int, n_fft: int, mels: int) -> Tensor:
+def _mel_basis(sample_rate: int, n_fft: int, mels: int) -> np.ndarray:
+    # Cached as an array: a tensor made in inference mode could not be trained through later.
     import librosa
 
-    return torch.from_numpy(librosa.filters.mel(sr=sample_rate, n_fft=n_fft, n_mels=mels, fmax=sample_rate / 2))
+    return librosa.filters.mel(sr=sample_rate, n_fft=n_fft, n_mels=mels, fmax=sample_rate / 2)
 
 
 def _overlap_add(frames: Tensor, hop: int) -> Tensor:

@@ -69,8 +69,8 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
 
 
 def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
-    """The wave head and all behind the code, the encoder frozen: mel and multi-resolution STFT losses, and from a third of
-    the way adversarial and feature-matching losses too."""
+    """The wave head and all behind the code, the encoder frozen: mel and multi-resolution STFT losses, and from half-way
+    on adversarial and feature-matching losses too."""
     for module in (codec.patch, codec.encoder, codec.to_code):
         module.requires_grad_(False)
     torch.manual_seed(seed)
@@ -88,20 +88,21 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
         return codec.synthesise(features.float())
 
     def step(index: int) -> dict[str, float]:
-        adversarial = index >= steps // 3
-        wave = crops.batch(index, 12, 16_640 if adversarial else 24_320).to(device)
+        adversarial = index >= steps // 2
+        wave = crops.batch(index, *((8, 10_240) if adversarial else (12, 24_320))).to(device)
         made = synthesise(wave)
         spectral = spectral_loss(made, wave)
         losses = {"spectral": spectral.item()}
         loss = spectral
         if adversarial:
             with torch.autocast(device, torch.bfloat16):
-                critic = discriminator_loss(critics(wave), critics(made.detach()))
+                real = critics(wave)
+                critic = discriminator_loss(real, critics(made.detach()))
             _update(critic, critics, [optimizers["critics"]])
             with torch.autocast(device, torch.bfloat16):
-                judged, real = critics(made), critics(wave)
+                judged = critics(made)
                 generated, matched = adversarial_loss(judged), feature_matching(judged, real)
-            ramp = min(1.0, (index - steps // 3) / 200)
+            ramp = min(1.0, (index - steps // 2) / 100)
             loss = spectral + ramp * (0.15 * generated + 0.3 * matched)
             losses |= {"critic": critic.item(), "adversarial": generated.item(), "matching": matched.item()}
         _update(loss, decoder, [o for name, o in optimizers.items() if name != "critics"])

@@ -32,14 +32,15 @@ class Recipe:
 
     hours: dict[str, float] = field(default_factory=lambda: {"rms": 14, "slt": 12, "awb": 10, "kal16": 8})
     held_out_each: int = 100
+    symbol_uses: int = 50
     codec: CodecConfig = CodecConfig()
     codec_token_steps: int = 1700
-    codec_sound_steps: int = 1500
+    codec_sound_steps: int = 1300
     target: Shape = Shape()
     target_steps: int = 2000
     draft_layers: tuple[int, ...] = (0, 11)
-    draft_steps: int = 700
-    samples: int = 6000
+    draft_steps: int = 500
+    samples: int = 3000
     sample_temperature: float = 0.8
 
 
@@ -66,7 +67,7 @@ class Workshop:
         return codec.eval()
 
     def reader(self) -> PhonemeReader:
-        return make_reader(self.work, self.corpus, self.hop)
+        return make_reader(self.work, self.corpus, self.hop, self.recipe.symbol_uses)
 
     @property
     def hop(self) -> int:

@@ -68,7 +68,7 @@ def read_spoken(directory: Path, corpus: Path, split: str, hop: int, reader: Pho
     return spoken
 
 
-def make_reader(directory: Path, corpus: Path, hop: int, minimum_uses: int = 50) -> PhonemeReader:
+def make_reader(directory: Path, corpus: Path, hop: int, minimum_uses: int) -> PhonemeReader:
     """The symbols of the training text, and their durations by ridge regression of utterance length on symbol counts."""
     saved = directory / "reader.json"
     if saved.exists():
@@ -81,7 +81,7 @@ def make_reader(directory: Path, corpus: Path, hop: int, minimum_uses: int = 50)
     uses = Counter(s for text in texts for s in text)
     symbols = tuple(sorted(s for s, n in uses.items() if n >= minimum_uses))
     write_json(saved, {"symbols": symbols, "durations": _durations(symbols, texts, lengths)})
-    return make_reader(directory, corpus, hop)
+    return make_reader(directory, corpus, hop, minimum_uses)
 
 
 def used_codes(spoken: Sequence[Spoken], codebook_size: int) -> Tensor:

@@ -17,6 +17,7 @@ from pcg.voice import load_voice
 
 TINY = Recipe(
     hours={"rms": 0.01},
+    symbol_uses=1,
     codec=CodecConfig(
         levels=(4, 4), encoder_width=8, encoder_depth=1, decoder_width=8, decoder_depth=1, wave_width=8, wave_depth=1
     ),
