@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 
+from pcg.errors import PCGError
 from pcg.metrics.signal import JUDGE_RATE, for_judges
 
 
@@ -17,9 +18,12 @@ class Resemblyzer:
     def __init__(self) -> None:
         from importlib.metadata import version
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from resemblyzer import VoiceEncoder
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                from resemblyzer import VoiceEncoder
+        except ImportError as error:
+            raise PCGError("Speakers cannot be compared: pip install --no-deps -r requirements-nodeps.txt first.") from error
 
         self.name = f"resemblyzer {version('resemblyzer')} (GE2E)"
         self._encoder = VoiceEncoder("cpu", verbose=False)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec, log_mel
 from pcg.training.corpus import Utterance, read_index, shards
 from pcg.training.discriminators import SpectrogramDiscriminators, adversarial_loss, discriminator_loss, feature_matching
-from pcg.training.loop import Stage, generator, make_optimizers, run
+from pcg.training.loop import Stage, generator, make_optimizers, run, update
 
 RESOLUTIONS = ((512, 128), (1024, 256), (256, 64))
 
@@ -56,7 +56,7 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
 
     def step(index: int) -> dict[str, float]:
         loss, _ = mel_loss(crops.batch(index, 16, 40_960).to(device))
-        _update(loss, codec, optimizers.values())
+        update(loss, codec, optimizers.values())
         return {"mel": loss.item()}
 
     @torch.inference_mode()
@@ -98,14 +98,14 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
             with torch.autocast(device, torch.bfloat16):
                 real = critics(wave)
                 critic = discriminator_loss(real, critics(made.detach()))
-            _update(critic, critics, [optimizers["critics"]])
+            update(critic, critics, [optimizers["critics"]])
             with torch.autocast(device, torch.bfloat16):
                 judged = critics(made)
                 generated, matched = adversarial_loss(judged), feature_matching(judged, real)
             ramp = min(1.0, (index - steps // 2) / 100)
             loss = spectral + ramp * (0.15 * generated + 0.3 * matched)
             losses |= {"critic": critic.item(), "adversarial": generated.item(), "matching": matched.item()}
-        _update(loss, decoder, [o for name, o in optimizers.items() if name != "critics"])
+        update(loss, decoder, [o for name, o in optimizers.items() if name != "critics"])
         return losses
 
     @torch.inference_mode()
@@ -133,12 +133,3 @@ def _magnitude(wave: Tensor, n_fft: int, hop: int) -> Tensor:
     window = torch.hann_window(n_fft, device=wave.device)
     spectrum = torch.stft(wave, n_fft, hop, window=window, return_complex=True)
     return (spectrum.real.square() + spectrum.imag.square() + 1e-6).sqrt()
-
-
-def _update(loss: Tensor, module: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> None:
-    for optimizer in optimizers:
-        optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-    for optimizer in optimizers:
-        optimizer.step()

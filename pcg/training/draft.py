@@ -11,7 +11,7 @@ from transformers import LlamaForCausalLM
 
 from pcg.decoding.llama import DecodingLlama
 from pcg.prompt import PhonemeReader
-from pcg.training.loop import Stage, make_optimizers, run
+from pcg.training.loop import Stage, make_optimizers, run, update
 from pcg.training.samples import sample
 from pcg.training.sequences import Epochs
 from pcg.training.target import speech_logits
@@ -98,12 +98,7 @@ def train_draft(
             logits, _ = speech_logits(draft, batch, vocabulary)
         q, log_p = wanted.float().softmax(-1), logits.float().log_softmax(-1)
         loss = nn.functional.kl_div(log_p, q, reduction="batchmean")
-        for optimizer in optimizers.values():
-            optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(draft.parameters(), 1.0)
-        for optimizer in optimizers.values():
-            optimizer.step()
+        update(loss, draft, optimizers.values())
         overlap = torch.minimum(q, log_p.detach().exp()).sum(-1).mean()
         return {"kl": loss.item(), "expected_acceptance": overlap.item()}
 

@@ -2,12 +2,12 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
 
 from pcg.files import replacing
@@ -83,6 +83,17 @@ def make_optimizers(module: nn.Module, lr: float, muon_lr: float, weight_decay: 
         (matrices if is_matrix else rest).append(parameter)
     muon = Muon(matrices, lr=muon_lr, weight_decay=weight_decay, momentum=0.95, adjust_lr_fn="match_rms_adamw")
     return {"muon": muon, "adamw": AdamW(rest, lr=lr, betas=(0.9, 0.95), weight_decay=0.0)}
+
+
+def update(loss: Tensor, module: nn.Module, optimizers: Iterable[Optimizer]) -> None:
+    """One step down the gradient of `loss`, clipped to norm 1 over `module`."""
+    chosen = list(optimizers)
+    for optimizer in chosen:
+        optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+    for optimizer in chosen:
+        optimizer.step()
 
 
 def generator(seed: int, index: int) -> torch.Generator:

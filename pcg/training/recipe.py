@@ -37,7 +37,7 @@ class Recipe:
     codec_token_steps: int = 1700
     codec_sound_steps: int = 1300
     target: Shape = Shape()
-    target_steps: int = 2000
+    target_steps: int = 1800
     draft_layers: tuple[int, ...] = (0, 11)
     draft_steps: int = 500
     samples: int = 3000

@@ -9,7 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.codec.fsq import FSQ
 from pcg.prompt import PhonemeReader
-from pcg.training.loop import Stage, make_optimizers, run
+from pcg.training.loop import Stage, make_optimizers, run, update
 from pcg.training.sequences import IGNORED, Batch, Epochs
 from pcg.training.tokens import Spoken
 from pcg.vocabulary import Vocabulary
@@ -99,12 +99,7 @@ def train_target(
         with torch.autocast(device, torch.bfloat16):
             logits, labels = speech_logits(model, epochs.batch(index).to(device), vocabulary)
         loss = nn.functional.cross_entropy(logits.float(), labels)
-        for optimizer in optimizers.values():
-            optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for optimizer in optimizers.values():
-            optimizer.step()
+        update(loss, model, optimizers.values())
         return {"loss": loss.item()}
 
     @torch.inference_mode()
