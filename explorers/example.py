@@ -58,3 +58,9 @@ def read_example(folder: Path) -> Example | None:
         if not sound.is_file():
             raise AssetError(f"The example's sound {sound} is missing.")
     return Example(readings, sounds)
+
+
+if __name__ == "__main__":
+    from pcg.voice import load_voice
+
+    write_example(EXAMPLE, Synthesizer(load_voice()))

@@ -35,12 +35,12 @@ class Recipe:
     symbol_uses: int = 50
     codec: CodecConfig = CodecConfig()
     codec_token_steps: int = 1700
-    codec_sound_steps: int = 1300
+    codec_sound_steps: int = 1100
     target: Shape = Shape()
-    target_steps: int = 1800
+    target_steps: int = 1600
     draft_layers: tuple[int, ...] = (0, 11)
-    draft_steps: int = 500
-    samples: int = 3000
+    draft_steps: int = 400
+    samples: int = 2400
     sample_temperature: float = 0.8
 
 
