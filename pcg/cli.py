@@ -114,7 +114,10 @@ def _evaluate(options: argparse.Namespace) -> None:
     from pcg.metrics.sentences import read_sentences
 
     settings = _settings(options)
-    sentences = read_sentences(*options.section)[: options.sentences]
+    written = read_sentences(*options.section)
+    if options.sentences < 1:
+        raise InputError("sentences", options.sentences, "a whole number from 1 up")
+    sentences = written[:: max(1, len(written) // options.sentences)][: options.sentences]
     synthesizer = _synthesizer(options.model)
     name, _ = _speaker(options, synthesizer)
     figures: dict[str, dict[str, object]] = {}
@@ -215,7 +218,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("figure", nargs="*", default=["table"], help="table (the default), stopping, voices")
     evaluate.add_argument("--method", nargs="+", default=list(METHODS), metavar="METHOD")
     evaluate.add_argument("--section", nargs="+", default=["everyday", "balanced"], metavar="SECTION")
-    evaluate.add_argument("--sentences", type=int, default=100, help="at most so many sentences (default 100)")
+    evaluate.add_argument("--sentences", type=int, default=100, help="at most so many, spread over the sections (default 100)")
     evaluate.add_argument("--stopping", type=int, default=200, help="takes for the stopping figure (default 200)")
     _add_settings(evaluate)
     evaluate.set_defaults(command=_evaluate)

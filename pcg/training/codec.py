@@ -69,14 +69,15 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
 
 
 def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
-    """The wave head and all behind the code, the encoder frozen: mel and multi-resolution STFT losses, and from half-way
-    on adversarial and feature-matching losses too."""
+    """The wave head and all behind the code, the encoder frozen: mel and multi-resolution STFT losses, and for the
+    last fifth adversarial and feature-matching losses too."""
+    adversarial_from = steps * 4 // 5
     for module in (codec.patch, codec.encoder, codec.to_code):
         module.requires_grad_(False)
     torch.manual_seed(seed)
     critics = SpectrogramDiscriminators().to(device)
     decoder = nn.ModuleList([codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.wave_head])
-    optimizers = {f"g_{k}": o for k, o in make_optimizers(decoder, lr=5e-4, muon_lr=1e-3, weight_decay=0.0).items()}
+    optimizers = {f"g_{k}": o for k, o in make_optimizers(decoder, lr=1e-3, muon_lr=1.5e-3, weight_decay=0.0).items()}
     optimizers["critics"] = torch.optim.AdamW(critics.parameters(), lr=4e-4, betas=(0.8, 0.99))
     crops, held_out = Crops(shards(corpus), seed + 1), Crops(shards(corpus, "held_out_sentences"), seed)
 
@@ -88,7 +89,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
         return codec.synthesise(features.float())
 
     def step(index: int) -> dict[str, float]:
-        adversarial = index >= steps // 2
+        adversarial = index >= adversarial_from
         wave = crops.batch(index, *((8, 10_240) if adversarial else (12, 24_320))).to(device)
         made = synthesise(wave)
         spectral = spectral_loss(made, wave)
@@ -102,7 +103,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
             with torch.autocast(device, torch.bfloat16):
                 judged = critics(made)
                 generated, matched = adversarial_loss(judged), feature_matching(judged, real)
-            ramp = min(1.0, (index - steps // 2) / 100)
+            ramp = min(1.0, (index - adversarial_from) / 100)
             loss = spectral + ramp * (0.15 * generated + 0.3 * matched)
             losses |= {"critic": critic.item(), "adversarial": generated.item(), "matching": matched.item()}
         update(loss, decoder, [o for name, o in optimizers.items() if name != "critics"])
@@ -122,7 +123,7 @@ def mel_distance(made: Tensor, wave: Tensor) -> Tensor:
 
 def spectral_loss(made: Tensor, wave: Tensor) -> Tensor:
     """Log-mel L1 plus, over three resolutions, spectral convergence and log-magnitude L1 (Yamamoto et al., 2020)."""
-    total = 2.0 * mel_distance(made, wave)
+    total = 5.0 * mel_distance(made, wave)
     for n_fft, hop in RESOLUTIONS:
         a, b = (_magnitude(x, n_fft, hop) for x in (made, wave))
         total = total + ((a - b).norm() / b.norm() + (a.log() - b.log()).abs().mean()) / len(RESOLUTIONS)
