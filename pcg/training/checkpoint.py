@@ -13,7 +13,9 @@ from pcg.files import replacing
 
 
 def save(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer], meta: dict[str, object]) -> None:
-    """Write every module, every optimizer's tensors and `meta` (JSON) to `path`."""
+    """Write every module, every optimizer's tensors and `meta` (JSON) to `path`. No name may stand for both kinds."""
+    if shared := modules.keys() & optimizers.keys():
+        raise ValueError(f"a module and an optimizer are both called {min(shared)}")
     tensors = {f"{name}/{key}": t for name, m in modules.items() for key, t in m.state_dict().items()}
     for name, optimizer in optimizers.items():
         for index, state in optimizer.state_dict()["state"].items():

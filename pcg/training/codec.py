@@ -78,7 +78,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
     critics = SpectrogramDiscriminators().to(device)
     decoder = nn.ModuleList([codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.wave_head])
     optimizers = {f"g_{k}": o for k, o in make_optimizers(decoder, lr=1e-3, muon_lr=1.5e-3, weight_decay=0.0).items()}
-    optimizers["critics"] = torch.optim.AdamW(critics.parameters(), lr=4e-4, betas=(0.8, 0.99))
+    optimizers["c_adamw"] = torch.optim.AdamW(critics.parameters(), lr=4e-4, betas=(0.8, 0.99))
     crops, held_out = Crops(shards(corpus), seed + 1), Crops(shards(corpus, "held_out_sentences"), seed)
 
     def synthesise(wave: Tensor) -> Tensor:
@@ -99,14 +99,14 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
             with torch.autocast(device, torch.bfloat16):
                 real = critics(wave)
                 critic = discriminator_loss(real, critics(made.detach()))
-            update(critic, critics, [optimizers["critics"]])
+            update(critic, critics, [optimizers["c_adamw"]])
             with torch.autocast(device, torch.bfloat16):
                 judged = critics(made)
                 generated, matched = adversarial_loss(judged), feature_matching(judged, real)
             ramp = min(1.0, (index - adversarial_from) / 100)
             loss = spectral + ramp * (0.15 * generated + 0.3 * matched)
             losses |= {"critic": critic.item(), "adversarial": generated.item(), "matching": matched.item()}
-        update(loss, decoder, [o for name, o in optimizers.items() if name != "critics"])
+        update(loss, decoder, [o for name, o in optimizers.items() if name != "c_adamw"])
         return losses
 
     @torch.inference_mode()

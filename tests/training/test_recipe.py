@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,8 +55,13 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     out = tmp_path / "voice"
     for stage in ("codec", "target", "draft", "publish"):
         train(stage, work, None, out, "cpu", 0, 1, TINY)
+    longer = replace(TINY, codec_sound_steps=6, target_steps=3, draft_steps=3)
+    for stage in ("codec", "target", "draft", "publish"):
+        train(stage, work, None, out, "cpu", 0, 1, longer)
+    steps = {p.stem: [json.loads(line)["step"] for line in p.read_text().splitlines()] for p in work.glob("*.jsonl")}
+    assert steps == {"codec_tokens": [2], "codec_sound": [3, 6], "target": [2, 3], "draft": [2, 3]}
     before = {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")}
-    train("target", work, None, out, "cpu", 0, 1, TINY)
+    train("target", work, None, out, "cpu", 0, 1, longer)
     assert {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")} == before
     take = Synthesizer(load_voice(str(out)), tmp_path / "cache").take("good morning.", Settings(), "rms")
     assert np.isfinite(take.audio).all()
