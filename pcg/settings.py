@@ -44,10 +44,10 @@ class Settings:
     """
 
     method: str = "pcg"
-    theta: float = 0.45
+    theta: float = 0.5
     lookahead: int = 3
     beta: float = 0.3
-    temperature: float = 0.8
+    temperature: float = 0.6
     seed: int = 0
 
     def __post_init__(self) -> None:

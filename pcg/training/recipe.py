@@ -35,7 +35,7 @@ class Recipe:
     symbol_uses: int = 50
     codec: CodecConfig = CodecConfig()
     codec_token_steps: int = 1700
-    codec_sound_steps: int = 2500
+    codec_sound_steps: int = 3200
     target: Shape = Shape()
     target_steps: int = 1600
     draft_layers: tuple[int, ...] = (0, 11)

@@ -8,7 +8,7 @@ from explorers.reading import Card, Reading, Session, record
 from pcg.settings import METHODS, Settings
 from pcg.synthesizer import Synthesizer
 
-TASK = ("Hello.", "one", 0.8, 0)
+TASK = ("Hello.", "one", Settings().temperature, 0)
 
 
 def reading(method: str, speed: float, text: str = "Hello.") -> Reading:
@@ -20,7 +20,7 @@ def test_a_reading_survives_json(synthesizer: Synthesizer) -> None:
     again = Reading.from_record(json.loads(json.dumps(record(take))))
     assert again == Reading.of(take)
     assert again.kinds == take.kinds
-    assert again.task == ("The dog.", "one", 0.8, 0)
+    assert again.task == ("The dog.", "one", Settings().temperature, 0)
 
 
 def test_speed_is_compared_with_ar_of_the_same_run_and_later_with_that_of_the_last_full_run() -> None:
@@ -53,7 +53,17 @@ def test_cards_of_another_text_are_marked() -> None:
 
 def test_the_card_shows_the_figures_and_the_settings() -> None:
     html = card_html(Card(reading("pcg", 123.4), 1.234, "same run"))
-    for shown in ("<b>123</b>", "1.23×", "measured in this same run", "50%", "2.00", "0.30", "1.5 s", "theta 0.45", "seed 0"):
+    for shown in (
+        "<b>123</b>",
+        "1.23×",
+        "measured in this same run",
+        "50%",
+        "2.00",
+        "0.30",
+        "1.5 s",
+        f"theta {Settings().theta:g}",
+        "seed 0",
+    ):
         assert shown in html
     assert "beta" not in html
     assert "cut at the length limit" in card_html(Card(replace(reading("sd", 1), hit_limit=True)))

@@ -12,7 +12,7 @@ from pcg.errors import PCGError
 from pcg.settings import METHODS
 from pcg.synthesizer import Synthesizer
 
-REQUEST = Request("The quick brown fox.", "one", 0.3, 3, 0.3, 0.8, 5)
+REQUEST = Request("The quick brown fox.", "one", 0.3, 3, 0.3, 0.6, 5)
 
 
 def takes(steps: list[Step]) -> list[str]:
