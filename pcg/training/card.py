@@ -26,7 +26,8 @@ def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> 
         "",
         f"{facts['utterances']} utterances, {sum(hours.values()):.1f} hours, spoken by flite: "
         + ", ".join(f"{v} {h:.1f} h" for v, h in hours.items())
-        + ". Text: public-domain prose, WordNet glosses and examples, word lists, templates. One sentence in a hundred and one",
+        + ".",
+        "Text: public-domain prose, WordNet glosses and examples, word lists, templates. One sentence in a hundred and one",
         "rare word in forty were held out.",
         "",
         "## Losses",
@@ -37,6 +38,7 @@ def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> 
         "",
         f"Seed {facts['seed']}. Losses are in nats; `mel` is the L1 distance of log-mel spectra.",
         "",
+        *(["## How this run went", "", str(facts["notes"]), ""] if facts["notes"] else []),
         "## Limits",
         "",
         "English only. The text is read through espeak-ng's phonemes, so its mispronunciations are inherited. Quality is that",

@@ -169,6 +169,7 @@ def _draft(shop: Workshop) -> None:
 
 
 def _publish(shop: Workshop, out: Path) -> None:
+    """Write the voice and its card; `NOTES.md` in the work folder, if there is one, goes into the card."""
     codec = shop.codec()
     spoken = shop.spoken("train")
     references = {
@@ -181,7 +182,9 @@ def _publish(shop: Workshop, out: Path) -> None:
         v: sum(u.length for p in shards(shop.corpus) if p.parent.name == v for u in read_index(p)) / 16_000 / 3600
         for v in shop.recipe.hours
     }
-    facts = {"recipe": asdict(shop.recipe), "seed": shop.seed, "hours": hours, "utterances": len(spoken)}
+    notes = shop.work / "NOTES.md"
+    said = notes.read_text(encoding="utf-8").strip() if notes.exists() else ""
+    facts = {"notes": said, "recipe": asdict(shop.recipe), "seed": shop.seed, "hours": hours, "utterances": len(spoken)}
     logs = {p.stem: [json.loads(line) for line in p.read_text().splitlines()] for p in sorted(shop.work.glob("*.jsonl"))}
     with replacing(out / "MODEL_CARD.md") as temporary:
         temporary.write_text(model_card(facts, logs, out), encoding="utf-8")
