@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pcg.errors import InputError, PCGError
 from pcg.settings import METHODS, RANGES, WHOLE, Settings
@@ -190,8 +190,15 @@ def _speaker(options: argparse.Namespace, synthesizer: "Synthesizer") -> tuple[s
     return options.reference.stem, reference
 
 
+class _Parser(argparse.ArgumentParser):
+    """argparse, with its complaints as one sentence in place of the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"pcg: {message.rstrip('.')}.\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pcg", description="Speculative decoding for speech tokens: AR, SD, SSD and PCG.")
+    parser = _Parser(prog="pcg", description="Speculative decoding for speech tokens: AR, SD, SSD and PCG.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     speak = commands.add_parser("speak", help="say a text with one decoder")

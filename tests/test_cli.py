@@ -68,6 +68,24 @@ def test_groups_shrink_to_singletons_as_theta_rises(model, capsys):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
+        (["speak", "hello", "--temperature", "warm"], "temperature"),
+        (["speak"], "text"),
+        (["sing"], "sing"),
+        (["train", "everything"], "everything"),
+    ],
+)
+def test_what_cannot_be_parsed_is_one_sentence_too(capsys, arguments, named):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    captured = capsys.readouterr()
+    assert named in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
         (["speak", ""], "text"),
         (["speak", "x" * 10_000], "text"),
         (["speak", "你好，世界"], "text"),
