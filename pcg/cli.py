@@ -231,10 +231,12 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.set_defaults(command=_evaluate)
 
     train = commands.add_parser("train", help="train the embedded voice from nothing; resumes where it stopped")
-    train.add_argument("stage", choices=("corpus", "codec", "target", "draft", "publish", "all"))
+    train.add_argument("stage", choices=("corpus", "codec", "target", "draft", "publish", "all", "unpack"))
     train.add_argument("--work", type=Path, default=Path("runs"), help="corpus and checkpoints (default runs/)")
     train.add_argument("--prose", type=Path, help="a text file of English prose, one sentence a line (stage corpus)")
-    train.add_argument("--out", type=Path, default=Path("assets/voice"), help="where publish writes the voice")
+    train.add_argument(
+        "--out", type=Path, default=Path("assets/voice"), help="where publish writes the voice, and unpack reads it"
+    )
     train.add_argument("--device", default="cpu", help="cpu or cuda")
     train.add_argument("--seed", type=int, default=0)
     train.add_argument("--processes", type=int, default=2, help="synthesizers side by side (stage corpus)")

@@ -1,9 +1,10 @@
-"""Stage `codec`: first the tokens (mel loss through the FSQ bottleneck), then the sound (wave head, then adversarial).
+"""Stage `codec`: first the tokens (mel loss through the FSQ bottleneck), then the sound (wave head), then its polish
+(adversarial).
 
-The encoder is frozen after the first part: the language model's tokens never change while the sound is polished.
+The encoder is frozen after the first part: the language model's tokens never change while the sound improves.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ from torch import Tensor, nn
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec, log_mel
 from pcg.training.corpus import Utterance, read_index, shards
-from pcg.training.discriminators import SpectrogramDiscriminators, adversarial_loss, discriminator_loss, feature_matching
+from pcg.training.discriminators import Discriminators, adversarial_loss, discriminator_loss, feature_matching
 from pcg.training.loop import Stage, generator, make_optimizers, run, update
 
 RESOLUTIONS = ((512, 128), (1024, 256), (256, 64))
+ADVERSARIAL_WEIGHT, MATCHING_WEIGHT = 1.0, 2.0
 
 
 class Crops:
@@ -69,52 +71,85 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
 
 
 def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
-    """The wave head and all behind the code, the encoder frozen: mel and multi-resolution STFT losses, and for the
-    last fifth adversarial and feature-matching losses too."""
-    adversarial_from = steps * 4 // 5
-    for module in (codec.patch, codec.encoder, codec.to_code):
-        module.requires_grad_(False)
+    """The wave head and all behind the code, the encoder frozen, by mel and multi-resolution STFT losses."""
+    decoder = _decoder(codec)
     torch.manual_seed(seed)
-    critics = SpectrogramDiscriminators().to(device)
-    decoder = nn.ModuleList([codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.wave_head])
-    optimizers = {f"g_{k}": o for k, o in make_optimizers(decoder, lr=1e-3, muon_lr=1.5e-3, weight_decay=0.0).items()}
-    optimizers["c_adamw"] = torch.optim.AdamW(critics.parameters(), lr=4e-4, betas=(0.8, 0.99))
-    crops, held_out = Crops(shards(corpus), seed + 1), Crops(shards(corpus, "held_out_sentences"), seed)
-
-    def synthesise(wave: Tensor) -> Tensor:
-        with torch.no_grad():
-            quantized = codec.quantize(codec.log_mel(wave))
-        with torch.autocast(device, torch.bfloat16):
-            features = codec.features(quantized)
-        return codec.synthesise(features.float())
+    optimizers = make_optimizers(decoder, lr=1e-3, muon_lr=1.5e-3, weight_decay=0.0)
+    crops = Crops(shards(corpus), seed + 1)
 
     def step(index: int) -> dict[str, float]:
-        adversarial = index >= adversarial_from
-        wave = crops.batch(index, *((8, 10_240) if adversarial else (12, 24_320))).to(device)
-        made = synthesise(wave)
+        wave = crops.batch(index, 12, 24_320).to(device)
+        loss = spectral_loss(_round_trip(codec, wave), wave)
+        update(loss, decoder, optimizers.values())
+        return {"spectral": loss.item()}
+
+    evaluate = _held_out_distance(codec, corpus, seed, device)
+    run(Stage("codec_sound", directory, steps, {"codec": codec}, optimizers, step, evaluate), seed)
+
+
+def polish_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
+    """The same weights further, by the same losses and those of critics that learn beside them: what a spectral loss
+    averages away, a critic asks for."""
+    decoder = _decoder(codec)
+    torch.manual_seed(seed)
+    critics = Discriminators().to(device)
+    optimizers = {
+        "generator": torch.optim.AdamW(decoder.parameters(), lr=3e-4, betas=(0.8, 0.99), weight_decay=0.0),
+        "judges": torch.optim.AdamW(critics.parameters(), lr=3e-4, betas=(0.8, 0.99)),
+    }
+    crops = Crops(shards(corpus), seed + 2)
+
+    def step(index: int) -> dict[str, float]:
+        wave = crops.batch(index, 8, 10_240).to(device)
+        made = _round_trip(codec, wave)
+        with torch.autocast(device, torch.bfloat16):
+            real = critics(wave)
+            critic = discriminator_loss(real, critics(made.detach()))
+        update(critic, critics, [optimizers["judges"]])
         spectral = spectral_loss(made, wave)
-        losses = {"spectral": spectral.item()}
-        loss = spectral
-        if adversarial:
-            with torch.autocast(device, torch.bfloat16):
-                real = critics(wave)
-                critic = discriminator_loss(real, critics(made.detach()))
-            update(critic, critics, [optimizers["c_adamw"]])
-            with torch.autocast(device, torch.bfloat16):
-                judged = critics(made)
-                generated, matched = adversarial_loss(judged), feature_matching(judged, real)
-            ramp = min(1.0, (index - adversarial_from) / 100)
-            loss = spectral + ramp * (0.15 * generated + 0.3 * matched)
-            losses |= {"critic": critic.item(), "adversarial": generated.item(), "matching": matched.item()}
-        update(loss, decoder, [o for name, o in optimizers.items() if name != "c_adamw"])
-        return losses
+        with torch.autocast(device, torch.bfloat16):
+            judged = critics(made)
+            generated, matched = adversarial_loss(judged), feature_matching(judged, real)
+        ramp = min(1.0, index / 200)
+        update(
+            spectral + ramp * (ADVERSARIAL_WEIGHT * generated + MATCHING_WEIGHT * matched), decoder, [optimizers["generator"]]
+        )
+        return {
+            "spectral": spectral.item(),
+            "critic": critic.item(),
+            "adversarial": generated.item(),
+            "matching": matched.item(),
+        }
+
+    evaluate = _held_out_distance(codec, corpus, seed, device)
+    run(Stage("codec_polish", directory, steps, {"codec": codec, "critics": critics}, optimizers, step, evaluate), seed)
+
+
+def _decoder(codec: EmbeddedCodec) -> nn.ModuleList:
+    """What is behind the code, to be trained; the encoder is frozen."""
+    for module in (codec.patch, codec.encoder, codec.to_code):
+        module.requires_grad_(False)
+    return nn.ModuleList([codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.wave_head])
+
+
+def _round_trip(codec: EmbeddedCodec, wave: Tensor) -> Tensor:
+    with torch.no_grad():
+        quantized = codec.quantize(codec.log_mel(wave))
+    with torch.autocast(wave.device.type, torch.bfloat16):
+        features = codec.features(quantized)
+    return codec.synthesise(features.float())
+
+
+def _held_out_distance(codec: EmbeddedCodec, corpus: Path, seed: int, device: str) -> Callable[[], dict[str, float]]:
+    held_out = Crops(shards(corpus, "held_out_sentences"), seed)
 
     @torch.inference_mode()
     def evaluate() -> dict[str, float]:
         wave = held_out.batch(0, 32, 40_960).to(device)
-        return {"mel": mel_distance(synthesise(wave), wave).item(), "spectral": spectral_loss(synthesise(wave), wave).item()}
+        made = _round_trip(codec, wave)
+        return {"mel": mel_distance(made, wave).item(), "spectral": spectral_loss(made, wave).item()}
 
-    run(Stage("codec_sound", directory, steps, {"codec": codec, "critics": critics}, optimizers, step, evaluate), seed)
+    return evaluate
 
 
 def mel_distance(made: Tensor, wave: Tensor) -> Tensor:

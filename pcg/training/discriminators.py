@@ -1,4 +1,4 @@
-"""Critics of sound: small convolutional discriminators over complex spectrograms at several resolutions."""
+"""Critics of sound: small convolutional discriminators over complex spectrograms and over the periods of the wave."""
 
 from itertools import pairwise
 
@@ -31,10 +31,35 @@ class SpectrogramDiscriminator(nn.Module):
         return self.out(x), features
 
 
-class SpectrogramDiscriminators(nn.Module):
-    def __init__(self, windows: tuple[int, ...] = (1024, 512, 256)) -> None:
+class PeriodDiscriminator(nn.Module):
+    """Judges a wave folded into columns of one period (in the manner of HiFi-GAN, arXiv 2010.05646)."""
+
+    def __init__(self, period: int, widths: tuple[int, ...] = (1, 16, 64, 128, 256)) -> None:
         super().__init__()
-        self.critics = nn.ModuleList(SpectrogramDiscriminator(w) for w in windows)
+        self.period = period
+        norm = nn.utils.parametrizations.weight_norm
+        self.layers = nn.ModuleList(norm(nn.Conv2d(a, b, (5, 1), (3, 1), padding=(2, 0))) for a, b in pairwise(widths))
+        self.out = norm(nn.Conv2d(widths[-1], 1, (3, 1), padding=(1, 0)))
+
+    def forward(self, wave: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Waves `[B, N]` -> scores `[B, 1, rows, period]` and the features of each layer."""
+        padded = nn.functional.pad(wave, (0, -wave.shape[1] % self.period))
+        x = padded.unflatten(1, (-1, self.period))[:, None]
+        features = []
+        for layer in self.layers:
+            x = nn.functional.leaky_relu(layer(x), 0.1)
+            features.append(x)
+        return self.out(x), features
+
+
+class Discriminators(nn.Module):
+    """Both kinds, at several resolutions and periods."""
+
+    def __init__(self, windows: tuple[int, ...] = (1024, 512, 256), periods: tuple[int, ...] = (2, 3, 5, 7, 11)) -> None:
+        super().__init__()
+        self.critics = nn.ModuleList(
+            [*(SpectrogramDiscriminator(w) for w in windows), *(PeriodDiscriminator(p) for p in periods)]
+        )
 
     def forward(self, wave: Tensor) -> Judgement:
         return [critic(wave) for critic in self.critics]

@@ -46,6 +46,8 @@ def run(stage: Stage, seed: int) -> None:
     if stage.checkpoint.exists():
         meta = checkpoint.load(stage.checkpoint, stage.modules, stage.optimizers)
         done, seconds = int(meta["step"]), float(meta["seconds"])
+    if done >= stage.steps:
+        return
     sums: dict[str, float] = {}
     begun = time.monotonic()
     for index in range(done, stage.steps):

@@ -14,13 +14,14 @@ from pcg.files import replacing, write_json
 from pcg.prompt import PhonemeReader, Reference
 from pcg.training import checkpoint
 from pcg.training.card import model_card
-from pcg.training.codec import train_sound, train_tokens
+from pcg.training.codec import polish_sound, train_sound, train_tokens
 from pcg.training.corpus import CorpusPlan, make_corpus, read_index, shards, speak
 from pcg.training.draft import layer_subset, own_samples, train_draft
 from pcg.training.publish import write_voice
 from pcg.training.target import Shape, new_target, start_from_digits, train_target
 from pcg.training.tokens import Spoken, make_reader, read_spoken, tokenize_corpus, used_codes
 from pcg.vocabulary import Vocabulary
+from pcg.voice import load_llama, load_voice
 
 STAGES = ("corpus", "codec", "target", "draft", "publish")
 REFERENCE_TEXT = "the old boat moved slowly along the river, and the morning sun was warm and bright."
@@ -35,7 +36,8 @@ class Recipe:
     symbol_uses: int = 50
     codec: CodecConfig = CodecConfig()
     codec_token_steps: int = 1700
-    codec_sound_steps: int = 3200
+    codec_sound_steps: int = 2560
+    codec_polish_steps: int = 8000
     target: Shape = Shape()
     target_steps: int = 1600
     draft_layers: tuple[int, ...] = (0, 11)
@@ -60,7 +62,8 @@ class Workshop:
     def codec(self) -> EmbeddedCodec:
         """The codec as far as it is trained."""
         codec = EmbeddedCodec(self.recipe.codec)
-        made = [p for p in (self.work / "codec_sound.safetensors", self.work / "codec_tokens.safetensors") if p.exists()]
+        stages = ("codec_polish", "codec_sound", "codec_tokens")
+        made = [p for p in (self.work / f"{stage}.safetensors" for stage in stages) if p.exists()]
         if not made:
             raise PCGError(f"The codec is not trained yet: no codec_tokens.safetensors in {self.work}; run stage codec first.")
         checkpoint.load(made[0], {"codec": codec}, {})
@@ -100,7 +103,8 @@ class Workshop:
 def train(
     stage: str, work: Path, prose: Path | None, out: Path, device: str, seed: int, processes: int, recipe: Recipe | None = None
 ) -> None:
-    """Run one stage, or "all" of them, in `work`; what is done already is not done again."""
+    """Run one stage, or "all" of them, in `work`; what is done already is not done again. "unpack" is none of them: it lets
+    the later stages go on from a voice that was published."""
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
     shop = Workshop(work, device, seed, recipe or Recipe())
@@ -108,8 +112,8 @@ def train(
         print(f"== {name}", flush=True)
         if name == "corpus":
             _corpus(shop, prose, processes)
-        elif name == "publish":
-            _publish(shop, out)
+        elif name in ("publish", "unpack"):
+            {"publish": _publish, "unpack": _unpack}[name](shop, out)
         else:
             {"codec": _codec, "target": _target, "draft": _draft}[name](shop)
 
@@ -125,6 +129,7 @@ def _corpus(shop: Workshop, prose: Path | None, processes: int) -> None:
 def _codec(shop: Workshop) -> None:
     codec = train_tokens(shop.work, shop.corpus, shop.recipe.codec, shop.recipe.codec_token_steps, shop.seed, shop.device)
     train_sound(shop.work, shop.corpus, codec, shop.recipe.codec_sound_steps, shop.seed, shop.device)
+    polish_sound(shop.work, shop.corpus, codec, shop.recipe.codec_polish_steps, shop.seed, shop.device)
 
 
 def _target(shop: Workshop) -> None:
@@ -189,6 +194,27 @@ def _publish(shop: Workshop, out: Path) -> None:
     with replacing(out / "MODEL_CARD.md") as temporary:
         temporary.write_text(model_card(facts, logs, out), encoding="utf-8")
     print(f"published to {out}", flush=True)
+
+
+def _unpack(shop: Workshop, published: Path) -> None:
+    """Checkpoints of the voice in `published`, as if its stages but the codec's polish had just ended here."""
+    voice = load_voice(str(published))
+    reader = {"symbols": voice.reader.symbols, "durations": voice.reader.durations}
+    stages = {
+        "codec_tokens": ({"codec": voice.codec}, shop.recipe.codec_token_steps),
+        "codec_sound": ({"codec": voice.codec}, shop.recipe.codec_sound_steps),
+        "target": ({"target": load_llama(published / "target", voice.vocabulary)}, shop.recipe.target_steps),
+        "draft": ({"draft": load_llama(published / "draft", voice.vocabulary)}, shop.recipe.draft_steps),
+    }
+    if there := [name for name in stages if (shop.work / f"{name}.safetensors").exists()]:
+        raise InputError(
+            "work", str(shop.work), f"a folder without training of its own, and this one has {there[0]}.safetensors"
+        )
+    for name, (modules, steps) in stages.items():
+        meta = {"step": steps, "seconds": 0.0, "seed": shop.seed, "steps": steps}
+        checkpoint.save(shop.work / f"{name}.safetensors", modules, {}, meta)
+    write_json(shop.work / "reader.json", reader)
+    print(f"unpacked {published} into {shop.work}", flush=True)
 
 
 def _write_spoken(path: Path, spoken: list[Spoken]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from pcg.cli import main
 from pcg.codec.embedded import CodecConfig
@@ -24,6 +25,7 @@ TINY = Recipe(
     ),
     codec_token_steps=2,
     codec_sound_steps=3,
+    codec_polish_steps=2,
     target=Shape(3, 16, 2, 24),
     target_steps=2,
     draft_layers=(0, 2),
@@ -59,7 +61,7 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     for stage in ("codec", "target", "draft", "publish"):
         train(stage, work, None, out, "cpu", 0, 1, longer)
     steps = {p.stem: [json.loads(line)["step"] for line in p.read_text().splitlines()] for p in work.glob("*.jsonl")}
-    assert steps == {"codec_tokens": [2], "codec_sound": [3, 6], "target": [2, 3], "draft": [2, 3]}
+    assert steps == {"codec_tokens": [2], "codec_sound": [3, 6], "codec_polish": [2], "target": [2, 3], "draft": [2, 3]}
     before = {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")}
     train("target", work, None, out, "cpu", 0, 1, longer)
     assert {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")} == before
@@ -68,6 +70,25 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     card = (out / "MODEL_CARD.md").read_text()
     assert "hours" in card
     assert "Seed 0" in card
+
+    _goes_on_from_a_published_voice(work, tmp_path / "unpacked", out, longer)
+
+
+def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
+    """The encoder and the language models stay; only what is trained further changes."""
+    shutil.copytree(work / "corpus", unpacked / "corpus")
+    train("unpack", unpacked, None, published, "cpu", 0, 1, recipe)
+    again = unpacked / "voice"
+    for stage in ("codec", "target", "draft", "publish"):
+        train(stage, unpacked, None, again, "cpu", 0, 1, recipe)
+    before, after = load_voice(str(published)), load_voice(str(again))
+    wave = torch.from_numpy(np.random.default_rng(0).normal(0, 0.1, 6400).astype(np.float32))
+    codes = before.codec.encode(wave)
+    assert torch.equal(codes, after.codec.encode(wave))
+    assert not torch.equal(before.codec.decode(codes), after.codec.decode(codes))
+    assert torch.equal(before.target.embedding, after.target.embedding)
+    with pytest.raises(InputError, match="work"):
+        train("unpack", unpacked, None, published, "cpu", 0, 1, recipe)
 
 
 def test_a_stage_before_its_turn_says_what_is_missing(work, tmp_path):
