@@ -40,7 +40,8 @@ class Settings:
 
     method: "ar" (target alone), "sd" (exact speculative decoding), "ssd" (tolerance `beta`), "pcg" (groups at `theta`).
     theta: similarity above which two tokens share a group (PCG Eq. 1). lookahead: drafted tokens per round.
-    beta: SSD's tolerance (SSD Eq. 5). temperature: of draft and target alike. seed: of every coin.
+    beta: SSD's tolerance (SSD Eq. 5). temperature: of draft and target alike. seed: of every coin. adaptive: draft fewer than
+    `lookahead` tokens where the draft is too unsure to be believed (see `pcg.decoding.proposal`).
     """
 
     method: str = "pcg"
@@ -49,10 +50,13 @@ class Settings:
     beta: float = 0.3
     temperature: float = 0.6
     seed: int = 0
+    adaptive: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InputError("method", self.method, "one of " + ", ".join(METHODS))
+        if not isinstance(self.adaptive, bool):
+            raise InputError("adaptive", self.adaptive, "true or false")
         for name, allowed in RANGES.items():
             value = getattr(self, name)
             allowed.check(name, value)

@@ -1,7 +1,7 @@
 """speak(text, settings) -> a generator of rounds, ending in a Take."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
@@ -11,8 +11,9 @@ import torch
 
 from pcg.audio import fade_ends
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.speculative import speculative
-from pcg.decoding.state import Reader
+from pcg.decoding.speculative import Drafting, speculative
+from pcg.decoding.state import Readers
+from pcg.errors import InputError
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.store import load_or_build
 from pcg.prompt import Reference
@@ -28,6 +29,7 @@ from pcg.voice import Voice
 CACHE = Path(__file__).parent.parent / "cache"
 CHUNK_TOKENS = 240
 CONTEXT_TOKENS = 50
+DRAFT_CONFIDENCE = 0.3
 
 
 class Synthesizer:
@@ -64,25 +66,20 @@ class Synthesizer:
         text = check_text(text)
         speaker = reference or self.voice.reference(voice)
         generator = torch.Generator().manual_seed(settings.seed)
-        judge = rule or self.rule(settings)
         rounds: list[Round] = []
         pieces: list[np.ndarray] = []
         hit_limit = False
         prefill = codec = decoding = 0.0
         for chunk in self.chunks(text):
             begun = perf_counter()
-            target, draft, limit = self._prefill(chunk, speaker, settings)
+            steps = self._decode([chunk], speaker, settings, rule, [generator])
             prefill += perf_counter() - begun
-            if settings.method == "ar":
-                steps = autoregressive(target, settings.temperature, limit, generator)
-            else:
-                steps = speculative(target, draft, judge, settings.lookahead, settings.temperature, limit, generator)
             first = len(rounds)
             begun = perf_counter()
             for step in steps:
-                rounds.append(step)
+                rounds.append(step[0])
                 decoding += perf_counter() - begun
-                yield step
+                yield step[0]
                 begun = perf_counter()
             tokens = [t for r in rounds[first:] for t in r.tokens]
             hit_limit |= not rounds[-1].ended
@@ -100,6 +97,51 @@ class Synthesizer:
         *_, last = self.speak(text, settings, voice, reference, rule)
         assert isinstance(last, Take)
         return last
+
+    def takes(
+        self,
+        texts: Sequence[str],
+        settings: Sequence[Settings],
+        voice: str,
+        reference: Reference | None = None,
+        rule: Rule | None = None,
+    ) -> list[Take]:
+        """One take for each of `texts`, decoded side by side; `settings` (one for each) may differ in their seeds only.
+
+        Each take says what `take` would say. The times in it are those of the whole batch: tokens/s of the batch are all its
+        tokens over the wall seconds of any of its takes.
+        """
+        texts = [check_text(text) for text in texts]
+        if len(settings) != len(texts) or len({s.with_(seed=0) for s in settings}) != 1:
+            raise InputError("settings", f"{len(settings)} for {len(texts)} texts", "one for each text, equal but for the seed")
+        speaker = reference or self.voice.reference(voice)
+        begun = perf_counter()
+        chunks = [self.chunks(text) for text in texts]
+        generators = [torch.Generator().manual_seed(s.seed) for s in settings]
+        rounds: list[list[Round]] = [[] for _ in texts]
+        pieces: list[list[np.ndarray]] = [[] for _ in texts]
+        hit_limit = [False] * len(texts)
+        prefill = codec = 0.0
+        for turn in range(max(map(len, chunks))):
+            there = [i for i, of_text in enumerate(chunks) if turn < len(of_text)]
+            turned = perf_counter()
+            steps = self._decode([chunks[i][turn] for i in there], speaker, settings[0], rule, [generators[i] for i in there])
+            prefill += perf_counter() - turned
+            spoken: list[list[int]] = [[] for _ in there]
+            for step in steps:
+                for row, round_ in step.items():
+                    rounds[there[row]].append(round_)
+                    spoken[row] += round_.tokens
+            decoded = perf_counter()
+            for i, tokens in zip(there, spoken, strict=True):
+                hit_limit[i] |= not rounds[i][-1].ended
+                pieces[i].append(self.decode(tokens, speaker))
+            codec += perf_counter() - decoded
+        wall, rate = perf_counter() - begun, self.voice.codec.sample_rate
+        return [
+            Take(t, voice, s, tuple(r), np.concatenate(p), rate, h, 1e3 * prefill, 1e3 * codec, wall)
+            for t, s, r, p, h in zip(texts, settings, rounds, pieces, hit_limit, strict=True)
+        ]
 
     def warm_up(self) -> None:
         """One short take a method: the first calls of a process are slow, and would flatter whatever is timed after them."""
@@ -134,12 +176,24 @@ class Synthesizer:
     def _expected(self, text: str) -> float:
         return self.voice.reader.expected_tokens(self.voice.reader.read(text))
 
-    def _prefill(self, text: str, speaker: Reference, settings: Settings) -> tuple[Reader, Reader, int]:
-        prompt = self.voice.reader.prompt(text, speaker)
+    def _decode(
+        self,
+        texts: Sequence[str],
+        speaker: Reference,
+        settings: Settings,
+        rule: Rule | None,
+        generators: Sequence[torch.Generator],
+    ) -> Iterator[dict[int, Round]]:
+        """Read the prompts of `texts`; return the decoding loop over them, a row a text."""
         pace = len(speaker.codes) / max(1.0, self._expected(speaker.text))
-        limit = int(1.6 * pace * self._expected(text)) + 40
+        limits = [int(1.6 * pace * self._expected(text)) + 40 for text in texts]
+        prompts = [self.voice.reader.prompt(text, speaker) for text in texts]
         models = [self.voice.target] if settings.method == "ar" else [self.voice.target, self.voice.draft]
-        readers = [Reader(model, prompt, limit + settings.lookahead + 1) for model in models]
-        for reader in readers:
-            reader.prefill()
-        return readers[0], readers[-1], limit
+        readers = [Readers(model, prompts, max(limits) + settings.lookahead + 1) for model in models]
+        for each in readers:
+            each.prefill()
+        if settings.method == "ar":
+            return autoregressive(readers[0], settings.temperature, limits, generators)
+        drafting = Drafting(settings.lookahead, DRAFT_CONFIDENCE if settings.adaptive else None)
+        judge = rule or self.rule(settings)
+        return speculative(*readers, judge, drafting, settings.temperature, limits, generators)

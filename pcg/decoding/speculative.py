@@ -1,67 +1,87 @@
 """The speculative loop: draft, verify, judge, roll back (PCG Algorithm 1; SSD Figure 2). The rule is the caller's."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import torch
 from torch import Tensor
 
 from pcg.decoding.laws import law
-from pcg.decoding.state import Reader
-from pcg.rules.verdict import Coins, Rule, Verdict, draw
+from pcg.decoding.proposal import Proposal, propose
+from pcg.decoding.state import Readers
+from pcg.rules.verdict import Coins, Rule, Verdict
 from pcg.take import Round
 
 
-def speculative(
-    target: Reader,
-    draft: Reader,
-    rule: Rule,
-    lookahead: int,
-    temperature: float,
-    limit: int,
-    generator: torch.Generator,
-) -> Iterator[Round]:
-    """Yield a Round for every target call until the end of speech or `limit` tokens.
+@dataclass(frozen=True)
+class Drafting:
+    """How many tokens are drafted a round: `lookahead`, or fewer where `confidence` is given (see `proposal`)."""
 
-    Both caches hold all emitted tokens but the newest; after a full acceptance the draft also lacks the last drafted one,
-    and reads both at the start of the next round.
+    lookahead: int
+    confidence: float | None = None
+
+
+@dataclass
+class _Utterance:
+    """One row that still speaks."""
+
+    row: int
+    limit: int
+    generator: torch.Generator
+    emitted: list[int] = field(default_factory=list)
+
+
+def speculative(
+    target: Readers,
+    draft: Readers,
+    rule: Rule,
+    drafting: Drafting,
+    temperature: float,
+    limits: Sequence[int],
+    generators: Sequence[torch.Generator],
+) -> Iterator[dict[int, Round]]:
+    """Yield a Round for every target call and row that still speaks, until its end of speech or its limit of tokens.
+
+    Each row has coins of its own, so what it says does not depend on its company; the times in a Round are the batch's. Both
+    caches hold all emitted tokens but the newest; after a full acceptance the draft also lacks the last drafted one, and reads
+    both at the start of the next round.
     """
     eos = target.vocabulary_size - 1
-    emitted: list[int] = []
-    while len(emitted) < limit:
-        coins = Coins.draw(lookahead, generator)
+    speaking = [_Utterance(row, limits[row], generators[row]) for row in range(target.batch)]
+    while speaking:
+        coins = [Coins.draw(drafting.lookahead, u.generator) for u in speaking]
+        rows = [u.row for u in speaking]
         begun = perf_counter()
-        drafted, p = propose(draft, emitted[draft.read :], lookahead, temperature, coins.draft)
+        unread = [u.emitted[draft.read(u.row) :] for u in speaking]
+        proposals = propose(draft, rows, unread, [c.draft for c in coins], temperature, drafting.confidence)
         proposed = perf_counter()
-        newest = emitted[target.read :]
-        q = law(target.feed([*newest, *drafted.tolist()], lookahead + 1), temperature)
+        laws = _verify(target, speaking, proposals, temperature)
         verified = perf_counter()
-        verdict = rule(drafted, p, q, coins)
+        verdicts = [rule(p.drafted, p.laws, q, c) for p, q, c in zip(proposals, laws, coins, strict=True)]
         judged = perf_counter()
-        spoken = _round(verdict, drafted.tolist(), eos, limit - len(emitted))
-        emitted += spoken.tokens
-        yield replace(
-            spoken,
-            draft_ms=1e3 * (proposed - begun),
-            verify_ms=1e3 * (verified - proposed),
-            rule_ms=1e3 * (judged - verified),
-        )
-        if spoken.ended:
-            return
-        target.roll_back(min(target.read, len(emitted) - 1))
-        draft.roll_back(min(draft.read, len(emitted) - 1))
+        times = {
+            "draft_ms": 1e3 * (proposed - begun),
+            "verify_ms": 1e3 * (verified - proposed),
+            "rule_ms": 1e3 * (judged - verified),
+        }
+        step = {}
+        for u, proposal, verdict in zip(speaking, proposals, verdicts, strict=True):
+            step[u.row] = replace(_round(verdict, proposal.drafted.tolist(), eos, u.limit - len(u.emitted)), **times)
+            u.emitted += step[u.row].tokens
+        speaking = [u for u in speaking if not step[u.row].ended and len(u.emitted) < u.limit]
+        for u in speaking:
+            target.roll_back(u.row, min(target.read(u.row), len(u.emitted) - 1))
+            draft.roll_back(u.row, min(draft.read(u.row), len(u.emitted) - 1))
+        yield step
 
 
-def propose(draft: Reader, unread: list[int], lookahead: int, temperature: float, coins: Tensor) -> tuple[Tensor, Tensor]:
-    """Draft `lookahead` tokens behind the `unread` ones; return them `[L]` and their laws `[L, V]`."""
-    tokens, laws = [], []
-    for coin in coins[:lookahead].tolist():
-        p = law(draft.feed(unread, 1), temperature)[0]
-        unread = [draw(p, coin)]
-        tokens += unread
-        laws.append(p)
-    return torch.tensor(tokens), torch.stack(laws)
+def _verify(target: Readers, speaking: Sequence[_Utterance], proposals: Sequence[Proposal], temperature: float) -> list[Tensor]:
+    """The target's laws at each drafted position and behind the last, `[L + 1, V]` for each row, by one pass."""
+    unread = [u.emitted[target.read(u.row) :] + p.drafted.tolist() for u, p in zip(speaking, proposals, strict=True)]
+    counts = [len(p.drafted) + 1 for p in proposals]
+    q = law(target.feed([u.row for u in speaking], unread, max(counts)), temperature).cpu()
+    return [rows[-count:] for rows, count in zip(q, counts, strict=True)]
 
 
 def _round(verdict: Verdict, drafted: list[int], eos: int, room: int) -> Round:

@@ -1,4 +1,6 @@
-"""One model reading one utterance: its KV cache, and the positions of the speech tokens."""
+"""One model reading a batch of utterances: their ids and positions, and the KV cache behind them."""
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -7,42 +9,74 @@ from pcg.decoding.llama import DecodingLlama
 from pcg.prompt import Prompt
 
 
-class Reader:
-    """Feeds a prompt and then speech tokens (as law indices) to a model, and forgets them by a length.
+class Readers:
+    """Feeds B prompts and then speech tokens (as law indices) to a model, and forgets them by a length.
 
-    `read` counts the speech tokens that the cache holds.
+    `read(row)` counts the speech tokens of a row that the cache holds. `limit` is the most speech tokens that a row will be
+    fed, drafted ones included.
     """
 
-    def __init__(self, model: DecodingLlama, prompt: Prompt, limit: int) -> None:
+    def __init__(self, model: DecodingLlama, prompts: Sequence[Prompt], limit: int) -> None:
         self._model = model
-        self._prompt = prompt
-        self._ids = model.vocabulary.model_ids()
-        self._cache = model.cache(1, len(prompt.ids) + limit)
-        self.read = 0
+        self._ids_of = model.vocabulary.model_ids()
+        self._prompted = [len(p.ids) for p in prompts]
+        capacity = max(self._prompted) + limit
+        self._ids = torch.zeros(len(prompts), capacity, dtype=torch.int64)
+        positions = torch.zeros(len(prompts), capacity)
+        for row, prompt in enumerate(prompts):
+            count = len(prompt.ids)
+            self._ids[row, :count] = prompt.ids
+            positions[row, :count] = prompt.positions
+            positions[row, count:] = prompt.next_position + torch.arange(capacity - count)
+        self._rotary = model.rotary(positions.to(model.device))
+        self._cache = model.cache(len(prompts), capacity)
+
+    @property
+    def batch(self) -> int:
+        return len(self._prompted)
 
     @property
     def vocabulary_size(self) -> int:
         return self._model.vocabulary.size
 
     def prefill(self) -> None:
-        """Read the prompt but for its last id, which waits for the first `feed`."""
-        self._model.forward(self._prompt.ids[None, :-1], self._prompt.positions[:-1], self._cache, last=1)
+        """Read each prompt but for its last id, which waits for the first `feed`."""
+        for row, count in enumerate(self._prompted):
+            self._forward([row], [count - 1], count - 1, last=1)
 
-    def feed(self, tokens: list[int], last: int) -> Tensor:
-        """Read speech `tokens` and return the logits behind the `last` ids, `[last, V]`.
+    def read(self, row: int) -> int:
+        return max(0, self._cache.lengths[row] - self._prompted[row])
 
-        The first call also reads the prompt's last id, so `feed([], 1)` gives the law of the first speech token.
+    def feed(self, rows: Sequence[int], tokens: Sequence[Sequence[int]], last: int) -> Tensor:
+        """Read speech tokens, `tokens[i]` in row `rows[i]`; return the logits behind each row's `last` ids, `[R, last, V]`.
+
+        The first call also reads the prompts' last ids, so `feed(rows, [[], ...], 1)` is about the first speech tokens. Rows
+        that are fed fewer tokens than others read some of their last ids once more.
         """
-        ids = self._ids[tokens]
-        first = self._prompt.next_position + self.read
-        positions = torch.arange(len(tokens), dtype=torch.float32) + first
-        if self.read == 0 and self._cache.length < len(self._prompt.ids):
-            ids = torch.cat([self._prompt.ids[-1:], ids])
-            positions = torch.cat([self._prompt.positions[-1:], positions])
-        self.read += len(tokens)
-        return self._model.forward(ids[None], positions, self._cache, last=last)[0]
+        ends = []
+        for row, new in zip(rows, tokens, strict=True):
+            start = self._prompted[row] + self.read(row)
+            ends.append(start + len(new))
+            if new:
+                self._ids[row, start : ends[-1]] = self._ids_of[list(new)]
+        count = max(end - self._cache.lengths[row] for row, end in zip(rows, ends, strict=True))
+        for row, end in zip(rows, ends, strict=True):
+            self._cache.roll_back(row, end - count)
+        return self._forward(rows, ends, count, last)
 
-    def roll_back(self, read: int) -> None:
-        """Forget all but the first `read` speech tokens."""
-        self._cache.roll_back(len(self._prompt.ids) + read)
-        self.read = read
+    def roll_back(self, row: int, read: int) -> None:
+        """Forget all but the first `read` speech tokens of `row`."""
+        self._cache.roll_back(row, self._prompted[row] + read)
+
+    def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
+        """Read the `count` ids before `ends` of each row."""
+
+        def newest(table: Tensor) -> Tensor:
+            if len(rows) == 1:
+                return table[rows[0] : rows[0] + 1, ends[0] - count : ends[0]]
+            return torch.stack([table[row, end - count : end] for row, end in zip(rows, ends, strict=True)])
+
+        cos, sin = self._rotary
+        return self._model.forward(
+            newest(self._ids).to(self._model.device), (newest(cos), newest(sin)), self._cache, last, rows
+        )

@@ -35,43 +35,60 @@ LLAMA3_ROPE = {
 }
 
 
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize(("kv_heads", "tied", "rope"), [(4, True, None), (2, False, None), (1, True, LLAMA3_ROPE)])
-def test_it_computes_what_transformers_computes(kv_heads, tied, rope):
+def test_it_computes_what_transformers_computes(kv_heads, tied, rope, compiled):
     model = make_model(kv_heads, tied, rope)
-    decoding = DecodingLlama(model, VOCABULARY)
-    ids = torch.randint(0, 80, (1, 16))
-    positions = torch.cat([torch.rand(6) * 9, torch.arange(10.0)])
+    decoding = DecodingLlama(model, VOCABULARY, compiled)
+    ids = torch.randint(0, 80, (2, 16))
+    positions = torch.stack([torch.cat([torch.rand(6) * 9, torch.arange(10.0)]), torch.arange(16.0)])
     with torch.no_grad():
-        whole = model(ids, attention_mask=torch.ones_like(ids), position_ids=positions[None]).logits
+        whole = model(ids, attention_mask=torch.ones_like(ids), position_ids=positions).logits
     wanted = whole[..., VOCABULARY.model_ids()]
-    cache = decoding.cache(1, 16)
-    pieces = [decoding.forward(ids[:, a:b], positions[a:b], cache) for a, b in ((0, 9), (9, 10), (10, 14), (14, 16))]
-    torch.testing.assert_close(torch.cat(pieces, dim=1), wanted, atol=1e-5, rtol=1e-4)
+    cache = decoding.cache(2, 16)
+    cuts = ((0, 8), (8, 9), (9, 12), (12, 14), (14, 16))
+    pieces = [decoding.forward(ids[:, a:b], decoding.rotary(positions[:, a:b]), cache) for a, b in cuts]
+    torch.testing.assert_close(torch.cat(pieces, dim=1), wanted, atol=2e-5, rtol=1e-4)
 
 
-def test_rolling_back_forgets_exactly_what_came_after():
-    decoding = DecodingLlama(make_model(4, True), VOCABULARY)
-    ids, positions = torch.randint(0, 80, (1, 12)), torch.arange(12.0)
+@pytest.mark.parametrize("compiled", [True, False])
+def test_rows_go_their_own_ways(compiled):
+    """A batch whose rows have read different numbers of ids computes what each row computes alone."""
+    decoding = DecodingLlama(make_model(2, True), VOCABULARY, compiled)
+    ids, positions = torch.randint(0, 80, (3, 12)), torch.arange(12.0).expand(3, 12)
+    lengths, cache = [3, 7, 5], decoding.cache(3, 12)
+    alone = []
+    for row, length in enumerate(lengths):
+        decoding.forward(ids[row : row + 1, :length], decoding.rotary(positions[:1, :length]), cache, rows=[row])
+        single = decoding.cache(1, 12)
+        alone.append(
+            decoding.forward(ids[row : row + 1, : length + 2], decoding.rotary(positions[:1, : length + 2]), single, last=2)
+        )
+    for rows in ([2, 0], [1]):
+        new = torch.stack([ids[row, lengths[row] : lengths[row] + 2] for row in rows])
+        at = torch.stack([positions[row, lengths[row] : lengths[row] + 2] for row in rows])
+        together = decoding.forward(new, decoding.rotary(at), cache, rows=rows)
+        torch.testing.assert_close(together, torch.cat([alone[row] for row in rows]), atol=1e-5, rtol=1e-4)
+    assert cache.lengths == [5, 9, 7]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_rolling_back_forgets_exactly_what_came_after(compiled):
+    decoding = DecodingLlama(make_model(4, True), VOCABULARY, compiled)
+    ids, positions = torch.randint(0, 80, (1, 12)), torch.arange(12.0)[None]
     fresh, reused = decoding.cache(1, 12), decoding.cache(1, 12)
-    wanted = decoding.forward(ids, positions, fresh)[:, -4:]
-    decoding.forward(ids[:, :8], positions[:8], reused)
-    decoding.forward(torch.randint(0, 80, (1, 3)), positions[8:11], reused)
-    reused.roll_back(8)
-    torch.testing.assert_close(decoding.forward(ids[:, 8:], positions[8:], reused), wanted, atol=1e-5, rtol=1e-4)
+    wanted = decoding.forward(ids, decoding.rotary(positions), fresh)[:, -4:]
+    decoding.forward(ids[:, :8], decoding.rotary(positions[:, :8]), reused)
+    decoding.forward(torch.randint(0, 80, (1, 3)), decoding.rotary(positions[:, 8:11]), reused)
+    reused.roll_back(0, 8)
+    torch.testing.assert_close(
+        decoding.forward(ids[:, 8:], decoding.rotary(positions[:, 8:]), reused), wanted, atol=1e-5, rtol=1e-4
+    )
 
 
 def test_a_full_cache_says_so():
     decoding = DecodingLlama(make_model(4, True), VOCABULARY)
     with pytest.raises(ValueError, match="do not fit"):
-        decoding.forward(torch.zeros(1, 5, dtype=torch.long), torch.arange(5.0), decoding.cache(1, 4))
-
-
-def test_left_padding_changes_nothing_for_a_row():
-    decoding = DecodingLlama(make_model(2, True), VOCABULARY)
-    ids, positions = torch.randint(0, 80, (1, 7)), torch.arange(7.0)
-    alone = decoding.forward(ids, positions, decoding.cache(1, 7))[:, -1]
-    padded = torch.nn.functional.pad(ids, (3, 0))
-    batch = torch.cat([padded, torch.randint(0, 80, (1, 10))])
-    at = torch.stack([torch.nn.functional.pad(positions, (3, 0)), torch.arange(10.0)])
-    together = decoding.forward(batch, at, decoding.cache(2, 10), padding=torch.tensor([3, 0]))[:1, -1]
-    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-4)
+        decoding.forward(torch.zeros(1, 5, dtype=torch.long), decoding.rotary(torch.arange(5.0)[None]), decoding.cache(1, 4))
+    with pytest.raises(ValueError, match="roll back"):
+        decoding.cache(1, 4).roll_back(0, 1)

@@ -1,5 +1,6 @@
 """The loops on a whole tiny voice: exactness, caches, ends, and what a take records."""
 
+import math
 from collections import Counter
 
 import pytest
@@ -7,11 +8,14 @@ import torch
 
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.laws import law
-from pcg.decoding.speculative import speculative
-from pcg.decoding.state import Reader
+from pcg.decoding.proposal import acceptance_bound
+from pcg.decoding.speculative import Drafting, speculative
+from pcg.decoding.state import Readers
+from pcg.errors import InputError
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.verdict import Verdict
+from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 from pcg.voice import load_voice
 
@@ -21,9 +25,9 @@ def voice(tiny_voice_folder):
     return load_voice(str(tiny_voice_folder))
 
 
-def readers(voice, limit=40):
-    prompt = voice.reader.prompt("hello", voice.references["one"])
-    both = [Reader(model, prompt, limit) for model in (voice.target, voice.draft)]
+def readers(voice, limit=40, texts=("hello",)):
+    prompts = [voice.reader.prompt(text, voice.references["one"]) for text in texts]
+    both = [Readers(model, prompts, limit) for model in (voice.target, voice.draft)]
     for reader in both:
         reader.prefill()
     return both
@@ -31,8 +35,8 @@ def readers(voice, limit=40):
 
 def run(voice, rule, lookahead=3, limit=12, seed=0, temperature=1.0):
     target, draft = readers(voice)
-    steps = speculative(target, draft, rule, lookahead, temperature, limit, torch.Generator().manual_seed(seed))
-    return list(steps)
+    generators = [torch.Generator().manual_seed(seed)]
+    return [step[0] for step in speculative(target, draft, rule, Drafting(lookahead), temperature, [limit], generators)]
 
 
 def accept_everything(drafted, p, q, coins):
@@ -57,9 +61,9 @@ def test_the_target_law_at_each_round_is_that_of_the_text_so_far(voice, rule, lo
     emitted: list[int] = []
     for (drafted, q, p), step in zip(seen, rounds, strict=True):
         fresh_target, fresh_draft = readers(voice)
-        wanted = law(fresh_target.feed([*emitted, *drafted.tolist()], lookahead + 1), 1.0)
+        wanted = law(fresh_target.feed([0], [[*emitted, *drafted.tolist()]], lookahead + 1)[0], 1.0)
         torch.testing.assert_close(q, wanted, atol=1e-5, rtol=1e-3)
-        drafts = law(fresh_draft.feed([*emitted, *drafted.tolist()[:-1]], lookahead), 1.0)
+        drafts = law(fresh_draft.feed([0], [[*emitted, *drafted.tolist()[:-1]]], lookahead)[0], 1.0)
         torch.testing.assert_close(p, drafts, atol=1e-5, rtol=1e-3)
         emitted += step.tokens
 
@@ -76,8 +80,8 @@ def autoregressive_law(voice, runs):
     counts = Counter()
     for seed in range(10_000, 10_000 + runs):
         target, _ = readers(voice)
-        steps = autoregressive(target, 0.5, 3, torch.Generator().manual_seed(seed))
-        tokens = [t for r in steps for t in r.tokens]
+        steps = autoregressive(target, 0.5, [3], [torch.Generator().manual_seed(seed)])
+        tokens = [t for step in steps for t in step[0].tokens]
         counts[tokens[2] if len(tokens) > 2 else -1] += 1
     return counts
 
@@ -119,3 +123,56 @@ def test_a_seed_fixes_every_token(voice):
     first, again, other = (run(voice, exact, limit=30, seed=s) for s in (1, 1, 2))
     assert [r.tokens for r in first] == [r.tokens for r in again]
     assert [r.tokens for r in first] != [r.tokens for r in other]
+
+
+@pytest.mark.parametrize("method", ["ar", "sd", "pcg"])
+def test_a_batch_says_what_each_row_says_alone(voice, tmp_path, method):
+    """Rows of unequal prompts and unequal acceptance, with an early end among them."""
+    synthesizer = Synthesizer(voice, tmp_path)
+    texts = ["hello", "hello, this is one sentence", "yes", "yes"]
+    settings = [Settings(method, seed=seed, temperature=1.0) for seed in (1, 2, 3, 4)]
+    together = synthesizer.takes(texts, settings, "one")
+    for text, each, take in zip(texts, settings, together, strict=True):
+        alone = synthesizer.take(text, each, "one")
+        assert take.tokens == alone.tokens
+        assert [r.drafted for r in take.rounds] == [r.drafted for r in alone.rounds]
+        assert take.hit_limit == alone.hit_limit
+        assert take.audio.shape == alone.audio.shape
+    assert len({take.tokens for take in together}) == 4
+
+
+def test_settings_of_a_batch_differ_in_the_seed_only(voice, tmp_path):
+    synthesizer = Synthesizer(voice, tmp_path)
+    with pytest.raises(InputError, match="settings"):
+        synthesizer.takes(["hello", "yes"], [Settings("ar"), Settings("sd")], "one")
+    with pytest.raises(InputError, match="settings"):
+        synthesizer.takes(["hello", "yes"], [Settings("ar")], "one")
+
+
+def adaptive(voice, confidence, seed=0, rule=exact):
+    generators = [torch.Generator().manual_seed(seed)]
+    steps = speculative(*readers(voice), rule, Drafting(5, confidence), 0.7, [30], generators)
+    return [step[0] for step in steps]
+
+
+def test_adaptive_lookahead_drafts_by_confidence_and_keeps_the_targets_law(voice):
+    """Confidence 0 of a bound that is below 1 stops nothing; an impossible one drafts nothing; between, lengths vary."""
+    assert {len(r.drafted) for r in adaptive(voice, -10.0)} == {5}
+    never = adaptive(voice, 1.1)
+    assert {len(r.drafted) for r in never} == {0}
+    assert {k for r in never for k in r.kinds} == {"bonus"}
+    laws = []
+
+    def spy(drafted, p, q, coins):
+        laws.extend(acceptance_bound(each) for each in p)
+        return exact(drafted, p, q, coins)
+
+    adaptive(voice, -10.0, rule=spy)
+    middle = sorted(laws)[len(laws) // 2]
+    assert len({len(r.drafted) for r in adaptive(voice, middle)}) > 1
+
+
+def test_the_bound_on_acceptance_follows_the_entropy():
+    assert acceptance_bound(torch.tensor([0.0, 1.0])) == 1.0
+    uniform = torch.full((8,), 1 / 8)
+    assert acceptance_bound(uniform) == pytest.approx(1 - (0.2 * math.log(8)) ** 0.5)
