@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pcg.decoding.laws import law
-from pcg.decoding.proposal import Proposal, propose
+from pcg.decoding.proposal import Proposal
 from pcg.decoding.state import Readers
 from pcg.rules.verdict import Coins, Rule, Verdict
 from pcg.take import Round
@@ -16,7 +16,7 @@ from pcg.take import Round
 
 @dataclass(frozen=True)
 class Drafting:
-    """How many tokens are drafted a round: `lookahead`, or fewer where `confidence` is given (see `proposal`)."""
+    """How many tokens are drafted a round: `lookahead`, or fewer where `confidence` is given (see `Readers.propose`)."""
 
     lookahead: int
     confidence: float | None = None
@@ -54,7 +54,8 @@ def speculative(
         rows = [u.row for u in speaking]
         begun = perf_counter()
         unread = [u.emitted[draft.read(u.row) :] for u in speaking]
-        proposals = propose(draft, rows, unread, [c.draft for c in coins], temperature, drafting.confidence)
+        drafts = torch.stack([c.draft for c in coins])
+        proposals = draft.propose(rows, unread, drafts, temperature, drafting.confidence)
         proposed = perf_counter()
         laws = _verify(target, speaking, proposals, temperature)
         verified = perf_counter()

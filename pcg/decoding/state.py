@@ -5,8 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from pcg.decoding.laws import law
 from pcg.decoding.llama import DecodingLlama
+from pcg.decoding.proposal import Proposal, acceptance_bound
 from pcg.prompt import Prompt
+from pcg.rules.verdict import draw
 
 
 class Readers:
@@ -53,20 +56,55 @@ class Readers:
         The first call also reads the prompts' last ids, so `feed(rows, [[], ...], 1)` is about the first speech tokens. Rows
         that are fed fewer tokens than others read some of their last ids once more.
         """
+        ends = self._write(rows, tokens)
+        count = max(end - self._cache.lengths[row] for row, end in zip(rows, ends, strict=True))
+        for row, end in zip(rows, ends, strict=True):
+            self._cache.roll_back(row, end - count)
+        return self._forward(rows, ends, count, last)
+
+    def propose(
+        self,
+        rows: Sequence[int],
+        unread: Sequence[Sequence[int]],
+        coins: Tensor,
+        temperature: float,
+        confidence: float | None = None,
+    ) -> list[Proposal]:
+        """Draft behind the `unread` tokens of each row, one token for each of the row's `coins [R, L]`.
+
+        With `confidence`, a row stops drafting where the law p gives less hope than that of being accepted
+        (`acceptance_bound`). It looks at p before the token is drawn, never at the token or at q, so that what a rule says
+        of the law of the verified tokens holds as before.
+        """
+        tokens: dict[int, list[int]] = {row: [] for row in rows}
+        laws: dict[int, list[Tensor]] = {row: [] for row in rows}
+        following, coin_of = dict(zip(rows, unread, strict=True)), dict(zip(rows, coins.tolist(), strict=True))
+        for position in range(coins.shape[1]):
+            p = law(self.feed(list(following), list(following.values()), 1)[:, 0], temperature).cpu()
+            given, following = following, {}
+            for row, each in zip(given, p, strict=True):
+                if confidence is None or acceptance_bound(each) >= confidence:
+                    tokens[row].append(draw(each, coin_of[row][position]))
+                    laws[row].append(each)
+                    following[row] = tokens[row][-1:]
+            if not following:
+                break
+        none = torch.empty(0, self.vocabulary_size)
+        return [Proposal(torch.tensor(tokens[r], dtype=torch.int64), torch.stack(laws[r]) if laws[r] else none) for r in rows]
+
+    def roll_back(self, row: int, read: int) -> None:
+        """Forget all but the first `read` speech tokens of `row`."""
+        self._cache.roll_back(row, self._prompted[row] + read)
+
+    def _write(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> list[int]:
+        """Note the tokens behind what each row has read; return where they end."""
         ends = []
         for row, new in zip(rows, tokens, strict=True):
             start = self._prompted[row] + self.read(row)
             ends.append(start + len(new))
             if new:
                 self._ids[row, start : ends[-1]] = self._ids_of[list(new)]
-        count = max(end - self._cache.lengths[row] for row, end in zip(rows, ends, strict=True))
-        for row, end in zip(rows, ends, strict=True):
-            self._cache.roll_back(row, end - count)
-        return self._forward(rows, ends, count, last)
-
-    def roll_back(self, row: int, read: int) -> None:
-        """Forget all but the first `read` speech tokens of `row`."""
-        self._cache.roll_back(row, self._prompted[row] + read)
+        return ends
 
     def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
         """Read the `count` ids before `ends` of each row."""

@@ -1,0 +1,79 @@
+"""Fixed shapes say what free ones say. Without a GPU nothing is recorded, but every function that would be is run."""
+
+import pytest
+import torch
+
+from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.llama import DecodingLlama
+from pcg.decoding.speculative import Drafting, speculative
+from pcg.decoding.state import Readers
+from pcg.decoding.static import StaticModel, StaticReaders, draw_each
+from pcg.rules.exact import exact
+from pcg.rules.verdict import draw
+from pcg.voice import load_llama, load_voice
+
+TEXTS = ("hello", "hello, this is one sentence", "yes")
+
+
+@pytest.fixture(scope="module")
+def voice(tiny_voice_folder):
+    return load_voice(str(tiny_voice_folder))
+
+
+@pytest.fixture(scope="module")
+def models(voice, tiny_voice_folder):
+    parts = [load_llama(tiny_voice_folder / part, voice.vocabulary) for part in ("target", "draft")]
+    return [DecodingLlama(part, voice.vocabulary, compiled=False) for part in parts]
+
+
+def prompts(voice):
+    return [voice.reader.prompt(text, voice.references["one"]) for text in TEXTS]
+
+
+def generators():
+    return [torch.Generator().manual_seed(seed) for seed in (1, 2, 3)]
+
+
+def free(voice, models):
+    return [Readers(model, prompts(voice), 40) for model in models]
+
+
+def static(voice, models):
+    return [StaticReaders(StaticModel(model, 3, 120), prompts(voice), 40) for model in models]
+
+
+@pytest.mark.parametrize("confidence", [None, 0.2])
+def test_a_static_batch_says_what_a_free_one_says(voice, models, confidence):
+    said = []
+    for make in (free, static):
+        target, draft = make(voice, models)
+        for readers in (target, draft):
+            readers.prefill()
+        steps = speculative(target, draft, exact, Drafting(3, confidence), 0.8, [25, 12, 30], generators())
+        said.append([{row: (r.tokens, r.drafted) for row, r in step.items()} for step in steps])
+    assert said[0] == said[1]
+    assert len(said[0][-1]) < 3
+
+
+def test_one_static_model_serves_one_utterance_after_another(voice, models):
+    model = StaticModel(models[0], 3, 120)
+    said = []
+    for _ in range(2):
+        target = StaticReaders(model, prompts(voice), 40)
+        target.prefill()
+        said.append([step[0].tokens for step in autoregressive(target, 0.8, [10, 10, 10], generators())])
+    assert said[0] == said[1]
+
+
+def test_too_small_a_model_says_so(voice, models):
+    with pytest.raises(ValueError, match="do not fit"):
+        StaticReaders(StaticModel(models[0], 3, 50), prompts(voice), 40)
+
+
+def test_rows_are_drawn_as_single_laws_are():
+    generator = torch.Generator().manual_seed(0)
+    laws = torch.rand(200, 30, generator=generator) * (torch.rand(200, 30, generator=generator) < 0.4)
+    laws[:, 7] += 1e-3
+    coins = torch.rand(200, generator=generator, dtype=torch.float64)
+    coins[:20], coins[20:40] = 0.0, 1 - 2**-53
+    assert draw_each(laws, coins).tolist() == [draw(law, float(coin)) for law, coin in zip(laws, coins, strict=True)]
