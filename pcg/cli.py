@@ -47,7 +47,7 @@ def _speak(options: argparse.Namespace) -> None:
 
     settings = _settings(options)
     check_text(options.text)
-    synthesizer = _synthesizer(options.model)
+    synthesizer = _synthesizer(options.model, options.device)
     voice, reference = _speaker(options, synthesizer)
     take = synthesizer.take(options.text, settings, voice, reference)
     write_wav(options.out, take.audio, take.sample_rate)
@@ -67,7 +67,7 @@ def _compare(options: argparse.Namespace) -> None:
     check_text(options.text)
     if options.repeat < 1:
         raise InputError("repeat", options.repeat, "a whole number from 1 up")
-    synthesizer = _synthesizer(options.model)
+    synthesizer = _synthesizer(options.model, options.device)
     voice, reference = _speaker(options, synthesizer)
     synthesizer.warm_up()
     rows: dict[str, dict[str, object]] = {}
@@ -92,7 +92,7 @@ def _compare(options: argparse.Namespace) -> None:
 def _groups(options: argparse.Namespace) -> None:
     for theta in options.theta:
         RANGES["theta"].check("theta", theta)
-    synthesizer = _synthesizer(options.model)
+    synthesizer = _synthesizer(options.model, options.device)
     rows = []
     print(f"{'theta':>6}{'vocab':>8}{'groups':>8}{'mean':>8}{'by use':>8}{'max':>6}{'alone':>8}{'shared':>8}{'seconds':>9}")
     for theta in options.theta:
@@ -108,6 +108,32 @@ def _groups(options: argparse.Namespace) -> None:
         print(json.dumps({"model": options.model, "thetas": rows}))
 
 
+def _bench(options: argparse.Namespace) -> None:
+    import torch
+
+    from pcg.files import write_json
+
+    if options.repeats < 1:
+        raise InputError("repeats", options.repeats, "a whole number from 1 up")
+    if options.threads is not None:
+        if options.threads < 1:
+            raise InputError("threads", options.threads, "a whole number from 1 up")
+        torch.set_num_threads(options.threads)
+    if options.what == "engine":
+        from pcg.bench.engine import bench_engine
+
+        figures = bench_engine(_synthesizer("embedded", options.device), Settings(), options.repeats)
+    else:
+        from pcg.bench.shapes import SHAPES, sweep
+
+        if options.shape not in SHAPES:
+            raise InputError("shape", options.shape, "one of " + ", ".join(SHAPES))
+        figures = sweep(options.shape, options.device, options.repeats).as_dict()
+    if options.out:
+        write_json(options.out, figures)
+    print(json.dumps(figures))
+
+
 def _evaluate(options: argparse.Namespace) -> None:
     from pcg.evaluation import evaluate, stopping, voice_matrix
     from pcg.metrics.intelligibility import PocketSphinx
@@ -118,7 +144,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     if options.sentences < 1:
         raise InputError("sentences", options.sentences, "a whole number from 1 up")
     sentences = written[:: max(1, len(written) // options.sentences)][: options.sentences]
-    synthesizer = _synthesizer(options.model)
+    synthesizer = _synthesizer(options.model, options.device)
     name, _ = _speaker(options, synthesizer)
     figures: dict[str, dict[str, object]] = {}
     if "table" in options.figure:
@@ -165,16 +191,16 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    names = [n for n in ("method", *RANGES) if isinstance(getattr(options, n, None), str | int | float)]
+    names = [n for n in ("method", "adaptive", *RANGES) if isinstance(getattr(options, n, None), str | int | float)]
     values = {name: getattr(options, name) for name in names}
     return Settings.from_dict(values)
 
 
-def _synthesizer(model: str) -> "Synthesizer":
+def _synthesizer(model: str, device: str) -> "Synthesizer":
     from pcg.synthesizer import Synthesizer
     from pcg.voice import load_voice
 
-    return Synthesizer(load_voice(model))
+    return Synthesizer(load_voice(model, device))
 
 
 def _speaker(options: argparse.Namespace, synthesizer: "Synthesizer") -> tuple[str, "Reference | None"]:
@@ -218,8 +244,20 @@ def _parser() -> argparse.ArgumentParser:
     groups = commands.add_parser("groups", help="statistics of the Acoustic Similarity Groups at some thetas")
     groups.add_argument("--theta", type=float, nargs="+", default=DEFAULT_THETAS)
     groups.add_argument("--model", default="embedded")
+    groups.set_defaults(device="cpu")
     groups.add_argument("--json", action="store_true")
     groups.set_defaults(command=_groups)
+
+    bench = commands.add_parser(
+        "bench", help="time the engine: its ceiling, transformers, its own bound; JSON on the last line"
+    )
+    bench.add_argument("what", nargs="?", choices=("engine", "shape"), default="engine")
+    bench.add_argument("--shape", default="llasa-8b", help="bench shape: small, llasa-1b, llasa-3b or llasa-8b, random weights")
+    bench.add_argument("--device", default="cpu", help="cpu or cuda")
+    bench.add_argument("--threads", type=int, help="threads of torch (default: as many as there are cores)")
+    bench.add_argument("--repeats", type=int, default=7, help="runs in turns; medians are printed (default 7)")
+    bench.add_argument("--out", type=Path, metavar="FILE.json", help="write the figures there, too")
+    bench.set_defaults(command=_bench)
 
     evaluate = commands.add_parser("evaluate", help="WER, DNSMOS, speaker, speed, endings: the figures of a voice")
     evaluate.add_argument("figure", nargs="*", default=["table"], help="table (the default), stopping, voices")
@@ -249,8 +287,10 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         kind = int if name in WHOLE else float
         text = f"{allowed}" + (f" {allowed.unit}" if allowed.unit else "")
         parser.add_argument(f"--{name}", type=kind, help=f"{text} (default {getattr(Settings(), name)})")
+    parser.add_argument("--adaptive", action="store_true", help="draft fewer tokens where the draft is unsure")
     parser.add_argument("--voice", help="a voice that the model knows")
     parser.add_argument("--reference", type=Path, metavar="WAV", help="a recording of 1 to 10 seconds, in place of --voice")
     parser.add_argument("--reference-text", metavar="T", help="the words in --reference")
     parser.add_argument("--model", default="embedded", help="'embedded' or a folder that holds voice.json")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda: bfloat16 and CUDA graphs (default cpu)")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")

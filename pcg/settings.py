@@ -26,7 +26,7 @@ class Range:
 
 RANGES = {
     "theta": Range(0.2, 1.0, 0.01, "cosine similarity"),
-    "lookahead": Range(1, 8, 1, "tokens"),
+    "lookahead": Range(1, 16, 1, "tokens"),
     "beta": Range(0.0, 1.0, 0.05, "probability"),
     "temperature": Range(0.1, 2.0, 0.05),
     "seed": Range(0, 2**32 - 1, 1),

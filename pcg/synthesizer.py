@@ -13,6 +13,7 @@ from pcg.audio import fade_ends
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
+from pcg.decoding.static import StaticPool
 from pcg.errors import InputError
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.store import load_or_build
@@ -38,6 +39,7 @@ class Synthesizer:
     def __init__(self, voice: Voice, cache: Path | None = None) -> None:
         self.voice = voice
         self._neighbours = load_or_build(voice.code_embedding, RANGES["theta"].low, voice.usage > 0, cache or CACHE)
+        self._pool = StaticPool() if voice.target.device.type == "cuda" else None
         self._groups_at = lru_cache(maxsize=32)(self._neighbours.groups_at)
         self._coarse = lru_cache(maxsize=32)(lambda theta: coarse(self.groups(theta)))
 
@@ -189,11 +191,22 @@ class Synthesizer:
         limits = [int(1.6 * pace * self._expected(text)) + 40 for text in texts]
         prompts = [self.voice.reader.prompt(text, speaker) for text in texts]
         models = [self.voice.target] if settings.method == "ar" else [self.voice.target, self.voice.draft]
-        readers = [Readers(model, prompts, max(limits) + settings.lookahead + 1) for model in models]
+        make = self._pool.readers if self._pool else Readers
+        readers = [make(model, prompts, max(limits) + settings.lookahead + 1) for model in models]
         for each in readers:
             each.prefill()
         if settings.method == "ar":
-            return autoregressive(readers[0], settings.temperature, limits, generators)
-        drafting = Drafting(settings.lookahead, DRAFT_CONFIDENCE if settings.adaptive else None)
-        judge = rule or self.rule(settings)
-        return speculative(*readers, judge, drafting, settings.temperature, limits, generators)
+            steps = autoregressive(readers[0], settings.temperature, limits, generators)
+        else:
+            drafting = Drafting(settings.lookahead, DRAFT_CONFIDENCE if settings.adaptive else None)
+            judge = rule or self.rule(settings)
+            steps = speculative(*readers, judge, drafting, settings.temperature, limits, generators)
+        return self._to_the_end(steps, readers)
+
+    def _to_the_end(self, steps: Iterator[dict[int, Round]], readers: Sequence[Readers]) -> Iterator[dict[int, Round]]:
+        try:
+            yield from steps
+        finally:
+            if self._pool:
+                for each in readers:
+                    self._pool.give_back(each)

@@ -7,17 +7,17 @@ import numpy as np
 from pcg.rules.verdict import Test
 from pcg.settings import Settings
 
-KINDS = ("accepted", "resampled", "bonus", "target")
+KINDS = ("accepted", "resampled", "bonus", "redrawn", "target")
 
 
 @dataclass(frozen=True)
 class Round:
     """One step: what was drafted, the test of each drafted token up to the first rejection, what was emitted, what it cost.
 
-    tokens (without the end of speech), kinds and group_sizes run side by side. A kind is "accepted", "resampled", "bonus" or,
-    in AR, "target"; the size is that of the group behind the token (1 where no group was involved). `accepted` counts
-    accepted drafted tokens, an end of speech included; `ended` says that the end of speech was emitted. Times are in
-    milliseconds.
+    tokens (without the end of speech), kinds and group_sizes run side by side. A kind is "accepted", "resampled", "bonus",
+    "redrawn" or, in AR, "target"; the size is that of the group behind the token (1 where no group was involved). `accepted`
+    counts accepted drafted tokens that were kept, an end of speech included; `ended` says that the end of speech was emitted.
+    Times are in milliseconds.
     """
 
     tokens: tuple[int, ...]
@@ -85,6 +85,31 @@ class Take:
         return [sum(len(r.tests) > i and r.tests[i].accepted for r in drafting) / len(drafting) for i in range(depth)]
 
     @property
+    def conditional_acceptance_by_position(self) -> list[float]:
+        """Share of the tests at position i that accepted: a test there means that all before it had."""
+        tested = [
+            [r.tests[i].accepted for r in self.rounds if len(r.tests) > i] for i in range(len(self.acceptance_by_position))
+        ]
+        return [sum(at) / len(at) for at in tested]
+
+    @property
+    def decoding_ms(self) -> float:
+        """The decoding loop alone: drafting, verification and rule, without prompt and codec."""
+        return sum(r.draft_ms + r.verify_ms + r.rule_ms for r in self.rounds)
+
+    @property
+    def lm_rtf(self) -> float:
+        """Seconds of the decoding loop per second of audio."""
+        return 1e-3 * self.decoding_ms / self.audio_seconds if self.audio_seconds else float("inf")
+
+    @property
+    def ms_per_round(self) -> dict[str, float]:
+        """Where a round's time goes, in milliseconds; the codec's and the prompt's are spread over the rounds."""
+        count = max(1, len(self.rounds))
+        parts = {name: sum(getattr(r, f"{name}_ms") for r in self.rounds) / count for name in ("draft", "verify", "rule")}
+        return parts | {"prefill": self.prefill_ms / count, "codec": self.codec_ms / count}
+
+    @property
     def tokens(self) -> tuple[int, ...]:
         return tuple(t for r in self.rounds for t in r.tokens)
 
@@ -115,6 +140,10 @@ class Take:
             "acceptance_rate": None if rate is None else round(rate, 4),
             "mean_acceptance_length": round(self.mean_acceptance_length, 4),
             "acceptance_by_position": [round(a, 4) for a in self.acceptance_by_position],
+            "conditional_acceptance_by_position": [round(a, 4) for a in self.conditional_acceptance_by_position],
+            "lm_rtf": round(self.lm_rtf, 4) if self.audio_seconds else None,
+            "ms_per_round": {name: round(ms, 4) for name, ms in self.ms_per_round.items()},
+            "drafted_lengths": [len(r.drafted) for r in self.rounds] if self.settings.adaptive else None,
             "hit_limit": self.hit_limit,
             "settings": self.settings.as_dict(),
         }

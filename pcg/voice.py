@@ -26,6 +26,7 @@ from pcg.text import check_text
 from pcg.vocabulary import Vocabulary
 
 FORMAT = 1
+DEVICES = ("cpu", "cuda")
 EMBEDDED = Path(__file__).parent.parent / "assets" / "voice"
 REFERENCE_SECONDS = (1.0, 10.0)
 
@@ -50,7 +51,7 @@ class Voice:
     def code_embedding(self) -> Tensor:
         """The target's token embedding of every speech code, `[codes, D]` (PCG section 2.1)."""
         first = self.vocabulary.first_code
-        return self.target.embedding[first : first + self.vocabulary.codes]
+        return self.target.embedding[first : first + self.vocabulary.codes].float().cpu()
 
     def reference(self, name: str) -> Reference:
         if name not in self.references:
@@ -69,8 +70,13 @@ class Voice:
         return Reference(text, self.codec.encode(torch.from_numpy(speech)))
 
 
-def load_voice(model: str = "embedded") -> Voice:
-    """Load the shipped voice ("embedded") or the voice in a folder; raise AssetError if a file is missing or damaged."""
+def load_voice(model: str = "embedded", device: str = "cpu") -> Voice:
+    """Load the shipped voice ("embedded") or the voice in a folder; raise AssetError if a file is missing or damaged.
+
+    device: "cpu", where the models run in float32, or "cuda", where they run in bfloat16.
+    """
+    if device not in DEVICES or (device == "cuda" and not torch.cuda.is_available()):
+        raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
     folder = EMBEDDED if model == "embedded" else Path(model)
     if model != "embedded" and not folder.is_dir():
         raise InputError("model", model, "'embedded' or a folder that holds voice.json")
@@ -82,9 +88,11 @@ def load_voice(model: str = "embedded") -> Voice:
             raise ValueError("symbols, durations and voices do not fit together")
     except (KeyError, TypeError, ValueError) as error:
         raise AssetError(f"The voice file {folder / 'voice.json'} is damaged ({error}).") from error
-    codec = load_codec(folder / "codec")
+    codec = load_codec(folder / "codec").to(device)
     vocabulary = Vocabulary(codec.codebook_size, reader.first_code, reader.end)
-    target, draft = (DecodingLlama(load_llama(folder / part, vocabulary), vocabulary) for part in ("target", "draft"))
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    parts = [load_llama(folder / part, vocabulary).to(device, dtype) for part in ("target", "draft")]
+    target, draft = (DecodingLlama(part, vocabulary) for part in parts)
     usage = _tensors(folder / "usage.safetensors")["usage"]
     return Voice(str(card["name"]), target, draft, codec, reader, references, usage)
 

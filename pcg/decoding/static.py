@@ -103,7 +103,7 @@ class StaticReaders(Readers):
         super().__init__(static.model, prompts, limit)
         if self.batch != static.cache.batch or self._ids.shape[1] > static.cache.capacity:
             raise ValueError(f"{self.batch} rows of {self._ids.shape[1]} do not fit into {static.cache.keys.shape}")
-        self._static = static
+        self.static = static
         self._cache = static.cache
         self._cache.lengths = [0] * self.batch
         for mine, table in zip(static.rotary, self._rotary, strict=True):
@@ -126,7 +126,7 @@ class StaticReaders(Readers):
         everyone = torch.zeros(self.batch, coins.shape[1], dtype=torch.float64)
         everyone[list(rows)] = coins
         device = self._model.device
-        tokens, laws = self._static.draft(ids, starts, everyone.to(device), torch.tensor(temperature, device=device))
+        tokens, laws = self.static.draft(ids, starts, everyone.to(device), torch.tensor(temperature, device=device))
         tokens, laws = tokens[list(rows)].cpu(), laws[list(rows)].cpu().clone()
         for row, end, drafted in zip(rows, ends, tokens, strict=True):
             self._ids[row, end : end + len(drafted) - 1] = self._ids_of[drafted[:-1]]
@@ -137,7 +137,7 @@ class StaticReaders(Readers):
         if count > LONGEST_CALL:
             return super()._forward(rows, ends, count, last)
         ids, starts = self._newest(rows, ends, count)
-        logits = self._static.read(ids, starts, last)[list(rows)].clone()
+        logits = self.static.read(ids, starts, last)[list(rows)].clone()
         for row, end in zip(rows, ends, strict=True):
             self._cache.lengths[row] = end
         return logits
@@ -148,6 +148,29 @@ class StaticReaders(Readers):
         starts = [end_of[row] - count for row in range(self.batch)]
         ids = torch.stack([self._ids[row, start : start + count] for row, start in enumerate(starts)])
         return ids.to(self._model.device), torch.tensor(starts, device=self._model.device)
+
+
+class StaticPool:
+    """StaticModels for reuse: recording a call takes longer than an utterance."""
+
+    STEP = 256
+
+    def __init__(self) -> None:
+        self._idle: list[StaticModel] = []
+
+    def readers(self, model: DecodingLlama, prompts: Sequence[Prompt], limit: int) -> StaticReaders:
+        """Readers on an idle StaticModel, or on a new one, which nobody else has until `give_back`."""
+        needed = max(len(p.ids) for p in prompts) + limit
+        for static in self._idle:
+            if static.model is model and static.cache.batch == len(prompts) and static.cache.capacity >= needed:
+                self._idle.remove(static)
+                break
+        else:
+            static = StaticModel(model, len(prompts), -(-needed // self.STEP) * self.STEP)
+        return StaticReaders(static, prompts, limit)
+
+    def give_back(self, readers: StaticReaders) -> None:
+        self._idle.append(readers.static)
 
 
 def draw_each(laws: Tensor, coins: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
-from pcg.decoding.static import StaticModel, StaticReaders, draw_each
+from pcg.decoding.static import StaticModel, StaticPool, StaticReaders, draw_each
 from pcg.rules.exact import exact
 from pcg.rules.verdict import draw
 from pcg.voice import load_llama, load_voice
@@ -63,6 +63,17 @@ def test_one_static_model_serves_one_utterance_after_another(voice, models):
         target.prefill()
         said.append([step[0].tokens for step in autoregressive(target, 0.8, [10, 10, 10], generators())])
     assert said[0] == said[1]
+
+
+def test_a_pool_lends_a_model_to_one_borrower_at_a_time(voice, models):
+    pool = StaticPool()
+    first = pool.readers(models[0], prompts(voice), 40)
+    second = pool.readers(models[0], prompts(voice), 40)
+    assert first.static is not second.static
+    pool.give_back(first)
+    assert pool.readers(models[0], prompts(voice), 40).static is first.static
+    pool.give_back(second)
+    assert pool.readers(models[0], prompts(voice), 500).static is not second.static
 
 
 def test_too_small_a_model_says_so(voice, models):

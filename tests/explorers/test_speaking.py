@@ -85,7 +85,7 @@ def test_closing_stops_the_engine(synthesizer: Synthesizer, monkeypatch: pytest.
         ({"voice": "nobody"}, "voice is 'nobody', but must be one of one, two."),
         ({"theta": 3}, "theta is 3, but must be a number from 0.2 to 1."),
         ({"seed": None}, "seed is None, but must be a number from 0 to"),
-        ({"lookahead": 2.5}, "lookahead is 2.5, but must be a whole number from 1 to 8."),
+        ({"lookahead": 2.5}, "lookahead is 2.5, but must be a whole number from 1 to 16."),
         ({"recording": "a.wav"}, "tick that its speaker agrees"),
         ({"recording": "a.wav", "consent": True}, "transcript is '', but must be the words"),
         ({"recording": "a.wav", "consent": True, "transcript": "yes"}, "a readable WAV"),

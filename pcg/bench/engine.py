@@ -1,0 +1,66 @@
+"""`python -m pcg bench`: the engine against its ceiling, against transformers, against its own bound."""
+
+import torch
+
+from pcg.bench.generate import TOKENS, against_generate
+from pcg.bench.methods import as_json, method_speeds, step_costs
+from pcg.bench.rules import CODES, MEAN_SIZE, rule_costs
+from pcg.bench.timing import copy_bandwidth
+from pcg.settings import Settings
+from pcg.synthesizer import Synthesizer
+from pcg.voice import EMBEDDED
+
+TEXT = "The old boat moved slowly along the river, and the morning sun was warm and bright."
+
+
+def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> dict[str, object]:
+    """Print each figure as it is measured; return them all under their contract's names."""
+    voice = synthesizer.voice
+    name = next(iter(voice.references))
+    device = voice.target.device.type
+    bandwidth = copy_bandwidth(device)
+    size = voice.target.bytes_per_step
+    ceiling = bandwidth / size
+    print(f"{device}, {torch.get_num_threads()} threads; copying {bandwidth / 1e9:.1f} GB/s (read + written)")
+    print(f"ceiling of AR: {size / 1e6:.1f} MB of weights a token: {ceiling:.0f} tokens/s", flush=True)
+
+    prompt = voice.reader.prompt(TEXT, voice.reference(name))
+    costs = step_costs(voice, prompt, settings.lookahead, settings.temperature, repeats)
+    fraction = 1e3 / costs.ar / ceiling
+    print(f"AR step {costs.ar:.2f} ms: {1e3 / costs.ar:.0f} tokens/s, {fraction:.0%} of the ceiling")
+    print(f"draft step {costs.draft:.2f} ms, pass of {settings.lookahead + 1} tokens {costs.verify:.2f} ms", flush=True)
+
+    theirs = against_generate(voice, EMBEDDED, TEXT, name, settings, repeats)
+    rates = ", ".join(f"{what} {1e3 * TOKENS / ms:.0f}" for what, ms in theirs.items())
+    print(f"tokens/s for {TOKENS} tokens, prompt included: {rates}", flush=True)
+
+    speeds = method_speeds(synthesizer, [TEXT], name, settings, repeats)
+    for method, speed in speeds.items():
+        bound = "" if speed.bound is None else f", bound {speed.bound:.2f}x, reached {speed.bound_fraction:.0%}"
+        print(f"{method}: {speed.tokens_per_second:.0f} tokens/s, {speed.speedup_vs_ar:.2f}x AR{bound}", flush=True)
+
+    rules = rule_costs(settings.lookahead)
+    for rule, cost in rules.items():
+        at = f"at {CODES} tokens, mean group {MEAN_SIZE}"
+        print(f"rule of {rule} {at}: {cost.rule_ms:.3f} ms, {cost.share:.1%} of a round of {cost.round_ms:.1f} ms", flush=True)
+    return {
+        "ar_vs_generate": round(min(theirs["generate"], theirs["generate_static"]) / theirs["ar"], 3),
+        "sd_vs_assisted": round(theirs["assisted"] / theirs["sd"], 3),
+        "ar_roofline_fraction": round(fraction, 4),
+        "pcg_rule_share": round(rules["pcg"].share, 4),
+        "pcg_vs_sd_rule_ms": {rule: round(cost.rule_ms, 4) for rule, cost in rules.items()},
+        "bound_fraction": as_json(speeds, "bound_fraction"),
+        "bound": as_json(speeds, "bound"),
+        "speedup_vs_ar": as_json(speeds, "speedup_vs_ar"),
+        "acceptance_rate": as_json(speeds, "acceptance_rate"),
+        "mean_acceptance_length": as_json(speeds, "mean_acceptance_length"),
+        "tokens_per_second": as_json(speeds, "tokens_per_second"),
+        "generate_ms": {what: round(ms, 2) for what, ms in theirs.items()},
+        "step_ms": {"ar": round(costs.ar, 4), "draft": round(costs.draft, 4), "verify": round(costs.verify, 4)},
+        "copy_gigabytes_per_second": round(bandwidth / 1e9, 2),
+        "megabytes_per_step": round(size / 1e6, 2),
+        "repeats": repeats,
+        "lookahead": settings.lookahead,
+        "device": device,
+        "threads": torch.get_num_threads(),
+    }

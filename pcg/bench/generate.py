@@ -1,0 +1,86 @@
+"""transformers' own `generate` on the same weights, the same law and the same prompt."""
+
+from pathlib import Path
+
+import torch
+from transformers import LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
+from transformers.utils import logging
+
+from pcg.bench.methods import plain_prompt
+from pcg.bench.timing import medians
+from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.speculative import Drafting, speculative
+from pcg.decoding.state import Readers
+from pcg.prompt import Prompt
+from pcg.rules.exact import exact
+from pcg.settings import Settings
+from pcg.vocabulary import Vocabulary
+from pcg.voice import Voice, load_llama
+
+TOKENS = 96
+
+
+class SpeechOnly(LogitsProcessor):
+    """Leaves the codes their logits and takes them from everything else, the end of speech too, so that lengths are equal."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._codes = slice(vocabulary.first_code, vocabulary.first_code + vocabulary.codes)
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        allowed = torch.full_like(scores, -torch.inf)
+        allowed[:, self._codes] = scores[:, self._codes]
+        return allowed
+
+
+def against_generate(voice: Voice, folder: Path, text: str, name: str, settings: Settings, repeats: int) -> dict[str, float]:
+    """Milliseconds for `TOKENS` tokens behind one prompt, prompt included: ours and theirs, medians of runs in turns.
+
+    "generate" has a dynamic cache, "generate_static" a static one, "assisted" the draft as its assistant with as many tokens.
+    """
+    logging.set_verbosity_error()
+    target, draft = (load_llama(folder / part, voice.vocabulary).to(voice.target.device) for part in ("target", "draft"))
+    prompt = plain_prompt(voice, text, name)
+    ids = prompt.ids[None].to(voice.target.device)
+    common = {
+        "attention_mask": torch.ones_like(ids),
+        "do_sample": True,
+        "temperature": settings.temperature,
+        "top_k": 0,
+        "max_new_tokens": TOKENS,
+        "min_new_tokens": TOKENS,
+        "pad_token_id": 0,
+        "logits_processor": LogitsProcessorList([SpeechOnly(voice.vocabulary)]),
+    }
+    _fix_lookahead(draft, settings.lookahead)
+    works = {
+        "ar": lambda: _ours(voice, prompt, "ar", settings),
+        "sd": lambda: _ours(voice, prompt, "sd", settings),
+        "generate": lambda: target.generate(ids, **common),
+        "generate_static": lambda: target.generate(ids, cache_implementation="static", **common),
+        "assisted": lambda: target.generate(ids, assistant_model=draft, **common),
+    }
+    with torch.inference_mode():
+        return medians(works, repeats)
+
+
+def _fix_lookahead(draft: LlamaForCausalLM, lookahead: int) -> None:
+    draft.generation_config.num_assistant_tokens = lookahead
+    draft.generation_config.num_assistant_tokens_schedule = "constant"
+    draft.generation_config.assistant_confidence_threshold = 0.0
+
+
+def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings) -> int:
+    """`TOKENS` tokens of one of our loops; a take that ends early goes on from the prompt, so that lengths are equal."""
+    spoken, generator = 0, torch.Generator().manual_seed(settings.seed)
+    while spoken < TOKENS:
+        left = TOKENS - spoken
+        models = [voice.target] if method == "ar" else [voice.target, voice.draft]
+        readers = [Readers(model, [prompt], left + settings.lookahead + 1) for model in models]
+        for each in readers:
+            each.prefill()
+        if method == "ar":
+            steps = autoregressive(*readers, settings.temperature, [left], [generator])
+        else:
+            steps = speculative(*readers, exact, Drafting(settings.lookahead), settings.temperature, [left], [generator])
+        spoken += sum(len(step[0].tokens) for step in steps)
+    return spoken

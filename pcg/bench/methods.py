@@ -1,0 +1,103 @@
+"""The four methods on one prompt: tokens/s of the decoding loop, their ratio to AR, and the bound on it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+from pcg.bench.timing import medians
+from pcg.decoding.laws import law
+from pcg.decoding.state import Readers
+from pcg.metrics.bound import StepCosts
+from pcg.prompt import Prompt
+from pcg.rules.verdict import draw
+from pcg.settings import METHODS, Settings
+from pcg.synthesizer import Synthesizer
+from pcg.take import Take
+from pcg.voice import Voice
+
+STEPS_AT_ONCE = 20
+
+
+@dataclass(frozen=True)
+class MethodSpeed:
+    """One method: pooled tokens/s of the decoding loop, over that of AR, the bound on that ratio and how much of it is reached
+    (None for AR)."""
+
+    tokens_per_second: float
+    speedup_vs_ar: float
+    acceptance_rate: float | None
+    mean_acceptance_length: float
+    bound: float | None
+    bound_fraction: float | None
+
+
+def step_costs(voice: Voice, prompt: Prompt, lookahead: int, temperature: float, repeats: int = 7) -> StepCosts:
+    """Time the three steps alone, behind `prompt`."""
+    room = STEPS_AT_ONCE + lookahead + 2
+    target, draft = (Readers(model, [prompt], room) for model in (voice.target, voice.draft))
+    for readers in (target, draft):
+        readers.prefill()
+        readers.feed([0], [[0]], 1)
+
+    def one_by_one(readers: Readers) -> None:
+        token = [0]
+        for _ in range(STEPS_AT_ONCE):
+            p = law(readers.feed([0], [token], 1)[:, 0], temperature).cpu()
+            token = [draw(p[0], 0.5) % voice.codec.codebook_size]
+        readers.roll_back(0, 1)
+
+    def block() -> None:
+        for _ in range(STEPS_AT_ONCE):
+            law(target.feed([0], [[0] * (lookahead + 1)], lookahead + 1), temperature).cpu()
+            target.roll_back(0, 1)
+
+    works = {"ar": lambda: one_by_one(target), "draft": lambda: one_by_one(draft), "verify": block}
+    spent = medians(works, repeats)
+    return StepCosts(**{name: ms / STEPS_AT_ONCE for name, ms in spent.items()})
+
+
+def method_speeds(
+    synthesizer: Synthesizer, texts: Sequence[str], voice: str, settings: Settings, repeats: int
+) -> dict[str, MethodSpeed]:
+    """Let the methods say `texts` in turns, `repeats` times each with a seed of its own; the steps are timed in between."""
+    takes: dict[str, list[Take]] = {method: [] for method in METHODS}
+    costs: list[StepCosts] = []
+    prompt = synthesizer.voice.reader.prompt(texts[0], synthesizer.voice.reference(voice))
+    synthesizer.warm_up()
+    for turn in range(repeats):
+        for text in texts:
+            for method in METHODS:
+                takes[method].append(synthesizer.take(text, settings.with_(method=method, seed=settings.seed + turn), voice))
+        costs.append(step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature, repeats=3))
+    steps = StepCosts(*(median(getattr(c, name) for c in costs) for name in ("ar", "draft", "verify")))
+    speeds = {method: _tokens_per_second(those) for method, those in takes.items()}
+    return {m: _row(those, speeds[m], speeds["ar"], steps, settings.lookahead) for m, those in takes.items()}
+
+
+def _tokens_per_second(takes: Sequence[Take]) -> float:
+    """The median over takes, of the decoding loop alone. The end of speech is a token, too."""
+    return median((len(t.tokens) + t.rounds[-1].ended) / (1e-3 * t.decoding_ms) for t in takes)
+
+
+def _row(takes: Sequence[Take], speed: float, ar: float, steps: StepCosts, lookahead: int) -> MethodSpeed:
+    drafted = sum(t.drafted for t in takes)
+    accepted = sum(r.accepted for t in takes for r in t.rounds)
+    length = 1 + accepted / sum(len(t.rounds) for t in takes)
+    if not drafted:
+        return MethodSpeed(speed, 1.0, None, 1.0, None, None)
+    bound = steps.bound(length, lookahead)
+    return MethodSpeed(speed, speed / ar, accepted / drafted, length, bound, speed / ar / bound)
+
+
+def as_json(speeds: Mapping[str, MethodSpeed], field: str) -> dict[str, float | None]:
+    """One field of every method, rounded."""
+    values = {method: getattr(speed, field) for method, speed in speeds.items()}
+    return {method: None if value is None else round(value, 4) for method, value in values.items()}
+
+
+def plain_prompt(voice: Voice, text: str, name: str) -> Prompt:
+    """The prompt of `text` with the positions that transformers gives to ids, for comparison with its own `generate`."""
+    ids = voice.reader.prompt(text, voice.reference(name)).ids
+    return Prompt(ids, torch.arange(len(ids), dtype=torch.float32), float(len(ids)))

@@ -1,0 +1,147 @@
+"""Models of a real shape with random weights: speed does not depend on what they say, so the acceptance is forced."""
+
+from dataclasses import asdict, dataclass
+from statistics import median
+
+import torch
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from pcg.bench.timing import copy_bandwidth, milliseconds
+from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.llama import DecodingLlama
+from pcg.decoding.speculative import Drafting, speculative
+from pcg.decoding.state import Readers
+from pcg.decoding.static import StaticPool
+from pcg.prompt import Prompt
+from pcg.rules.sampler import as_array
+from pcg.rules.verdict import Coins, Rule, Test, Verdict, draw
+from pcg.rules.walk import Replacement, walk
+from pcg.training.draft import layer_subset
+from pcg.vocabulary import Vocabulary
+
+PROMPT, TOKENS = 200, 96
+LOOKAHEADS = tuple(range(1, 9))
+RATES = (0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The size of a target, the layers of its draft, and how many speech codes and other ids it knows."""
+
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    feed_forward: int
+    draft_layers: tuple[int, ...]
+    codes: int = 65_536
+    others: int = 128_264
+    tied: bool = False
+
+
+SHAPES = {
+    "small": ModelShape(4, 128, 4, 2, 256, (0, 3), codes=4096, others=100),
+    "llasa-1b": ModelShape(16, 2048, 32, 8, 8192, (0, 7, 15), tied=True),
+    "llasa-3b": ModelShape(28, 3072, 24, 8, 8192, (0, 13, 27), tied=True),
+    "llasa-8b": ModelShape(32, 4096, 32, 8, 14_336, (0, 15, 31)),
+}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """AR's tokens/s and the share of the roofline that it reaches; then tokens/s by lookahead and forced acceptance rate."""
+
+    shape: str
+    device: str
+    copy_gigabytes_per_second: float
+    megabytes_per_step: float
+    roofline_tokens_per_second: float
+    ar_tokens_per_second: float
+    ar_roofline_fraction: float
+    tokens_per_second: dict[str, dict[str, float]]
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def random_pair(shape: ModelShape, device: str) -> tuple[DecodingLlama, DecodingLlama]:
+    """Target and draft of a shape, in bfloat16 on a GPU."""
+    vocabulary = Vocabulary(shape.codes, shape.others, 0)
+    config = LlamaConfig(
+        vocab_size=shape.others + shape.codes,
+        hidden_size=shape.width,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        tie_word_embeddings=shape.tied,
+        dtype=torch.bfloat16 if device == "cuda" else torch.float32,
+    )
+    torch.manual_seed(0)
+    with torch.device(device):
+        target = LlamaForCausalLM(config).to(config.dtype).eval()
+        draft = layer_subset(target, shape.draft_layers).to(config.dtype).eval()
+    return DecodingLlama(target, vocabulary), DecodingLlama(draft, vocabulary)
+
+
+def forced(rate: float) -> Rule:
+    """Accept every drafted token with the same probability, whatever the laws say: for timing only."""
+
+    def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
+        laws, coin = as_array(q), coins.accept.tolist()
+
+        def test(i: int) -> Test:
+            return Test(int(drafted[i]), 0.0, 0.0, 0.0, 0.0, rate, coin[i], coin[i] < rate)
+
+        return walk(drafted, laws, coins, test, lambda i: Replacement(draw(laws[i], float(coins.residual[0]))))
+
+    return rule
+
+
+def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LOOKAHEADS) -> Sweep:
+    """Time AR and every pair of lookahead and acceptance rate behind a prompt of `PROMPT` ids."""
+    target, draft = random_pair(SHAPES[name], device)
+    bandwidth = copy_bandwidth(device)
+    roofline = bandwidth / target.bytes_per_step
+    print(
+        f"ceiling: {bandwidth / 1e9:.0f} GB/s over {target.bytes_per_step / 1e6:.0f} MB a step: {roofline:.0f} tokens/s",
+        flush=True,
+    )
+    pool = StaticPool() if device == "cuda" else None
+    ar = _tokens_per_second(pool, [target], None, 0, repeats)
+    print(f"AR: {ar:.1f} tokens/s, {ar / roofline:.1%} of the ceiling", flush=True)
+    speeds: dict[str, dict[str, float]] = {}
+    for lookahead in lookaheads:
+        rows = {rate: _tokens_per_second(pool, [target, draft], rate, lookahead, repeats) for rate in RATES}
+        speeds[str(lookahead)] = {str(rate): round(speed, 2) for rate, speed in rows.items()}
+        print(f"lookahead {lookahead}: {speeds[str(lookahead)]}", flush=True)
+    called = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    megabytes = target.bytes_per_step / 1e6
+    return Sweep(name, called, bandwidth / 1e9, megabytes, roofline, ar, ar / roofline, speeds)
+
+
+def _tokens_per_second(
+    pool: StaticPool | None, models: list[DecodingLlama], rate: float | None, lookahead: int, repeats: int
+) -> float:
+    """Of the decoding loop alone, the median of `repeats` runs after one that records and warms up. The end of speech, which
+    random weights say as often as any code, ends nothing here: what is missing is decoded in another run."""
+    first = models[0].vocabulary.first_code
+    prompt = Prompt(torch.arange(PROMPT) % first, torch.arange(PROMPT, dtype=torch.float32), float(PROMPT))
+    generator = torch.Generator().manual_seed(0)
+    speeds = []
+    for _ in range(repeats + 1):
+        readers = [(pool.readers if pool else Readers)(model, [prompt], TOKENS + lookahead + 2) for model in models]
+        for each in readers:
+            each.prefill()
+        if rate is None:
+            steps = autoregressive(readers[0], 1.0, [TOKENS], [generator])
+        else:
+            steps = speculative(*readers, forced(rate), Drafting(lookahead), 1.0, [TOKENS], [generator])
+        rounds = []
+        spent = milliseconds(lambda steps=steps, rounds=rounds: rounds.extend(steps))
+        speeds.append(1e3 * sum(len(r[0].tokens) for r in rounds) / spent)
+        if pool:
+            for each in readers:
+                pool.give_back(each)
+    return median(speeds[1:])
