@@ -61,6 +61,7 @@ def _speak(options: argparse.Namespace) -> None:
 
 def _compare(options: argparse.Namespace) -> None:
     from pcg.audio import write_wav
+    from pcg.bench.methods import step_costs
     from pcg.text import check_text
 
     settings = _settings(options)
@@ -70,17 +71,23 @@ def _compare(options: argparse.Namespace) -> None:
     synthesizer = _synthesizer(options.model, options.device)
     voice, reference = _speaker(options, synthesizer)
     synthesizer.warm_up()
+    prompt = synthesizer.voice.reader.prompt(
+        synthesizer.chunks(options.text)[0], reference or synthesizer.voice.reference(voice)
+    )
+    steps = step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature)
     rows: dict[str, dict[str, object]] = {}
-    print(f"{'method':8}{'tokens/s':>10}{'speed-up':>10}{'accepted':>10}{'length':>8}{'RTF':>8}{'audio s':>9}")
+    print(f"{'method':8}{'tokens/s':>10}{'speed-up':>10}{'bound':>8}{'accepted':>10}{'length':>8}{'RTF':>8}{'audio s':>9}")
     for method in METHODS:
         takes = [synthesizer.take(options.text, settings.with_(method=method), voice, reference) for _ in range(options.repeat)]
         take = sorted(takes, key=lambda t: t.wall_seconds)[len(takes) // 2]
         rows[method] = take.summary()
         speedup = take.tokens_per_second / float(str(rows["ar"]["tokens_per_second"]))
-        rows[method]["speedup"] = round(speedup, 3)
-        accepted = "-" if take.acceptance_rate is None else f"{take.acceptance_rate:.1%}"
+        length, drafting = take.mean_acceptance_length, take.acceptance_rate is not None
+        bound = steps.bound(length, settings.lookahead) if drafting else None
+        rows[method] |= {"speedup": round(speedup, 3), "bound": None if bound is None else round(bound, 3)}
+        accepted, best = (f"{take.acceptance_rate:.1%}", f"{bound:.2f}x") if drafting else ("-", "-")
         print(
-            f"{method:8}{take.tokens_per_second:10.1f}{speedup:9.2f}x{accepted:>10}{take.mean_acceptance_length:8.2f}"
+            f"{method:8}{take.tokens_per_second:10.1f}{speedup:9.2f}x{best:>8}{accepted:>10}{length:8.2f}"
             f"{take.rtf:8.3f}{take.audio_seconds:9.2f}"
         )
         if options.out:

@@ -28,6 +28,7 @@ class Round:
     drafted: tuple[int, ...] = ()
     tests: tuple[Test, ...] = ()
     trials: int = 0
+    next_group: int = -1
     draft_ms: float = 0.0
     verify_ms: float = 0.0
     rule_ms: float = 0.0

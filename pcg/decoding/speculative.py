@@ -102,4 +102,5 @@ def _round(verdict: Verdict, drafted: list[int], eos: int, room: int) -> Round:
         tuple(drafted),
         verdict.tests,
         verdict.trials,
+        verdict.next_group,
     )

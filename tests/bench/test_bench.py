@@ -1,0 +1,101 @@
+"""The benchmarks run on small models and say what they promise; how fast anything is, no test asks."""
+
+import json
+
+import pytest
+import torch
+
+from pcg.bench.methods import method_speeds, step_costs
+from pcg.bench.rules import overlapping_groups, rule_costs
+from pcg.bench.shapes import ModelShape, forced, random_pair
+from pcg.bench.timing import medians
+from pcg.cli import main
+from pcg.metrics.bound import StepCosts
+from pcg.rules.verdict import Coins
+from pcg.settings import METHODS, Settings
+from pcg.synthesizer import Synthesizer
+from pcg.voice import load_voice
+
+TINY = ModelShape(2, 32, 2, 1, 48, (0,), codes=60, others=80)
+
+
+def test_the_bound_is_that_of_leviathan_for_a_free_verification():
+    """Their theorem 3.8: with alpha the acceptance rate and c the draft's cost, (1 - a^(L+1)) / ((1 - a)(L c + 1))."""
+    alpha, lookahead, c = 0.6, 3, 0.1
+    length = (1 - alpha ** (lookahead + 1)) / (1 - alpha)
+    wanted = length / (lookahead * c + 1)
+    assert StepCosts(ar=2.0, draft=0.2, verify=2.0).bound(length, lookahead) == pytest.approx(wanted)
+    assert StepCosts(ar=2.0, draft=0.2, verify=3.0).bound(length, lookahead) < wanted
+
+
+def test_works_take_turns_and_the_first_round_is_not_counted():
+    calls = []
+    figures = medians({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2)
+    assert calls == ["a", "b"] * 3
+    assert set(figures) == {"a", "b"}
+
+
+def test_methods_are_measured_against_ar_and_their_bound(tiny_voice_folder, tmp_path):
+    synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
+    speeds = method_speeds(synthesizer, ["hello"], "one", Settings(), repeats=2)
+    assert set(speeds) == set(METHODS)
+    assert (speeds["ar"].speedup_vs_ar, speeds["ar"].bound) == (1.0, None)
+    for method in METHODS[1:]:
+        row = speeds[method]
+        assert row.speedup_vs_ar == pytest.approx(row.tokens_per_second / speeds["ar"].tokens_per_second)
+        assert row.bound_fraction == pytest.approx(row.speedup_vs_ar / row.bound)
+    prompt = synthesizer.voice.reader.prompt("hello", synthesizer.voice.reference("one"))
+    costs = step_costs(synthesizer.voice, prompt, 3, 0.8, repeats=1)
+    assert min(costs.ar, costs.draft, costs.verify) > 0
+
+
+def test_groups_for_the_rule_overlap_and_have_the_wanted_size():
+    groups = overlapping_groups(1000, 40)
+    figures = groups.statistics()
+    assert figures.vocab == 1001
+    assert figures.mean_size == pytest.approx(40, rel=0.1)
+    assert int(groups.count[:-1].min()) > 1
+    assert groups.size(int(groups.group_of_centre[-1])) == 1
+
+
+def test_the_rules_of_sd_and_pcg_are_timed_in_one_run():
+    costs = rule_costs(2, tokens=12, shape=ModelShape(2, 32, 2, 2, 48, (0,), codes=200, others=80, tied=True))
+    assert set(costs) == {"sd", "pcg"}
+    assert all(0 < cost.share < 1 and cost.rule_ms < cost.round_ms for cost in costs.values())
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_forced_acceptance_accepts_as_it_is_told(rate):
+    coins = Coins.draw(3, torch.Generator().manual_seed(0))
+    laws = torch.full((4, 8), 1 / 8)
+    verdict = forced(rate)(torch.tensor([1, 2, 3]), laws[:3], laws, coins)
+    assert verdict.accepted == 3 * rate
+    assert verdict.next_kind == ("bonus" if rate else "resampled")
+
+
+def test_a_shape_has_its_draft_and_its_vocabulary():
+    target, draft = random_pair(TINY, "cpu")
+    assert (target.weights.layers, draft.weights.layers) == (2, 1)
+    assert target.vocabulary.size == draft.vocabulary.size == 61
+    assert target.bytes_per_step > draft.bytes_per_step
+
+
+def test_the_sweep_is_written_as_json(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("pcg.bench.shapes.TOKENS", 8)
+    out = tmp_path / "sweep.json"
+    assert main(["bench", "shape", "--shape", "small", "--repeats", "1", "--out", str(out)]) == 0
+    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert printed == json.loads(out.read_text())
+    assert set(printed["tokens_per_second"]) == {str(n) for n in range(1, 9)}
+    assert printed["ar_tokens_per_second"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [(["--repeats", "0"], "repeats"), (["--threads", "0"], "threads"), (["shape", "--shape", "huge"], "shape")],
+)
+def test_bad_input_is_one_sentence(arguments, named, capsys):
+    assert main(["bench", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert named in error
+    assert error.count("\n") == 1
