@@ -141,26 +141,38 @@ def _rotate(vector, cos, sin):
 
 @njit(fastmath=True, nogil=True, cache=True)
 def _attend(query, keys, values, scores, answer):
-    """Softmax attention of one head of one token over `keys, values [N, dim]`."""
+    """Softmax attention of one head of one token over `keys, values [N, dim]`, four of them at a time."""
     count, dim = keys.shape
-    scale = np.float32(1) / np.sqrt(np.float32(dim))
-    top = np.float32(-np.inf)
-    for n in range(count):
-        key = keys[n]
-        dot = np.float32(0)
+    tiled = count // 4 * 4
+    scale, top, total = np.float32(1) / np.sqrt(np.float32(dim)), np.float32(-np.inf), np.float32(0)
+    for n in range(0, tiled, 4):
+        a, b, c, d = keys[n], keys[n + 1], keys[n + 2], keys[n + 3]
+        sa = sb = sc = sd = np.float32(0)
         for i in range(dim):
-            dot += query[i] * key[i]
-        scores[n] = dot * scale
+            q = query[i]
+            sa += q * a[i]
+            sb += q * b[i]
+            sc += q * c[i]
+            sd += q * d[i]
+        scores[n], scores[n + 1], scores[n + 2], scores[n + 3] = sa * scale, sb * scale, sc * scale, sd * scale
+    for n in range(tiled, count):
+        scores[n] = _dot(query, keys[n]) * scale
+    for n in range(count):
         top = max(top, scores[n])
-    total = np.float32(0)
     for n in range(count):
         scores[n] = _exp_of_negative(scores[n] - top)
         total += scores[n]
+    share = np.float32(1) / total
     answer[:] = np.float32(0)
-    for n in range(count):
-        share, value = scores[n] / total, values[n]
+    for n in range(0, tiled, 4):
+        a, b, c, d = values[n], values[n + 1], values[n + 2], values[n + 3]
+        pa, pb, pc, pd = scores[n] * share, scores[n + 1] * share, scores[n + 2] * share, scores[n + 3] * share
         for i in range(dim):
-            answer[i] += share * value[i]
+            answer[i] += pa * a[i] + pb * b[i] + pc * c[i] + pd * d[i]
+    for n in range(tiled, count):
+        p, a = scores[n] * share, values[n]
+        for i in range(dim):
+            answer[i] += p * a[i]
 
 
 @njit(fastmath=True, nogil=True, cache=True)

@@ -21,10 +21,11 @@ class Readers:
 
     def __init__(self, model: DecodingLlama, prompts: Sequence[Prompt], limit: int) -> None:
         self._model = model
-        self._ids_of = model.vocabulary.model_ids()
+        self._ids_of = model.vocabulary.model_ids().numpy()
         self._prompted = [len(p.ids) for p in prompts]
         capacity = max(self._prompted) + limit
         self._ids = torch.zeros(len(prompts), capacity, dtype=torch.int64)
+        self._written = self._ids.numpy()  # the same memory: small writes through torch cost more than the draft's layers
         positions = torch.zeros(len(prompts), capacity)
         for row, prompt in enumerate(prompts):
             count = len(prompt.ids)
@@ -103,7 +104,7 @@ class Readers:
             start = self._prompted[row] + self.read(row)
             ends.append(start + len(new))
             if new:
-                self._ids[row, start : ends[-1]] = self._ids_of[list(new)]
+                self._written[row, start : ends[-1]] = self._ids_of[list(new)]
         return ends
 
     def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:

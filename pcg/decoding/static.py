@@ -129,7 +129,7 @@ class StaticReaders(Readers):
         tokens, laws = self.static.draft(ids, starts, everyone.to(device), torch.tensor(temperature, device=device))
         tokens, laws = tokens[list(rows)].cpu(), laws[list(rows)].cpu().clone()
         for row, end, drafted in zip(rows, ends, tokens, strict=True):
-            self._ids[row, end : end + len(drafted) - 1] = self._ids_of[drafted[:-1]]
+            self._written[row, end : end + len(drafted) - 1] = self._ids_of[drafted[:-1].numpy()]
             self._cache.lengths[row] = end + len(drafted) - 1
         return [Proposal(t, p) for t, p in zip(tokens, laws, strict=True)]
 
