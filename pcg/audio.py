@@ -9,6 +9,7 @@ from pcg.errors import InputError
 from pcg.files import replacing
 
 LOUDNESS_RMS = 0.08
+FADE_SECONDS = 0.005
 
 
 def load_audio(path: Path, sample_rate: int, longest_seconds: float = 60.0) -> np.ndarray:
@@ -52,12 +53,25 @@ def normalise_loudness(samples: np.ndarray) -> np.ndarray:
     return samples * min(gain, 0.95 / float(np.abs(samples).max()))
 
 
-def fade_ends(samples: np.ndarray, sample_rate: int, seconds: float = 0.005) -> np.ndarray:
-    """Raise and lower the ends, so that pieces join without a click."""
+def fade_in(samples: np.ndarray, sample_rate: int, seconds: float = FADE_SECONDS) -> np.ndarray:
+    """Raise the start from silence."""
     count = min(int(seconds * sample_rate), len(samples) // 2)
-    faded = samples.copy()
-    if count:
-        ramp = np.linspace(0, 1, count, dtype=samples.dtype)
-        faded[:count] *= ramp
-        faded[-count:] *= ramp[::-1]
-    return faded
+    return crossfade(np.zeros(count, samples.dtype), samples)
+
+
+def fade_out(samples: np.ndarray, sample_rate: int, seconds: float = FADE_SECONDS) -> np.ndarray:
+    """Lower the end to silence."""
+    return fade_in(samples[::-1], sample_rate, seconds)[::-1]
+
+
+def fade_ends(samples: np.ndarray, sample_rate: int, seconds: float = FADE_SECONDS) -> np.ndarray:
+    """Raise and lower the ends, so that pieces join without a click."""
+    return fade_out(fade_in(samples, sample_rate, seconds), sample_rate, seconds)
+
+
+def crossfade(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """`after [N]`, entered from `before [M <= N]` by a linear ramp over the M samples in which they are alike."""
+    ramp = np.linspace(0, 1, len(before), dtype=after.dtype)
+    mixed = after.copy()
+    mixed[: len(before)] = before * (1 - ramp) + after[: len(before)] * ramp
+    return mixed

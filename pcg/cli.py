@@ -1,11 +1,11 @@
-"""The command line: speak, compare, groups, evaluate, train. Bad input is one sentence on stderr and exit code 2."""
+"""The command line: speak, compare, groups, bench, evaluate, train. Bad input is one sentence on stderr and exit code 2."""
 
 import argparse
 import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pcg.prompt import Reference
     from pcg.synthesizer import Synthesizer
+    from pcg.take import Round, Sound, Take
 
 DEFAULT_THETAS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 1.0)
 
@@ -49,14 +50,31 @@ def _speak(options: argparse.Namespace) -> None:
     check_text(options.text)
     synthesizer = _synthesizer(options.model, options.device)
     voice, reference = _speaker(options, synthesizer)
-    take = synthesizer.take(options.text, settings, voice, reference)
-    write_wav(options.out, take.audio, take.sample_rate)
+    if str(options.out) == "-":
+        take = _pour(synthesizer.speak(options.text, settings, voice, reference, stream=True))
+    else:
+        take = synthesizer.take(options.text, settings, voice, reference)
+        write_wav(options.out, take.audio, take.sample_rate)
+    # Where the sound itself goes to standard output, the words about it must not.
+    said = sys.stderr if str(options.out) == "-" else sys.stdout
     summary = take.summary() | {"out": str(options.out)}
     rate = "" if take.acceptance_rate is None else f", {take.acceptance_rate:.0%} of drafted tokens accepted"
     times = f"{take.audio_seconds:.2f} s of audio in {take.wall_seconds:.2f} s"
-    print(f"{options.out}: {times}, {take.tokens_per_second:.0f} tokens/s{rate}")
+    print(f"{options.out}: {times}, {take.tokens_per_second:.0f} tokens/s{rate}", file=said)
     if options.json:
-        print(json.dumps(summary))
+        print(json.dumps(summary), file=said)
+
+
+def _pour(steps: "Iterator[Round | Sound | Take]") -> "Take":
+    """Write sound to standard output as it comes, as 16-bit PCM without a header; return the take."""
+    from pcg.take import Sound, Take
+
+    for step in steps:
+        if isinstance(step, Sound):
+            sys.stdout.buffer.write((step.samples * 32767).astype("<i2").tobytes())
+            sys.stdout.buffer.flush()
+    assert isinstance(step, Take)
+    return step
 
 
 def _compare(options: argparse.Namespace) -> None:
@@ -237,7 +255,7 @@ def _parser() -> argparse.ArgumentParser:
     speak = commands.add_parser("speak", help="say a text with one decoder")
     speak.add_argument("text")
     speak.add_argument("--method", help="ar, sd, ssd or pcg (the default)")
-    speak.add_argument("--out", type=Path, default=Path("speech.wav"), metavar="FILE.wav")
+    speak.add_argument("--out", type=Path, default=Path("speech.wav"), metavar="FILE.wav", help="- streams raw 16-bit PCM")
     _add_settings(speak)
     speak.set_defaults(command=_speak)
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from pcg.audio import fade_ends
+from pcg.codec.streaming import AudioStream
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
@@ -23,7 +24,7 @@ from pcg.rules.exact import exact
 from pcg.rules.tolerant import tolerant
 from pcg.rules.verdict import Rule
 from pcg.settings import METHODS, RANGES, Settings
-from pcg.take import Round, Take
+from pcg.take import Round, Sound, Take
 from pcg.text import check_text
 from pcg.voice import Voice
 
@@ -41,7 +42,7 @@ class Synthesizer:
         self._neighbours = load_or_build(voice.code_embedding, RANGES["theta"].low, voice.usage > 0, cache or CACHE)
         self._pool = StaticPool() if voice.target.device.type == "cuda" else None
         self._groups_at = lru_cache(maxsize=32)(self._neighbours.groups_at)
-        self._coarse = lru_cache(maxsize=32)(lambda theta: coarse(self.groups(theta)))
+        self._coarse = lru_cache(maxsize=32)(self._coarse_rule)
 
     def groups(self, theta: float) -> Groups:
         """The Acoustic Similarity Groups at `theta`; the end of speech and codes that the corpus never used stand alone."""
@@ -57,13 +58,25 @@ class Synthesizer:
             return self._coarse(settings.theta)
         return tolerant(settings.beta) if settings.method == "ssd" else exact
 
+    def _coarse_rule(self, theta: float) -> Rule:
+        """PCG by thinning, which costs the same at any vocabulary; where every token stands alone the dense residual, which says
+        what SD says coin for coin."""
+        return coarse(self.groups(theta), "thinning" if theta < 1 else "dense")
+
     def speak(
-        self, text: str, settings: Settings, voice: str, reference: Reference | None = None, rule: Rule | None = None
-    ) -> Iterator[Round | Take]:
+        self,
+        text: str,
+        settings: Settings,
+        voice: str,
+        reference: Reference | None = None,
+        rule: Rule | None = None,
+        stream: bool = False,
+    ) -> Iterator[Round | Sound | Take]:
         """Yield every Round as it is done, and the Take last. Closing the generator stops the work.
 
         voice: the name of a known voice, or any name for `reference`. rule: a rule of the caller's own in place of the
-        method's (it is used with any method but "ar"). Time between two steps of the generator is not counted.
+        method's (it is used with any method but "ar"). stream: yield Sounds, too, as soon as their codes are known; together
+        they are the Take's audio. Time between two steps of the generator is not counted.
         """
         text = check_text(text)
         speaker = reference or self.voice.reference(voice)
@@ -72,25 +85,31 @@ class Synthesizer:
         pieces: list[np.ndarray] = []
         hit_limit = False
         prefill = codec = decoding = 0.0
+        rate = self.voice.codec.sample_rate
         for chunk in self.chunks(text):
             begun = perf_counter()
             steps = self._decode([chunk], speaker, settings, rule, [generator])
             prefill += perf_counter() - begun
-            first = len(rounds)
+            audio = _Audio(self, speaker, stream)
             begun = perf_counter()
             for step in steps:
                 rounds.append(step[0])
                 decoding += perf_counter() - begun
                 yield step[0]
                 begun = perf_counter()
-            tokens = [t for r in rounds[first:] for t in r.tokens]
+                pieces.append(audio.push(step[0].tokens))
+                codec += perf_counter() - begun
+                if len(pieces[-1]):
+                    yield Sound(pieces[-1], rate)
+                begun = perf_counter()
             hit_limit |= not rounds[-1].ended
-            pieces.append(self.decode(tokens, speaker))
+            pieces.append(audio.finish())
             codec += perf_counter() - begun
-        audio = np.concatenate(pieces)
+            if stream:
+                yield Sound(pieces[-1], rate)
         wall = prefill + decoding + codec
-        rate = self.voice.codec.sample_rate
-        yield Take(text, voice, settings, tuple(rounds), audio, rate, hit_limit, 1e3 * prefill, 1e3 * codec, wall)
+        samples = np.concatenate(pieces)
+        yield Take(text, voice, settings, tuple(rounds), samples, rate, hit_limit, 1e3 * prefill, 1e3 * codec, wall)
 
     def take(
         self, text: str, settings: Settings, voice: str, reference: Reference | None = None, rule: Rule | None = None
@@ -210,3 +229,21 @@ class Synthesizer:
             if self._pool:
                 for each in readers:
                     self._pool.give_back(each)
+
+
+class _Audio:
+    """The sound of one chunk of text: at once, or in pieces."""
+
+    def __init__(self, synthesizer: Synthesizer, speaker: Reference, stream: bool) -> None:
+        self._synthesizer, self._speaker = synthesizer, speaker
+        self._stream = AudioStream(synthesizer.voice.codec, speaker.codes[-CONTEXT_TOKENS:]) if stream else None
+        self._tokens: list[int] = []
+
+    def push(self, tokens: Sequence[int]) -> np.ndarray:
+        if self._stream:
+            return self._stream.push(tokens)
+        self._tokens += tokens
+        return np.zeros(0, np.float32)
+
+    def finish(self) -> np.ndarray:
+        return self._stream.finish() if self._stream else self._synthesizer.decode(self._tokens, self._speaker)

@@ -35,6 +35,14 @@ class Round:
 
 
 @dataclass(frozen=True)
+class Sound:
+    """Samples `[N]`, float32, that are final while the rest is still being decoded."""
+
+    samples: np.ndarray = field(repr=False)
+    sample_rate: int
+
+
+@dataclass(frozen=True)
 class Take:
     """One spoken text. `audio` is float32 `[N]` at `sample_rate`; `wall_seconds` is all the work from text to audio."""
 

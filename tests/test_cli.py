@@ -36,6 +36,13 @@ def test_speak_writes_a_wav_and_prints_its_figures(model, tmp_path, capsys, meth
     assert len(samples) / rate == pytest.approx(figures["audio_seconds"], abs=1e-3)
 
 
+def test_a_dash_pours_the_sound_to_standard_output(model, capsysbinary):
+    assert main(["speak", "hello, is this one sentence?", "--model", model, "--out", "-", "--json"]) == 0
+    captured = capsysbinary.readouterr()
+    figures = json.loads(captured.err.decode().strip().splitlines()[-1])
+    assert len(captured.out) == 2 * round(16_000 * figures["audio_seconds"])
+
+
 def test_the_same_seed_gives_the_same_file(model, tmp_path):
     files = [tmp_path / name for name in ("a.wav", "b.wav", "c.wav")]
     for file, seed in zip(files, ("1", "1", "2"), strict=True):
@@ -46,7 +53,7 @@ def test_the_same_seed_gives_the_same_file(model, tmp_path):
 
 
 def test_compare_measures_the_four_methods_against_ar(model, capsys):
-    assert main(["compare", "hello", "--model", model, "--repeat", "1", "--json"]) == 0
+    assert main(["compare", "hello", "--model", model, "--repeat", "1", "--json", "--adaptive"]) == 0
     takes = last_json(capsys)["takes"]
     assert list(takes) == ["ar", "sd", "ssd", "pcg"]
     assert takes["ar"]["speedup"] == 1.0

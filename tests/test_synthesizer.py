@@ -9,7 +9,7 @@ import soundfile
 from pcg.errors import AssetError, InputError
 from pcg.settings import METHODS, Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Round, Take
+from pcg.take import Round, Sound, Take
 from pcg.voice import load_voice
 
 TEXT = "hello, is this one sentence?"
@@ -74,6 +74,19 @@ def test_a_callers_own_rule_takes_the_place_of_the_methods(synthesizer):
 
     take = synthesizer.take(TEXT, Settings(method="sd"), "one", rule=never)
     assert take.acceptance_rate == 0
+
+
+def test_a_streamed_take_is_the_take_in_pieces(synthesizer):
+    settings = Settings(seed=2)
+    steps = list(synthesizer.speak(TEXT, settings, "one", stream=True))
+    whole = synthesizer.take(TEXT, settings, "one")
+    heard = np.concatenate([step.samples for step in steps if isinstance(step, Sound)])
+    assert isinstance(steps[-1], Take)
+    np.testing.assert_array_equal(heard, steps[-1].audio)
+    assert steps[-1].tokens == whole.tokens
+    assert heard.shape == whole.audio.shape
+    rounds_before_sound = [isinstance(step, Sound) for step in steps].index(True)
+    assert rounds_before_sound < len(whole.rounds)
 
 
 def test_closing_the_generator_stops_the_work(synthesizer):

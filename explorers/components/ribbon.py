@@ -15,6 +15,7 @@ MEANINGS = {
     "accepted": "drafted, and kept",
     "resampled": "drawn anew after a rejected draft",
     "bonus": "drawn by the target after a full round of accepted drafts",
+    "redrawn": "drafted, its group kept, and the token drawn again by the target",
     "target": "drawn by the target, with no draft",
 }
 LOWEST, TALLEST_GROUP = 0.4, 256

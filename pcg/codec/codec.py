@@ -1,8 +1,19 @@
 """What every codec offers to the rest of the house."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """Where codes stand in their utterance: the one at `index` is the utterance's code number `position`, and a decoder with
+    an oscillator of its own is at `phase` (in cycles) when it begins."""
+
+    index: int = 0
+    position: int = 0
+    phase: float = 0.0
 
 
 class Codec(Protocol):
@@ -23,4 +34,9 @@ class Codec(Protocol):
 
     def decode(self, codes: Tensor) -> Tensor:
         """Codes `[T]` -> samples `[T * hop]`, float32 in -1..1."""
+        ...
+
+    def render(self, codes: Tensor, anchor: Anchor) -> tuple[Tensor, Tensor]:
+        """`decode` of codes from the middle of an utterance: samples `[T * hop]`, and the phase before each code and after
+        the last, `[T + 1]` (zeros if the decoder has no oscillator)."""
         ...

@@ -1,4 +1,4 @@
-"""The embedded voice's codec: X-codec2 in miniature. Log-mel -> ConvNeXt -> one FSQ codebook -> ConvNeXt -> ISTFT head.
+"""The embedded voice's codec: X-codec2 in miniature. Log-mel -> ConvNeXt -> one FSQ codebook -> ConvNeXt -> vocoder.
 
 It is trained by `pcg.training.codec`, and shipped as safetensors and JSON.
 """
@@ -10,8 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pcg.codec.codec import Anchor
 from pcg.codec.convnext import stack
 from pcg.codec.fsq import FSQ
+from pcg.codec.pitch import PitchHead, hertz
+from pcg.codec.vocoder import phases, pulses, vocode
+
+NOISE_SAMPLES = 2**17
+LOUDEST = 6.0
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,7 @@ class CodecConfig:
     decoder_depth: int = 6
     wave_width: int = 256
     wave_depth: int = 4
+    pitch_width: int = 192
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -51,8 +58,13 @@ class EmbeddedCodec(nn.Module):
         self.upsample = nn.Linear(c.decoder_width, c.wave_width * c.frames_per_token)
         self.refine = nn.Sequential(*stack(c.wave_width, c.wave_depth), nn.LayerNorm(c.wave_width))
         self.mel_head = nn.Linear(c.wave_width, c.mels)
+        self.pitch_head = PitchHead(len(c.levels), c.pitch_width, c.frames_per_token)
         self.wave_head = nn.Linear(c.wave_width, c.window + 2)
-        nn.init.constant_(self.mel_head.bias, -4.0)
+        for head in (self.mel_head, self.wave_head):
+            nn.init.constant_(head.bias, -4.0)
+        # One table for all, so that the same codes always make the same sound.
+        noise = torch.randn(NOISE_SAMPLES, generator=torch.Generator().manual_seed(0))
+        self.register_buffer("noise", noise, persistent=False)
 
     @property
     def sample_rate(self) -> int:
@@ -62,6 +74,10 @@ class EmbeddedCodec(nn.Module):
     def hop(self) -> int:
         """Samples per token."""
         return self.config.frame * self.config.frames_per_token
+
+    @property
+    def device(self) -> torch.device:
+        return self.to_code[1].weight.device
 
     @property
     def codebook_size(self) -> int:
@@ -82,25 +98,40 @@ class EmbeddedCodec(nn.Module):
         hidden = self.upsample(self.decoder(self.from_code(quantized)))
         return self.refine(hidden.reshape(hidden.shape[0], -1, self.config.wave_width))
 
-    def synthesise(self, features: Tensor) -> Tensor:
-        """Decoder features `[B, F, wave_width]` -> waves `[B, F * frame]` by an inverse STFT with overlap-add."""
-        magnitude, phase = self.wave_head(features).float().chunk(2, dim=-1)
-        magnitude = magnitude.clamp(max=6.0).exp()
-        spectrum = torch.complex(magnitude * phase.cos(), magnitude * phase.sin())
-        return _overlap_add(torch.fft.irfft(spectrum, n=self.config.window), self.config.frame)
+    def synthesise(self, features: Tensor, train: Tensor, noise: Tensor) -> Tensor:
+        """Decoder features `[B, F, wave_width]`, pulses and noise `[B, F * frame]` -> waves `[B, F * frame]`."""
+        harmonic, noisy = self.wave_head(features).float().clamp(max=LOUDEST).chunk(2, dim=-1)
+        return vocode(harmonic, noisy, train, noise, self.config.frame)
 
     @torch.inference_mode()
     def encode(self, wave: Tensor) -> Tensor:
         """Samples `[N]` in -1..1 at `sample_rate` -> codes `[ceil(N / hop)]`, int64."""
-        padded = nn.functional.pad(wave, (0, -len(wave) % self.hop))
-        return self.fsq.codes(self.quantize(self.log_mel(padded[None])))[0]
+        padded = nn.functional.pad(wave.to(self.device), (0, -len(wave) % self.hop))
+        return self.fsq.codes(self.quantize(self.log_mel(padded[None])))[0].cpu()
 
-    @torch.inference_mode()
     def decode(self, codes: Tensor) -> Tensor:
         """Codes `[T]` -> samples `[T * hop]`, float32 within -1..1."""
+        return self.render(codes, Anchor())[0]
+
+    @torch.inference_mode()
+    def render(self, codes: Tensor, anchor: Anchor) -> tuple[Tensor, Tensor]:
+        """`decode` in the middle of an utterance: samples `[T * hop]`, and the phase before each code and after the last,
+        `[T + 1]` in cycles. More codes on either side would change the phase near the ends
+        (by less than `pcg.codec.pitch` says)."""
         if not len(codes):
-            return torch.zeros(0)
-        return self.synthesise(self.features(self.fsq.values(codes)[None]))[0].clamp(-1, 1)
+            return torch.zeros(0), torch.tensor([anchor.phase], dtype=torch.float64)
+        quantized = self.fsq.values(codes.to(self.device))[None]
+        pitch = hertz(self.pitch_head(quantized))
+        cycles = phases(pitch, self.config.frame, self.sample_rate)
+        first = anchor.index * self.hop
+        cycles = cycles + anchor.phase - cycles[:, first : first + 1]
+        begin = (anchor.position - anchor.index) * self.hop
+        count = len(codes) * self.hop
+        noise = self.noise[(torch.arange(count, device=self.device) + begin) % NOISE_SAMPLES][None]
+        wave = self.synthesise(
+            self.features(quantized), pulses(cycles[:, :-1], pitch, self.config.frame, self.sample_rate), noise
+        )
+        return wave[0].clamp(-1, 1).cpu(), cycles[0, :: self.hop].cpu() % 1.0
 
 
 def log_mel(wave: Tensor, window: int, frame: int, mels: int, sample_rate: int) -> Tensor:
@@ -120,15 +151,3 @@ def _mel_basis(sample_rate: int, n_fft: int, mels: int) -> np.ndarray:
     import librosa
 
     return librosa.filters.mel(sr=sample_rate, n_fft=n_fft, n_mels=mels, fmax=sample_rate / 2)
-
-
-def _overlap_add(frames: Tensor, hop: int) -> Tensor:
-    """Windowed overlap-add of `[B, F, window]` with "same" padding: `[B, F * hop]`."""
-    _, count, window = frames.shape
-    hann = torch.hann_window(window, device=frames.device)
-    size = (1, (count - 1) * hop + window)
-    fold = {"output_size": size, "kernel_size": (1, window), "stride": (1, hop)}
-    wave = nn.functional.fold((frames * hann).transpose(1, 2), **fold)[:, 0, 0]
-    envelope = nn.functional.fold(hann.square().expand(1, count, -1).transpose(1, 2), **fold)[:, 0, 0]
-    pad = (window - hop) // 2
-    return (wave / envelope.clamp(min=1e-6))[:, pad : size[1] - pad]

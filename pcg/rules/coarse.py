@@ -1,69 +1,92 @@
 """PCG: principled coarse-grained acceptance (Yanuka et al., arXiv 2511.13732, section 2.2 and Algorithm 1)."""
 
+import numpy as np
 from torch import Tensor
 
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
+from pcg.rules.sampler import Sampler, as_array
 from pcg.rules.verdict import Coins, Rule, Test, Verdict, draw
-from pcg.rules.walk import Resampled, capped_ratio, walk
+from pcg.rules.walk import Replacement, capped_ratio, walk
 
 RESIDUALS = ("dense", "thinning")
 
 
-def coarse(groups: Groups, residual: str = "dense") -> Rule:
+def coarse(groups: Groups, residual: str = "dense", redraw: bool = False) -> Rule:
     """Accept or reject the drafted token's group; `residual` says how a rejected group is replaced.
 
     Exact: the group drawn at each tested position, given what came before, has the target's coarse law Q_c (Eq. 11), by either
     residual. Not exact: the token within an accepted group, which is the draft's (it follows p there, not q), and so the token
     law and everything said after it. With singleton groups and the dense residual this is exact speculative decoding, coin for
     coin.
+
+    With `redraw` the last accepted token is drawn again from its group by the target (Eq. 10) and ends the round. What that
+    gives depends on the lookahead:
+
+    - One drafted token a round: every emitted token has exactly the target's law q, at one token for each call of the target.
+    - More: the first token of a round has a group of the law Q_c, and the token that ends a round follows q within its group.
+      Nothing else is kept, because where a round ends depends on the test of the next draft. The tokens before the last
+      follow p within their groups, tilted towards those after which that test passes; and the later groups, which stand only
+      if they passed it, follow min(P_c, Q_c) in their round instead of Q_c. The text leans towards the draft, even with
+      singleton groups.
     """
     if residual not in RESIDUALS:
         raise InputError("residual", residual, "one of " + ", ".join(RESIDUALS))
     replace = _dense if residual == "dense" else _thinned
 
     def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
-        tokens = drafted.tolist()
+        tokens, p, q = drafted.tolist(), as_array(p), as_array(q)
+        label_coins, accept_coins = coins.group.tolist(), coins.accept.tolist()
 
         def test(i: int) -> Test:
-            group = _group_label(groups, tokens[i], float(coins.group[i]))
+            group, coin = _group_label(groups, tokens[i], label_coins[i]), accept_coins[i]
             mass_p, mass_q = groups.mass(p[i], group), groups.mass(q[i], group)
-            ratio, coin = capped_ratio(mass_q, mass_p), float(coins.accept[i])
+            ratio = capped_ratio(mass_q, mass_p)
             token_p, token_q = float(p[i, tokens[i]]), float(q[i, tokens[i]])
-            size = groups.size(group)
-            return Test(tokens[i], token_p, token_q, mass_p, mass_q, ratio, coin, coin < ratio, group, size)
+            return Test(tokens[i], token_p, token_q, mass_p, mass_q, ratio, coin, coin < ratio, group, groups.size(group))
 
-        return walk(drafted, q, coins, test, lambda i: replace(groups, p[i], q[i], coins))
+        def resample(i: int) -> Replacement:
+            return replace(groups, p[i], q[i], coins)
+
+        def draw_again(accepted: Test, i: int) -> Replacement:
+            return _within(groups, accepted.group, q[i], coins)
+
+        return walk(drafted, q, coins, test, resample, draw_again if redraw else None)
 
     return rule
 
 
 def _group_label(groups: Groups, token: int, coin: float) -> int:
     """K ~ w_{k,x} over S(x) (Eq. 6); equal split makes it uniform."""
-    candidates = groups.groups_of(token)
+    candidates = groups.groups_of(token).numpy()
     return int(candidates[int(coin * len(candidates))])
 
 
-def _dense(groups: Groups, p: Tensor, q: Tensor, coins: Coins, trials: int = 0) -> Resampled:
-    """K ~ [Q_c - P_c]_+ over all groups (Eq. 8), then a token of it by the q-conditional (Eq. 10)."""
-    excess = groups.masses(q.double() - p.double()).clamp(min=0)
+def _within(groups: Groups, group: int, q: np.ndarray, coins: Coins, trials: int = 0) -> Replacement:
+    """A token of the group by the q-conditional (Eq. 10)."""
+    members = groups.members_of(group).numpy()
+    token = int(members[draw(q[members] * groups.weights(group).numpy(), float(coins.residual[1]))])
+    return Replacement(token, group, len(members), trials)
+
+
+def _dense(groups: Groups, p: np.ndarray, q: np.ndarray, coins: Coins, trials: int = 0) -> Replacement:
+    """K ~ [Q_c - P_c]_+ over all groups (Eq. 8), then a token of it."""
+    excess = groups.masses(np.subtract(q, p, dtype=np.float64)).clamp(min=0)
     # Rounding can reject although Q_c nowhere exceeds P_c; the law to emit is then Q_c itself.
     group = draw(excess if excess.any() else groups.masses(q), float(coins.residual[0]))
-    members = groups.members_of(group)
-    token = int(members[draw(q[members].double() * groups.weights(group), float(coins.residual[1]))])
-    return Resampled(token, group, len(members), trials)
+    return _within(groups, group, q, coins, trials)
 
 
-def _thinned(groups: Groups, p: Tensor, q: Tensor, coins: Coins) -> Resampled:
+def _thinned(groups: Groups, p: np.ndarray, q: np.ndarray, coins: Coins) -> Replacement:
     """(y, K) ~ Q_c until one passes a(K) = [1 - P_c / Q_c]_+ (Eq. 9), in at most as many trials as there are coins.
 
     a(K) does not look at y, so y already has the q-conditional of Eq. 10 within K, and is emitted. When the trials run out the
     dense draw has the same law, so the bound on them costs no exactness.
     """
-    rows = coins.thinning.tolist()
+    target, rows = Sampler(q), coins.thinning.tolist()
     for trial, (token_coin, group_coin, accept_coin) in enumerate(rows, start=1):
-        token = draw(q, token_coin)
+        token = target.draw(token_coin)
         group = _group_label(groups, token, group_coin)
         if accept_coin < 1 - groups.mass(p, group) / groups.mass(q, group):
-            return Resampled(token, group, groups.size(group), trial)
+            return Replacement(token, group, groups.size(group), trial)
     return _dense(groups, p, q, coins, trials=len(rows))

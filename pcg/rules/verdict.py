@@ -7,10 +7,14 @@ round). Tokens are indices into the laws: speech codes first, the end-of-speech 
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
-THINNING_TRIALS = 16
+from pcg.rules.sampler import Sampler
+
+# At 65,536 tokens a trial takes microseconds, the dense draw after the last one milliseconds: it has to stay rare.
+THINNING_TRIALS = 64
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,10 @@ class Test:
 class Verdict:
     """How many drafted tokens stand, which token follows them, and why.
 
-    `next_kind` is "bonus" after a full acceptance, else "resampled". `trials` counts the thinning trials (0 where the
-    residual was drawn densely or not needed). `next_group` and `next_group_size` tell of the group that a resampled token was
-    drawn from (-1 and 1 where the rule knows no groups, and for a bonus).
+    `next_kind` is "bonus" after a full acceptance, "resampled" after a rejection, and "redrawn" where an accepted token was
+    drawn again and ends the round: it is not counted in `accepted` although its test says so. `trials` counts the thinning
+    trials (0 where the residual was drawn densely or not needed). `next_group` and `next_group_size` tell of the group that
+    the next token was drawn from (-1 and 1 where the rule knows no groups, and for a bonus).
     """
 
     accepted: int
@@ -80,11 +85,9 @@ class Rule(Protocol):
     def __call__(self, drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict: ...
 
 
-def draw(law: Tensor, coin: float) -> int:
+def draw(law: Tensor | np.ndarray, coin: float) -> int:
     """Inverse-CDF draw from the non-negative weights `law [V]` (any positive sum) by `coin` in [0, 1).
 
     A weight of zero is never drawn, and the same weights with the same coin give the same index.
     """
-    cumulative = law.double().cumsum(0)
-    index = int(torch.searchsorted(cumulative, coin * cumulative[-1], right=True))
-    return min(index, int(law.nonzero()[-1]))
+    return Sampler(law).draw(coin)

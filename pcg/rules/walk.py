@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
+from pcg.rules.sampler import as_array
 from pcg.rules.verdict import Coins, Test, Verdict, draw
 
 
 @dataclass(frozen=True)
-class Resampled:
-    """The token that takes a rejected one's place, the group it was drawn from (-1: none) and the thinning trials it took."""
+class Replacement:
+    """The token that takes a drafted one's place, the group it was drawn from (-1: none) and the thinning trials it took."""
 
     token: int
     group: int = -1
@@ -19,16 +21,31 @@ class Resampled:
 
 
 def walk(
-    drafted: Tensor, q: Tensor, coins: Coins, test: Callable[[int], Test], resample: Callable[[int], Resampled]
+    drafted: Tensor,
+    q: np.ndarray,
+    coins: Coins,
+    test: Callable[[int], Test],
+    resample: Callable[[int], Replacement],
+    redraw: Callable[[Test, int], Replacement] | None = None,
 ) -> Verdict:
-    """Test position after position; resample at the first rejection, or draw a bonus token (PCG Algorithm 1)."""
+    """Test position after position; resample at the first rejection, or draw a bonus token (PCG Algorithm 1).
+
+    With `redraw`, the last accepted token (if there is one) is drawn again, and nothing that was conditioned on it is kept.
+    """
     tests: list[Test] = []
     for position in range(len(drafted)):
         tests.append(test(position))
         if not tests[-1].accepted:
-            new = resample(position)
-            return Verdict(position, new.token, "resampled", tuple(tests), new.trials, new.group, new.group_size)
-    return Verdict(len(drafted), draw(q[len(drafted)], coins.bonus), "bonus", tuple(tests))
+            break
+    accepted = sum(test.accepted for test in tests)
+    if redraw and accepted:
+        accepted -= 1
+        new, kind = redraw(tests[accepted], accepted), "redrawn"
+    elif accepted < len(drafted):
+        new, kind = resample(accepted), "resampled"
+    else:
+        new, kind = Replacement(draw(q[accepted], coins.bonus)), "bonus"
+    return Verdict(accepted, new.token, kind, tuple(tests), new.trials, new.group, new.group_size)
 
 
 def capped_ratio(q: float, p: float) -> float:
@@ -40,16 +57,16 @@ def capped_ratio(q: float, p: float) -> float:
 
 def judge_tokens(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins, bias: float) -> Verdict:
     """Accept token x if coin < min(1, q(x) / p(x)) + bias, else draw from [q - p]_+ (SSD Eq. 5 and 6)."""
-    tokens = drafted.tolist()
+    tokens, accept, p, q = drafted.tolist(), coins.accept.tolist(), as_array(p), as_array(q)
 
     def test(i: int) -> Test:
-        mass_p, mass_q, coin = float(p[i, tokens[i]]), float(q[i, tokens[i]]), float(coins.accept[i])
+        mass_p, mass_q = float(p[i, tokens[i]]), float(q[i, tokens[i]])
         ratio = min(1.0, capped_ratio(mass_q, mass_p) + bias)
-        return Test(tokens[i], mass_p, mass_q, mass_p, mass_q, ratio, coin, coin < ratio)
+        return Test(tokens[i], mass_p, mass_q, mass_p, mass_q, ratio, accept[i], accept[i] < ratio)
 
-    def resample(i: int) -> Resampled:
-        excess = (q[i].double() - p[i].double()).clamp(min=0)
+    def resample(i: int) -> Replacement:
+        excess = np.subtract(q[i], p[i], dtype=np.float64).clip(min=0)
         # Rounding can reject although q nowhere exceeds p; the law to emit is then q itself.
-        return Resampled(draw(excess if excess.any() else q[i], float(coins.residual[0])))
+        return Replacement(draw(excess if excess.any() else q[i], float(coins.residual[0])))
 
     return walk(drafted, q, coins, test, resample)

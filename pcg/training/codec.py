@@ -1,7 +1,7 @@
-"""Stage `codec`: first the tokens (mel loss through the FSQ bottleneck), then the sound (wave head), then its polish
-(adversarial).
+"""Stage `codec`: first the tokens (mel loss through the FSQ bottleneck), then the sound (the vocoder's pitch and filters).
 
-The encoder is frozen after the first part: the language model's tokens never change while the sound improves.
+The encoder is frozen after the first part: the language model's tokens never change while the sound improves. No adversarial
+stage follows: one was tried, and the model card says what it did.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,12 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec, log_mel
+from pcg.codec.pitch import hertz
+from pcg.codec.vocoder import phases, pulses
 from pcg.training.corpus import Utterance, read_index, shards
-from pcg.training.discriminators import Discriminators, adversarial_loss, discriminator_loss, feature_matching
 from pcg.training.loop import Stage, generator, make_optimizers, run, update
+from pcg.training.pitch import pitch
 
+PITCH_WEIGHT = 3.0
 RESOLUTIONS = ((512, 128), (1024, 256), (256, 64))
-ADVERSARIAL_WEIGHT, MATCHING_WEIGHT = 1.0, 2.0
 
 
 class Crops:
@@ -71,7 +73,7 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
 
 
 def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
-    """The wave head and all behind the code, the encoder frozen, by mel and multi-resolution STFT losses."""
+    """Pitch, filters and all else behind the code, the encoder frozen, by mel and multi-resolution STFT losses."""
     decoder = _decoder(codec)
     torch.manual_seed(seed)
     optimizers = make_optimizers(decoder, lr=1e-3, muon_lr=1.5e-3, weight_decay=0.0)
@@ -79,65 +81,37 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
 
     def step(index: int) -> dict[str, float]:
         wave = crops.batch(index, 12, 24_320).to(device)
-        loss = spectral_loss(_round_trip(codec, wave), wave)
-        update(loss, decoder, optimizers.values())
-        return {"spectral": loss.item()}
+        made, off = _round_trip(codec, wave)
+        spectral = spectral_loss(made, wave)
+        update(spectral + PITCH_WEIGHT * off, decoder, optimizers.values())
+        return {"spectral": spectral.item(), "pitch": off.item()}
 
     evaluate = _held_out_distance(codec, corpus, seed, device)
     run(Stage("codec_sound", directory, steps, {"codec": codec}, optimizers, step, evaluate), seed)
-
-
-def polish_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
-    """The same weights further, by the same losses and those of critics that learn beside them: what a spectral loss
-    averages away, a critic asks for."""
-    decoder = _decoder(codec)
-    torch.manual_seed(seed)
-    critics = Discriminators().to(device)
-    optimizers = {
-        "generator": torch.optim.AdamW(decoder.parameters(), lr=3e-4, betas=(0.8, 0.99), weight_decay=0.0),
-        "judges": torch.optim.AdamW(critics.parameters(), lr=3e-4, betas=(0.8, 0.99)),
-    }
-    crops = Crops(shards(corpus), seed + 2)
-
-    def step(index: int) -> dict[str, float]:
-        wave = crops.batch(index, 8, 10_240).to(device)
-        made = _round_trip(codec, wave)
-        with torch.autocast(device, torch.bfloat16):
-            real = critics(wave)
-            critic = discriminator_loss(real, critics(made.detach()))
-        update(critic, critics, [optimizers["judges"]])
-        spectral = spectral_loss(made, wave)
-        with torch.autocast(device, torch.bfloat16):
-            judged = critics(made)
-            generated, matched = adversarial_loss(judged), feature_matching(judged, real)
-        ramp = min(1.0, index / 200)
-        update(
-            spectral + ramp * (ADVERSARIAL_WEIGHT * generated + MATCHING_WEIGHT * matched), decoder, [optimizers["generator"]]
-        )
-        return {
-            "spectral": spectral.item(),
-            "critic": critic.item(),
-            "adversarial": generated.item(),
-            "matching": matched.item(),
-        }
-
-    evaluate = _held_out_distance(codec, corpus, seed, device)
-    run(Stage("codec_polish", directory, steps, {"codec": codec, "critics": critics}, optimizers, step, evaluate), seed)
 
 
 def _decoder(codec: EmbeddedCodec) -> nn.ModuleList:
     """What is behind the code, to be trained; the encoder is frozen."""
     for module in (codec.patch, codec.encoder, codec.to_code):
         module.requires_grad_(False)
-    return nn.ModuleList([codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.wave_head])
+    return nn.ModuleList([codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.pitch_head, codec.wave_head])
 
 
-def _round_trip(codec: EmbeddedCodec, wave: Tensor) -> Tensor:
+def _round_trip(codec: EmbeddedCodec, wave: Tensor) -> tuple[Tensor, Tensor]:
+    """The wave made of the codes of `wave`, by the true pitch where there is one; and how far off the codec's own pitch is, in
+    octaves. A filter that had to make up for a pitch somewhat off would learn to blur."""
     with torch.no_grad():
         quantized = codec.quantize(codec.log_mel(wave))
+        true, voiced = pitch(wave, codec.config.frame, codec.sample_rate)
     with torch.autocast(wave.device.type, torch.bfloat16):
         features = codec.features(quantized)
-    return codec.synthesise(features.float())
+    features = features.float()
+    own = codec.pitch_head(quantized)
+    off = ((own - true.log2()).abs() * voiced).sum() / voiced.sum().clamp(min=1)
+    spoken = torch.where(voiced, true, hertz(own.detach()))
+    frame, rate = codec.config.frame, codec.sample_rate
+    train = pulses(phases(spoken, frame, rate)[:, :-1], spoken, frame, rate)
+    return codec.synthesise(features, train, torch.randn_like(wave)), off
 
 
 def _held_out_distance(codec: EmbeddedCodec, corpus: Path, seed: int, device: str) -> Callable[[], dict[str, float]]:
@@ -146,8 +120,8 @@ def _held_out_distance(codec: EmbeddedCodec, corpus: Path, seed: int, device: st
     @torch.inference_mode()
     def evaluate() -> dict[str, float]:
         wave = held_out.batch(0, 32, 40_960).to(device)
-        made = _round_trip(codec, wave)
-        return {"mel": mel_distance(made, wave).item(), "spectral": spectral_loss(made, wave).item()}
+        made, off = _round_trip(codec, wave)
+        return {"mel": mel_distance(made, wave).item(), "pitch": off.item()}
 
     return evaluate
 

@@ -14,7 +14,7 @@ from pcg.files import replacing, write_json
 from pcg.prompt import PhonemeReader, Reference
 from pcg.training import checkpoint
 from pcg.training.card import model_card
-from pcg.training.codec import polish_sound, train_sound, train_tokens
+from pcg.training.codec import train_sound, train_tokens
 from pcg.training.corpus import CorpusPlan, make_corpus, read_index, shards, speak
 from pcg.training.draft import layer_subset, own_samples, train_draft
 from pcg.training.publish import write_voice
@@ -36,8 +36,7 @@ class Recipe:
     symbol_uses: int = 50
     codec: CodecConfig = CodecConfig()
     codec_token_steps: int = 1700
-    codec_sound_steps: int = 2560
-    codec_polish_steps: int = 8000
+    codec_sound_steps: int = 3200
     target: Shape = Shape()
     target_steps: int = 1600
     draft_layers: tuple[int, ...] = (0, 11)
@@ -62,8 +61,7 @@ class Workshop:
     def codec(self) -> EmbeddedCodec:
         """The codec as far as it is trained."""
         codec = EmbeddedCodec(self.recipe.codec)
-        stages = ("codec_polish", "codec_sound", "codec_tokens")
-        made = [p for p in (self.work / f"{stage}.safetensors" for stage in stages) if p.exists()]
+        made = [p for p in (self.work / "codec_sound.safetensors", self.work / "codec_tokens.safetensors") if p.exists()]
         if not made:
             raise PCGError(f"The codec is not trained yet: no codec_tokens.safetensors in {self.work}; run stage codec first.")
         checkpoint.load(made[0], {"codec": codec}, {})
@@ -129,7 +127,6 @@ def _corpus(shop: Workshop, prose: Path | None, processes: int) -> None:
 def _codec(shop: Workshop) -> None:
     codec = train_tokens(shop.work, shop.corpus, shop.recipe.codec, shop.recipe.codec_token_steps, shop.seed, shop.device)
     train_sound(shop.work, shop.corpus, codec, shop.recipe.codec_sound_steps, shop.seed, shop.device)
-    polish_sound(shop.work, shop.corpus, codec, shop.recipe.codec_polish_steps, shop.seed, shop.device)
 
 
 def _target(shop: Workshop) -> None:
@@ -197,7 +194,7 @@ def _publish(shop: Workshop, out: Path) -> None:
 
 
 def _unpack(shop: Workshop, published: Path) -> None:
-    """Checkpoints of the voice in `published`, as if its stages but the codec's polish had just ended here."""
+    """Checkpoints of the voice in `published`, as if its stages had just ended here."""
     voice = load_voice(str(published))
     reader = {"symbols": voice.reader.symbols, "durations": voice.reader.durations}
     stages = {

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from pcg.errors import InputError
-from pcg.groups.groups import Groups
+from pcg.groups.groups import ROWS_AT_ONCE, Groups
 from pcg.groups.neighbours import build_neighbours
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
-from pcg.rules.verdict import THINNING_TRIALS
+from pcg.rules.verdict import THINNING_TRIALS, draw
 
 ROUNDS = 4000
 # Sampling noise over at most 8 outcomes is about 0.4 sqrt(8 / 4000) = 0.018.
@@ -130,6 +130,16 @@ def test_wider_groups_accept_more(random_laws, play):
     assert counts[0] > 1.2 * counts[2]
 
 
+def test_a_large_vocabulary_is_added_up_piece_by_piece(random_laws):
+    embedding = torch.randn(2 * ROWS_AT_ONCE + 100, 4, generator=torch.Generator().manual_seed(0))
+    groups = build_neighbours(embedding, floor=0.9).groups_at(0.95)
+    assert len(groups) > 2 * ROWS_AT_ONCE
+    _, q = random_laws(groups.vocabulary, 1, seed=6)
+    singly = [groups.mass(q[0], k) for k in range(len(groups))]
+    assert sum(singly) == pytest.approx(1.0, abs=1e-6)
+    assert groups.masses(q[0]).tolist() == pytest.approx(singly, rel=1e-12)
+
+
 @BOTH
 def test_the_end_of_speech_is_judged_alone(residual, groups, laws, coins):
     p, q = laws
@@ -206,6 +216,36 @@ def test_an_empty_residual_falls_back_to_the_coarse_target(residual, coins):
         flip = coins(lookahead=1, accept=[ALMOST_ONE], residual=[coin, 0.5])
         verdict = coarse(Groups.singletons(2), residual)(torch.tensor([0]), p, q, flip)
         assert (verdict.next_kind, verdict.next_token, verdict.next_group) == ("resampled", token, token)
+
+
+@BOTH
+def test_a_redraw_drops_what_was_decided_behind_it_and_looks_at_no_other_coin(residual, groups, laws, coins):
+    p, q = laws
+    for threshold, accepted in ((0.0, 1), (ALMOST_ONE, 0)):
+        for coin in (0.1, 0.9):
+            flip = coins(group=[0.0, 0.5], accept=[0.0, threshold], residual=[float("nan"), coin])
+            flip = replace(flip, thinning=None, bonus=float("nan"))
+            verdict = coarse(groups, residual, redraw=True)(torch.tensor([3, 2]), p, q, flip)
+            assert [test.accepted for test in verdict.tests] == [True, threshold == 0]
+            assert (verdict.accepted, verdict.next_kind, verdict.trials) == (accepted, "redrawn", 0)
+            last = verdict.tests[accepted]
+            assert (verdict.next_group, verdict.next_group_size) == (last.group, last.group_size)
+            members = groups.members_of(last.group)
+            inside = q[accepted, members] * groups.weights(last.group)
+            assert verdict.next_token == int(members[draw(inside, coin)])
+
+
+@BOTH
+def test_with_nothing_accepted_or_drafted_there_is_nothing_to_redraw(residual, groups, laws, coins):
+    p, q = laws
+    plain, again = coarse(groups, residual), coarse(groups, residual, redraw=True)
+    flip = coins(accept=[ALMOST_ONE, 0.0])
+    rejected = torch.tensor([2, 2]), p[[1, 0]], q[[1, 0, 2]], flip
+    assert again(*rejected) == plain(*rejected)
+    assert again(*rejected).next_kind == "resampled"
+    nothing = torch.empty(0, dtype=torch.int64), p[:0], q[:1], flip
+    assert again(*nothing) == plain(*nothing)
+    assert again(*nothing).next_kind == "bonus"
 
 
 def test_an_unknown_residual_is_refused(groups):

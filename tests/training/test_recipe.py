@@ -25,7 +25,6 @@ TINY = Recipe(
     ),
     codec_token_steps=2,
     codec_sound_steps=3,
-    codec_polish_steps=2,
     target=Shape(3, 16, 2, 24),
     target_steps=2,
     draft_layers=(0, 2),
@@ -61,7 +60,7 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     for stage in ("codec", "target", "draft", "publish"):
         train(stage, work, None, out, "cpu", 0, 1, longer)
     steps = {p.stem: [json.loads(line)["step"] for line in p.read_text().splitlines()] for p in work.glob("*.jsonl")}
-    assert steps == {"codec_tokens": [2], "codec_sound": [3, 6], "codec_polish": [2], "target": [2, 3], "draft": [2, 3]}
+    assert steps == {"codec_tokens": [2], "codec_sound": [3, 6], "target": [2, 3], "draft": [2, 3]}
     before = {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")}
     train("target", work, None, out, "cpu", 0, 1, longer)
     assert {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")} == before
@@ -78,9 +77,9 @@ def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
     """The encoder and the language models stay; only what is trained further changes."""
     shutil.copytree(work / "corpus", unpacked / "corpus")
     train("unpack", unpacked, None, published, "cpu", 0, 1, recipe)
-    again = unpacked / "voice"
+    again, further = unpacked / "voice", replace(recipe, codec_sound_steps=recipe.codec_sound_steps + 3)
     for stage in ("codec", "target", "draft", "publish"):
-        train(stage, unpacked, None, again, "cpu", 0, 1, recipe)
+        train(stage, unpacked, None, again, "cpu", 0, 1, further)
     before, after = load_voice(str(published)), load_voice(str(again))
     wave = torch.from_numpy(np.random.default_rng(0).normal(0, 0.1, 6400).astype(np.float32))
     codes = before.codec.encode(wave)

@@ -1,0 +1,117 @@
+"""The emitted laws by enumeration: the rule is a black box, asked with every drafted token and at every turn of every coin.
+
+Position 1 is reached because the fixture laws agree at position 0; exchanging the two brings the disagreement to the front.
+"""
+
+import pytest
+import torch
+
+from pcg.groups.groups import Groups
+from pcg.rules.coarse import coarse
+from pcg.rules.exact import exact
+from pcg.rules.tolerant import tolerant
+
+ALMOST_ONE = 1 - 2**-53
+EOS = 7
+NONE = Groups.singletons(8)
+POSITIONS = pytest.mark.parametrize("position", [0, 1])
+
+
+@pytest.fixture
+def world(laws, position):
+    p, q = laws
+    return (p, q) if position == 1 else (p[[1, 0]], q[[1, 0, 2]])
+
+
+class Enumeration:
+    """Verdicts on one position of a world, and the laws `[groups, tokens]` that they add up to (`NONE`: sum over the rows)."""
+
+    def __init__(self, rule, groups, world, position, coins, shares):
+        self.rule, self.groups, self.position, self.shares = rule, groups, position, shares
+        (self.p, self.q), self.coins = world, coins
+
+    def play(self, token, group=0.5, accept=ALMOST_ONE, **rest):
+        drafted, labels, thresholds = torch.zeros(2, dtype=torch.int64), [0.5, 0.5], [0.0, 0.0]
+        drafted[self.position], labels[self.position], thresholds[self.position] = token, group, accept
+        return self.rule(drafted, self.p, self.q, self.coins(group=labels, accept=thresholds, **rest))
+
+    def accepted(self):
+        law = torch.zeros(len(self.groups), 8, dtype=torch.float64)
+        for token, chance in enumerate(self.p[self.position].tolist()):
+            labels = self.shares(lambda coin, t=token: self.play(t, coin).tests[self.position].group)
+            for group, label, share in labels:
+                answers = self.shares(lambda coin, t=token, g=label: self.play(t, g, coin).tests[self.position].accepted)
+                law[group, token] += chance * share * sum(length for accepted, _, length in answers if accepted)
+        return law
+
+    def resampled(self):
+        """What replaces a rejected token: first a group (or, without groups, a token), then a token in it."""
+        law = torch.zeros(len(self.groups), 8, dtype=torch.float64)
+        for _, outer, share in self.shares(lambda coin: self.chosen(residual=[coin, 0.5])):
+            for token, inner, length in self.shares(lambda coin, o=outer: self.play(EOS, residual=[o, coin]).next_token):
+                law[self.play(EOS, residual=[outer, inner]).next_group, token] += share * length
+        return law
+
+    def chosen(self, **coins):
+        verdict = self.play(EOS, **coins)
+        return verdict.next_group if verdict.next_group >= 0 else verdict.next_token
+
+    def thinned(self):
+        """The same by trials: what passes the first of them, which any later one repeats with coins of its own."""
+        law, ends = torch.zeros(len(self.groups), 8, dtype=torch.float64), self.q[self.position].cumsum(0)
+        for token, chance in enumerate(self.q[self.position].tolist()):
+            labels = self.groups.groups_of(token).tolist()
+            for j, group in enumerate(labels):
+                trial = [float(ends[token]) - chance / 2, (j + 0.5) / len(labels)]
+                answers = self.shares(lambda coin, t=trial: self.first_trial([*t, coin]))
+                for (passed, *what), _, length in answers:
+                    if passed:
+                        assert what == [group, token]
+                        law[group, token] += chance / len(labels) * length
+        return law / law.sum()
+
+    def first_trial(self, trial):
+        verdict = self.play(EOS, thinning=[trial, [0.5] * 3])
+        return (True, verdict.next_group, verdict.next_token) if verdict.trials == 1 else (False,)
+
+    def emitted(self, replaced):
+        accepted = self.accepted()
+        return accepted + (1 - accepted.sum()) * replaced
+
+
+@pytest.fixture
+def enumerate_(world, position, coins, shares):
+    return lambda rule, groups=NONE: Enumeration(rule, groups, world, position, coins, shares)
+
+
+def assert_same(law, expected):
+    torch.testing.assert_close(law, expected.double(), rtol=0, atol=1e-6)
+
+
+@POSITIONS
+def test_exact_emits_the_targets_law_and_a_tolerance_does_not(position, world, enumerate_):
+    target = world[1][position]
+    sd, ssd = (enumerate_(rule) for rule in (exact, tolerant(0.3)))
+    assert_same(sd.emitted(sd.resampled()).sum(0), target)
+    assert float((ssd.emitted(ssd.resampled()).sum(0) - target).abs().sum()) > 0.1
+
+
+@POSITIONS
+def test_pcg_emits_the_targets_law_over_groups_but_not_over_tokens(position, world, groups, enumerate_):
+    target = world[1][position]
+    pcg = enumerate_(coarse(groups), groups)
+    law = pcg.emitted(pcg.resampled())
+    assert_same(law.sum(1), groups.masses(target))
+    assert float((law.sum(0) - target).abs().sum()) > 0.1
+
+
+@POSITIONS
+def test_both_residuals_are_one_law(position, groups, enumerate_):
+    assert_same(enumerate_(coarse(groups, "thinning"), groups).thinned(), enumerate_(coarse(groups), groups).resampled())
+
+
+@POSITIONS
+def test_thinning_over_singletons_is_exact_decoding_in_law(position, world, enumerate_):
+    pcg = enumerate_(coarse(NONE, "thinning"))
+    assert_same(pcg.emitted(pcg.thinned()).sum(0), world[1][position])
+    assert_same(pcg.thinned().sum(0), enumerate_(exact).resampled().sum(0))

@@ -1,0 +1,17 @@
+"""The rule in README.md runs as it stands there, on the tiny voice."""
+
+import re
+from pathlib import Path
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_the_readmes_own_rule_speaks_and_prints_its_acceptance_rate(tiny_voice_folder, tmp_path, monkeypatch, capsys):
+    section = README.read_text().split("## Your own acceptance rule\n")[1].split("\n## ")[0]
+    (snippet,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert len(snippet.splitlines()) < 20
+    assert snippet.count('"embedded"') == snippet.count('"rms"') == 1
+    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path)
+    exec(snippet.replace('"embedded"', repr(str(tiny_voice_folder))).replace('"rms"', '"one"'), {})
+    (rate,) = re.fullmatch(r"accepted ([\d.]+)% of the drafts\n", capsys.readouterr().out).groups()
+    assert 0 < float(rate) < 100
