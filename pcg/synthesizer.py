@@ -59,8 +59,8 @@ class Synthesizer:
         return tolerant(settings.beta) if settings.method == "ssd" else exact
 
     def _coarse_rule(self, theta: float) -> Rule:
-        """PCG by thinning, which costs the same at any vocabulary; where every token stands alone the dense residual, which says
-        what SD says coin for coin."""
+        """PCG by thinning, whose cost hardly grows with the vocabulary; where every token stands alone the dense residual, by
+        which it says what SD says, coin for coin."""
         return coarse(self.groups(theta), "thinning" if theta < 1 else "dense")
 
     def speak(

@@ -92,6 +92,9 @@ def load_voice(model: str = "embedded", device: str = "cpu") -> Voice:
     vocabulary = Vocabulary(codec.codebook_size, reader.first_code, reader.end)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     parts = [load_llama(folder / part, vocabulary).to(device, dtype) for part in ("target", "draft")]
+    known = [part.config.vocab_size for part in parts]
+    if known[0] != known[1]:
+        raise InputError("draft", f"a model of {known[1]} ids", f"one of {known[0]}, as the target")
     target, draft = (DecodingLlama(part, vocabulary) for part in parts)
     usage = _tensors(folder / "usage.safetensors")["usage"]
     return Voice(str(card["name"]), target, draft, codec, reader, references, usage)

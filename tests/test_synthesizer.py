@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import soundfile
+import torch
 
 from pcg.errors import AssetError, InputError
 from pcg.settings import METHODS, Settings
@@ -134,3 +135,21 @@ def test_unknown_voices_and_damaged_files_are_named(synthesizer, tiny_voice_fold
         (folder / victim).unlink()
         with pytest.raises(AssetError):
             load_voice(str(folder))
+
+
+def test_a_draft_of_another_vocabulary_is_refused(tiny_voice_folder, tmp_path):
+    import json
+    import shutil
+
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path / "voice"
+    shutil.copytree(tiny_voice_folder, folder)
+    config = json.loads((folder / "draft/config.json").read_text())
+    tensors = load_file(folder / "draft/model.safetensors")
+    name = "model.embed_tokens.weight"
+    tensors[name] = torch.cat([tensors[name], tensors[name][:3]])
+    save_file(tensors, folder / "draft/model.safetensors", {"format": "pt"})
+    (folder / "draft/config.json").write_text(json.dumps(config | {"vocab_size": config["vocab_size"] + 3}))
+    with pytest.raises(InputError, match="draft"):
+        load_voice(str(folder))

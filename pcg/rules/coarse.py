@@ -35,6 +35,10 @@ def coarse(groups: Groups, residual: str = "dense", redraw: bool = False) -> Rul
     replace = _dense if residual == "dense" else _thinned
 
     def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
+        if q.shape[1] != groups.vocabulary:
+            raise InputError(
+                "groups", f"made for {groups.vocabulary} tokens", f"groups over the {q.shape[1]} tokens of the laws"
+            )
         tokens, p, q = drafted.tolist(), as_array(p), as_array(q)
         label_coins, accept_coins = coins.group.tolist(), coins.accept.tolist()
 

@@ -18,7 +18,7 @@ def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> 
         "",
         "| part | what | MB on disk |",
         "|---|---|---|",
-        f"| codec | 16 kHz, {_rate(recipe)} tokens/s, FSQ {list(recipe['codec']['levels'])}, ISTFT | {sizes['codec']:.1f} |",
+        f"| codec | 16 kHz, {_rate(recipe)} tokens/s, FSQ {list(recipe['codec']['levels'])}, vocoder | {sizes['codec']:.1f} |",
         f"| target | Llama, {_shape(recipe)} | {sizes['target']:.1f} |",
         f"| draft | layers {list(recipe['draft_layers'])} of the target, distilled on its own samples | {sizes['draft']:.1f} |",
         "",

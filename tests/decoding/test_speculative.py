@@ -43,6 +43,13 @@ def accept_everything(drafted, p, q, coins):
     return Verdict(len(drafted), int(q[-1].argmax()), "bonus", ())
 
 
+def accept_codes(drafted, p, q, coins):
+    """Everything up to an end of speech, which is never said."""
+    eos = q.shape[1] - 1
+    kept = next((i for i, token in enumerate(drafted.tolist()) if token == eos), len(drafted))
+    return Verdict(kept, int(q[kept, :eos].argmax()), "bonus", ())
+
+
 def reject_everything(drafted, p, q, coins):
     return Verdict(0, int(q[0].argmax()), "resampled", ())
 
@@ -115,8 +122,10 @@ def test_the_loop_stops_at_the_end_of_speech_and_at_the_limit(voice):
     assert len(rounds) == 1
     assert rounds[0].ended
     assert eos not in rounds[0].tokens
-    limited = run(voice, accept_everything, lookahead=4, limit=7)
-    assert sum(len(r.tokens) for r in limited) <= 7
+    for rule, lookahead in ((accept_codes, 4), (accept_codes, 6), (accept_codes, 8)):
+        limited = run(voice, rule, lookahead, limit=7)
+        assert sum(len(r.tokens) for r in limited) == 7
+        assert not limited[-1].ended
 
 
 def test_a_seed_fixes_every_token(voice):

@@ -251,3 +251,8 @@ def test_with_nothing_accepted_or_drafted_there_is_nothing_to_redraw(residual, g
 def test_an_unknown_residual_is_refused(groups):
     with pytest.raises(InputError, match="dense, thinning"):
         coarse(groups, "sparse")
+
+
+def test_groups_of_another_vocabulary_are_refused(random_laws, play):
+    with pytest.raises(InputError, match="made for 9 tokens"):
+        play(coarse(Groups.singletons(9)), *random_laws(8, 2, seed=0), rounds=1)
