@@ -37,7 +37,7 @@ def create_app(synthesizer: Synthesizer, example: Path = EXAMPLE) -> gr.Blocks:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        synthesizer = Synthesizer(load_voice(options.model))
+        synthesizer = Synthesizer(load_voice(options.model, options.device))
         app = create_app(synthesizer)
         synthesizer.warm_up()
         _serve(app, options)
@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", help="address to listen on (default: this computer only, or GRADIO_SERVER_NAME)")
     parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
     parser.add_argument("--model", default="embedded", help="'embedded', or a folder that holds a voice")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda: bfloat16 and CUDA graphs (default cpu)")
     parser.add_argument("--share", action="store_true", help="also make a public link")
     return parser
 
