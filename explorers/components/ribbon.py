@@ -38,11 +38,11 @@ def tail_html(kinds: Sequence[str], group_sizes: Sequence[int], count: int) -> s
     return f'<div class="ribbon tail" aria-hidden="true">{"".join(bars)}</div>'
 
 
-def legend_html() -> str:
-    """What the patterns and heights mean, each beside a sample bar."""
+def legend_html(shown: Sequence[str] = ("accepted", "resampled", "bonus", "target")) -> str:
+    """What the patterns and heights mean, each beside a sample bar; `shown` are the kinds that the page's decoders produce."""
     kinds = "".join(
         f'<span class="entry" title="{MEANINGS[kind]}"><span class="ribbon">{_bar(kind, 4)}</span>{_name(kind)}</span>'
-        for kind in KINDS
+        for kind in shown
     )
     steps = "".join(_bar("accepted", size) for size in (1, 4, 16, 64, TALLEST_GROUP))
     heights = (
