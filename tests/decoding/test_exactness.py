@@ -10,11 +10,10 @@ from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.groups.groups import Groups
 from pcg.prompt import Prompt
+from pcg.rules import verdict
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.sampler import as_array
-from pcg.rules.verdict import Test as Tested
-from pcg.rules.verdict import draw
 from pcg.rules.walk import Replacement, capped_ratio, walk
 from pcg.training.draft import layer_subset
 from pcg.vocabulary import Vocabulary
@@ -96,9 +95,9 @@ def careless(drafted, p, q, coins):
 
     def test(i):
         ratio, coin = capped_ratio(q[i, tokens[i]], p[i, tokens[i]]), float(coins.accept[i])
-        return Tested(tokens[i], 0.0, 0.0, 0.0, 0.0, ratio, coin, coin < ratio)
+        return verdict.Test(tokens[i], 0.0, 0.0, 0.0, 0.0, ratio, coin, coin < ratio)
 
-    return walk(drafted, q, coins, test, lambda i: Replacement(draw(q[i], float(coins.residual[0]))))
+    return walk(drafted, q, coins, test, lambda i: Replacement(verdict.draw(q[i], float(coins.residual[0]))))
 
 
 def test_the_second_token_of_sd_has_the_targets_law(models):
