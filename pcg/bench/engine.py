@@ -5,6 +5,7 @@ import torch
 from pcg.bench.generate import TOKENS, against_generate
 from pcg.bench.methods import as_json, method_speeds, step_costs
 from pcg.bench.rules import CODES, MEAN_SIZE, rule_costs
+from pcg.bench.takes import BATCH, adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import copy_bandwidth
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
@@ -39,6 +40,16 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> 
         bound = "" if speed.bound is None else f", bound {speed.bound:.2f}x, reached {speed.bound_fraction:.0%}"
         print(f"{method}: {speed.tokens_per_second:.0f} tokens/s, {speed.speedup_vs_ar:.2f}x AR{bound}", flush=True)
 
+    batched = {m: batch_speedup(synthesizer, TEXT, name, settings.with_(method=m), repeats) for m in ("ar", "pcg")}
+    sound = first_sound_seconds(synthesizer, TEXT, name, settings, repeats)
+    exact = settings.with_(method="sd")
+    adaptive = {n: adaptive_speedup(synthesizer, TEXT, name, exact.with_(lookahead=n), repeats) for n in (3, 6)}
+    print(f"{BATCH} takes side by side over one by one: AR {batched['ar']:.2f}x, PCG {batched['pcg']:.2f}x")
+    print(f"first sound of a stream after {sound:.3f} s")
+    print(
+        "SD with adaptive over fixed lookahead: " + ", ".join(f"{n} {ratio:.2f}x" for n, ratio in adaptive.items()), flush=True
+    )
+
     rules = rule_costs(settings.lookahead)
     for rule, cost in rules.items():
         at = f"at {CODES} tokens, mean group {MEAN_SIZE}"
@@ -55,6 +66,9 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> 
         "acceptance_rate": as_json(speeds, "acceptance_rate"),
         "mean_acceptance_length": as_json(speeds, "mean_acceptance_length"),
         "tokens_per_second": as_json(speeds, "tokens_per_second"),
+        "batch_speedup": {method: round(ratio, 3) for method, ratio in batched.items()},
+        "first_sound_seconds": round(sound, 4),
+        "adaptive_vs_fixed_lookahead": {str(n): round(ratio, 3) for n, ratio in adaptive.items()},
         "generate_ms": {what: round(ms, 2) for what, ms in theirs.items()},
         "step_ms": {"ar": round(costs.ar, 4), "draft": round(costs.draft, 4), "verify": round(costs.verify, 4)},
         "copy_gigabytes_per_second": round(bandwidth / 1e9, 2),

@@ -8,6 +8,7 @@ import torch
 from pcg.bench.methods import method_speeds, step_costs
 from pcg.bench.rules import overlapping_groups, rule_costs
 from pcg.bench.shapes import ModelShape, forced, random_pair
+from pcg.bench.takes import adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import medians
 from pcg.cli import main
 from pcg.metrics.bound import StepCosts
@@ -47,6 +48,12 @@ def test_methods_are_measured_against_ar_and_their_bound(tiny_voice_folder, tmp_
     prompt = synthesizer.voice.reader.prompt("hello", synthesizer.voice.reference("one"))
     costs = step_costs(synthesizer.voice, prompt, 3, 0.8, repeats=1)
     assert min(costs.ar, costs.draft, costs.verify) > 0
+
+
+def test_batches_streams_and_adaptive_lookahead_are_timed(tiny_voice_folder, tmp_path):
+    synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
+    for measure in (batch_speedup, first_sound_seconds, adaptive_speedup):
+        assert measure(synthesizer, "hello", "one", Settings("sd"), 1) > 0
 
 
 def test_groups_for_the_rule_overlap_and_have_the_wanted_size():
