@@ -50,6 +50,7 @@ def _speak(options: argparse.Namespace) -> None:
     check_text(options.text)
     synthesizer = _synthesizer(options.model, options.device)
     voice, reference = _speaker(options, synthesizer)
+    synthesizer.warm_up()  # the kernel is compiled or loaded on first use, which is no take's cost
     if str(options.out) == "-":
         take = _pour(synthesizer.speak(options.text, settings, voice, reference, stream=True))
     else:
