@@ -25,7 +25,7 @@ from pcg.prompt import PhonemeReader, Reference
 from pcg.text import check_text
 from pcg.vocabulary import Vocabulary
 
-FORMAT = 1
+FORMAT = 2
 DEVICES = ("cpu", "cuda")
 EMBEDDED = Path(__file__).parent.parent / "assets" / "voice"
 REFERENCE_SECONDS = (1.0, 10.0)

@@ -3,7 +3,7 @@
 import torch
 
 from pcg.bench.generate import TOKENS, against_generate
-from pcg.bench.methods import as_json, method_speeds, step_costs
+from pcg.bench.methods import as_json, draft_in_turns, method_speeds, step_costs
 from pcg.bench.rules import CODES, MEAN_SIZE, rule_costs
 from pcg.bench.takes import BATCH, adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import copy_bandwidth
@@ -29,7 +29,9 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> 
     costs = step_costs(voice, prompt, settings.lookahead, settings.temperature, repeats)
     fraction = 1e3 / costs.ar / ceiling
     print(f"AR step {costs.ar:.2f} ms: {1e3 / costs.ar:.0f} tokens/s, {fraction:.0%} of the ceiling")
-    print(f"draft step {costs.draft:.2f} ms, pass of {settings.lookahead + 1} tokens {costs.verify:.2f} ms", flush=True)
+    in_turns = draft_in_turns(voice, prompt, settings.lookahead, settings.temperature)
+    print(f"draft step {costs.draft:.2f} ms, pass of {settings.lookahead + 1} tokens {costs.verify:.2f} ms; ", end="")
+    print(f"draft step in turns with that pass {in_turns:.2f} ms", flush=True)
 
     theirs = against_generate(voice, EMBEDDED, TEXT, name, settings, repeats)
     rates = ", ".join(f"{what} {1e3 * TOKENS / ms:.0f}" for what, ms in theirs.items())
@@ -71,6 +73,7 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> 
         "adaptive_vs_fixed_lookahead": {str(n): round(ratio, 3) for n, ratio in adaptive.items()},
         "generate_ms": {what: round(ms, 2) for what, ms in theirs.items()},
         "step_ms": {"ar": round(costs.ar, 4), "draft": round(costs.draft, 4), "verify": round(costs.verify, 4)},
+        "draft_in_turns_ms": round(in_turns, 4),
         "copy_gigabytes_per_second": round(bandwidth / 1e9, 2),
         "megabytes_per_step": round(size / 1e6, 2),
         "repeats": repeats,

@@ -35,27 +35,49 @@ class MethodSpeed:
 
 def step_costs(voice: Voice, prompt: Prompt, lookahead: int, temperature: float, repeats: int = 7) -> StepCosts:
     """Time the three steps alone, behind `prompt`."""
-    room = STEPS_AT_ONCE + lookahead + 2
-    target, draft = (Readers(model, [prompt], room) for model in (voice.target, voice.draft))
-    for readers in (target, draft):
-        readers.prefill()
-        readers.feed([0], [[0]], 1)
-
-    def one_by_one(readers: Readers) -> None:
-        token = [0]
-        for _ in range(STEPS_AT_ONCE):
-            p = law(readers.feed([0], [token], 1)[:, 0], temperature).cpu()
-            token = [draw(p[0], 0.5) % voice.codec.codebook_size]
-        readers.roll_back(0, 1)
-
-    def block() -> None:
-        for _ in range(STEPS_AT_ONCE):
-            law(target.feed([0], [[0] * (lookahead + 1)], lookahead + 1), temperature).cpu()
-            target.roll_back(0, 1)
-
-    works = {"ar": lambda: one_by_one(target), "draft": lambda: one_by_one(draft), "verify": block}
+    target, draft = _started(voice, prompt, lookahead)
+    works = {
+        "ar": lambda: _draw(target, STEPS_AT_ONCE, temperature),
+        "draft": lambda: _draw(draft, STEPS_AT_ONCE, temperature),
+        "verify": lambda: [_verify(target, lookahead, temperature) for _ in range(STEPS_AT_ONCE)],
+    }
     spent = medians(works, repeats)
     return StepCosts(**{name: ms / STEPS_AT_ONCE for name, ms in spent.items()})
+
+
+def draft_in_turns(voice: Voice, prompt: Prompt, lookahead: int, temperature: float, repeats: int = 60) -> float:
+    """Milliseconds of a draft step when a verification comes after every `lookahead` of them, as in a round: what the target
+    pushes out of the cache has to be read again."""
+    target, draft = _started(voice, prompt, lookahead)
+    works = {
+        "draft": lambda: _draw(draft, lookahead, temperature),
+        "verify": lambda: _verify(target, lookahead, temperature),
+    }
+    return medians(works, repeats)["draft"] / lookahead
+
+
+def _started(voice: Voice, prompt: Prompt, lookahead: int) -> list[Readers]:
+    """Target and draft behind `prompt` and one code."""
+    room = STEPS_AT_ONCE + lookahead + 2
+    both = [Readers(model, [prompt], room) for model in (voice.target, voice.draft)]
+    for readers in both:
+        readers.prefill()
+        readers.feed([0], [[0]], 1)
+    return both
+
+
+def _draw(readers: Readers, count: int, temperature: float) -> None:
+    """Draw `count` codes one after the other, and forget them."""
+    token = [0]
+    for _ in range(count):
+        p = law(readers.feed([0], [token], 1)[:, 0], temperature).cpu()
+        token = [draw(p[0], 0.5) % (readers.vocabulary_size - 1)]
+    readers.roll_back(0, 1)
+
+
+def _verify(target: Readers, lookahead: int, temperature: float) -> None:
+    law(target.feed([0], [[0] * (lookahead + 1)], lookahead + 1), temperature).cpu()
+    target.roll_back(0, 1)
 
 
 def method_speeds(

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from pcg.bench.methods import method_speeds, step_costs
+from pcg.bench.methods import draft_in_turns, method_speeds, step_costs
 from pcg.bench.rules import overlapping_groups, rule_costs
 from pcg.bench.shapes import ModelShape, forced, random_pair
 from pcg.bench.takes import adaptive_speedup, batch_speedup, first_sound_seconds
@@ -48,6 +48,7 @@ def test_methods_are_measured_against_ar_and_their_bound(tiny_voice_folder, tmp_
     prompt = synthesizer.voice.reader.prompt("hello", synthesizer.voice.reference("one"))
     costs = step_costs(synthesizer.voice, prompt, 3, 0.8, repeats=1)
     assert min(costs.ar, costs.draft, costs.verify) > 0
+    assert draft_in_turns(synthesizer.voice, prompt, 3, 0.8, repeats=1) > 0
 
 
 def test_batches_streams_and_adaptive_lookahead_are_timed(tiny_voice_folder, tmp_path):
