@@ -14,7 +14,7 @@ from pcg.synthesizer import Synthesizer
 
 EXAMPLE = Path(__file__).parent.parent / "assets" / "example"
 TEXT = "The quick brown fox jumps over the lazy dog, and nobody is surprised."
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from pcg.take import KINDS, Take
 
 @dataclass(frozen=True)
 class Reading:
-    """The figures of one take. `kinds` and `group_sizes` run side by side, an entry a token."""
+    """The figures of one take. `kinds`, `group_sizes` and `tokens` run side by side; `drafts` are the drafted tokens that were
+    tested, and whether each was accepted."""
 
     settings: Settings
     text: str
@@ -22,6 +23,8 @@ class Reading:
     hit_limit: bool
     kinds: tuple[str, ...]
     group_sizes: tuple[int, ...]
+    tokens: tuple[int, ...]
+    drafts: tuple[tuple[int, bool], ...]
 
     @classmethod
     def of(cls, take: Take) -> "Reading":
@@ -31,8 +34,9 @@ class Reading:
     def from_record(cls, values: Mapping[str, object]) -> "Reading":
         """Read what `record` wrote; raise KeyError, TypeError or ValueError if it is not that."""
         summary, kinds, sizes = values["summary"], tuple(values["kinds"]), tuple(int(s) for s in values["group_sizes"])
-        if not set(kinds) <= set(KINDS) or len(kinds) != len(sizes) or min(sizes, default=1) < 1:
-            raise ValueError("kinds and group sizes do not fit together")
+        tokens = tuple(int(token) for token in values["tokens"])
+        if not set(kinds) <= set(KINDS) or len({len(kinds), len(sizes), len(tokens)}) > 1 or min(sizes, default=1) < 1:
+            raise ValueError("kinds, group sizes and tokens do not fit together")
         return cls(
             settings=Settings.from_dict(summary["settings"]),
             text=str(summary["text"]),
@@ -45,6 +49,8 @@ class Reading:
             hit_limit=bool(summary["hit_limit"]),
             kinds=kinds,
             group_sizes=sizes,
+            tokens=tokens,
+            drafts=tuple((int(token), bool(accepted)) for token, accepted in values["drafts"]),
         )
 
     @property
@@ -99,13 +105,26 @@ class Session:
             return self._with(Card(reading))
         return self._with(Card(reading, reading.speed_up_over(ar.reading), "same run" if full_run else "last run"))
 
+    @property
+    def utterance(self) -> Reading | None:
+        """What the other panels call the last utterance: PCG's take, or, where it has said nothing, the newest one."""
+        newest = list(self.cards.values())[-1].reading if self.cards else None
+        return self.cards["pcg"].reading if "pcg" in self.cards else newest
+
     def _with(self, card: Card) -> "Session":
-        return Session({**self.cards, card.reading.method: card})
+        others = {method: other for method, other in self.cards.items() if method != card.reading.method}
+        return Session({**others, card.reading.method: card})
 
 
 def record(take: Take) -> dict[str, object]:
     """A take's figures and tokens, ready for JSON."""
-    return {"summary": take.summary(), "kinds": list(take.kinds), "group_sizes": list(take.group_sizes)}
+    return {
+        "summary": take.summary(),
+        "kinds": list(take.kinds),
+        "group_sizes": list(take.group_sizes),
+        "tokens": list(take.tokens),
+        "drafts": [[test.token, test.accepted] for round_ in take.rounds for test in round_.tests],
+    }
 
 
 def _number(value: object) -> float | None:

@@ -6,6 +6,7 @@ rope scaling and tied or untied head. transformers remains the one that loads, t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -61,6 +62,11 @@ class Cache:
         self.values = torch.zeros_like(self.keys)
         self.lengths = [0] * batch
 
+    @cached_property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Keys and values as the compiled kernel reads them, the same memory."""
+        return self.keys.numpy(), self.values.numpy()
+
     @property
     def batch(self) -> int:
         return self.keys.shape[1]
@@ -97,6 +103,7 @@ class DecodingLlama:
         self._arrays: list[np.ndarray] = []
         if compiled and self.device.type == "cpu" and self.embedding.dtype == torch.float32:
             self._arrays = [getattr(self.weights, f.name).numpy() for f in fields(self.weights)]
+            self._ends = [tensor.numpy() for tensor in (self.embedding, self.norm, self.head)]
 
     @property
     def device(self) -> torch.device:
@@ -117,7 +124,6 @@ class DecodingLlama:
         sin = torch.cat([-angles, angles], -1).sin() * self.rope_scale
         return cos.to(self.embedding.dtype), sin.to(self.embedding.dtype)
 
-    @torch.inference_mode()
     def forward(
         self,
         ids: Tensor,
@@ -145,6 +151,7 @@ class DecodingLlama:
             cache.lengths[row] = start + count
         return logits
 
+    @torch.inference_mode()
     def run(
         self,
         ids: Tensor,
@@ -191,12 +198,13 @@ class DecodingLlama:
         last: int,
     ) -> Tensor:
         batch, count = ids.shape
-        x = self.embedding.numpy()[ids.numpy().ravel()]
+        (embedding, norm, head), epsilon = self._ends, np.float32(self.epsilon)
+        x = embedding[ids.numpy().ravel()]
         cos, sin = (table.numpy().reshape(batch * count, self.dim) for table in rotary)
-        slots = np.add.outer(starts, np.arange(count)).ravel()
-        where, epsilon = np.repeat(rows, count), np.float32(self.epsilon)
-        read_tokens(x, cos, sin, where, slots, cache.keys.numpy(), cache.values.numpy(), *self._arrays, self.heads, epsilon)
-        newest = np.ascontiguousarray(x.reshape(batch, count, -1)[:, -last:]).reshape(batch * last, -1)
-        logits = np.empty((len(newest), len(self.head)), np.float32)
-        read_head(newest, self.norm.numpy(), self.head.numpy(), epsilon, logits)
+        slots = np.concatenate([np.arange(start, start + count) for start in starts])
+        where = np.repeat(rows, count)
+        read_tokens(x, cos, sin, where, slots, *cache.arrays, *self._arrays, self.heads, epsilon)
+        newest = x if last == count else np.ascontiguousarray(x.reshape(batch, count, -1)[:, -last:]).reshape(batch * last, -1)
+        logits = np.empty((len(newest), len(head)), np.float32)
+        read_head(newest, norm, head, epsilon, logits)
         return torch.from_numpy(logits).view(batch, last, -1)

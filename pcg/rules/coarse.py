@@ -10,9 +10,10 @@ from pcg.rules.verdict import Coins, Rule, Test, Verdict, draw
 from pcg.rules.walk import Replacement, capped_ratio, walk
 
 RESIDUALS = ("dense", "thinning")
+REDRAWS = ("never", "full", "last")
 
 
-def coarse(groups: Groups, residual: str = "dense", redraw: bool = False) -> Rule:
+def coarse(groups: Groups, residual: str = "dense", redraw: str = "never") -> Rule:
     """Accept or reject the drafted token's group; `residual` says how a rejected group is replaced.
 
     Exact: the group drawn at each tested position, given what came before, has the target's coarse law Q_c (Eq. 11), by either
@@ -20,18 +21,23 @@ def coarse(groups: Groups, residual: str = "dense", redraw: bool = False) -> Rul
     law and everything said after it. With singleton groups and the dense residual this is exact speculative decoding, coin for
     coin.
 
-    With `redraw` the last accepted token is drawn again from its group by the target (Eq. 10) and ends the round. What that
-    gives depends on the lookahead:
+    `redraw` says when the last accepted token is drawn again from its group by the target (Eq. 10), and ends the round:
 
-    - One drafted token a round: every emitted token has exactly the target's law q, at one token for each call of the target.
-    - More: the first token of a round has a group of the law Q_c, and the token that ends a round follows q within its group.
-      Nothing else is kept, because where a round ends depends on the test of the next draft. The tokens before the last
-      follow p within their groups, tilted towards those after which that test passes; and the later groups, which stand only
-      if they passed it, follow min(P_c, Q_c) in their round instead of Q_c. The text leans towards the draft, even with
-      singleton groups.
+    - "full": after a full acceptance, in place of the bonus token. Whether it comes to that depends on no test behind the
+      token, so groups keep the law Q_c, and the last drafted position of a round, where the text reaches it, has exactly the
+      target's token law q. The price is a token a fully accepted round.
+    - "last": after every round that accepted something. With one drafted token a round it is "full". With more, the first
+      token of a round has a group of the law Q_c, and the token that ends a round follows q within its group; nothing else
+      is kept, because where a round ends depends on the test of the next draft. The tokens before the last follow p within
+      their groups, tilted towards those after which that test passes; and the later groups, which stand only if they passed
+      it, follow min(P_c, Q_c) in their round instead of Q_c. The text leans towards the draft, even with singleton groups.
+
+    With one drafted token a round, either gives every emitted token exactly the target's law, at a token a target call.
     """
     if residual not in RESIDUALS:
         raise InputError("residual", residual, "one of " + ", ".join(RESIDUALS))
+    if redraw not in REDRAWS:
+        raise InputError("redraw", redraw, "one of " + ", ".join(REDRAWS))
     replace = _dense if residual == "dense" else _thinned
 
     def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
@@ -55,7 +61,7 @@ def coarse(groups: Groups, residual: str = "dense", redraw: bool = False) -> Rul
         def draw_again(accepted: Test, i: int) -> Replacement:
             return _within(groups, accepted.group, q[i], coins)
 
-        return walk(drafted, q, coins, test, resample, draw_again if redraw else None)
+        return walk(drafted, q, coins, test, resample, None if redraw == "never" else draw_again, redraw == "last")
 
     return rule
 

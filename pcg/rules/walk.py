@@ -27,10 +27,12 @@ def walk(
     test: Callable[[int], Test],
     resample: Callable[[int], Replacement],
     redraw: Callable[[Test, int], Replacement] | None = None,
+    redraw_after_rejection: bool = False,
 ) -> Verdict:
     """Test position after position; resample at the first rejection, or draw a bonus token (PCG Algorithm 1).
 
-    With `redraw`, the last accepted token (if there is one) is drawn again, and nothing that was conditioned on it is kept.
+    With `redraw`, the last token of a full acceptance (with `redraw_after_rejection`, the last accepted one of any round) is
+    drawn again, and nothing that was conditioned on it is kept.
     """
     tests: list[Test] = []
     for position in range(len(drafted)):
@@ -38,7 +40,7 @@ def walk(
         if not tests[-1].accepted:
             break
     accepted = sum(test.accepted for test in tests)
-    if redraw and accepted:
+    if redraw and accepted and (redraw_after_rejection or accepted == len(drafted)):
         accepted -= 1
         new, kind = redraw(tests[accepted], accepted), "redrawn"
     elif accepted < len(drafted):

@@ -12,7 +12,7 @@ TASK = ("Hello.", "one", Settings().temperature, 0)
 
 
 def reading(method: str, speed: float, text: str = "Hello.") -> Reading:
-    return Reading(Settings(method), text, "one", 1.5, speed, 0.3, 0.5, 2.0, False, ("accepted",), (3,))
+    return Reading(Settings(method), text, "one", 1.5, speed, 0.3, 0.5, 2.0, False, ("accepted",), (3,), (5,), ((5, True),))
 
 
 def test_a_reading_survives_json(synthesizer: Synthesizer) -> None:
@@ -28,6 +28,13 @@ def test_speed_is_compared_with_ar_of_the_same_run_and_later_with_that_of_the_la
     assert (session.cards["pcg"].speed_up, session.cards["pcg"].yardstick) == (1.5, "same run")
     session = session.heard(reading("pcg", 120), False)
     assert (session.cards["pcg"].speed_up, session.cards["pcg"].yardstick) == (1.2, "last run")
+
+
+def test_the_last_utterance_is_pcgs_take_or_else_the_newest() -> None:
+    session = Session().heard(reading("ar", 1), True).heard(reading("sd", 2), True).heard(reading("ar", 3), True)
+    assert Session().utterance is None
+    assert session.utterance == reading("ar", 3)
+    assert session.heard(reading("pcg", 4), True).heard(reading("sd", 5), False).utterance == reading("pcg", 4)
 
 
 def test_a_recorded_ar_take_is_no_yardstick_for_a_live_one() -> None:

@@ -225,7 +225,7 @@ def test_a_redraw_drops_what_was_decided_behind_it_and_looks_at_no_other_coin(re
         for coin in (0.1, 0.9):
             flip = coins(group=[0.0, 0.5], accept=[0.0, threshold], residual=[float("nan"), coin])
             flip = replace(flip, thinning=None, bonus=float("nan"))
-            verdict = coarse(groups, residual, redraw=True)(torch.tensor([3, 2]), p, q, flip)
+            verdict = coarse(groups, residual, redraw="last")(torch.tensor([3, 2]), p, q, flip)
             assert [test.accepted for test in verdict.tests] == [True, threshold == 0]
             assert (verdict.accepted, verdict.next_kind, verdict.trials) == (accepted, "redrawn", 0)
             last = verdict.tests[accepted]
@@ -238,7 +238,7 @@ def test_a_redraw_drops_what_was_decided_behind_it_and_looks_at_no_other_coin(re
 @BOTH
 def test_with_nothing_accepted_or_drafted_there_is_nothing_to_redraw(residual, groups, laws, coins):
     p, q = laws
-    plain, again = coarse(groups, residual), coarse(groups, residual, redraw=True)
+    plain, again = coarse(groups, residual), coarse(groups, residual, redraw="last")
     flip = coins(accept=[ALMOST_ONE, 0.0])
     rejected = torch.tensor([2, 2]), p[[1, 0]], q[[1, 0, 2]], flip
     assert again(*rejected) == plain(*rejected)
@@ -251,6 +251,11 @@ def test_with_nothing_accepted_or_drafted_there_is_nothing_to_redraw(residual, g
 def test_an_unknown_residual_is_refused(groups):
     with pytest.raises(InputError, match="dense, thinning"):
         coarse(groups, "sparse")
+
+
+def test_an_unknown_redraw_is_refused(groups):
+    with pytest.raises(InputError, match="never, full, last"):
+        coarse(groups, redraw="always")
 
 
 def test_groups_of_another_vocabulary_are_refused(random_laws, play):

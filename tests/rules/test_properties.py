@@ -25,8 +25,9 @@ RULES = {
     "typical": lambda groups: typical(0.2, 0.5),
     "dense": lambda groups: coarse(groups),
     "thinning": lambda groups: coarse(groups, "thinning"),
-    "dense, redrawn": lambda groups: coarse(groups, redraw=True),
-    "thinning, redrawn": lambda groups: coarse(groups, "thinning", redraw=True),
+    "dense, redrawn": lambda groups: coarse(groups, redraw="last"),
+    "thinning, redrawn": lambda groups: coarse(groups, "thinning", redraw="last"),
+    "dense, redrawn when full": lambda groups: coarse(groups, redraw="full"),
 }
 
 
@@ -85,7 +86,7 @@ def test_a_verdict_is_an_accepted_prefix_and_a_possible_token(name, case):
     assert [test.token for test in verdict.tests] == drafted[: len(verdict.tests)].tolist()
     assert [test.accepted for test in verdict.tests] == [True] * passed + [False] * rejected
     assert all(test.accepted == (test.coin < test.ratio) and 0 <= test.ratio <= 1 for test in verdict.tests)
-    again = name.endswith("redrawn") and passed > 0
+    again = "redrawn" in name and passed > 0 and not (rejected and name.endswith("when full"))
     assert verdict.accepted == passed - again
     assert verdict.next_kind == ("redrawn" if again else "resampled" if rejected else "bonus")
     assert q[verdict.accepted, verdict.next_token] > 0
