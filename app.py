@@ -14,6 +14,11 @@ import gradio as gr
 
 from explorers.compare import create_compare
 from explorers.example import EXAMPLE, read_example
+from explorers.export import create_export
+from explorers.listen_token import create_listen
+from explorers.map import create_map
+from explorers.reading import Session
+from explorers.statistics import create_statistics
 from explorers.theme import launch_options
 from pcg.errors import InputError, PCGError
 from pcg.synthesizer import Synthesizer
@@ -30,7 +35,17 @@ def create_app(synthesizer: Synthesizer, example: Path = EXAMPLE) -> gr.Blocks:
     # Takes are files in a temporary folder, and would fill the disk of a page that runs for weeks.
     with gr.Blocks(title="PCG Lab", fill_width=True, delete_cache=(3600, KEEP_SOUND_SECONDS)) as app:
         gr.HTML(MASTHEAD, apply_default_css=False)
-        create_compare(synthesizer, read_example(example))
+        recorded = read_example(example)
+        session = gr.State(Session.of_recorded(recorded.readings) if recorded else Session())
+        with gr.Tab("Compare", elem_id="compare"):
+            create_compare(synthesizer, session, recorded)
+        with gr.Tab("Map", elem_id="map"):
+            view = create_map(synthesizer, session)
+            with view.listen:
+                create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity)
+            with gr.Column(elem_classes="lab-takes"):
+                create_statistics(synthesizer, view.theta, view.similarity)
+                create_export(synthesizer, view.theta, view.similarity)
     return app.queue(max_size=QUEUE_LENGTH)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields
 from functools import partial
-from html import escape
 
 import gradio as gr
 import numpy as np
@@ -16,6 +15,7 @@ from explorers.components.ribbon import legend_html, ribbon_html
 from explorers.example import Example
 from explorers.reading import Reading, Session
 from explorers.speaking import Request, Step, describe_groups, new_seed, say_again, say_four_ways
+from explorers.telling import telling, told
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from pcg.errors import PCGError
 from pcg.settings import METHODS, RANGES, Settings
@@ -63,24 +63,17 @@ def _handler(speak: Callable[[Request, Session], Iterator[Step]]) -> Callable[..
                     yield _updates(step)
         except PCGError as error:
             yield [message_html(FAILED), *[gr.skip()] * (1 + 3 * len(METHODS))]
-            raise _told(error) from error
+            raise told(error) from error
 
     return handle
 
 
 def _groups_handler(synthesizer: Synthesizer) -> Callable[[float], str]:
     def describe(theta: float) -> str:
-        try:
+        with telling():
             return describe_groups(synthesizer, theta)
-        except PCGError as error:
-            raise _told(error) from error
 
     return describe
-
-
-def _told(error: PCGError) -> gr.Error:
-    """The same sentence for the page, which would run what it takes for HTML."""
-    return gr.Error(escape(str(error), quote=False), print_exception=False)
 
 
 def _updates(step: Step) -> list[object]:
@@ -129,16 +122,15 @@ class CardView:
     ribbon: gr.HTML
 
 
-def create_compare(synthesizer: Synthesizer, example: Example | None = None) -> None:
-    """Lay the panel out within the Blocks that is being built."""
-    session = Session.of_recorded(example.readings) if example else Session()
+def create_compare(synthesizer: Synthesizer, session: gr.State, example: Example | None = None) -> None:
+    """Lay the panel out within the Blocks that is being built. `session` holds a Session: the takes that the page shows."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = _controls(synthesizer, example)
         with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
             gr.HTML(legend_html(), apply_default_css=False)
-            views = _cards(synthesizer, session, example)
-    _wire(synthesizer, controls, views, gr.State(session))
+            views = _cards(synthesizer, session.value, example)
+    _wire(synthesizer, controls, views, session)
 
 
 def _controls(synthesizer: Synthesizer, example: Example | None) -> Controls:

@@ -81,9 +81,9 @@ class Card:
     outdated: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Session:
-    """What one visitor's page shows, by method."""
+    """What one visitor's page shows, by method. Compared by identity, which is how gradio sees that it changed."""
 
     cards: Mapping[str, Card] = field(default_factory=dict)
 

@@ -12,11 +12,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NoReturn
 
 from pcg.errors import InputError, PCGError
-from pcg.settings import METHODS, RANGES, WHOLE, Settings
+from pcg.settings import METHODS, RANGES, SIMILARITIES, WHOLE, Settings
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from pcg.groups.search import Progress
     from pcg.prompt import Reference
     from pcg.synthesizer import Synthesizer
     from pcg.take import Round, Sound, Take
@@ -116,22 +117,44 @@ def _compare(options: argparse.Namespace) -> None:
 
 
 def _groups(options: argparse.Namespace) -> None:
-    for theta in options.theta:
+    from pcg.groups.progress import printed
+    from pcg.groups.similarities import theta_for
+
+    Settings(similarity=options.similarity)
+    for theta in options.theta or ():
         RANGES["theta"].check("theta", theta)
-    synthesizer = _synthesizer(options.model, options.device)
+    synthesizer = _synthesizer(options.model, options.device, printed if sys.stderr.isatty() else None)
+    neighbours = synthesizer.library.neighbours(options.similarity)
+    thetas = [theta_for(neighbours, size) for size in options.mean_size] if options.mean_size else options.theta
+    thetas = thetas or [theta for theta in DEFAULT_THETAS if theta >= neighbours.floor]
     rows = []
-    print(f"{'theta':>6}{'vocab':>8}{'groups':>8}{'mean':>8}{'by use':>8}{'max':>6}{'alone':>8}{'shared':>8}{'seconds':>9}")
-    for theta in options.theta:
+    print(f"{'theta':>6}{'vocab':>8}{'groups':>8}{'mean':>8}{'by use':>8}{'max':>6}{'alone':>8}{'shared':>8}{'ms':>8}")
+    for theta in thetas:
         begun = perf_counter()
-        figures = synthesizer.statistics(theta)
+        figures = synthesizer.statistics(theta, options.similarity)
         seconds = perf_counter() - begun
         rows.append({"theta": theta, **asdict(figures), "seconds": round(seconds, 4)})
         print(
-            f"{theta:6.2f}{figures.vocab:8}{figures.groups:8}{figures.mean_size:8.2f}{figures.usage_weighted_mean_size:8.2f}"
-            f"{figures.max_size:6}{figures.singletons:8}{figures.multi_member_share:8.1%}{seconds:9.3f}"
+            f"{theta:6.3f}{figures.vocab:8}{figures.groups:8}{figures.mean_size:8.2f}{figures.usage_weighted_mean_size:8.2f}"
+            f"{figures.max_size:6}{figures.singletons:8}{figures.multi_member_share:8.1%}{1e3 * seconds:8.1f}"
         )
+    if options.export:
+        _export(synthesizer, thetas, options)
     if options.json:
-        print(json.dumps({"model": options.model, "thetas": rows}))
+        print(json.dumps({"model": options.model, "similarity": options.similarity, "thetas": rows}))
+
+
+def _export(synthesizer: "Synthesizer", thetas: Sequence[float], options: argparse.Namespace) -> None:
+    """Write the groups at the one theta that was asked for, and the map."""
+    from pcg.groups.export import export_atlas, export_groups
+
+    if len(thetas) != 1:
+        raise InputError("theta", f"{len(thetas)} values", "one value where groups are exported")
+    name, similarity = synthesizer.voice.name, options.similarity
+    files = export_groups(synthesizer.groups(thetas[0], similarity), options.export, similarity, name)
+    files.append(export_atlas(synthesizer.atlas(), options.export / "map.parquet", name))
+    for file in files:
+        print(file)
 
 
 def _bench(options: argparse.Namespace) -> None:
@@ -145,7 +168,11 @@ def _bench(options: argparse.Namespace) -> None:
         if options.threads < 1:
             raise InputError("threads", options.threads, "a whole number from 1 up")
         torch.set_num_threads(options.threads)
-    if options.what == "engine":
+    if options.what == "groups":
+        from pcg.bench.groups import bench_groups
+
+        figures = bench_groups(options.tokens, options.dimensions, options.mean_size, options.repeats).as_dict()
+    elif options.what == "engine":
         from pcg.bench.engine import bench_engine
 
         figures = bench_engine(_synthesizer("embedded", options.device), Settings(), options.repeats)
@@ -217,16 +244,18 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    names = [n for n in ("method", "adaptive", *RANGES) if isinstance(getattr(options, n, None), str | int | float)]
+    names = [
+        n for n in ("method", "adaptive", "similarity", *RANGES) if isinstance(getattr(options, n, None), str | int | float)
+    ]
     values = {name: getattr(options, name) for name in names}
     return Settings.from_dict(values)
 
 
-def _synthesizer(model: str, device: str) -> "Synthesizer":
+def _synthesizer(model: str, device: str, announce: "Callable[[str], Progress] | None" = None) -> "Synthesizer":
     from pcg.synthesizer import Synthesizer
     from pcg.voice import load_voice
 
-    return Synthesizer(load_voice(model, device))
+    return Synthesizer(load_voice(model, device), announce=announce)
 
 
 def _speaker(options: argparse.Namespace, synthesizer: "Synthesizer") -> tuple[str, "Reference | None"]:
@@ -268,7 +297,11 @@ def _parser() -> argparse.ArgumentParser:
     compare.set_defaults(command=_compare)
 
     groups = commands.add_parser("groups", help="statistics of the Acoustic Similarity Groups at some thetas")
-    groups.add_argument("--theta", type=float, nargs="+", default=DEFAULT_THETAS)
+    wanted = groups.add_mutually_exclusive_group()
+    wanted.add_argument("--theta", type=float, nargs="+", help="thresholds to show")
+    wanted.add_argument("--mean-size", type=float, nargs="+", help="show the thetas that give groups of these mean sizes")
+    groups.add_argument("--similarity", default=Settings().similarity, help="one of " + ", ".join(SIMILARITIES))
+    groups.add_argument("--export", type=Path, metavar="FOLDER", help="write groups and map there (safetensors, parquet)")
     groups.add_argument("--model", default="embedded")
     groups.set_defaults(device="cpu")
     groups.add_argument("--json", action="store_true")
@@ -277,7 +310,10 @@ def _parser() -> argparse.ArgumentParser:
     bench = commands.add_parser(
         "bench", help="time the engine: its ceiling, transformers, its own bound; JSON on the last line"
     )
-    bench.add_argument("what", nargs="?", choices=("engine", "shape"), default="engine")
+    bench.add_argument("what", nargs="?", choices=("engine", "groups", "shape"), default="engine")
+    bench.add_argument("--tokens", type=int, default=65_536, help="bench groups: tokens of the vocabulary (default 65536)")
+    bench.add_argument("--dimensions", type=int, default=2048, help="bench groups: width of the embedding (default 2048)")
+    bench.add_argument("--mean-size", type=float, default=140, help="bench groups: mean group size (default 140)")
     bench.add_argument("--shape", default="llasa-8b", help="bench shape: small, llasa-1b, llasa-3b or llasa-8b, random weights")
     bench.add_argument("--device", default="cpu", help="cpu or cuda")
     bench.add_argument("--threads", type=int, help="threads of torch (default: as many as there are cores)")
@@ -313,6 +349,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         kind = int if name in WHOLE else float
         text = f"{allowed}" + (f" {allowed.unit}" if allowed.unit else "")
         parser.add_argument(f"--{name}", type=kind, help=f"{text} (default {getattr(Settings(), name)})")
+    parser.add_argument("--similarity", help="what makes tokens alike: " + ", ".join(SIMILARITIES) + " (default cosine)")
     parser.add_argument("--adaptive", action="store_true", help="draft fewer tokens where the draft is unsure")
     parser.add_argument("--voice", help="a voice that the model knows")
     parser.add_argument("--reference", type=Path, metavar="WAV", help="a recording of 1 to 10 seconds, in place of --voice")

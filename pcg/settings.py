@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pcg.errors import InputError
 
 METHODS = ("ar", "sd", "ssd", "pcg")
+SIMILARITIES = ("cosine", "mel", "fsq", "both")
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Range:
 
 
 RANGES = {
-    "theta": Range(0.2, 1.0, 0.01, "cosine similarity"),
+    "theta": Range(0.2, 1.0, 0.01, "on the scale of the similarity"),
     "lookahead": Range(1, 16, 1, "tokens"),
     "beta": Range(0.0, 1.0, 0.05, "probability"),
     "temperature": Range(0.1, 2.0, 0.05),
@@ -41,7 +42,8 @@ class Settings:
     method: "ar" (target alone), "sd" (exact speculative decoding), "ssd" (tolerance `beta`), "pcg" (groups at `theta`).
     theta: similarity above which two tokens share a group (PCG Eq. 1). lookahead: drafted tokens per round.
     beta: SSD's tolerance (SSD Eq. 5). temperature: of draft and target alike. seed: of every coin. adaptive: draft fewer than
-    `lookahead` tokens where the draft is too unsure to be believed (see `pcg.decoding.proposal`).
+    `lookahead` tokens where the draft is too unsure to be believed (see `pcg.decoding.proposal`). similarity: what makes tokens
+    alike (see `pcg.groups.similarities`); PCG alone looks at it.
     """
 
     method: str = "pcg"
@@ -51,10 +53,13 @@ class Settings:
     temperature: float = 0.6
     seed: int = 0
     adaptive: bool = False
+    similarity: str = "cosine"
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InputError("method", self.method, "one of " + ", ".join(METHODS))
+        if self.similarity not in SIMILARITIES:
+            raise InputError("similarity", self.similarity, "one of " + ", ".join(SIMILARITIES))
         if not isinstance(self.adaptive, bool):
             raise InputError("adaptive", self.adaptive, "true or false")
         for name, allowed in RANGES.items():

@@ -1,7 +1,7 @@
 """speak(text, settings) -> a generator of rounds, ending in a Take."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
@@ -16,8 +16,10 @@ from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.static import StaticPool
 from pcg.errors import InputError
+from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
-from pcg.groups.store import load_or_build
+from pcg.groups.library import GroupLibrary
+from pcg.groups.search import Progress
 from pcg.prompt import Reference
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
@@ -35,33 +37,45 @@ DRAFT_CONFIDENCE = 0.3
 
 
 class Synthesizer:
-    """Speaks texts with one voice. It keeps the groups of recent thetas; everything else is per call."""
+    """Speaks texts with one voice. Its `library` keeps neighbours and recent groups; everything else is per call."""
 
-    def __init__(self, voice: Voice, cache: Path | None = None) -> None:
+    def __init__(self, voice: Voice, cache: Path | None = None, announce: Callable[[str], Progress] | None = None) -> None:
         self.voice = voice
-        self._neighbours = load_or_build(voice.code_embedding, RANGES["theta"].low, voice.usage > 0, cache or CACHE)
+        self.library = GroupLibrary(
+            voice.code_embedding,
+            voice.codec,
+            voice.usage > 0,
+            floor=RANGES["theta"].low,
+            cache_dir=cache or CACHE,
+            shipped=voice.folder,
+            device=voice.target.device.type,
+            announce=announce,
+        )
         self._pool = StaticPool() if voice.target.device.type == "cuda" else None
-        self._groups_at = lru_cache(maxsize=32)(self._neighbours.groups_at)
         self._coarse = lru_cache(maxsize=32)(self._coarse_rule)
 
-    def groups(self, theta: float) -> Groups:
+    def groups(self, theta: float, similarity: str = "cosine") -> Groups:
         """The Acoustic Similarity Groups at `theta`; the end of speech and codes that the corpus never used stand alone."""
-        return self._groups_at(theta)
+        return self.library.groups(theta, similarity)
 
-    def statistics(self, theta: float) -> GroupStatistics:
+    def statistics(self, theta: float, similarity: str = "cosine") -> GroupStatistics:
         """The shape of the groups at `theta`, also weighted by how often the corpus used each code."""
-        return self.groups(theta).statistics(self.voice.usage)
+        return self.groups(theta, similarity).statistics(self.voice.usage)
+
+    def atlas(self) -> Atlas:
+        """The map of the speech codes."""
+        return self.library.atlas()
 
     def rule(self, settings: Settings) -> Rule:
         """The acceptance rule that `settings` ask for; AR has none."""
         if settings.method == "pcg":
-            return self._coarse(settings.theta)
+            return self._coarse(settings.theta, settings.similarity)
         return tolerant(settings.beta) if settings.method == "ssd" else exact
 
-    def _coarse_rule(self, theta: float) -> Rule:
+    def _coarse_rule(self, theta: float, similarity: str) -> Rule:
         """PCG by thinning, whose cost hardly grows with the vocabulary; where every token stands alone the dense residual, by
         which it says what SD says, coin for coin."""
-        return coarse(self.groups(theta), "thinning" if theta < 1 else "dense")
+        return coarse(self.groups(theta, similarity), "thinning" if theta < 1 else "dense")
 
     def speak(
         self,

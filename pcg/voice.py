@@ -1,8 +1,9 @@
 """A Voice is what speaks: target, draft, codec, prompt reader and reference voices, loaded from one folder.
 
 The folder holds `voice.json` (symbols, durations, reference voices), `usage.safetensors` (how often the corpus used each
-code) and, each as `config.json` and `model.safetensors`, `target/`, `draft/` and `codec/`. Target and draft are
-transformers checkpoints, read as a checkpoint from the hub is.
+code) and, each as `config.json` and `model.safetensors`, `target/`, `draft/` and `codec/`; a map of the
+codes may lie beside them (`atlas-*.safetensors`). Target and draft are transformers checkpoints, read as a checkpoint from the
+hub is.
 """
 
 import json
@@ -33,7 +34,8 @@ REFERENCE_SECONDS = (1.0, 10.0)
 
 @dataclass(frozen=True)
 class Voice:
-    """Everything that speaks. `references` are the voices it knows by name; `usage [codes]` counts the corpus's codes."""
+    """Everything that speaks. `references` are the voices it knows by name; `usage [codes]` counts the corpus's codes; `folder`
+    is where it was loaded from."""
 
     name: str
     target: DecodingLlama
@@ -42,6 +44,7 @@ class Voice:
     reader: PhonemeReader
     references: Mapping[str, Reference]
     usage: Tensor
+    folder: Path
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -97,7 +100,7 @@ def load_voice(model: str = "embedded", device: str = "cpu") -> Voice:
         raise InputError("draft", f"a model of {known[1]} ids", f"one of {known[0]}, as the target")
     target, draft = (DecodingLlama(part, vocabulary) for part in parts)
     usage = _tensors(folder / "usage.safetensors")["usage"]
-    return Voice(str(card["name"]), target, draft, codec, reader, references, usage)
+    return Voice(str(card["name"]), target, draft, codec, reader, references, usage, folder)
 
 
 def load_llama(folder: Path, vocabulary: Vocabulary) -> LlamaForCausalLM:

@@ -59,7 +59,8 @@ def test_compare_measures_the_four_methods_against_ar(model, capsys):
     assert takes["ar"]["speedup"] == 1.0
     assert takes["ar"]["acceptance_rate"] is None
     for take in takes.values():
-        assert take["speedup"] == pytest.approx(take["tokens_per_second"] / takes["ar"]["tokens_per_second"], rel=1e-2)
+        expected = take["tokens_per_second"] / takes["ar"]["tokens_per_second"]
+        assert take["speedup"] == pytest.approx(expected, rel=1e-2, abs=1e-3)
 
 
 def test_groups_shrink_to_singletons_as_theta_rises(model, capsys):
@@ -70,6 +71,29 @@ def test_groups_shrink_to_singletons_as_theta_rises(model, capsys):
     assert rows[-1]["groups"] == rows[-1]["singletons"] == rows[-1]["vocab"]
     assert rows[-1]["multi_member_share"] == 0
     assert all(row["seconds"] >= 0 for row in rows)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "mel", "fsq", "both"])
+def test_groups_of_any_similarity_are_found_by_their_mean_size(model, capsys, similarity):
+    assert main(["groups", "--model", model, "--similarity", similarity, "--mean-size", "1.4", "--json"]) == 0
+    figures = last_json(capsys)
+    assert figures["similarity"] == similarity
+    assert [row["mean_size"] for row in figures["thetas"]] == pytest.approx([1.4], abs=1)
+
+
+def test_groups_and_map_are_exported(model, tmp_path, capsys):
+    out = tmp_path / "groups"
+    assert main(["groups", "--model", model, "--theta", "0.4", "--export", str(out)]) == 0
+    names = {"groups.safetensors", "tokens.parquet", "groups.parquet", "map.parquet"}
+    assert {file.name for file in out.iterdir()} == names
+    assert capsys.readouterr().out.count(str(out)) == len(names)
+
+
+def test_bench_groups_prints_its_contract(capsys):
+    assert main(["bench", "groups", "--tokens", "300", "--dimensions", "16", "--mean-size", "8", "--repeats", "1"]) == 0
+    figures = last_json(capsys)
+    assert set(figures) >= {"tokens", "mean_size", "theta_ms", "rebuild_ms", "build_seconds", "bytes"}
+    assert figures["mean_size"] == pytest.approx(8, rel=0.2)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +127,11 @@ def test_what_cannot_be_parsed_is_one_sentence_too(capsys, arguments, named):
         (["speak", "hello", "--method", "magic"], "method"),
         (["speak", "hello", "--reference", "no.wav", "--reference-text", "hi"], "audio file"),
         (["speak", "hello", "--reference", "no.wav"], "reference-text"),
+        (["speak", "hello", "--similarity", "taste"], "similarity"),
         (["groups", "--theta", "7"], "theta"),
+        (["groups", "--similarity", "taste"], "similarity"),
+        (["groups", "--mean-size", "1e9"], "mean_size"),
+        (["groups", "--export", "out"], "theta"),
         (["compare", "hello", "--repeat", "0"], "repeat"),
         (["speak", "hello", "--model", "nowhere"], "model"),
     ],

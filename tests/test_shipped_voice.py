@@ -5,6 +5,8 @@ from time import perf_counter
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from pcg.metrics.intelligibility import PocketSphinx, pooled, word_errors
 from pcg.metrics.sentences import read_sentences
@@ -42,6 +44,14 @@ def test_it_is_small_and_loads_quickly():
     begun = perf_counter()
     load_voice()
     assert perf_counter() - begun <= 3.0
+
+
+def test_the_map_of_its_codes_is_shipped(tmp_path):
+    """Making it takes longer than a page should take to open."""
+    fresh = Synthesizer(load_voice(), tmp_path)
+    (shipped,) = EMBEDDED.glob("atlas-*.safetensors")
+    assert torch.equal(fresh.atlas().x, load_file(shipped)["x"])
+    assert not list(tmp_path.glob("atlas-*"))
 
 
 @pytest.mark.parametrize("method", ["ar", "sd", "pcg"])

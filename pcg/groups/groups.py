@@ -11,12 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.groups.kernel import number_sets, row_sums, running_names, tally
+
 ROWS_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
 class GroupStatistics:
-    """The shape of a grouping. Mean size is that of |G(t)| over the tokens t; weighted by `usage` where one was given."""
+    """The shape of a grouping. Mean size is that of |G(t)| over the tokens t; weighted by `usage` where one was given.
+
+    `bytes` is what the groups occupy: the part of the neighbour lists above theta, which other thetas share, and the tables of
+    this theta alone.
+    """
 
     vocab: int
     groups: int
@@ -25,58 +31,68 @@ class GroupStatistics:
     singletons: int
     multi_member_share: float
     usage_weighted_mean_size: float | None
+    bytes: int
 
 
-class _Arrays(NamedTuple):
-    """The tensors' memory as arrays, and `share [V]` = 1 / N(t): a rule's small look-ups cost torch more than they weigh."""
+class Rows(NamedTuple):
+    """R stretches of one list: row i is `entries[starts[i] : starts[i] + sizes[i]]`, int32, each entry once, in any order."""
 
-    indptr: np.ndarray
-    members: np.ndarray
-    containing_indptr: np.ndarray
-    containing: np.ndarray
-    share: np.ndarray
+    starts: np.ndarray
+    sizes: np.ndarray
+    entries: np.ndarray
+
+    def of(self, row: int) -> np.ndarray:
+        start = self.starts[row]
+        return self.entries[start : start + self.sizes[row]]
+
+    def at(self, rows: np.ndarray) -> "Rows":
+        """Some of the rows, of the same list."""
+        return Rows(self.starts[rows], self.sizes[rows], self.entries)
+
+    @property
+    def bytes(self) -> int:
+        return int(self.sizes.sum()) * self.entries.itemsize + self.starts.nbytes + self.sizes.nbytes
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
     """The M distinct groups over a vocabulary of V tokens, the last of which is the end of speech, alone in its group.
 
-    Both directions in compressed rows: `members[indptr[k]:indptr[k + 1]]` is group k, and
-    `containing[containing_indptr[t]:containing_indptr[t + 1]]` is S(t), the groups that hold token t; both ascending. Groups
-    are numbered by their lowest centre, so that with singletons group k is token k. `count [V]` is N(t) = |S(t)|, float64;
-    `group_of_centre [V]` is the number of G(t).
+    A view: `sets` has a row a group, its members, and `holders` a row a token, the centres whose sets hold it; both may be
+    stretches of one list that other thetas share, so that groups at a new theta copy no list. Groups are numbered by their
+    lowest centre, so that with singletons group k is token k. `count [V]` is N(t) = |S(t)|, float64; `group_of_centre [V]` is
+    the number of G(t), int64.
     """
 
     theta: float
     vocabulary: int
-    indptr: Tensor
-    members: Tensor
-    containing_indptr: Tensor
-    containing: Tensor
+    sets: Rows
+    holders: Rows
+    first_centres: np.ndarray
     count: Tensor
     group_of_centre: Tensor
 
     @classmethod
+    def from_rows(cls, theta: float, rows: Rows, holders: Rows, hashes: np.ndarray) -> "Groups":
+        """Build from the V neighbour sets `rows` and their transpose `holders` (the same rows if membership is symmetric).
+
+        hashes `[V]`, int64: the sum of the random names (`token_names`) of each set's members, by which a set is known, so that
+        no two rows need to be compared: different sets meet with probability 2^-64 a pair.
+        """
+        first, number = number_sets(hashes)
+        return cls(theta, len(hashes), rows.at(first), holders, first, _count(rows, holders, first), torch.from_numpy(number))
+
+    @classmethod
     def from_sets(cls, theta: float, indptr: Tensor, members: Tensor) -> "Groups":
-        """Build from the V neighbour sets, row t of `(indptr, members)` being G(t) in ascending order."""
-        vocabulary, row_sizes = len(indptr) - 1, indptr.diff()
-        first_centres, group_of_centre = _distinct(indptr, members)
-        is_first = torch.zeros(vocabulary, dtype=torch.bool)
-        is_first[first_centres] = True
-        members = members[is_first.repeat_interleave(row_sizes)].int()
-        sizes = row_sizes[first_centres]
-        owners = torch.arange(len(sizes), dtype=torch.int32).repeat_interleave(sizes)
-        count = members.bincount(minlength=vocabulary)
-        return cls(
-            theta=theta,
-            vocabulary=vocabulary,
-            indptr=row_starts(sizes),
-            members=members,
-            containing_indptr=row_starts(count),
-            containing=owners[members.argsort(stable=True)],
-            count=count.double(),
-            group_of_centre=group_of_centre,
-        )
+        """Build from any V sets, row t of `(indptr, members)` being G(t); they need not be symmetric."""
+        starts, entries = indptr.numpy(), members.int().numpy()
+        vocabulary = len(starts) - 1
+        running = running_names(entries, token_names(vocabulary))
+        owners = np.arange(vocabulary, dtype=np.int32).repeat(np.diff(starts))
+        held = np.bincount(entries, minlength=vocabulary)
+        holders = Rows(held.cumsum() - held, held, owners[entries.argsort(kind="stable")])
+        rows = Rows(starts[:-1], np.diff(starts), entries)
+        return cls.from_rows(theta, rows, holders, running[starts[1:]] - running[starts[:-1]])
 
     @classmethod
     def singletons(cls, vocabulary: int) -> "Groups":
@@ -84,70 +100,89 @@ class Groups:
         return cls.from_sets(1.0, torch.arange(vocabulary + 1), torch.arange(vocabulary))
 
     def __len__(self) -> int:
-        return len(self.indptr) - 1
+        return len(self.first_centres)
 
     @property
     def sizes(self) -> Tensor:
         """|G_k|, `[M]` int64."""
-        return self.indptr.diff()
+        return torch.from_numpy(self.sets.sizes)
+
+    @property
+    def indptr(self) -> Tensor:
+        """Where each group starts in `members` and the last one ends, `[M + 1]` int64."""
+        return row_starts(self.sizes)
 
     @cached_property
-    def _arrays(self) -> _Arrays:
-        tensors = (self.indptr, self.members, self.containing_indptr, self.containing, 1 / self.count)
-        return _Arrays(*(tensor.numpy() for tensor in tensors))
+    def members(self) -> Tensor:
+        """All groups' members, one group after the other, each ascending, int32. Made on demand: nothing else needs it."""
+        return torch.cat([self.members_of(k) for k in range(len(self))])
+
+    @cached_property
+    def _share(self) -> np.ndarray:
+        """1 / N(t), `[V]`: the weight of t in each of its groups (Eq. 3)."""
+        return 1 / self.count.numpy()
+
+    @cached_property
+    def _group_of_first(self) -> np.ndarray:
+        """The group's number where a token is its lowest centre, else -1, `[V]` int32."""
+        numbers = np.full(self.vocabulary, -1, np.int32)
+        numbers[self.first_centres] = np.arange(len(self), dtype=np.int32)
+        return numbers
 
     def size(self, k: int) -> int:
-        starts = self._arrays.indptr
-        return int(starts[k + 1] - starts[k])
+        return int(self.sets.sizes[k])
 
     def members_of(self, k: int) -> Tensor:
-        return torch.from_numpy(_row(self._arrays.indptr, self._arrays.members, k))
+        """The members of group k, ascending, int32."""
+        return torch.from_numpy(np.sort(self.sets.of(k)))
 
     def groups_of(self, t: int) -> Tensor:
-        """S(t), ascending."""
-        return torch.from_numpy(_row(self._arrays.containing_indptr, self._arrays.containing, t))
+        """S(t), ascending, int32."""
+        centres = self.holders.of(t)
+        if len(self) < self.vocabulary:
+            # Each group once: it is known by its lowest centre.
+            centres = self._group_of_first[centres]
+            centres = centres[centres >= 0]
+        return torch.from_numpy(np.sort(centres))
 
     def weights(self, k: int) -> Tensor:
-        """w_{k,t} = 1 / N(t) for the members t of group k (Eq. 3), float64."""
-        return 1 / self.count[self.members_of(k)]
+        """w_{k,t} = 1 / N(t) for the members t of group k, in the order of `members_of` (Eq. 3), float64."""
+        return torch.from_numpy(self._share[np.sort(self.sets.of(k))])
 
     def mass(self, law: Tensor | np.ndarray, k: int) -> float:
         """The mass of group k under `law [V]` (Eq. 5), in O(|G_k|)."""
         # An array is read through numpy's own index type several times faster than through int32.
-        members = _row(self._arrays.indptr, self._arrays.members, k).astype(np.intp)
-        return float(np.asarray(law)[members].astype(np.float64) @ self._arrays.share[members])
+        members = self.sets.of(k).astype(np.intp)
+        return float(np.asarray(law)[members].astype(np.float64) @ self._share[members])
 
     def masses(self, law: Tensor | np.ndarray) -> Tensor:
         """The masses of all groups under `law [V]` (Eq. 5), `[M]` float64. Linear, so differences of laws are welcome."""
-        shares = torch.from_numpy(np.asarray(law) * self._arrays.share)
-        masses, starts = np.empty(len(self)), self._arrays.indptr
-        # Some rows at a time: what they gather stays in the processor's cache. Rows are never empty, which reduceat needs.
-        for first in range(0, len(self), ROWS_AT_ONCE):
-            edges = starts[first : first + ROWS_AT_ONCE + 1]
-            gathered = shares.index_select(0, self.members[edges[0] : edges[-1]]).numpy()
-            masses[first : first + ROWS_AT_ONCE] = np.add.reduceat(gathered, edges[:-1] - edges[0])
-        return torch.from_numpy(masses)
+        return torch.from_numpy(row_sums(*self.sets, np.asarray(law) * self._share))
 
     def statistics(self, usage: Tensor | None = None) -> GroupStatistics:
         """`usage [V]`, or `[V - 1]` without the end of speech, says how often each token is spoken."""
-        sizes = self.sizes[self.group_of_centre].double()
+        sizes = self.sets.sizes[self.group_of_centre.numpy()]
         weighted = None
         if usage is not None:
-            usage = usage.double()
-            weighted = float((sizes[: len(usage)] * usage).sum() / usage.sum())
+            spoken = usage.double().numpy()
+            weighted = float(sizes[: len(spoken)] @ spoken / spoken.sum())
         return GroupStatistics(
             vocab=self.vocabulary,
             groups=len(self),
             mean_size=float(sizes.mean()),
             max_size=int(sizes.max()),
             singletons=int((sizes == 1).sum()),
-            multi_member_share=float((sizes > 1).double().mean()),
+            multi_member_share=float((sizes > 1).mean()),
             usage_weighted_mean_size=weighted,
+            bytes=self._bytes,
         )
 
-
-def _row(starts: np.ndarray, entries: np.ndarray, row: int) -> np.ndarray:
-    return entries[starts[row] : starts[row + 1]]
+    @property
+    def _bytes(self) -> int:
+        tables = (self.first_centres, self.count.numpy(), self.group_of_centre.numpy(), self._share, self._group_of_first)
+        # A group's members are a part of its centre's row, unless the two directions are two lists.
+        sets = 0 if self.sets.entries is self.holders.entries else self.sets.bytes
+        return self.holders.bytes + sets + sum(table.nbytes for table in tables)
 
 
 def row_starts(sizes: Tensor) -> Tensor:
@@ -155,18 +190,19 @@ def row_starts(sizes: Tensor) -> Tensor:
     return torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
 
 
-def _distinct(indptr: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
-    """The first centre of each distinct set, ascending, and the number of every centre's set.
+def token_names(vocabulary: int) -> np.ndarray:
+    """A random number for every token, `[V]` int64, always the same."""
+    return np.random.default_rng(0).integers(-(2**63), 2**63, vocabulary, dtype=np.int64)
 
-    A set is known by the sum of its members' random 128-bit names, so that no two rows need to be compared: different sets meet
-    with probability 2^-128 a pair.
-    """
-    vocabulary = len(indptr) - 1
-    names = torch.randint(-(2**63), 2**63 - 1, (vocabulary, 2), generator=torch.Generator().manual_seed(0))
-    rows = torch.arange(vocabulary).repeat_interleave(indptr.diff())
-    sums = torch.zeros(vocabulary, 2, dtype=torch.int64).index_add_(0, rows, names.index_select(0, members))
-    _, first, number = np.unique(sums.numpy(), axis=0, return_index=True, return_inverse=True)
-    order = first.argsort()
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return torch.from_numpy(first[order]), torch.from_numpy(rank[number])
+
+def _count(rows: Rows, holders: Rows, first: np.ndarray) -> Tensor:
+    """N(t), `[V]` float64: all centres that hold t less those that repeat a set, or the first centres alone, by what is less
+    to read."""
+    repeats = np.ones(len(rows.sizes), bool)
+    repeats[first] = False
+    if 2 * rows.sizes[repeats].sum() <= rows.sizes.sum():
+        counts, counted, step = holders.sizes.copy(), rows.at(np.flatnonzero(repeats)), -1
+    else:
+        counts, counted, step = np.zeros(len(rows.sizes), np.int64), rows.at(first), 1
+    tally(*counted, step, counts)
+    return torch.from_numpy(counts.astype(np.float64))

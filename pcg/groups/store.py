@@ -1,7 +1,8 @@
-"""Neighbour lists on disk, named by what they were built from: a stale file is never read, a damaged one is built anew."""
+"""Tensors on disk, named by what they were made from: a stale file is never read, a damaged one is made anew."""
 
 import hashlib
 import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -11,49 +12,78 @@ from torch import Tensor
 
 from pcg.files import replacing
 from pcg.groups.neighbours import Neighbours, build_neighbours
+from pcg.groups.search import Progress
 
 FORMAT = 1
 DTYPES = {"indptr": torch.int64, "neighbours": torch.int32, "similarity": torch.float16}
+Tensors = dict[str, Tensor]
 
 
-def load_or_build(embedding: Tensor, floor: float, eligible: Tensor | None, cache_dir: Path) -> Neighbours:
+def load_or_build(
+    features: Tensor,
+    floor: float,
+    eligible: Tensor | None,
+    cache_dir: Path,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Neighbours:
     """`build_neighbours`, remembered in `cache_dir`."""
-    key = _key(embedding, floor, eligible)
-    path = cache_dir / f"neighbours-{key}.safetensors"
-    if path.exists():
-        try:
-            return _load(path, key, floor, len(embedding) + 1)
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
-            warnings.warn(f"{path.name} in the cache cannot be used ({error}); building it again.", stacklevel=2)
-    built = build_neighbours(embedding, floor, eligible)
-    with replacing(path) as temporary:
-        save_file({name: getattr(built, name) for name in DTYPES}, temporary, {"key": key})
-    return built
+    usable = torch.ones(len(features), dtype=torch.bool) if eligible is None else eligible
+    key = content_key((FORMAT, float(floor), features.dtype, tuple(features.shape)), features, usable)
+
+    def make() -> Tensors:
+        built = build_neighbours(features, floor, eligible, device, progress)
+        return {name: getattr(built, name) for name in DTYPES}
+
+    def check(tensors: Mapping[str, Tensor]) -> None:
+        _check(Neighbours(floor, **tensors), len(features) + 1)
+
+    return Neighbours(floor, **load_or_make(cache_dir / f"neighbours-{key}.safetensors", key, DTYPES, make, check))
 
 
-def _key(embedding: Tensor, floor: float, eligible: Tensor | None) -> str:
+def content_key(facts: tuple[object, ...], *tensors: Tensor) -> str:
     """A name for the content: equal inputs share it, and any change in them gives another."""
-    digest = hashlib.sha256(repr((FORMAT, float(floor), embedding.dtype, tuple(embedding.shape))).encode())
-    eligible = torch.ones(len(embedding), dtype=torch.bool) if eligible is None else eligible
-    for tensor in (embedding.detach(), eligible):
-        digest.update(tensor.cpu().contiguous().view(torch.uint8).numpy())
+    digest = hashlib.sha256(repr(facts).encode())
+    for tensor in tensors:
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
     return digest.hexdigest()[:16]
 
 
-def _load(path: Path, key: str, floor: float, vocabulary: int) -> Neighbours:
+def load_or_make(
+    path: Path,
+    key: str,
+    dtypes: Mapping[str, torch.dtype],
+    make: Callable[[], Tensors],
+    check: Callable[[Mapping[str, Tensor]], None],
+) -> Tensors:
+    """The tensors in `path` if it was stored under `key` with these names and dtypes and `check` raises no ValueError, else
+    what `make` returns, stored there whole or not at all."""
+    if path.exists():
+        try:
+            loaded = _load(path, key, dtypes)
+            check(loaded)
+            return loaded
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            warnings.warn(f"{path.name} in the cache cannot be used ({error}); building it again.", stacklevel=3)
+    made = make()
+    with replacing(path) as temporary:
+        save_file(made, temporary, {"key": key})
+    return made
+
+
+def _load(path: Path, key: str, dtypes: Mapping[str, torch.dtype]) -> Tensors:
     with safe_open(path, framework="pt") as file:
         if (file.metadata() or {}).get("key") != key:
             raise ValueError("it was built from something else")
-        loaded = Neighbours(floor, **{name: file.get_tensor(name) for name in DTYPES})
-    _check(loaded, vocabulary)
+        loaded = {name: file.get_tensor(name) for name in dtypes}
+    if any(loaded[name].dtype != dtype for name, dtype in dtypes.items()):
+        raise ValueError("its numbers are of another kind")
     return loaded
 
 
 def _check(loaded: Neighbours, vocabulary: int) -> None:
     """Raise ValueError unless the tensors fit together, so that no index into them can leave its bounds."""
     indptr, neighbours, similarity = loaded.indptr, loaded.neighbours, loaded.similarity
-    if any(getattr(loaded, name).dtype != dtype for name, dtype in DTYPES.items()):
-        raise ValueError("its numbers are of another kind")
     if indptr.shape != (vocabulary + 1,) or neighbours.ndim != 1 or neighbours.shape != similarity.shape:
         raise ValueError("its lists have another shape")
     if indptr[0] != 0 or indptr[-1] != len(neighbours) or not (indptr.diff() > 0).all():

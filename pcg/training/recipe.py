@@ -11,7 +11,10 @@ from transformers import LlamaForCausalLM
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.errors import InputError, PCGError
 from pcg.files import replacing, write_json
+from pcg.groups.atlas import load_or_build_atlas
+from pcg.groups.neighbours import build_neighbours
 from pcg.prompt import PhonemeReader, Reference
+from pcg.settings import RANGES
 from pcg.training import checkpoint
 from pcg.training.card import model_card
 from pcg.training.codec import train_sound, train_tokens
@@ -180,6 +183,7 @@ def _publish(shop: Workshop, out: Path) -> None:
     }
     usage = used_codes(spoken, codec.codebook_size)
     write_voice(out, "embedded", shop.target(), shop.draft(), codec, shop.reader(), references, usage)
+    _publish_map(out)
     hours = {
         v: sum(u.length for p in shards(shop.corpus) if p.parent.name == v for u in read_index(p)) / 16_000 / 3600
         for v in shop.recipe.hours
@@ -191,6 +195,16 @@ def _publish(shop: Workshop, out: Path) -> None:
     with replacing(out / "MODEL_CARD.md") as temporary:
         temporary.write_text(model_card(facts, logs, out), encoding="utf-8")
     print(f"published to {out}", flush=True)
+
+
+def _publish_map(out: Path) -> None:
+    """Put the map of the voice's codes beside it, which takes longer to make than a page should take to open."""
+    voice = load_voice(str(out))
+    eligible = voice.usage > 0
+    for old in out.glob("atlas-*.safetensors"):
+        old.unlink()
+    lists = build_neighbours(voice.code_embedding, RANGES["theta"].low, eligible)
+    load_or_build_atlas(lists, voice.code_embedding, eligible, out)
 
 
 def _unpack(shop: Workshop, published: Path) -> None:

@@ -1,0 +1,180 @@
+"""Listen to a token: alone and in the last utterance, the anchor against another member of its group."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+
+import gradio as gr
+import numpy as np
+import plotly.graph_objects as go
+from gradio.components import Component
+
+from explorers.components.figures import mel_figure
+from explorers.reading import Reading, Session
+from explorers.telling import telling
+from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
+from pcg.audition import FRAME_SECONDS, REPEATS, Audition, alone, band_frequencies, guarded, in_context
+from pcg.groups.groups import Groups
+from pcg.prompt import Reference
+from pcg.settings import RANGES
+from pcg.synthesizer import CONTEXT_TOKENS, Synthesizer
+
+NAMES = ("A", "B")
+HEADING = f"""<header class="title"><h2>Listen to a token<small>the anchor against a member of its group</small></h2>
+<p>A token lasts a moment only, so alone it is held for {REPEATS} tokens. In context it stands wherever the last utterance
+has a member of the anchor's group; the take as it was said is in its card. A and B keep their loudness.</p></header>"""
+PROMPT = "Choose a token, then listen."
+UNSAID = "Nothing has been said yet: say a text above, and the tokens can be heard in it."
+TITLES = {"alone": "alone", "context": "in the last utterance"}
+
+
+@dataclass(frozen=True)
+class Listening:
+    """What one press of the button brings: lines of words (HTML-safe), and the sounds of A and B, or of A alone, or none."""
+
+    words: tuple[str, ...]
+    alone: tuple[Audition, ...] = ()
+    context: tuple[Audition, ...] = ()
+
+
+def audition(
+    synthesizer: Synthesizer, session: Session, anchor: int | None, other: int | None, theta: float, similarity: str
+) -> Listening:
+    """Let `anchor` be heard against `other`, else against the nearest member of its group at `theta`."""
+    if anchor is None:
+        return Listening((PROMPT,))
+    RANGES["theta"].check("theta", theta)
+    reading, codec = session.utterance, synthesizer.voice.codec
+    speaker = _speaker(synthesizer, reading)
+    anchor, context = _whole(anchor), speaker.codes[-CONTEXT_TOKENS:]
+    heard = [alone(codec, anchor, context)]
+    groups = synthesizer.library.groups(theta, similarity)
+    if other is None:
+        other = nearest_member(synthesizer, groups, anchor, similarity)
+    tokens = [anchor] if other is None else [anchor, _whole(other)]
+    heard += [alone(codec, token, context) for token in tokens[1:]]
+    words = [_pair_told(groups, tokens, theta, similarity), _levels_told(heard)]
+    if reading is None or not reading.tokens:
+        return Listening((*words, UNSAID), guarded(heard))
+    placed = [in_context(synthesizer, reading.tokens, groups, anchor, speaker, token) for token in tokens]
+    words.append(_places_told(reading, anchor, placed))
+    return Listening(tuple(words), guarded(heard), guarded(placed) if placed[0].positions else ())
+
+
+def nearest_member(synthesizer: Synthesizer, groups: Groups, anchor: int, similarity: str) -> int | None:
+    """The member of G(anchor) that is most like it, or None where it stands alone."""
+    nearest, _ = synthesizer.library.neighbours(similarity).of(anchor)
+    members = groups.members_of(int(groups.group_of_centre[anchor]))
+    others = nearest[np.isin(nearest.numpy(), members.numpy()) & (nearest.numpy() != anchor)]
+    return int(others[0]) if len(others) else None
+
+
+def _speaker(synthesizer: Synthesizer, reading: Reading | None) -> Reference:
+    """The voice that spoke; a visitor's own recording is not kept, and the first voice stands in for it."""
+    references = synthesizer.voice.references
+    first = next(iter(references.values()))
+    return references.get(reading.voice, first) if reading else first
+
+
+def _whole(token: float) -> int | float:
+    """A number box may send 7.0; anything that is no whole number is left for the refusal."""
+    return int(token) if isinstance(token, float) and token.is_integer() else token
+
+
+def _pair_told(groups: Groups, tokens: list[int], theta: float, similarity: str) -> str:
+    k = int(groups.group_of_centre[tokens[0]])
+    size = groups.size(k)
+    first = f"A is token <b>{tokens[0]}</b>. At theta {theta:g} ({escape(similarity)}) its group G({tokens[0]}) holds "
+    if len(tokens) == 1:
+        return f"{first}nothing else, so there is no B."
+    belongs = "of the group too" if bool((groups.members_of(k) == tokens[1]).any()) else "not of the group"
+    return f"{first}{size:,} token{'s' * (size > 1)}. B is token <b>{tokens[1]}</b>, {belongs}."
+
+
+def _levels_told(heard: list[Audition]) -> str:
+    levels = [f"{name} {'is silence' if a.silent else f'{a.level:.0f} dB'}" for name, a in zip(NAMES, heard, strict=False)]
+    return f"Level alone, full scale being 0 dB: {', '.join(levels)}."
+
+
+def _places_told(reading: Reading, anchor: int, placed: list[Audition]) -> str:
+    count, length = len(placed[0].positions), len(reading.tokens)
+    take = f"the {reading.method.upper()} take"
+    if not count:
+        return f"None of the {length} tokens of {take} belongs to G({anchor}): there is nothing to replace."
+    spoken = " and ".join(f"by {a.token} in {name}" for name, a in zip(NAMES, placed, strict=False))
+    return f"{count} of {length} tokens of {take} belong{'s' * (count == 1)} to G({anchor}): replaced {spoken}."
+
+
+def create_listen(
+    synthesizer: Synthesizer,
+    session: gr.State,
+    anchor: Component,
+    other: Component | None,
+    theta: gr.Slider,
+    similarity: gr.Dropdown,
+) -> None:
+    """Lay the section out within the Blocks that is being built. `anchor` and `other` hold token ids, or None."""
+    gr.HTML(HEADING, apply_default_css=False)
+    with gr.Row():
+        button = gr.Button("Listen", variant="primary", elem_id="listen", size="md", scale=0, min_width=140)
+    words = gr.HTML(_lines((PROMPT,)), apply_default_css=False, elem_id="listen-words")
+    with gr.Row(equal_height=True, elem_classes="lab-pair"):
+        players = [_players(synthesizer, name) for name in NAMES]
+    pictures = [gr.Plot(show_label=False, visible=False, elem_id=f"listen-{place}") for place in TITLES]
+    button.click(
+        _handler(synthesizer, with_other=other is not None),
+        [anchor, *([other] if other else []), theta, similarity, session],
+        [words, *(pair[i] for i in range(len(TITLES)) for pair in players), *pictures],
+        api_name="listen",
+        api_description="Hear a token against another member of its group: what was done, A and B alone, A and B in the last "
+        "utterance of this session, and their log-mel pictures.",
+    )
+
+
+def _players(synthesizer: Synthesizer, name: str) -> list[gr.Audio]:
+    with gr.Column(min_width=300, elem_classes="lab-card"):
+        return [_player(synthesizer, name, place) for place in TITLES]
+
+
+def _player(synthesizer: Synthesizer, name: str, place: str) -> gr.Audio:
+    gr.HTML(f'<p class="groups"><b>{name}</b> {TITLES[place]}</p>', apply_default_css=False)
+    return gr.Audio(
+        label=f"{name} {TITLES[place]}", show_label=False, interactive=False, editable=False, buttons=["download"],
+        container=False, elem_id=f"listen-{name.lower()}-{place}",
+        waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate),
+    )  # fmt: skip
+
+
+def _handler(synthesizer: Synthesizer, with_other: bool) -> Callable[..., list[object]]:
+    """`audition` as gradio calls it, one update a place on the page."""
+
+    def listen(anchor: int | None, other: int | None, theta: float, similarity: str, session: Session) -> list[object]:
+        with telling():
+            heard = audition(synthesizer, session, anchor, other, theta, similarity)
+        sounds = [_sound(a) for pair in (heard.alone, heard.context) for a in (*pair, None, None)[: len(NAMES)]]
+        pictures = [_picture(heard.alone, False), _picture(heard.context, True)]
+        return [_lines(heard.words), *sounds, *(gr.update(value=p, visible=p is not None) for p in pictures)]
+
+    def listen_without(anchor: int | None, theta: float, similarity: str, session: Session) -> list[object]:
+        return listen(anchor, None, theta, similarity, session)
+
+    return listen if with_other else listen_without
+
+
+def _lines(words: tuple[str, ...]) -> str:
+    lines = "".join(f'<p class="groups">{line}</p>' for line in words)
+    return f'<div role="status">{lines}</div>'
+
+
+def _sound(heard: Audition | None) -> tuple[int, np.ndarray] | None:
+    # int16, because the player scales floats to their own peak, and loudness would no longer compare.
+    return heard and (heard.sample_rate, (heard.samples * 32767).astype(np.int16))
+
+
+def _picture(pair: tuple[Audition, ...], stacked: bool) -> go.Figure | None:
+    if not pair:
+        return None
+    where = "where marked" if stacked else "alone"
+    titles = [f"{name}: {a.token} {where}" for name, a in zip(NAMES, pair, strict=False)]
+    frequencies = band_frequencies(pair[0].sample_rate)
+    return mel_figure([a.mel for a in pair], titles, frequencies, FRAME_SECONDS, stacked, pair[0].stretches)

@@ -1,0 +1,212 @@
+"""The map of the groups: every speech token a point, its group at theta a click away, and why two tokens share one or not."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import gradio as gr
+
+from explorers.components.atlas import PICK, create_atlas
+from explorers.exploring import (
+    check_token,
+    equal_theta,
+    group_sizes,
+    groups_at,
+    pack,
+    token_group,
+    token_pair,
+    utterances,
+)
+from explorers.reading import Session
+from explorers.telling import telling
+from pcg.codec.codec import Codec
+from pcg.codec.embedded import EmbeddedCodec
+from pcg.groups.atlas import atlas_bytes
+from pcg.settings import RANGES, Settings
+from pcg.synthesizer import Synthesizer
+
+SIMILARITY_NAMES = {
+    "cosine": "the voice's embeddings (cosine)",
+    "mel": "their sound (mel spectrum)",
+    "fsq": "their FSQ digits",
+    "both": "embeddings and sound, both",
+}
+
+
+@dataclass(frozen=True)
+class MapView:
+    """What other sections may read, or listen to. `anchor` and `second` hold a token or None; `listen` is free room."""
+
+    anchor: gr.State
+    second: gr.State
+    theta: gr.Slider
+    similarity: gr.Dropdown
+    atlas: gr.HTML
+    listen: gr.Column
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the map shows once a token, and perhaps a second one, are chosen."""
+
+    anchor: int | None
+    second: int | None
+    prop: dict[str, object]
+
+
+def look(synthesizer: Synthesizer, anchor: object, second: object, theta: float, similarity: str) -> Scene:
+    """Look `anchor` up, and compare it with `second`, unless they are None; bad input raises InputError."""
+    library, group, pair = synthesizer.library, None, None
+    if anchor is not None:
+        group = token_group(library, synthesizer.voice.usage, anchor, theta, similarity)
+    if group is not None and second is not None:
+        pair = token_pair(library, group.token, second, theta, similarity)
+    prop = {"theta": theta, "similarity": similarity, "group": group and group.as_dict(), "pair": pair and pair.as_dict()}
+    return Scene(group and group.token, pair and pair.second, prop)
+
+
+def _pick_handler(synthesizer: Synthesizer) -> Callable[..., list[object]]:
+    def pick(theta: float, similarity: str, event: gr.EventData) -> list[object]:
+        chosen = event._data if isinstance(event._data, Mapping) else {}
+        with telling():
+            scene = look(synthesizer, chosen.get("anchor"), chosen.get("second"), theta, similarity)
+        return [gr.update(scene=scene.prop), scene.anchor, scene.second, scene.anchor]
+
+    return pick
+
+
+def _search_handler(synthesizer: Synthesizer) -> Callable[..., list[object]]:
+    def search(token: float | None, theta: float, similarity: str) -> list[object]:
+        with telling():
+            token = check_token("token", token, synthesizer.voice.codec.codebook_size)
+            scene = look(synthesizer, token, None, theta, similarity)
+        return [gr.update(scene=scene.prop), scene.anchor, None]
+
+    return search
+
+
+def _view_handler(synthesizer: Synthesizer) -> Callable[..., object]:
+    def view(theta: float, similarity: str, anchor: int | None, second: int | None) -> object:
+        with telling():
+            sizes = group_sizes(groups_at(synthesizer.library, theta, similarity))
+            return gr.update(sizes=sizes, scene=look(synthesizer, anchor, second, theta, similarity).prop)
+
+    return view
+
+
+def _similarity_handler(synthesizer: Synthesizer) -> Callable[[float, str, str], list[object]]:
+    def change(theta: float, similarity: str, before: str) -> list[object]:
+        with telling():
+            return [equal_theta(synthesizer.library, theta, before, similarity), similarity]
+
+    return change
+
+
+def _utterances_handler(synthesizer: Synthesizer) -> Callable[[Session], object]:
+    return lambda session: gr.update(utterances=utterances(session, synthesizer.voice.codec.codebook_size))
+
+
+def _endpoints(synthesizer: Synthesizer) -> None:
+    """The same answers for programs, without a page."""
+
+    def group(token: int, theta: float = Settings.theta, similarity: str = "cosine") -> dict:
+        with telling():
+            return token_group(synthesizer.library, synthesizer.voice.usage, token, theta, similarity).as_dict()
+
+    def pair(first: int, second: int, theta: float = Settings.theta, similarity: str = "cosine") -> dict:
+        with telling():
+            return token_pair(synthesizer.library, first, second, theta, similarity).as_dict()
+
+    def sizes(theta: float = Settings.theta, similarity: str = "cosine") -> str:
+        with telling():
+            return group_sizes(groups_at(synthesizer.library, theta, similarity))
+
+    told = {
+        group: "The group of a token at theta: members, similarities, and the groups that overlap it.",
+        pair: "Why two tokens do, or do not, share a group at theta, and how far theta would have to move.",
+        sizes: "|G(t)| and |G(t)| - N(t) of all tokens: two columns of uint32, base64 of their deflated bytes, lowest first.",
+    }
+    for endpoint, description in told.items():
+        gr.api(endpoint, api_name=f"token_{endpoint.__name__}", api_description=description, queue=False)
+
+
+@dataclass(frozen=True)
+class Controls:
+    """The left-hand side."""
+
+    theta: gr.Slider
+    similarity: gr.Dropdown
+    token: gr.Number
+    find: gr.Button
+
+
+def create_map(synthesizer: Synthesizer, session: gr.State) -> MapView:
+    """Lay the panel out within the Blocks that is being built. `session` holds a Session, whose takes the map draws."""
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
+            controls = _controls(synthesizer)
+        with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
+            with gr.Column(elem_classes="lab-card"):
+                atlas = _atlas(synthesizer, controls, session.value)
+            with gr.Column(elem_id="map-listen") as listen:
+                pass
+    view = MapView(gr.State(), gr.State(), controls.theta, controls.similarity, atlas, listen)
+    _wire(synthesizer, controls, view, session)
+    _endpoints(synthesizer)
+    return view
+
+
+def _controls(synthesizer: Synthesizer) -> Controls:
+    allowed = RANGES["theta"]
+    last = synthesizer.voice.codec.codebook_size - 1
+    with gr.Column(elem_classes="lab-desk"):
+        theta = gr.Slider(
+            allowed.low, allowed.high, Settings.theta, step=allowed.step, label="Theta of the map", buttons=[],
+            info="How alike tokens must be to share a group. The bright group follows as you move it.", elem_id="map-theta",
+        )  # fmt: skip
+        similarity = gr.Dropdown(
+            [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities], value="cosine",
+            label="Alike by", info="Choosing another moves theta to groups of the same mean size.", elem_id="map-similarity",
+        )  # fmt: skip
+        with gr.Row(elem_classes="lab-seed"):
+            token = gr.Number(None, label=f"Token, 0 to {last}", precision=0, scale=3, elem_id="map-token")
+            find = gr.Button("Find", elem_id="map-find", size="md", scale=1, min_width=80)
+    return Controls(theta, similarity, token, find)
+
+
+def _atlas(synthesizer: Synthesizer, controls: Controls, session: Session) -> gr.HTML:
+    voice, theta = synthesizer.voice, controls.theta.value
+    return create_atlas(
+        atlas_bytes(synthesizer.atlas()),
+        levels=_levels(voice.codec),
+        usage=pack(voice.usage.numpy()),
+        sizes=group_sizes(synthesizer.library.groups(theta, controls.similarity.value)),
+        utterances=utterances(session, voice.codec.codebook_size),
+        theta_at=f"#{controls.theta.elem_id}",
+        theta=theta,
+    )
+
+
+def _levels(codec: Codec) -> tuple[int, ...]:
+    return codec.config.levels if isinstance(codec, EmbeddedCodec) else ()
+
+
+def _wire(synthesizer: Synthesizer, controls: Controls, view: MapView, session: gr.State) -> None:
+    # A click must not wait for others', nor for a take that is being spoken. Private: programs have `_endpoints`.
+    quick = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
+    chosen, asked = [view.atlas, view.anchor, view.second], [view.theta, view.similarity]
+    # "multiple", as "always_last" would repeat the first event's data; the map itself asks one thing at a time.
+    getattr(view.atlas, PICK)(_pick_handler(synthesizer), asked, [*chosen, controls.token], trigger_mode="multiple", **quick)
+    gr.on(
+        [controls.token.submit, controls.find.click],
+        _search_handler(synthesizer), [controls.token, *asked], chosen, trigger_mode="always_last", **quick,
+    )  # fmt: skip
+    gr.on(
+        [view.theta.change, view.similarity.change],
+        _view_handler(synthesizer), [*asked, view.anchor, view.second], view.atlas, trigger_mode="always_last", **quick,
+    )  # fmt: skip
+    # Each similarity has a scale of its own: groups as large as before are what can be compared.
+    before = gr.State(view.similarity.value)
+    view.similarity.input(
+        _similarity_handler(synthesizer), [*asked, before], [view.theta, before], **{**quick, "show_progress": "minimal"}
+    )
+    session.change(_utterances_handler(synthesizer), session, view.atlas, **quick)

@@ -1,0 +1,119 @@
+"""What a speech token sounds like: alone, as a sustained sound, and in its places within an utterance.
+
+One token lasts 40 ms in the embedded codec, too short to be judged by ear, and the codec looks further than that to both sides.
+So `alone` sustains it; `in_context` is where it is heard as a single token between others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pcg.audio import fade_ends
+from pcg.codec.codec import Codec
+from pcg.codec.embedded import log_mel
+from pcg.errors import InputError
+from pcg.groups.groups import Groups
+from pcg.prompt import Reference
+from pcg.synthesizer import Synthesizer
+
+REPEATS = 12
+RUN_UP, RUN_OUT = 6, 2
+"""Repetitions decoded before and after those that are heard: for so long the sound still tells of what stood there before."""
+BANDS = 80
+FRAME_SECONDS, WINDOW_SECONDS = 0.010, 0.040
+FULL_PEAK = 0.95
+SILENCE_DB = -50.0
+DECIBELS_PER_NEPER = 20 / np.log(10)
+
+
+@dataclass(frozen=True, eq=False)
+class Audition:
+    """`samples [N]`, float32 in -1..1, of `token`, `hop` of them a token; `positions` are the places where it was put into an
+    utterance, none if it is alone."""
+
+    token: int
+    samples: np.ndarray = field(repr=False)
+    sample_rate: int
+    hop: int
+    positions: tuple[int, ...] = ()
+
+    @property
+    def stretches(self) -> tuple[tuple[float, float], ...]:
+        """Begin and end in seconds of every position."""
+        seconds = self.hop / self.sample_rate
+        return tuple((p * seconds, (p + 1) * seconds) for p in self.positions)
+
+    @property
+    def level(self) -> float:
+        """The RMS in dB below full scale, -inf for digital silence."""
+        power = float(np.mean(np.square(self.samples, dtype=np.float64))) if len(self.samples) else 0.0
+        return 10 * np.log10(power) if power else -np.inf
+
+    @property
+    def silent(self) -> bool:
+        return self.level < SILENCE_DB
+
+    @cached_property
+    def mel(self) -> np.ndarray:
+        """The log-mel picture `[F, BANDS]` in dB, a frame every 10 ms: magnitudes, floor at -80 dB."""
+        frame, window = (round(seconds * self.sample_rate) for seconds in (FRAME_SECONDS, WINDOW_SECONDS))
+        if len(self.samples) < window:
+            return np.zeros((0, BANDS), np.float32)
+        wave = torch.from_numpy(np.ascontiguousarray(self.samples))
+        nepers = log_mel(wave[None], window, frame, BANDS, self.sample_rate)[0]
+        return (nepers * DECIBELS_PER_NEPER).numpy()
+
+
+def alone(codec: Codec, token: int, context: Tensor, repeats: int = REPEATS) -> Audition:
+    """`token` sustained over `repeats` tokens, `[repeats * hop]`, spoken by the voice that `context [C]`, int64, ends with.
+
+    The context gives the sound a speaker and a pitch; it is not heard, nor are the run-up and the run-out.
+    """
+    _check(token, codec.codebook_size)
+    run = torch.full((RUN_UP + repeats + RUN_OUT,), token, dtype=torch.int64)
+    first = (len(context) + RUN_UP) * codec.hop
+    wave = codec.decode(torch.cat([context, run]))[first : first + repeats * codec.hop]
+    return Audition(token, fade_ends(wave.numpy(), codec.sample_rate), codec.sample_rate, codec.hop)
+
+
+def in_context(
+    synthesizer: Synthesizer, tokens: Sequence[int], groups: Groups, anchor: int, speaker: Reference, token: int | None = None
+) -> Audition:
+    """The utterance `tokens [T]` with `token` (else the anchor) at every position where a member of G(anchor) stands.
+
+    It is decoded as `Synthesizer.decode` does it, `[T * hop]`. Where no member occurs there are neither positions nor samples.
+    A second token at the places of the same anchor makes an A/B pair that differs in nothing else.
+    """
+    spoken, codec = anchor if token is None else token, synthesizer.voice.codec
+    for each in (anchor, spoken):
+        _check(each, codec.codebook_size)
+    members = groups.members_of(int(groups.group_of_centre[anchor])).numpy()
+    utterance = np.asarray(tokens, np.int64)
+    there = np.isin(utterance, members)
+    if not there.any():
+        return Audition(spoken, np.zeros(0, np.float32), codec.sample_rate, codec.hop)
+    samples = synthesizer.decode(np.where(there, spoken, utterance).tolist(), speaker)
+    return Audition(spoken, samples, codec.sample_rate, codec.hop, tuple(np.flatnonzero(there).tolist()))
+
+
+def guarded(auditions: Sequence[Audition]) -> tuple[Audition, ...]:
+    """The same, with room below full scale: one gain, never above 1, for all of them, so that their levels still compare."""
+    peak = max((float(np.abs(a.samples).max(initial=0)) for a in auditions), default=0.0)
+    gain = np.float32(FULL_PEAK / peak) if peak > FULL_PEAK else np.float32(1)
+    return tuple(replace(a, samples=a.samples * gain) for a in auditions)
+
+
+def band_frequencies(sample_rate: int) -> np.ndarray:
+    """The middle of every band of `Audition.mel`, `[BANDS]` in Hz (Slaney's mel scale)."""
+    import librosa
+
+    return librosa.mel_frequencies(BANDS + 2, fmin=0, fmax=sample_rate / 2)[1:-1]
+
+
+def _check(token: int, codes: int) -> None:
+    if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < codes:
+        raise InputError("token", token, f"a whole number from 0 to {codes - 1}")

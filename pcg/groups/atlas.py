@@ -1,0 +1,176 @@
+"""The map of the codes: UMAP (McInnes et al., arXiv 1802.03426) of the token embedding, from the neighbour lists at hand."""
+
+import math
+import struct
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pcg.errors import InputError
+from pcg.groups.neighbours import Neighbours
+from pcg.groups.search import unit_vectors
+from pcg.groups.store import content_key, load_or_make
+
+FORMAT = 1
+MAGIC = b"PCGA"
+DTYPES = {"x": torch.float32, "y": torch.float32, "nearest": torch.int32, "similarity": torch.float32}
+POWER_STEPS = 8
+RING = 1.15
+
+
+@dataclass(frozen=True, eq=False)
+class Atlas:
+    """A place for each of V codes (the end of speech is none), `x` and `y [V]` float32, and its k nearest: `nearest [V, k]`
+    int32, by descending `similarity [V, k]` float32.
+
+    Codes that cannot be compared (never used in training, or a vector of zeros) have no place of their own: they lie evenly on
+    a ring around the map, in order of their numbers. Such a code is named as its own nearest, at similarity 0, and so is any
+    code where there are fewer than k others.
+    """
+
+    x: Tensor
+    y: Tensor
+    nearest: Tensor
+    similarity: Tensor
+
+
+def build_atlas(neighbours: Neighbours, features: Tensor, eligible: Tensor | None = None, k: int = 12, seed: int = 0) -> Atlas:
+    """Lay out the codes of `features [V, D]`, of which `neighbours` are the lists.
+
+    The k nearest come from the lists; only codes with fewer than k above the floor are searched again. UMAP starts from the
+    first two principal components, and the same seed gives the same map. Where all codes are one another's nearest (at most
+    k + 1 of them) those components are the map. Raises InputError unless k >= 1 and lists and features have the same codes.
+    """
+    if k < 1:
+        raise InputError("k", k, "a whole number from 1 up")
+    if neighbours.vocabulary != len(features) + 1:
+        raise InputError("neighbours", f"over {neighbours.vocabulary} tokens", f"lists over {len(features) + 1}")
+    tokens, unit = unit_vectors(features, eligible)
+    nearest, similarity = _nearest(neighbours, tokens, unit, k)
+    plane = _principal_plane(torch.from_numpy(unit), seed).numpy()
+    placed = plane if len(tokens) <= k + 1 else _umap(plane, tokens, nearest[tokens], similarity[tokens], seed)
+    places = _with_ring(placed, tokens, len(features))
+    return Atlas(*(torch.from_numpy(each) for each in (*places.T.astype(np.float32).copy(), nearest, similarity)))
+
+
+def load_or_build_atlas(
+    neighbours: Neighbours,
+    features: Tensor,
+    eligible: Tensor | None,
+    cache_dir: Path,
+    shipped: Path | None = None,
+    k: int = 12,
+    seed: int = 0,
+) -> Atlas:
+    """`build_atlas`, remembered in `cache_dir`, unless the folder `shipped` has it."""
+    usable = torch.ones(len(features), dtype=torch.bool) if eligible is None else eligible
+    facts = (FORMAT, neighbours.floor, k, seed, features.dtype, tuple(features.shape))
+    key = content_key(facts, features, usable)
+
+    def make() -> dict[str, Tensor]:
+        built = build_atlas(neighbours, features, eligible, k, seed)
+        return {field.name: getattr(built, field.name) for field in fields(Atlas)}
+
+    def check(tensors: Mapping[str, Tensor]) -> None:
+        wide, codes = (len(features), k), (len(features),)
+        if [tuple(tensors[name].shape) for name in DTYPES] != [codes, codes, wide, wide]:
+            raise ValueError("its tables have another shape")
+        if tensors["nearest"].min() < 0 or tensors["nearest"].max() >= len(features):
+            raise ValueError("it names codes that are none")
+
+    name = f"atlas-{key}.safetensors"
+    folder = shipped if shipped and (shipped / name).is_file() else cache_dir
+    return Atlas(**load_or_make(folder / name, key, DTYPES, make, check))
+
+
+def atlas_bytes(atlas: Atlas) -> bytes:
+    """The map as one binary, little endian: the magic "PCGA", uint32 version (1), V and k; uint16 x `[V]` and y `[V]`, 0..65535
+    across one square that holds the whole map; uint16 nearest `[V, k]`; uint8 similarity `[V, k]`, 255 being 1 and 0 being 0 or
+    less. Raises InputError for more than 65,536 codes."""
+    codes, k = atlas.nearest.shape
+    if codes > 2**16:
+        raise InputError("codes", codes, "at most 65,536, which two bytes can number")
+    low = [float(axis.min()) for axis in (atlas.x, atlas.y)]
+    side = max(float(axis.max()) - least for axis, least in zip((atlas.x, atlas.y), low, strict=True)) or 1.0
+    quantised = [((axis - least) / side * 65535).round() for axis, least in zip((atlas.x, atlas.y), low, strict=True)]
+    words = [each.numpy().astype("<u2").tobytes() for each in (*quantised, atlas.nearest)]
+    similarity = (255 * atlas.similarity.clamp(0, 1)).round().numpy().astype("u1").tobytes()
+    return MAGIC + struct.pack("<III", FORMAT, codes, k) + b"".join(words) + similarity
+
+
+def _nearest(neighbours: Neighbours, tokens: np.ndarray, unit: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k nearest codes of every code, `[V, k]`, and their similarities."""
+    codes = neighbours.vocabulary - 1
+    starts = neighbours.indptr.numpy()
+    nearest = np.arange(codes, dtype=np.int32)[:, None].repeat(k, 1)
+    similarity = np.zeros((codes, k), np.float32)
+    full = np.flatnonzero(np.diff(starts)[:codes] > k)
+    places = starts[full, None] + 1 + np.arange(k)
+    nearest[full] = neighbours.neighbours.numpy()[places]
+    similarity[full] = neighbours.similarity.numpy()[places]
+    short = np.flatnonzero(np.isin(tokens, full, invert=True))
+    if len(short) and len(tokens) > 1:
+        found, values = _search(unit, short, min(k, len(tokens) - 1))
+        nearest[tokens[short], : found.shape[1]] = tokens[found]
+        similarity[tokens[short], : found.shape[1]] = values
+    return nearest, similarity
+
+
+def _search(unit: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k rows of `unit` nearest to each of `rows`, other than itself, and their cosines."""
+    import faiss
+
+    values, found = faiss.knn(unit[rows], unit, k + 1, metric=faiss.METRIC_INNER_PRODUCT)
+    # Itself goes last, wherever among its equals it was found, and is cut off with the last column.
+    others = (found == rows[:, None]).argsort(axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(found, others, 1), np.take_along_axis(values, others, 1)
+
+
+def _principal_plane(unit: Tensor, seed: int) -> Tensor:
+    """The rows of `unit [n, D]` along their first two principal components, `[n, 2]`, by subspace iteration."""
+    if len(unit) < 2:
+        return torch.zeros(len(unit), 2)
+    generator = torch.Generator().manual_seed(seed)
+    basis = torch.randn(unit.shape[1], 2, generator=generator)
+    for _ in range(POWER_STEPS):
+        along = unit @ basis
+        basis = torch.linalg.qr(unit.T @ (along - along.mean(0))).Q
+    along = unit @ basis
+    plane = torch.nn.functional.pad(along - along.mean(0), (0, 2 - basis.shape[1]))
+    # umap stretches each axis to one length, which an axis of no length would not survive.
+    return plane + 1e-6 * torch.randn(plane.shape, generator=generator)
+
+
+def _umap(plane: np.ndarray, tokens: np.ndarray, nearest: np.ndarray, similarity: np.ndarray, seed: int) -> np.ndarray:
+    """Places `[n, 2]` from the graph of the nearest, beginning at `plane [n, 2]`."""
+    from umap import UMAP
+
+    row_of = np.zeros(int(tokens.max()) + 1, np.int64)
+    row_of[tokens] = np.arange(len(tokens))
+    # umap takes each point to be its own first neighbour.
+    indices = np.concatenate([np.arange(len(tokens))[:, None], row_of[nearest]], 1)
+    distances = np.concatenate([np.zeros((len(tokens), 1)), (1 - similarity).clip(0)], 1).astype(np.float32)
+    count = indices.shape[1]
+    layout = UMAP(count, metric="cosine", init=plane, random_state=seed, n_jobs=1, precomputed_knn=(indices, distances))
+    with warnings.catch_warnings():
+        # It regrets that it could not place new points, which nobody asks for.
+        warnings.simplefilter("ignore", UserWarning)
+        return layout.fit_transform(plane)
+
+
+def _with_ring(placed: np.ndarray, tokens: np.ndarray, codes: int) -> np.ndarray:
+    """Places `[codes, 2]`: those of `tokens` as given, and the others on a ring around them."""
+    places = np.zeros((codes, 2), np.float32)
+    places[tokens] = placed
+    outside = np.setdiff1d(np.arange(codes), tokens)
+    low, high = (placed.min(0), placed.max(0)) if len(placed) else (np.zeros(2), np.zeros(2))
+    centre = (low + high) / 2
+    radius = RING * float(np.linalg.norm(placed - centre, axis=1).max(initial=0.0)) or 1.0
+    angles = np.arange(len(outside)) * 2 * math.pi / max(1, len(outside))
+    places[outside] = centre + radius * np.stack([np.cos(angles), np.sin(angles)], 1)
+    return places

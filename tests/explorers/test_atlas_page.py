@@ -1,0 +1,154 @@
+"""The map as a person sees it, in a real browser."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+
+import gradio as gr
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from explorers.map import create_map
+from explorers.reading import Reading, Session
+from explorers.theme import launch_options
+from pcg.settings import Settings
+from pcg.synthesizer import Synthesizer
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SOFTWARE_WEBGL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+NO_WEBGL = ["--disable-3d-apis"]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
+
+
+def spoken(tokens: tuple[int, ...]) -> Session:
+    shape = (("accepted",) * len(tokens), (1,) * len(tokens), tokens, ((tokens[0], True), (tokens[1], False)))
+    take = Reading(Settings("pcg"), "${window.hacked = 1}", "<b>", 1.5, 100.0, 0.3, 0.5, 2.0, False, *shape)
+    return Session().heard(take, True)
+
+
+@pytest.fixture(scope="module")
+def address(synthesizer: Synthesizer) -> Iterator[str]:
+    """Where a page is served that has the map in its second tab."""
+    with gr.Blocks() as app:
+        session = gr.State(Session())
+        with gr.Tab("Speak"):
+            gr.Button("Speak", elem_id="speak").click(lambda: spoken((5, 6, 7)), None, session)
+        with gr.Tab("Map"):
+            create_map(synthesizer, session)
+    _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options())
+    yield url
+    app.close(verbose=False)
+
+
+@pytest.fixture
+def open_map(address: str) -> Iterator[Callable[[list[str]], Page]]:
+    with sync_playwright() as playwright:
+
+        def open_(arguments: list[str]) -> Page:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS, *arguments])
+            page = browser.new_page(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+            page.goto(address)
+            page.get_by_role("tab", name="Map").click()
+            expect(page.locator(".atlas")).to_have_attribute("data-state", "ready")
+            return page
+
+        yield open_
+
+
+def title(page: Page) -> object:
+    return expect(page.locator('[data-part="title"]'))
+
+
+def place_of(synthesizer: Synthesizer, token: int, width: float, height: float) -> tuple[float, float]:
+    """Where the whole map shows `token`: all codes that have a place of their own, in 93 % of the room."""
+    map_ = synthesizer.atlas()
+    own = map_.nearest[:, 0].numpy() != np.arange(len(map_.x))
+    places = np.stack([map_.x.numpy(), -map_.y.numpy()])
+    low, high = places[:, own].min(1), places[:, own].max(1)
+    room = np.array([width, height])
+    return tuple((places[:, token] - (low + high) / 2) * 0.93 * min(room / (high - low)) + room / 2)
+
+
+def test_a_person_explores_the_map(open_map: Callable[[list[str]], Page], synthesizer: Synthesizer, address: str) -> None:
+    complaints: list[str] = []
+    addresses: list[str] = []
+    page = open_map(SOFTWARE_WEBGL)
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: addresses.append(request.url))
+    expect(page.locator('[data-part="notice"]')).to_have_text("")
+
+    page.fill("#map-token input", "64")
+    page.click("#map-find")
+    expect(page.locator(".toast-body")).to_contain_text("token is 64, but must be a whole number from 0 to 63.")
+    page.locator(".toast-close").click()
+    page.fill("#map-token input", "3")
+    page.click("#map-find")
+    title(page).to_contain_text("Token 3")
+
+    canvas = page.locator('[data-part="marks"]')
+    box = canvas.bounding_box()
+    left, top = place_of(synthesizer, 9, box["width"], box["height"])
+    canvas.click(position={"x": left, "y": top})
+    title(page).to_contain_text("Token 9")
+    expect(page.locator("#map-token input")).to_have_value("9")
+    page.click('[data-part="back"]')
+    title(page).to_contain_text("Token 3")
+
+    page.locator("#map-theta input[type=range]").focus()
+    page.keyboard.press("Home")
+    expect(page.locator('[data-part="news"]')).to_contain_text("at theta 0.20")
+    size = synthesizer.groups(0.2).size(int(synthesizer.groups(0.2).group_of_centre[3]))
+    expect(page.locator('[data-part="table"] tbody tr')).to_have_count(size)
+
+    second = page.locator('[data-part="table"] tbody tr').nth(1)
+    token = second.get_attribute("data-token")
+    page.locator('[data-part="table"] tbody tr').first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Shift+Enter")
+    expect(page.locator('[data-part="pair"]')).to_contain_text("Together at theta 0.20")
+    page.get_by_role("tab", name="Members").click()
+    page.get_by_role("columnheader", name="Token").get_by_role("button").click()
+    expect(page.locator('th[aria-sort="ascending"]')).to_have_text("Token")
+    page.locator(f'[data-part="table"] tr[data-token="{token}"]').focus()
+    page.keyboard.press("Enter")
+    title(page).to_contain_text(f"Token {token}")
+    canvas.focus()
+    page.keyboard.press("+")
+    page.keyboard.press("Escape")
+    title(page).to_contain_text("No token chosen")
+
+    page.get_by_role("tab", name="Speak").click()
+    page.click("#speak")
+    page.get_by_role("tab", name="Map").click()
+    page.locator('[data-part="path"]').check()
+    page.select_option('[data-part="colouring"]', "fate")
+    expect(page.locator('[data-part="legend"]')).to_contain_text("rejected")
+
+    page.evaluate("document.querySelector('[data-part=points]').getContext('webgl2').getExtension('WEBGL_lose_context')"
+                  ".loseContext()")  # fmt: skip
+    expect(page.locator('[data-part="notice"]')).to_contain_text("waiting for it to come back")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate("window.hacked") is None
+    assert complaints == []
+    assert [a for a in addresses if not a.startswith((address, "blob:", "data:"))] == []
+
+
+def test_without_webgl_the_map_is_a_still_picture(open_map: Callable[[list[str]], Page]) -> None:
+    page = open_map(NO_WEBGL)
+    expect(page.locator('[data-part="notice"]')).to_contain_text("A still picture")
+    page.fill("#map-token input", "3")
+    page.keyboard.press("Enter")
+    title(page).to_contain_text("Token 3")
+    painted = "Array.from(document.querySelector('[data-part=points]').getContext('2d').getImageData(0, 0, 300, 300).data)"
+    assert page.evaluate(f"{painted}.some((byte) => byte > 0)")
