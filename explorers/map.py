@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 
 import gradio as gr
 
@@ -157,10 +158,12 @@ def create_map(synthesizer: Synthesizer, session: gr.State) -> MapView:
 
 def _controls(synthesizer: Synthesizer) -> Controls:
     allowed = RANGES["theta"]
+    # The lists of a crowded embedding may end above the lowest theta.
+    low = max(allowed.low, ceil(synthesizer.library.neighbours("cosine").floor / allowed.step) * allowed.step)
     last = synthesizer.voice.codec.codebook_size - 1
     with gr.Column(elem_classes="lab-desk"):
         theta = gr.Slider(
-            allowed.low, allowed.high, Settings.theta, step=allowed.step, label="Theta of the map", buttons=[],
+            low, allowed.high, max(low, Settings.theta), step=allowed.step, label="Theta of the map", buttons=[],
             info="How alike tokens must be to share a group. The bright group follows as you move it.", elem_id="map-theta",
         )  # fmt: skip
         similarity = gr.Dropdown(
