@@ -1,0 +1,109 @@
+"""The map: the same every time, near what is near, small on its way to the browser."""
+
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+from pcg.errors import InputError
+from pcg.groups.atlas import Atlas, atlas_bytes, build_atlas, load_or_build_atlas
+from pcg.groups.neighbours import build_neighbours
+
+CODES, K = 150, 6
+
+
+@pytest.fixture(scope="module")
+def embedding() -> torch.Tensor:
+    """Three far clusters."""
+    generator = torch.Generator().manual_seed(0)
+    centres = 4 * torch.randn(3, 12, generator=generator)
+    return centres[torch.arange(CODES) % 3] + torch.randn(CODES, 12, generator=generator)
+
+
+@pytest.fixture(scope="module")
+def atlas(embedding) -> Atlas:
+    return build_atlas(build_neighbours(embedding, 0.6), embedding, k=K)
+
+
+def test_the_nearest_are_those_of_brute_force(embedding, atlas):
+    unit = torch.nn.functional.normalize(embedding, dim=1)
+    cosine = (unit @ unit.T).fill_diagonal_(-2)
+    expected = cosine.topk(K, dim=1).values
+    # The lists keep half precision.
+    torch.testing.assert_close(atlas.similarity, expected, rtol=0, atol=1e-3)
+    torch.testing.assert_close(cosine.gather(1, atlas.nearest.long()), expected, rtol=0, atol=2e-3)
+
+
+def test_the_same_seed_gives_the_same_map(embedding, atlas):
+    again = build_atlas(build_neighbours(embedding, 0.6), embedding, k=K)
+    assert torch.equal(atlas.x, again.x)
+    assert torch.equal(atlas.y, again.y)
+
+
+def test_clusters_stay_together_on_the_map(atlas):
+    places = torch.stack([atlas.x, atlas.y], 1)
+    gaps = torch.cdist(places, places).fill_diagonal_(torch.inf)
+    assert float((gaps.argmin(1) % 3 == torch.arange(CODES) % 3).float().mean()) > 0.95
+
+
+def test_codes_without_a_place_lie_outside(embedding):
+    eligible = torch.ones(CODES, dtype=torch.bool)
+    eligible[[4, 90]] = False
+    atlas = build_atlas(build_neighbours(embedding, 0.6, eligible), embedding, eligible, k=K)
+    places = torch.stack([atlas.x, atlas.y], 1)
+    middle = (places[eligible].amin(0) + places[eligible].amax(0)) / 2
+    reach = (places - middle).norm(dim=1)
+    assert reach[~eligible].min() > reach[eligible].max()
+    assert not np.isin(atlas.nearest[eligible].numpy(), [4, 90]).any()
+    assert atlas.nearest[4].unique().tolist() == [4]
+
+
+def test_the_file_for_the_browser_holds_it_all(atlas):
+    content = atlas_bytes(atlas)
+    magic, version, codes, k = struct.unpack_from("<4sIII", content)
+    assert (magic, version, codes, k) == (b"PCGA", 1, CODES, K)
+    x, y = np.frombuffer(content, "<u2", 2 * CODES, 16).reshape(2, CODES).astype(np.float64)
+    nearest = np.frombuffer(content, "<u2", CODES * K, 16 + 4 * CODES).reshape(CODES, K)
+    similarity = np.frombuffer(content, "u1", CODES * K, 16 + 4 * CODES + 2 * CODES * K).reshape(CODES, K)
+    assert len(content) == 16 + 4 * CODES + 3 * CODES * K
+    assert (nearest == atlas.nearest.numpy()).all()
+    assert similarity / 255 == pytest.approx(atlas.similarity.numpy(), abs=0.003)
+    side = max(float(axis.max() - axis.min()) for axis in (atlas.x, atlas.y))
+    assert x / 65535 * side == pytest.approx((atlas.x - atlas.x.min()).numpy(), abs=side / 65000)
+    assert y / 65535 * side == pytest.approx((atlas.y - atlas.y.min()).numpy(), abs=side / 65000)
+    assert max(x.max(), y.max()) == 65535
+
+
+def test_a_full_vocabulary_travels_in_less_than_three_megabytes():
+    codes, k = 2**16, 12
+    nearest = torch.zeros(codes, k, dtype=torch.int32)
+    full = Atlas(torch.rand(codes), torch.rand(codes), nearest, torch.rand(codes, k))
+    assert len(atlas_bytes(full)) < 3e6
+    with pytest.raises(InputError, match="codes"):
+        atlas_bytes(Atlas(*(torch.cat([each, each[:1]]) for each in (full.x, full.y, full.nearest, full.similarity))))
+
+
+def test_it_is_kept_and_a_damaged_file_is_made_anew(embedding, atlas, tmp_path):
+    lists = build_neighbours(embedding, 0.6)
+    load_or_build_atlas(lists, embedding, None, tmp_path, k=K)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.warns(UserWarning, match="cannot be used"):
+        again = load_or_build_atlas(lists, embedding, None, tmp_path, k=K)
+    assert torch.equal(again.x, atlas.x)
+
+
+def test_a_shipped_map_is_read_and_nothing_is_written(embedding, atlas, tmp_path):
+    lists, shipped, cache = build_neighbours(embedding, 0.6), tmp_path / "voice", tmp_path / "cache"
+    load_or_build_atlas(lists, embedding, None, shipped, k=K)
+    found = load_or_build_atlas(lists, embedding, None, cache, shipped, k=K)
+    assert torch.equal(found.x, atlas.x)
+    assert not cache.exists()
+
+
+def test_lists_of_another_embedding_are_refused(embedding):
+    with pytest.raises(InputError, match="neighbours"):
+        build_atlas(build_neighbours(embedding[:-1], 0.6), embedding)
+    with pytest.raises(InputError, match="k is 0"):
+        build_atlas(build_neighbours(embedding, 0.6), embedding, k=0)

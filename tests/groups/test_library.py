@@ -1,0 +1,71 @@
+"""One voice's lists: built once, kept by content, the same for every thread."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from pcg.errors import InputError
+from pcg.groups.library import GroupLibrary
+from pcg.settings import SIMILARITIES
+from pcg.voice import load_voice
+
+
+@pytest.fixture(scope="module")
+def voice(tiny_voice_folder):
+    return load_voice(str(tiny_voice_folder))
+
+
+def library(voice, folder, **options) -> GroupLibrary:
+    return GroupLibrary(voice.code_embedding, voice.codec, voice.usage > 0, 0.2, folder, **options)
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_every_similarity_is_stored_and_read_back(voice, tmp_path, similarity):
+    built = library(voice, tmp_path).groups(0.3, similarity)
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    read = library(voice, tmp_path).groups(0.3, similarity)
+    assert torch.equal(built.members, read.members)
+    assert stamps
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == stamps
+
+
+def test_groups_of_both_lie_within_those_of_either(voice, tmp_path):
+    kept = library(voice, tmp_path)
+    cosine, mel, both = (kept.groups(0.25, name) for name in ("cosine", "mel", "both"))
+    for t in range(voice.codec.codebook_size):
+        one, other, shared = (set(g.members_of(int(g.group_of_centre[t])).tolist()) for g in (cosine, mel, both))
+        assert shared == one & other
+
+
+def test_unused_codes_stand_alone_by_every_similarity(voice, tmp_path):
+    kept = library(voice, tmp_path)
+    unused = (voice.usage == 0).nonzero().flatten().tolist()
+    assert unused
+    for similarity in SIMILARITIES:
+        groups = kept.groups(0.2, similarity)
+        assert all(groups.groups_of(t).tolist() == [int(groups.group_of_centre[t])] for t in unused)
+
+
+def test_threads_share_what_is_built(voice, tmp_path):
+    announced = []
+
+    def announce(label: str):
+        announced.append(label)
+        return lambda done, total: None
+
+    kept = library(voice, tmp_path, announce=announce)
+    with ThreadPoolExecutor(4) as threads:
+        lists = list(threads.map(lambda _: kept.neighbours(), range(8)))
+    assert all(each is lists[0] for each in lists)
+    assert announced == ["cosine"]
+
+
+def test_an_unknown_similarity_is_refused(voice, tmp_path):
+    with pytest.raises(InputError, match="cosine, mel, fsq, both"):
+        library(voice, tmp_path).neighbours("taste")
+
+
+def test_an_embedding_of_other_codes_is_refused(voice, tmp_path):
+    with pytest.raises(InputError, match="embedding"):
+        GroupLibrary(voice.code_embedding[:-1], voice.codec, voice.usage[:-1] > 0, 0.2, tmp_path)
