@@ -95,7 +95,8 @@ def bench_groups(tokens: int = 65_536, dimensions: int = 2048, mean_size: float 
 
 def theta_milliseconds(neighbours: Neighbours, theta: float, repeats: int) -> float:
     """The median over `repeats` slightly different thetas, so that nothing can have been kept; one before is not counted."""
-    thetas = iter([theta + STEP * (i - repeats // 2) for i in range(repeats + 1)])
+    steps = range(-(repeats // 2), repeats - repeats // 2 + 1)
+    thetas = iter([max(neighbours.floor, theta + STEP * step) for step in steps])
 
     def work() -> None:
         groups = neighbours.groups_at(next(thetas))

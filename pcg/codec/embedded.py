@@ -114,6 +114,15 @@ class EmbeddedCodec(nn.Module):
         return self.render(codes, Anchor())[0]
 
     @torch.inference_mode()
+    def decode_batch(self, codes: Tensor) -> Tensor:
+        """Codes `[B, T]`, T >= 1 -> samples `[B, T * hop]`, every row an utterance of its own."""
+        quantized, frame = self.fsq.values(codes.to(self.device)), self.config.frame
+        pitch = hertz(self.pitch_head(quantized))
+        train = pulses(phases(pitch, frame, self.sample_rate)[:, :-1], pitch, frame, self.sample_rate)
+        noise = self.noise[torch.arange(train.shape[1], device=self.device) % NOISE_SAMPLES].expand(len(codes), -1)
+        return self.synthesise(self.features(quantized), train, noise).clamp(-1, 1).cpu()
+
+    @torch.inference_mode()
     def render(self, codes: Tensor, anchor: Anchor) -> tuple[Tensor, Tensor]:
         """`decode` in the middle of an utterance: samples `[T * hop]`, and the phase before each code and after the last,
         `[T + 1]` in cycles. More codes on either side would change the phase near the ends

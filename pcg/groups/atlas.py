@@ -17,7 +17,7 @@ from pcg.groups.search import unit_vectors
 from pcg.groups.store import content_key, load_or_make
 
 FORMAT = 1
-MAGIC = b"PCGA"
+MAGIC, VERSION = b"PCGA", 1
 DTYPES = {"x": torch.float32, "y": torch.float32, "nearest": torch.int32, "similarity": torch.float32}
 POWER_STEPS = 8
 RING = 1.15
@@ -100,7 +100,7 @@ def atlas_bytes(atlas: Atlas) -> bytes:
     quantised = [((axis - least) / side * 65535).round() for axis, least in zip((atlas.x, atlas.y), low, strict=True)]
     words = [each.numpy().astype("<u2").tobytes() for each in (*quantised, atlas.nearest)]
     similarity = (255 * atlas.similarity.clamp(0, 1)).round().numpy().astype("u1").tobytes()
-    return MAGIC + struct.pack("<III", FORMAT, codes, k) + b"".join(words) + similarity
+    return MAGIC + struct.pack("<III", VERSION, codes, k) + b"".join(words) + similarity
 
 
 def _nearest(neighbours: Neighbours, tokens: np.ndarray, unit: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from pcg.groups.kernel import number_sets, row_sums, running_names, tally
 
-ROWS_AT_ONCE = 512
-
 
 @dataclass(frozen=True)
 class GroupStatistics:

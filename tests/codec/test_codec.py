@@ -57,3 +57,10 @@ def test_log_mel_tells_pitch_and_level():
     assert low[50].argmax() < high[50].argmax()
     peak = low[50].argmax()
     assert (loud - low)[50, peak] == pytest.approx(0.693, abs=0.02)
+
+
+def test_a_batch_of_utterances_sounds_like_each_alone(codec):
+    codes = torch.randint(codec.codebook_size, (3, 11), generator=torch.Generator().manual_seed(4))
+    together = codec.decode_batch(codes)
+    for row, alone in zip(together, codes, strict=True):
+        torch.testing.assert_close(row, codec.decode(alone), rtol=0, atol=1e-4)

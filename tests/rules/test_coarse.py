@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pcg.errors import InputError
-from pcg.groups.groups import ROWS_AT_ONCE, Groups
+from pcg.groups.groups import Groups
 from pcg.groups.neighbours import build_neighbours
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
@@ -131,9 +131,9 @@ def test_wider_groups_accept_more(random_laws, play):
 
 
 def test_a_large_vocabulary_is_added_up_piece_by_piece(random_laws):
-    embedding = torch.randn(2 * ROWS_AT_ONCE + 100, 4, generator=torch.Generator().manual_seed(0))
+    embedding = torch.randn(1124, 4, generator=torch.Generator().manual_seed(0))
     groups = build_neighbours(embedding, floor=0.9).groups_at(0.95)
-    assert len(groups) > 2 * ROWS_AT_ONCE
+    assert len(groups) > 1024
     _, q = random_laws(groups.vocabulary, 1, seed=6)
     singly = [groups.mass(q[0], k) for k in range(len(groups))]
     assert sum(singly) == pytest.approx(1.0, abs=1e-6)
