@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
     from pcg.groups.search import Progress
     from pcg.prompt import Reference
+    from pcg.recognition.self_speculative import Thresholds
     from pcg.synthesizer import Synthesizer
     from pcg.take import Round, Sound, Take
 
+# Who accepted a text, the cheapest first.
+STAGES = ("ctc", "lm", "ar")
 DEFAULT_THETAS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 1.0)
 
 
@@ -168,7 +171,15 @@ def _bench(options: argparse.Namespace) -> None:
         if options.threads < 1:
             raise InputError("threads", options.threads, "a whole number from 1 up")
         torch.set_num_threads(options.threads)
-    if options.what == "groups":
+    if options.what == "judge":
+        from pcg.bench.judge import bench_judge
+        from pcg.recognition.embedded import EMBEDDED, load_recogniser
+
+        if options.utterances < 1:
+            raise InputError("utterances", options.utterances, "a whole number from 1 up")
+        recogniser = load_recogniser(options.recogniser or EMBEDDED)
+        figures = bench_judge(recogniser, options.work / "corpus", options.utterances, options.repeats)
+    elif options.what == "groups":
         from pcg.bench.groups import bench_groups
 
         figures = bench_groups(options.tokens, options.dimensions, options.mean_size, options.repeats).as_dict()
@@ -185,6 +196,50 @@ def _bench(options: argparse.Namespace) -> None:
     if options.out:
         write_json(options.out, figures)
     print(json.dumps(figures))
+
+
+def _transcribe(options: argparse.Namespace) -> None:
+    import soundfile
+
+    from pcg.recognition.embedded import EMBEDDED, load_recogniser
+    from pcg.recognition.listening import listen_to_file
+
+    thresholds = _thresholds(options)
+    for file in options.file:
+        if not file.is_file():
+            raise InputError("audio file", str(file), "a file that is there")
+    recogniser = load_recogniser(options.recogniser or EMBEDDED)
+    rows = []
+    for file in options.file:
+        begun = perf_counter()
+        heard = listen_to_file(recogniser, file, thresholds)
+        rtfx = soundfile.info(file).duration / (perf_counter() - begun)
+        parts = [
+            {"start": round(start, 3), "text": part.text, "stage": part.stage, "accepted": part.accepted_text}
+            for start, part in zip(heard.starts, heard.parts, strict=True)
+        ]
+        stage = max((part.stage for part in heard.parts), key=STAGES.index, default="ctc")
+        row = {"file": str(file), "text": heard.text, "stage": stage, "rtfx": round(rtfx, 2), "judge": recogniser.name}
+        rows.append({**row, "parts": parts})
+        print(f"{file}: {heard.text}")
+    if options.json:
+        print(json.dumps(rows[0] if len(rows) == 1 else rows))
+
+
+def _thresholds(options: argparse.Namespace) -> "Thresholds":
+    """Those of the mode, each replaced where its own option is given."""
+    from pcg.recognition.self_speculative import PRESETS, Thresholds
+
+    if options.mode not in PRESETS:
+        raise InputError("mode", options.mode, "one of " + ", ".join(PRESETS))
+    for name, given, high in (("tau-ctc", options.tau_ctc, 10), ("tau-slm", options.tau_slm, 1)):
+        if given is not None and not 0 <= given <= high:
+            raise InputError(name, given, f"a number from 0 to {high}")
+    preset = PRESETS[options.mode]
+    ctc, lm = (
+        own if own is not None else of_mode for own, of_mode in ((options.tau_ctc, preset.ctc), (options.tau_slm, preset.lm))
+    )
+    return Thresholds(ctc, lm)
 
 
 def _evaluate(options: argparse.Namespace) -> None:
@@ -238,9 +293,16 @@ def _progress(done: int, total: int) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
+    if options.stage == "recogniser":
+        from pcg.training.judge_recipe import train_recogniser
+
+        out = options.out or Path("assets/recogniser")
+        train_recogniser(options.work, out, options.device, options.seed, options.processes)
+        return
     from pcg.training.recipe import train
 
-    train(options.stage, options.work, options.prose, options.out, options.device, options.seed, options.processes)
+    out = options.out or Path("assets/voice")
+    train(options.stage, options.work, options.prose, out, options.device, options.seed, options.processes)
 
 
 def _settings(options: argparse.Namespace) -> Settings:
@@ -310,16 +372,28 @@ def _parser() -> argparse.ArgumentParser:
     bench = commands.add_parser(
         "bench", help="time the engine: its ceiling, transformers, its own bound; JSON on the last line"
     )
-    bench.add_argument("what", nargs="?", choices=("engine", "groups", "shape"), default="engine")
+    bench.add_argument("what", nargs="?", choices=("engine", "groups", "judge", "shape"), default="engine")
     bench.add_argument("--tokens", type=int, default=65_536, help="bench groups: tokens of the vocabulary (default 65536)")
     bench.add_argument("--dimensions", type=int, default=2048, help="bench groups: width of the embedding (default 2048)")
     bench.add_argument("--mean-size", type=float, default=140, help="bench groups: mean group size (default 140)")
+    bench.add_argument("--work", type=Path, default=Path("runs"), help="bench judge: the folder of the corpus (default runs/)")
+    bench.add_argument("--utterances", type=int, default=100, help="bench judge: of each held-out split (default 100)")
+    bench.add_argument("--recogniser", type=Path, metavar="FOLDER", help="bench judge: another one than the shipped")
     bench.add_argument("--shape", default="llasa-8b", help="bench shape: small, llasa-1b, llasa-3b or llasa-8b, random weights")
     bench.add_argument("--device", default="cpu", help="cpu or cuda")
     bench.add_argument("--threads", type=int, help="threads of torch (default: as many as there are cores)")
     bench.add_argument("--repeats", type=int, default=7, help="runs in turns; medians are printed (default 7)")
     bench.add_argument("--out", type=Path, metavar="FILE.json", help="write the figures there, too")
     bench.set_defaults(command=_bench)
+
+    transcribe = commands.add_parser("transcribe", help="write down what recordings say, by self-speculative decoding")
+    transcribe.add_argument("file", type=Path, nargs="+")
+    transcribe.add_argument("--mode", default="accurate", help="ar, accurate (the default) or fast")
+    transcribe.add_argument("--tau-ctc", type=float, help="entropy in nats below which a CTC frame is certain")
+    transcribe.add_argument("--tau-slm", type=float, help="likelihood above which the language model accepts a token")
+    transcribe.add_argument("--recogniser", type=Path, metavar="FOLDER", help="another recogniser than the shipped")
+    transcribe.add_argument("--json", action="store_true")
+    transcribe.set_defaults(command=_transcribe)
 
     evaluate = commands.add_parser("evaluate", help="WER, DNSMOS, speaker, speed, endings: the figures of a voice")
     evaluate.add_argument("figure", nargs="*", default=["table"], help="table (the default), stopping, voices")
@@ -330,13 +404,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_settings(evaluate)
     evaluate.set_defaults(command=_evaluate)
 
-    train = commands.add_parser("train", help="train the embedded voice from nothing; resumes where it stopped")
-    train.add_argument("stage", choices=("corpus", "codec", "target", "draft", "publish", "all", "unpack"))
+    train = commands.add_parser(
+        "train", help="train the embedded voice, or its recogniser, from nothing; resumes where it stopped"
+    )
+    train.add_argument("stage", choices=("corpus", "codec", "target", "draft", "publish", "all", "unpack", "recogniser"))
     train.add_argument("--work", type=Path, default=Path("runs"), help="corpus and checkpoints (default runs/)")
     train.add_argument("--prose", type=Path, help="a text file of English prose, one sentence a line (stage corpus)")
-    train.add_argument(
-        "--out", type=Path, default=Path("assets/voice"), help="where publish writes the voice, and unpack reads it"
-    )
+    train.add_argument("--out", type=Path, help="where publish writes (and unpack reads): assets/voice, or assets/recogniser")
     train.add_argument("--device", default="cpu", help="cpu or cuda")
     train.add_argument("--seed", type=int, default=0)
     train.add_argument("--processes", type=int, default=2, help="synthesizers side by side (stage corpus)")

@@ -1,0 +1,117 @@
+"""The embedded recogniser on speech that no training heard: its modes against one another, and against an independent judge."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+
+from pcg.bench.timing import milliseconds
+from pcg.errors import InputError
+from pcg.metrics.estimate import Estimate
+from pcg.metrics.intelligibility import PocketSphinx, pooled, word_errors
+from pcg.recognition.recogniser import Recogniser
+from pcg.recognition.self_speculative import PRESETS, Thresholds, Transcript, transcribe
+from pcg.training.corpus import HELD_OUT, SAMPLE_RATE, read_shard, shards
+
+# The paper's Figure 4: with the first step alone, and with the second alone.
+ABLATIONS = {"ctc only": Thresholds(float("inf"), None), "lm only": Thresholds(None, 0.2)}
+MODES: Mapping[str, Thresholds] = {"ar": PRESETS["ar"], "accurate": PRESETS["accurate"], "fast": PRESETS["fast"], **ABLATIONS}
+REFERENCE_MODE = "accurate"
+
+
+@dataclass(frozen=True, eq=False)
+class Spoken:
+    """An utterance `samples [N]` at 16 kHz, and what it says."""
+
+    text: str
+    samples: np.ndarray
+
+
+@dataclass(frozen=True)
+class ModeFigures:
+    """One mode over n utterances. rtfx: seconds of speech in a second of work, the median over runs; ctc_accepted and
+    slm_accepted: the shares of utterances whose text came from the CTC gate and from the language model's one pass."""
+
+    wer: Estimate
+    rtfx: float
+    ctc_accepted: float
+    slm_accepted: float
+    n: int
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "wer": round(self.wer.value, 4),
+            "rtfx": round(self.rtfx, 2),
+            "ctc_accepted": round(self.ctc_accepted, 4),
+            "slm_accepted": round(self.slm_accepted, 4),
+            "n": self.n,
+        }
+
+
+def held_out(corpus: Path, split: str, count: int) -> list[Spoken]:
+    """`count` utterances of a held-out split, of all voices alike; raise InputError where there is no corpus."""
+    found = [Spoken(u.text, samples) for shard in shards(corpus, split) for u, samples in read_shard(shard)]
+    if not found:
+        raise InputError("work", str(corpus.parent), "a folder that `pcg train corpus` has filled")
+    return [found[i * len(found) // count] for i in range(min(count, len(found)))]
+
+
+def bench_judge(recogniser: Recogniser, corpus: Path, count: int, repeats: int) -> dict[str, object]:
+    """Print the modes as the paper's Table 1 does, and the other judge's rates; return all under their contract's names."""
+    spoken = {split: held_out(corpus, split, count) for split in HELD_OUT}
+    every = [utterance for split in HELD_OUT for utterance in spoken[split]]
+    counts = ", ".join(f"{len(spoken[split])} of {split}" for split in HELD_OUT)
+    print(f"judge: {recogniser.name}; {counts}; {torch.get_num_threads()} threads")
+    print(f"{'mode':10}{'%C':>7}{'%L':>7}{'WER %':>16}{'RTFx':>8}")
+    modes = {name: figures_of(recogniser, every, thresholds, repeats, name) for name, thresholds in MODES.items()}
+    # "sentences" for held_out_sentences, "words" for held_out_words.
+    short = {split: split.removeprefix("held_out_") for split in HELD_OUT}
+    ours = {f"wer_{short[s]}": _wer(spoken[s], _texts(_hear(recogniser, spoken[s], MODES[REFERENCE_MODE]))) for s in HELD_OUT}
+    sphinx = PocketSphinx()
+    theirs = {
+        f"wer_pocketsphinx_{short[s]}": _wer(spoken[s], [sphinx.transcribe(u.samples, SAMPLE_RATE) for u in spoken[s]])
+        for s in HELD_OUT
+    }
+    for name, rate in (ours | theirs).items():
+        print(f"{name}: {100 * rate.value:.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]")
+    return {
+        "judge": recogniser.name,
+        **{name: round(rate.value, 4) for name, rate in (ours | theirs).items()},
+        "n": {short[split]: len(spoken[split]) for split in HELD_OUT},
+        "modes": {name: figures.as_dict() for name, figures in modes.items()},
+        "threads": torch.get_num_threads(),
+    }
+
+
+def figures_of(
+    recogniser: Recogniser, spoken: Sequence[Spoken], thresholds: Thresholds, repeats: int, name: str
+) -> ModeFigures:
+    """Hear `spoken` once to warm up and be judged, then `repeats` times to be timed."""
+    found = _hear(recogniser, spoken, thresholds)
+    times = [milliseconds(_again(recogniser, spoken, thresholds)) for _ in range(repeats)]
+    seconds = sum(len(u.samples) for u in spoken) / SAMPLE_RATE
+    wer = _wer(spoken, _texts(found))
+    by_stage = {stage: sum(t.stage == stage for t in found) / len(found) for stage in ("ctc", "lm")}
+    figures = ModeFigures(wer, 1e3 * seconds / median(times), by_stage["ctc"], by_stage["lm"], len(found))
+    interval = f"{100 * wer.value:.1f} [{100 * wer.low:.1f}, {100 * wer.high:.1f}]"
+    print(f"{name:10}{100 * by_stage['ctc']:7.1f}{100 * by_stage['lm']:7.1f}{interval:>16}{figures.rtfx:8.1f}", flush=True)
+    return figures
+
+
+def _hear(recogniser: Recogniser, spoken: Sequence[Spoken], thresholds: Thresholds) -> list[Transcript]:
+    return transcribe(recogniser, [torch.from_numpy(u.samples) for u in spoken], thresholds)
+
+
+def _again(recogniser: Recogniser, spoken: Sequence[Spoken], thresholds: Thresholds) -> Callable[[], object]:
+    return lambda: _hear(recogniser, spoken, thresholds)
+
+
+def _texts(found: Sequence[Transcript]) -> list[str]:
+    return [transcript.text for transcript in found]
+
+
+def _wer(spoken: Sequence[Spoken], heard: Sequence[str]) -> Estimate:
+    return pooled([word_errors(u.text, text) for u, text in zip(spoken, heard, strict=True)])

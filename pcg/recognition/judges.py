@@ -1,0 +1,144 @@
+"""Judges by name: who writes down what synthesized speech says. Each is loaded when it is first asked for.
+
+A rate of one judge says little, and nothing without the judge's name: some forgive what others do not.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from pcg.errors import AssetError, InputError
+from pcg.metrics.intelligibility import PocketSphinx
+from pcg.recognition.embedded import EMBEDDED, load_recogniser
+from pcg.recognition.granite import CHECKPOINT as GRANITE
+from pcg.recognition.granite import load_granite
+from pcg.recognition.listening import as_speech, listen_to_all
+from pcg.recognition.recogniser import Recogniser
+from pcg.recognition.self_speculative import PRESETS, Thresholds
+
+HUBERT = "facebook/hubert-large-ls960-ft"
+WHISPER = "openai/whisper-large-v3"
+RATE = 16_000
+AT_ONCE = 8
+
+
+class Judge(Protocol):
+    """`transcribe` writes down each of a batch of recordings `[N]`; what is empty or silent has the text "". `name` says who
+    judged, model and version included."""
+
+    @property
+    def name(self) -> str: ...
+
+    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]: ...
+
+
+class SpeculativeJudge:
+    """A `Recogniser`, decoded self-speculatively."""
+
+    def __init__(self, recogniser: Recogniser, thresholds: Thresholds, mode: str) -> None:
+        self._recogniser, self._thresholds = recogniser, thresholds
+        self.name = f"{recogniser.name}, {mode}"
+
+    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
+        return [r.text for r in listen_to_all(self._recogniser, recordings, sample_rate, self._thresholds)]
+
+
+class PocketSphinxJudge:
+    """`PocketSphinx` behind the interface of the others."""
+
+    def __init__(self) -> None:
+        self._sphinx = PocketSphinx()
+        self.name = self._sphinx.name
+
+    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
+        speech = [as_speech(r, sample_rate, RATE) for r in recordings]
+        return [self._sphinx.transcribe(s, RATE) if _sounds(s) else "" for s in speech]
+
+
+class CTCJudge:
+    """A CTC checkpoint of transformers (HuBERT, wav2vec 2.0), read greedily."""
+
+    def __init__(self, checkpoint: str, device: str) -> None:
+        from transformers import AutoModelForCTC, Wav2Vec2Processor
+
+        self.name = f"{Path(checkpoint).name}, greedy CTC"
+        self._model = _load(AutoModelForCTC.from_pretrained, checkpoint).to(device)
+        self._processor = _load(Wav2Vec2Processor.from_pretrained, checkpoint)
+
+    @torch.inference_mode()
+    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
+        return [self._hear(as_speech(r, sample_rate, RATE)) for r in recordings]
+
+    def _hear(self, speech: np.ndarray) -> str:
+        # Padding changes what checkpoints with a group norm hear, so recordings go one by one.
+        if not _sounds(speech):
+            return ""
+        inputs = self._processor(speech, sampling_rate=RATE, return_tensors="pt").to(self._model.device)
+        path = self._model(inputs.input_values).logits.argmax(-1)
+        return self._processor.batch_decode(path)[0].strip().lower()
+
+
+class WhisperJudge:
+    """A Whisper checkpoint, greedy, told that it hears English; it hears 30 seconds at most."""
+
+    def __init__(self, checkpoint: str, device: str) -> None:
+        from transformers import WhisperForConditionalGeneration, WhisperProcessor
+
+        self.name = f"{Path(checkpoint).name}, greedy"
+        self._model = _load(WhisperForConditionalGeneration.from_pretrained, checkpoint).to(device)
+        self._processor = _load(WhisperProcessor.from_pretrained, checkpoint)
+
+    @torch.inference_mode()
+    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
+        speech = [as_speech(r, sample_rate, RATE) for r in recordings]
+        if long := [s for s in speech if len(s) > 30 * RATE]:
+            raise InputError("recording", f"{len(long[0]) / RATE:.0f} seconds", "at most 30 seconds for Whisper")
+        texts = [""] * len(speech)
+        # It invents words for silence.
+        audible = [i for i, s in enumerate(speech) if _sounds(s)]
+        for first in range(0, len(audible), AT_ONCE):
+            rows = audible[first : first + AT_ONCE]
+            for row, text in zip(rows, self._hear([speech[i] for i in rows]), strict=True):
+                texts[row] = text
+        return texts
+
+    def _hear(self, speech: Sequence[np.ndarray]) -> list[str]:
+        inputs = self._processor(list(speech), sampling_rate=RATE, return_tensors="pt").to(self._model.device)
+        multilingual = getattr(self._model.generation_config, "is_multilingual", False)
+        forced = {"language": "en", "task": "transcribe"} if multilingual else {}
+        written = self._model.generate(inputs.input_features, do_sample=False, num_beams=1, **forced)
+        return [text.strip() for text in self._processor.batch_decode(written, skip_special_tokens=True)]
+
+
+def load_judge(name: str, device: str = "cpu", mode: str = "accurate", checkpoint: str | None = None) -> Judge:
+    """name: one of JUDGES. mode: a preset of self-speculative decoding, for "embedded" and "granite". checkpoint: another
+    folder or name on the hub than the judge's own."""
+    if name not in JUDGES:
+        raise InputError("judge", name, "one of " + ", ".join(JUDGES))
+    if mode not in PRESETS:
+        raise InputError("mode", mode, "one of " + ", ".join(PRESETS))
+    return JUDGES[name](device, mode, checkpoint)
+
+
+JUDGES: dict[str, Callable[[str, str, str | None], Judge]] = {
+    "embedded": lambda _, mode, at: SpeculativeJudge(load_recogniser(Path(at) if at else EMBEDDED), PRESETS[mode], mode),
+    "granite": lambda device, mode, at: SpeculativeJudge(load_granite(at or GRANITE, device), PRESETS[mode], mode),
+    "pocketsphinx": lambda *_: PocketSphinxJudge(),
+    "hubert": lambda device, _, at: CTCJudge(at or HUBERT, device),
+    "whisper": lambda device, _, at: WhisperJudge(at or WHISPER, device),
+}
+
+
+def _load(load: Callable[..., object], checkpoint: str):  # type: ignore[no-untyped-def]
+    try:
+        return load(checkpoint)
+    except Exception as error:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
+        raise AssetError(f"The judge {checkpoint} is missing or damaged ({said}).") from error
+
+
+def _sounds(speech: np.ndarray) -> bool:
+    return len(speech) >= 0.1 * RATE and float(np.abs(speech).max()) > 1e-3

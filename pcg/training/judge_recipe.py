@@ -1,0 +1,79 @@
+"""The recipe of the embedded recogniser, over the corpus of the voice: its stages in order, each resumable.
+
+1. voices: espeak-ng and held-out voices; a share of the corpus through the codec and back.
+2. alignments, phones: which sound is spoken when (the encoder).
+3. ctc: how it is spelled (the encoder).
+4. lm: what was meant (projector and language model, the encoder frozen).
+5. publish.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from pcg.errors import InputError
+from pcg.recognition.conformer import ConformerCTC, EncoderConfig
+from pcg.training.alignments import align_shards
+from pcg.training.corpus import HELD_OUT, shards
+from pcg.training.heard import HELD_OUT_VOICES, make_round_trips, make_voices
+from pcg.training.hearings import Hearing, read_hearings
+from pcg.training.phones import train_recogniser_phones
+from pcg.training.recogniser import (
+    ReaderShape,
+    publish_recogniser,
+    train_recogniser_ctc,
+    train_recogniser_lm,
+    trained_encoder,
+)
+from pcg.voice import EMBEDDED, load_codec
+
+NAME = "embedded recogniser 1"
+
+
+@dataclass(frozen=True)
+class JudgeRecipe:
+    """Every choice that shapes the recogniser. aligned_shards: of each voice."""
+
+    encoder: EncoderConfig = EncoderConfig()
+    reader: ReaderShape = ReaderShape()
+    aligned_shards: int = 10
+    phone_steps: int = 500
+    ctc_steps: int = 2600
+    lm_steps: int = 1500
+
+
+def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: int, recipe: JudgeRecipe | None = None) -> None:
+    """Run all stages in `work`, whose `corpus` is there, and write the recogniser to `out`; what is done is not done again."""
+    recipe, corpus, more, timed = recipe or JudgeRecipe(), work / "corpus", work / "recogniser_corpus", work / "phones"
+    spoken = shards(corpus)
+    if not spoken:
+        raise InputError("work", str(work), "a folder whose corpus `pcg train corpus` has made")
+    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
+    make_voices(more, corpus, seed, processes)
+    codec = load_codec(EMBEDDED / "codec")
+    for split in ("train", *HELD_OUT):
+        make_round_trips(more, corpus, codec, seed, split)
+    chosen = [shard for shard in spoken if int(shard.stem) < recipe.aligned_shards]
+    align_shards(chosen, timed, processes)
+    torch.manual_seed(seed)
+    encoder = ConformerCTC(recipe.encoder)
+    encoder = train_recogniser_phones(work, encoder, chosen, timed, recipe.phone_steps, seed, device)
+    train, held_out = read_hearings([corpus, more], "train"), checks(corpus, more)
+    train_recogniser_ctc(work, encoder, train, held_out, recipe.ctc_steps, seed, device)
+    encoder = trained_encoder(work, recipe.encoder)
+    train_recogniser_lm(work, encoder, recipe.reader, train, held_out, recipe.lm_steps, seed, device)
+    publish_recogniser(work, out, NAME, recipe.encoder, recipe.reader, seed)
+    print(f"published to {out}", flush=True)
+
+
+def checks(corpus: Path, more: Path) -> dict[str, list[Hearing]]:
+    """What no training hears: the corpus's held-out sentences and words, those through the codec, and the held-out voices."""
+    voices = read_hearings([more], HELD_OUT_VOICES)
+    return {
+        "sentences": read_hearings([corpus], "held_out_sentences"),
+        "words": read_hearings([corpus], "held_out_words"),
+        "codec": read_hearings([more], "held_out_sentences"),
+        **{name: [h for h in voices if h.voice == name] for name in ("espeak", "kal")},
+    }

@@ -1,0 +1,258 @@
+"""Stages `recogniser_ctc` and `recogniser_lm`: an encoder that spells what it hears, then a language model that reads it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from pcg.errors import PCGError
+from pcg.files import replacing
+from pcg.metrics.intelligibility import word_errors
+from pcg.recognition.alphabet import BLANK, read_path, spell
+from pcg.recognition.conformer import LABELS_PER_FRAME, ConformerCTC, EncoderConfig
+from pcg.recognition.embedded import EmbeddedRecogniser, save_recogniser
+from pcg.recognition.features import LogMel
+from pcg.recognition.projector import Projector, ProjectorConfig
+from pcg.recognition.self_speculative import PRESETS, transcribe
+from pcg.recognition.subwords import Subwords
+from pcg.training import checkpoint
+from pcg.training.augment import Disturbances, mask_features
+from pcg.training.hearings import HeardBatch, Hearing, HearingBatches, in_order
+from pcg.training.loop import Stage, generator, make_optimizers, run, update
+from pcg.training.sequences import IGNORED
+
+DRAFT_SHARE = 0.3
+CHECKED = 48
+CTC, LM = "recogniser_ctc", "recogniser_lm"
+
+
+@dataclass(frozen=True)
+class ReaderShape:
+    """Size of the language model and of its vocabulary."""
+
+    subwords: int = 256
+    layers: int = 6
+    width: int = 256
+    heads: int = 4
+    feed_forward: int = 704
+    stack: int = 2
+
+
+def train_recogniser_ctc(
+    directory: Path,
+    encoder: ConformerCTC,
+    train: Sequence[Hearing],
+    held_out: dict[str, Sequence[Hearing]],
+    steps: int,
+    seed: int,
+    device: str,
+    seconds: float = 80.0,
+) -> ConformerCTC:
+    """CTC over characters, at the end and at the draft in the middle; logs the loss and the greedy WER of each held-out set."""
+    torch.manual_seed(seed)
+    encoder, mel = encoder.to(device), LogMel().to(device)
+    batches = HearingBatches(train, seconds, seed, Disturbances())
+    checks = {name: in_order(_spread(heard, CHECKED), seconds) for name, heard in held_out.items()}
+    optimizers = make_optimizers(encoder, lr=1e-3, muon_lr=1e-3)
+    print(f"{CTC}: {sum(p.numel() for p in encoder.parameters())} parameters, {batches.per_epoch} batches an epoch", flush=True)
+
+    def step(index: int) -> dict[str, float]:
+        encoder.train()
+        batch = batches.batch(index)
+        features, counts = mel(batch.samples.to(device), batch.lengths.to(device))
+        features = mask_features(features.cpu(), counts.cpu(), generator(seed + 1, index)).to(device)
+        with torch.autocast(device, torch.bfloat16):
+            encoded = encoder(features, counts)
+        final, draft = (
+            ctc_loss(log_probs, encoded.counts, batch.texts) for log_probs in (encoded.log_probs, encoded.draft_log_probs)
+        )
+        update((1 - DRAFT_SHARE) * final + DRAFT_SHARE * draft, encoder, optimizers.values())
+        return {"loss": final.item(), "draft_loss": draft.item()}
+
+    def evaluate() -> dict[str, float]:
+        return {f"{name}_wer": greedy_wer(encoder, mel, check, device) for name, check in checks.items()}
+
+    run(Stage(CTC, directory, steps, {"encoder": encoder}, optimizers, step, evaluate, warmup=200, every=50), seed)
+    return encoder.eval()
+
+
+def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:
+    """Negative log-likelihood a character (arXiv:2603.11243, Eq. 1) of `texts` under `log_probs [B, 2 S, C]`, of which
+    twice `frames [B]` labels count."""
+    labels = [torch.tensor(spell(text)) for text in texts]
+    lengths = torch.tensor([len(row) for row in labels])
+    ratio = log_probs.shape[1] // int(frames.max())
+    return F.ctc_loss(
+        log_probs.transpose(0, 1), torch.cat(labels).to(log_probs.device), ratio * frames, lengths, BLANK, zero_infinity=True
+    )
+
+
+@torch.inference_mode()
+def greedy_wer(encoder: ConformerCTC, mel: LogMel, check: Sequence[HeardBatch], device: str) -> float:
+    """Word errors of the best path (arXiv:2603.11243, Eq. 2), over all words."""
+    encoder.eval()
+    errors = words = 0
+    for batch in check:
+        with torch.autocast(device, torch.bfloat16):
+            encoded = encoder(*mel(batch.samples.to(device), batch.lengths.to(device)))
+        paths, ratio = encoded.log_probs.argmax(-1).tolist(), encoded.log_probs.shape[1] // encoded.frames.shape[1]
+        for path, count, text in zip(paths, encoded.counts.tolist(), batch.texts, strict=True):
+            wrong = word_errors(text, read_path(path[: ratio * count]))
+            errors, words = errors + wrong.errors, words + wrong.length
+    return errors / words
+
+
+def _spread(hearings: Sequence[Hearing], count: int) -> list[Hearing]:
+    """`count` of `hearings`, evenly spread, so that every voice is among them."""
+    return [hearings[i * len(hearings) // count] for i in range(min(count, len(hearings)))]
+
+
+@dataclass(frozen=True)
+class ReadingBatch:
+    """What the language model is trained on: embeddings of frames and text `[B, T, D]`, their positions and labels `[B, T]`
+    (model ids, -100 where nothing is learned)."""
+
+    embeddings: Tensor
+    positions: Tensor
+    labels: Tensor
+
+
+def new_reader(shape: ReaderShape, encoder: EncoderConfig, subwords: Subwords, seed: int) -> nn.ModuleDict:
+    """A random `projector` and `lm`."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=1 + subwords.size,
+        hidden_size=shape.width,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        bos_token_id=0,
+        eos_token_id=0,
+        attn_implementation="sdpa",
+    )
+    projector = Projector(ProjectorConfig(shape.stack, encoder.width, LABELS_PER_FRAME, shape.width))
+    return nn.ModuleDict({"projector": projector, "lm": LlamaForCausalLM(config)})
+
+
+def lay_out(
+    reader: nn.ModuleDict, frames: Sequence[Tensor], paths: Sequence[Tensor], tokens: Sequence[Sequence[int]], lengths: Tensor
+) -> ReadingBatch:
+    """Rows as `EmbeddedRecogniser.read` lays them out: each row's frames `[S, D]`, standing where its CTC path `[labels]` has
+    spelled to, then its text after the opening id. lengths: characters of every token."""
+    projector, lm = reader["projector"], reader["lm"]
+    rows = []
+    for heard, path, said in zip(frames, paths, tokens, strict=True):
+        embeddings, text = projector(heard), torch.tensor(said, dtype=torch.int64, device=heard.device)
+        ids = F.pad(text + 1, (1, 0))
+        positions = torch.cat([projector.positions(path), F.pad(lengths[text].cumsum(0), (1, 0))])
+        labels = F.pad(torch.cat([text + 1, ids[:1]]), (len(embeddings), 0), value=IGNORED)
+        rows.append((torch.cat([embeddings, lm.get_input_embeddings()(ids).to(embeddings.dtype)]), positions, labels))
+    pad = nn.utils.rnn.pad_sequence
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return ReadingBatch(
+        pad(columns[0], batch_first=True),
+        pad(columns[1], batch_first=True),
+        pad(columns[2], batch_first=True, padding_value=IGNORED),
+    )
+
+
+def reading_loss(lm: LlamaForCausalLM, batch: ReadingBatch) -> Tensor:
+    """Mean cross-entropy of the labels. The all-ones mask keeps transformers from taking our positions for packed sequences;
+    with causal attention nothing that counts sees the padding."""
+    mask = torch.ones_like(batch.positions)
+    hidden = lm.model(
+        inputs_embeds=batch.embeddings, attention_mask=mask, position_ids=batch.positions, use_cache=False
+    ).last_hidden_state
+    learned = batch.labels != IGNORED
+    return F.cross_entropy(lm.get_output_embeddings()(hidden[learned]).float(), batch.labels[learned])
+
+
+def train_recogniser_lm(
+    directory: Path,
+    encoder: ConformerCTC,
+    shape: ReaderShape,
+    train: Sequence[Hearing],
+    held_out: dict[str, Sequence[Hearing]],
+    steps: int,
+    seed: int,
+    device: str,
+    seconds: float = 80.0,
+) -> tuple[nn.ModuleDict, Subwords]:
+    """Cross-entropy of the text behind the frozen encoder's frames; logs the autoregressive WER of each held-out set."""
+    subwords = learn_subwords(directory, train, shape.subwords)
+    encoder, mel = encoder.to(device).eval().requires_grad_(False), LogMel().to(device)
+    reader = new_reader(shape, encoder.config, subwords, seed).to(device)
+    # On a CPU the fused kernel's backward pass is the slower one.
+    reader["lm"].set_attn_implementation("eager" if device == "cpu" else "sdpa")
+    batches = HearingBatches(train, seconds, seed + 2, Disturbances())
+    lengths = torch.tensor(subwords.lengths, device=device)
+    optimizers = make_optimizers(reader, lr=3e-3, muon_lr=3e-3)
+    print(f"{LM}: {sum(p.numel() for p in reader.parameters())} parameters, {batches.per_epoch} batches an epoch", flush=True)
+
+    def step(index: int) -> dict[str, float]:
+        batch = batches.batch(index)
+        with torch.autocast(device, torch.bfloat16):
+            with torch.no_grad():
+                encoded = encoder(*mel(batch.samples.to(device), batch.lengths.to(device)))
+            counts = encoded.counts.tolist()
+            frames = [row[:count] for row, count in zip(encoded.frames, counts, strict=True)]
+            paths = [row[: LABELS_PER_FRAME * n] for row, n in zip(encoded.log_probs.argmax(-1), counts, strict=True)]
+            loss = reading_loss(
+                reader["lm"], lay_out(reader, frames, paths, [subwords.encode(t) for t in batch.texts], lengths)
+            )
+        update(loss, reader, optimizers.values())
+        return {"loss": loss.item()}
+
+    def evaluate() -> dict[str, float]:
+        heard = EmbeddedRecogniser("in training", encoder.cpu(), reader["projector"].cpu(), reader["lm"].cpu(), subwords)
+        figures = {f"{name}_wer": autoregressive_wer(heard, _spread(check, CHECKED // 2)) for name, check in held_out.items()}
+        encoder.to(device)
+        reader.to(device).train()
+        return figures
+
+    modules = {"projector": reader["projector"], "lm": reader["lm"]}
+    run(Stage(LM, directory, steps, modules, optimizers, step, evaluate, warmup=200, every=50), seed)
+    return reader.eval(), subwords
+
+
+def autoregressive_wer(recogniser: EmbeddedRecogniser, check: Sequence[Hearing]) -> float:
+    found = transcribe(recogniser, [h.samples() for h in check], PRESETS["ar"])
+    errors = [word_errors(h.text, t.text) for h, t in zip(check, found, strict=True)]
+    return sum(e.errors for e in errors) / sum(e.length for e in errors)
+
+
+def learn_subwords(directory: Path, train: Sequence[Hearing], size: int) -> Subwords:
+    """The subwords of this run, learned once."""
+    path = directory / "recogniser_subwords.json"
+    if not path.exists():
+        with replacing(path) as temporary:
+            temporary.write_text(Subwords.learn((h.text for h in train), size).to_json(), encoding="utf-8")
+    return Subwords.load(path)
+
+
+def trained_encoder(directory: Path, config: EncoderConfig) -> ConformerCTC:
+    """The encoder as far as it is trained."""
+    saved = directory / f"{CTC}.safetensors"
+    if not saved.exists():
+        raise PCGError(f"The recogniser's encoder is not trained yet: no {saved.name} in {directory}.")
+    encoder = ConformerCTC(config)
+    checkpoint.load(saved, {"encoder": encoder}, {})
+    return encoder.eval()
+
+
+def publish_recogniser(directory: Path, out: Path, name: str, config: EncoderConfig, shape: ReaderShape, seed: int) -> None:
+    """Write what is trained in `directory` as the folder that `load_recogniser` reads."""
+    saved, learned = directory / f"{LM}.safetensors", directory / "recogniser_subwords.json"
+    if not saved.exists():
+        raise PCGError(f"The recogniser's language model is not trained yet: no {saved.name} in {directory}.")
+    subwords = Subwords.load(learned)
+    reader = new_reader(shape, config, subwords, seed)
+    checkpoint.load(saved, {"projector": reader["projector"], "lm": reader["lm"]}, {})
+    save_recogniser(out, name, trained_encoder(directory, config), reader["projector"], reader["lm"], subwords)

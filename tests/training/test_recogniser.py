@@ -1,0 +1,145 @@
+"""The recogniser's stages on a corpus of chirps: batches, disturbances, both losses, resuming and publishing."""
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pcg.errors import PCGError
+from pcg.recognition.alphabet import BLANK, CLASSES, spell
+from pcg.recognition.conformer import ConformerCTC, EncoderConfig
+from pcg.recognition.embedded import load_recogniser
+from pcg.recognition.self_speculative import PRESETS, transcribe
+from pcg.training.augment import Disturbances, change_speed, disturb, mask_features
+from pcg.training.corpus import SAMPLE_RATE, Utterance
+from pcg.training.hearings import Hearing, HearingBatches, in_order, read_hearings
+from pcg.training.recogniser import (
+    ReaderShape,
+    ctc_loss,
+    publish_recogniser,
+    train_recogniser_ctc,
+    train_recogniser_lm,
+    trained_encoder,
+)
+
+ENCODER = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=5)
+READER = ReaderShape(subwords=40, layers=2, width=32, heads=2, feed_forward=48)
+WORDS = ("up", "down", "low", "high", "don't", "stop")
+
+
+@pytest.fixture(scope="module")
+def hearings(tmp_path_factory: pytest.TempPathFactory) -> list[Hearing]:
+    """Two dozen sentences of random words, spoken as chirps, read back from a shard on disk."""
+    rng, folder = np.random.default_rng(0), tmp_path_factory.mktemp("corpus")
+    index, chunks, start = [], [], 0
+    for _ in range(24):
+        text = " ".join(rng.choice(WORDS, 3)) + "."
+        time = np.arange(int(rng.uniform(0.8, 1.6) * SAMPLE_RATE)) / SAMPLE_RATE
+        chunks.append((8000 * np.sin(2 * np.pi * rng.uniform(200, 900) * time * (1 + time))).astype(np.int16))
+        index.append(asdict(Utterance(text, start, len(time))))
+        start += len(time)
+    (folder / "train" / "chirp").mkdir(parents=True)
+    np.save(folder / "train" / "chirp" / "00000.npy", np.concatenate(chunks))
+    (folder / "train" / "chirp" / "00000.json").write_text(json.dumps(index))
+    return read_hearings([folder], "train")
+
+
+def test_hearings_hold_the_recognisers_characters(hearings: list[Hearing]) -> None:
+    assert len(hearings) == 24
+    assert all(spell(h.text) and not h.text.endswith(".") for h in hearings)
+    assert all(len(h.samples()) == h.length for h in hearings)
+
+
+def test_batches_depend_on_the_seed_alone_and_fit(hearings: list[Hearing]) -> None:
+    one, other = (HearingBatches(hearings, 8.0, seed, Disturbances()) for seed in (3, 4))
+    again = HearingBatches(hearings, 8.0, 3, Disturbances())
+    for index in (0, one.per_epoch, one.per_epoch + 1):
+        batch, repeat = one.batch(index), again.batch(index)
+        assert batch.texts == repeat.texts
+        assert torch.equal(batch.samples, repeat.samples)
+        assert batch.samples.numel() <= 8.0 * SAMPLE_RATE * 1.2
+        for row, length in zip(batch.samples, batch.lengths, strict=True):
+            assert not row[length:].any()
+    assert one.batch(one.per_epoch).texts != other.batch(other.per_epoch).texts
+
+
+def test_checks_hear_everything_undisturbed(hearings: list[Hearing]) -> None:
+    batches = in_order(hearings, 5.0)
+    assert sorted(t for b in batches for t in b.texts) == sorted(h.text for h in hearings)
+    assert sum(int(b.lengths.sum()) for b in batches) == sum(h.length for h in hearings)
+
+
+def test_disturbances_keep_speech_finite_and_in_its_place() -> None:
+    always = Disturbances(channel=1.0, room=1.0, noise=1.0, babble=0.5, few_bits=1.0)
+    rng = torch.Generator().manual_seed(0)
+    samples, lengths = 0.1 * torch.randn(4, 9000, generator=rng), torch.tensor([9000, 8000, 100, 4000])
+    samples *= torch.arange(9000) < lengths[:, None]
+    disturbed = disturb(samples.clone(), lengths, always, rng)
+    assert disturbed.isfinite().all()
+    assert not (disturbed * (torch.arange(9000) >= lengths[:, None])).any()
+    assert (disturbed - samples)[0].abs().max() > 0.01
+
+
+def test_noise_has_the_ratio_that_was_drawn() -> None:
+    only = Disturbances(channel=0, room=0, noise=1.0, babble=0.0, few_bits=0, snr=(10.0, 10.0))
+    samples = 0.1 * torch.randn(3, 16_000, generator=torch.Generator().manual_seed(1))
+    lengths = torch.full((3,), 16_000)
+    noisy = disturb(samples, lengths, only, torch.Generator().manual_seed(2))
+    # The gain at the end is unknown: the part of the result that is the speech tells it.
+    gain = (noisy * samples).sum(1, keepdim=True) / samples.square().sum(1, keepdim=True)
+    noise = noisy - gain * samples
+    decibels = 10 * ((gain * samples).square().mean(1) / noise.square().mean(1)).log10()
+    assert torch.allclose(decibels, torch.full((3,), 10.0), atol=0.5)
+
+
+def test_faster_speech_is_shorter_and_higher() -> None:
+    time = torch.arange(16_000) / 16_000
+    fast = change_speed(torch.sin(2 * torch.pi * 400 * time), 1.25)
+    assert len(fast) == 12_800
+    assert int(torch.fft.rfft(fast).abs().argmax()) * 16_000 / len(fast) == pytest.approx(500, abs=2)
+
+
+def test_masks_hit_bands_and_frames_but_not_most() -> None:
+    features = torch.ones(8, 200, 80)
+    masked = mask_features(features, torch.full((8,), 200), torch.Generator().manual_seed(0))
+    hit = masked == 0
+    assert hit.all(1).any()
+    assert hit.all(2).any()
+    assert hit.float().mean() < 0.5
+
+
+def test_ctc_loss_is_that_of_the_alignments() -> None:
+    """Of two frames, three paths spell "a": aa, a-, -a (Eq. 1)."""
+    log_probs = torch.randn(1, 2, CLASSES, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
+    blank, a = log_probs[0, :, BLANK].exp(), log_probs[0, :, spell("a")[0]].exp()
+    wanted = -math.log(float(a[0] * a[1] + a[0] * blank[1] + blank[0] * a[1]))
+    assert float(ctc_loss(log_probs, torch.tensor([1]), ["a"])) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_stages_learn_resume_and_publish(hearings: list[Hearing], tmp_path: Path) -> None:
+    held_out = {"chirps": hearings[:4]}
+    train_recogniser_ctc(tmp_path, ConformerCTC(ENCODER), hearings, held_out, 3, 0, "cpu", seconds=8.0)
+    before = trained_encoder(tmp_path, ENCODER).state_dict()
+    encoder = train_recogniser_ctc(tmp_path, ConformerCTC(ENCODER), hearings, held_out, 5, 0, "cpu", seconds=8.0)
+    rows = [json.loads(line) for line in (tmp_path / "recogniser_ctc.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [3, 5]
+    assert all(math.isfinite(row["loss"]) and "held_out_chirps_wer" in row for row in rows)
+    assert any(not torch.equal(t, encoder.state_dict()[key]) for key, t in before.items())
+    with pytest.raises(PCGError, match="language model is not trained"):
+        publish_recogniser(tmp_path, tmp_path / "out", "chirps", ENCODER, READER, 0)
+    frozen = {key: t.clone() for key, t in encoder.state_dict().items()}
+    train_recogniser_lm(tmp_path, encoder, READER, hearings, held_out, 3, 0, "cpu", seconds=8.0)
+    assert all(torch.equal(t, encoder.state_dict()[key]) for key, t in frozen.items())
+    publish_recogniser(tmp_path, tmp_path / "out", "chirps", ENCODER, READER, 0)
+    recogniser = load_recogniser(tmp_path / "out")
+    for preset in PRESETS.values():
+        assert len(transcribe(recogniser, [h.samples() for h in hearings[:3]], preset)) == 3
+
+
+def test_what_is_not_trained_says_so(tmp_path: Path) -> None:
+    with pytest.raises(PCGError, match="not trained yet"):
+        trained_encoder(tmp_path, ENCODER)
