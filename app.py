@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 
 # Read when gradio and the hub client are imported: nothing on this page needs the network.
@@ -18,9 +19,12 @@ from explorers.export import create_export
 from explorers.listen_token import create_listen
 from explorers.map import create_map
 from explorers.reading import Session
+from explorers.recognise import create_recognise
 from explorers.statistics import create_statistics
 from explorers.theme import launch_options
 from pcg.errors import InputError, PCGError
+from pcg.recognition.embedded import EMBEDDED as RECOGNISER
+from pcg.recognition.embedded import load_recogniser
 from pcg.synthesizer import Synthesizer
 from pcg.voice import load_voice
 
@@ -30,8 +34,9 @@ QUEUE_LENGTH = 16
 KEEP_SOUND_SECONDS = 6 * 3600
 
 
-def create_app(synthesizer: Synthesizer, example: Path = EXAMPLE) -> gr.Blocks:
-    """The whole page; a panel is one more line. `example`: the folder of the takes that are ready when it opens."""
+def create_app(synthesizer: Synthesizer, example: Path = EXAMPLE, recogniser: Path = RECOGNISER) -> gr.Blocks:
+    """The whole page; a panel is one more line. `example`: the folder of the takes that are ready when it opens; `recogniser`:
+    that of the recogniser, without which its panel is left out."""
     # Takes are files in a temporary folder, and would fill the disk of a page that runs for weeks.
     with gr.Blocks(title="PCG Lab", fill_width=True, delete_cache=(3600, KEEP_SOUND_SECONDS)) as app:
         gr.HTML(MASTHEAD, apply_default_css=False)
@@ -46,6 +51,9 @@ def create_app(synthesizer: Synthesizer, example: Path = EXAMPLE) -> gr.Blocks:
             with gr.Column(elem_classes="lab-takes"):
                 create_statistics(synthesizer, view.theta, view.similarity)
                 create_export(synthesizer, view.theta, view.similarity)
+        if recogniser.is_dir():
+            with gr.Tab("Recognise", elem_id="recognise"):
+                create_recognise(synthesizer, lru_cache(maxsize=1)(partial(load_recogniser, recogniser)), session)
     return app.queue(max_size=QUEUE_LENGTH)
 
 

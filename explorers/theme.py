@@ -4,7 +4,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from explorers.components import atlas, readout, ribbon
+from explorers.components import atlas, readout, ribbon, transcript
 
 STYLES = Path(__file__).with_name("page.css")
 SOUND_COLOUR = "#E69F00"
@@ -15,7 +15,7 @@ def launch_options() -> dict[str, object]:
     """System fonts, our own style sheets, small uploads only, and nothing kept in the visitor's browser."""
     return {
         "theme": _theme(),
-        "css_paths": [STYLES, readout.STYLES, ribbon.STYLES, atlas.STYLES],
+        "css_paths": [STYLES, readout.STYLES, ribbon.STYLES, atlas.STYLES, transcript.STYLES],
         "max_file_size": "20mb",
         "footer_links": ["api", "settings"],
         "run_history": False,

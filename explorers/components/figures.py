@@ -37,8 +37,8 @@ def distribution_figure(values: np.ndarray, title: str, unit: str) -> go.Figure:
     ticks = {"tickvals": edges, "ticktext": [_short(2**i) for i in edges.tolist()], "range": [-0.1, len(counts) + 0.1]}
     return go.Figure(
         bars,
-        _layout(title)
-        | {"xaxis": _axis(unit, **ticks), "yaxis": _axis("tokens", rangemode="tozero", tickformat="~s"), "height": HEIGHT},
+        layout(title)
+        | {"xaxis": axis(unit, **ticks), "yaxis": axis("tokens", rangemode="tozero", tickformat="~s"), "height": HEIGHT},
     )
 
 
@@ -66,10 +66,10 @@ def mean_size_figure(
     words = {"xanchor": "left" if right else "right", "xshift": 4 if right else -4, "yanchor": "top", "showarrow": False}
     return go.Figure(
         lines,
-        _layout("Mean group size against theta")
+        layout("Mean group size against theta")
         | {
-            "xaxis": _axis("theta", range=[ends[0] - 0.01, ends[1] + 0.01], dtick=0.1),
-            "yaxis": _axis("mean |G|, tokens", type="log", dtick=1, tickformat="~s", range=[-0.05, top + 0.4]),
+            "xaxis": axis("theta", range=[ends[0] - 0.01, ends[1] + 0.01], dtick=0.1),
+            "yaxis": axis("mean |G|, tokens", type="log", dtick=1, tickformat="~s", range=[-0.05, top + 0.4]),
             "shapes": [{"type": "rect" if "name" in s else "line", "yref": "paper", "y0": 0, "y1": 1} | s for s in shapes],
             "annotations": [{"x": theta, "y": 1, "yref": "paper", "text": f"theta {theta:.4g}"} | words],
             "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "rgba(0, 0, 0, 0)"},
@@ -110,7 +110,7 @@ def mel_figure(
     loudest = max(LOUDEST_SILENCE_DB, *(float(mel.max(initial=LOUDEST_SILENCE_DB)) for mel in mels))
     colours = {"colorscale": "cividis", "cmin": loudest - PICTURE_DB, "cmax": loudest, "colorbar": COLOUR_BAR}
     room = {"height": MEL_HEIGHT["stacked" if stacked else "beside"], "margin": MARGIN | {"t": 28, "b": 72}}
-    return go.Figure(traces, _layout(None) | axes | room | {"annotations": captions, "coloraxis": colours})
+    return go.Figure(traces, layout(None) | axes | room | {"annotations": captions, "coloraxis": colours})
 
 
 def _picture(mel: np.ndarray, frame_seconds: float, place: Mapping[str, str]) -> go.Heatmap:
@@ -132,23 +132,23 @@ def _strokes(marks: Sequence[tuple[float, float]], bands: int, place: Mapping[st
 
 
 def _time_axis(ticks: int, span: tuple[float, float]) -> dict[str, object]:
-    return _axis(None, showgrid=False, nticks=ticks, tickangle=0, ticksuffix=" s", domain=span)
+    return axis(None, showgrid=False, nticks=ticks, tickangle=0, ticksuffix=" s", domain=span)
 
 
 def _band_axis(frequencies: np.ndarray, span: tuple[float, float]) -> dict[str, object]:
     shown = [k for k in KILOHERTZ if 1000 * k <= frequencies[-1]]
     places = np.interp([1000 * k for k in shown], frequencies, np.arange(len(frequencies)))
     labels = {"tickvals": places, "ticktext": [f"{k:g}" for k in shown]}
-    return _axis("kHz", showgrid=False, range=[-0.5, len(frequencies) + 2.5], domain=span, **labels)
+    return axis("kHz", showgrid=False, range=[-0.5, len(frequencies) + 2.5], domain=span, **labels)
 
 
-def _axis(title: str | None, **own: object) -> dict[str, object]:
+def axis(title: str | None, **own: object) -> dict[str, object]:
     """An axis that does not zoom, so that a finger on it scrolls the page."""
     lines = {"gridcolor": GRID, "linecolor": INK, "zeroline": False, "ticks": "outside", "ticklen": 3, "tickcolor": INK}
     return lines | {"title": {"text": title, "font": {"size": 12}, "standoff": 4}, "fixedrange": True} | own
 
 
-def _layout(title: str | None) -> dict[str, object]:
+def layout(title: str | None) -> dict[str, object]:
     """What all figures share."""
     return {
         "template": "none",

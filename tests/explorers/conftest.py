@@ -28,9 +28,9 @@ def example_folder(synthesizer: Synthesizer, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="session")
-def address(synthesizer: Synthesizer, example_folder: Path) -> Iterator[str]:
+def address(synthesizer: Synthesizer, example_folder: Path, recogniser_folder: Path) -> Iterator[str]:
     """Where the page is served."""
-    app = create_app(synthesizer, example_folder)
+    app = create_app(synthesizer, example_folder, recogniser_folder)
     _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options())
     yield url
     app.close(verbose=False)

@@ -33,7 +33,8 @@ def test_the_endpoints_have_names_and_named_arguments(client: Client) -> None:
     endpoints = client.view_api(return_format="dict")["named_endpoints"]
     speaking = {"/say_four_ways", "/say_pcg_again", "/say_ssd_again", "/groups", "/new_seed"}
     mapping = {"/token_group", "/token_pair", "/token_sizes", "/listen", "/group_statistics", "/theta_for_mean_size"}
-    assert set(endpoints) == speaking | mapping | {"/export_groups"}
+    hearing = {"/transcribe", "/last_utterance", "/sweep_thresholds"}
+    assert set(endpoints) == speaking | mapping | hearing | {"/export_groups"}
     assert [p["parameter_name"] for p in endpoints["/say_four_ways"]["parameters"]] == list(ARGUMENTS)
 
 

@@ -1,0 +1,187 @@
+"""A transcript as HTML: who accepted which part of it, its errors against a reference, and the table of a sweep.
+
+Words come from a recogniser, a reference or a file's name, so every one of them is escaped.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from explorers.hearing import Alignment, Hearing, Part, Word, name_of
+from explorers.sweep import Point, Sweep
+from pcg.recognition.self_speculative import Stage, Thresholds, Transcript
+
+STYLES = Path(__file__).with_name("transcript.css")
+STAGE_NAMES: dict[Stage, str] = {"ctc": "CTC gate", "lm": "LM verified", "ar": "AR fall-back"}
+STEPS = (
+    ("encode", "encode", "the Conformer and its CTC head"),
+    ("gate", "gate", "entropies, and the comparison with the CTC gate"),
+    ("verify", "verify", "one pass of the language model over sound and draft"),
+    ("go_on", "go on", "the language model writes by itself, token by token"),
+)
+KINDS = {"substitute": "substituted", "insert": "inserted", "delete": "deleted"}
+PROMPT = "Drop or record a sound, or take the last utterance."
+SHARES = "%C, %L, %AR: utterances that the CTC gate, the LM's verification and the AR fall-back accepted."
+SWEEP_PROMPT = "Drop some files, and see what the thresholds do to errors and speed."
+
+
+def transcript_html(hearing: Hearing) -> str:
+    """Figures, who accepted the text, and the text: CTC's own words and the language model's, each in its colour."""
+    if not hearing.parts:
+        body = '<p class="said">Nothing is to be heard in it.</p>'
+    else:
+        body = "".join(_part(part, hearing.thresholds, len(hearing.parts) > 1) for part in hearing.parts)
+    figure = (
+        f'<p class="counts">Entropy of every frame by {escape(hearing.judge)}, over the sound.</p>' if hearing.parts else ""
+    )
+    return f'<div class="transcript" role="status">{_readout(hearing)}{_stages(hearing)}{body}{_legend()}{figure}</div>'
+
+
+def alignment_html(alignment: Alignment | None, judge: str) -> str:
+    """The errors in their places, beside their counts."""
+    if alignment is None:
+        return message_html("With a reference text, errors are counted and shown here.")
+    errors = alignment.errors
+    counts = ", ".join(f"{alignment.count(kind)} {name}" for kind, name in KINDS.items())
+    caption = f"<b>{errors.rate:.1%}</b> WER by {escape(judge)}: {counts}, of {errors.length:,} words of the reference."
+    words = " ".join(map(_word, alignment.words))
+    return f'<div class="transcript"><p class="counts">{caption}</p><p class="said aligned">{words}</p>{_errors_legend()}</div>'
+
+
+def sweep_told(sweep: Sweep) -> str:
+    """What the figure and the table of a sweep show, and who heard it."""
+    files = f"{sweep.files} file{'s' * (sweep.files > 1)}"
+    left_out = "" if sweep.compared == sweep.files else f", of which {sweep.compared} with words to compare with"
+    return (
+        f'<div class="transcript"><p class="counts">{escape(sweep.measure)} by {escape(sweep.judge)}; n = {files}{left_out}, '
+        f"{sweep.seconds:.0f} s of sound, {sweep.words:,} words; RTFx: seconds of sound that a second of work hears. "
+        f"{SHARES}</p></div>"
+    )
+
+
+def sweep_table(sweep: Sweep) -> str:
+    """The finished settings."""
+    names = ("setting", "τ CTC", "τ LM", f"{escape(sweep.measure)} [95 % interval]", "RTFx", "%C", "%L", "%AR")
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    rows = "".join(map(_row, sweep.points))
+    return (
+        '<div class="transcript"><div class="wide"><table aria-label="Settings of the sweep">'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></div>"
+    )
+
+
+def progress_html(sweep: Sweep) -> str:
+    """Where a sweep stands; not announced aloud, as it changes often."""
+    if sweep.now is None:
+        return message_html(f"Swept {sweep.settings} settings over {sweep.files} file{'s' * (sweep.files > 1)}.")
+    place = f"<span>{len(sweep.points) + 1} of {sweep.settings}</span>"
+    return f'<div class="status busy"><p>{escape(sweep.now)}: file {sweep.heard + 1} of {sweep.files} {place}</p></div>'
+
+
+def message_html(words: str) -> str:
+    """`words` are the page's own, never a user's."""
+    return f'<p class="groups" role="status">{words}</p>'
+
+
+def _readout(hearing: Hearing) -> str:
+    judge = escape(hearing.judge)
+    wer = "–" if hearing.alignment is None else f"{hearing.alignment.errors.rate:.1%}"
+    rtfx = "–" if hearing.rtfx is None else f"{hearing.rtfx:.1f}×"
+    times = hearing.times
+    steps = "".join(
+        f'<div title="{meaning}"><dt>{name}</dt><dd>{getattr(times, field):.1f} ms</dd></div>' for field, name, meaning in STEPS
+    )
+    ctc, lm = (value for value in vars(hearing.thresholds).values())
+    gates = [
+        "no CTC gate" if ctc is None else f"τ CTC {ctc:g} nats",
+        "no verification" if lm is None else f"τ LM {lm:g}",
+    ]
+    notes = " · ".join((f"{hearing.seconds:.2f} s of sound", name_of(hearing.thresholds), *gates, f"all figures: {judge}"))
+    return (
+        f'<div class="readout"><p class="headline"><span class="speed"><b>{wer}</b> WER by {judge}</span>'
+        f'<span class="speed-up" title="seconds of sound that a second of work hears"><b>{rtfx}</b> <small>RTFx of {judge}'
+        f'</small></span></p><dl>{steps}</dl><p class="notes">{notes}</p></div>'
+    )
+
+
+def _stages(hearing: Hearing) -> str:
+    total, only = len(hearing.parts), hearing.parts[0].transcript if len(hearing.parts) == 1 else None
+    chips = []
+    for stage, count in hearing.stages.items():
+        told = _told(stage, only, hearing.thresholds) if only else f"{count} of {total} utterances"
+        chips.append(
+            f'<li class="{stage}{" accepting" if count else ""}"><b>{STAGE_NAMES[stage]}</b> <small>{told}</small></li>'
+        )
+    return f'<ol class="stages" aria-label="Steps, and what each accepted">{"".join(chips)}</ol>'
+
+
+def _told(stage: Stage, own: Transcript, thresholds: Thresholds) -> str:
+    """What a step did with one utterance."""
+    if stage == "ctc":
+        if thresholds.ctc is None:
+            return "left out"
+        frames, above = len(own.entropies), int((own.entropies >= thresholds.ctc).sum())
+        return f"{above} of {frames} frames not below {thresholds.ctc:g}" if above else f"accepted: {frames} frames are certain"
+    if stage == "lm":
+        if thresholds.lm is None:
+            return "left out"
+        verified = f"{own.accepted} of {len(own.hypothesis)} tokens verified"
+        return "not needed" if own.stage == "ctc" else f"accepted: {verified}" if own.stage == "lm" else verified
+    return f"accepted: {len(own.tokens) - own.accepted} tokens written" if own.stage == "ar" else "not needed"
+
+
+def _part(part: Part, thresholds: Thresholds, one_of_many: bool) -> str:
+    own = part.transcript
+    place = f'<span class="place">{part.begin:.1f} s, {STAGE_NAMES[own.stage]}</span> ' if one_of_many else ""
+    kept = f'<span class="kept">{escape(part.accepted)}</span>' if part.accepted else ""
+    rest = f'<span class="rewritten">{escape(part.rewritten)}</span>' if part.rewritten else ""
+    said = f'<p class="said">{place}{kept}{rest or ("" if kept else "(no words)")}</p>'
+    if own.stage != "ar":
+        return said
+    refused = ""
+    if part.refused is not None and thresholds.lm is not None:
+        token, likelihood = part.refused
+        # Rounded down, or a likelihood just below the threshold would seem to be above it.
+        refused = f" Refused at “{escape(token)}”: likelihood {_floored(likelihood)}, not above {thresholds.lm:g}."
+    return f'{said}<p class="draft">CTC draft: “{escape(own.draft)}”.{refused}</p>'
+
+
+def _floored(likelihood: float) -> str:
+    return f"{int(1000 * likelihood) / 1000:.3f}"
+
+
+def _word(word: Word) -> str:
+    meant, heard = escape(word.meant), escape(word.heard)
+    if word.kind == "equal":
+        return f"<span>{heard}</span>"
+    removed = f'<del title="in the reference">{meant}</del>' if meant else ""
+    added = f'<ins title="heard">{heard}</ins>' if heard else ""
+    return f'<span class="error {word.kind}" title="{KINDS[word.kind]}">{removed}{added}</span>'
+
+
+def _row(point: Point) -> str:
+    t, rate = point.thresholds, point.rate
+    shown = "–" if rate is None else f"{rate.value:.1%} <small>[{rate.low:.1%}, {rate.high:.1%}]</small>"
+    cells = (
+        *("–" if value is None else f"{value:g}" for value in (t.ctc, t.lm)),
+        shown,
+        f"{point.rtfx:.1f}",
+        *(f"{point.share(stage):.0%} <small>({point.stages[stage]})</small>" for stage in STAGE_NAMES),
+    )
+    row = "".join(f"<td>{cell}</td>" for cell in cells)
+    return f'<tr><th scope="row">{escape(name_of(t))}</th>{row}</tr>'
+
+
+def _legend() -> str:
+    return _entries((("kept", "written by the CTC head, and kept"), ("rewritten", "written by the language model")))
+
+
+def _errors_legend() -> str:
+    samples = (Word("substitute", "meant", "heard"), Word("insert", "", "heard"), Word("delete", "meant", ""))
+    entries = "".join(f'<span class="entry aligned">{_word(word)} {KINDS[word.kind]}</span>' for word in samples)
+    return f'<p class="key">{entries}</p>'
+
+
+def _entries(entries: Sequence[tuple[str, str]]) -> str:
+    marks = "".join(f'<span class="entry"><span class="{kind}">abc</span> {meaning}</span>' for kind, meaning in entries)
+    return f'<p class="key">{marks}</p>'

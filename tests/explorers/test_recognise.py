@@ -1,0 +1,323 @@
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+import jiwer
+import numpy as np
+import pytest
+import soundfile
+import torch
+from gradio_client import Client, handle_file
+from gradio_client.exceptions import AppError
+from torch import Tensor
+
+from explorers.components.hearing_figures import entropy_figure, sweep_figure
+from explorers.components.transcript import alignment_html, sweep_table, sweep_told, transcript_html
+from explorers.hearing import UNSAID, Hearing, Part, align, hear, last_utterance, preset_of, sliders_of, thresholds_of
+from explorers.reading import Reading, Session
+from explorers.recognise import create_recognise
+from explorers.sweep import MOST_FILES, SWEPT, Sweep, read_recordings, read_transcripts, sweep
+from pcg.errors import AssetError, InputError, PCGError
+from pcg.metrics.intelligibility import comparable, word_errors
+from pcg.recognition.embedded import EmbeddedRecogniser, load_recogniser
+from pcg.recognition.recogniser import Recogniser
+from pcg.recognition.self_speculative import PRESETS, Thresholds, transcribe
+from pcg.settings import Settings
+from pcg.synthesizer import Synthesizer
+from pcg.take import Take
+
+Babble = Callable[[int, int], list[Tensor]]
+RATE = 16_000
+HOSTILE = "quick ${window.hacked = 1} `x` <img src=x onerror=alert(1)> </p><script>hack()</script>"
+SETTINGS = (*PRESETS.values(), Thresholds(1.5, 0.0), Thresholds(None, 0.3), Thresholds(0.5, None))
+
+
+@pytest.fixture
+def sound(babble: Babble) -> np.ndarray:
+    return babble(1, 3)[0].numpy()
+
+
+@pytest.fixture
+def heard(recogniser: EmbeddedRecogniser, sound: np.ndarray) -> Hearing:
+    return hear(recogniser, sound, RATE, PRESETS["accurate"], "the quick brown fox")
+
+
+@pytest.fixture
+def folder(babble: Babble, tmp_path: Path) -> Path:
+    for i, utterance in enumerate(babble(10, 5)):
+        soundfile.write(tmp_path / f"utt-{i}.wav", utterance.numpy(), RATE)
+    return tmp_path
+
+
+@pytest.mark.parametrize("thresholds", SETTINGS)
+def test_what_was_kept_and_what_was_rewritten_are_the_transcript(
+    recogniser: EmbeddedRecogniser, babble: Babble, thresholds: Thresholds
+) -> None:
+    for utterance in babble(6, 2):
+        heard = hear(recogniser, utterance.numpy(), RATE, thresholds)
+        (part,) = heard.parts
+        assert part.accepted + part.rewritten == heard.text
+        assert part.transcript.stage == "ar" or not part.rewritten
+
+
+def test_a_prefix_that_the_text_spells_otherwise_is_kept_as_far_as_it_goes(heard: Hearing) -> None:
+    own = replace(heard.parts[0].transcript, stage="ar", text="naïve words", accepted_text="na\ufffd")
+    part = Part(own, 0.0, 1.0)
+    assert (part.accepted, part.rewritten) == ("na", "ïve words")
+
+
+def test_the_figures_are_those_of_the_engine(recogniser: EmbeddedRecogniser, sound: np.ndarray, heard: Hearing) -> None:
+    (expected,) = transcribe(recogniser, [torch.from_numpy(sound)], PRESETS["accurate"])
+    record = heard.record()
+    assert (record["text"], record["stage"], record["judge"]) == (expected.text, expected.stage, "tiny")
+    (part,) = record["parts"]
+    assert part["entropies"] == pytest.approx(expected.entropies.tolist(), abs=1e-3)
+    assert record["seconds"] == pytest.approx(len(sound) / RATE, abs=1e-3)
+    assert record["rtfx"] == pytest.approx(1000 * heard.seconds / heard.times.total, abs=0.01)
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+
+
+def test_the_picture_shows_every_entropy_and_the_gate(heard: Hearing) -> None:
+    figure = entropy_figure(heard)
+    traces = {trace.name: trace for trace in figure.data}
+    entropies = heard.parts[0].transcript.entropies.numpy()
+    assert np.asarray(traces["entropy"].y)[:-1] == pytest.approx(entropies, abs=1e-3)
+    assert list(traces["gate 0.7 nats"].y) == [0.7, 0.7]
+    assert len(traces["uncertain"].y) == int((entropies >= 0.7).sum())
+    without = entropy_figure(replace(heard, thresholds=PRESETS["ar"]))
+    assert [trace.name for trace in without.data] == ["sound", "entropy"]
+
+
+def test_a_long_sound_keeps_its_peaks_in_the_picture(heard: Hearing) -> None:
+    own = heard.parts[0].transcript
+    entropies = torch.zeros(20_000)
+    entropies[[7, 12_345]] = torch.tensor([1.0, 3.0])
+    parts = tuple(Part(replace(own, entropies=entropies), begin, begin + 400.0) for begin in (0.0, 400.0))
+    drawn = next(t for t in entropy_figure(replace(heard, parts=parts)).data if t.name == "entropy")
+    assert len(drawn.y) < 3100
+    assert sorted(y for y in drawn.y if y > 0) == [1.0, 1.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("meant", "said"),
+    [
+        ("The quick brown fox.", "the quack brown box jumps"),
+        ("a b c d e", "b c x y e e"),
+        ("one two", ""),
+        ("Colour, ok?", "color okay"),
+        ("a b", "c d e f"),
+    ],
+)
+def test_the_errors_are_those_of_jiwer(meant: str, said: str) -> None:
+    alignment, found = align(meant, said), jiwer.process_words(comparable(meant), comparable(said))
+    counted = [alignment.count(kind) for kind in ("equal", "substitute", "insert", "delete")]
+    assert counted == [found.hits, found.substitutions, found.insertions, found.deletions]
+    assert alignment.errors == word_errors(meant, said)
+    assert " ".join(w.meant for w in alignment.words if w.meant) == comparable(meant)
+    assert " ".join(w.heard for w in alignment.words if w.heard) == comparable(said)
+
+
+def test_hostile_words_stay_words(heard: Hearing) -> None:
+    own = replace(heard.parts[0].transcript, stage="ar", text=HOSTILE, accepted_text=HOSTILE[:20], draft=HOSTILE)
+    parts = (Part(own, 0.0, 1.0, ("<b>", 0.1)), Part(own, 1.0, 2.0))
+    hostile = replace(heard, judge=HOSTILE, text=HOSTILE, parts=parts, alignment=align(HOSTILE, HOSTILE + " more"))
+    assert hostile.alignment is not None
+    for page in (transcript_html(hostile), alignment_html(hostile.alignment, HOSTILE)):
+        assert "<img" not in page
+        assert "<script" not in page
+        assert "&lt;img" in page
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_and_sliders_are_each_others_inverse(name: str) -> None:
+    assert thresholds_of(*sliders_of(name)) == PRESETS[name]
+    assert preset_of(thresholds_of(*sliders_of(name))) == name
+
+
+@pytest.mark.parametrize("taus", [(-0.1, 0.5), (4.1, 0.5), (1, 1.1), (float("nan"), 0.5), (None, 0.5), (True, 0.5), (1, "0.5")])
+def test_thresholds_outside_their_range_are_refused(taus: tuple[object, object]) -> None:
+    with pytest.raises(InputError, match="must be a number from 0 to"):
+        thresholds_of(*taus)
+
+
+def test_silence_has_no_parts_and_is_told(recogniser: EmbeddedRecogniser) -> None:
+    heard = hear(recogniser, np.zeros(RATE, np.float32), RATE, PRESETS["fast"], "one two")
+    assert (heard.record()["stage"], heard.rtfx, heard.alignment.errors.errors) == (None, None, 2)
+    assert "Nothing is to be heard" in transcript_html(heard)
+    assert entropy_figure(heard).layout.xaxis.range == (0, 1)
+
+
+def test_the_last_utterance_is_the_take_again(synthesizer: Synthesizer) -> None:
+    take = synthesizer.take("The quick brown fox.", Settings("pcg", theta=0.3), "two")
+    spoken = last_utterance(synthesizer, _session(take))
+    assert (spoken.text, spoken.method, spoken.voice, spoken.stands_in) == (take.text, "pcg", "two", False)
+    assert np.array_equal(spoken.samples, take.audio)
+    stranger = last_utterance(synthesizer, _session(replace(take, voice="your recording")))
+    assert (stranger.voice, stranger.stands_in) == ("one", True)
+    with pytest.raises(PCGError, match=UNSAID):
+        last_utterance(synthesizer, Session())
+
+
+def _session(take: Take) -> Session:
+    return Session().heard(Reading.of(take), full_run=False)
+
+
+def _paths(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.wav"))
+
+
+def _swept(recogniser: Recogniser, folder: Path, transcripts: Path | None) -> list[Sweep]:
+    return list(sweep(recogniser, read_recordings(_paths(folder), transcripts, RATE), SWEPT[:6]))
+
+
+def test_the_sweeps_counts_add_up(recogniser: EmbeddedRecogniser, folder: Path) -> None:
+    *steps, last = _swept(recogniser, folder, None)
+    assert (last.measure, last.files, len(last.points), last.now) == ("disagreement with AR", 10, 6, None)
+    assert [(step.now, step.heard) for step in steps[:3]] == [("AR", 0), ("AR", 8), ("τ 0.3, 0.1", 0)]
+    for point in last.points:
+        assert sum(point.stages.values()) == 10
+        assert sum(point.share(stage) for stage in ("ctc", "lm", "ar")) == pytest.approx(1)
+        assert point.rtfx == pytest.approx(last.seconds / point.work_seconds)
+    ar, *others = last.points
+    assert (ar.rate.value, ar.stages["ar"]) == (0, 10)
+    # The same seconds of sound are gated at every setting: a higher gate accepts no less.
+    gated = [point.stages["ctc"] for point in others[:4]]
+    assert gated == sorted(gated)
+    json.dumps(last.record(), allow_nan=False)
+    drawn = [x for trace in sweep_figure(last).data for x in trace.x]
+    assert sorted(drawn) == pytest.approx(sorted(point.rtfx for point in last.points))
+    assert sweep_table(last).count('<th scope="row">') == 6
+    assert "n = 10 files" in sweep_told(last)
+
+
+def test_with_transcripts_the_sweep_counts_errors(recogniser: EmbeddedRecogniser, folder: Path) -> None:
+    texts = {path.stem: f"word {HOSTILE}" for path in _paths(folder)}
+    (folder / "texts.json").write_text(json.dumps(texts))
+    last = _swept(recogniser, folder, folder / "texts.json")[-1]
+    assert (last.measure, last.words) == ("WER", 10 * len(comparable(f"word {HOSTILE}").split()))
+    heard = [hear(recogniser, soundfile.read(p, dtype="float32")[0], RATE, SWEPT[0]).text for p in _paths(folder)]
+    expected = sum(word_errors(f"word {HOSTILE}", text).errors for text in heard) / last.words
+    assert last.points[0].rate.value == pytest.approx(expected)
+
+
+def test_a_closed_sweep_stops(recogniser: EmbeddedRecogniser, folder: Path) -> None:
+    steps = sweep(recogniser, read_recordings(_paths(folder), None, RATE))
+    next(steps)
+    steps.close()
+    assert list(steps) == []
+
+
+@pytest.mark.parametrize("content", ["b.wav\tone two\na b.flac\tthree", '{"b.wav": "one two", "folder/a b.flac": "three"}'])
+def test_transcripts_are_lines_or_json(content: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(content)
+    assert read_transcripts(tmp_path / "t") == {"b": "one two", "ab": "three"}
+
+
+@pytest.mark.parametrize("content", ["", "no tab here", "a\tb\tc", '{"a": 1}', '{"a"', "[1]", b"\xff\xfe\x00"])
+def test_other_transcripts_are_refused_in_one_sentence(content: str | bytes, tmp_path: Path) -> None:
+    (tmp_path / "t").write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match="transcript file is 't', but must be lines"):
+        read_transcripts(tmp_path / "t")
+
+
+def test_bad_files_are_refused_in_one_sentence(folder: Path) -> None:
+    first = _paths(folder)[0]
+    (folder / "notes.wav").write_text("no audio")
+    (folder / "some.tsv").write_text("utt-0\tone\nutt-1\t?!")
+    soundfile.write(folder / "silence.wav", np.zeros(RATE), RATE)
+    refusals = {
+        "number of files is 0": ([], None),
+        f"number of files is {MOST_FILES + 1}": ([first] * (MOST_FILES + 1), None),
+        "audio file is 'notes.wav'": ([first, folder / "notes.wav"], None),
+        "but must be speech": ([folder / "silence.wav"], None),
+        "file is 'utt-1.wav', but must be one that": ([first, folder / "utt-1.wav"], folder / "some.tsv"),
+        "told apart": ([first, first], folder / "some.tsv"),
+    }
+    for sentence, (paths, transcripts) in refusals.items():
+        with pytest.raises(InputError, match=sentence):
+            read_recordings(paths, transcripts, RATE)
+
+
+def test_the_grid_holds_ar_and_both_presets() -> None:
+    assert SWEPT[0] == PRESETS["ar"]
+    assert set(PRESETS.values()) < set(SWEPT)
+    assert len(set(SWEPT)) == len(SWEPT)
+
+
+def _served(synthesizer: Synthesizer, load: Callable[[], Recogniser], session: Session) -> Iterator[Client]:
+    with gr.Blocks() as app:
+        create_recognise(synthesizer, load, gr.State(session))
+    _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+    yield Client(url, verbose=False)
+    app.close(verbose=False)
+
+
+@pytest.fixture(scope="module")
+def take(synthesizer: Synthesizer) -> Take:
+    return synthesizer.take("The quick brown fox.", Settings("pcg", theta=0.3), "two")
+
+
+@pytest.fixture(scope="module")
+def client(synthesizer: Synthesizer, recogniser: EmbeddedRecogniser, take: Take) -> Iterator[Client]:
+    yield from _served(synthesizer, lambda: recogniser, _session(take))
+
+
+@pytest.fixture(scope="module")
+def deaf(synthesizer: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    missing = tmp_path_factory.mktemp("nothing")
+    yield from _served(synthesizer, lambda: load_recogniser(missing), Session())
+
+
+def test_the_endpoint_answers_with_a_record_and_pages(client: Client, folder: Path, recogniser: EmbeddedRecogniser) -> None:
+    path = _paths(folder)[0]
+    expected = hear(recogniser, soundfile.read(path, dtype="float32")[0], RATE, Thresholds(2.0, 0.1), HOSTILE)
+    record, page, picture, errors, preset = client.predict(handle_file(path), 2.0, 0.1, HOSTILE, api_name="/transcribe")
+    assert (record["text"], record["stage"]) == (expected.text, expected.record()["stage"])
+    assert record["wer"] == pytest.approx(expected.alignment.errors.rate, abs=1e-6)
+    assert record["parts"][0]["entropies"] == pytest.approx(expected.record()["parts"][0]["entropies"], abs=1e-3)
+    assert "gate 2 nats" in picture["value"]["plot"]
+    assert preset is None
+    assert "WER by tiny" in page
+    assert "<img" not in page + errors
+
+
+def test_without_a_sound_the_page_asks_for_one(client: Client) -> None:
+    record, page, *_ = client.predict(None, 0.7, 0.2, "", api_name="/transcribe")
+    assert record is None
+    assert "Drop or record" in page
+
+
+def test_the_last_utterance_comes_with_its_text(client: Client, take: Take) -> None:
+    sound, text, words = client.predict(api_name="/last_utterance")
+    assert soundfile.info(sound).frames == len(take.audio)
+    assert (text, "The PCG take, by two." in words) == (take.text, True)
+
+
+def test_the_sweep_streams_its_settings(client: Client, folder: Path) -> None:
+    files = [handle_file(path) for path in _paths(folder)[:3]]
+    *_, (record, words, _, table, status) = client.submit(files, None, api_name="/sweep_thresholds")
+    assert [len(record["points"]), record["files"]] == [len(SWEPT), 3]
+    assert "disagreement with AR by tiny" in words
+    assert table.count("<tr>") == len(SWEPT) + 1
+    assert "Swept 13 settings over 3 files" in status
+
+
+def test_the_endpoint_refuses_in_one_sentence(client: Client, folder: Path) -> None:
+    (folder / "a<b>.txt").write_text("no audio")
+    with pytest.raises(AppError):
+        client.predict(handle_file(_paths(folder)[0]), 9.0, 0.2, "", api_name="/transcribe")
+    with pytest.raises(AppError, match="must be a readable WAV"):
+        client.predict([handle_file(folder / "a<b>.txt")], None, api_name="/sweep_thresholds")
+
+
+def test_a_missing_recogniser_is_one_sentence(deaf: Client, folder: Path) -> None:
+    with pytest.raises(AssetError):
+        load_recogniser(folder)
+    with pytest.raises(AppError, match=r"The recogniser in .* is missing or damaged"):
+        deaf.predict(handle_file(_paths(folder)[0]), 0.7, 0.2, "", api_name="/transcribe")
+    with pytest.raises(AppError, match="is missing or damaged"):
+        deaf.predict([handle_file(_paths(folder)[0])], None, api_name="/sweep_thresholds")
+    with pytest.raises(AppError, match="Nothing has been said yet"):
+        deaf.predict(api_name="/last_utterance")
