@@ -244,8 +244,9 @@ def _thresholds(options: argparse.Namespace) -> "Thresholds":
 
 def _evaluate(options: argparse.Namespace) -> None:
     from pcg.evaluation import evaluate, stopping, voice_matrix
-    from pcg.metrics.intelligibility import PocketSphinx
+    from pcg.metrics.memory import Memory, RememberedJudge
     from pcg.metrics.sentences import read_sentences
+    from pcg.recognition.judges import load_judge
 
     settings = _settings(options)
     written = read_sentences(*options.section)
@@ -256,7 +257,8 @@ def _evaluate(options: argparse.Namespace) -> None:
     name, _ = _speaker(options, synthesizer)
     figures: dict[str, dict[str, object]] = {}
     if "table" in options.figure:
-        report = evaluate(synthesizer, sentences, options.method, name, settings, PocketSphinx(), _original(name), _progress)
+        judge = RememberedJudge(load_judge(options.judge, options.device), Memory())
+        report = evaluate(synthesizer, sentences, options.method, name, settings, judge, _original(name), _progress)
         figures["table"] = report.as_dict()
         print(report.table())
     if "stopping" in options.figure:
@@ -398,6 +400,11 @@ def _parser() -> argparse.ArgumentParser:
     evaluate = commands.add_parser("evaluate", help="WER, DNSMOS, speaker, speed, endings: the figures of a voice")
     evaluate.add_argument("figure", nargs="*", default=["table"], help="table (the default), stopping, voices")
     evaluate.add_argument("--method", nargs="+", default=list(METHODS), metavar="METHOD")
+    evaluate.add_argument(
+        "--judge",
+        default="pocketsphinx",
+        help="who writes down the words: pocketsphinx (the default), embedded, or, from the hub, hubert, whisper, granite",
+    )
     evaluate.add_argument("--section", nargs="+", default=["everyday", "balanced"], metavar="SECTION")
     evaluate.add_argument("--sentences", type=int, default=100, help="at most so many, spread over the sections (default 100)")
     evaluate.add_argument("--stopping", type=int, default=200, help="takes for the stopping figure (default 200)")

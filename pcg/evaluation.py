@@ -12,9 +12,11 @@ import numpy as np
 
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate, bootstrap, share
-from pcg.metrics.intelligibility import Errors, Judge, char_errors, comparable, pooled, word_errors
+from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, comparable, pooled, word_errors
+from pcg.metrics.metric import Sample
 from pcg.metrics.quality import DNSMOS, Sound, measure
-from pcg.metrics.speaker import Resemblyzer, cosine
+from pcg.metrics.recording import Recording
+from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.settings import Settings
 
 if TYPE_CHECKING:  # they bring in torch, which only speaking needs
@@ -159,11 +161,11 @@ def evaluate(
     judged: list[Judged] = []
     for index, text in enumerate(sentences):
         # Methods take turns, so that a machine that slows down half-way slows them all.
-        for method in methods:
-            take = synthesizer.take(text, _nth(settings.with_(method=method), index), voice)
-            judged.append(panel.hear(method, text, take.audio, Work.of(take)))
+        takes = [synthesizer.take(text, _nth(settings.with_(method=method), index), voice) for method in methods]
+        spoken = [_Spoken(m, take.audio, Work.of(take)) for m, take in zip(methods, takes, strict=True)]
         if original:
-            judged.append(panel.hear(ORIGINAL, text, original(text), None))
+            spoken.append(_Spoken(ORIGINAL, original(text), None))
+        judged += panel.hear(text, spoken)
         if progress:
             progress(index + 1, len(sentences))
     by_method = {m: [j for j in judged if j.method == m] for m in ([ORIGINAL] if original else []) + list(methods)}
@@ -252,35 +254,48 @@ def voice_matrix(
     return VoiceMatrix(names, rows, ear.name, len(sentences))
 
 
+@dataclass(frozen=True, eq=False)
+class _Spoken:
+    method: str
+    samples: np.ndarray
+    work: Work | None
+
+
 class _Panel:
     """The judges, and the speaker whom they compare with."""
 
     def __init__(self, synthesizer: "Synthesizer", voice: str, judge: Judge, original: Original | None) -> None:
-        self._words, self._speaker, self._mos = judge, Resemblyzer(), DNSMOS()
+        self._words, self._speaker, self._mos = judge, Similarity(Resemblyzer()), DNSMOS()
         self._rate = synthesizer.voice.codec.sample_rate
         reference = synthesizer.voice.reference(voice)
         rendered = synthesizer.voice.codec.decode(reference.codes).numpy() if original is None else original(reference.text)
-        self._reference = self._speaker.embed(rendered, self._rate)
+        self._reference = Recording(rendered, self._rate)
         against = "the codec's rendering of the reference" if original is None else "the original recording of the reference"
         self.names = {
-            "WER, CER": f"{judge.name}; lower case, numbers as words, no punctuation, apostrophes kept",
+            "WER, CER": f"{judge.name}; {NORMALISED}",
             "DNSMOS": self._mos.name,
-            "Speaker": f"cosine by {self._speaker.name} to {against}",
+            "Speaker": f"{self._speaker.name} to {against}",
         }
 
-    def hear(self, method: str, text: str, samples: np.ndarray, work: Work | None) -> Judged:
-        heard = self._words.transcribe(samples, self._rate)
-        return Judged(
-            method,
-            text,
-            heard,
-            words=word_errors(text, heard),
-            characters=char_errors(text, heard),
-            mos=self._mos.score(samples, self._rate),
-            similarity=cosine(self._speaker.embed(samples, self._rate), self._reference),
-            sound=measure(samples, self._rate),
-            work=work,
-        )
+    def hear(self, text: str, spoken: Sequence[_Spoken]) -> list[Judged]:
+        """What the judges say of one sentence, spoken by every method."""
+        batch = [Sample(s.samples, self._rate, text, self._reference) for s in spoken]
+        heard = self._words.transcribe([s.samples for s in spoken], self._rate)
+        verdicts = zip(spoken, heard, self._mos.measure(batch), self._speaker.measure(batch), strict=True)
+        return [
+            Judged(
+                one.method,
+                text,
+                said,
+                words=word_errors(text, said),
+                characters=char_errors(text, said),
+                mos=mos,
+                similarity=similarity,
+                sound=measure(one.samples, self._rate),
+                work=one.work,
+            )
+            for one, said, mos, similarity in verdicts
+        ]
 
 
 def _nth(settings: Settings, index: int) -> Settings:

@@ -72,7 +72,7 @@ def bench_judge(recogniser: Recogniser, corpus: Path, count: int, repeats: int) 
     ours = {f"wer_{short[s]}": _wer(spoken[s], _texts(_hear(recogniser, spoken[s], MODES[REFERENCE_MODE]))) for s in HELD_OUT}
     sphinx = PocketSphinx()
     theirs = {
-        f"wer_pocketsphinx_{short[s]}": _wer(spoken[s], [sphinx.transcribe(u.samples, SAMPLE_RATE) for u in spoken[s]])
+        f"wer_pocketsphinx_{short[s]}": _wer(spoken[s], sphinx.transcribe([u.samples for u in spoken[s]], SAMPLE_RATE))
         for s in HELD_OUT
     }
     for name, rate in (ours | theirs).items():

@@ -17,6 +17,8 @@ from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.metrics.signal import JUDGE_RATE, for_judges
 from pcg.text import normalise
 
+NORMALISED = "lower case, numbers as words, no punctuation, apostrophes kept"
+
 # A recogniser's dictionary holds several spellings of one spoken word; choosing another one is no error of the speaker.
 _VARIANTS = {
     "ok": "okay", "alright": "all right", "can not": "cannot", "good bye": "goodbye", "good night": "goodnight",
@@ -27,12 +29,13 @@ _VARIANT = re.compile(r"\b(" + "|".join(_VARIANTS) + r")\b")
 
 
 class Judge(Protocol):
-    """Writes down what it hears in `samples [N]`, float32; `name` says who judged, model and version included."""
+    """`transcribe` writes down each of a batch of recordings `[N]`; what is empty or silent has the text "". `name` says who
+    judged, model and version included."""
 
     @property
     def name(self) -> str: ...
 
-    def transcribe(self, samples: np.ndarray, sample_rate: int) -> str: ...
+    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]: ...
 
 
 class PocketSphinx:
@@ -43,16 +46,18 @@ class PocketSphinx:
 
         self.name = f"pocketsphinx {version('pocketsphinx')}, stock US English model"
 
-    def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:
+    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
+        return [self._hear(for_judges(samples, sample_rate)) for samples in recordings]
+
+    def _hear(self, speech: np.ndarray) -> str:
         from pocketsphinx import Decoder
 
+        if not np.any(speech):
+            return ""
         # A decoder carries state from one utterance to the next, so that the verdict would depend on the order.
         decoder = Decoder(samprate=JUDGE_RATE, loglevel="FATAL")
-        heard = (for_judges(samples, sample_rate) * 32767).astype(np.int16)
-        if not len(heard):
-            return ""
         decoder.start_utt()
-        decoder.process_raw(heard.tobytes(), full_utt=True)
+        decoder.process_raw((speech * 32767).astype(np.int16).tobytes(), full_utt=True)
         decoder.end_utt()
         hypothesis = decoder.hyp()
         return hypothesis.hypstr if hypothesis else ""

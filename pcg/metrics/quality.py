@@ -1,9 +1,11 @@
 """How clean is the sound? A predicted opinion score, and plain measurements of what goes wrong in synthetic audio."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from pcg.metrics.metric import Sample
 from pcg.metrics.signal import JUDGE_RATE, for_judges
 
 FULL_SCALE = 0.999
@@ -16,6 +18,8 @@ CLICK_NEAR_SECONDS, CLICK_FAR_SECONDS = 0.001, 0.015
 class DNSMOS:
     """DNSMOS P.835, overall quality from 1 to 5. It punishes noise and does not punish a robotic voice."""
 
+    key = "dnsmos"
+    higher_is_better = True
     SEGMENT = int(9.01 * JUDGE_RATE)
     CALIBRATION = (-0.06766283, 1.11546468, 0.04602535)
 
@@ -31,6 +35,9 @@ class DNSMOS:
         options.intra_op_num_threads = 1
         model = str(files("speechmos") / "dnsmos_models" / "sig_bak_ovr.onnx")
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def measure(self, batch: Sequence[Sample]) -> list[float]:
+        return [self.score(sample.samples, sample.sample_rate) for sample in batch]
 
     def score(self, samples: np.ndarray, sample_rate: int) -> float:
         """The mean over windows of nine seconds, a second apart; a short utterance is repeated to fill them.

@@ -5,6 +5,7 @@ Its folder holds `recogniser.json`, `subwords.json` and, each as `config.json` a
 """
 
 import copy
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -28,6 +29,7 @@ from pcg.vocabulary import Vocabulary
 from pcg.voice import load_llama
 
 FORMAT = 1
+PARTS = ("encoder", "projector", "lm")
 EMBEDDED = Path(__file__).parent.parent.parent / "assets" / "recogniser"
 
 
@@ -169,9 +171,16 @@ def load_recogniser(folder: Path = EMBEDDED) -> EmbeddedRecogniser:
         said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
         raise AssetError(f"The recogniser in {folder} is missing or damaged ({said}).") from error
     subwords = Subwords.load(folder / "subwords.json")
-    return EmbeddedRecogniser(
-        str(card["name"]), encoder, projector, load_llama(folder / "lm", vocabulary_of(subwords)), subwords
-    )
+    name = f"{card['name']} (weights {_digest(folder)})"
+    return EmbeddedRecogniser(name, encoder, projector, load_llama(folder / "lm", vocabulary_of(subwords)), subwords)
+
+
+def _digest(folder: Path) -> str:
+    """A short name for the weights: a recogniser that was trained on is another judge."""
+    digest = hashlib.sha256()
+    for part in PARTS:
+        digest.update((folder / part / "model.safetensors").read_bytes())
+    return digest.hexdigest()[:8]
 
 
 def _config(folder: Path) -> dict[str, int]:

@@ -5,13 +5,13 @@ A rate of one judge says little, and nothing without the judge's name: some forg
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
 
 from pcg.errors import AssetError, InputError
-from pcg.metrics.intelligibility import PocketSphinx
+from pcg.metrics.intelligibility import Judge, PocketSphinx
+from pcg.metrics.wavlm import weights_digest
 from pcg.recognition.embedded import EMBEDDED, load_recogniser
 from pcg.recognition.granite import CHECKPOINT as GRANITE
 from pcg.recognition.granite import load_granite
@@ -25,16 +25,6 @@ RATE = 16_000
 AT_ONCE = 8
 
 
-class Judge(Protocol):
-    """`transcribe` writes down each of a batch of recordings `[N]`; what is empty or silent has the text "". `name` says who
-    judged, model and version included."""
-
-    @property
-    def name(self) -> str: ...
-
-    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]: ...
-
-
 class SpeculativeJudge:
     """A `Recogniser`, decoded self-speculatively."""
 
@@ -46,26 +36,14 @@ class SpeculativeJudge:
         return [r.text for r in listen_to_all(self._recogniser, recordings, sample_rate, self._thresholds)]
 
 
-class PocketSphinxJudge:
-    """`PocketSphinx` behind the interface of the others."""
-
-    def __init__(self) -> None:
-        self._sphinx = PocketSphinx()
-        self.name = self._sphinx.name
-
-    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
-        speech = [as_speech(r, sample_rate, RATE) for r in recordings]
-        return [self._sphinx.transcribe(s, RATE) if _sounds(s) else "" for s in speech]
-
-
 class CTCJudge:
     """A CTC checkpoint of transformers (HuBERT, wav2vec 2.0), read greedily."""
 
     def __init__(self, checkpoint: str, device: str) -> None:
         from transformers import AutoModelForCTC, Wav2Vec2Processor
 
-        self.name = f"{Path(checkpoint).name}, greedy CTC"
-        self._model = _load(AutoModelForCTC.from_pretrained, checkpoint).to(device)
+        self._model = _load(AutoModelForCTC.from_pretrained, checkpoint, use_safetensors=True).to(device)
+        self.name = f"{Path(checkpoint).name} (weights {weights_digest(self._model)}), greedy CTC"
         self._processor = _load(Wav2Vec2Processor.from_pretrained, checkpoint)
 
     @torch.inference_mode()
@@ -87,8 +65,8 @@ class WhisperJudge:
     def __init__(self, checkpoint: str, device: str) -> None:
         from transformers import WhisperForConditionalGeneration, WhisperProcessor
 
-        self.name = f"{Path(checkpoint).name}, greedy"
-        self._model = _load(WhisperForConditionalGeneration.from_pretrained, checkpoint).to(device)
+        self._model = _load(WhisperForConditionalGeneration.from_pretrained, checkpoint, use_safetensors=True).to(device)
+        self.name = f"{Path(checkpoint).name} (weights {weights_digest(self._model)}), greedy"
         self._processor = _load(WhisperProcessor.from_pretrained, checkpoint)
 
     @torch.inference_mode()
@@ -126,15 +104,15 @@ def load_judge(name: str, device: str = "cpu", mode: str = "accurate", checkpoin
 JUDGES: dict[str, Callable[[str, str, str | None], Judge]] = {
     "embedded": lambda _, mode, at: SpeculativeJudge(load_recogniser(Path(at) if at else EMBEDDED), PRESETS[mode], mode),
     "granite": lambda device, mode, at: SpeculativeJudge(load_granite(at or GRANITE, device), PRESETS[mode], mode),
-    "pocketsphinx": lambda *_: PocketSphinxJudge(),
+    "pocketsphinx": lambda *_: PocketSphinx(),
     "hubert": lambda device, _, at: CTCJudge(at or HUBERT, device),
     "whisper": lambda device, _, at: WhisperJudge(at or WHISPER, device),
 }
 
 
-def _load(load: Callable[..., object], checkpoint: str):  # type: ignore[no-untyped-def]
+def _load(load: Callable[..., object], checkpoint: str, **options: bool):  # type: ignore[no-untyped-def]
     try:
-        return load(checkpoint)
+        return load(checkpoint, **options)
     except Exception as error:
         said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
         raise AssetError(f"The judge {checkpoint} is missing or damaged ({said}).") from error

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,9 +29,10 @@ class Parrot:
     name: str = "parrot 1.0"
     heard: list[int] = field(default_factory=list)
 
-    def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:
-        self.heard.append(len(samples))
-        return self.answers[(len(self.heard) - 1) % len(self.answers)]
+    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
+        first = len(self.heard)
+        self.heard += [len(samples) for samples in recordings]
+        return [self.answers[i % len(self.answers)] for i in range(first, len(self.heard))]
 
 
 @pytest.fixture(scope="module")
