@@ -65,7 +65,7 @@ def bench_judge(recogniser: Recogniser, corpus: Path, count: int, repeats: int) 
     every = [utterance for split in HELD_OUT for utterance in spoken[split]]
     counts = ", ".join(f"{len(spoken[split])} of {split}" for split in HELD_OUT)
     print(f"judge: {recogniser.name}; {counts}; {torch.get_num_threads()} threads")
-    print(f"{'mode':10}{'%C':>7}{'%L':>7}{'WER %':>16}{'RTFx':>8}")
+    print(f"{'mode':10}{'%C':>7}{'%L':>7}{'WER %':>20}{'RTFx':>8}")
     modes = {name: figures_of(recogniser, every, thresholds, repeats, name) for name, thresholds in MODES.items()}
     # "sentences" for held_out_sentences, "words" for held_out_words.
     short = {split: split.removeprefix("held_out_") for split in HELD_OUT}
@@ -97,7 +97,7 @@ def figures_of(
     by_stage = {stage: sum(t.stage == stage for t in found) / len(found) for stage in ("ctc", "lm")}
     figures = ModeFigures(wer, 1e3 * seconds / median(times), by_stage["ctc"], by_stage["lm"], len(found))
     interval = f"{100 * wer.value:.1f} [{100 * wer.low:.1f}, {100 * wer.high:.1f}]"
-    print(f"{name:10}{100 * by_stage['ctc']:7.1f}{100 * by_stage['lm']:7.1f}{interval:>16}{figures.rtfx:8.1f}", flush=True)
+    print(f"{name:10}{100 * by_stage['ctc']:7.1f}{100 * by_stage['lm']:7.1f}{interval:>20}{figures.rtfx:8.1f}", flush=True)
     return figures
 
 

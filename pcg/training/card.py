@@ -34,7 +34,7 @@ def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> 
         "",
         "| stage | steps | seconds | last losses |",
         "|---|---|---|---|",
-        *(_stage_row(name, log) for name, log in logs.items()),
+        *(stage_row(name, log) for name, log in logs.items()),
         "",
         f"Seed {facts['seed']}. Losses are in nats; `mel` is the L1 distance of log-mel spectra.",
         "",
@@ -57,10 +57,44 @@ def _shape(recipe: dict[str, object]) -> str:
     return f"{shape['layers']} layers x {shape['width']}, {shape['heads']} heads, tied embeddings"
 
 
-def _stage_row(name: str, log: Log) -> str:
+def stage_row(name: str, log: Log) -> str:
+    """A row of the table of losses: the last of each kind."""
     last = log[-1]
     merged: dict[str, float] = {}
     for row in log:
         merged |= row
     losses = ", ".join(f"{k} {v:.3f}" for k, v in merged.items() if k not in ("step", "seconds"))
     return f"| {name} | {int(last['step'])} | {last['seconds']:.0f} | {losses} |"
+
+
+def recogniser_card(parameters: dict[str, int], logs: dict[str, Log], seed: int, notes: str) -> str:
+    """Markdown: what the recogniser is, what it learned from, its losses, and what it is not for."""
+    lines = [
+        "# The embedded recogniser",
+        "",
+        "A Conformer that spells what it hears (CTC over characters), a projector, and a small Llama that reads the",
+        "Conformer's frames and writes subwords: the pair that self-speculative decoding (arXiv 2603.11243) needs. Trained",
+        "from nothing by `python -m pcg train recogniser`, on the embedded voice's corpus (flite: rms, slt, awb, kal16), 25",
+        "variants of espeak-ng, and a share of the corpus through the voice's codec and back; with noise, rooms, narrow",
+        "channels, few bits and other speeds.",
+        "",
+        "| part | parameters |",
+        "|---|---|",
+        *(f"| {part} | {count:,} |" for part, count in parameters.items()),
+        "",
+        "## Losses and word error rates",
+        "",
+        "| stage | steps | seconds | last losses |",
+        "|---|---|---|---|",
+        *(stage_row(name, log) for name, log in logs.items()),
+        "",
+        f"Seed {seed}. Losses are in nats, a character (ctc), a frame (phones) or a subword (lm). Held-out rates while",
+        "training are of 24 or 48 utterances; `python -m pcg bench judge` measures more. Training never heard `kal` (the",
+        "diphones of kal16, at 8 kHz) and the variants of espeak-ng in `espeak`.",
+        "",
+        *(["## How this run went", "", notes, ""] if notes else []),
+        "## Limits",
+        "",
+        "English with the voices of small synthesizers: it judges such speech, and is no recogniser of people.",
+    ]
+    return "\n".join(lines) + "\n"

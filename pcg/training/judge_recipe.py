@@ -7,14 +7,20 @@
 5. publish.
 """
 
+import json
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 
 from pcg.errors import InputError
+from pcg.files import replacing
 from pcg.recognition.conformer import ConformerCTC, EncoderConfig
+from pcg.recognition.embedded import PARTS
 from pcg.training.alignments import align_shards
+from pcg.training.card import recogniser_card
 from pcg.training.corpus import HELD_OUT, shards
 from pcg.training.heard import HELD_OUT_VOICES, make_round_trips, make_voices
 from pcg.training.hearings import Hearing, read_hearings
@@ -64,7 +70,21 @@ def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: i
     train_recogniser_ctc(work, encoder, train, held_out, recipe.ctc_steps, seed, device)
     encoder = trained_encoder(work, recipe.encoder)
     train_recogniser_lm(work, encoder, recipe.reader, train, held_out, recipe.lm_steps, seed, device)
+    publish(work, out, seed, recipe)
+
+
+def publish(work: Path, out: Path, seed: int, recipe: JudgeRecipe) -> None:
+    """Write what is trained in `work`, and its card; `RECOGNISER_NOTES.md` in there, if there is one, goes into the card."""
     publish_recogniser(work, out, NAME, recipe.encoder, recipe.reader, seed)
+    parameters = {}
+    for part in PARTS:
+        with safe_open(out / part / "model.safetensors", framework="pt") as file:
+            parameters[part] = sum(prod(file.get_slice(key).get_shape()) for key in file.keys())  # noqa: SIM118
+    logs = {p.stem: [json.loads(line) for line in p.read_text().splitlines()] for p in sorted(work.glob("recogniser_*.jsonl"))}
+    notes = work / "RECOGNISER_NOTES.md"
+    said = notes.read_text(encoding="utf-8").strip() if notes.exists() else ""
+    with replacing(out / "MODEL_CARD.md") as temporary:
+        temporary.write_text(recogniser_card(parameters, logs, seed, said), encoding="utf-8")
     print(f"published to {out}", flush=True)
 
 
