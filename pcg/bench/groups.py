@@ -82,7 +82,7 @@ def bench_groups(tokens: int = 65_536, dimensions: int = 2048, mean_size: float 
         round(theta, 5),
         round(theta_ms, 2),
         round(rebuild_ms, 1),
-        round(build_seconds, 2),
+        round(build_seconds, 4),
         round(rebuild_ms / theta_ms, 1),
         neighbours.bytes,
         torch.get_num_threads(),
