@@ -11,7 +11,7 @@ import random
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -73,6 +73,24 @@ def read_shard(shard: Path) -> Iterator[tuple[Utterance, np.ndarray]]:
         yield utterance, chunk.astype(np.float32) / 32768.0
 
 
+def usable(samples: np.ndarray) -> bool:
+    """Whether an utterance is neither too short nor too long to be trained on."""
+    return MIN_SECONDS * SAMPLE_RATE <= len(samples) <= MAX_SECONDS * SAMPLE_RATE
+
+
+def write_shard(shard: Path, spoken: Sequence[tuple[str, np.ndarray]]) -> None:
+    """Write texts and their samples (float `[length]`, cut to -1..1) as `read_shard` reads them; the index comes last, so a
+    shard that has one is whole."""
+    index, start = [], 0
+    for text, samples in spoken:
+        index.append(asdict(Utterance(text, start, len(samples))))
+        start += len(samples)
+    joined = np.concatenate([samples.clip(-1, 1) for _, samples in spoken] or [np.zeros(0, np.float32)])
+    with replacing(shard) as temporary:
+        np.save(temporary, (joined * 32767).astype(np.int16), allow_pickle=False)
+    write_json(shard.with_suffix(".json"), index)
+
+
 def shards(directory: Path, split: str = "train") -> list[Path]:
     """Shards of `split` ("train", "held_out_sentences", "held_out_words"), in an order shared by all voices."""
     return sorted((directory / split).glob("*/*.npy"), key=lambda p: (p.stem, p.parent.name))
@@ -110,14 +128,6 @@ def _jobs(directory: Path, pool: SentencePool, plan: CorpusPlan) -> Iterator[_Jo
 
 
 def _speak_shard(job: _Job) -> _Job:
-    chunks, index, start = [], [], 0
-    for text in job.sentences:
-        samples = speak(job.voice, text)
-        if MIN_SECONDS * SAMPLE_RATE <= len(samples) <= MAX_SECONDS * SAMPLE_RATE:
-            chunks.append((samples * 32767).astype(np.int16))
-            index.append(asdict(Utterance(text, start, len(samples))))
-            start += len(samples)
-    with replacing(job.path) as temporary:
-        np.save(temporary, np.concatenate(chunks), allow_pickle=False)
-    write_json(job.path.with_suffix(".json"), index)
+    spoken = ((text, speak(job.voice, text)) for text in job.sentences)
+    write_shard(job.path, [(text, samples) for text, samples in spoken if usable(samples)])
     return job

@@ -8,7 +8,7 @@ import ctypes
 import multiprocessing
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import librosa
@@ -16,8 +16,7 @@ import numpy as np
 
 from pcg.audio import normalise_loudness, trim
 from pcg.errors import PCGError
-from pcg.files import replacing, write_json
-from pcg.training.corpus import MAX_SECONDS, MIN_SECONDS, SAMPLE_RATE, SHARD_SIZE, Utterance
+from pcg.training.corpus import SAMPLE_RATE, SHARD_SIZE, usable, write_shard
 
 ACCENTS = ("en-us", "en-us", "en-us", "en-gb-x-rp", "en-gb-scotland")
 VARIANTS = ("m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "f1", "f2", "f4", "f5", "klatt", "klatt2", "Alex", "Andy", "Annie",
@@ -53,17 +52,13 @@ def make_espeak(directory: Path, sentences: Sequence[str], variants: Sequence[st
 
 def speak_shard(job: EspeakJob) -> Path:
     rng, library = random.Random(job.seed), _Synthesizer()
-    chunks, index, start = [], [], 0
+    spoken = []
     for text in job.sentences:
         voice = f"{rng.choice(ACCENTS)}+{rng.choice(job.variants)}"
         samples = library.speak(text, voice, rng.randint(*RATES), rng.randint(*PITCHES))
-        if MIN_SECONDS * SAMPLE_RATE <= len(samples) <= MAX_SECONDS * SAMPLE_RATE:
-            chunks.append((samples * 32767).astype(np.int16))
-            index.append(asdict(Utterance(text, start, len(samples))))
-            start += len(samples)
-    with replacing(job.path) as temporary:
-        np.save(temporary, np.concatenate(chunks), allow_pickle=False)
-    write_json(job.path.with_suffix(".json"), index)
+        if usable(samples):
+            spoken.append((text, samples))
+    write_shard(job.path, spoken)
     return job.path
 
 

@@ -7,7 +7,6 @@ Shards of the corpus's format in `SPLIT/KIND/`: `train/espeak`, `train/codec`, a
 import random
 import subprocess
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 
 import librosa
@@ -17,8 +16,7 @@ import torch
 
 from pcg.audio import normalise_loudness, trim
 from pcg.codec.embedded import EmbeddedCodec
-from pcg.files import replacing, write_json
-from pcg.training.corpus import SAMPLE_RATE, Utterance, read_index, read_shard, shards
+from pcg.training.corpus import SAMPLE_RATE, read_index, read_shard, shards, write_shard
 from pcg.training.espeak import HELD_OUT_VARIANTS, VARIANTS, make_espeak
 
 HELD_OUT_VOICES = "held_out_voices"
@@ -34,7 +32,7 @@ def make_voices(directory: Path, corpus: Path, seed: int, processes: int) -> Non
     make_espeak(directory / HELD_OUT_VOICES / "espeak", held_out, HELD_OUT_VARIANTS, seed, processes)
     path = directory / HELD_OUT_VOICES / "kal" / "00000.npy"
     if not path.with_suffix(".json").exists():
-        _write(path, [(text, _kal(text)) for text in held_out])
+        write_shard(path, [(text, _kal(text)) for text in held_out])
 
 
 @torch.inference_mode()
@@ -48,7 +46,7 @@ def make_round_trips(directory: Path, corpus: Path, codec: EmbeddedCodec, seed: 
         share = CODEC_SHARE if split == "train" else 0.25
         chosen = [(u.text, samples) for u, samples in read_shard(shard) if rng.random() < share]
         trips = [(text, codec.decode(codec.encode(torch.from_numpy(samples))).numpy()) for text, samples in chosen]
-        _write(path, trips)
+        write_shard(path, trips)
 
 
 def _sample(corpus: Path, split: str, count: int, seed: int) -> list[str]:
@@ -62,14 +60,3 @@ def _kal(text: str) -> np.ndarray:
         samples, rate = soundfile.read(file.name, dtype="float32")
     at_16k = librosa.resample(samples, orig_sr=rate, target_sr=SAMPLE_RATE, res_type="polyphase")
     return normalise_loudness(trim(at_16k, SAMPLE_RATE))
-
-
-def _write(path: Path, spoken: list[tuple[str, np.ndarray]]) -> None:
-    index, start = [], 0
-    for text, samples in spoken:
-        index.append(asdict(Utterance(text, start, len(samples))))
-        start += len(samples)
-    joined = np.concatenate([np.clip(samples, -1, 1) for _, samples in spoken] or [np.zeros(0, np.float32)])
-    with replacing(path) as temporary:
-        np.save(temporary, (joined * 32767).astype(np.int16), allow_pickle=False)
-    write_json(path.with_suffix(".json"), index)

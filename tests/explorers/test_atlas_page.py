@@ -1,7 +1,5 @@
 """The map as a person sees it, in a real browser."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 
 import gradio as gr
@@ -14,17 +12,8 @@ from explorers.reading import Reading, Session
 from explorers.theme import launch_options
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 SOFTWARE_WEBGL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 NO_WEBGL = ["--disable-3d-apis"]
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
