@@ -102,8 +102,22 @@ def _similarity_handler(synthesizer: Synthesizer) -> Callable[[float, str, str],
     return change
 
 
-def _utterances_handler(synthesizer: Synthesizer) -> Callable[[Session], object]:
-    return lambda session: gr.update(utterances=utterances(session, synthesizer.voice.codec.codebook_size))
+def _utterances_handler(synthesizer: Synthesizer, theta_at: str) -> Callable[..., object]:
+    def spoken(session: Session, theta: float, similarity: str, anchor: int | None, second: int | None) -> object:
+        with telling():
+            scene = look(synthesizer, anchor, second, theta, similarity).prop
+            sizes = group_sizes(groups_at(synthesizer.library, theta, similarity))
+        # All props: an update that comes before its tab was opened leaves the others out.
+        props = {**_constant(synthesizer), "theta_at": theta_at, "theta": theta, "sizes": sizes, "scene": scene}
+        return gr.update(utterances=utterances(session, synthesizer.voice.codec.codebook_size), **props)
+
+    return spoken
+
+
+def _constant(synthesizer: Synthesizer) -> dict[str, object]:
+    """The props of the map that never change."""
+    voice = synthesizer.voice
+    return {"levels": list(_levels(voice.codec)), "usage": pack(voice.usage.numpy())}
 
 
 def _endpoints(synthesizer: Synthesizer) -> None:
@@ -180,8 +194,7 @@ def _atlas(synthesizer: Synthesizer, controls: Controls, session: Session) -> gr
     voice, theta = synthesizer.voice, controls.theta.value
     return create_atlas(
         atlas_bytes(synthesizer.atlas()),
-        levels=_levels(voice.codec),
-        usage=pack(voice.usage.numpy()),
+        **_constant(synthesizer),
         sizes=group_sizes(synthesizer.library.groups(theta, controls.similarity.value)),
         utterances=utterances(session, voice.codec.codebook_size),
         theta_at=f"#{controls.theta.elem_id}",
@@ -212,4 +225,5 @@ def _wire(synthesizer: Synthesizer, controls: Controls, view: MapView, session: 
     view.similarity.input(
         _similarity_handler(synthesizer), [*asked, before], [view.theta, before], **{**quick, "show_progress": "minimal"}
     )
-    session.change(_utterances_handler(synthesizer), session, view.atlas, **quick)
+    spoken = _utterances_handler(synthesizer, f"#{controls.theta.elem_id}")
+    session.change(spoken, [session, *asked, view.anchor, view.second], view.atlas, **quick)
