@@ -8,7 +8,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -157,8 +157,26 @@ def save_recogniser(
     write_json(folder / "recogniser.json", {"format": FORMAT, "name": name})
 
 
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a recogniser's folder holds, in float32."""
+
+    name: str
+    encoder: ConformerCTC
+    projector: Projector
+    lm: LlamaForCausalLM
+    subwords: Subwords
+
+
 def load_recogniser(folder: Path = EMBEDDED) -> EmbeddedRecogniser:
     """Load a folder that `save_recogniser` wrote; raise AssetError if a file is missing, damaged or of another shape."""
+    parts = load_parts(folder)
+    name = f"{parts.name} (weights {_digest(folder)})"
+    return EmbeddedRecogniser(name, parts.encoder, parts.projector, parts.lm, parts.subwords)
+
+
+def load_parts(folder: Path) -> Parts:
+    """The parts that `load_recogniser` joins."""
     try:
         card = json.loads((folder / "recogniser.json").read_text(encoding="utf-8"))
         if card["format"] != FORMAT:
@@ -171,8 +189,7 @@ def load_recogniser(folder: Path = EMBEDDED) -> EmbeddedRecogniser:
         said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
         raise AssetError(f"The recogniser in {folder} is missing or damaged ({said}).") from error
     subwords = Subwords.load(folder / "subwords.json")
-    name = f"{card['name']} (weights {_digest(folder)})"
-    return EmbeddedRecogniser(name, encoder, projector, load_llama(folder / "lm", vocabulary_of(subwords)), subwords)
+    return Parts(card["name"], encoder, projector, load_llama(folder / "lm", vocabulary_of(subwords)), subwords)
 
 
 def _digest(folder: Path) -> str:

@@ -63,15 +63,20 @@ def in_order(hearings: Sequence[Hearing], seconds: float) -> list[HeardBatch]:
 
 class HearingBatches:
     """Batches of about `seconds` of padded speech, shuffled, where a share of the rows are two sentences in one, so that
-    pauses and longer speech are known. The very first batches are the shortest sentences (as in SortaGrad, Amodei et al.,
+    pauses and longer speech are known. The first `easy` batches are the shortest sentences (as in SortaGrad, Amodei et al.,
     arXiv:1512.02595): CTC leaves its all-blank plateau sooner on them."""
 
-    _EASY = 150
-
     def __init__(
-        self, hearings: Sequence[Hearing], seconds: float, seed: int, ways: Disturbances, joined: float = 0.12
+        self,
+        hearings: Sequence[Hearing],
+        seconds: float,
+        seed: int,
+        ways: Disturbances,
+        joined: float = 0.12,
+        easy: int = 150,
     ) -> None:
-        self._hearings, self._seconds, self._seed, self._ways, self._joined = hearings, seconds, seed, ways, joined
+        self._hearings, self._seconds, self._seed, self._ways = hearings, seconds, seed, ways
+        self._joined, self._easy = joined, easy
         self._plan_cached = lru_cache(maxsize=2)(self._plan)
         self.per_epoch = len(self._plan(0))
 
@@ -110,7 +115,7 @@ class HearingBatches:
         for first in range(0, len(items), 2048):
             batches += _pack(sorted(items[first : first + 2048], key=self._length), self._length, self._seconds)
         rng.shuffle(batches)
-        easy = sorted(batches, key=lambda batch: self._length(batch[-1]))[: self._EASY] if epoch == 0 else []
+        easy = sorted(batches, key=lambda batch: self._length(batch[-1]))[: self._easy] if epoch == 0 else []
         return [*easy, *batches]
 
 

@@ -4,7 +4,8 @@
 2. alignments, phones: which sound is spoken when (the encoder).
 3. ctc: how it is spelled (the encoder).
 4. lm: what was meant (projector and language model, the encoder frozen).
-5. publish.
+5. together: both learn on, side by side.
+6. publish.
 """
 
 import json
@@ -26,12 +27,15 @@ from pcg.training.heard import HELD_OUT_VOICES, make_round_trips, make_voices
 from pcg.training.hearings import Hearing, read_hearings
 from pcg.training.phones import train_recogniser_phones
 from pcg.training.recogniser import (
+    CTC,
+    LM,
     ReaderShape,
     publish_recogniser,
     train_recogniser_ctc,
     train_recogniser_lm,
     trained_encoder,
 )
+from pcg.training.together import train_recogniser_together, unpack_recogniser
 from pcg.voice import EMBEDDED, load_codec
 
 NAME = "embedded recogniser 1"
@@ -47,6 +51,7 @@ class JudgeRecipe:
     phone_steps: int = 500
     ctc_steps: int = 2600
     lm_steps: int = 1500
+    together_steps: int = 4000
 
 
 def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: int, recipe: JudgeRecipe | None = None) -> None:
@@ -61,16 +66,28 @@ def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: i
     codec = load_codec(EMBEDDED / "codec")
     for split in ("train", *HELD_OUT):
         make_round_trips(more, corpus, codec, seed, split)
-    chosen = [shard for shard in spoken if int(shard.stem) < recipe.aligned_shards]
-    align_shards(chosen, timed, processes)
     torch.manual_seed(seed)
     encoder = ConformerCTC(recipe.encoder)
-    encoder = train_recogniser_phones(work, encoder, chosen, timed, recipe.phone_steps, seed, device)
+    if not (work / f"{CTC}.safetensors").exists():
+        chosen = [shard for shard in spoken if int(shard.stem) < recipe.aligned_shards]
+        align_shards(chosen, timed, processes)
+        encoder = train_recogniser_phones(work, encoder, chosen, timed, recipe.phone_steps, seed, device)
     train, held_out = read_hearings([corpus, more], "train"), checks(corpus, more)
     train_recogniser_ctc(work, encoder, train, held_out, recipe.ctc_steps, seed, device)
     encoder = trained_encoder(work, recipe.encoder)
-    train_recogniser_lm(work, encoder, recipe.reader, train, held_out, recipe.lm_steps, seed, device)
+    reader, subwords = train_recogniser_lm(work, encoder, recipe.reader, train, held_out, recipe.lm_steps, seed, device)
+    encoder.requires_grad_(True)
+    train_recogniser_together(work, encoder, reader, subwords, train, held_out, recipe.together_steps, seed, device)
     publish(work, out, seed, recipe)
+
+
+def unpack(work: Path, published: Path, seed: int, recipe: JudgeRecipe | None = None) -> None:
+    """Checkpoints of the recogniser in `published`, so that `train_recogniser` goes on from it together."""
+    recipe = recipe or JudgeRecipe()
+    if there := [p.name for p in sorted(work.glob("recogniser_*.safetensors"))]:
+        raise InputError("work", str(work), f"a folder without a recogniser's training of its own, and this one has {there[0]}")
+    unpack_recogniser(work, published, {CTC: recipe.ctc_steps, LM: recipe.lm_steps}, seed)
+    print(f"unpacked {published} into {work}", flush=True)
 
 
 def publish(work: Path, out: Path, seed: int, recipe: JudgeRecipe) -> None:

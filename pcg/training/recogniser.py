@@ -13,7 +13,7 @@ from pcg.errors import PCGError
 from pcg.files import replacing
 from pcg.metrics.intelligibility import word_errors
 from pcg.recognition.alphabet import BLANK, read_path, spell
-from pcg.recognition.conformer import LABELS_PER_FRAME, ConformerCTC, EncoderConfig
+from pcg.recognition.conformer import LABELS_PER_FRAME, ConformerCTC, Encoded, EncoderConfig
 from pcg.recognition.embedded import EmbeddedRecogniser, save_recogniser
 from pcg.recognition.features import LogMel
 from pcg.recognition.projector import Projector, ProjectorConfig
@@ -27,7 +27,7 @@ from pcg.training.sequences import IGNORED
 
 DRAFT_SHARE = 0.3
 CHECKED = 48
-CTC, LM = "recogniser_ctc", "recogniser_lm"
+CTC, LM, TOGETHER = "recogniser_ctc", "recogniser_lm", "recogniser_together"
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,16 @@ def train_recogniser_ctc(
     torch.manual_seed(seed)
     encoder, mel = encoder.to(device), LogMel().to(device)
     batches = HearingBatches(train, seconds, seed, Disturbances())
-    checks = {name: in_order(_spread(heard, CHECKED), seconds) for name, heard in held_out.items()}
+    checks = {name: in_order(spread(heard, CHECKED), seconds) for name, heard in held_out.items()}
     optimizers = make_optimizers(encoder, lr=1e-3, muon_lr=1e-3)
     print(f"{CTC}: {sum(p.numel() for p in encoder.parameters())} parameters, {batches.per_epoch} batches an epoch", flush=True)
 
     def step(index: int) -> dict[str, float]:
         encoder.train()
         batch = batches.batch(index)
-        features, counts = mel(batch.samples.to(device), batch.lengths.to(device))
-        features = mask_features(features.cpu(), counts.cpu(), generator(seed + 1, index)).to(device)
         with torch.autocast(device, torch.bfloat16):
-            encoded = encoder(features, counts)
-        final, draft = (
-            ctc_loss(log_probs, encoded.counts, batch.texts) for log_probs in (encoded.log_probs, encoded.draft_log_probs)
-        )
+            encoded = encoder(*masked_mel(mel, batch, device, generator(seed + 1, index)))
+        final, draft = losses_of_spelling(encoded, batch.texts)
         update((1 - DRAFT_SHARE) * final + DRAFT_SHARE * draft, encoder, optimizers.values())
         return {"loss": final.item(), "draft_loss": draft.item()}
 
@@ -78,6 +74,18 @@ def train_recogniser_ctc(
 
     run(Stage(CTC, directory, steps, {"encoder": encoder}, optimizers, step, evaluate, warmup=200, every=50), seed)
     return encoder.eval()
+
+
+def masked_mel(mel: LogMel, batch: HeardBatch, device: str, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """The features of a batch on `device`, with parts of them hidden, and their counts."""
+    features, counts = mel(batch.samples.to(device), batch.lengths.to(device))
+    return mask_features(features.cpu(), counts.cpu(), rng).to(device), counts
+
+
+def losses_of_spelling(encoded: Encoded, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """CTC of `texts` at the encoder's end, and at its draft."""
+    final, draft = (ctc_loss(log_probs, encoded.counts, texts) for log_probs in (encoded.log_probs, encoded.draft_log_probs))
+    return final, draft
 
 
 def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:
@@ -106,7 +114,7 @@ def greedy_wer(encoder: ConformerCTC, mel: LogMel, check: Sequence[HeardBatch], 
     return errors / words
 
 
-def _spread(hearings: Sequence[Hearing], count: int) -> list[Hearing]:
+def spread(hearings: Sequence[Hearing], count: int) -> list[Hearing]:
     """`count` of `hearings`, evenly spread, so that every voice is among them."""
     return [hearings[i * len(hearings) // count] for i in range(min(count, len(hearings)))]
 
@@ -163,9 +171,15 @@ def lay_out(
     )
 
 
-def reading_loss(lm: LlamaForCausalLM, batch: ReadingBatch) -> Tensor:
-    """Mean cross-entropy of the labels. The all-ones mask keeps transformers from taking our positions for packed sequences;
-    with causal attention nothing that counts sees the padding."""
+def loss_of_reading(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded, texts: Sequence[str]) -> Tensor:
+    """Mean cross-entropy of the subwords of `texts`, and of the end, behind the frames that were heard. No gradient goes
+    through the frames."""
+    counts, lengths = encoded.counts.tolist(), torch.tensor(subwords.lengths, device=encoded.frames.device)
+    frames = [row[:count] for row, count in zip(encoded.frames.detach(), counts, strict=True)]
+    paths = [row[: LABELS_PER_FRAME * count] for row, count in zip(encoded.log_probs.argmax(-1), counts, strict=True)]
+    batch, lm = lay_out(reader, frames, paths, [subwords.encode(text) for text in texts], lengths), reader["lm"]
+    # The all-ones mask keeps transformers from taking our positions for packed sequences; with causal attention nothing that
+    # counts sees the padding.
     mask = torch.ones_like(batch.positions)
     hidden = lm.model(
         inputs_embeds=batch.embeddings, attention_mask=mask, position_ids=batch.positions, use_cache=False
@@ -192,7 +206,6 @@ def train_recogniser_lm(
     # On a CPU the fused kernel's backward pass is the slower one.
     reader["lm"].set_attn_implementation("eager" if device == "cpu" else "sdpa")
     batches = HearingBatches(train, seconds, seed + 2, Disturbances())
-    lengths = torch.tensor(subwords.lengths, device=device)
     optimizers = make_optimizers(reader, lr=3e-3, muon_lr=3e-3)
     print(f"{LM}: {sum(p.numel() for p in reader.parameters())} parameters, {batches.per_epoch} batches an epoch", flush=True)
 
@@ -201,18 +214,13 @@ def train_recogniser_lm(
         with torch.autocast(device, torch.bfloat16):
             with torch.no_grad():
                 encoded = encoder(*mel(batch.samples.to(device), batch.lengths.to(device)))
-            counts = encoded.counts.tolist()
-            frames = [row[:count] for row, count in zip(encoded.frames, counts, strict=True)]
-            paths = [row[: LABELS_PER_FRAME * n] for row, n in zip(encoded.log_probs.argmax(-1), counts, strict=True)]
-            loss = reading_loss(
-                reader["lm"], lay_out(reader, frames, paths, [subwords.encode(t) for t in batch.texts], lengths)
-            )
+            loss = loss_of_reading(reader, subwords, encoded, batch.texts)
         update(loss, reader, optimizers.values())
         return {"loss": loss.item()}
 
     def evaluate() -> dict[str, float]:
         heard = EmbeddedRecogniser("in training", encoder.cpu(), reader["projector"].cpu(), reader["lm"].cpu(), subwords)
-        figures = {f"{name}_wer": autoregressive_wer(heard, _spread(check, CHECKED // 2)) for name, check in held_out.items()}
+        figures = {f"{name}_wer": autoregressive_wer(heard, spread(check, CHECKED // 2)) for name, check in held_out.items()}
         encoder.to(device)
         reader.to(device).train()
         return figures
@@ -238,7 +246,7 @@ def learn_subwords(directory: Path, train: Sequence[Hearing], size: int) -> Subw
 
 
 def trained_encoder(directory: Path, config: EncoderConfig) -> ConformerCTC:
-    """The encoder as far as it is trained."""
+    """The encoder as far as its own stage has trained it."""
     saved = directory / f"{CTC}.safetensors"
     if not saved.exists():
         raise PCGError(f"The recogniser's encoder is not trained yet: no {saved.name} in {directory}.")
@@ -248,11 +256,16 @@ def trained_encoder(directory: Path, config: EncoderConfig) -> ConformerCTC:
 
 
 def publish_recogniser(directory: Path, out: Path, name: str, config: EncoderConfig, shape: ReaderShape, seed: int) -> None:
-    """Write what is trained in `directory` as the folder that `load_recogniser` reads."""
+    """Write what is trained in `directory`, together if it was, as the folder that `load_recogniser` reads."""
     saved, learned = directory / f"{LM}.safetensors", directory / "recogniser_subwords.json"
     if not saved.exists():
         raise PCGError(f"The recogniser's language model is not trained yet: no {saved.name} in {directory}.")
     subwords = Subwords.load(learned)
-    reader = new_reader(shape, config, subwords, seed)
-    checkpoint.load(saved, {"projector": reader["projector"], "lm": reader["lm"]}, {})
-    save_recogniser(out, name, trained_encoder(directory, config), reader["projector"], reader["lm"], subwords)
+    encoder, reader = trained_encoder(directory, config), new_reader(shape, config, subwords, seed)
+    parts = {"projector": reader["projector"], "lm": reader["lm"]}
+    together = directory / f"{TOGETHER}.safetensors"
+    if together.exists():
+        checkpoint.load(together, {"encoder": encoder} | parts, {})
+    else:
+        checkpoint.load(saved, parts, {})
+    save_recogniser(out, name, encoder, reader["projector"], reader["lm"], subwords)

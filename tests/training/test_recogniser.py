@@ -12,19 +12,27 @@ import torch
 from pcg.errors import PCGError
 from pcg.recognition.alphabet import BLANK, CLASSES, spell
 from pcg.recognition.conformer import ConformerCTC, EncoderConfig
-from pcg.recognition.embedded import load_recogniser
+from pcg.recognition.embedded import PARTS, load_parts, load_recogniser, save_recogniser
+from pcg.recognition.features import LogMel
 from pcg.recognition.self_speculative import PRESETS, transcribe
+from pcg.recognition.subwords import Subwords
 from pcg.training.augment import Disturbances, change_speed, disturb, mask_features
 from pcg.training.corpus import SAMPLE_RATE, Utterance
 from pcg.training.hearings import Hearing, HearingBatches, in_order, read_hearings
 from pcg.training.recogniser import (
+    CTC,
+    LM,
     ReaderShape,
     ctc_loss,
+    learn_subwords,
+    loss_of_reading,
+    new_reader,
     publish_recogniser,
     train_recogniser_ctc,
     train_recogniser_lm,
     trained_encoder,
 )
+from pcg.training.together import train_recogniser_together, unpack_recogniser
 
 ENCODER = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=5)
 READER = ReaderShape(subwords=40, layers=2, width=32, heads=2, feed_forward=48)
@@ -138,6 +146,42 @@ def test_stages_learn_resume_and_publish(hearings: list[Hearing], tmp_path: Path
     recogniser = load_recogniser(tmp_path / "out")
     for preset in PRESETS.values():
         assert len(transcribe(recogniser, [h.samples() for h in hearings[:3]], preset)) == 3
+
+
+def test_both_learn_on_together_from_what_was_published(hearings: list[Hearing], tmp_path: Path) -> None:
+    subwords = learn_subwords(tmp_path / "first", hearings, READER.subwords)
+    reader = new_reader(READER, ENCODER, subwords, 0)
+    save_recogniser(
+        tmp_path / "out", "chirps", ConformerCTC(ENCODER), reader["projector"], reader["lm"], subwords, torch.float32
+    )
+    work = tmp_path / "second"
+    unpack_recogniser(work, tmp_path / "out", {CTC: 3, LM: 3}, 0)
+    held_out = {"chirps": hearings[:4]}
+    encoder = train_recogniser_ctc(work, ConformerCTC(ENCODER), hearings, held_out, 3, 0, "cpu", seconds=8.0)
+    reader, subwords = train_recogniser_lm(work, encoder, READER, hearings, held_out, 3, 0, "cpu", seconds=8.0)
+    published = load_parts(tmp_path / "out")
+    for part, module in (("encoder", encoder), ("projector", reader["projector"]), ("lm", reader["lm"])):
+        assert all(torch.equal(t, getattr(published, part).state_dict()[k]) for k, t in module.state_dict().items())
+    for steps in (4, 6):
+        encoder.requires_grad_(True)
+        train_recogniser_together(work, encoder, reader, subwords, hearings, held_out, steps, 0, "cpu", seconds=8.0)
+    rows = [json.loads(line) for line in (work / "recogniser_together.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [4, 6]
+    assert all(math.isfinite(row["ctc_loss"] + row["lm_loss"]) for row in rows)
+    publish_recogniser(work, tmp_path / "again", "chirps", ENCODER, READER, 0)
+    for part in PARTS:
+        learned = getattr(load_parts(tmp_path / "again"), part).state_dict()
+        assert any(not torch.equal(t, learned[k]) for k, t in getattr(published, part).state_dict().items())
+
+
+def test_reading_sends_no_gradient_to_the_encoder(hearings: list[Hearing]) -> None:
+    torch.manual_seed(0)
+    encoder, subwords = ConformerCTC(ENCODER), Subwords.learn([h.text for h in hearings], READER.subwords)
+    reader, batch = new_reader(READER, ENCODER, subwords, 0), in_order(hearings, 20.0)[0]
+    encoded = encoder(*LogMel()(batch.samples, batch.lengths))
+    loss_of_reading(reader, subwords, encoded, batch.texts).backward()
+    assert all(p.grad is None for p in encoder.parameters())
+    assert all(p.grad is not None for p in reader["projector"].parameters())
 
 
 def test_what_is_not_trained_says_so(tmp_path: Path) -> None:
