@@ -22,7 +22,7 @@ from pcg.training.espeak import HELD_OUT_VARIANTS, VARIANTS, make_espeak
 HELD_OUT_VOICES = "held_out_voices"
 ESPEAK_SENTENCES = 10_000
 HELD_OUT_EACH = 100
-CODEC_SHARE = 0.1
+CODEC_SHARE = 0.06
 
 
 def make_voices(directory: Path, corpus: Path, seed: int, processes: int) -> None:

@@ -43,10 +43,13 @@ def address(synthesizer: Synthesizer) -> Iterator[str]:
 def open_map(address: str) -> Iterator[Callable[[list[str]], Page]]:
     with sync_playwright() as playwright:
 
-        def open_(arguments: list[str]) -> Page:
+        def open_(arguments: list[str], speak_first: bool = False) -> Page:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS, *arguments])
             page = browser.new_page(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
             page.goto(address)
+            if speak_first:
+                with page.expect_response(lambda response: "/queue/data" in response.url):
+                    page.click("#speak")
             page.get_by_role("tab", name="Map").click()
             expect(page.locator(".atlas")).to_have_attribute("data-state", "ready")
             return page
@@ -131,6 +134,16 @@ def test_a_person_explores_the_map(open_map: Callable[[list[str]], Page], synthe
     assert page.evaluate("window.hacked") is None
     assert complaints == []
     assert [a for a in addresses if not a.startswith((address, "blob:", "data:"))] == []
+
+
+def test_a_take_may_come_before_the_map_is_opened(open_map: Callable[..., Page]) -> None:
+    page = open_map(SOFTWARE_WEBGL, speak_first=True)
+    page.locator('[data-part="path"]').check()
+    page.select_option('[data-part="colouring"]', "fate")
+    expect(page.locator('[data-part="legend"]')).to_contain_text("rejected")
+    page.fill("#map-token input", "3")
+    page.click("#map-find")
+    title(page).to_contain_text("Token 3")
 
 
 def test_without_webgl_the_map_is_a_still_picture(open_map: Callable[[list[str]], Page]) -> None:
