@@ -6,6 +6,7 @@ Knows neither models nor judges: `worker.py` runs a unit.
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from pcg.errors import InputError
 from pcg.settings import Settings
@@ -14,15 +15,28 @@ from pcg.swap import Swap
 # Raise it when units with the same fields come to mean other work.
 FORMAT = 1
 MODELS = ("target", "draft")
+# What a method's own rule reads; the other settings change nothing, so units that differ in them alone are one.
+_READ = {
+    "ar": ("method", "temperature", "seed"),
+    "sd": ("method", "temperature", "seed", "lookahead", "adaptive"),
+    "ssd": ("method", "temperature", "seed", "lookahead", "adaptive", "beta"),
+    "pcg": ("method", "temperature", "seed", "lookahead", "adaptive", "theta", "similarity"),
+}
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """One `text` to be said by the known voice `voice`; `section` is the kind of sentence it is."""
+    """One `text` to be said by the voice `voice`; `section` is the kind of sentence it is.
+
+    reference: the path of a recording to speak like, "" where the model knows the voice by its name. reference_text: what is
+    said in it.
+    """
 
     text: str
     voice: str
     section: str = ""
+    reference: str = ""
+    reference_text: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,10 +77,26 @@ class Unit:
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
 
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Unit":
+        """Build from what `as_dict` gave, through JSON."""
+        fields = dict(values["condition"])
+        swap = Swap(**fields["swap"]) if fields["swap"] else None
+        condition = Condition(**fields | {"settings": Settings.from_dict(fields["settings"]), "swap": swap})
+        return cls(Utterance(**values["utterance"]), condition, values["seed"])
+
     def key(self, voice: str) -> str:
-        """The unit's identity, that of the model that speaks (`voice`) included; names of conditions are left out."""
-        fields = self.as_dict()
-        fields["condition"] |= {"name": "", "settings": self.settings.as_dict()}
+        """The unit's identity, that of who speaks and who judges (`voice`, see `WorkerSpec.voice_id`) included.
+
+        Left out are the names of condition and section, and the settings that the method does not read.
+        """
+        said, condition, settings = self.utterance, self.condition, self.settings.as_dict()
+        read = settings if condition.rule else _READ[self.settings.method]
+        fields = [
+            [said.text, said.voice, said.reference, said.reference_text],
+            {name: settings[name] for name in read},
+            [condition.model, condition.rule, asdict(condition.swap) if condition.swap else None],
+        ]
         return hashlib.sha256(json.dumps([FORMAT, voice, fields], sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -75,10 +105,11 @@ class Result:
     """What came of a unit. Everything but the times is the same in every run.
 
     words, characters: errors and length of the reference (`pcg.metrics.intelligibility`). similarity, dnsmos: of the speaker
-    to the reference voice, and of the sound; for a swapped utterance the similarity is that to the utterance before the swap.
-    tested, accepted_at: by position of the lookahead, how many drafted tokens were tested and accepted. trials: of thinning.
-    mel_distance: mean absolute difference in dB to the utterance before the swap, None without one; swapped: share of tokens
-    that the swap replaced. Times are in seconds: `decoding` is the loop alone, `wall` all work from text to audio.
+    to the reference voice, and of the sound (None where it was not judged); for a swapped utterance the similarity is that to
+    the utterance before the swap. tested, accepted_at: by position of the lookahead, how many drafted tokens were tested and
+    accepted. trials: of thinning. mel_distance: mean absolute difference in dB to the utterance before the swap, None without
+    one; swapped: share of tokens that the swap replaced. Times are in seconds, for a swap those of the take before it:
+    `decoding` is the loop alone, `wall` all work from text to audio.
     """
 
     tokens: tuple[int, ...]
@@ -86,7 +117,7 @@ class Result:
     words: tuple[int, int]
     characters: tuple[int, int]
     similarity: float
-    dnsmos: float
+    dnsmos: float | None
     rounds: int
     drafted: int
     accepted: int

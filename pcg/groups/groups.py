@@ -5,7 +5,7 @@ Knows sets of tokens only: neither embeddings nor models. Groups are sets: centr
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -50,6 +50,21 @@ class Rows(NamedTuple):
     @property
     def bytes(self) -> int:
         return int(self.sizes.sum()) * self.entries.itemsize + self.starts.nbytes + self.sizes.nbytes
+
+
+class Grouping(Protocol):
+    """What an acceptance rule asks of groups: M sets over V tokens, and weights w_{k,t} of which each token's sum to one (PCG
+    Eq. 2). `Groups` split equally; see its methods."""
+
+    @property
+    def vocabulary(self) -> int: ...
+    def __len__(self) -> int: ...
+    def size(self, k: int) -> int: ...
+    def members_of(self, k: int) -> Tensor: ...
+    def weights(self, k: int) -> Tensor: ...
+    def label(self, t: int, coin: float) -> int: ...
+    def mass(self, law: Tensor | np.ndarray, k: int) -> float: ...
+    def masses(self, law: Tensor | np.ndarray) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +157,11 @@ class Groups:
             centres = self._group_of_first[centres]
             centres = centres[centres >= 0]
         return torch.from_numpy(np.sort(centres))
+
+    def label(self, t: int, coin: float) -> int:
+        """K ~ w_{k,t} over S(t) by `coin` in [0, 1) (Eq. 6); equal split makes it uniform."""
+        candidates = self.groups_of(t).numpy()
+        return int(candidates[int(coin * len(candidates))])
 
     def weights(self, k: int) -> Tensor:
         """w_{k,t} = 1 / N(t) for the members t of group k, in the order of `members_of` (Eq. 3), float64."""

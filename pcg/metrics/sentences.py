@@ -5,11 +5,12 @@ from pathlib import Path
 from pcg.errors import AssetError, InputError
 
 SENTENCES = Path(__file__).parents[2] / "assets" / "evaluation" / "sentences.txt"
+# The figures of a voice are measured on these; sections that experiments alone read were added behind them.
 SECTIONS = ("everyday", "balanced", "rare")
 
 
 def read_sentences(*sections: str, path: Path = SENTENCES) -> list[str]:
-    """The sentences of `sections`, in the order asked for; of the whole file where none is named."""
+    """The sentences of `sections`, in the order asked for; those of `SECTIONS` where none is named."""
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
@@ -20,7 +21,8 @@ def read_sentences(*sections: str, path: Path = SENTENCES) -> list[str]:
             current = found.setdefault(line.lstrip("# "), [])
         else:
             current.append(line)
-    for section in sections:
+    wanted = sections or SECTIONS
+    for section in wanted:
         if section not in found:
             raise InputError("section", section, "one of " + ", ".join(found))
-    return [sentence for section in sections or found for sentence in found[section]]
+    return [sentence for section in wanted for sentence in found[section]]

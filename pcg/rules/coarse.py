@@ -4,7 +4,7 @@ import numpy as np
 from torch import Tensor
 
 from pcg.errors import InputError
-from pcg.groups.groups import Groups
+from pcg.groups.groups import Grouping
 from pcg.rules.sampler import Sampler, as_array
 from pcg.rules.verdict import Coins, Rule, Test, Verdict, draw
 from pcg.rules.walk import Replacement, capped_ratio, walk
@@ -13,7 +13,7 @@ RESIDUALS = ("dense", "thinning")
 REDRAWS = ("never", "full", "last")
 
 
-def coarse(groups: Groups, residual: str = "dense", redraw: str = "never") -> Rule:
+def coarse(groups: Grouping, residual: str = "dense", redraw: str = "never") -> Rule:
     """Accept or reject the drafted token's group; `residual` says how a rejected group is replaced.
 
     Exact: the group drawn at each tested position, given what came before, has the target's coarse law Q_c (Eq. 11), by either
@@ -49,7 +49,7 @@ def coarse(groups: Groups, residual: str = "dense", redraw: str = "never") -> Ru
         label_coins, accept_coins = coins.group.tolist(), coins.accept.tolist()
 
         def test(i: int) -> Test:
-            group, coin = _group_label(groups, tokens[i], label_coins[i]), accept_coins[i]
+            group, coin = groups.label(tokens[i], label_coins[i]), accept_coins[i]
             mass_p, mass_q = groups.mass(p[i], group), groups.mass(q[i], group)
             ratio = capped_ratio(mass_q, mass_p)
             token_p, token_q = float(p[i, tokens[i]]), float(q[i, tokens[i]])
@@ -66,20 +66,14 @@ def coarse(groups: Groups, residual: str = "dense", redraw: str = "never") -> Ru
     return rule
 
 
-def _group_label(groups: Groups, token: int, coin: float) -> int:
-    """K ~ w_{k,x} over S(x) (Eq. 6); equal split makes it uniform."""
-    candidates = groups.groups_of(token).numpy()
-    return int(candidates[int(coin * len(candidates))])
-
-
-def _within(groups: Groups, group: int, q: np.ndarray, coins: Coins, trials: int = 0) -> Replacement:
+def _within(groups: Grouping, group: int, q: np.ndarray, coins: Coins, trials: int = 0) -> Replacement:
     """A token of the group by the q-conditional (Eq. 10)."""
     members = groups.members_of(group).numpy()
     token = int(members[draw(q[members] * groups.weights(group).numpy(), float(coins.residual[1]))])
     return Replacement(token, group, len(members), trials)
 
 
-def _dense(groups: Groups, p: np.ndarray, q: np.ndarray, coins: Coins, trials: int = 0) -> Replacement:
+def _dense(groups: Grouping, p: np.ndarray, q: np.ndarray, coins: Coins, trials: int = 0) -> Replacement:
     """K ~ [Q_c - P_c]_+ over all groups (Eq. 8), then a token of it."""
     excess = groups.masses(np.subtract(q, p, dtype=np.float64)).clamp(min=0)
     # Rounding can reject although Q_c nowhere exceeds P_c; the law to emit is then Q_c itself.
@@ -87,7 +81,7 @@ def _dense(groups: Groups, p: np.ndarray, q: np.ndarray, coins: Coins, trials: i
     return _within(groups, group, q, coins, trials)
 
 
-def _thinned(groups: Groups, p: np.ndarray, q: np.ndarray, coins: Coins) -> Replacement:
+def _thinned(groups: Grouping, p: np.ndarray, q: np.ndarray, coins: Coins) -> Replacement:
     """(y, K) ~ Q_c until one passes a(K) = [1 - P_c / Q_c]_+ (Eq. 9), in at most as many trials as there are coins.
 
     a(K) does not look at y, so y already has the q-conditional of Eq. 10 within K, and is emitted. When the trials run out the
@@ -96,7 +90,7 @@ def _thinned(groups: Groups, p: np.ndarray, q: np.ndarray, coins: Coins) -> Repl
     target, rows = Sampler(q), coins.thinning.tolist()
     for trial, (token_coin, group_coin, accept_coin) in enumerate(rows, start=1):
         token = target.draw(token_coin)
-        group = _group_label(groups, token, group_coin)
+        group = groups.label(token, group_coin)
         if accept_coin < 1 - groups.mass(p, group) / groups.mass(q, group):
             return Replacement(token, group, groups.size(group), trial)
     return _dense(groups, p, q, coins, trials=len(rows))

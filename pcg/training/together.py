@@ -81,7 +81,7 @@ def train_recogniser_together(
 
     modules = {"encoder": encoder, "projector": reader["projector"], "lm": reader["lm"]}
     optimizers = {f"encoder_{k}": o for k, o in hearing.items()} | {f"reader_{k}": o for k, o in reading.items()}
-    run(Stage(TOGETHER, directory, steps, modules, optimizers, step, evaluate, warmup=100, every=every), seed)
+    run(Stage(TOGETHER, directory, steps, modules, optimizers, step, evaluate, 100, 0.6, every), seed)
 
 
 def unpack_recogniser(directory: Path, published: Path, steps: dict[str, int], seed: int) -> None:

@@ -3,10 +3,15 @@
 Position 1 is reached because the fixture laws agree at position 0; exchanging the two brings the disagreement to the front.
 """
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 
 from pcg.groups.groups import Groups
+from pcg.groups.neighbours import Neighbours
+from pcg.groups.weighted import WeightedGroups
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.tolerant import tolerant
@@ -14,7 +19,20 @@ from pcg.rules.tolerant import tolerant
 ALMOST_ONE = 1 - 2**-53
 EOS = 7
 NONE = Groups.singletons(8)
+SPLITS = pytest.mark.parametrize("split", ["equal", "by similarity"], indirect=True)
 POSITIONS = pytest.mark.parametrize("position", [0, 1])
+
+
+@pytest.fixture(scope="module")
+def weighted():
+    """The sets of `groups`, sharing by similarity."""
+    first, second = (np.array(each, np.int32) for each in ([1, 3, 4, 5], [0, 2, 3, 4]))
+    return WeightedGroups.at(Neighbours.from_pairs(0.4, 8, first, second, np.array([0.9, 0.5, 0.8, 0.6], np.float16)), 0.4)
+
+
+@pytest.fixture
+def split(request, groups, weighted):
+    return weighted if request.param == "by similarity" else groups
 
 
 @pytest.fixture
@@ -60,14 +78,13 @@ class Enumeration:
         """The same by trials: what passes the first of them, which any later one repeats with coins of its own."""
         law, ends = torch.zeros(len(self.groups), 8, dtype=torch.float64), self.q[self.position].cumsum(0)
         for token, chance in enumerate(self.q[self.position].tolist()):
-            labels = self.groups.groups_of(token).tolist()
-            for j, group in enumerate(labels):
-                trial = [float(ends[token]) - chance / 2, (j + 0.5) / len(labels)]
+            for group, label, share in self.shares(lambda coin, t=token: self.groups.label(t, coin)):
+                trial = [float(ends[token]) - chance / 2, label]
                 answers = self.shares(lambda coin, t=trial: self.first_trial([*t, coin]))
                 for (passed, *what), _, length in answers:
                     if passed:
                         assert what == [group, token]
-                        law[group, token] += chance / len(labels) * length
+                        law[group, token] += chance * share * length
         return law / law.sum()
 
     def first_trial(self, trial):
@@ -97,17 +114,27 @@ def test_exact_emits_the_targets_law_and_a_tolerance_does_not(position, world, e
 
 
 @POSITIONS
-def test_pcg_emits_the_targets_law_over_groups_but_not_over_tokens(position, world, groups, enumerate_):
+@SPLITS
+def test_pcg_emits_the_targets_law_over_groups_but_not_over_tokens(split, position, world, enumerate_):
     target = world[1][position]
-    pcg = enumerate_(coarse(groups), groups)
+    pcg = enumerate_(coarse(split), split)
     law = pcg.emitted(pcg.resampled())
-    assert_same(law.sum(1), groups.masses(target))
+    assert_same(law.sum(1), split.masses(target))
     assert float((law.sum(0) - target).abs().sum()) > 0.1
 
 
 @POSITIONS
-def test_both_residuals_are_one_law(position, groups, enumerate_):
-    assert_same(enumerate_(coarse(groups, "thinning"), groups).thinned(), enumerate_(coarse(groups), groups).resampled())
+@SPLITS
+def test_both_residuals_are_one_law(split, position, enumerate_):
+    assert_same(enumerate_(coarse(split, "thinning"), split).thinned(), enumerate_(coarse(split), split).resampled())
+
+
+@POSITIONS
+def test_labels_and_masses_of_different_weights_do_not_add_up(position, world, weighted, enumerate_):
+    equal = (1 / weighted.holders.sizes).repeat(weighted.holders.sizes)
+    mixed = replace(weighted, holder_shares=equal)
+    pcg, target = enumerate_(coarse(mixed), mixed), world[1][position]
+    assert float((pcg.emitted(pcg.resampled()).sum(1) - mixed.masses(target)).abs().max()) > 0.001
 
 
 @POSITIONS

@@ -1,0 +1,161 @@
+"""The test set: enough sentences of every kind, evenly spread; and LibriTTS by the papers' protocol, on a miniature of it."""
+
+import json
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+import soundfile
+
+from pcg.errors import AssetError, InputError
+from pcg.experiments.testset import SECTIONS, libritts_utterances, offline_utterances
+from pcg.metrics.sentences import read_sentences
+from pcg.prompt import PhonemeReader
+from pcg.text import normalise, phonemise
+from pcg.training.sentences import _TEMPLATES
+from pcg.voice import EMBEDDED, load_codec
+
+ALL = 240
+VOICES = ("a", "b", "c", "d")
+RATE = 24_000
+
+
+def sounds(*sections):
+    """How often each phoneme occurs, without stress and length."""
+    spoken = (p for sentence in read_sentences(*sections) for p in phonemise(normalise(sentence)))
+    return Counter(p for p in (re.sub("[ˈˌː]", "", p) for p in spoken) if p not in " ,?.")
+
+
+def distance(a, b):
+    """Total variation between two tables of counts."""
+    return sum(abs(a[key] / a.total() - b[key] / b.total()) for key in a.keys() | b.keys()) / 2
+
+
+def test_sections_are_large_enough_and_no_sentence_comes_twice():
+    assert {name: len(read_sentences(*parts)) for name, parts in SECTIONS.items()} == {
+        "everyday": 60,
+        "balanced": 118,
+        "rare": 20,
+        "twisters": 42,
+    }
+    texts = [u.text for u in offline_utterances(ALL, VOICES)]
+    assert len({normalise(text) for text in texts}) == ALL
+
+
+def test_sentences_are_plain_and_sayable_in_eight_seconds():
+    card = json.loads((EMBEDDED / "voice.json").read_text(encoding="utf-8"))
+    reader, codec = PhonemeReader(tuple(card["symbols"]), tuple(card["durations"])), load_codec(EMBEDDED / "codec")
+    for text in read_sentences("more-balanced", "twisters"):
+        assert re.fullmatch(r"[A-Z][A-Za-z', ]+[.?]", text), text
+        assert 5 <= len(text.split()) <= 14, text
+        assert normalise(text) == text.lower(), text
+        assert reader.expected_tokens(reader.read(text)) * codec.hop / codec.sample_rate < 8, text
+
+
+def test_the_added_balanced_sentences_are_balanced():
+    """Every sound occurs, also those that everyday sentences lack, and all as often as in everyday sentences, more or less: at
+    0.14 in total variation, where twisters, which repeat few sounds, are at 0.21."""
+    added, everyday = sounds("more-balanced"), sounds("everyday")
+    rare = "θ ð ʃ ʒ tʃ dʒ ŋ ʊ ɔɪ aʊ j w h v z f ɡ".split()
+    assert min(added[p] for p in rare) >= 10 > min(everyday[p] for p in rare)
+    assert distance(added, everyday) < 0.16 < 0.19 < distance(sounds("twisters"), everyday)
+
+
+def test_no_sentence_is_a_template_of_the_corpus():
+    patterns = [re.compile(re.sub(r"\\\{\w+\\\}", ".+", re.escape(template))) for template in _TEMPLATES]
+    texts = read_sentences("more-balanced", "twisters")
+    assert not [text for text in texts for pattern in patterns if pattern.fullmatch(text)]
+    written = "Anna Smith lives in Oslo.", "There were 3 apples on the table."
+    assert all(any(pattern.fullmatch(text) for pattern in patterns) for text in written)
+
+
+@pytest.mark.parametrize("count", [4, 37, 80, ALL])
+@pytest.mark.parametrize("voices", [VOICES[:1], VOICES[:3], VOICES])
+def test_sections_and_voices_are_spread_evenly(count, voices):
+    utterances = offline_utterances(count, voices)
+    assert len(utterances) == count
+    spoken = Counter(u.voice for u in utterances)
+    assert max(spoken.values()) - min(spoken[v] for v in voices) <= 1
+    per_section = Counter(u.section for u in utterances)
+    if count <= 80:
+        assert max(per_section.values()) - min(per_section[s] for s in SECTIONS) <= 1
+    for section in SECTIONS:
+        inside = Counter(u.voice for u in utterances if u.section == section)
+        assert max(inside.values()) - min(inside[v] for v in voices) <= 2
+
+
+def test_a_smaller_set_is_the_beginning_of_a_larger():
+    assert offline_utterances(50, VOICES) == offline_utterances(ALL, VOICES)[:50]
+
+
+@pytest.mark.parametrize("stride", [3, 6, 8])
+def test_no_stride_meets_some_sections_or_voices_only(stride):
+    chosen = offline_utterances(ALL, VOICES)[::stride]
+    assert {u.section for u in chosen} == set(SECTIONS)
+    assert {u.voice for u in chosen} == set(VOICES)
+
+
+@pytest.mark.parametrize("count", [0, -1, ALL + 1])
+def test_a_count_out_of_reach_is_refused(count):
+    with pytest.raises(InputError, match=f"from 1 to {ALL}"):
+        offline_utterances(count, VOICES)
+    with pytest.raises(InputError, match="voice"):
+        offline_utterances(1, [])
+
+
+@pytest.fixture
+def libritts(tmp_path):
+    """Three speakers: two with a short recording among six each, and one, 300, whose recordings are all long."""
+    for speaker, seconds in ((100, (5, 2.2, 3.1, 6, 3.4, 7)), (200, (2.1, 3.9, 8, 9, 5, 6)), (300, (4.5, 5, 6, 1, 8, 1.9))):
+        for i, duration in enumerate(seconds):
+            name = f"{speaker}_{speaker + 1}_000001_{i:06d}"
+            chapter = tmp_path / "LibriTTS" / "test-clean" / str(speaker) / str(speaker + 1)
+            chapter.mkdir(parents=True, exist_ok=True)
+            soundfile.write(chapter / f"{name}.wav", np.zeros(int(duration * RATE), np.float32), RATE)
+            (chapter / f"{name}.normalized.txt").write_text(f"This is {name}.\n", encoding="utf-8")
+            (chapter / f"{name}.original.txt").write_text("No. 1!", encoding="utf-8")
+    return tmp_path / "LibriTTS"
+
+
+def test_each_utterance_is_cloned_from_its_speakers_recording_nearest_to_three_seconds(libritts):
+    utterances = libritts_utterances(libritts, count=10)
+    assert {u.voice for u in utterances} == {"100", "200"}
+    prompts = {"100": "100_101_000001_000002", "200": "200_201_000001_000000"}
+    for u in utterances:
+        assert u.reference == str(libritts / "test-clean" / u.voice / f"{int(u.voice) + 1}" / f"{prompts[u.voice]}.wav")
+        assert u.reference_text == f"This is {prompts[u.voice]}."
+        assert u.text.startswith(f"This is {u.voice}_")
+        assert u.section == "test-clean"
+    said = [u.text for u in utterances]
+    assert len(set(said)) == 10
+    assert not set(said) & {u.reference_text for u in utterances}
+
+
+def test_a_seed_decides_and_fewer_are_the_beginning_of_more(libritts):
+    first = libritts_utterances(libritts, count=10, seed=1)
+    assert libritts_utterances(libritts / "test-clean", count=4, seed=1) == first[:4]
+    assert libritts_utterances(libritts, count=10, seed=2) != first
+
+
+def test_texts_too_long_to_be_spoken_are_left_out(libritts):
+    (libritts / "test-clean/100/101/100_101_000001_000000.normalized.txt").write_text("word " * 200, encoding="utf-8")
+    with pytest.raises(InputError, match="from 1 to 9"):
+        libritts_utterances(libritts, count=10)
+    assert all(len(u.text) < 100 for u in libritts_utterances(libritts, count=9))
+
+
+def test_a_folder_of_something_else_and_a_damaged_one_are_named(libritts, tmp_path):
+    with pytest.raises(InputError, match="test-clean/SPEAKER/CHAPTER"):
+        libritts_utterances(tmp_path / "none")
+    with pytest.raises(InputError, match="from 1 to 10"):
+        libritts_utterances(libritts)
+    wave = libritts / "test-clean/200/201/200_201_000001_000003.wav"
+    wave.write_bytes(b"noise")
+    with pytest.raises(AssetError, match=wave.name):
+        libritts_utterances(libritts, count=5)
+    wave.unlink()
+    assert libritts_utterances(libritts, count=5)
+    next((libritts / "test-clean/100/101").glob("*.normalized.txt")).unlink()
+    with pytest.raises(AssetError, match=r"normalized\.txt"):
+        libritts_utterances(libritts, count=5)
