@@ -34,6 +34,27 @@ def bootstrap(numerators: Sequence[float], denominators: Sequence[float] | None 
     return Estimate(float(above.sum() / below.sum()), float(low), float(high))
 
 
+def resampled(columns: np.ndarray, seed: int = 0) -> np.ndarray:
+    """`columns [N, K]`, a row an utterance -> their sums over utterances drawn anew with replacement, `[RESAMPLES, K]`.
+
+    The draws are those of `bootstrap`. Any figure that is made of sums gets its interval from these, and figures of the same
+    utterances are resampled alike, so that their difference is a paired one.
+    """
+    if not len(columns):
+        raise ValueError("an estimate needs at least one utterance")
+    count = len(columns)
+    drawn = np.random.default_rng(seed).integers(count, size=(RESAMPLES, count))
+    places = drawn + count * np.arange(RESAMPLES)[:, None]
+    times = np.bincount(places.ravel(), minlength=RESAMPLES * count).reshape(RESAMPLES, count)
+    return times @ np.asarray(columns, dtype=float)
+
+
+def between(value: float, draws: np.ndarray) -> Estimate:
+    """`value` with the percentile interval of its resampled `draws`; those that are no numbers are left out."""
+    low, high = np.nanpercentile(draws, [2.5, 97.5])
+    return Estimate(float(value), float(low), float(high))
+
+
 def share(hits: int, n: int) -> Estimate:
     """hits / n with Wilson's interval, which stays honest at 0 and at n, where a bootstrap claims certainty."""
     if n < 1:

@@ -51,7 +51,7 @@ class JudgeRecipe:
     phone_steps: int = 500
     ctc_steps: int = 2600
     lm_steps: int = 1500
-    together_steps: int = 2600
+    together_steps: int = 2200
 
 
 def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: int, recipe: JudgeRecipe | None = None) -> None:

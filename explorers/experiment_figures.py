@@ -1,0 +1,268 @@
+"""The papers' figures from our records as plotly: one colour and one mark a method everywhere, 95 % intervals as bars.
+
+Legible on light and on dark, and at the width of a phone. Names of settings may come from a user's file, so they are escaped:
+plotly would read them as markup.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import plotly.graph_objects as go
+
+from explorers.components.figures import BLUE, GRID, INK, MARGIN, ORANGE, VERMILION, axis, layout
+from pcg.experiments import papers
+from pcg.experiments.analysis import Results, Summary, curve, difference, knob, pareto
+from pcg.experiments.claims import lookaheads
+from pcg.metrics.estimate import Estimate
+
+GREEN, SKY, PURPLE = "#009E73", "#56B4E9", "#CC79A7"
+# Okabe and Ito's colours; methods that share one differ in mark and dash.
+STYLES = {
+    "AR": (INK, "diamond", "solid"),
+    "draft": (INK, "x", "dot"),
+    "SD": (PURPLE, "square", "solid"),
+    "SSD": (VERMILION, "triangle-up", "6px,3px"),
+    "PCG cosine": (BLUE, "circle", "solid"),
+    "PCG Mel": (ORANGE, "triangle-down", "2px,3px"),
+    "PCG FSQ": (GREEN, "hexagon", "8px,3px,2px,3px"),
+    "PCG both": (SKY, "hexagon-open", "8px,3px,2px,3px"),
+    "PCG weighted": (BLUE, "circle-open", "6px,3px"),
+    "PCG partition": (BLUE, "square-open", "2px,3px"),
+    "PCG redraw": (BLUE, "diamond-open", "8px,3px,2px,3px"),
+    "membership": (SKY, "cross", "dot"),
+    "typical": (SKY, "star", "dot"),
+    "swap cosine": (BLUE, "circle", "solid"),
+    "swap Mel": (ORANGE, "triangle-down", "2px,3px"),
+    "swap FSQ": (GREEN, "hexagon", "8px,3px,2px,3px"),
+    "swap both": (SKY, "hexagon-open", "8px,3px,2px,3px"),
+    "random swap": (INK, "x", "dot"),
+}
+OTHER = (INK, "circle-open", "dot")
+PATTERNS = {"PCG cosine": "", "PCG weighted": "/", "PCG partition": "x", "PCG redraw": "."}
+CAPTIONS = {
+    "main": "Word errors against speed. The broad line is the Pareto front: nothing is both faster and better. The draft "
+    "alone stands in the table only, and the paper's points appear at a click on their name.",
+    "lookahead": "Speed by lookahead. Dotted: the bound by acceptance and the costs of steps, where these were measured.",
+    "acceptance": "Share of rounds that accepted each drafted token. Dotted: of the tests at that position.",
+    "swap": "Change of WER by the share of tokens swapped.",
+    "ablations": "Speed-up over AR and WER of plain PCG (full bars) and its variants (hatched).",
+}
+LEGEND = {
+    "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "rgba(0, 0, 0, 0)",
+    "entrywidth": 80, "itemwidth": 30, "font": {"size": 11},
+}  # fmt: skip
+ROOM = {"height": 400, "margin": MARGIN | {"t": 12, "l": 52}, "legend": LEGEND, "showlegend": True}
+ABLATED = ("PCG weighted", "PCG partition", "PCG redraw")
+
+
+def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figure]:
+    """Every figure that there are records for, by the name of the table that it belongs to."""
+    drawn = {
+        "main": tradeoff_figure(results, summaries),
+        "lookahead": lookahead_figure(summaries),
+        "acceptance": acceptance_figure(summaries),
+        "swap": swap_figure(results, summaries),
+        "ablations": ablation_figure(summaries),
+    }
+    return {name: figure for name, figure in drawn.items() if figure.data}
+
+
+def tradeoff_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
+    """WER against speed-up (PCG Fig. 3): a curve a method, and the front of what nothing else beats."""
+    # The draft is so fast and so often wrong that all else would crowd in a corner.
+    known = [s for s in summaries if s.speedup and s.wer and s.method not in (*ABLATED, "draft")]
+    usual = [s for s in known if s.condition.settings.lookahead == papers.PCG_BEST_LOOKAHEAD]
+    traces = []
+    for name in STYLES:
+        rows = sorted((s for s in usual if s.method == name), key=lambda s: knob(s.condition))
+        if rows:
+            traces.append(_curve_of(name, _with_beginning(results, usual, name, rows)))
+    if not traces:
+        return go.Figure()
+    front = pareto(usual)
+    traces.insert(0, _front(front))
+    traces.append(_papers_points())
+    axes = {
+        "xaxis": axis("speed-up over AR", ticksuffix="x", range=_room([s.speedup for s in usual])),
+        "yaxis": axis("WER", ticksuffix=" %", range=_room([_percent(s.wer) for s in usual], floor=0)),
+    }
+    return go.Figure(traces, layout(None) | axes | ROOM)
+
+
+def lookahead_figure(summaries: Sequence[Summary]) -> go.Figure:
+    """Speed-up by lookahead (PCG Fig. 4, SSD Fig. 3), and its bound."""
+    traces = []
+    for name in ("SD", "SSD", "PCG cosine"):
+        found = lookaheads(summaries, name)
+        if len(found) < 2:
+            continue
+        colour, symbol, dash = STYLES[name]
+        label = escape(next(iter(found.values())).name.partition(", lookahead")[0])
+        traces.append(
+            go.Scatter(
+                x=list(found), y=[s.speedup.value for s in found.values()], error_y=_bars([s.speedup for s in found.values()]),
+                name=label, mode="lines+markers", line={"color": colour, "width": 2, "dash": dash},
+                marker={"color": colour, "size": 9, "symbol": symbol}, customdata=[s.timed for s in found.values()],
+                hovertemplate="%{y:.2f}x at lookahead %{x}, n = %{customdata}<extra></extra>",
+            )
+        )  # fmt: skip
+        bounds = [s.bound for s in found.values()]
+        if any(bounds):
+            traces.append(
+                go.Scatter(
+                    x=list(found), y=bounds, mode="lines", showlegend=False,
+                    line={"color": colour, "width": 1, "dash": "dot"}, hovertemplate="bound %{y:.2f}x<extra></extra>",
+                )
+            )  # fmt: skip
+    axes = {"xaxis": axis("lookahead, tokens", dtick=1), "yaxis": axis("speed-up over AR", ticksuffix="x", rangemode="tozero")}
+    return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [_level(1)]})
+
+
+def acceptance_figure(summaries: Sequence[Summary]) -> go.Figure:
+    """Share of rounds that accepted each drafted token, at the longest lookahead measured; dotted: of the tests there."""
+    traces = []
+    for name in ("SD", "SSD", "PCG cosine"):
+        drafted = [s for s in lookaheads(summaries, name).values() if s.acceptance]
+        if not drafted:
+            continue
+        row, (colour, symbol, dash) = drafted[-1], STYLES[name]
+        positions = list(range(1, len(row.acceptance) + 1))
+        for shares, stroke, mark in ((row.acceptance, dash, symbol), (row.conditional, "dot", f"{symbol}-open")):
+            traces.append(
+                go.Scatter(
+                    x=positions, y=[100 * share for share in shares], name=name, mode="lines+markers",
+                    showlegend=stroke == dash,
+                    line={"color": colour, "width": 2, "dash": stroke}, marker={"color": colour, "size": 8, "symbol": mark},
+                    hovertemplate="position %{x}: %{y:.0f} %<extra></extra>",
+                )
+            )  # fmt: skip
+    axes = {"xaxis": axis("position in the draft", dtick=1), "yaxis": axis("accepted", ticksuffix=" %", range=[0, 104])}
+    return go.Figure(traces, layout(None) | axes | ROOM)
+
+
+def swap_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
+    """What swapping tokens within their groups costs in WER, by the share swapped (PCG Table 2), and the paper's points."""
+    traces = []
+    for name in ("swap cosine", "swap Mel", "swap FSQ", "swap both", "random swap"):
+        rows = sorted((s for s in summaries if s.method == name and s.swapped), key=lambda s: s.swapped.value)
+        pairs = [(s, difference(results, s.condition, base).wer) for s in rows if (base := results.baseline(s.condition))]
+        pairs = [(s, _percent(lost)) for s, lost in pairs if lost]
+        if not pairs:
+            continue
+        colour, symbol, dash = STYLES[name]
+        traces.append(
+            go.Scatter(
+                x=[100 * s.swapped.value for s, _ in pairs], y=[lost.value for _, lost in pairs],
+                error_y=_bars([lost for _, lost in pairs]), name=name, mode="lines+markers",
+                line={"color": colour, "width": 2, "dash": dash}, marker={"color": colour, "size": 9, "symbol": symbol},
+                text=[escape(s.name) for s, _ in pairs],
+                hovertemplate="%{text}<br>%{x:.0f} % swapped: %{y:+.1f} points of WER<extra></extra>",
+            )
+        )  # fmt: skip
+    if traces:
+        rows = [quoted.values for quoted in papers.PCG_TABLE_2]
+        traces.append(
+            go.Scatter(
+                x=[row["swapped"] for row in rows], y=[100 * row["wer"] for row in rows],
+                name="the paper", mode="markers",
+                marker={"color": INK, "size": 11, "symbol": "star-open"},
+                hovertemplate="PCG Table 2: %{x:.0f} % swapped, %{y:+.1f} points<extra></extra>",
+            )
+        )  # fmt: skip
+    axes = {"xaxis": axis("tokens swapped", ticksuffix=" %", rangemode="tozero"), "yaxis": axis("change of WER, points")}
+    return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [_level(0)]})
+
+
+def ablation_figure(summaries: Sequence[Summary]) -> go.Figure:
+    """Speed-up and WER of the variants beside plain PCG of the same theta."""
+    variants = [s for s in summaries if s.method in ABLATED and s.speedup and s.wer]
+    settings = {s.condition.settings for s in variants}
+    plain = [s for s in summaries if s.method == "PCG cosine" and s.condition.settings in settings and s.speedup and s.wer]
+    rows = sorted([*plain, *variants], key=lambda s: (s.condition.settings.theta, s.method), reverse=True)
+    if not variants:
+        return go.Figure()
+    names = [escape(s.name).replace(", ", "<br>") for s in rows]
+    pattern = {
+        "shape": [PATTERNS[s.method] for s in rows],
+        "fgcolor": "rgba(255, 255, 255, 0.8)",
+        "size": 6,
+        "fillmode": "overlay",
+    }
+    marker = {"color": BLUE, "pattern": pattern}
+    panels = (("x", [s.speedup for s in rows], "%{x:.2f}x"), ("x2", [_percent(s.wer) for s in rows], "%{x:.1f} %"))
+    traces = [
+        go.Bar(
+            x=[e.value for e in values], y=names, orientation="h", xaxis=place, error_x=_bars(values), marker=marker,
+            hovertemplate=f"{told}<extra></extra>",
+        )
+        for place, values, told in panels
+    ]  # fmt: skip
+    axes = {
+        "xaxis": axis("speed-up", ticksuffix="x", domain=[0, 0.47], nticks=4, tickangle=0),
+        "xaxis2": axis("WER", ticksuffix=" %", domain=[0.53, 1], nticks=4, tickangle=0),
+        "yaxis": axis(None, automargin=True, showgrid=False),
+    }
+    size = ROOM | {"height": 70 + 46 * len(rows), "showlegend": False}
+    return go.Figure(traces, layout(None) | axes | size)
+
+
+def _with_beginning(results: Results, usual: Sequence[Summary], name: str, rows: Sequence[Summary]) -> list[Summary]:
+    """`rows` behind the SD that their curve begins with."""
+    order = curve(results, name, rows[0].condition)
+    return [s for condition in order for s in usual if s.condition == condition] or list(rows)
+
+
+def _curve_of(name: str, rows: Sequence[Summary]) -> go.Scatter:
+    colour, symbol, dash = STYLES.get(name, OTHER)
+    own = [row.method == name for row in rows]
+    return go.Scatter(
+        x=[row.speedup.value for row in rows], y=[100 * row.wer.value for row in rows],
+        error_x=_bars([row.speedup for row in rows]), error_y=_bars([_percent(row.wer) for row in rows]),
+        name=name, mode="lines+markers" if len(rows) > 1 else "markers",
+        line={"color": colour, "width": 2, "dash": dash},
+        # The SD that a curve begins with has its own mark already.
+        marker={"color": colour, "symbol": symbol, "size": [9 if it else 0 for it in own]},
+        customdata=[(escape(row.name), row.utterances) for row in rows],
+        hovertemplate="%{customdata[0]}<br>%{x:.2f}x, WER %{y:.1f} %, n = %{customdata[1]}<extra></extra>",
+    )  # fmt: skip
+
+
+def _front(front: Sequence[Summary]) -> go.Scatter:
+    return go.Scatter(
+        x=[s.speedup.value for s in front], y=[100 * s.wer.value for s in front], name="Pareto front", mode="lines",
+        line={"color": "rgba(230, 159, 0, 0.35)", "width": 9, "shape": "vh"}, hoverinfo="skip",
+    )  # fmt: skip
+
+
+def _papers_points() -> go.Scatter:
+    rows = [papers.PCG_TABLE_1[name] for name in ("SD", "SSD", "PCG")]
+    return go.Scatter(
+        x=[row.values["speedup"] for row in rows], y=[row.values["wer"] for row in rows], text=[row.name for row in rows],
+        name="the paper", mode="markers+text", textposition="middle right", visible="legendonly",
+        marker={"color": INK, "size": 11, "symbol": "star-open"}, textfont={"color": INK},
+        hovertemplate="PCG Table 1, %{text}: %{x:.2f}x, WER %{y:.1f} %<extra></extra>",
+    )  # fmt: skip
+
+
+def _bars(estimates: Sequence[Estimate]) -> dict[str, object]:
+    return {
+        "type": "data", "symmetric": False, "thickness": 1, "width": 3,
+        "array": [e.high - e.value for e in estimates], "arrayminus": [e.value - e.low for e in estimates],
+    }  # fmt: skip
+
+
+def _percent(rate: Estimate) -> Estimate:
+    return Estimate(100 * rate.value, 100 * rate.low, 100 * rate.high)
+
+
+def _room(estimates: Iterable[Estimate], floor: float | None = None) -> list[float]:
+    """From the lowest to the highest end of the intervals, and a little more."""
+    ends = [end for e in estimates for end in (e.low, e.high)]
+    margin = 0.06 * (max(ends) - min(ends)) or 0.1
+    low = min(ends) - margin
+    return [low if floor is None else max(floor, low), max(ends) + margin]
+
+
+def _level(y: float) -> dict[str, object]:
+    line = {"color": GRID, "width": 2, "dash": "dash"}
+    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line, "layer": "below"}

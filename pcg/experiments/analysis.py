@@ -1,0 +1,426 @@
+"""What records say: figures of each condition with intervals over utterances, and differences between conditions.
+
+Every figure is a quotient of sums over utterances, so one resampling of the sums serves all of them. Knows records only:
+neither voices nor judges.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.stats import ttest_rel
+
+from pcg.errors import InputError
+from pcg.experiments.unit import Condition, Record, Unit, Utterance
+from pcg.metrics.bound import StepCosts
+from pcg.metrics.estimate import Estimate, between, resampled, share
+
+# A record's figures that add up over utterances; "count" makes means of the others.
+COLUMNS: dict[str, Callable[[Record], float | None]] = {
+    "count": lambda r: 1,
+    "word_errors": lambda r: r.result.words[0],
+    "words": lambda r: r.result.words[1],
+    "character_errors": lambda r: r.result.characters[0],
+    "characters": lambda r: r.result.characters[1],
+    "similarity": lambda r: r.result.similarity,
+    "dnsmos": lambda r: r.result.dnsmos,
+    "tokens": lambda r: len(r.result.tokens),
+    "rounds": lambda r: r.result.rounds,
+    "drafted": lambda r: r.result.drafted,
+    "accepted": lambda r: r.result.accepted,
+    "rejections": lambda r: sum(r.result.tested) - sum(r.result.accepted_at),
+    "trials": lambda r: r.result.trials,
+    "swapped": lambda r: r.result.swapped,
+    "mel_distance": lambda r: r.result.mel_distance,
+    "audio": lambda r: r.result.audio_seconds,
+    "decoding": lambda r: r.result.decoding_seconds,
+    "wall": lambda r: r.result.wall_seconds,
+}
+_PLACES = {name: place for place, name in enumerate(COLUMNS)}
+# What may differ between two records whose times are compared all the same.
+_NOT_THE_MACHINE = ("date", "judges")
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """`columns [..., K]`, one for each of COLUMNS: of single utterances, their totals, or the totals of many resamplings."""
+
+    columns: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[..., _PLACES[name]]
+
+    @property
+    def total(self) -> "Sums":
+        return Sums(self.columns.sum(0))
+
+    @cached_property
+    def resampled(self) -> "Sums":
+        return Sums(resampled(self.columns))
+
+    def ratio(self, above: str, below: str) -> np.ndarray:
+        """One column over another; not a number where there is nothing to divide by."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self[below] > 0, self[above] / self[below], np.nan)
+
+
+Statistic = Callable[..., np.ndarray]
+
+
+def wer(sums: Sums) -> np.ndarray:
+    return sums.ratio("word_errors", "words")
+
+
+def cer(sums: Sums) -> np.ndarray:
+    return sums.ratio("character_errors", "characters")
+
+
+def mean(column: str) -> Statistic:
+    return lambda sums: sums.ratio(column, "count")
+
+
+def speedup(sums: Sums, baseline: Sums) -> np.ndarray:
+    """Tokens per second of the decoding loop over those of the baseline, both pooled (PCG section 3.1)."""
+    return sums.ratio("tokens", "decoding") / baseline.ratio("tokens", "decoding")
+
+
+def wall_speedup(sums: Sums, baseline: Sums) -> np.ndarray:
+    """The same from text to audio, codec and prompt included."""
+    return sums.ratio("tokens", "wall") / baseline.ratio("tokens", "wall")
+
+
+def estimate(statistic: Statistic, *sums: Sums) -> Estimate | None:
+    """`statistic` of the totals of `sums` (by utterance, the same utterances in each), with its 95 % bootstrap interval.
+
+    None without utterances, or where it is no number, as a rate of acceptance is without drafts.
+    """
+    if not len(sums[0]):
+        return None
+    value = float(statistic(*(s.total for s in sums)))
+    return None if np.isnan(value) else between(value, statistic(*(s.resampled for s in sums)))
+
+
+class Results:
+    """Records by condition. Two conditions are one if the same is said by both (`Unit.key`): the first one's name is kept.
+
+    Raises InputError if the records are of several voices or judges, whose numbers cannot be compared.
+    """
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        _check_sources(records)
+        self._records: dict[str, dict[tuple[Utterance, int], Record]] = {}
+        self._conditions: dict[str, Condition] = {}
+        for record in records:
+            unit = record.unit
+            known = identity(unit.condition)
+            self._conditions.setdefault(known, unit.condition)
+            self._records.setdefault(known, {})[replace(unit.utterance, section=""), unit.seed] = record
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        return tuple(self._conditions.values())
+
+    def __contains__(self, condition: Condition) -> bool:
+        return identity(condition) in self._records
+
+    def of(self, condition: Condition) -> list[Record]:
+        """The records of `condition`, of any name; none if it was not done."""
+        return list(self._records.get(identity(condition), {}).values())
+
+    def baseline(self, condition: Condition) -> Condition | None:
+        """AR by the target at the temperature of `condition`, if it was done."""
+        for other in self.conditions:
+            if method(other) == "AR" and other.settings.temperature == condition.settings.temperature:
+                return other
+        return None
+
+    def sums(self, *conditions: Condition, timed: bool = False) -> tuple[Sums, ...]:
+        """For each condition its sums `[U, K]` over the U utterances that all of them said with the same seeds.
+
+        timed: only where all of them were said on the same machine, with the same versions and as many workers.
+        """
+        tables = [self._records.get(identity(c), {}) for c in conditions]
+        keys = [key for key in tables[0] if all(key in table for table in tables[1:])]
+        if timed:
+            keys = [key for key in keys if all(_place(t[key]) == _place(tables[0][key]) for t in tables[1:])]
+        rows = {utterance: row for row, utterance in enumerate(dict.fromkeys(utterance for utterance, _ in keys))}
+        columns = np.zeros((len(tables), len(rows), len(COLUMNS)))
+        for which, table in enumerate(tables):
+            for utterance, seed in keys:
+                columns[which, rows[utterance]] += _columns(table[utterance, seed])
+        return tuple(map(Sums, columns))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One condition's figures over its `n` records; rates are fractions, and None is what there is no number for.
+
+    speedup, wall_speedup: over AR, on the `timed` utterances that both said on the same machine. acceptance: of position i =
+    1 .. lookahead, the share of rounds that accepted there; conditional: the share of tests there that did. bound: the best
+    speed-up at this acceptance (Leviathan et al., Theorem 3.8) where the costs of single steps were given. For a swapped
+    utterance the similarity is that to the utterance before the swap, and its times mean nothing.
+    """
+
+    condition: Condition
+    n: int
+    utterances: int
+    wer: Estimate | None
+    cer: Estimate | None
+    similarity: Estimate | None
+    dnsmos: Estimate | None
+    speedup: Estimate | None
+    wall_speedup: Estimate | None
+    timed: int
+    tokens_per_second: float | None
+    lm_rtf: Estimate | None
+    acceptance_rate: Estimate | None
+    mean_acceptance_length: Estimate | None
+    acceptance: tuple[float, ...]
+    conditional: tuple[float, ...]
+    trials_per_rejection: Estimate | None
+    hit_limit: Estimate
+    swapped: Estimate | None
+    mel_distance: Estimate | None
+    bound: float | None
+
+    @property
+    def name(self) -> str:
+        return self.condition.name
+
+    @property
+    def method(self) -> str:
+        return method(self.condition)
+
+
+def summarise(results: Results, costs: Mapping[int, StepCosts] | None = None) -> list[Summary]:
+    """A summary of every condition. costs: those of the steps by lookahead (`pcg.bench.methods.step_costs`)."""
+    return [summary(results, condition, costs or {}) for condition in results.conditions]
+
+
+def summary(results: Results, condition: Condition, costs: Mapping[int, StepCosts]) -> Summary:
+    records = results.of(condition)
+    if not records:
+        raise InputError("condition", condition.name, "one that has records")
+    (sums,) = results.sums(condition)
+    baseline = results.baseline(condition)
+    spoken = condition.swap is None
+    pair = results.sums(condition, baseline, timed=True) if baseline and spoken else (Sums(np.zeros((0, len(COLUMNS)))),) * 2
+    length = estimate(lambda s: 1 + s.ratio("accepted", "rounds"), sums)
+    drafts = bool(sums.total["drafted"])
+    cost = costs.get(condition.settings.lookahead) if drafts else None
+    tested, accepted = _by_position(records)
+    tests = np.maximum(tested, 1)
+    return Summary(
+        condition,
+        n=len(records),
+        utterances=len(sums),
+        wer=estimate(wer, sums),
+        cer=estimate(cer, sums),
+        similarity=estimate(mean("similarity"), sums),
+        dnsmos=estimate(mean("dnsmos"), sums),
+        speedup=estimate(speedup, *pair),
+        wall_speedup=estimate(wall_speedup, *pair),
+        timed=len(pair[0]),
+        tokens_per_second=float(sums.total.ratio("tokens", "decoding")) if spoken else None,
+        lm_rtf=estimate(lambda s: s.ratio("decoding", "audio"), sums) if spoken else None,
+        acceptance_rate=estimate(lambda s: s.ratio("accepted", "drafted"), sums) if drafts else None,
+        mean_acceptance_length=length if spoken else None,
+        acceptance=tuple((accepted / tests[:1]).tolist()),
+        conditional=tuple((accepted / tests).tolist()),
+        trials_per_rejection=estimate(lambda s: s.ratio("trials", "rejections"), sums) if sums.total["trials"] else None,
+        hit_limit=share(sum(r.result.hit_limit for r in records), len(records)),
+        swapped=None if spoken else estimate(mean("swapped"), sums),
+        mel_distance=None if spoken else estimate(mean("mel_distance"), sums),
+        bound=cost.bound(length.value, condition.settings.lookahead) if cost and length else None,
+    )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`condition` less `baseline` over the `utterances` that both said, with paired intervals.
+
+    p: of Student's paired t-test on the utterances' word error rates (PCG section 4), None where all are equal.
+    """
+
+    condition: Condition
+    baseline: Condition
+    utterances: int
+    wer: Estimate | None
+    cer: Estimate | None
+    similarity: Estimate | None
+    dnsmos: Estimate | None
+    p: float | None
+
+
+def difference(results: Results, condition: Condition, baseline: Condition) -> Difference:
+    pair = results.sums(condition, baseline)
+
+    def less(statistic: Statistic) -> Estimate | None:
+        return estimate(lambda ours, theirs: statistic(ours) - statistic(theirs), *pair)
+
+    return Difference(
+        condition,
+        baseline,
+        utterances=len(pair[0]),
+        wer=less(wer),
+        cer=less(cer),
+        similarity=less(mean("similarity")),
+        dnsmos=less(mean("dnsmos")),
+        p=_p_value(wer(pair[0]), wer(pair[1])),
+    )
+
+
+@dataclass(frozen=True)
+class EqualSpeed:
+    """The error rate of a method's curve at the speed-up of another's `point`, interpolated between its neighbours.
+
+    difference: the curve's WER less the point's, over the same utterances. met: share of resamplings in which the point's
+    speed lay within the curve's. Curve and difference are None where the two are not comparable, and `reason` says why.
+    """
+
+    curve: str
+    point: Condition
+    utterances: int
+    speedup: Estimate | None
+    point_wer: Estimate | None
+    curve_wer: Estimate | None
+    difference: Estimate | None
+    met: float
+    reason: str = ""
+
+
+# Below it the interval would be that of the lucky resamplings alone.
+LEAST_MET = 0.9
+
+
+def equal_speed(results: Results, name: str, curve: Sequence[Condition], point: Condition) -> EqualSpeed:
+    """Compare `point` with the curve through the conditions `curve`, whose sums are interpolated linearly in speed-up."""
+    baseline = results.baseline(point)
+    if baseline is None or len(curve) < 2:
+        lacking = "AR was not measured" if baseline is None else "the curve has fewer than two points"
+        return EqualSpeed(name, point, 0, None, None, None, None, 0.0, lacking)
+    base, at, *along = results.sums(baseline, point, *curve, timed=True)
+    if not len(base):
+        return EqualSpeed(name, point, 0, None, None, None, None, 0.0, "no utterance was said by all of them")
+
+    def on_curve(at: Sums, base: Sums, *along: Sums) -> np.ndarray:
+        return _interpolated(speedup(at, base), np.array([speedup(s, base) for s in along]), np.array([wer(s) for s in along]))
+
+    everything = (at, base, *along)
+    speed, own = estimate(speedup, at, base), estimate(wer, at)
+    value = float(on_curve(*(s.total for s in everything)))
+    drawn = on_curve(*(s.resampled for s in everything))
+    met = float(np.isfinite(drawn).mean())
+    compared = EqualSpeed(name, point, len(base), speed, own, None, None, met)
+    if np.isnan(value) or met < LEAST_MET:
+        ends = [float(speedup(s.total, base.total)) for s in along]
+        reached = f"the curve reaches {min(ends):.2f}x to {max(ends):.2f}x"
+        return replace(compared, reason=reached if np.isnan(value) else f"{reached}, and the point lies near its end")
+    gap = between(value - float(wer(at.total)), drawn - wer(at.resampled))
+    return replace(compared, curve_wer=between(value, drawn), difference=gap)
+
+
+def pareto(summaries: Sequence[Summary]) -> list[Summary]:
+    """Those that no other beats, being at least as fast with at most as many word errors; the slowest first."""
+    there = [s for s in summaries if s.speedup and s.wer]
+    ranked = sorted(there, key=lambda s: (-s.speedup.value, s.wer.value))
+    front: list[Summary] = []
+    for candidate in ranked:
+        if not front or candidate.wer.value < front[-1].wer.value:
+            front.append(candidate)
+    return front[::-1]
+
+
+def identity(condition: Condition) -> str:
+    """What tells `condition` from others: neither its name nor its seed, nor settings that its method does not read."""
+    return Unit(Utterance("", ""), condition, 0).key("")
+
+
+_NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "cosine": "cosine", "mel": "Mel", "fsq": "FSQ", "both": "both"}
+
+
+def method(condition: Condition) -> str:
+    """The curve that a condition is a point of: figures give each its colour."""
+    if condition.swap:
+        return "random swap" if condition.swap.replacement == "random" else f"swap {_NAMES[condition.swap.similarity]}"
+    if condition.model == "draft":
+        return "draft"
+    if condition.rule:
+        rule = condition.rule.partition(":")[0]
+        return rule if rule in ("membership", "typical") else f"PCG {rule}"
+    settings = condition.settings
+    return f"PCG {_NAMES[settings.similarity]}" if settings.method == "pcg" else _NAMES[settings.method]
+
+
+def curve(results: Results, method_name: str, like: Condition) -> list[Condition]:
+    """The conditions of one method that share lookahead and temperature with `like`, in order of their knob.
+
+    SSD at beta 0 and PCG at theta 1 say what SD says, coin for coin, so SD is where the curves of both begin.
+    """
+    shared = [c for c in results.conditions if c.swap is None and _comparable(c, like)]
+    begins = [c for c in shared if method(c) == "SD"] if method_name.startswith(("SSD", "PCG")) else []
+    return begins + sorted((c for c in shared if method(c) == method_name), key=knob)
+
+
+def knob(condition: Condition) -> float:
+    """The relaxation of a condition on its method's own scale, growing with speed: beta, 1 - theta, or k."""
+    if condition.swap:
+        return 1 - condition.swap.theta
+    if condition.rule.startswith("membership:"):
+        return float(condition.rule.partition(":")[2])
+    settings = condition.settings
+    return {"ssd": settings.beta, "pcg": 1 - settings.theta}.get(settings.method, 0.0)
+
+
+def _comparable(one: Condition, other: Condition) -> bool:
+    return all(getattr(one.settings, f) == getattr(other.settings, f) for f in ("lookahead", "temperature", "adaptive"))
+
+
+def _interpolated(speed: np.ndarray, speeds: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """`rates [P, ...]` at `speeds [P, ...]` -> the rate at `speed [...]`; not a number outside of the speeds."""
+    flat, order = speeds.reshape(len(speeds), -1), np.argsort(speeds.reshape(len(speeds), -1), axis=0)
+    along = np.take_along_axis(flat, order, 0)
+    values = np.take_along_axis(rates.reshape(len(rates), -1), order, 0)
+    found = [
+        np.interp(x, xs, ys, left=np.nan, right=np.nan) for x, xs, ys in zip(np.ravel(speed), along.T, values.T, strict=True)
+    ]
+    return np.array(found).reshape(np.shape(speed))
+
+
+def _p_value(ours: np.ndarray, theirs: np.ndarray) -> float | None:
+    if len(ours) < 2 or np.allclose(ours - theirs, (ours - theirs)[0]):
+        return None
+    return float(ttest_rel(ours, theirs).pvalue)
+
+
+def _by_position(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
+    """Tests and acceptances, `[L]` each, added up over the records."""
+    depth = max(len(r.result.tested) for r in records)
+    both = np.zeros((2, depth))
+    for record in records:
+        both[0, : len(record.result.tested)] += record.result.tested
+        both[1, : len(record.result.accepted_at)] += record.result.accepted_at
+    return both[0], both[1]
+
+
+def _columns(record: Record) -> list[float]:
+    values = (read(record) for read in COLUMNS.values())
+    return [np.nan if value is None else float(value) for value in values]
+
+
+def _place(record: Record) -> dict[str, object]:
+    return {name: value for name, value in record.context.items() if name not in _NOT_THE_MACHINE}
+
+
+def _check_sources(records: Sequence[Record]) -> None:
+    first: dict[str, object] = {}
+    for context in {id(record.context): record.context for record in records}.values():
+        judges = context.get("judges")
+        sources = {f"judge of {metric}": judge for metric, judge in judges.items()} if isinstance(judges, Mapping) else {}
+        for field, source in (sources | {"voice": context.get("voice")}).items():
+            if first.setdefault(field, source) != source:
+                raise InputError(field, source, f"{first[field]!r} as in the other records")

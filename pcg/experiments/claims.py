@@ -1,0 +1,165 @@
+"""What the papers claim, put to our own records: each claim holds, is contradicted, or is left open by the interval."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pcg.experiments import papers
+from pcg.experiments.analysis import (
+    EqualSpeed,
+    Results,
+    Summary,
+    Sums,
+    curve,
+    difference,
+    equal_speed,
+    estimate,
+    method,
+    speedup,
+)
+from pcg.experiments.unit import Condition
+from pcg.metrics.estimate import Estimate
+
+HOLDS, CONTRADICTED, OPEN, UNTESTED = "holds", "contradicted", "open", "not comparable"
+# A swap that the paper calls a small drop cost it .007; its claim is taken to allow one point of WER.
+SMALL_LOSS = 0.01
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper, its number there, ours over `n` utterances, and what follows."""
+
+    text: str
+    source: str
+    paper: str
+    ours: str
+    n: int
+    verdict: str
+
+
+def claims(results: Results, summaries: Sequence[Summary]) -> list[Claim]:
+    """The claims for which there are records."""
+    makers = (_no_gain_of_sd, _beats_ssd, _beats_mel, _interchangeable, _three_are_best, _few_trials, _ssd_keeps_words)
+    return [claim for make in makers for claim in make(results, summaries)]
+
+
+def verdict_below(measured: Estimate | None, limit: float) -> str:
+    """Whether a figure lies below `limit`, by its interval."""
+    if measured is None:
+        return UNTESTED
+    return HOLDS if measured.high < limit else CONTRADICTED if measured.low > limit else OPEN
+
+
+def points(value: Estimate | None) -> str:
+    """A difference of rates in percent points."""
+    return "-" if value is None else f"{100 * value.value:+.1f} [{100 * value.low:+.1f}, {100 * value.high:+.1f}] points"
+
+
+def _no_gain_of_sd(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    row = _usual(summaries, "SD")
+    if row and row.speedup:
+        said = f"{row.speedup.value:.2f}x [{row.speedup.low:.2f}, {row.speedup.high:.2f}]"
+        text = "Exact speculative decoding is no faster than AR"
+        yield Claim(text, "PCG Table 1", "0.98x", said, row.timed, verdict_below(row.speedup, 1.0))
+
+
+def _beats_ssd(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    for row in summaries:
+        if row.method == "SSD" and row.condition.settings.beta == papers.PCG_SSD_BETA and _is_usual(row):
+            compared = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
+            text = f"At the speed of SSD (beta {row.condition.settings.beta:g}), PCG makes fewer word errors"
+            yield _lower_wer(text, "PCG Table 1", "13.8 against 18.5 %, p = 0.039", compared)
+
+
+def _beats_mel(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    for row in summaries:
+        if row.method == "PCG Mel" and _is_usual(row):
+            compared = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
+            text = (
+                f"At the speed of Mel groups (theta {row.condition.settings.theta:.3g}), cosine groups make fewer word errors"
+            )
+            yield _lower_wer(text, "PCG Table 3", "12.6 against 13.9 %", compared)
+
+
+def _interchangeable(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    swapped = [s for s in summaries if s.method == "swap cosine" and s.swapped]
+    if not swapped:
+        return
+    most = papers.PCG_TABLE_2[-1]
+    row = min(swapped, key=lambda s: abs(100 * s.swapped.value - most.values["swapped"]))
+    baseline = results.baseline(row.condition)
+    if baseline:
+        lost = difference(results, row.condition, baseline)
+        text = "Members of a group stand for each other: swapping them costs at most one point of WER"
+        paper = f"{100 * most.values['wer']:+.1f} points, {most.values['swapped']:g} % swapped"
+        ours = f"{points(lost.wer)}, {100 * row.swapped.value:.0f} % swapped"
+        yield Claim(text, "PCG Table 2", paper, ours, lost.utterances, verdict_below(lost.wer, SMALL_LOSS))
+
+
+def _three_are_best(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    by_lookahead, best = lookaheads(summaries, "PCG cosine"), papers.PCG_BEST_LOOKAHEAD
+    if best not in by_lookahead:
+        return
+    ours = by_lookahead.pop(best).condition
+    found = {at: _faster(results, ours, rival.condition) for at, rival in by_lookahead.items()}
+    ratios = {at: ratio for at, (ratio, _) in found.items() if ratio}
+    if ratios:
+        closest = min(ratios, key=lambda at: ratios[at].value)
+        ratio, n = found[closest]
+        beaten = any(ratio.high < 1 for ratio in ratios.values())
+        verdict = HOLDS if all(ratio.low > 1 for ratio in ratios.values()) else CONTRADICTED if beaten else OPEN
+        said = f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] times the speed of {closest}"
+        yield Claim("A lookahead of 3 tokens is the fastest for PCG", "PCG Fig. 4", "3 tokens", said, n, verdict)
+
+
+def _few_trials(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    tried = [s for s in summaries if s.method == "PCG cosine" and s.trials_per_rejection]
+    if tried:
+        row = max(tried, key=lambda s: s.trials_per_rejection.value)
+        most = row.trials_per_rejection
+        ours = f"{most.value:.2f} [{most.low:.2f}, {most.high:.2f}] ({row.name})"
+        text = "Thinning takes at most 3 trials on average"
+        verdict = verdict_below(most, papers.PCG_MOST_TRIALS)
+        yield Claim(text, "PCG section 2.2", "at most 3", ours, row.n, verdict)
+
+
+def _ssd_keeps_words(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    exact = _usual(summaries, "SD")
+    for row in summaries:
+        if exact and row.method == "SSD" and row.condition.settings.beta == papers.SSD_BETA and _is_usual(row):
+            lost = difference(results, row.condition, exact.condition)
+            text = "SSD's tolerance (beta 0.4 against 0) makes no difference in WER worth a point"
+            verdict = verdict_below(lost.wer, SMALL_LOSS)
+            yield Claim(text, "SSD Table 3", "5.70 against 6.34 %", points(lost.wer), lost.utterances, verdict)
+
+
+def lookaheads(summaries: Sequence[Summary], name: str) -> dict[int, Summary]:
+    """The summaries of one method by lookahead, at that knob for which most lookaheads were measured."""
+    by_knob: dict[Condition, dict[int, Summary]] = {}
+    for row in summaries:
+        if row.method == name and row.speedup:
+            settings = row.condition.settings
+            family = Condition("", settings.with_(lookahead=1, seed=0), row.condition.model, row.condition.rule)
+            by_knob.setdefault(family, {})[settings.lookahead] = row
+    most = max(by_knob.values(), key=len, default={})
+    return dict(sorted(most.items()))
+
+
+def _faster(results: Results, condition: Condition, rival: Condition) -> tuple[Estimate | None, int]:
+    """The ratio of two decoding speeds over the same utterances, and how many these are."""
+    pair: tuple[Sums, ...] = results.sums(condition, rival, timed=True)
+    return estimate(speedup, *pair), len(pair[0])
+
+
+def _lower_wer(text: str, source: str, paper: str, compared: EqualSpeed) -> Claim:
+    if compared.difference is None:
+        return Claim(text, source, paper, compared.reason, compared.utterances, UNTESTED)
+    return Claim(text, source, paper, points(compared.difference), compared.utterances, verdict_below(compared.difference, 0.0))
+
+
+def _is_usual(row: Summary) -> bool:
+    """Whether it was said with the papers' lookahead."""
+    return row.condition.settings.lookahead == papers.PCG_BEST_LOOKAHEAD
+
+
+def _usual(summaries: Sequence[Summary], name: str) -> Summary | None:
+    return next((s for s in summaries if method(s.condition) == name and _is_usual(s)), None)

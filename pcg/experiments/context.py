@@ -1,0 +1,53 @@
+"""Where and with what a result was made, so that a time can be read. Names of hosts and users are no part of it."""
+
+import os
+import platform
+import sys
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from pcg.experiments.unit import FORMAT
+
+_PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+def context(device: str, threads: int, workers: int, judges: Mapping[str, str]) -> dict[str, object]:
+    """threads: of each of the `workers` that ran side by side. judges: by metric. `date` is now, UTC, to the second."""
+    return _machine(device) | {
+        "threads": threads,
+        "workers": workers,
+        "judges": dict(judges),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+@cache
+def _machine(device: str) -> dict[str, object]:
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "device": _accelerator() if device == "cuda" else device,
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "transformers": version("transformers"),
+        "pcg": tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"],
+        "format": FORMAT,
+    }
+
+
+def _processor() -> str:
+    """What the processor calls itself: `platform` knows on Linux no more than its architecture."""
+    table = Path("/proc/cpuinfo")
+    lines = table.read_text(encoding="utf-8", errors="replace").splitlines() if table.is_file() else []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine() or sys.platform
+
+
+def _accelerator() -> str:
+    import torch
+
+    return torch.cuda.get_device_name()

@@ -1,0 +1,135 @@
+"""The grids that reproduce the papers' tables and figures. They share conditions and utterances, so each is said once.
+
+With 240 utterances or more the whole set has some 4,200 units, and the quick one some 250.
+"""
+
+from collections.abc import Callable, Sequence
+
+from pcg.errors import InputError
+from pcg.experiments.grid import Grid
+from pcg.experiments.unit import Condition, Utterance
+from pcg.settings import Settings
+from pcg.swap import Swap
+
+TITLES = {
+    "main": "AR, SD, SSD and PCG (PCG Table 1)",
+    "tradeoff": "Words against speed (PCG Fig. 3 and Table 3; SSD Tables 1 and 3)",
+    "lookahead": "Speed by lookahead (PCG Fig. 4; SSD Fig. 3)",
+    "swap": "Members of a group in each other's place (PCG Table 2)",
+    "ablations": "Variants of the groups",
+}
+# Utterances of a grid, full and quick.
+COUNTS = {"main": (240, 12), "tradeoff": (80, 12), "lookahead": (30, 6), "swap": (40, 6), "ablations": (40, 6)}
+THETAS = (0.6, 0.5, 0.4)
+MIDDLE_THETA, MAIN_BETA = 0.5, 0.3
+LOOKAHEADS = (1, 2, 4, 5, 6, 7, 8)
+NAMES = {"mel": "Mel", "fsq": "FSQ"}
+
+ThetaFor = Callable[[str, float], float]
+
+
+def declared(name: str, utterances: Sequence[Utterance], quick: bool, theta_for: ThetaFor) -> Grid:
+    """The grid `name` over the first of `utterances`, so that grids share them; `quick` takes few of them and few conditions.
+
+    theta_for(similarity, theta): the theta at which the groups of `similarity` have the mean size of cosine groups at `theta`
+    (`pcg.swap.same_size_theta`). A similarity that cannot have such groups on this voice (InputError) is left out.
+    """
+    if name not in TITLES:
+        raise InputError("experiment", name, "one of " + ", ".join(TITLES))
+    makers = {"main": _main, "tradeoff": _tradeoff, "lookahead": _lookahead, "swap": _swap, "ablations": _ablations}
+    conditions = tuple(makers[name](quick, theta_for))
+    return Grid(name, TITLES[name], conditions, tuple(utterances[: COUNTS[name][quick]]), (0,))
+
+
+def ar() -> Condition:
+    return Condition("AR", Settings("ar"))
+
+
+def draft() -> Condition:
+    """The draft speaks alone."""
+    return Condition("draft alone", Settings("ar"), model="draft")
+
+
+def sd(**knobs: float) -> Condition:
+    return Condition("SD" + _lookahead_name(knobs), Settings("sd", **knobs))
+
+
+def ssd(beta: float, **knobs: float) -> Condition:
+    return Condition(f"SSD, beta {beta:g}" + _lookahead_name(knobs), Settings("ssd", beta=beta, **knobs))
+
+
+def pcg(theta: float, similarity: str = "cosine", **knobs: float) -> Condition:
+    kind = f"PCG {NAMES[similarity]}" if similarity in NAMES else "PCG"
+    name = f"{kind}, theta {theta:.3g}" + _lookahead_name(knobs)
+    return Condition(name, Settings("pcg", theta=theta, similarity=similarity, **knobs))
+
+
+def variant(rule: str, theta: float) -> Condition:
+    """PCG with other groups, weights or residuals (see `variants.py`)."""
+    return Condition(f"PCG {rule}, theta {theta:g}", Settings("pcg", theta=theta), rule=rule)
+
+
+def swapped(theta: float, similarity: str = "cosine", replacement: str = "group") -> Condition:
+    kind = "random swap" if replacement == "random" else f"swap {NAMES.get(similarity, similarity)}"
+    return Condition(f"{kind}, theta {theta:.3g}", Settings("ar"), swap=Swap(theta, similarity, replacement))
+
+
+def _main(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+    return [ar(), sd(), ssd(0.2), ssd(MAIN_BETA), *(pcg(theta) for theta in THETAS)]
+
+
+def _tradeoff(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+    rivals = [Condition(f"target's top {k}", Settings("sd"), rule=f"membership:{k}") for k in ((10,) if quick else (10, 50))]
+    rivals.append(Condition("typical acceptance", Settings("sd"), rule="typical:.09:.3"))
+    more = [ssd(beta) for beta in ((0.4,) if quick else (0.1, 0.4, 0.6))] + [
+        pcg(theta) for theta in ((0.3,) if quick else (0.7, 0.3))
+    ]
+    sizes = (MIDDLE_THETA,) if quick else THETAS
+    groups = [pcg(at, kind) for kind in NAMES for at in _equal_sizes(kind, sizes, theta_for)]
+    return [draft(), *_main(quick, theta_for), *more, *groups, *rivals]
+
+
+def _lookahead(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+    others = [{"lookahead": at} for at in ((1, 6) if quick else LOOKAHEADS)]
+    every = [{}, *others]
+    return [ar(), *(make(**knobs) for knobs in every for make in (sd, _main_ssd, _middle_pcg))]
+
+
+def _swap(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+    thetas = (0.6, 0.4) if quick else (0.7, 0.6, 0.5, 0.4, 0.3)
+    controls = (0.4,) if quick else THETAS
+    mel = [swapped(at, "mel") for at in _equal_sizes("mel", controls, theta_for)]
+    random = [swapped(theta, replacement="random") for theta in controls]
+    spoken = [pcg(theta) for theta in thetas if theta in THETAS]
+    return [ar(), *(swapped(theta) for theta in thetas), *random, *mel, *spoken]
+
+
+def _ablations(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+    thetas = (MIDDLE_THETA,) if quick else (MIDDLE_THETA, 0.4)
+    rules = ("weighted", "partition", "redraw")
+    return [ar(), sd(), *(pcg(theta) for theta in thetas), *(variant(rule, theta) for theta in thetas for rule in rules)]
+
+
+def _main_ssd(**knobs: float) -> Condition:
+    return ssd(MAIN_BETA, **knobs)
+
+
+def _middle_pcg(**knobs: float) -> Condition:
+    return pcg(MIDDLE_THETA, **knobs)
+
+
+def _equal_sizes(similarity: str, thetas: Sequence[float], theta_for: ThetaFor) -> list[float]:
+    """The thetas of `similarity` with the sizes of cosine groups at `thetas`; each once, as a coarse scale may repeat one."""
+    found: dict[float, None] = {}
+    for theta in thetas:
+        try:
+            at = theta_for(similarity, theta)
+            Settings(theta=at)
+        except InputError:
+            continue
+        found[at] = None
+    return list(found)
+
+
+def _lookahead_name(knobs: dict[str, float]) -> str:
+    return f", lookahead {knobs['lookahead']}" if knobs else ""

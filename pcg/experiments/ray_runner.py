@@ -1,0 +1,93 @@
+"""`runner.run` over Ray actors: on all cores of a machine, on several GPUs, or on a cluster."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pcg.errors import InputError, PCGError
+from pcg.experiments.runner import batches, check_workers, missing
+from pcg.experiments.store import Store
+from pcg.experiments.unit import Record, Unit
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pcg.experiments.worker import Worker, WorkerSpec
+
+
+def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int = 1) -> Iterator[Record]:
+    """As `pcg.experiments.runner.run`, with as many actors as `processes`, each with a worker of its own.
+
+    An actor takes `spec.threads` cores and, for "cuda", a GPU. It joins the cluster that `RAY_ADDRESS` names, or that the
+    process is in, else it starts Ray on this machine; elsewhere, this project and the model lie at the same path. Records come
+    when all conditions of their utterance and seed are done: a kill loses no more than those. Raises PCGError without ray.
+    """
+    check_workers("processes", processes)
+    ray = _ray()
+    parts, voice = batches(missing(units, spec, store)), spec.voice_id
+    workers = min(processes, len(parts))
+    if not parts:
+        return
+    ours = not ray.is_initialized()
+    if ours:
+        ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
+    actors: list[object] = []
+    try:
+        _check_room(ray.cluster_resources(), spec, workers)
+        actors += [_actor(ray, spec, workers) for _ in range(workers)]
+        pool = ray.util.ActorPool(actors)
+        for records in pool.map_unordered(lambda actor, part: actor.records.remote(part), parts):
+            for record in records:
+                store.add(record.unit.key(voice), record)
+            yield from records
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, PCGError):
+            raise PCGError(str(error.cause)) from error
+        raise
+    except ray.exceptions.RayError as error:
+        raise PCGError("A worker died; what was done is stored, and the next run goes on from it.") from error
+    finally:
+        for actor in actors:
+            ray.kill(actor)
+        if ours:
+            ray.shutdown()
+
+
+def _check_room(resources: Mapping[str, float], spec: "WorkerSpec", workers: int) -> None:
+    """An actor that finds no room would be waited for without end."""
+    room = resources.get("CPU", 0) // spec.threads
+    if spec.device == "cuda":
+        room = min(room, resources.get("GPU", 0))
+    if workers > room:
+        raise InputError("processes", workers, f"at most {int(room)}, for which Ray has cores and GPUs")
+
+
+class _Crew:
+    """What an actor is: a worker, loaded with the first units, so that what hinders it is told as what hinders a unit."""
+
+    def __init__(self, spec: "WorkerSpec", workers: int) -> None:
+        self._spec, self._workers = spec, workers
+
+    def records(self, units: Sequence[Unit]) -> list[Record]:
+        try:
+            return [self._worker.record(unit, self._workers) for unit in units]
+        except PCGError as error:  # one of its subclasses would not survive the way
+            raise PCGError(str(error)) from None
+
+    @cached_property
+    def _worker(self) -> "Worker":
+        return self._spec.load()
+
+
+def _actor(ray: "ModuleType", spec: "WorkerSpec", workers: int) -> object:
+    kind = ray.remote(num_cpus=spec.threads, num_gpus=1 if spec.device == "cuda" else 0)(_Crew)
+    return kind.remote(spec, workers)
+
+
+def _ray() -> "ModuleType":
+    try:
+        import ray
+        import ray.util
+    except ImportError as error:
+        raise PCGError("Ray is not installed: pip install -r requirements-cluster.txt first.") from error
+    return ray

@@ -1,0 +1,178 @@
+"""Units -> stored records, in this process or in several. Whatever ends a run, the next one goes on from the store."""
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import groupby
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from pcg.errors import InputError, PCGError
+from pcg.experiments.store import Store
+from pcg.experiments.unit import Record, Unit
+
+if TYPE_CHECKING:  # it brings in torch, which a run with nothing to do can spare
+    from pcg.experiments.worker import WorkerSpec
+
+Batch = list[Unit]
+Keep = Callable[[Record], None]
+
+
+def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int = 1) -> Iterator[Record]:
+    """Do the units that `store` does not know yet, and yield each record once it is stored.
+
+    Closing the generator stops the work, and a kill loses no more than the unit that each worker is at. With several
+    `processes` each has a worker of its own; where they are spawned, a script needs its `if __name__ == "__main__"`. All
+    conditions of an utterance and a seed go to one worker. Raises PCGError if a unit cannot be done or a worker dies.
+    """
+    check_workers("processes", processes)
+    parts = batches(missing(units, spec, store))
+    workers = min(processes, len(parts))
+    voice = spec.voice_id
+
+    def keep(record: Record) -> None:
+        store.add(record.unit.key(voice), record)
+
+    if workers == 1:
+        yield from _here(parts, spec, keep)
+    elif workers:
+        yield from _side_by_side(parts, spec, workers, keep)
+
+
+def missing(units: Sequence[Unit], spec: "WorkerSpec", store: Store) -> list[Unit]:
+    """Those of `units` that `store` has no record of, each once."""
+    by_key: dict[str, Unit] = {}
+    for unit in units:
+        by_key.setdefault(unit.key(spec.voice_id), unit)
+    known = store.known(by_key)
+    return [unit for key, unit in by_key.items() if key not in known]
+
+
+def batches(units: Sequence[Unit]) -> list[Batch]:
+    """Neighbours with the same utterance and seed: methods take turns on one worker, and swaps find their take there."""
+    return [list(group) for _, group in groupby(units, key=lambda unit: (unit.utterance, unit.seed))]
+
+
+def check_workers(field: str, count: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise InputError(field, count, "a whole number from 1 up")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`done` of `total` units, and the seconds that the others will take, None until two were timed."""
+
+    done: int
+    total: int
+    seconds_left: float | None
+
+
+def with_progress(
+    records: Iterator[Record], total: int, known: int = 0, clock: Callable[[], float] = perf_counter
+) -> Iterator[tuple[Record, Progress]]:
+    """Each of `records`, of a run over `total` units of which `known` were in the store, with how far the run is.
+
+    Time counts from the first record on: loading and compiling come before it, once.
+    """
+    with closing(records):  # type: ignore[type-var]
+        for fresh, record in enumerate(records, start=1):
+            if fresh == 1:
+                begun = clock()
+            left = total - known - fresh
+            pace = (clock() - begun) / (fresh - 1) if fresh > 1 else None
+            yield record, Progress(known + fresh, total, None if pace is None else pace * left)
+
+
+def _here(parts: Sequence[Batch], spec: "WorkerSpec", keep: Keep) -> Iterator[Record]:
+    worker = spec.load()
+    for unit in (unit for part in parts for unit in part):
+        record = worker.record(unit)
+        keep(record)
+        yield record
+
+
+def _side_by_side(parts: Sequence[Batch], spec: "WorkerSpec", workers: int, keep: Keep) -> Iterator[Record]:
+    crew = dict(_start(spec, workers) for _ in range(workers))
+    waiting = deque(deque(part) for part in parts)
+    at_work: dict[Connection, deque[Unit]] = {}
+    try:
+        for pipe in crew:
+            at_work[pipe] = waiting.popleft()
+            _feed(pipe, at_work[pipe].popleft(), crew[pipe])
+        while at_work:
+            for pipe in wait(list(at_work)):
+                record = _receive(pipe, crew[pipe])
+                keep(record)
+                # The next unit is sent only now, so that no worker is ever ahead of the store by more than the one.
+                if not at_work[pipe] and waiting:
+                    at_work[pipe] = waiting.popleft()
+                if at_work[pipe]:
+                    _feed(pipe, at_work[pipe].popleft(), crew[pipe])
+                else:
+                    del at_work[pipe]
+                yield record
+    finally:
+        _stop(crew, keep)
+
+
+def _start(spec: "WorkerSpec", workers: int) -> tuple[Connection, BaseProcess]:
+    """A new worker process, and the pipe to it."""
+    # A forked child would share the parent's threads and CUDA context, which do not survive it.
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    process = spawn.Process(target=_serve, args=(spec, workers, theirs), daemon=True)
+    process.start()
+    theirs.close()  # so that its death ends the pipe
+    return ours, process
+
+
+def _serve(spec: "WorkerSpec", workers: int, pipe: Connection) -> None:
+    """What a worker process does: a record for each unit that it is given, until the pipe ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt reaches the whole group, and the parent ends its workers
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        try:
+            worker = spec.load()
+            while True:
+                pipe.send(worker.record(pipe.recv(), workers))
+        except PCGError as error:
+            pipe.send(PCGError(str(error)))
+
+
+def _feed(pipe: Connection, unit: Unit, process: BaseProcess) -> None:
+    try:
+        pipe.send(unit)
+    except OSError as error:
+        raise _died(process) from error
+
+
+def _receive(pipe: Connection, process: BaseProcess) -> Record:
+    try:
+        answer = pipe.recv()
+    except (EOFError, OSError) as error:
+        raise _died(process) from error
+    if isinstance(answer, PCGError):
+        raise answer
+    return answer
+
+
+def _died(process: BaseProcess) -> PCGError:
+    process.join(timeout=5)
+    return PCGError(f"A worker died (exit code {process.exitcode}); what was done is stored, and the next run goes on from it.")
+
+
+def _stop(crew: dict[Connection, BaseProcess], keep: Keep) -> None:
+    """End the workers, and keep what they had finished."""
+    for process in crew.values():
+        process.terminate()
+    for pipe, process in crew.items():
+        process.join()
+        # What was killed while it was sent is no message.
+        with suppress(EOFError, OSError), pipe:
+            while pipe.poll():
+                if isinstance(answer := pipe.recv(), Record):
+                    keep(answer)

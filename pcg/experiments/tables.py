@@ -1,0 +1,348 @@
+"""The papers' tables from our records, ours beside theirs, as data; rendered as markdown or as dicts for JSON.
+
+A table whose conditions were not measured is left out, and so is a row; `n` counts utterances and may differ by row.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from pcg.experiments import papers
+from pcg.experiments.analysis import Results, Summary, curve, difference, equal_speed, estimate, knob, speedup
+from pcg.experiments.claims import claims, lookaheads
+from pcg.experiments.papers import DIFFERS, PCG_BEST_LOOKAHEAD, PCG_SSD_BETA, Quoted
+from pcg.experiments.unit import Condition
+from pcg.metrics.estimate import Estimate
+
+Cell = str | int | float | Estimate | None
+MeanSize = Callable[[str, float], float]
+MISSING = "-"
+BRACKETS = "Brackets: 95 % bootstrap interval over utterances."
+SWAPS = {
+    "swap cosine": "cosine group",
+    "swap Mel": "Mel group",
+    "swap FSQ": "FSQ group",
+    "swap both": "group of both",
+    "random swap": "any code (control)",
+}
+RUN = "python -m pcg experiment run"
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a column shows its cells: a figure times `scale` with so many `digits` and a `suffix`; or `words` as they are."""
+
+    title: str
+    digits: int = 0
+    scale: float = 1.0
+    suffix: str = ""
+    signed: bool = False
+    words: bool = False
+
+    def show(self, cell: Cell) -> str:
+        if cell is None:
+            return MISSING
+        if isinstance(cell, Estimate):
+            ends = f"{self._figure(cell.low)}, {self._figure(cell.high)}"
+            return f"{self._figure(cell.value)}{self.suffix} [{ends}]"
+        return cell if isinstance(cell, str) else self._figure(cell) + self.suffix
+
+    def _figure(self, value: float) -> str:
+        return f"{self.scale * value:{'+' if self.signed else ''}.{self.digits}f}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """`rows` have a cell for each of `columns`. note: what to know before comparing. command: what computes it again."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str
+    command: str
+
+    def shown(self) -> list[list[str]]:
+        """The rows as texts."""
+        return [[column.show(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def markdown(self) -> str:
+        lines = [
+            [column.title for column in self.columns],
+            ["---", *("---" if c.words else "---:" for c in self.columns[1:])],
+            *self.shown(),
+        ]
+        body = ["| " + " | ".join(_plain(text) for text in line) + " |" for line in lines]
+        return "\n".join([f"**{self.title}**", "", *body, "", self.note, "", f"`{self.command}`"])
+
+    def as_dict(self) -> dict[str, object]:
+        """Everything, ready for JSON; estimates are dicts of value, low and high."""
+        titles = [column.title for column in self.columns]
+        rows = [{t: asdict(c) if isinstance(c, Estimate) else c for t, c in zip(titles, r, strict=True)} for r in self.rows]
+        head = {"name": self.name, "title": self.title, "columns": titles}
+        return head | {"rows": rows, "shown": self.shown(), "note": self.note, "command": self.command}
+
+
+def tables(results: Results, summaries: Sequence[Summary], mean_size: MeanSize | None = None) -> list[Table]:
+    """All tables that have rows. mean_size(similarity, theta): the mean group size over tokens, where the voice is at hand."""
+    made = [
+        claim_table(results, summaries),
+        main_table(results, summaries),
+        equal_speed_table(results, summaries),
+        swap_table(results, summaries, mean_size),
+        ssd_table(summaries),
+        lookahead_table(summaries),
+        acceptance_table(summaries),
+        ablation_table(results, summaries),
+        difference_table(results, summaries),
+        condition_table(summaries),
+    ]
+    return [table for table in made if table.rows]
+
+
+N = Column("n")
+SPEEDUP = Column("speed-up", 2, suffix="x")
+WER, CER = Column("WER %", 1, 100), Column("CER %", 1, 100)
+SPEAKER, DNSMOS = Column("speaker", 3), Column("DNSMOS", 2)
+THEIRS = {
+    "speedup": Column("paper: speed-up", 2, suffix="x"),
+    "wer": Column("paper: WER %"),
+    "cer": Column("paper: CER %"),
+    "similarity": Column("paper: speaker"),
+    "mos": Column("paper: MOS"),
+    "lm_rtf": Column("paper: LM-RTF", 3),
+}
+
+
+def claim_table(results: Results, summaries: Sequence[Summary]) -> Table:
+    """What the papers say, and what our records say to it."""
+    columns = tuple(Column(title, words=True) for title in ("claim", "verdict", "ours", "the paper", "where"))
+    rows = [(c.text, c.verdict, c.ours, c.paper, c.source, c.n) for c in claims(results, summaries)]
+    return Table("claims", "The papers' claims", (*columns, N), tuple(rows), DIFFERS["claims"], f"{RUN} all")
+
+
+def main_table(results: Results, summaries: Sequence[Summary]) -> Table:
+    """PCG Table 1. The paper's PCG, chosen for the speed of SSD, stands beside our curve at just that speed."""
+    wanted = ("draft", "AR", "SD", "SSD", "PCG cosine")
+    columns = (Column("method"), N, SPEEDUP, WER, CER, SPEAKER, DNSMOS, *(THEIRS[k] for k in _PCG_KEYS))
+    rows: list[tuple[Cell, ...]] = []
+    for row in _usual(summaries, *wanted):
+        named = row.method if row.method != "SSD" or row.condition.settings.beta == PCG_SSD_BETA else ""
+        quoted = papers.PCG_TABLE_1.get(named)
+        rows.append((row.name, row.utterances, *_figures(row), *_theirs(quoted, *_PCG_KEYS)))
+        if named == "SSD":
+            point = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
+            if point.curve_wer:
+                ours = (f"PCG at the speed of {row.name}", point.utterances, point.speedup, point.curve_wer, None, None, None)
+                rows.append((*ours, *_theirs(papers.PCG_TABLE_1["PCG"], *_PCG_KEYS)))
+    note = f"{BRACKETS} Speed-up: tokens per second of the decoding loop over AR. {DIFFERS['main']}"
+    return Table("main", "Words, speaker, sound and speed (PCG Table 1)", columns, tuple(rows), note, f"{RUN} main")
+
+
+def equal_speed_table(results: Results, summaries: Sequence[Summary]) -> Table:
+    """PCG with cosine groups at the speed of every other setting: the comparison of PCG Tables 1 and 3."""
+    columns = (
+        Column("setting"), N, SPEEDUP, WER, Column("WER %, PCG cosine at this speed", 1, 100),
+        Column("difference, points", 1, 100, signed=True), Column("met %", 0, 100), Column("remark", words=True),
+        Column("paper: its WER %"), Column("paper: PCG's WER %"),
+    )  # fmt: skip
+    theirs = {
+        "SSD": (papers.PCG_TABLE_1["SSD"], papers.PCG_TABLE_1["PCG"]),
+        "PCG Mel": (papers.PCG_TABLE_3["PCG Mel"], papers.PCG_TABLE_3["PCG cosine"]),
+    }
+    rows = []
+    for row in _usual(summaries, "SSD", "PCG Mel", "PCG FSQ", "PCG both", "membership", "typical"):
+        found = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
+        quoted = theirs.get(row.method) if row.method != "SSD" or row.condition.settings.beta == PCG_SSD_BETA else None
+        both = [_theirs(q, "wer")[0] for q in quoted] if quoted else [None, None]
+        ours = (row.name, found.utterances, found.speedup, found.point_wer, found.curve_wer, found.difference, found.met)
+        rows.append((*ours, f"not comparable: {found.reason}" if found.reason else "", *both))
+    note = (
+        f"{BRACKETS} A difference below zero means fewer errors by PCG. Met: share of resamplings in which the speeds met. "
+        + DIFFERS["equal"]
+    )
+    return Table("equal", "Word errors at equal speed (PCG Tables 1 and 3)", columns, tuple(rows), note, f"{RUN} tradeoff")
+
+
+def swap_table(results: Results, summaries: Sequence[Summary], mean_size: MeanSize | None = None) -> Table:
+    """PCG Table 2, with the control of random codes at the same places."""
+    columns = (
+        Column("replaced by"), Column("theta", 3), Column("mean |G|", 1), Column("swapped %", 1, 100), N,
+        Column("WER, points", 1, 100, signed=True), Column("CER, points", 1, 100, signed=True),
+        Column("speaker, to before", 3), Column("DNSMOS", 2, signed=True), Column("mel distance, dB", 1),
+        Column("speed-up with PCG", 2, suffix="x"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
+    for row in sorted((s for s in summaries if s.condition.swap), key=lambda s: ([*SWAPS].index(s.method), knob(s.condition))):
+        swap, baseline = row.condition.swap, results.baseline(row.condition)
+        size = mean_size(swap.similarity, swap.theta) if mean_size else None
+        lost = difference(results, row.condition, baseline) if baseline else None
+        losses = (lost.utterances, lost.wer, lost.cer) if lost else (row.utterances, None, None)
+        sound = (row.similarity, lost.dnsmos if lost else None, row.mel_distance)
+        speed = _speed_at(summaries, swap.similarity, swap.theta) if swap.replacement == "group" else None
+        rows.append((SWAPS[row.method], swap.theta, size, row.swapped, *losses, *sound, speed))
+    if rows:
+        rows += [_quoted_swap(quoted.values) for quoted in papers.PCG_TABLE_2]
+    note = f"{BRACKETS} Differences to the same utterances before the swap. {DIFFERS['swap']}"
+    return Table("swap", "Members of a group in each other's place (PCG Table 2)", columns, tuple(rows), note, f"{RUN} swap")
+
+
+def ssd_table(summaries: Sequence[Summary]) -> Table:
+    """SSD Tables 1 and 3; SSD at beta 0 is SD."""
+    columns = (
+        Column("method"), N, SPEEDUP, WER, DNSMOS, SPEAKER, Column("LM-RTF", 3),
+        *(THEIRS[key] for key in ("wer", "mos", "similarity", "lm_rtf")),
+    )  # fmt: skip
+    rows = []
+    for row in _usual(summaries, "draft", "AR", "SD", "SSD"):
+        beta = 0.0 if row.method == "SD" else row.condition.settings.beta
+        quoted = papers.SSD_TABLE_1.get(row.method) if row.method in ("draft", "AR") else papers.SSD_TABLE_3.get(beta)
+        ours = (row.name, row.utterances, row.speedup, row.wer, row.dnsmos, row.similarity, row.lm_rtf)
+        rows.append((*ours, *_theirs(quoted, "wer", "mos", "similarity", "lm_rtf")))
+    note = f"{BRACKETS} LM-RTF: seconds of the decoding loop per second of audio. {DIFFERS['ssd']}"
+    return Table("ssd", "The tolerance of SSD (SSD Tables 1 and 3)", columns, tuple(rows), note, f"{RUN} tradeoff")
+
+
+def lookahead_table(summaries: Sequence[Summary]) -> Table:
+    """Speed by lookahead, with the bound beside it where the costs of steps are known."""
+    methods = {name: lookaheads(summaries, name) for name in ("SD", "SSD", "PCG cosine")}
+    methods = {name: found for name, found in methods.items() if len(found) > 1}
+    columns = [Column("lookahead")]
+    for name in methods:
+        columns += [Column(f"{name}: speed-up", 2, suffix="x"), Column(f"{name}: bound", 2, suffix="x"), Column(f"{name}: n")]
+    rows = []
+    for lookahead in sorted({at for found in methods.values() for at in found}):
+        cells: list[Cell] = [lookahead]
+        for found in methods.values():
+            row = found.get(lookahead)
+            cells += [row.speedup, row.bound, row.timed] if row else [None] * 3
+        rows.append(tuple(cells))
+    note = f"{BRACKETS} Bound: by acceptance and the costs of single steps (Leviathan et al., Theorem 3.8). "
+    return Table(
+        "lookahead", "Speed by lookahead (PCG Fig. 4, SSD Fig. 3)", tuple(columns), tuple(rows),
+        note + DIFFERS["lookahead"], f"{RUN} lookahead",
+    )  # fmt: skip
+
+
+def acceptance_table(summaries: Sequence[Summary]) -> Table:
+    """How much of what was drafted was accepted, and what speed that allows."""
+    columns = (
+        Column("setting"), N, Column("accepted %", 1, 100), Column("tokens per target call", 2),
+        Column("by position %", words=True), Column("by position, if tested %", words=True),
+        Column("trials per rejection", 2), Column("at the limit %", 1, 100), SPEEDUP, Column("bound", 2, suffix="x"),
+        Column("reached %", 0, 100),
+    )  # fmt: skip
+    rows = [
+        (
+            row.name, row.utterances, row.acceptance_rate, row.mean_acceptance_length, _percents(row.acceptance),
+            _percents(row.conditional), row.trials_per_rejection, row.hit_limit, row.speedup, row.bound,
+            row.speedup.value / row.bound if row.speedup and row.bound else None,
+        )
+        for row in summaries if row.acceptance_rate and _is_usual(row)
+    ]  # fmt: skip
+    note = f"{BRACKETS} By position: share of rounds that accepted there; if tested: share of the tests there. "
+    return Table("acceptance", "Acceptance", columns, tuple(rows), note + DIFFERS["acceptance"], f"{RUN} main")
+
+
+def ablation_table(results: Results, summaries: Sequence[Summary]) -> Table:
+    """Variants of PCG against plain PCG at the same theta, over the same utterances."""
+    columns = (
+        Column("variant"), Column("theta", 2), N, SPEEDUP, Column("over plain PCG", 2, suffix="x"), WER,
+        Column("WER to plain PCG, points", 1, 100, signed=True), Column("p", 3), Column("accepted %", 1, 100),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
+    for row in _usual(summaries, "PCG weighted", "PCG partition", "PCG redraw"):
+        theta, plain = row.condition.settings.theta, Condition("", row.condition.settings)
+        ours = (row.name, theta, row.utterances, row.speedup)
+        if plain in results:
+            lost, pair = difference(results, row.condition, plain), results.sums(row.condition, plain, timed=True)
+            rows.append((*ours, estimate(speedup, *pair), row.wer, lost.wer, lost.p, row.acceptance_rate))
+        else:
+            rows.append((*ours, None, row.wer, None, None, row.acceptance_rate))
+    note = f"{BRACKETS} p: Student's paired t-test. {DIFFERS['ablations']}"
+    return Table("ablations", "Variants of the groups", columns, tuple(rows), note, f"{RUN} ablations")
+
+
+def difference_table(results: Results, summaries: Sequence[Summary]) -> Table:
+    """Every setting less AR, over the same utterances."""
+    columns = (
+        Column("setting"), N, Column("WER, points", 1, 100, signed=True), Column("CER, points", 1, 100, signed=True),
+        Column("speaker", 3, signed=True), Column("DNSMOS", 2, signed=True), Column("p (WER)", 3),
+    )  # fmt: skip
+    rows = []
+    for row in summaries:
+        baseline = results.baseline(row.condition)
+        if row.method != "AR" and row.condition.swap is None and baseline and _is_usual(row):
+            lost = difference(results, row.condition, baseline)
+            rows.append((row.name, lost.utterances, lost.wer, lost.cer, lost.similarity, lost.dnsmos, lost.p))
+    note = f"{BRACKETS} p: Student's paired t-test, without correction for the number of rows. {DIFFERS['differences']}"
+    return Table("differences", "Differences to AR, utterance by utterance", columns, tuple(rows), note, f"{RUN} main")
+
+
+def condition_table(summaries: Sequence[Summary]) -> Table:
+    """Everything that was measured."""
+    columns = (
+        Column("setting"), N, WER, CER, SPEAKER, DNSMOS, SPEEDUP, Column("text to audio", 2, suffix="x"),
+        Column("tokens/s", 0), Column("at the limit %", 1, 100),
+    )  # fmt: skip
+    rows = [
+        (
+            row.name, row.utterances, row.wer, row.cer, row.similarity, row.dnsmos, row.speedup, row.wall_speedup,
+            row.tokens_per_second, row.hit_limit,
+        )
+        for row in summaries
+    ]  # fmt: skip
+    note = f"{BRACKETS} Speed-ups over AR: of the decoding loop, and from text to audio. Speaker of a swap: to before the swap."
+    return Table("conditions", "Every setting", columns, tuple(rows), note, f"{RUN} all")
+
+
+_PCG_KEYS = ("speedup", "wer", "cer", "similarity", "mos")
+
+
+def _usual(summaries: Sequence[Summary], *methods: str) -> Iterable[Summary]:
+    """Those of `methods`, in their order and by knob, that were said with the papers' lookahead; AR has none."""
+    wanted = [s for s in summaries if s.method in methods and _is_usual(s)]
+    return sorted(wanted, key=lambda s: (methods.index(s.method), knob(s.condition)))
+
+
+def _is_usual(row: Summary) -> bool:
+    return row.condition.settings.method == "ar" or row.condition.settings.lookahead == PCG_BEST_LOOKAHEAD
+
+
+def _figures(row: Summary) -> tuple[Cell, ...]:
+    return row.speedup, row.wer, row.cer, row.similarity, row.dnsmos
+
+
+def _theirs(quoted: Quoted | None, *keys: str) -> tuple[Cell, ...]:
+    """The cells of a paper's row: a number, or a number and its spread as the paper prints them."""
+    if quoted is None:
+        return (None,) * len(keys)
+    return tuple(_printed(quoted, key) for key in keys)
+
+
+def _printed(quoted: Quoted, key: str) -> Cell:
+    value, spread = quoted.values.get(key), quoted.spread.get(key)
+    if value is None or key in ("speedup", "lm_rtf"):
+        return value
+    return f"{value:g}" if spread is None else f"{value:g} ± {spread:g}"
+
+
+def _quoted_swap(values: dict[str, float]) -> tuple[Cell, ...]:
+    losses = (None, values["wer"], None, f"{values['similarity']:+.3f} to the reference", None, None)
+    return ("the paper: cosine group", None, values["mean_size"], values["swapped"] / 100, *losses, values["speedup"])
+
+
+def _speed_at(summaries: Sequence[Summary], similarity: str, theta: float) -> Estimate | None:
+    """The speed-up of PCG with these groups."""
+    for row in _usual(summaries, "PCG cosine", "PCG Mel", "PCG FSQ", "PCG both"):
+        if (row.condition.settings.similarity, row.condition.settings.theta) == (similarity, theta):
+            return row.speedup
+    return None
+
+
+def _percents(shares: Sequence[float]) -> str:
+    return " ".join(f"{100 * share:.0f}" for share in shares)
+
+
+def _plain(text: str) -> str:
+    """A cell of a markdown table: one line, no bars, no markup."""
+    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")

@@ -1,0 +1,241 @@
+"""Whoever does a unit: a voice that says it, and the judges who hear it."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from pcg.errors import AssetError, InputError
+from pcg.experiments.context import context
+from pcg.experiments.unit import Record, Result, Unit, Utterance
+from pcg.experiments.variants import Variants
+from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
+from pcg.metrics.quality import DNSMOS
+from pcg.metrics.signal import JUDGE_RATE, for_judges
+from pcg.metrics.speaker import Resemblyzer, cosine
+from pcg.prompt import Reference
+from pcg.recognition.embedded import EMBEDDED as RECOGNISER
+from pcg.recognition.judges import load_judge
+from pcg.rules.verdict import Rule
+from pcg.settings import Settings
+from pcg.swap import Swapped, mel_distance, swap
+from pcg.synthesizer import Synthesizer
+from pcg.take import Take
+from pcg.voice import EMBEDDED, load_voice
+
+# More methods and thetas than a grid has: one that was dropped would be warmed up again at every utterance.
+METHODS_KEPT = 256
+TAKES_KEPT = 4
+# The swap's coins must not be those that chose the tokens.
+SWAP_STREAM = 1
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """What a worker is made of, small enough to be sent to another process.
+
+    model: "embedded", or a folder that holds a voice. judge: who writes down the words (`pcg.recognition.judges.JUDGES`).
+    threads: of torch in each worker; floats, and so results, may differ in their last digits with another number. dnsmos: ask
+    for it, too; a third of a second of work on a CPU, nearly as much as speaking. cache: of groups, None for the usual.
+    """
+
+    model: str = "embedded"
+    judge: str = "pocketsphinx"
+    device: str = "cpu"
+    threads: int = 1
+    dnsmos: bool = True
+    cache: Path | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
+            raise InputError("threads", self.threads, "a whole number from 1 up")
+
+    @cached_property
+    def voice_id(self) -> str:
+        """A digest of who speaks (the content of the model's files, the device, since each rounds in its own way) and of who
+        judges. Nothing is loaded for it. Raises AssetError where a file cannot be read."""
+        digest = hashlib.sha256(repr((self.device, self.judge, self.dnsmos)).encode())
+        _add_folder(digest, EMBEDDED if self.model == "embedded" else Path(self.model))
+        if self.judge == "embedded":
+            _add_folder(digest, RECOGNISER)
+        return digest.hexdigest()[:16]
+
+    def load(self) -> "Worker":
+        return Worker(self)
+
+
+class Sounding(NamedTuple):
+    """A unit to be heard: `samples [N]`, float32, at `sample_rate`; its tokens, and the positions that a swap replaced."""
+
+    samples: np.ndarray
+    sample_rate: int
+    tokens: tuple[int, ...]
+    swapped: tuple[int, ...] = ()
+
+
+class Worker:
+    """Does units, one at a time. `judges` says by metric who judges."""
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        self.spec, self.voice_id = spec, spec.voice_id
+        with self._threads():
+            self._target = Synthesizer(load_voice(spec.model, spec.device), spec.cache)
+            self._variants = Variants(self._target)
+            self._words = load_judge(spec.judge, spec.device)
+            self._speaker = Resemblyzer()
+            self._mos = DNSMOS() if spec.dnsmos else None
+        self.judges = {
+            "WER, CER": f"{self._words.name}; {NORMALISED}",
+            "Speaker": f"cosine by {self._speaker.name} to the codec's rendering of the reference",
+        } | ({"DNSMOS": f"{self._mos.name}; less than nine seconds repeated to fill one window"} if self._mos else {})
+        self._method = lru_cache(METHODS_KEPT)(self._prepared)
+        self._reference = lru_cache(METHODS_KEPT)(self._found)
+        self._embedded = lru_cache(METHODS_KEPT)(self._embedded_reference)
+        self._take = lru_cache(TAKES_KEPT)(self._said)
+        self._before_swap = lru_cache(TAKES_KEPT)(self._rendered)
+
+    def record(self, unit: Unit, workers: int = 1) -> Record:
+        """`run`, with where it was done; `workers` are at work side by side."""
+        result = self.run(unit)
+        facts = context(self.spec.device, self.spec.threads, workers, self.judges)
+        return Record(unit, result, facts | {"model": self._target.voice.name, "voice": self.voice_id})
+
+    def run(self, unit: Unit) -> Result:
+        """Say the unit and judge it. The first unit of a method warms it up, before anything is timed."""
+        with self._threads():
+            take, sounding = self._take(_plain(unit)), self._sounding(unit)
+            audio, rate = sounding.samples, sounding.sample_rate
+            before, like = self._before_swap(_plain(unit)) if unit.condition.swap else (None, self._embedded(unit.utterance))
+            heard_audio = for_judges(audio, rate)
+            (heard,) = self._words.transcribe([heard_audio], JUDGE_RATE)
+            words, characters = word_errors(take.text, heard), char_errors(take.text, heard)
+            tested, accepted_at = by_position(take)
+            return Result(
+                tokens=sounding.tokens,
+                heard=heard,
+                words=(words.errors, words.length),
+                characters=(characters.errors, characters.length),
+                similarity=cosine(self._speaker.embed(heard_audio, JUDGE_RATE), like),
+                dnsmos=self._quality(heard_audio),
+                rounds=len(take.rounds),
+                drafted=take.drafted,
+                accepted=sum(r.accepted for r in take.rounds),
+                tested=tested,
+                accepted_at=accepted_at,
+                trials=sum(r.trials for r in take.rounds),
+                hit_limit=take.hit_limit,
+                swapped=len(sounding.swapped) / max(1, len(sounding.tokens)),
+                mel_distance=None if before is None else mel_distance(before, audio, rate),
+                audio_seconds=len(audio) / rate,
+                decoding_seconds=1e-3 * take.decoding_ms,
+                wall_seconds=take.wall_seconds,
+            )
+
+    def take(self, unit: Unit) -> Take:
+        """The unit's take, spoken again (all but its times is as it was); a swap comes after it, and is not done."""
+        with self._threads():
+            return self._take(_plain(unit))
+
+    def sound(self, unit: Unit) -> Sounding:
+        """What the judges hear of the unit."""
+        with self._threads():
+            return self._sounding(unit)
+
+    def _sounding(self, unit: Unit) -> Sounding:
+        take, reference = self._take(_plain(unit)), self._reference(unit.utterance)
+        if unit.condition.swap is None:
+            return Sounding(take.audio, take.sample_rate, take.tokens)
+        after = self._swapped(unit, take.tokens)
+        samples = self._target.decode(list(after.tokens), reference)
+        return Sounding(samples, take.sample_rate, after.tokens, after.positions)
+
+    def _quality(self, heard: np.ndarray) -> float | None:
+        """DNSMOS. Its own way with a short utterance is the mean over up to nine windows of the utterance's repetition, which
+        hold the same speech again and cost more than everything else together: here one window is enough."""
+        if self._mos is None:
+            return None
+        short = 0 < len(heard) < DNSMOS.SEGMENT
+        return self._mos.score(np.resize(heard, DNSMOS.SEGMENT) if short else heard, JUDGE_RATE)
+
+    def _swapped(self, unit: Unit, tokens: Sequence[int]) -> Swapped:
+        wanted = unit.condition.swap
+        seed = np.random.SeedSequence([unit.seed, SWAP_STREAM]).generate_state(1, np.uint64)[0]
+        groups = self._target.groups(wanted.theta, wanted.similarity)
+        generator = torch.Generator().manual_seed(int(seed))
+        return swap(tokens, groups, wanted, self._target.voice.usage > 0, generator)
+
+    def _said(self, unit: Unit) -> Take:
+        condition, said = unit.condition, unit.utterance
+        synthesizer, rule = self._method(unit.settings.with_(seed=0), condition.model, condition.rule)
+        return synthesizer.take(said.text, unit.settings, said.voice, self._reference(said), rule)
+
+    def _prepared(self, settings: Settings, model: str, variant: str) -> tuple[Synthesizer, Rule | None]:
+        """Who speaks by a method and its rule, after a first take: that compiles what later takes find compiled."""
+        synthesizer = self._draft if model == "draft" else self._target
+        rule = None
+        if settings.method != "ar":
+            rule = self._variants.variant_rule(variant, settings) if variant else synthesizer.rule(settings)
+        synthesizer.take("Warming up.", settings, next(iter(synthesizer.voice.references)), rule=rule)
+        return synthesizer, rule
+
+    @cached_property
+    def _draft(self) -> Synthesizer:
+        """The draft as a voice of its own."""
+        voice = self._target.voice
+        return Synthesizer(replace(voice, target=voice.draft), self.spec.cache)
+
+    def _found(self, said: Utterance) -> Reference:
+        voice = self._target.voice
+        if said.reference:
+            return voice.reference_from_audio(Path(said.reference), said.reference_text)
+        return voice.reference(said.voice)
+
+    def _embedded_reference(self, said: Utterance) -> np.ndarray:
+        codec = self._target.voice.codec
+        return self._speaker.embed(codec.decode(self._reference(said).codes).numpy(), codec.sample_rate)
+
+    def _rendered(self, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
+        """The sound before the swap and its speaker, decoded as the one after it is: in one piece, even if it is long."""
+        audio = self._target.decode(list(self._take(unit).tokens), self._reference(unit.utterance))
+        return audio, self._speaker.embed(audio, self._target.voice.codec.sample_rate)
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """The spec's threads, for as long as the worker works: the process may have other work."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(self.spec.threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+def by_position(take: Take) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many drafted tokens were tested, and how many accepted, at each position of the lookahead; nothing for AR."""
+    depth = 0 if take.settings.method == "ar" else take.settings.lookahead
+    tests = [[r.tests[i].accepted for r in take.rounds if len(r.tests) > i] for i in range(depth)]
+    return tuple(len(at) for at in tests), tuple(sum(at) for at in tests)
+
+
+def _plain(unit: Unit) -> Unit:
+    """The unit before its swap, under no name, so that conditions that differ in these alone share a take."""
+    return replace(unit, condition=replace(unit.condition, name="", swap=None))
+
+
+def _add_folder(digest: "hashlib._Hash", folder: Path) -> None:
+    """Everything in `folder` that a model is read from; cards and maps may change."""
+    files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".json", ".safetensors") and not f.name.startswith("atlas-")]
+    if not files:
+        raise AssetError(f"The model in {folder} is missing.")
+    for file in files:
+        digest.update(file.relative_to(folder).as_posix().encode())
+        try:
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+        except OSError as error:
+            raise AssetError(f"The model file {file} cannot be read ({error}).") from error

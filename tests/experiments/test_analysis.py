@@ -1,0 +1,224 @@
+"""What records say: by hand, within stated bounds, and with controls that must not come out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pcg.errors import InputError
+from pcg.experiments.analysis import Results, curve, difference, equal_speed, estimate, method, pareto, summarise, summary, wer
+from pcg.experiments.unit import Condition, Record
+from pcg.metrics.bound import StepCosts
+from pcg.metrics.estimate import bootstrap, resampled
+from pcg.settings import Settings
+from pcg.swap import Swap
+from tests.experiments.synthetic import CONTEXT, record
+
+AR, SD = Condition("AR", Settings("ar")), Condition("SD", Settings("sd"))
+
+
+def ssd(beta: float) -> Condition:
+    return Condition(f"SSD {beta}", Settings("ssd", beta=beta))
+
+
+def pcg(theta: float) -> Condition:
+    return Condition(f"PCG {theta}", Settings("pcg", theta=theta))
+
+
+def by_name(records: list[Record]) -> dict:
+    return {row.name: row for row in summarise(Results(records))}
+
+
+def test_rates_are_pooled_over_words_and_seeds_belong_to_their_utterance() -> None:
+    records = [record(AR, 0, 1, 4), record(AR, 0, 0, 4, seed=1), record(AR, 1, 5, 12)]
+    row = by_name(records)["AR"]
+    assert (row.n, row.utterances) == (3, 2)
+    assert row.wer.value == pytest.approx(6 / 20)
+    assert row.cer.value == pytest.approx(12 / 100)
+    assert row.wer == bootstrap([1, 5], [8, 12])
+    assert row.similarity.value == pytest.approx(0.8)
+
+
+def test_columns_are_resampled_as_the_bootstrap_does() -> None:
+    columns = np.random.default_rng(0).random((30, 2))
+    drawn = resampled(columns)
+    expected = bootstrap(columns[:, 0], columns[:, 1])
+    assert np.percentile(drawn[:, 0] / drawn[:, 1], [2.5, 97.5]) == pytest.approx([expected.low, expected.high])
+
+
+def test_speed_is_compared_over_the_utterances_that_both_said() -> None:
+    records = [record(AR, i, speed=100) for i in range(3)] + [record(SD, i, speed=150) for i in range(1, 3)]
+    # Only AR said it, slowly; it must not make SD look fast.
+    records.append(record(AR, 9, speed=1))
+    row = by_name(records)["SD"]
+    assert row.timed == 2
+    assert row.speedup.value == pytest.approx(1.5)
+    assert row.wall_speedup.value == pytest.approx(1.5 / (100 / 150 + 0.5))
+    assert by_name(records)["AR"].speedup.value == 1
+
+
+def test_times_of_other_machines_are_not_compared() -> None:
+    elsewhere = CONTEXT | {"workers": 8}
+    later = CONTEXT | {"date": "2025-02-02T00:00:00Z"}
+    there = by_name([record(AR, 0), record(SD, 0, context=elsewhere)])["SD"]
+    assert (there.speedup, there.timed, there.n) == (None, 0, 1)
+    assert by_name([record(AR, 0), record(SD, 0, context=later)])["SD"].timed == 1
+
+
+def test_numbers_of_different_judges_or_voices_are_refused() -> None:
+    strict = CONTEXT | {"judges": {"WER": "a stricter judge"}}
+    with pytest.raises(InputError, match="judge of WER is 'a stricter judge'"):
+        Results([record(AR, 0), record(AR, 1, context=strict)])
+    with pytest.raises(InputError, match="voice is 'b'"):
+        Results([record(AR, 0, context={"voice": "a"}), record(AR, 1, context={"voice": "b"})])
+
+
+def test_acceptance_by_hand() -> None:
+    drafted = {"rounds": 10, "drafted": 30, "accepted": 12, "tested": (10, 6, 4), "accepted_at": (6, 4, 2), "trials": 16}
+    (row,) = summarise(Results([record(SD, 0, **drafted)]), {3: StepCosts(2.0, 0.5, 2.5)})
+    assert row.acceptance_rate.value == pytest.approx(0.4)
+    assert row.mean_acceptance_length.value == pytest.approx(2.2)
+    assert row.acceptance == pytest.approx((0.6, 0.4, 0.2))
+    assert row.conditional == pytest.approx((0.6, 4 / 6, 0.5))
+    assert row.trials_per_rejection.value == pytest.approx(16 / 8)
+    assert row.bound == pytest.approx(2.2 * 2.0 / (2.5 + 3 * 0.5))
+
+
+def test_what_has_no_number_is_none() -> None:
+    row = by_name([record(AR, 0, dnsmos=None)])["AR"]
+    assert (row.dnsmos, row.acceptance_rate, row.trials_per_rejection, row.swapped, row.bound) == (None,) * 5
+    assert row.acceptance == ()
+    with pytest.raises(InputError, match="has records"):
+        summary(Results([record(AR, 0)]), SD, {})
+
+
+def test_a_swap_has_no_speed() -> None:
+    swap = Condition("swap", Settings("ar"), swap=Swap(0.5))
+    records = [record(AR, 0), record(swap, 0, errors=3, swapped=0.9, mel_distance=4.0)]
+    row = by_name(records)["swap"]
+    assert (row.speedup, row.mean_acceptance_length, row.lm_rtf) == (None, None, None)
+    assert (row.swapped.value, row.mel_distance.value) == (0.9, 4.0)
+    assert difference(Results(records), swap, AR).wer.value == pytest.approx(0.2)
+
+
+def test_a_paired_difference_sees_what_unpaired_intervals_hide() -> None:
+    coins = np.random.default_rng(0)
+    hard = coins.integers(0, 9, 60)
+    worse = hard + (coins.random(60) < 0.3)
+    records = [record(SD, i, int(e)) for i, e in enumerate(hard)] + [record(ssd(0.3), i, int(e)) for i, e in enumerate(worse)]
+    rows = by_name(records)
+    assert rows["SSD 0.3"].wer.low < rows["SD"].wer.high
+    found = difference(Results(records), ssd(0.3), SD)
+    assert found.utterances == 60
+    assert found.wer.value == pytest.approx((worse - hard).sum() / 600)
+    assert 0 < found.wer.low < found.wer.value < found.wer.high
+    assert found.p < 0.001
+
+
+def test_two_of_the_same_kind_do_not_differ() -> None:
+    """Of 50 pairs of equal methods an interval of 95 % should miss zero in 2 or 3; more than 8 has a chance below .002."""
+    coins = np.random.default_rng(1)
+    missed = rejected = 0
+    for _ in range(50):
+        errors = coins.poisson(1.0, (2, 40))
+        records = [record(c, i, int(e)) for c, row in zip((SD, ssd(0.3)), errors, strict=True) for i, e in enumerate(row)]
+        found = difference(Results(records), ssd(0.3), SD)
+        missed += not found.wer.low <= 0 <= found.wer.high
+        rejected += found.p < 0.05
+    assert missed <= 8
+    assert rejected <= 8
+    same = [record(SD, 0, 2), record(SD, 1, 3), record(ssd(0.3), 0, 2), record(ssd(0.3), 1, 3)]
+    assert difference(Results(same), ssd(0.3), SD).p is None
+
+
+def test_intervals_cover_the_truth() -> None:
+    """Of 60 intervals over 40 utterances about 56 should hold the true rate, as a percentile bootstrap is a little narrow, and
+    few a rate that is not the true one."""
+    coins, held, false = np.random.default_rng(2), 0, 0
+    for _ in range(60):
+        results = Results([record(AR, i, int(coins.binomial(10, 0.2))) for i in range(40)])
+        found = estimate(wer, *results.sums(AR))
+        held += found.low <= 0.2 <= found.high
+        false += found.low <= 0.28 <= found.high
+    assert 50 <= held < 60
+    assert false < 10
+
+
+def spoken(condition: Condition, errors: int, speed: float, count: int = 12) -> list[Record]:
+    return [record(condition, i, errors + i % 2, 20, speed + i % 3) for i in range(count)]
+
+
+def test_equal_speed_interpolates_the_curve_where_the_point_is() -> None:
+    records = spoken(AR, 0, 100) + spoken(SD, 1, 90) + spoken(pcg(0.6), 2, 120) + spoken(pcg(0.4), 6, 160)
+    records += spoken(ssd(0.3), 7, 140)
+    results = Results(records)
+    along = curve(results, "PCG cosine", ssd(0.3))
+    assert [c.name for c in along] == ["SD", "PCG 0.6", "PCG 0.4"]
+    found = equal_speed(results, "PCG cosine", along, ssd(0.3))
+    assert found.utterances == 12
+    assert found.curve_wer.value == pytest.approx((2.5 + 6.5) / 2 / 20, abs=0.002)
+    assert found.difference.value == pytest.approx(4.5 / 20 - 7.5 / 20, abs=0.002)
+    assert found.difference.high < 0
+    assert (found.met, found.reason) == (1.0, "")
+
+
+def test_a_point_faster_than_the_curve_is_not_comparable() -> None:
+    records = spoken(AR, 0, 100) + spoken(SD, 1, 90) + spoken(pcg(0.6), 2, 120) + spoken(ssd(0.3), 7, 140)
+    results = Results(records)
+    found = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", ssd(0.3)), ssd(0.3))
+    assert (found.curve_wer, found.difference, found.met) == (None, None, 0.0)
+    assert "0.90x to 1.20x" in found.reason
+
+
+def test_a_point_at_the_very_end_of_the_curve_is_not_comparable() -> None:
+    """Its speed lies within the curve's, but beyond it in about half of the resamplings."""
+    records = spoken(AR, 0, 100) + spoken(SD, 1, 90)
+    records += [record(pcg(0.4), i, 3, 20, (120, 160)[i % 2]) for i in range(12)]
+    records += [record(ssd(0.3), i, 7, 20, (159, 119)[i % 2]) for i in range(12)]
+    results = Results(records)
+    found = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", ssd(0.3)), ssd(0.3))
+    assert found.difference is None
+    assert 0.3 < found.met < 0.8
+    assert "near its end" in found.reason
+
+
+def test_a_curve_compared_with_its_own_point_differs_by_nothing() -> None:
+    records = spoken(AR, 0, 100) + spoken(SD, 1, 90) + spoken(pcg(0.6), 2, 120) + spoken(pcg(0.4), 6, 160)
+    results = Results(records)
+    found = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", pcg(0.6)), pcg(0.6))
+    assert [found.difference.low, found.difference.value, found.difference.high] == pytest.approx([0, 0, 0], abs=1e-12)
+
+
+def test_without_what_it_needs_a_comparison_says_so() -> None:
+    results = Results(spoken(ssd(0.3), 1, 100))
+    assert equal_speed(results, "PCG cosine", [], ssd(0.3)).reason == "AR was not measured"
+
+
+def test_the_front_is_what_nothing_beats() -> None:
+    records = [record(AR, 0, 1, speed=100), record(SD, 0, 2, speed=90), record(ssd(0.3), 0, 3, speed=140)]
+    records += [record(pcg(0.5), 0, 2, speed=140), record(pcg(0.3), 0, 4, speed=200)]
+    assert [row.name for row in pareto(summarise(Results(records)))] == ["AR", "PCG 0.5", "PCG 0.3"]
+
+
+def test_one_condition_of_several_names_is_one() -> None:
+    renamed = replace(AR, name="the target alone", settings=Settings("ar", theta=0.3, seed=4))
+    results = Results([record(AR, 0), record(renamed, 1)])
+    assert [c.name for c in results.conditions] == ["AR"]
+    assert len(results.of(renamed)) == 2
+
+
+@pytest.mark.parametrize(
+    ("condition", "name"),
+    [
+        (AR, "AR"),
+        (Condition("", Settings("ar"), model="draft"), "draft"),
+        (ssd(0.2), "SSD"),
+        (Condition("", Settings("pcg", similarity="mel")), "PCG Mel"),
+        (Condition("", Settings("pcg"), rule="weighted"), "PCG weighted"),
+        (Condition("", Settings("sd"), rule="membership:50"), "membership"),
+        (Condition("", Settings("ar"), swap=Swap(0.5, "fsq")), "swap FSQ"),
+        (Condition("", Settings("ar"), swap=Swap(0.5, replacement="random")), "random swap"),
+    ],
+)
+def test_every_condition_is_a_point_of_some_curve(condition: Condition, name: str) -> None:
+    assert method(condition) == name

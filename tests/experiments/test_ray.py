@@ -1,0 +1,88 @@
+"""Ray actors do what one process does. Skipped where Ray is not installed, but for the sentence that says so."""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_worker import FakeSpec, result_of, units_of
+
+from pcg.errors import InputError, PCGError
+from pcg.experiments import ray_runner
+from pcg.experiments.store import Store
+from pcg.experiments.unit import Condition, Unit, Utterance
+from pcg.experiments.worker import WorkerSpec
+from pcg.settings import Settings
+from pcg.swap import Swap
+
+UNITS = units_of(4, 2)
+
+
+def test_without_ray_one_sentence_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(PCGError, match=r"pip install -r requirements-cluster\.txt"):
+        next(ray_runner.run(UNITS, FakeSpec(tmp_path / "log"), Store(tmp_path)))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray = pytest.importorskip("ray")
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parent)])
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+        runtime_env={"env_vars": {"PYTHONPATH": paths}},
+    )
+    yield
+    ray.shutdown()
+
+
+def test_actors_do_every_unit_once_and_resume(cluster: None, tmp_path: Path) -> None:
+    store, fake = Store(tmp_path), FakeSpec(tmp_path / "log", seconds=0.01)
+    stopped = ray_runner.run(UNITS, fake, store, 2)
+    first = next(stopped)
+    assert store.records([first.unit], "fake") == [first]
+    stopped.close()
+    before = len(store.all())
+    assert 3 <= before < len(UNITS)
+    records = list(ray_runner.run(UNITS, fake, store, 2))
+    assert len(records) == len(UNITS) - before
+    assert {r.context["workers"] for r in records} == {2}
+    assert [r.result for r in store.records(UNITS, "fake")] == [result_of(unit) for unit in UNITS]
+    assert os.getpid() not in fake.workers()
+
+
+def test_more_actors_than_there_is_room_for_are_refused(cluster: None, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at most 2"):
+        next(ray_runner.run(UNITS, FakeSpec(tmp_path / "log"), Store(tmp_path), 3))
+    with pytest.raises(InputError, match="at most 0"):
+        next(ray_runner.run(UNITS, FakeSpec(tmp_path / "log", device="cuda"), Store(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [({"refuses": "sentence 1"}, "must be one of the known"), ({"dies_at": "sentence 1"}, "A worker died")]
+)
+def test_what_goes_wrong_is_one_sentence(cluster: None, tmp_path: Path, options: dict[str, str], said: str) -> None:
+    with pytest.raises(PCGError, match=said) as error:
+        list(ray_runner.run(UNITS, FakeSpec(tmp_path / "log", **options), Store(tmp_path)))
+    assert "\n" not in str(error.value)
+    assert len(Store(tmp_path).all()) == 6
+
+
+def test_actors_give_what_one_process_gives(cluster: None, tiny_voice_folder: Path, tmp_path: Path) -> None:
+    spec, store = WorkerSpec(str(tiny_voice_folder), "embedded", dnsmos=False, cache=tmp_path / "cache"), Store(tmp_path)
+    said = [Utterance("hello", "one"), Utterance("yes", "two")]
+    ways = [
+        Condition("AR", Settings("ar")),
+        Condition("PCG", Settings(theta=0.3)),
+        Condition("S", Settings("ar"), swap=Swap(0.3)),
+    ]
+    units = [Unit(utterance, way, 1) for utterance in said for way in ways]
+    assert len(list(ray_runner.run(units, spec, store))) == len(units)
+    found = [replace(r.result, decoding_seconds=0.0, wall_seconds=0.0) for r in store.records(units, spec.voice_id)]
+    worker = spec.load()
+    assert found == [replace(worker.run(unit), decoding_seconds=0.0, wall_seconds=0.0) for unit in units]

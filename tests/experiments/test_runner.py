@@ -1,0 +1,192 @@
+"""Runs resume, share their work, and lose nothing, however they end."""
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_worker import AR, FakeSpec, result_of, units_of
+
+from pcg.errors import InputError, PCGError
+from pcg.experiments.runner import Progress, missing, run, with_progress
+from pcg.experiments.scaling import measure_throughput
+from pcg.experiments.store import Store
+from pcg.experiments.unit import Record, Unit
+
+UNITS = units_of(5, 2)
+KILLS = 20
+
+
+def spec(folder: Path, **options: object) -> FakeSpec:
+    return FakeSpec(folder / "log", **options)
+
+
+def results(store: Store, units: list[Unit] = UNITS) -> list[object]:
+    return [r.result for r in store.records(units, "fake")]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_every_unit_is_done_once_and_stored_before_it_is_told(tmp_path: Path, processes: int) -> None:
+    store, fake = Store(tmp_path), spec(tmp_path)
+    told = []
+    for record in run(UNITS, fake, store, processes):
+        assert store.records([record.unit], "fake") == [record]
+        told.append(record)
+    assert Counter(fake.begun()) == Counter(unit.key("fake") for unit in UNITS)
+    assert {r.unit for r in told} == set(UNITS)
+    assert results(store) == [result_of(unit) for unit in UNITS]
+    assert {r.context["workers"] for r in told} == {processes} == {len(fake.workers())}
+
+
+def test_the_conditions_of_an_utterance_and_a_seed_stay_together(tmp_path: Path) -> None:
+    places: dict[tuple[str, int], list[int]] = {}
+    for record in run(UNITS, spec(tmp_path, seconds=0.002), Store(tmp_path), 2):
+        places.setdefault((record.unit.utterance.text, record.unit.seed), []).append(record.context["pid"])
+    assert all(len(pids) == 3 and len(set(pids)) == 1 for pids in places.values())
+    assert os.getpid() not in {pids[0] for pids in places.values()}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_run_that_was_closed_goes_on_where_it_stopped(tmp_path: Path, processes: int) -> None:
+    store, fake = Store(tmp_path), spec(tmp_path, seconds=0.005)
+    stopped = run(UNITS, fake, store, processes)
+    for _ in range(7):
+        next(stopped)
+    begun = time.perf_counter()
+    stopped.close()
+    assert time.perf_counter() - begun < 5
+    assert multiprocessing.active_children() == []
+    done = len(store.records(UNITS, "fake"))
+    assert 7 <= done <= 7 + processes
+    assert len(list(run(UNITS, fake, store, processes))) == len(UNITS) - done
+    assert results(store) == [result_of(unit) for unit in UNITS]
+    assert len(fake.begun()) <= len(UNITS) + processes
+
+
+def test_with_nothing_to_do_nothing_is_loaded(tmp_path: Path) -> None:
+    class Unloadable(FakeSpec):
+        def load(self) -> None:
+            raise AssertionError
+
+    store = Store(tmp_path)
+    list(run(UNITS[:3], spec(tmp_path), store))
+    assert list(run(UNITS[:3], Unloadable(tmp_path / "log"), store, 2)) == []
+    with pytest.raises(AssertionError):
+        list(run(UNITS, Unloadable(tmp_path / "log"), store))
+
+
+def test_two_names_of_one_condition_are_one_unit_of_work(tmp_path: Path) -> None:
+    store, fake = Store(tmp_path), spec(tmp_path)
+    renamed = replace(UNITS[0], condition=replace(AR, name="baseline"))
+    assert missing([UNITS[0], renamed], fake, store) == [UNITS[0]]
+    assert len(list(run([UNITS[0], renamed], fake, store))) == 1
+    assert [r.unit.condition.name for r in store.records([UNITS[0], renamed], "fake")] == ["AR", "baseline"]
+
+
+def test_the_worker_that_died_is_told_of_in_one_sentence(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(PCGError, match=r"A worker died \(exit code -9\)") as error:
+        list(run(UNITS, spec(tmp_path, dies_at="sentence 3"), store, 2))
+    assert "\n" not in str(error.value)
+    assert multiprocessing.active_children() == []
+    done = store.records(UNITS, "fake")
+    assert [r.result for r in done] == [result_of(r.unit) for r in done]
+    assert len(done) >= 6
+    list(run(UNITS, spec(tmp_path), store, 2))
+    assert results(store) == [result_of(unit) for unit in UNITS]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_unit_that_cannot_be_done_says_why(tmp_path: Path, processes: int) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(PCGError, match="voice is 'one', but must be one of the known"):
+        list(run(UNITS, spec(tmp_path, refuses="sentence 4"), store, processes))
+    assert multiprocessing.active_children() == []
+    assert len(store.all()) >= 12
+
+
+@pytest.mark.parametrize("processes", [0, -1, 1.5, True])
+def test_a_bad_number_of_processes_is_refused(tmp_path: Path, processes: object) -> None:
+    with pytest.raises(InputError, match="processes"):
+        list(run(UNITS, spec(tmp_path), Store(tmp_path), processes))
+
+
+def test_progress_tells_how_long_the_rest_takes() -> None:
+    times = iter((100.0, 103.0, 106.0))
+    records = iter([Record(unit, result_of(unit), {}) for unit in UNITS[:3]])
+    told = [p for _, p in with_progress((r for r in records), 10, known=2, clock=lambda: next(times))]
+    assert told == [Progress(3, 10, None), Progress(4, 10, 18.0), Progress(5, 10, 15.0)]
+
+
+def test_closing_the_progress_closes_the_run(tmp_path: Path) -> None:
+    records = run(UNITS, spec(tmp_path), Store(tmp_path))
+    shown = with_progress(records, len(UNITS))
+    next(shown)
+    shown.close()
+    assert list(records) == []
+
+
+def test_throughput_is_that_of_the_runs_themselves(tmp_path: Path) -> None:
+    found = measure_throughput(units_of(6), spec(tmp_path, seconds=0.1), workers=2, repeats=1)
+    assert found.one < 10 < 1.2 * found.one * found.ratio
+    assert found.as_dict()["ratio"] == found.many / found.one
+    with pytest.raises(InputError, match="units"):
+        measure_throughput(units_of(1), spec(tmp_path))
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from fake_worker import FakeSpec, units_of
+from pcg.experiments.runner import run
+from pcg.experiments.store import Store
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    for record in run(units_of(60), FakeSpec(folder / "log", seconds=0.004), Store(folder), int(sys.argv[2])):
+        print(record.unit.key("fake"), flush=True)
+"""
+
+
+def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+    script, units, store, fake = tmp_path / "script.py", units_of(60), Store(tmp_path), spec(tmp_path)
+    script.write_text(SCRIPT)
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parent)])
+    moments = random.Random(0)
+    in_flight, told = 0, set()
+    for kill in range(KILLS):
+        processes = 2 if kill % 5 == 4 else 1
+        arguments = [sys.executable, str(script), str(tmp_path), str(processes)]
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": paths}) as child:
+            told.add(child.stdout.readline().strip())
+            time.sleep(moments.uniform(0, 0.06))
+            child.send_signal(signal.SIGKILL)
+            told |= {line.strip() for line in child.stdout if line.endswith("\n")}
+            assert child.wait() == -signal.SIGKILL
+        in_flight += processes
+        assert told <= store.known([unit.key("fake") for unit in units])
+    assert KILLS < len(told) < len(units), "the kills came too late or too soon to tell anything"
+    for worker in fake.workers():
+        _wait_for_the_end_of(worker)
+    list(run(units, fake, store))
+    assert results(store, units) == [result_of(unit) for unit in units]
+    assert len(store.all()) == len(units)
+    assert len(units) <= len(fake.begun()) <= len(units) + in_flight
+
+
+def _wait_for_the_end_of(process: int) -> None:
+    """Workers end with their parent, even if it was killed."""
+    for _ in range(100):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"worker {process} outlives its parent")

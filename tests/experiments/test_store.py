@@ -1,0 +1,133 @@
+"""A result that was stored is there, whole, for whoever asks for the same unit, whatever happens to the file."""
+
+import multiprocessing
+import sqlite3
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_worker import result_of, units_of
+
+from pcg.errors import AssetError
+from pcg.experiments.store import FILE, Store
+from pcg.experiments.unit import Record, Unit
+
+UNITS = units_of(4)
+
+
+def record(unit: Unit) -> Record:
+    return Record(unit, result_of(unit), {"workers": 1, "judges": {"WER": "parrot"}})
+
+
+def filled(folder: Path, units: list[Unit] = UNITS) -> Store:
+    store = Store(folder)
+    for unit in units:
+        store.add(unit.key("v"), record(unit))
+    return store
+
+
+def test_what_was_added_is_found_by_any_other_store(tmp_path: Path) -> None:
+    filled(tmp_path, UNITS[:3])
+    store = Store(tmp_path)
+    keys = [unit.key("v") for unit in UNITS]
+    assert store.known(keys) == set(keys[:3])
+    assert store.known([UNITS[0].key("w")]) == set()
+    assert store.records(UNITS[::-1], "v") == [record(unit) for unit in UNITS[2::-1]]
+    assert store.records(UNITS, "w") == []
+    assert store.all() == [record(unit) for unit in UNITS[:3]]
+
+
+def test_an_empty_store_holds_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path / "new" / "folder")
+    assert store.known(["a"]) == set()
+    assert store.all() == store.records(UNITS, "v") == []
+
+
+def test_a_record_carries_the_name_that_was_asked_for(tmp_path: Path) -> None:
+    store = filled(tmp_path, UNITS[:1])
+    renamed = replace(UNITS[0], condition=replace(UNITS[0].condition, name="baseline"))
+    twice = store.records([UNITS[0], renamed], "v")
+    assert [r.unit.condition.name for r in twice] == ["AR", "baseline"]
+    assert twice[0].result == twice[1].result
+
+
+def test_a_record_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    later = replace(record(UNITS[0]), context={"workers": 2})
+    store.add(UNITS[0].key("v"), later)
+    assert store.records(UNITS[:1], "v") == [later]
+    assert len(store.all()) == len(UNITS)
+
+
+def test_a_damaged_row_counts_as_not_done(tmp_path: Path) -> None:
+    store, keys = filled(tmp_path), [unit.key("v") for unit in UNITS]
+    results = sqlite3.connect(tmp_path / FILE)
+    (table,) = results.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchone()
+    (value,) = results.execute(f"SELECT value FROM {table} WHERE key = ?", (keys[1],)).fetchone()
+    swapped = {keys[0]: "text", keys[1]: value.replace(b"so", b"no"), keys[2]: value}
+    for key, damaged in swapped.items():
+        results.execute(f"UPDATE {table} SET value = ? WHERE key = ?", (damaged, key))
+    results.commit()
+    results.close()
+    with pytest.warns(UserWarning, match="counts as not done"):
+        assert store.known(keys) == set(keys[3:])
+    with pytest.warns(UserWarning, match="counts as not done"):
+        assert store.all() == [record(unit) for unit in UNITS[3:]]
+    store.add(keys[0], record(UNITS[0]))
+    with pytest.warns(UserWarning, match="counts as not done"):
+        assert store.records(UNITS, "v") == [record(unit) for unit in (UNITS[0], *UNITS[3:])]
+
+
+def test_no_flipped_byte_makes_a_wrong_result(tmp_path: Path) -> None:
+    store, path = filled(tmp_path), tmp_path / FILE
+    whole, truth = path.read_bytes(), [record(unit) for unit in UNITS]
+    places = np.random.default_rng(0)
+    lost = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(60):
+            flipped = bytearray(whole)
+            for place in places.integers(len(whole), size=5):
+                flipped[place] ^= int(places.integers(1, 256))
+            path.write_bytes(flipped)
+            try:
+                found = store.records(UNITS, "v")
+            except AssetError:
+                lost += 1
+                continue
+            assert all(r in truth for r in found)
+            lost += len(found) < len(truth)
+    assert lost > 10
+
+
+@pytest.mark.parametrize("content", [b"no database" * 99, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    for act in (lambda s: s.known(["a"]), lambda s: s.all(), lambda s: s.add("a", record(UNITS[0]))):
+        with pytest.raises(AssetError, match=r"results\.sqlite cannot be read or written"):
+            act(Store(tmp_path))
+    assert (tmp_path / FILE).read_bytes() == content
+
+
+def test_a_folder_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(AssetError, match="cannot be read or written"):
+        Store(tmp_path / "file").known(["a"])
+
+
+def _fill(folder: Path, seed: int) -> None:
+    store = Store(folder)
+    for unit in units_of(15, seed + 1):
+        if unit.seed == seed:
+            store.add(unit.key("v"), record(unit))
+
+
+def test_two_processes_fill_one_store(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(_fill, [tmp_path] * 2, range(2)))
+    units = units_of(15, 2)
+    assert Store(tmp_path).records(units, "v") == [record(unit) for unit in units]
+    assert len(Store(tmp_path).all()) == len(units)

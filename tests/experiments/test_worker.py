@@ -1,0 +1,227 @@
+"""A worker's results are those of the synthesizer and of the judges, and everything but times is always the same."""
+
+import json
+import shutil
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pcg.errors import AssetError, InputError
+from pcg.experiments.runner import run
+from pcg.experiments.store import Store
+from pcg.experiments.unit import Condition, Result, Unit, Utterance
+from pcg.experiments.worker import Worker, WorkerSpec
+from pcg.metrics.metric import Sample
+from pcg.metrics.quality import DNSMOS
+from pcg.metrics.recording import Recording
+from pcg.metrics.speaker import Resemblyzer, Similarity
+from pcg.rules.membership import membership
+from pcg.settings import METHODS, Settings
+from pcg.swap import Swap, mel_distance
+from pcg.synthesizer import Synthesizer
+from pcg.voice import load_voice
+
+SAID = Utterance("hello, is this one sentence?", "one")
+AR, PCG = Condition("AR", Settings("ar")), Condition("PCG", Settings("pcg", theta=0.3, lookahead=4))
+SWAP = Swap(0.3)
+
+
+@pytest.fixture(scope="module")
+def spec(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> WorkerSpec:
+    return WorkerSpec(str(tiny_voice_folder), "embedded", dnsmos=False, cache=tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def worker(spec: WorkerSpec) -> Worker:
+    return spec.load()
+
+
+@pytest.fixture(scope="module")
+def synthesizer(spec: WorkerSpec) -> Synthesizer:
+    return Synthesizer(load_voice(spec.model), spec.cache)
+
+
+def unit(condition: Condition, seed: int = 3, said: Utterance = SAID) -> Unit:
+    return Unit(said, condition, seed)
+
+
+def swapped(**changes: object) -> Condition:
+    return Condition("swapped", Settings("ar"), swap=replace(SWAP, **changes))
+
+
+def timeless(result: Result) -> Result:
+    return replace(result, decoding_seconds=0.0, wall_seconds=0.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_result_says_what_the_take_says(worker: Worker, synthesizer: Synthesizer, method: str) -> None:
+    wanted = unit(Condition("", Settings(method, theta=0.3, lookahead=4, seed=99)))
+    take, result = synthesizer.take(SAID.text, wanted.settings, "one"), worker.run(wanted)
+    assert wanted.settings.seed == 3
+    assert result.tokens == take.tokens
+    assert (result.rounds, result.drafted, result.hit_limit) == (len(take.rounds), take.drafted, take.hit_limit)
+    assert result.audio_seconds == take.audio_seconds
+    assert (1 + result.accepted / result.rounds) == take.mean_acceptance_length
+    rates = [a / t for a, t in zip(result.accepted_at, result.tested, strict=True) if t]
+    assert rates == take.conditional_acceptance_by_position
+    assert len(result.tested) == (0 if method == "ar" else 4)
+    assert (result.swapped, result.mel_distance, result.dnsmos) == (0.0, None, None)
+    assert 0 < result.decoding_seconds <= result.wall_seconds
+    json.dumps(result.as_dict(), allow_nan=False)
+
+
+def test_the_judges_are_those_of_an_evaluation(spec: WorkerSpec, synthesizer: Synthesizer) -> None:
+    worker = replace(spec, dnsmos=True).load()
+    result = worker.run(unit(AR))
+    take, codec = synthesizer.take(SAID.text, unit(AR).settings, "one"), synthesizer.voice.codec
+    reference = Recording(codec.decode(synthesizer.voice.reference("one").codes).numpy(), codec.sample_rate)
+    sample = Sample(take.audio, take.sample_rate, SAID.text, reference)
+    assert len(take.audio) < DNSMOS.SEGMENT
+    window = replace(sample, samples=np.tile(take.audio, 9)[: DNSMOS.SEGMENT])
+    assert [result.dnsmos] == pytest.approx(DNSMOS().measure([window]), abs=1e-6)
+    assert [result.dnsmos] == pytest.approx(DNSMOS().measure([sample]), abs=0.2)
+    assert [result.similarity] == pytest.approx(Similarity(Resemblyzer()).measure([sample]), abs=1e-6)
+    assert result.words[1] == 5
+    assert {metric: name.split()[0] for metric, name in worker.judges.items() if metric != "WER, CER"} == {
+        "Speaker": "cosine",
+        "DNSMOS": "DNSMOS",
+    }
+
+
+def test_the_draft_speaks_alone(worker: Worker, synthesizer: Synthesizer) -> None:
+    alone = Synthesizer(replace(synthesizer.voice, target=synthesizer.voice.draft))
+    draft = replace(AR, model="draft")
+    assert worker.run(unit(draft)).tokens == alone.take(SAID.text, unit(draft).settings, "one").tokens
+    assert worker.run(unit(draft)).tokens != worker.run(unit(AR)).tokens
+
+
+def test_a_rule_of_its_own_takes_the_place_of_the_methods(worker: Worker, synthesizer: Synthesizer) -> None:
+    wanted = unit(Condition("", Settings("sd"), rule="membership:60"))
+    take = synthesizer.take(SAID.text, wanted.settings, "one", rule=membership(60))
+    assert worker.run(wanted).tokens == take.tokens
+    assert worker.run(wanted).tokens != worker.run(unit(Condition("", Settings("sd")))).tokens
+
+
+def test_a_swap_replaces_members_of_groups_and_is_compared_with_what_was_before(
+    worker: Worker, synthesizer: Synthesizer
+) -> None:
+    before, after = worker.sound(unit(AR)), worker.sound(unit(swapped()))
+    assert before.swapped == ()
+    differ = [i for i, (a, b) in enumerate(zip(before.tokens, after.tokens, strict=True)) if a != b]
+    assert tuple(differ) == after.swapped != ()
+    groups = synthesizer.groups(0.3)
+    for i in differ:
+        group = groups.members_of(int(groups.group_of_centre[before.tokens[i]])).tolist()
+        assert after.tokens[i] in group
+    result = worker.run(unit(swapped()))
+    assert result.tokens == after.tokens
+    assert result.swapped == len(differ) / len(after.tokens)
+    assert result.mel_distance == mel_distance(before.samples, after.samples, after.sample_rate) > 0
+    ear = Resemblyzer()
+    voices = [ear.embed(s.samples, s.sample_rate) for s in (before, after)]
+    assert result.similarity == pytest.approx(float(voices[0] @ voices[1]), abs=1e-6)
+
+
+def test_a_swap_of_nothing_changes_nothing(worker: Worker) -> None:
+    result, plain = worker.run(unit(swapped(fraction=0.0))), worker.run(unit(AR))
+    assert (result.swapped, result.mel_distance) == (0.0, 0.0)
+    assert (result.tokens, result.heard, result.words) == (plain.tokens, plain.heard, plain.words)
+
+
+def test_the_control_replaces_at_the_same_places(worker: Worker) -> None:
+    group, random = (worker.sound(unit(swapped(replacement=kind, fraction=0.5))) for kind in ("group", "random"))
+    assert group.swapped == random.swapped
+    assert group.tokens != random.tokens
+
+
+def test_a_swap_takes_the_utterance_that_was_said_just_before(worker: Worker) -> None:
+    said = unit(AR, seed=11)
+    assert worker.take(said) is worker.take(replace(said, condition=swapped()))
+    times = [worker.run(u).wall_seconds for u in (said, replace(said, condition=swapped()))]
+    assert times[0] == times[1]
+
+
+def test_a_long_text_is_rendered_alike_before_and_after_a_swap(worker: Worker, synthesizer: Synthesizer) -> None:
+    long = replace(SAID, text=" ".join(["hello is this one sentence yes"] * 8))
+    assert len(synthesizer.chunks(long.text)) == 2
+    assert worker.run(unit(swapped(fraction=0.0), said=long)).mel_distance == 0.0
+
+
+@pytest.fixture
+def threads() -> Callable[[int], None]:
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_threads_are_the_workers_only_while_it_works(worker: Worker, threads: Callable[[int], None]) -> None:
+    threads(2)
+    first = worker.run(unit(AR))
+    assert torch.get_num_threads() == 2
+    threads(1)
+    assert timeless(worker.run(unit(AR))) == timeless(first)
+
+
+def test_a_bad_spec_is_refused(tiny_voice_folder: Path, tmp_path: Path) -> None:
+    for threads in (0, 1.5, True):
+        with pytest.raises(InputError, match="threads"):
+            WorkerSpec(threads=threads)
+    with pytest.raises(AssetError, match="missing"):
+        _ = WorkerSpec(str(tmp_path / "none")).voice_id
+    with pytest.raises(InputError, match="judge"):
+        WorkerSpec(str(tiny_voice_folder), judge="nobody").load()
+
+
+def test_an_unknown_voice_is_refused(worker: Worker) -> None:
+    with pytest.raises(InputError, match="voice is 'three'"):
+        worker.run(unit(AR, said=replace(SAID, voice="three")))
+
+
+def test_a_recording_can_be_spoken_like(worker: Worker, tmp_path: Path) -> None:
+    import soundfile
+
+    time = np.arange(32_000) / 16_000
+    soundfile.write(tmp_path / "a.wav", 0.3 * np.sin(2 * np.pi * 200 * time) * (1 + np.sin(20 * time)), 16_000)
+    like = replace(SAID, voice="me", reference=str(tmp_path / "a.wav"), reference_text="hello yes")
+    assert worker.run(unit(AR, said=like)).tokens != worker.run(unit(AR)).tokens
+
+
+def test_who_speaks_and_who_judges_is_known_by_content(spec: WorkerSpec, tmp_path: Path) -> None:
+    folder = tmp_path / "voice"
+    shutil.copytree(spec.model, folder)
+    copy = replace(spec, model=str(folder))
+    assert copy.voice_id == spec.voice_id == replace(copy, threads=2, cache=None).voice_id
+    (folder / "MODEL_CARD.md").write_text("a card")
+    (folder / "atlas-1.safetensors").write_bytes(b"a map")
+    assert replace(copy).voice_id == spec.voice_id
+    others = {replace(spec, judge="pocketsphinx").voice_id, replace(spec, dnsmos=True).voice_id}
+    others.add(replace(spec, device="cuda").voice_id)
+    weights = folder / "draft" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x55")
+    others.add(replace(copy).voice_id)
+    assert len(others | {spec.voice_id}) == 5
+
+
+def test_a_record_says_where_it_was_made_and_names_no_one(worker: Worker) -> None:
+    context = worker.record(unit(AR), workers=3).context
+    assert (context["workers"], context["threads"], context["device"]) == (3, 1, "cpu")
+    assert (context["model"], context["voice"], context["judges"]) == ("tiny", worker.voice_id, worker.judges)
+    assert all(context[name] for name in ("processor", "cores", "python", "torch", "transformers", "pcg", "format", "date"))
+    words = set(json.dumps(context).replace('"', " ").replace("/", " ").split())
+    assert not words & {socket.gethostname(), Path.home().name}
+
+
+def test_two_processes_give_what_one_gives(worker: Worker, spec: WorkerSpec, tmp_path: Path) -> None:
+    said = [SAID, replace(SAID, text="yes", voice="two")]
+    units = [unit(condition, said=u) for u in said for condition in (AR, PCG, swapped())]
+    store = Store(tmp_path)
+    places = {r.unit: r.context["workers"] for r in run(units, spec, store, processes=2)}
+    assert places == dict.fromkeys(units, 2)
+    one = [timeless(worker.run(u)) for u in units]
+    assert [timeless(r.result) for r in store.records(units, spec.voice_id)] == one
+    assert len({r.tokens for r in one}) == len(units)

@@ -1,0 +1,204 @@
+"""The page of results: everything on it, nothing from elsewhere, and no text that acts."""
+
+import json
+import re
+from base64 import b64decode
+from html.parser import HTMLParser
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from playwright.sync_api import sync_playwright
+
+from explorers.experiment_figures import STYLES, figures
+from explorers.report import Findings, write_report
+from pcg.errors import InputError
+from pcg.experiments.analysis import Results, summarise
+from pcg.experiments.declared import ar, pcg, sd, ssd, swapped, variant
+from pcg.experiments.store import Store
+from pcg.experiments.unit import Condition, Record, Unit
+from pcg.metrics.bound import StepCosts
+from tests.experiments.synthetic import CONTEXT, record
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM
+
+MARKUP = "</script><img src=x onerror=alert(1)>"
+COSTS = {lookahead: StepCosts(2.0, 0.4, 2.2) for lookahead in (1, 3)}
+DRAFTING = {"rounds": 40, "drafted": 120, "accepted": 60, "tested": (40, 30, 20), "accepted_at": (30, 20, 10), "trials": 45}
+
+
+def spoken(condition: Condition, errors: int, speed: float = 100.0, **figures: object) -> list[Record]:
+    return [record(condition, i, errors + i % 2, 20, speed + i % 3, **figures) for i in range(6)]
+
+
+def study() -> list[Record]:
+    return [
+        *spoken(ar(), 1),
+        *spoken(sd(), 1, 90, **DRAFTING),
+        *spoken(ssd(0.3), 6, 140, **DRAFTING),
+        *spoken(pcg(0.5), 2, 120, **DRAFTING),
+        *spoken(pcg(0.4), 3, 160, **DRAFTING),
+        *spoken(pcg(0.5, lookahead=1), 1, 95, **DRAFTING),
+        *spoken(variant("weighted", 0.5), 4, 126, **DRAFTING),
+        *spoken(swapped(0.5), 2, swapped=0.9, mel_distance=3.0),
+    ]
+
+
+def tone(unit: Unit) -> tuple[np.ndarray, int]:
+    return (0.3 * np.sin(0.06 * np.arange(2400))).astype(np.float32), 24_000
+
+
+def stored(folder: Path, records: list[Record]) -> Path:
+    store = Store(folder)
+    for one in records:
+        store.add(one.unit.key("voice"), one)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = stored(tmp_path_factory.mktemp("results"), study())
+    out = folder / "page" / "report.html"
+    write_report(folder, out, COSTS, lambda similarity, theta: 5.0, tone, examples=1)
+    return out
+
+
+class Page(HTMLParser):
+    """The tags of a page and its text outside of scripts and styles."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._inside = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside not in ("script", "style"):
+            self.text += data
+
+
+def test_the_page_holds_every_table_and_figure(written: Path) -> None:
+    page, findings = Page(written.read_text(encoding="utf-8")), Findings.of(study(), COSTS)
+    assert len(findings.tables) >= 9
+    assert set(findings.figures) == {"main", "lookahead", "acceptance", "swap", "ablations"}
+    for table in findings.tables:
+        assert table.title in page.text
+        assert table.command in page.text
+    drawn = {attrs["data-figure"] for _, attrs in page.tags if "data-figure" in attrs}
+    assert drawn == {f"figure-{name}" for name in findings.figures}
+    for said in (*CONTEXT["judges"].values(), CONTEXT["processor"], "13.8 ± 0.4", "python -m pcg report"):
+        assert said in page.text
+
+
+def test_nothing_is_fetched(written: Path) -> None:
+    page = Page(written.read_text(encoding="utf-8"))
+    links = [attrs[name] for _, attrs in page.tags for name in ("src", "href", "srcset", "data") if attrs.get(name)]
+    assert links
+    assert all(link.startswith("data:audio/flac;base64,") for link in links)
+    policy = next(attrs["content"] for _, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'")
+    assert "http" not in policy
+
+
+def test_sounds_are_there_once_a_setting(written: Path) -> None:
+    page = Page(written.read_text(encoding="utf-8"))
+    sources = [attrs["src"] for tag, attrs in page.tags if tag == "audio"]
+    assert len(sources) == 8
+    samples, rate = soundfile.read(BytesIO(b64decode(sources[0].partition(",")[2])))
+    assert (rate, len(samples)) == (24_000, 2400)
+    assert samples == pytest.approx(tone(None)[0], abs=1e-4)
+
+
+def test_the_numbers_lie_beside_the_page(written: Path) -> None:
+    kept = json.loads((written.parent / "results.json").read_text(encoding="utf-8"))
+    assert kept["records"] == len(study())
+    main = next(table for table in kept["tables"] if table["name"] == "main")
+    ours = next(row for row in main["rows"] if row["method"] == "AR")
+    assert ours["WER %"]["value"] == pytest.approx(1.5 / 20)
+    assert kept["figures"]["main"]["data"]
+    assert kept["made"]["judges: WER"] == ["a judge"]
+
+
+def test_texts_of_users_are_texts(tmp_path: Path) -> None:
+    named = Condition(MARKUP, ssd(0.3).settings)
+    records = [record(ar(), MARKUP, heard=MARKUP, context={"processor": MARKUP})]
+    records += [record(named, MARKUP, heard=MARKUP, speed=120, context={"processor": MARKUP}, **DRAFTING)]
+    out = tmp_path / "report.html"
+    write_report(stored(tmp_path / "results", records), out, sound=tone)
+    page = Page(out.read_text(encoding="utf-8"))
+    assert "img" not in {tag for tag, _ in page.tags}
+    assert page.text.count(MARKUP) >= 6
+    # Each figure's data ends where it should, and plotly gets no markup either.
+    data = re.findall(r"<script type='application/json' id='figure-main'>(.*?)</script>", out.read_text(encoding="utf-8"), re.S)
+    assert MARKUP not in json.dumps(json.loads(data[0]))
+
+
+def test_part_of_the_results_makes_a_page_too(tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    findings = write_report(stored(tmp_path / "results", study()[:3]), out)
+    assert not findings.figures.keys() & {"swap", "lookahead", "ablations"}
+    assert "Every setting" in Page(out.read_text(encoding="utf-8")).text
+
+
+def test_without_results_there_is_no_page(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least one result"):
+        write_report(tmp_path / "nowhere", tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_voice_of_several_can_be_chosen(tmp_path: Path) -> None:
+    first = [record(ar(), i, context=CONTEXT | {"voice": "first"}) for i in range(2)]
+    second = [record(ar(), i, context=CONTEXT | {"voice": "second"}) for i in range(2, 5)]
+    folder = stored(tmp_path / "results", first + second)
+    with pytest.raises(InputError, match="voice"):
+        write_report(folder, tmp_path / "report.html")
+    assert write_report(folder, tmp_path / "report.html", voice="second").records == 3
+
+
+def test_figures_hold_what_was_measured() -> None:
+    results = Results(study())
+    drawn = figures(results, summarise(results, COSTS))
+    curves = {trace.name: trace for trace in drawn["main"].data}
+    assert curves["PCG cosine"].x == pytest.approx((0.9, 1.2, 1.6), abs=0.01)
+    assert curves["PCG cosine"].y == pytest.approx((7.5, 12.5, 17.5))
+    assert curves["PCG cosine"].error_y.array[1] > 0
+    assert curves["PCG cosine"].marker.color == STYLES["PCG cosine"][0]
+    assert curves["SSD"].y[-1] == pytest.approx(32.5)
+    assert list(curves["Pareto front"].x) == sorted(curves["Pareto front"].x)
+    bounds = [trace for trace in drawn["lookahead"].data if trace.line.dash == "dot"]
+    assert bounds[0].y[1] == pytest.approx(2.5 * 2.0 / (2.2 + 3 * 0.4))
+    assert drawn["acceptance"].data[0].y == pytest.approx((75, 50, 25))
+    assert drawn["swap"].data[0].y == pytest.approx((5,))
+
+
+def test_no_two_methods_look_alike() -> None:
+    spoken_by = [style for name, style in STYLES.items() if "swap" not in name]
+    assert len({(colour, symbol) for colour, symbol, _ in spoken_by}) == len(spoken_by)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+def test_a_browser_shows_it_alone(written: Path) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        for width in (390, 1440):
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            asked: list[str] = []
+            failed: list[str] = []
+            page.on("request", lambda request, asked=asked: asked.append(request.url))
+            page.on("console", lambda message, failed=failed: failed.append(message.text))
+            page.on("pageerror", lambda error, failed=failed: failed.append(str(error)))
+            page.goto(written.as_uri())
+            page.wait_for_function("document.querySelectorAll('.figure .main-svg').length >= 5")
+            assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [written.as_uri()]
+            assert failed == []
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+        browser.close()
