@@ -1,6 +1,8 @@
 """The command line's contract: JSON on the last line, exit codes, one sentence for bad input."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import soundfile
@@ -21,6 +23,14 @@ def model(tiny_voice_folder, monkeypatch, tmp_path):
 
 def last_json(capsys) -> dict:
     return json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+
+
+def test_help_names_every_command_and_loads_nothing_heavy():
+    code = "import sys; from pcg.cli import main\ntry: main(['--help'])\nfinally: print({'torch', 'numpy'} & set(sys.modules))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for command in ("speak", "compare", "groups", "bench", "transcribe", "evaluate", "swap", "experiment", "report", "train"):
+        assert f"\n    {command}" in said
+    assert said.endswith("set()\n")
 
 
 @pytest.mark.parametrize("method", ["ar", "sd", "ssd", "pcg"])

@@ -1,0 +1,79 @@
+"""pcg bench: the engine, the groups, the judge or the shapes of large models against the clock; JSON on the last line."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pcg.commands.common import check_count, load_synthesizer
+from pcg.errors import InputError
+from pcg.settings import Settings
+
+if TYPE_CHECKING:
+    from pcg.commands.common import Commands
+
+
+def add(commands: "Commands") -> None:
+    parser = commands.add_parser(
+        "bench", help="time the engine: its ceiling, transformers, its own bound; JSON on the last line"
+    )
+    parser.add_argument("what", nargs="?", choices=("engine", "groups", "judge", "shape"), default="engine")
+    parser.add_argument("--tokens", type=int, default=65_536, help="bench groups: tokens of the vocabulary (default 65536)")
+    parser.add_argument("--dimensions", type=int, default=2048, help="bench groups: width of the embedding (default 2048)")
+    parser.add_argument("--mean-size", type=float, default=140, help="bench groups: mean group size (default 140)")
+    parser.add_argument("--work", type=Path, default=Path("runs"), help="bench judge: the folder of the corpus (default runs/)")
+    parser.add_argument("--utterances", type=int, default=100, help="bench judge: of each held-out split (default 100)")
+    parser.add_argument("--recogniser", type=Path, metavar="FOLDER", help="bench judge: another one than the shipped")
+    parser.add_argument(
+        "--shape", default="llasa-8b", help="bench shape: small, llasa-1b, llasa-3b or llasa-8b, random weights"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--threads", type=int, help="threads of torch (default: as many as there are cores)")
+    parser.add_argument("--repeats", type=int, default=7, help="runs in turns; medians are printed (default 7)")
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write the figures there, too")
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    import torch
+
+    from pcg.files import write_json
+
+    check_count("repeats", options.repeats)
+    if options.threads is not None:
+        check_count("threads", options.threads)
+        torch.set_num_threads(options.threads)
+    benches = {"engine": _engine, "groups": _groups, "judge": _judge, "shape": _shape}
+    figures = benches[options.what](options)
+    if options.out:
+        write_json(options.out, figures)
+    print(json.dumps(figures))
+
+
+def _engine(options: argparse.Namespace) -> dict[str, object]:
+    from pcg.bench.engine import bench_engine
+
+    return bench_engine(load_synthesizer("embedded", options.device), Settings(), options.repeats)
+
+
+def _groups(options: argparse.Namespace) -> dict[str, object]:
+    from pcg.bench.groups import bench_groups
+
+    return bench_groups(options.tokens, options.dimensions, options.mean_size, options.repeats).as_dict()
+
+
+def _judge(options: argparse.Namespace) -> dict[str, object]:
+    from pcg.bench.judge import bench_judge
+    from pcg.recognition.embedded import EMBEDDED, load_recogniser
+
+    check_count("utterances", options.utterances)
+    recogniser = load_recogniser(options.recogniser or EMBEDDED)
+    return bench_judge(recogniser, options.work / "corpus", options.utterances, options.repeats)
+
+
+def _shape(options: argparse.Namespace) -> dict[str, object]:
+    from pcg.bench.shapes import SHAPES, sweep
+
+    if options.shape not in SHAPES:
+        raise InputError("shape", options.shape, "one of " + ", ".join(SHAPES))
+    return sweep(options.shape, options.device, options.repeats).as_dict()

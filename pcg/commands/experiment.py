@@ -1,0 +1,125 @@
+"""pcg experiment: the papers' tables and figures, or a grid of one's own, on a model of one's own."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pcg.commands.common import load_synthesizer
+from pcg.commands.running import add_worker, add_workers, check_workers, count_units, do_units, mean_sizes, worker_spec
+from pcg.errors import InputError
+
+if TYPE_CHECKING:
+    from pcg.commands.common import Commands
+    from pcg.experiments.grid import Grid
+    from pcg.experiments.unit import Unit, Utterance
+    from pcg.synthesizer import Synthesizer
+
+ALL = "all"
+GRID_FILES = (".yaml", ".yml")
+
+
+def add(commands: "Commands") -> None:
+    parser = commands.add_parser("experiment", help="the papers' tables and figures on your model, or a grid of your own")
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+
+    run = actions.add_parser("run", help="do what the results lack, then print the tables; goes on where it was stopped")
+    _add_grids(run)
+    add_workers(run)
+    run.set_defaults(command=run_grids)
+
+    status = actions.add_parser("status", help="how much of each experiment is done")
+    _add_grids(status)
+    status.set_defaults(command=show_status)
+
+    listing = actions.add_parser("list", help="the experiments that there are")
+    listing.set_defaults(command=list_grids)
+
+
+def run_grids(options: argparse.Namespace) -> None:
+    from pcg.experiments.analysis import Results, summarise
+    from pcg.experiments.tables import tables
+
+    check_workers(options)
+    spec, load = worker_spec(options), _loader(options)
+    units = _in_turns([unit for grid in _grids(options, load) for unit in grid.units()])
+    records = do_units(units, spec, options)
+    results = Results(records)
+    sizes = mean_sizes(load()) if any(record.unit.condition.swap for record in records) else None
+    for table in tables(results, summarise(results), sizes):
+        print(table.markdown(), end="\n\n")
+    print(f"All of it on one page: python -m pcg report {options.results}", file=sys.stderr)
+
+
+def show_status(options: argparse.Namespace) -> None:
+    from pcg.experiments.runner import missing
+    from pcg.experiments.store import Store
+
+    spec, store = worker_spec(options), Store(options.results)
+    for grid in _grids(options, _loader(options)):
+        units = grid.units()
+        total = count_units(units, spec)
+        print(f"{grid.name}: {total - len(missing(units, spec, store))} of {total} units are done")
+
+
+def list_grids(options: argparse.Namespace) -> None:
+    from pcg.experiments.declared import COUNTS, TITLES
+
+    for name, title in TITLES.items():
+        full, quick = COUNTS[name]
+        print(f"{name:10} {title}; {full} utterances, {quick} with --quick")
+
+
+def _add_grids(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="*", default=[ALL], help="of an experiment, all (the default), or a grid in FILE.yaml")
+    parser.add_argument("--quick", action="store_true", help="few utterances and few settings: to try, not to believe")
+    parser.add_argument("--libritts", type=Path, metavar="FOLDER", help="say sentences of LibriTTS, in its speakers' voices")
+    add_worker(parser)
+
+
+def _loader(options: argparse.Namespace) -> "Callable[[], Synthesizer]":
+    """Loads the synthesizer when it is first asked for: a grid from a file may not need it."""
+    return lru_cache(maxsize=1)(partial(load_synthesizer, options.model, options.device))
+
+
+def _grids(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "list[Grid]":
+    """The grids that were named, each once."""
+    from pcg.experiments.declared import TITLES, declared
+    from pcg.experiments.grid import read_grid
+    from pcg.swap import same_size_theta
+
+    names = list(dict.fromkeys(each for name in options.name for each in (TITLES if name == ALL else (name,))))
+    files = {name: Path(name) for name in names if Path(name).suffix in GRID_FILES}
+    for name in names:
+        if name not in TITLES and name not in files:
+            raise InputError("experiment", name, f"{ALL}, one of {', '.join(TITLES)}, or a file that ends in .yaml")
+    grids = {name: read_grid(path) for name, path in files.items()}
+    if len(files) < len(names):
+        utterances = _utterances(options, load)
+
+        def theta_for(similarity: str, theta: float) -> float:
+            return same_size_theta(load().library, theta, similarity)
+
+        grids |= {name: declared(name, utterances, options.quick, theta_for) for name in names if name in TITLES}
+    return [grids[name] for name in names]
+
+
+def _utterances(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "Sequence[Utterance]":
+    """As many as the largest experiment says; the others take theirs from among them."""
+    from pcg.experiments.declared import COUNTS
+    from pcg.experiments.testset import libritts_utterances, offline_utterances
+
+    count = max(full for full, _ in COUNTS.values())
+    if options.libritts:
+        return libritts_utterances(options.libritts, count)
+    return offline_utterances(count, list(load().voice.references))
+
+
+def _in_turns(units: "Sequence[Unit]") -> "list[Unit]":
+    """Those of an utterance and a seed side by side, whatever grid they are of: times are compared between them."""
+    together: dict[tuple[Utterance, int], list[Unit]] = {}
+    for unit in units:
+        together.setdefault((unit.utterance, unit.seed), []).append(unit)
+    return [unit for of_one in together.values() for unit in of_one]

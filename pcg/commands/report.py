@@ -1,0 +1,102 @@
+"""pcg report: everything that the results of experiments say, on one page."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pcg.commands.common import add_judge, load_synthesizer
+from pcg.commands.running import mean_sizes, worker_spec
+from pcg.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pcg.commands.common import Commands
+    from pcg.experiments.unit import Record, Unit
+    from pcg.metrics.bound import StepCosts
+    from pcg.synthesizer import Synthesizer
+
+PAGE = "report.html"
+# What has to be as it was, or the costs of steps now say nothing about the times then.
+MACHINE = ("processor", "device", "torch", "threads")
+
+
+def add(commands: "Commands") -> None:
+    parser = commands.add_parser("report", help="write what the results of experiments say, as one page")
+    parser.add_argument("results", type=Path, help="the folder that experiment run or swap has filled")
+    parser.add_argument("--out", type=Path, metavar="FILE.html", help=f"default: {PAGE} in that folder")
+    parser.add_argument(
+        "--model", help="report what this one said ('embedded' or a folder), with sounds, group sizes and bounds"
+    )
+    add_judge(parser)
+    parser.add_argument("--device", default="cpu", help="where --model was, cpu or cuda (default cpu)")
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    # The command line is a composition root, as app.py is: here alone the engine's side looks at the explorers'.
+    from explorers.report import write_report
+    from pcg.experiments.store import FILE, Store
+
+    if not (options.results / FILE).is_file():
+        raise InputError("results", str(options.results), "a folder that experiment run or swap has filled")
+    out, records = options.out or options.results / PAGE, Store(options.results).all()
+    if options.model is None:
+        _check_one_voice(records)
+        findings = write_report(options.results, out)
+    else:
+        voice = worker_spec(options).voice_id
+        records = [record for record in records if record.context["voice"] == voice]
+        if not records:
+            raise InputError("model", options.model, f"one that has results with the judge {options.judge} there")
+        synthesizer = load_synthesizer(options.model, options.device)
+        costs, sizes = _step_costs(synthesizer, records, options.device), mean_sizes(synthesizer)
+        findings = write_report(options.results, out, costs, sizes, _sounds(options), voice=voice)
+    print(f"{out}: {findings.records} units, {len(findings.tables)} tables, {len(findings.figures)} figures")
+
+
+def _check_one_voice(records: "Sequence[Record]") -> None:
+    """Figures of several models or judges are not to be mixed."""
+    several = {(record.context["voice"], record.context["model"]) for record in records}
+    if len(several) > 1:
+        names = ", ".join(sorted({str(model) for _, model in several}))
+        raise InputError(
+            "model", None, f"given, with judge and device: there are results of several voices or judges ({names})"
+        )
+
+
+def _step_costs(synthesizer: "Synthesizer", records: "Sequence[Record]", device: str) -> "dict[int, StepCosts]":
+    """Those of single steps by lookahead; none where the results come from another machine, which they would not bound."""
+    import torch
+
+    from pcg.bench.methods import step_costs
+    from pcg.experiments.context import context
+
+    threads = int(str(records[0].context["threads"]))
+    here = context(device, threads, 1, {})
+    if any(record.context[name] != here[name] for record in records for name in MACHINE):
+        print("The results are of another machine: the report has no bounds on speed.", file=sys.stderr)
+        return {}
+    torch.set_num_threads(threads)
+    voice = synthesizer.voice
+    prompt = voice.reader.prompt(
+        synthesizer.chunks(records[0].unit.utterance.text)[0], voice.reference(next(iter(voice.references)))
+    )
+    drafting = [record.unit.settings for record in records if record.result.drafted]
+    by_lookahead = {settings.lookahead: settings.temperature for settings in drafting}
+    return {lookahead: step_costs(voice, prompt, lookahead, t) for lookahead, t in sorted(by_lookahead.items())}
+
+
+def _sounds(options: argparse.Namespace) -> "Callable[[Unit], tuple[np.ndarray, int]]":
+    """Says units again, for the page; their judge is not asked, so it need not be here."""
+    from pcg.experiments.worker import WorkerSpec
+
+    worker = WorkerSpec(options.model, device=options.device, dnsmos=False).load()
+
+    def say(unit: "Unit") -> "tuple[np.ndarray, int]":
+        said = worker.sound(unit)
+        return said.samples, said.sample_rate
+
+    return say

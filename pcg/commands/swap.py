@@ -1,0 +1,80 @@
+"""pcg swap: may the members of a group stand for each other? PCG Table 2, on a model of one's own."""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pcg.commands.common import check_count, load_synthesizer
+from pcg.commands.running import add_worker, add_workers, check_workers, do_units, mean_sizes, worker_spec
+from pcg.errors import InputError
+from pcg.settings import RANGES, SIMILARITIES, Settings
+
+if TYPE_CHECKING:
+    from pcg.commands.common import Commands
+    from pcg.experiments.unit import Condition
+    from pcg.groups.library import GroupLibrary
+
+DEFAULT_THETAS = (0.6, 0.5, 0.4)
+
+
+def add(commands: "Commands") -> None:
+    parser = commands.add_parser("swap", help="put members of a group in each other's place, and hear what that costs")
+    default = ", ".join(map(str, DEFAULT_THETAS))
+    parser.add_argument("--theta", type=float, nargs="+", default=DEFAULT_THETAS, help=f"of the groups (default {default})")
+    parser.add_argument("--sentences", type=int, default=40, help="how many are said; voices take turns (default 40)")
+    parser.add_argument("--similarity", default=Settings().similarity, help="one of " + ", ".join(SIMILARITIES))
+    add_worker(parser)
+    add_workers(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from pcg.experiments.analysis import Results, summarise
+    from pcg.experiments.tables import swap_table
+    from pcg.experiments.testset import offline_utterances
+    from pcg.experiments.unit import Unit
+
+    Settings(similarity=options.similarity)
+    for theta in options.theta:
+        RANGES["theta"].check("theta", theta)
+    check_count("sentences", options.sentences)
+    check_workers(options)
+    spec = worker_spec(options)
+    synthesizer = load_synthesizer(options.model, options.device)
+    utterances = offline_utterances(options.sentences, list(synthesizer.voice.references))
+    conditions = list(_conditions(options.theta, options.similarity, synthesizer.library))
+    units = [Unit(utterance, condition, 0) for utterance in utterances for condition in conditions]
+    results = Results(do_units(units, spec, options))
+    table = swap_table(results, summarise(results), mean_sizes(synthesizer))
+    table = replace(table, command=_again(options))
+    print(table.markdown())
+    if options.json:
+        print(json.dumps(table.as_dict() | {"model": options.model, "judge": options.judge, "similarity": options.similarity}))
+
+
+def _conditions(thetas: Iterable[float], similarity: str, library: "GroupLibrary") -> "Iterable[Condition]":
+    """AR; at each theta the swap, random codes at the same places, and the swap in Mel groups of equal mean size."""
+    from pcg.experiments.declared import ar, swapped
+    from pcg.swap import same_size_theta
+
+    yield ar()
+    for theta in thetas:
+        yield swapped(theta, similarity)
+        yield swapped(theta, similarity, "random")
+        if similarity != "mel":
+            try:
+                yield swapped(same_size_theta(library, theta, "mel", similarity), "mel")
+            except InputError:
+                print(f"No Mel groups of this voice are as large as its groups at theta {theta:g}.", file=sys.stderr)
+
+
+def _again(options: argparse.Namespace) -> str:
+    """The command that asks for the same table."""
+    words = ["--theta", *(f"{theta:g}" for theta in options.theta), "--sentences", str(options.sentences)]
+    words += ["--similarity", options.similarity, "--model", options.model, "--judge", options.judge]
+    return shlex.join(["python", "-m", "pcg", "swap", *words])

@@ -1,0 +1,262 @@
+"""swap, experiment and report: what they do again, what they print, and one sentence for bad input."""
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from pcg.cli import main
+from pcg.experiments.context import context
+from pcg.experiments.unit import Record, Result, Unit
+from pcg.experiments.worker import Sounding, WorkerSpec
+
+GRID = """
+name: mine
+texts: [hello, "yes", "a warm bright morning sun"]
+voices: [one]
+conditions:
+  - {name: AR, method: ar}
+  - {name: SD, method: sd}
+"""
+MORE = GRID + "  - {name: PCG, method: pcg, theta: 0.4}\n"
+
+
+class Parrot:
+    """A worker that says nothing and hears everything: units cost no time here. `interrupt_at`: the call that Ctrl-C meets."""
+
+    def __init__(self, spec: WorkerSpec, calls: list[Unit], interrupt_at: int | None = None) -> None:
+        self._spec, self._calls, self._interrupt_at = spec, calls, interrupt_at
+
+    def record(self, unit: Unit, workers: int = 1) -> Record:
+        if len(self._calls) == self._interrupt_at:
+            raise KeyboardInterrupt
+        self._calls.append(unit)
+        drafts = unit.settings.method != "ar"
+        result = Result(
+            tokens=(1,) * 50,
+            heard=unit.utterance.text,
+            words=(0, 5),
+            characters=(0, 20),
+            similarity=0.9,
+            dnsmos=3.0,
+            rounds=20 if drafts else 50,
+            drafted=60 if drafts else 0,
+            accepted=30 if drafts else 0,
+            tested=(20, 15, 10) if drafts else (),
+            accepted_at=(15, 10, 5) if drafts else (),
+            trials=0,
+            hit_limit=False,
+            swapped=0.5 if unit.condition.swap else 0.0,
+            mel_distance=2.0 if unit.condition.swap else None,
+            audio_seconds=1.0,
+            decoding_seconds=0.1,
+            wall_seconds=0.2,
+        )
+        facts = context(self._spec.device, self._spec.threads, workers, {"WER, CER": self._spec.judge})
+        return Record(unit, result, facts | {"model": "tiny", "voice": self._spec.voice_id})
+
+    def sound(self, unit: Unit) -> Sounding:
+        import numpy as np
+
+        return Sounding(np.zeros(1600, np.float32), 16_000, (1,) * 5)
+
+
+@pytest.fixture
+def model(tiny_voice_folder, monkeypatch, tmp_path):
+    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path / "cache")
+    return str(tiny_voice_folder)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The units that parrots did in place of real workers."""
+    done: list[Unit] = []
+    monkeypatch.setattr(WorkerSpec, "load", lambda spec: Parrot(spec, done))
+    return done
+
+
+@pytest.fixture
+def grid(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(GRID)
+    return file
+
+
+@pytest.fixture
+def where(model, tmp_path):
+    """The options that say who speaks, and where results are."""
+    return ["--model", model, "--results", str(tmp_path / "results")]
+
+
+def test_swap_prints_table_2_of_the_model_with_its_controls(where, capsys):
+    assert main(["swap", "--sentences", "1", "--theta", "0.3", "--json", *where]) == 0
+    captured = capsys.readouterr()
+    rows = json.loads(captured.out.strip().splitlines()[-1])["rows"]
+    group, mel, random, *papers = rows
+    assert [row["replaced by"] for row in (group, mel, random)] == ["cosine group", "Mel group", "any code (control)"]
+    assert group["swapped %"]["value"] == random["swapped %"]["value"] > 0
+    assert mel["mean |G|"] == pytest.approx(group["mean |G|"], rel=0.2)
+    assert group["mel distance, dB"]["value"] > 0
+    assert set(group["WER, points"]) == set(group["DNSMOS"]) == {"value", "low", "high"}
+    assert [row["n"] for row in (group, mel, random)] == [1, 1, 1]
+    assert [row["mean |G|"] for row in papers] == [1.0, 4.5, 10.3]
+    assert "4 of 4 units" in captured.err
+
+
+def test_swap_leaves_out_mel_groups_where_mel_is_what_was_asked_for(where, calls, capsys):
+    assert main(["swap", "--sentences", "2", "--theta", "0.5", "0.6", "--similarity", "mel", *where]) == 0
+    assert len(calls) == 2 * (1 + 2 * 2)
+    assert {unit.condition.swap.similarity for unit in calls if unit.condition.swap} == {"mel"}
+    assert "Mel group" in capsys.readouterr().out
+
+
+def test_a_rerun_does_only_what_is_missing(where, grid, calls, capsys):
+    assert main(["experiment", "run", str(grid), *where]) == 0
+    assert len(calls) == 6
+    assert main(["experiment", "run", str(grid), *where]) == 0
+    assert len(calls) == 6
+    first, second = (part for part in capsys.readouterr().out.split("**Every setting**")[1:])
+    assert first.splitlines()[:6] == second.splitlines()[:6]
+    grid.write_text(MORE)
+    assert main(["experiment", "run", str(grid), *where]) == 0
+    assert [unit.condition.name for unit in calls[6:]] == ["PCG"] * 3
+
+
+def test_an_interrupt_loses_nothing(where, grid, monkeypatch, capsys):
+    calls: list[Unit] = []
+    monkeypatch.setattr(WorkerSpec, "load", lambda spec: Parrot(spec, calls, interrupt_at=4))
+    assert main(["experiment", "run", str(grid), *where]) == 130
+    said = capsys.readouterr().err
+    assert "4 of 6 units are stored" in said
+    assert "Traceback" not in said
+    assert main(["experiment", "status", str(grid), *where]) == 0
+    assert capsys.readouterr().out == "mine: 4 of 6 units are done\n"
+    monkeypatch.setattr(WorkerSpec, "load", lambda spec: Parrot(spec, calls))
+    assert main(["experiment", "run", str(grid), *where]) == 0
+    assert len(calls) == 6
+    assert "6 of 6 units" in capsys.readouterr().err
+
+
+def test_the_papers_tables_come_from_one_command(where, calls, capsys):
+    assert main(["experiment", "run", "main", "swap", "--quick", *where]) == 0
+    printed = capsys.readouterr().out
+    for said in ("PCG Table 1", "13.8 ± 0.4", "PCG Table 2", "The papers' claims", "cosine group"):
+        assert said in printed
+    # AR of the swap is that of the main table where they share an utterance, so it is not said twice.
+    assert len(calls) == len({unit.key("") for unit in calls})
+    assert main(["experiment", "status", "main", "swap", "ablations", "--quick", *where]) == 0
+    by_name = dict(line.split(": ") for line in capsys.readouterr().out.splitlines())
+    assert by_name["main"] == "84 of 84 units are done"
+    done, _, total, *_ = by_name["ablations"].split()
+    assert 0 < int(done) < int(total)
+    # All conditions of an utterance stand side by side.
+    texts = [unit.utterance.text for unit in calls]
+    assert sum(a != b for a, b in pairwise(texts)) == len(set(texts)) - 1
+
+
+def test_experiments_are_listed(capsys):
+    assert main(["experiment", "list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        "main", "tradeoff", "lookahead", "swap", "ablations",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "runner", "count"), [([], "runner", 1), (["--processes", "2"], "runner", 2), (["--ray", "3"], "ray_runner", 3)]
+)
+def test_as_many_workers_are_started_as_were_asked_for(where, grid, monkeypatch, options, runner, count):
+    asked = []
+
+    def run(units, spec, store, processes):
+        asked.append(processes)
+        yield from ()
+
+    monkeypatch.setattr(f"pcg.experiments.{runner}.run", run)
+    assert main(["experiment", "run", str(grid), *options, *where]) == 0
+    assert asked == [count]
+
+
+def test_report_writes_a_page_and_its_numbers(where, grid, calls, tmp_path, capsys):
+    results, out = tmp_path / "results", tmp_path / "page.html"
+    main(["experiment", "run", str(grid), *where])
+    assert main(["report", str(results)]) == 0
+    assert "<audio" not in (results / "report.html").read_text()
+    assert main(["report", str(results), "--out", str(out), "--model", where[1]]) == 0
+    assert "<audio" in out.read_text()
+    assert "6 units" in capsys.readouterr().out
+    (acceptance,) = [t for t in json.loads((tmp_path / "results.json").read_text())["tables"] if t["name"] == "acceptance"]
+    assert [row["bound"] > 0 for row in acceptance["rows"]] == [True]
+
+
+def test_report_does_not_mix_judges(where, grid, calls, tmp_path, capsys):
+    results = str(tmp_path / "results")
+    for judge in ("pocketsphinx", "embedded"):
+        assert main(["experiment", "run", str(grid), "--judge", judge, *where]) == 0
+    assert len(calls) == 12
+    assert main(["report", results]) == 2
+    assert "several" in capsys.readouterr().err
+    assert main(["report", results, "--model", where[1], "--judge", "embedded"]) == 0
+    assert ": 6 units" in capsys.readouterr().out
+    assert main(["report", results, "--model", where[1], "--judge", "hubert"]) == 2
+
+
+def test_report_makes_no_folder_of_a_wrong_name(tmp_path, capsys):
+    assert main(["report", str(tmp_path / "nowhere")]) == 2
+    assert not (tmp_path / "nowhere").exists()
+    assert "results is" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["swap", "--theta", "3"], "theta"),
+        (["swap", "--similarity", "taste"], "similarity"),
+        (["swap", "--sentences", "0"], "sentences"),
+        (["swap", "--sentences", "100000"], "count"),
+        (["swap", "--judge", "nobody"], "judge"),
+        (["swap", "--processes", "0"], "processes"),
+        (["swap", "--device", "tpu"], "device"),
+        (["swap", "--model", "nowhere"], "model"),
+        (["experiment", "run", "table7"], "experiment"),
+        (["experiment", "run", "missing.yaml"], "grid file"),
+        (["experiment", "run", "--ray", "0"], "ray"),
+        (["experiment", "run", "--judge", "nobody"], "judge"),
+        (["experiment", "run", "main", "--libritts", "missing"], "folder"),
+        (["experiment", "run", "main", "--model", "nowhere"], "model"),
+        (["experiment", "status", "table7"], "experiment"),
+        (["experiment", "status", "--judge", "nobody"], "judge"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_no_unit_is_done(where, calls, capsys, arguments, named):
+    given = [*arguments, *where[2:], *([] if "--model" in arguments else where[:2])]
+    assert main(given) == 2
+    captured = capsys.readouterr()
+    assert named in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
+    assert not calls
+
+
+def test_a_grid_that_is_wrong_is_one_sentence(where, grid, calls, capsys):
+    grid.write_text(GRID.replace("method: sd", "method: magic"))
+    assert main(["experiment", "run", str(grid), *where]) == 2
+    assert "method" in capsys.readouterr().err
+    assert not calls
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["experiment"], "ACTION"),
+        (["experiment", "dance"], "dance"),
+        (["experiment", "run", "--processes", "2", "--ray", "2"], "ray"),
+        (["report"], "results"),
+        (["swap", "--sentences", "many"], "sentences"),
+    ],
+)
+def test_what_cannot_be_parsed_is_one_sentence(capsys, arguments, named):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    captured = capsys.readouterr()
+    assert named in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
