@@ -17,14 +17,21 @@ from explorers.compare import create_compare
 from explorers.example import EXAMPLE, read_example
 from explorers.export import create_export
 from explorers.listen_token import create_listen
+from explorers.listening_test import create_listening_test
 from explorers.map import create_map
 from explorers.reading import Session
 from explorers.recognise import create_recognise
+from explorers.settings import create_settings
 from explorers.statistics import create_statistics
+from explorers.swap import create_swap
 from explorers.theme import launch_options
+from explorers.tune import connect_map, create_tune
 from pcg.errors import InputError, PCGError
+from pcg.experiments.worker import WorkerSpec
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.embedded import load_recogniser
+from pcg.recognition.judges import load_judge
+from pcg.stored import Origin
 from pcg.synthesizer import Synthesizer
 from pcg.voice import load_voice
 
@@ -42,18 +49,29 @@ def create_app(synthesizer: Synthesizer, example: Path = EXAMPLE, recogniser: Pa
         gr.HTML(MASTHEAD, apply_default_css=False)
         recorded = read_example(example)
         session = gr.State(Session.of_recorded(recorded.readings) if recorded else Session())
+        origin, voice = Origin.of(synthesizer.voice), synthesizer.voice
+        judge = "embedded" if recogniser.is_dir() else "pocketsphinx"
+        spec = WorkerSpec(str(voice.folder), judge, voice.target.device.type)
         with gr.Tab("Compare", elem_id="compare"):
-            create_compare(synthesizer, session, recorded)
+            compared = create_compare(synthesizer, origin, session, recorded)
+        with gr.Tab("Tune", elem_id="tune"):
+            tuned = create_tune(synthesizer, origin)
         with gr.Tab("Map", elem_id="map"):
             view = create_map(synthesizer, session)
+            connect_map(synthesizer, tuned, view)
             with view.listen:
                 create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity)
             with gr.Column(elem_classes="lab-takes"):
                 create_statistics(synthesizer, view.theta, view.similarity)
                 create_export(synthesizer, view.theta, view.similarity)
+        with gr.Tab("Swap", elem_id="swap"):
+            create_swap(synthesizer, spec, session)
+        with gr.Tab("Listening test", elem_id="listening"):
+            create_listening_test(synthesizer, lru_cache(maxsize=1)(partial(load_judge, judge)), session)
         if recogniser.is_dir():
             with gr.Tab("Recognise", elem_id="recognise"):
                 create_recognise(synthesizer, lru_cache(maxsize=1)(partial(load_recogniser, recogniser)), session)
+        create_settings(app, synthesizer, origin, session, [tuned.controls, compared], {"Tune": tuned.newest})
     return app.queue(max_size=QUEUE_LENGTH)
 
 

@@ -4,21 +4,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields
 from functools import partial
+from pathlib import Path
 
 import gradio as gr
-import numpy as np
 from gradio.components import Component
 from gradio.events import Dependency
 
 from explorers.components.readout import card_html, message_html, title_html
 from explorers.components.ribbon import legend_html, ribbon_html
 from explorers.example import Example
+from explorers.keeping import wav_file
 from explorers.reading import Reading, Session
 from explorers.speaking import Request, Step, describe_groups, new_seed, say_again, say_four_ways
 from explorers.telling import telling, told
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from pcg.errors import PCGError
+from pcg.prompt import Reference
 from pcg.settings import METHODS, RANGES, Settings
+from pcg.stored import Origin, Stored
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take
 from pcg.text import MAX_CHARACTERS
@@ -40,7 +43,10 @@ KNOBS = {
 }
 
 
-def _handler(speak: Callable[[Request, Session], Iterator[Step]]) -> Callable[..., Iterator[list[object]]]:
+Keep = Callable[[Take, Reference | None], Path]
+
+
+def _handler(speak: Callable[[Request, Session], Iterator[Step]], keep: Keep) -> Callable[..., Iterator[list[object]]]:
     """`speak` as gradio calls it: one argument a control, one update a place on the page."""
 
     def handle(
@@ -60,7 +66,7 @@ def _handler(speak: Callable[[Request, Session], Iterator[Step]]) -> Callable[..
         try:
             with closing(speak(request, session)) as steps:
                 for step in steps:
-                    yield _updates(step)
+                    yield _updates(step, keep)
         except PCGError as error:
             yield [message_html(FAILED), *[gr.skip()] * (1 + 3 * len(METHODS))]
             raise told(error) from error
@@ -76,21 +82,17 @@ def _groups_handler(synthesizer: Synthesizer) -> Callable[[float], str]:
     return describe
 
 
-def _updates(step: Step) -> list[object]:
+def _updates(step: Step, keep: Keep) -> list[object]:
     """The status, the session, and sound, figures and strip of every card."""
     updates: list[object] = [step.status, step.session]
     for method in METHODS:
         card = step.session.cards.get(method)
         if step.take is not None and step.take.settings.method == method:
-            updates += [_sound(step.take), card_html(card), _strip(card.reading)]
+            sound = str(keep(step.take, step.reference)) if len(step.take.audio) else None
+            updates += [sound, card_html(card), _strip(card.reading)]
         else:
             updates += [gr.skip(), card_html(card) if card and step.marks else gr.skip(), gr.skip()]
     return updates
-
-
-def _sound(take: Take) -> tuple[int, np.ndarray] | None:
-    # int16, because the player scales floats to their own peak, and loudness would no longer compare.
-    return (take.sample_rate, (take.audio.clip(-1, 1) * 32767).astype(np.int16)) if len(take.audio) else None
 
 
 def _strip(reading: Reading) -> str:
@@ -122,15 +124,24 @@ class CardView:
     ribbon: gr.HTML
 
 
-def create_compare(synthesizer: Synthesizer, session: gr.State, example: Example | None = None) -> None:
-    """Lay the panel out within the Blocks that is being built. `session` holds a Session: the takes that the page shows."""
+def create_compare(
+    synthesizer: Synthesizer, origin: Origin, session: gr.State, example: Example | None = None
+) -> Mapping[str, Component]:
+    """Lay the panel out within the Blocks that is being built; return its controls by the names of Request. `session` holds a
+    Session: the takes that the page shows; `origin` goes into the files of new ones."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = _controls(synthesizer, example)
         with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
             gr.HTML(legend_html(), apply_default_css=False)
             views = _cards(synthesizer, session.value, example)
-    _wire(synthesizer, controls, views, session)
+    cache = Path(views["ar"].sound.GRADIO_CACHE)
+
+    def keep(take: Take, reference: Reference | None) -> Path:
+        return wav_file(take, Stored.of(take, origin, reference), cache)
+
+    _wire(synthesizer, controls, views, session, keep)
+    return controls.named
 
 
 def _controls(synthesizer: Synthesizer, example: Example | None) -> Controls:
@@ -199,7 +210,7 @@ def _card(synthesizer: Synthesizer, method: str, session: Session, example: Exam
     return CardView(sound, readout, ribbon)
 
 
-def _wire(synthesizer: Synthesizer, controls: Controls, views: Mapping[str, CardView], session: gr.State) -> None:
+def _wire(synthesizer: Synthesizer, controls: Controls, views: Mapping[str, CardView], session: gr.State, keep: Keep) -> None:
     named = controls.named
     places = [place for view in views.values() for place in (view.sound, view.readout, view.ribbon)]
     decoding = {
@@ -214,7 +225,7 @@ def _wire(synthesizer: Synthesizer, controls: Controls, views: Mapping[str, Card
         return gr.on(
             # `input` and not `change`: the page's own settings of a knob must not start a take.
             [knob.input for knob in knobs],
-            _handler(partial(say_again, synthesizer, method)),
+            _handler(partial(say_again, synthesizer, method), keep),
             trigger_mode="always_last",
             api_name=f"say_{method}_again",
             api_description=f"Say the text with {method.upper()} alone.",
@@ -224,7 +235,7 @@ def _wire(synthesizer: Synthesizer, controls: Controls, views: Mapping[str, Card
     runs = [
         gr.on(
             [controls.run.click, named["text"].submit],
-            _handler(partial(say_four_ways, synthesizer)),
+            _handler(partial(say_four_ways, synthesizer), keep),
             api_name="say_four_ways",
             api_description="Say the text with AR, SD, SSD and PCG; streams progress, then each take.",
             **decoding,

@@ -10,6 +10,7 @@ from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError
 from pcg.files import write_json
 from pcg.settings import METHODS, Settings
+from pcg.stored import Origin, Stored
 from pcg.synthesizer import Synthesizer
 
 EXAMPLE = Path(__file__).parent.parent / "assets" / "example"
@@ -33,8 +34,9 @@ def write_example(
     asked = settings or Settings()
     synthesizer.warm_up()
     takes = {method: synthesizer.take(text, asked.with_(method=method), speaker) for method in METHODS}
+    origin = Origin.of(synthesizer.voice)
     for method, take in takes.items():
-        write_wav(folder / f"{method}.wav", take.audio, take.sample_rate)
+        write_wav(folder / f"{method}.wav", take.audio, take.sample_rate, Stored.of(take, origin))
     content = {"format": FORMAT, "text": text, "voice": speaker, "settings": asked.as_dict()}
     write_json(folder / "example.json", {**content, "takes": {method: record(take) for method, take in takes.items()}})
 

@@ -54,12 +54,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Step:
-    """What has changed: always the status, and either nothing else, or every card's marks, or one finished take."""
+    """What has changed: always the status, and either nothing else, or every card's marks, or one finished take, with the
+    `reference` that it was spoken with if that was the visitor's own."""
 
     session: Session
     status: str
     marks: bool = False
     take: Take | None = None
+    reference: Reference | None = None
 
 
 def say_four_ways(synthesizer: Synthesizer, request: Request, session: Session) -> Iterator[Step]:
@@ -96,7 +98,8 @@ def _speak(synthesizer: Synthesizer, methods: Sequence[str], request: Request, s
             take = yield from _progress(events, session, chosen.method, methods, rate)
         session = session.heard(Reading.of(take), full_run=len(methods) > 1)
         finished = done_html(methods, perf_counter() - begun)
-        yield Step(session, progress_html(following, methods, (), (), rate) if following else finished, take=take)
+        status = progress_html(following, methods, (), (), rate) if following else finished
+        yield Step(session, status, take=take, reference=reference)
 
 
 def _progress(

@@ -4,18 +4,19 @@ from pathlib import Path
 
 import gradio as gr
 
-from explorers.components import atlas, readout, ribbon, transcript
+from explorers.components import atlas, player, readout, ribbon, strip, swap_figures, transcript
 
 STYLES = Path(__file__).with_name("page.css")
+COMPONENTS = (readout, ribbon, strip, atlas, transcript, swap_figures, player)
 SOUND_COLOUR = "#E69F00"
 WAVE_COLOUR = "#9aa0a6"
 
 
 def launch_options() -> dict[str, object]:
-    """System fonts, our own style sheets, small uploads only, and nothing kept in the visitor's browser."""
+    """System fonts, our own style sheets, small uploads only."""
     return {
         "theme": _theme(),
-        "css_paths": [STYLES, readout.STYLES, ribbon.STYLES, atlas.STYLES, transcript.STYLES],
+        "css_paths": [STYLES, *(each.STYLES for each in COMPONENTS)],
         "max_file_size": "20mb",
         "footer_links": ["api", "settings"],
         "run_history": False,

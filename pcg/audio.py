@@ -1,6 +1,8 @@
-"""Samples in and out: loading any file, trimming, loudness, joining and writing WAV."""
+"""Samples in and out: loading any file, trimming, loudness, joining, and writing WAV with the settings inside."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import soundfile
@@ -8,18 +10,32 @@ import soundfile
 from pcg.errors import InputError
 from pcg.files import replacing
 
+if TYPE_CHECKING:
+    from pcg.stored import Stored
+
 LOUDNESS_RMS = 0.08
 FADE_SECONDS = 0.005
+RATES = (1_000, 384_000)
+BLOCK_FRAMES = 65_536
+MOST_CHUNKS = 256
 
 
 def load_audio(path: Path, sample_rate: int, longest_seconds: float = 60.0) -> np.ndarray:
-    """Read a file that libsndfile knows as mono float32 `[N]` at `sample_rate`."""
+    """Read a file that libsndfile knows as mono float32 `[N]` at `sample_rate`, `longest_seconds` of it at most.
+
+    Raise InputError if it is no such file, or if its rate or its samples cannot be those of a recording.
+    """
     try:
         with soundfile.SoundFile(path) as file:
             rate = file.samplerate
-            samples = file.read(int(longest_seconds * rate), dtype="float32", always_2d=True).mean(axis=1)
-    except (OSError, soundfile.LibsndfileError) as error:
+            if not RATES[0] <= rate <= RATES[1]:
+                raise InputError("sample rate", rate, f"{RATES[0]} to {RATES[1]} Hz")
+            samples = _mono(file, int(longest_seconds * rate))
+    # soundfile answers with TypeError to a name that ends in .raw.
+    except (OSError, TypeError, soundfile.LibsndfileError) as error:
         raise InputError("audio file", path.name, "a readable WAV, FLAC, OGG or MP3 file") from error
+    if not np.isfinite(samples).all():
+        raise InputError("audio file", path.name, "free of samples that are no numbers")
     if rate == sample_rate:
         return samples
     import librosa
@@ -27,10 +43,54 @@ def load_audio(path: Path, sample_rate: int, longest_seconds: float = 60.0) -> n
     return librosa.resample(samples, orig_sr=rate, target_sr=sample_rate)
 
 
-def write_wav(path: Path, samples: np.ndarray, sample_rate: int) -> None:
-    """Write 16-bit WAV, whole or not at all."""
-    with replacing(path) as temporary:
-        soundfile.write(temporary, samples, sample_rate, subtype="PCM_16", format="WAV")
+def _mono(file: soundfile.SoundFile, frames: int) -> np.ndarray:
+    """The mean of the channels, block by block: a small file can unpack to very many channels of silence."""
+    blocks = file.blocks(BLOCK_FRAMES, frames=frames, dtype="float32", always_2d=True)
+    return np.concatenate([np.zeros(0, np.float32), *(block.mean(axis=1) for block in blocks)])
+
+
+def write_wav(path: Path, samples: np.ndarray, sample_rate: int, stored: "Stored | None" = None) -> None:
+    """Write `samples [N]` as 16-bit mono WAV, whole or not at all, with `stored` inside, as JSON in the comment.
+
+    The comment (ICMT of the LIST/INFO chunk) is what libsndfile can write, players skip and other programs keep and show.
+    """
+    with replacing(path) as temporary, soundfile.SoundFile(temporary, "w", sample_rate, 1, "PCM_16", format="WAV") as file:
+        if stored is not None:
+            file.comment = stored.to_json()
+        file.write(samples)
+
+
+def read_comment(path: Path, longest: int) -> bytes | None:
+    """The comment of a WAV file; None if it is no WAV file, or has no comment of at most `longest` bytes.
+
+    libsndfile writes long comments, but reads those alone that are shorter than 2 KB.
+    """
+    with path.open("rb") as file:
+        header, end = file.read(12), path.stat().st_size
+        if header[:4] != b"RIFF" or header[8:] != b"WAVE":
+            return None
+        for name, size in _chunks(file, end):
+            if name == b"LIST" and file.read(4) == b"INFO":
+                for part, length in _chunks(file, file.tell() + size - 4):
+                    if part == b"ICMT" and length <= longest:
+                        return file.read(length).rstrip(b"\0")
+    return None
+
+
+def _chunks(file: BinaryIO, end: int) -> Iterator[tuple[bytes, int]]:
+    """Name and size of each RIFF chunk from here to `end`, with `file` standing at its content.
+
+    A size is what the chunk claims, cut at `end`; every step goes forward, so that no file can hold the reader up.
+    """
+    at = file.tell()
+    for _ in range(MOST_CHUNKS):
+        file.seek(at)
+        header = file.read(8)
+        if len(header) < 8 or at + 8 > end:
+            return
+        size = int.from_bytes(header[4:], "little")
+        yield header[:4], min(size, end - at - 8)
+        at += 8 + size + size % 2
 
 
 def trim(samples: np.ndarray, sample_rate: int, margin: float = 0.06, threshold: float = 0.012) -> np.ndarray:

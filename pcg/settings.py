@@ -1,11 +1,13 @@
 """How a take is spoken: one validated schema, used by the command line, the page and the files that store takes."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 
 from pcg.errors import InputError
 
 METHODS = ("ar", "sd", "ssd", "pcg")
 SIMILARITIES = ("cosine", "mel", "fsq", "both")
+LONGEST_WORD = 40
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,9 @@ class Range:
 
     def check(self, field: str, value: float) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
-            raise InputError(field, value, f"a number from {self}")
+            # Python refuses to write out an integer of thousands of digits.
+            huge = isinstance(value, int) and value.bit_length() > 64
+            raise InputError(field, "a huge number" if huge else value, f"a number from {self}")
 
     def __str__(self) -> str:
         return " to ".join(f"{end:.0f}" if end == int(end) else f"{end:g}" for end in (self.low, self.high))
@@ -76,10 +80,16 @@ class Settings:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, object]) -> "Settings":
-        """Build from a mapping; an unknown key raises InputError."""
+    def from_dict(cls, values: Mapping[str, object]) -> "Settings":
+        """Build from a mapping that may come from anywhere; an unknown key or a wrong kind of value raises InputError."""
+        if not isinstance(values, Mapping):
+            raise InputError("settings", f"a {type(values).__name__}", "an object of names and values")
         known = [f.name for f in fields(cls)]
-        for key in values:
+        for key, value in values.items():
             if key not in known:
-                raise InputError("setting", key, "one of " + ", ".join(known))
+                raise InputError("setting", str(key)[:LONGEST_WORD], "one of " + ", ".join(known))
+            if not isinstance(value, str | int | float):
+                raise InputError(key, f"a {type(value).__name__}", "a word, a number, true or false")
+            if isinstance(value, str) and len(value) > LONGEST_WORD:
+                raise InputError(key, value[:LONGEST_WORD], f"a number, or a word of at most {LONGEST_WORD} characters")
         return cls(**values)

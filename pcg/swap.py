@@ -1,11 +1,24 @@
 """The intra-group swap stress test (PCG section 4, Table 2): may the members of a group really stand for each other?"""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pcg.errors import InputError
 from pcg.settings import RANGES, SIMILARITIES
 
+if TYPE_CHECKING:  # they bring in torch, and experiments are declared and read without it
+    from torch import Generator, Tensor
+
+    from pcg.groups.groups import Groups
+    from pcg.groups.library import GroupLibrary
+
 REPLACEMENTS = ("group", "random")
+# Rounding to them never crosses a similarity: halves lie further apart, and `theta_for` stays amid them.
+THETA_DIGITS = 4
+SWAP_STREAM = 1
 
 
 @dataclass(frozen=True)
@@ -28,3 +41,104 @@ class Swap:
             raise InputError("replacement", self.replacement, "one of " + ", ".join(REPLACEMENTS))
         if isinstance(self.fraction, bool) or not isinstance(self.fraction, int | float) or not 0 <= self.fraction <= 1:
             raise InputError("fraction", self.fraction, "a number from 0 to 1")
+        # An equal swap is written in one way, wherever it is used as a key.
+        object.__setattr__(self, "theta", float(self.theta))
+        object.__setattr__(self, "fraction", float(self.fraction))
+
+
+@dataclass(frozen=True)
+class Swapped:
+    """An utterance after a swap: its `tokens`, and the `positions`, ascending, at which one was replaced.
+
+    candidates: the positions, ascending, whose token has company. group_sizes: |G(t)| of every token before the swap.
+    """
+
+    tokens: tuple[int, ...]
+    positions: tuple[int, ...] = field(repr=False)
+    candidates: tuple[int, ...] = field(repr=False)
+    group_sizes: tuple[int, ...] = field(repr=False)
+
+    @property
+    def share(self) -> float:
+        """Replaced tokens over all tokens: the paper's "Swap %" as a fraction; 0 for an empty utterance."""
+        return len(self.positions) / len(self.tokens) if self.tokens else 0.0
+
+    @property
+    def mean_group_size(self) -> float:
+        """The mean of |G(t)| over the utterance's tokens, which weighs groups by how often they are said; 0 if it is empty."""
+        return sum(self.group_sizes) / len(self.group_sizes) if self.group_sizes else 0.0
+
+
+def swap_coins(seed: int) -> "Generator":
+    """What `swap` draws from in a unit or a take of this seed; not the coins that chose its tokens."""
+    import torch
+
+    state = np.random.SeedSequence([seed, SWAP_STREAM]).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state))
+
+
+def swap(tokens: Sequence[int], groups: "Groups", swap: Swap, usable: "Tensor", generator: "Generator") -> Swapped:
+    """Replace speech codes of `tokens [T]` as `swap` says; `groups` are those at its theta, by its similarity.
+
+    The group of a token t is the one around it, G(t); each other member is as likely as any. usable `[codes]`, bool: the codes
+    that "random" draws from. Every token takes two coins from `generator`, whatever `swap` is, so equal generators give equal
+    places to both replacements, and a larger fraction keeps all that a smaller one replaced. Raises InputError for a token
+    that is no speech code, and where "random" has no other code to draw.
+    """
+    import torch
+
+    _check(tokens, groups.vocabulary - 1)
+    spoken = torch.tensor(tokens, dtype=torch.int64)
+    sizes = groups.sizes[groups.group_of_centre[spoken]]
+    candidates = (sizes > 1).nonzero()[:, 0]
+    places, draws = torch.rand(2, len(spoken), generator=generator, dtype=torch.float64)
+    first = places[candidates].argsort(stable=True)[: round(swap.fraction * len(candidates))]
+    positions = candidates[first].sort().values.tolist()
+    everything = usable.nonzero()[:, 0]
+    after = list(tokens)
+    for i in positions:
+        pool = everything if swap.replacement == "random" else groups.members_of(int(groups.group_of_centre[tokens[i]]))
+        after[i] = _other(pool, tokens[i], float(draws[i]))
+    return Swapped(tuple(after), tuple(positions), tuple(candidates.tolist()), tuple(sizes.tolist()))
+
+
+def mel_distance(a: np.ndarray, b: np.ndarray, sample_rate: int) -> float:
+    """The mean absolute difference of two sounds' log-mels over their common frames, in dB; 0 where they share no frame.
+
+    a and b are `[N]` and `[M]`, from the same moment on. The log-mel is that of `pcg.audition`, floor included, so that a pause
+    in both adds nothing.
+    """
+    of_a, of_b = log_mel_db(a, sample_rate), log_mel_db(b, sample_rate)
+    common = min(len(of_a), len(of_b))
+    return float(np.abs(of_a[:common] - of_b[:common]).mean(dtype=np.float64)) if common else 0.0
+
+
+def log_mel_db(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    """The log-mel picture `[F, 80]` of `samples [N]` in dB, a frame every 10 ms, as `pcg.audition.Audition.mel`."""
+    from pcg.audition import Audition
+
+    return Audition(0, np.asarray(samples, np.float32), sample_rate, hop=1).mel
+
+
+def same_size_theta(library: "GroupLibrary", theta: float, similarity: str, scale: str = "cosine") -> float:
+    """The theta at which groups by `similarity` are as large, in the mean of |G(t)| over all tokens, as those by `scale` are at
+    `theta`; to four digits. Raises InputError where the lists of `similarity` end before groups are that large."""
+    from pcg.groups.similarities import theta_for
+
+    RANGES["theta"].check("theta", theta)
+    size = library.neighbours(scale).mean_size_at(theta)
+    return theta if similarity == scale else round(theta_for(library.neighbours(similarity), size), THETA_DIGITS)
+
+
+def _check(tokens: Sequence[int], codes: int) -> None:
+    for token in tokens:
+        if not 0 <= token < codes:
+            raise InputError("token", token, f"a speech code from 0 to {codes - 1}")
+
+
+def _other(pool: "Tensor", token: int, coin: float) -> int:
+    """One of `pool` that is not `token`, each as likely, by a coin in [0, 1)."""
+    others = pool[pool != token]
+    if not len(others):
+        raise InputError("codes to draw from", len(pool), "at least one other than the token")
+    return int(others[int(coin * len(others))])

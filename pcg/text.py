@@ -34,12 +34,14 @@ _LETTERS = dict(zip(
 
 
 def check_text(text: str) -> str:
-    """Return `text` stripped, or raise InputError if it is empty, too long or not English text."""
+    """Return `text` stripped, or raise InputError if it is empty, too long, not English text, or holds control characters."""
     stripped = text.strip()
     if not stripped:
         raise InputError("text", text, "some English text")
     if len(stripped) > MAX_CHARACTERS:
         raise InputError("text", f"{len(stripped)} characters", f"1 to {MAX_CHARACTERS} characters")
+    if any(unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\r\t" for c in stripped):
+        raise InputError("text", ascii(stripped[:40]), "free of control characters")
     letters = [c for c in stripped if c.isalpha()]
     latin = [c for c in letters if "LATIN" in unicodedata.name(c, "")]
     if len(latin) < 0.8 * len(letters) or not any(c.isalnum() and c.isascii() for c in stripped):

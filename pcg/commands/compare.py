@@ -24,6 +24,7 @@ def add(commands: "Commands") -> None:
 def run(options: argparse.Namespace) -> None:
     from pcg.audio import write_wav
     from pcg.bench.methods import step_costs
+    from pcg.stored import Origin, Stored
     from pcg.text import check_text
 
     settings = read_settings(options)
@@ -52,6 +53,7 @@ def run(options: argparse.Namespace) -> None:
             f"{take.rtf:8.3f}{take.audio_seconds:9.2f}"
         )
         if options.out:
-            write_wav(options.out / f"{method}.wav", take.audio, take.sample_rate)
+            stored = Stored.of(take, Origin.of(synthesizer.voice), reference)
+            write_wav(options.out / f"{method}.wav", take.audio, take.sample_rate, stored)
     if options.json:
         print(json.dumps({"text": options.text, "seed": settings.seed, "takes": rows}))

@@ -25,6 +25,7 @@ def add(commands: "Commands") -> None:
 
 def run(options: argparse.Namespace) -> None:
     from pcg.audio import write_wav
+    from pcg.stored import Origin, Stored
     from pcg.text import check_text
 
     settings = read_settings(options)
@@ -36,7 +37,8 @@ def run(options: argparse.Namespace) -> None:
         take = _pour(synthesizer.speak(options.text, settings, voice, reference, stream=True))
     else:
         take = synthesizer.take(options.text, settings, voice, reference)
-        write_wav(options.out, take.audio, take.sample_rate)
+        stored = Stored.of(take, Origin.of(synthesizer.voice), reference)
+        write_wav(options.out, take.audio, take.sample_rate, stored)
     # Where the sound itself goes to standard output, the words about it must not.
     said = sys.stderr if str(options.out) == "-" else sys.stdout
     summary = take.summary() | {"out": str(options.out)}

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.judges import load_judge
 from pcg.rules.verdict import Rule
 from pcg.settings import Settings
-from pcg.swap import Swapped, mel_distance, swap
+from pcg.swap import Swapped, mel_distance, swap, swap_coins
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take
 from pcg.voice import EMBEDDED, load_voice
@@ -32,8 +33,9 @@ from pcg.voice import EMBEDDED, load_voice
 # More methods and thetas than a grid has: one that was dropped would be warmed up again at every utterance.
 METHODS_KEPT = 256
 TAKES_KEPT = 4
-# The swap's coins must not be those that chose the tokens.
-SWAP_STREAM = 1
+# Raise it when a measure changes while its package stays as it is.
+MEASURES = 1
+JUDGING_PACKAGES = ("pocketsphinx", "resemblyzer", "speechmos")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class WorkerSpec:
     def voice_id(self) -> str:
         """A digest of who speaks (the content of the model's files, the device, since each rounds in its own way) and of who
         judges. Nothing is loaded for it. Raises AssetError where a file cannot be read."""
-        digest = hashlib.sha256(repr((self.device, self.judge, self.dnsmos)).encode())
+        judging = [(package, version(package)) for package in JUDGING_PACKAGES]
+        digest = hashlib.sha256(repr((MEASURES, self.device, self.judge, self.dnsmos, judging)).encode())
         _add_folder(digest, EMBEDDED if self.model == "embedded" else Path(self.model))
         if self.judge == "embedded":
             _add_folder(digest, RECOGNISER)
@@ -165,10 +168,8 @@ class Worker:
 
     def _swapped(self, unit: Unit, tokens: Sequence[int]) -> Swapped:
         wanted = unit.condition.swap
-        seed = np.random.SeedSequence([unit.seed, SWAP_STREAM]).generate_state(1, np.uint64)[0]
         groups = self._target.groups(wanted.theta, wanted.similarity)
-        generator = torch.Generator().manual_seed(int(seed))
-        return swap(tokens, groups, wanted, self._target.voice.usage > 0, generator)
+        return swap(tokens, groups, wanted, self._target.voice.usage > 0, swap_coins(unit.seed))
 
     def _said(self, unit: Unit) -> Take:
         condition, said = unit.condition, unit.utterance

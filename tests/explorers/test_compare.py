@@ -34,7 +34,10 @@ def test_the_endpoints_have_names_and_named_arguments(client: Client) -> None:
     speaking = {"/say_four_ways", "/say_pcg_again", "/say_ssd_again", "/groups", "/new_seed"}
     mapping = {"/token_group", "/token_pair", "/token_sizes", "/listen", "/group_statistics", "/theta_for_mean_size"}
     hearing = {"/transcribe", "/last_utterance", "/sweep_thresholds"}
-    assert set(endpoints) == speaking | mapping | hearing | {"/export_groups"}
+    tuning = {"/tune", "/measure_ar", "/take_settings", "/open_link", "/import_settings", "/repeat_take", "/preset"}
+    listening = {f"/listening_{step}" for step in ("prepare", "vote", "end", "judge", "export", "keep", "keep_last")}
+    others = {"/export_groups", "/swap", "/swap_many"}
+    assert set(endpoints) == speaking | mapping | hearing | tuning | listening | others
     assert [p["parameter_name"] for p in endpoints["/say_four_ways"]["parameters"]] == list(ARGUMENTS)
 
 

@@ -1,0 +1,64 @@
+"""The player of the listening test: sounds behind letters on one clock, a cross-fade away from each other, and the vote.
+
+What it gets is the same whoever stands behind a letter. The template is constant, as gradio would run what stands in it: words
+that change are put in place by the script, as text.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import gradio as gr
+
+STYLES = Path(__file__).with_name("player.css")
+SCRIPTS = [Path(__file__).with_name(name) for name in ("player_deck.js", "player.js")]
+VOTE = "vote"
+TEMPLATE = """
+<div class="player" data-state="empty">
+  <p class="player-notice" data-part="notice" role="status"></p>
+  <p class="player-empty">Choose what to compare, and prepare the test: the sounds then wait here under letters.</p>
+  <div data-part="trial" hidden>
+    <div class="player-head"><b data-part="number"></b><span data-part="question"></span></div>
+    <div class="player-progress" aria-hidden="true"><i data-part="progress"></i></div>
+    <blockquote data-part="said"></blockquote>
+    <div class="player-sounds" data-part="sounds" role="group" aria-label="Which sound is heard"></div>
+    <div class="player-bar" data-part="bar" role="slider" tabindex="0" aria-label="Place in the sounds; drag for a loop"
+      aria-valuemin="0" aria-valuemax="0" aria-valuenow="0">
+      <i class="player-stretch" data-part="stretch" hidden></i><i class="player-now" data-part="head"></i>
+    </div>
+    <div class="player-transport">
+      <button type="button" data-part="play" aria-keyshortcuts="Space">Play</button>
+      <button type="button" data-part="round" aria-pressed="false" aria-keyshortcuts="L">Loop</button>
+      <button type="button" data-part="whole" hidden>Whole sound</button>
+      <span class="player-clock" data-part="clock"></span>
+      <fieldset class="player-switch">
+        <legend>Switching</legend>
+        <label><input type="radio" name="player-switch" value="stay" checked> goes on at the same time</label>
+        <label><input type="radio" name="player-switch" value="restart"> starts again</label>
+      </fieldset>
+    </div>
+    <div class="player-vote" data-part="vote" role="group" aria-label="Your vote"></div>
+    <p class="player-wanting" data-part="wanting" role="status" aria-live="polite"></p>
+    <p class="player-keys">Keys: a letter or its number switches, <kbd>space</kbd> plays and pauses, <kbd>L</kbd> loops,
+    <kbd>[</kbd> and <kbd>]</kbd> set where the loop begins and ends. Use headphones, at a level that you do not change.</p>
+  </div>
+</div>
+"""
+
+
+def create_player() -> gr.HTML:
+    """Lay the player out within the Blocks that is being built; its value is None, or what `trial_value` makes.
+
+    Its event VOTE brings `trial`, its number, `answer` and `plays`, as `pcg.trials.design.check_vote` takes them.
+    """
+    return gr.HTML(
+        None,
+        html_template=TEMPLATE,
+        js_on_load="\n".join(script.read_text(encoding="utf-8") for script in SCRIPTS),
+        apply_default_css=False,
+        elem_id="listening-player",
+    )
+
+
+def trial_value(question: dict[str, object], sounds: Sequence[Path]) -> dict[str, object]:
+    """`question`, and one file for each of its `letters`, which gradio copies and addresses."""
+    return question | {"sounds": [{"path": str(path), "meta": {"_type": "gradio.FileData"}} for path in sounds]}

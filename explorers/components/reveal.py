@@ -1,0 +1,133 @@
+"""The reveal of a listening test as HTML: what the votes show, who was who, and what judges and clocks say."""
+
+from collections.abc import Sequence
+from html import escape
+
+from explorers.listening import Sitting
+from pcg.metrics.estimate import Estimate
+from pcg.trials.design import BEST, OPEN, TIE
+from pcg.trials.outcome import Figure, Outcome
+
+JUDGING = "The judges listen; their figures follow."
+# A bootstrap of a few numbers claims more than it knows. Wilson's interval does not.
+TOO_SMALL = "n too small"
+
+
+def reveal_html(sitting: Sitting) -> str:
+    """Everything about a test that is over; without judges' figures where they have not listened yet."""
+    result = sitting.outcome
+    verdict, *notes = result.sentences
+    said = f'<p class="reveal-verdict" role="status">{escape(verdict)}</p><p>{escape(" ".join(notes))}</p>'
+    parts = [said, _votes(result), "<h3>Who was who</h3>", _trials(sitting), "<h3>Where the settings differ</h3>"]
+    parts += [_differences(sitting), "<h3>What was measured</h3>", _measured(sitting)]
+    return f'<div class="reveal">{"".join(parts)}</div>'
+
+
+def _votes(result: Outcome) -> str:
+    if not result.n:
+        return ""
+    rows = [[_head(f.name), _told(f, result), _range(f, result)] for f in result.figures]
+    what = "mean" if result.kind == "rating" else "share"
+    return _table(("", f"{what}, 95 % interval", "chance, or no difference, is dashed"), rows)
+
+
+def _told(figure: Figure, result: Outcome) -> str:
+    if figure.estimate is None:
+        return _figure("–")
+    if result.kind == "rating":
+        if result.too_small:
+            return _figure(f"{figure.estimate.value:.1f}", TOO_SMALL)
+        return _figure(_interval(figure.estimate, "{:.1f}"), f"n = {figure.n}")
+    return _figure(_interval(figure.estimate, "{:.0%}"), f"{figure.count} of {figure.n}")
+
+
+def _range(figure: Figure, result: Outcome) -> str:
+    """The interval as a bar: shares from 0 to 1, ratings from 0 to 100, differences of ratings from -100 to 100."""
+    if figure.estimate is None or (result.kind == "rating" and result.too_small):
+        return "<td></td>"
+    low, high = (0, 1) if result.kind != "rating" else (0, BEST)
+    if result.kind == "rating" and " less " in figure.name:
+        low = -BEST
+    at = [100 * (value - low) / (high - low) for value in (figure.estimate.value, figure.estimate.low, figure.estimate.high)]
+    chance = "-100%" if result.kind == "rating" and low == 0 else "50%"
+    bar = f'<i style="left:{at[1]:.1f}%;width:{at[2] - at[1]:.1f}%"></i><b style="left:{at[0]:.1f}%"></b>'
+    return f'<td aria-hidden="true"><div class="reveal-range" style="--chance:{chance}">{bar}</div></td>'
+
+
+def _trials(sitting: Sitting) -> str:
+    rows = []
+    for i, (trial, vote) in enumerate(zip(sitting.plan.trials, sitting.votes, strict=False)):
+        letters = sitting.plan.design.letters
+        behind = [f"{letter}: {system}" for letter, system in zip(letters, trial.systems, strict=True) if letter != OPEN]
+        if isinstance(vote.answer, tuple):
+            answer = " · ".join(f"{score:g}" for score in vote.answer)
+        else:
+            answer = "no difference" if vote.answer == TIE else str(vote.answer)
+        plays = ", ".join(f"{letter} {count}×" for letter, count in zip(letters, vote.plays, strict=True))
+        cells = [_cell(" | ".join(behind)), _cell(answer), _cell(plays), _cell(sitting.texts[trial.item])]
+        rows.append([_head(str(i + 1)), *cells])
+    return _table(("trial", "behind the letters", "your vote", "played", "text"), rows) if rows else "<p>No vote was given.</p>"
+
+
+def _differences(sitting: Sitting) -> str:
+    names = list(sitting.systems)
+    rows = [[_head(knob), *(_cell(_knob(row[name])) for name in names)] for knob, row in sitting.differences().items()]
+    return _table(("", *names), rows)
+
+
+def _knob(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "–", True: "yes", False: "no"}[value]
+    return str(value)
+
+
+def _measured(sitting: Sitting) -> str:
+    rows = []
+    for name in sitting.systems:
+        speeds, judged = sitting.speeds(name), sitting.judged.get(name)
+        cells = [_number(speeds["tokens_per_second"], "{:.0f}"), _number(speeds["speed_up"], "{:.2f}×")]
+        cells.append(_number(speeds["rtf"], "{:.2f}"))
+        forms = {"wer": "{:.1%}", "cer": "{:.1%}", "similarity": "{:.3f}", "dnsmos": "{:.2f}"}
+        for key, form in forms.items():
+            found = getattr(judged, key) if judged else None
+            interval = _ends(found, form) if found and judged.n >= sitting.outcome.fewest else TOO_SMALL
+            cells.append(_figure(form.format(found.value), interval) if found else _figure("–"))
+        rows.append([_head(name), *cells])
+    heads = ("", "tokens/s", "over AR", "RTF", "WER", "CER", "similarity", "DNSMOS, 1 to 5")
+    n = len(sitting.plan.trials)
+    told = [f"{n} takes each; small: 95 % intervals over them. Speeds are those of the preparation of this test."]
+    told += [f"{figure}: {who}." for figure, who in sitting.judges.items()]
+    notes = "<br>".join(map(escape, told if len(sitting.judged) == len(sitting.systems) else [told[0], JUDGING]))
+    return f'{_table(heads, rows)}<p class="reveal-judges">{notes}</p>'
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    # What scrolls must be reached by the keyboard, too.
+    return f'<div class="reveal-scroll" role="group" aria-label="Table" tabindex="0">{table}</div>'
+
+
+def _head(text: str) -> str:
+    return f'<th scope="row">{escape(text)}</th>'
+
+
+def _cell(text: str) -> str:
+    return f"<td>{escape(text)}</td>"
+
+
+def _figure(text: str, small: str = "") -> str:
+    return f'<td class="figure">{text}{f"<small>{small}</small>" if small else ""}</td>'
+
+
+def _number(value: float | None, form: str) -> str:
+    return _figure("–" if value is None else form.format(value))
+
+
+def _interval(estimate: Estimate, form: str) -> str:
+    return f"{form.format(estimate.value)} ({_ends(estimate, form)})"
+
+
+def _ends(estimate: Estimate, form: str) -> str:
+    return f"{form.format(estimate.low)} to {form.format(estimate.high)}"

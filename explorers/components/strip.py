@@ -1,0 +1,106 @@
+"""One take as it is spoken: its tokens above the waveform, what the test of each one saw, and a player that starts with the
+first samples.
+
+Tokens and sound travel as props that grow, of which gradio sends the new part only. The template is constant, as gradio would
+run what stands in it: words that change are put in place by the script, as text.
+"""
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+
+import gradio as gr
+import numpy as np
+
+from pcg.take import Round
+
+STYLES = Path(__file__).with_name("strip.css")
+SCRIPT = Path(__file__).with_name("strip.js")
+SPEAK, HALT, LOCATE = "speak", "halt", "locate"
+MOVED = "() => { document.dispatchEvent(new Event('tune-moved')); }"
+"""What a knob runs when a person moves it: the script waits until the knob rests, then asks for a take."""
+DIGITS = 5
+TEMPLATE = """
+<div class="strip" data-state="empty">
+  <div class="strip-bar">
+    <button type="button" class="strip-play" data-part="play" disabled>▶ Play</button>
+    <span class="strip-clock" data-part="clock">0.00 s</span>
+    <span class="strip-notice" data-part="notice"></span>
+  </div>
+  <div class="strip-scroll" data-part="scroll">
+    <div class="strip-stage" data-part="stage">
+      <canvas data-part="picture" aria-hidden="true"></canvas>
+      <canvas data-part="marks" tabindex="-1" role="slider" aria-label="Tokens of the take" aria-valuemin="0" aria-valuemax="0"
+        aria-valuenow="0" aria-valuetext="No take yet"></canvas>
+      <p class="strip-empty" data-part="empty">Say a text: each bar is a token, above the sound that it makes.</p>
+    </div>
+  </div>
+  <div class="strip-detail">
+    <div class="strip-head">
+      <h3 data-part="title">No token chosen</h3>
+      <span class="strip-actions">
+        <button type="button" data-part="from" disabled>▶ From here</button>
+        <button type="button" data-part="locate" disabled>Show on the map</button>
+      </span>
+    </div>
+    <p class="strip-story" data-part="story">Point at a bar, or use the arrow keys, for the test behind it; a click or
+    Enter plays from there.</p>
+    <dl class="strip-facts" data-part="facts"></dl>
+  </div>
+</div>
+"""
+
+
+def create_strip(sample_rate: int, hop: int, asking: str) -> gr.HTML:
+    """Lay the strip out within the Blocks that is being built. asking: a selector of the buttons that ask for a take.
+
+    Its props `run` (`run_prop`) and `sound` (`sound_prop`) may be updated. Its events: SPEAK, a moved knob rests; HALT, a knob
+    began to move, so that a take in flight is of no use; LOCATE brings `token`, to be shown on the map.
+    """
+    return gr.HTML(
+        html_template=TEMPLATE,
+        js_on_load=SCRIPT.read_text(encoding="utf-8"),
+        apply_default_css=False,
+        elem_id="tune-strip",
+        sample_rate=sample_rate,
+        hop=hop,
+        asking=asking,
+        run=None,
+        sound=None,
+    )
+
+
+def run_prop(number: int, method: str, rounds: Sequence[Round], expected: float, live: bool) -> dict[str, object]:
+    """The tokens so far of the run `number`, runs being numbered upwards; `expected` tokens in all; `live` while it speaks."""
+    tokens = [token for count, round_ in enumerate(rounds) for token in _tokens(count, round_)]
+    return {"number": number, "method": method, "expected": round(expected), "live": live, "tokens": tokens}
+
+
+def sound_prop(number: int, pieces: Sequence[str]) -> dict[str, object]:
+    """The sound so far of the run `number`, each piece as `packed` made it."""
+    return {"number": number, "pieces": list(pieces)}
+
+
+def packed(samples: np.ndarray) -> str:
+    """Samples `[N]` from -1 to 1 as base64 of int16, lowest byte first."""
+    return base64.b64encode((samples.clip(-1, 1) * 32767).astype("<i2").tobytes()).decode("ascii")
+
+
+def _tokens(number: int, round_: Round) -> list[dict[str, object]]:
+    return [
+        {
+            "token": token,
+            "kind": kind,
+            "size": size,
+            "round": number,
+            "test": _test(round_, place) if place < len(round_.tests) else None,
+        }
+        for place, (token, kind, size) in enumerate(zip(round_.tokens, round_.kinds, round_.group_sizes, strict=True))
+    ]
+
+
+def _test(round_: Round, place: int) -> dict[str, object]:
+    """The test at that place of the round, ready for JSON."""
+    test = round_.tests[place]
+    numbers = {name: float(f"{getattr(test, name):.{DIGITS}g}") for name in ("p", "q", "mass_p", "mass_q", "ratio", "coin")}
+    return numbers | {"drafted": test.token, "accepted": test.accepted, "size": test.group_size, "grouped": test.group >= 0}

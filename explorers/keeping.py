@@ -1,0 +1,127 @@
+"""What the page does to keep, share and repeat a take: plain functions over what is stored of it. Knows nothing of gradio."""
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
+
+from explorers.reading import Reading, Session
+from pcg.audio import write_wav
+from pcg.errors import InputError, PCGError
+from pcg.settings import METHODS
+from pcg.snippets import EMBEDDED, curl_snippet, python_snippet, shell_snippet
+from pcg.stored import LARGEST, Origin, Stored
+from pcg.synthesizer import Synthesizer
+from pcg.take import Take
+from pcg.voice import EMBEDDED as EMBEDDED_FOLDER
+from pcg.voice import Voice
+
+LAST = "last"
+CHOICES = (LAST, *METHODS)
+ADDRESS = "http://127.0.0.1:7860"
+LINKED = "take"
+LONGEST_LINK = 4 * LARGEST
+UNSAID = "Say a text first: its settings will stand here."
+OWN_RECORDING = "This take was spoken with your recording. Its WAV file carries its settings: download that."
+
+
+@dataclass(frozen=True)
+class Written:
+    """A take to take away: as JSON, as a link that opens this page with its settings, and as lines to copy."""
+
+    json: str
+    link: str
+    python: str
+    shell: str
+    curl: str
+
+
+def stored_of(session: Session, which: str, synthesizer: Synthesizer, origin: Origin) -> Stored:
+    """The last take of this page, or that of a method; raise PCGError where there is none, or a recording was its voice."""
+    reading = _reading(session, which)
+    if reading is None:
+        raise PCGError(UNSAID)
+    if reading.voice not in synthesizer.voice.references:
+        raise PCGError(OWN_RECORDING)
+    return Stored(reading.text, reading.voice, reading.settings, origin)
+
+
+def _reading(session: Session, which: str) -> Reading | None:
+    if which not in CHOICES:
+        raise InputError("take", which[:40], "one of " + ", ".join(CHOICES))
+    cards = [card for method, card in session.cards.items() if which in (LAST, method)]
+    return cards[-1].reading if cards else None
+
+
+def write_out(stored: Stored, model: str, address: str) -> Written:
+    """`model`: the voice as `load_voice` takes it; `address`: where the page is open, with or without a link behind it."""
+    page = page_address(address)
+    return Written(
+        stored.to_json(indent=2),
+        share_link(stored, page),
+        python_snippet(stored, model),
+        shell_snippet(stored, model),
+        curl_snippet(stored, page),
+    )
+
+
+def model_of(voice: Voice) -> str:
+    """What `load_voice` takes; of another folder the name alone, as visitors need not know where it lies."""
+    return EMBEDDED if voice.folder == EMBEDDED_FOLDER else voice.folder.name
+
+
+def page_address(link: str) -> str:
+    """Scheme, host and path of a link; of anything else the address that `make app` has."""
+    try:
+        parts = urlsplit(link[:LONGEST_LINK])
+    except ValueError:
+        return ADDRESS
+    if parts.scheme not in ("http", "https") or not parts.netloc or not link.isascii():
+        return ADDRESS
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+
+
+def share_link(stored: Stored, address: str) -> str:
+    """A link that holds the settings themselves: it needs no memory of this server, and works with any other."""
+    return f"{address}/?{LINKED}={quote(stored.to_json(), safe='')}"
+
+
+def read_link(link: str) -> Stored | None:
+    """What `share_link` wrote; None where the link holds no take, InputError where it holds a bad one."""
+    if len(link) > LONGEST_LINK:
+        raise InputError("link", f"{len(link):,} characters", f"at most {LONGEST_LINK:,} characters")
+    try:
+        found = parse_qs(urlsplit(link).query, max_num_fields=20).get(LINKED)
+    except ValueError as error:
+        raise InputError("link", link[:40], "a link that this page wrote") from error
+    return Stored.from_json(found[0]) if found else None
+
+
+def values_of(stored: Stored, voices: Collection[str]) -> dict[str, object]:
+    """What a take says of the controls, by the names of `explorers.speaking.Request` and of `Settings`.
+
+    A voice that this page does not know stays as it is; a known one speaks only where no recording is in its place.
+    """
+    values: dict[str, object] = {"text": stored.text, **stored.settings.as_dict()}
+    return values | ({"voice": stored.voice, "recording": None} if stored.voice in voices else {})
+
+
+def arrived(stored: Stored, origin: Origin, voices: Collection[str]) -> str:
+    """What to expect of settings that were just brought in, in words for the page."""
+    settings = stored.settings
+    told = [f"Settings are in place: {settings.method.upper()}, seed {settings.seed}. Nothing was said yet."]
+    if stored.reference is None and stored.voice not in voices:
+        told.append(f"The voice {escape(stored.voice, quote=False)} is not here, so another one speaks.")
+    told += stored.caveats(origin) or ["On the computer that made it, it will be the same, sample for sample."]
+    return " ".join(told)
+
+
+def wav_file(take: Take, stored: Stored, cache: Path) -> Path:
+    """Write the take, with its settings inside, into a folder of its own in `cache`; the same take goes to the same place."""
+    key = hashlib.sha256(stored.to_json().encode() + take.audio.tobytes()).hexdigest()
+    path = cache / key / f"{stored.settings.method}-seed-{stored.settings.seed}.wav"
+    if not path.is_file():
+        write_wav(path, take.audio, take.sample_rate, stored)
+    return path

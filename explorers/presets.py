@@ -1,0 +1,84 @@
+"""Presets: the papers' settings, and a visitor's own, which stay in that visitor's browser."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import gradio as gr
+from gradio.components import Component
+
+from explorers.components.readout import message_html
+from explorers.telling import telling
+from pcg.presets import PAPERS, Preset, find_preset, forget, keep, read_presets, write_presets
+from pcg.settings import Settings
+
+# Fixed, so that presets outlive a restart of the server. The "secret" is public: it hides nothing, and nothing here is secret.
+STORAGE_KEY = "pcg-lab-presets"
+STORAGE_SECRET = "pcg-lab"
+HINT = "A preset moves the knobs and leaves text, voice and seed alone."
+KEPT = "Kept in this browser."
+FORGOTTEN = "Forgotten."
+KNOBS = ("method", "theta", "lookahead", "beta", "temperature", "adaptive", "similarity")
+
+
+def create_presets(page: gr.Blocks, targets: Sequence[Mapping[str, Component]]) -> None:
+    """Lay the section out within `page`. A preset moves all of `targets`; the first is where a new one is read from."""
+    own = gr.BrowserState([], storage_key=STORAGE_KEY, secret=STORAGE_SECRET)
+    chosen = gr.Dropdown(
+        _names(()), value=PAPERS[0].name, label="Preset", info="The papers' and your own.", elem_id="preset", filterable=False,
+    )  # fmt: skip
+    use = gr.Button("Use it", elem_id="use-preset", size="md")
+    told = gr.HTML(_described(PAPERS[0]), apply_default_css=False, elem_id="preset-told")
+    with gr.Row(elem_classes="lab-seed"):
+        name = gr.Textbox(label="Name for the knobs as they stand", max_length=40, elem_id="preset-name", scale=3)
+        add = gr.Button("Keep", elem_id="keep-preset", size="md", scale=1, min_width=70)
+        drop = gr.Button("Forget", elem_id="forget-preset", size="md", scale=1, min_width=70)
+    places = [component for target in targets for component in target.values()]
+    knobs = {name: component for name, component in targets[0].items() if name in KNOBS}
+    private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    # Its value is the browser's, so it is known only once the page is open there.
+    page.load(lambda values: gr.update(choices=_names(read_presets(values))), own, chosen, **private)
+    chosen.change(_describe, [chosen, own], told, **private)
+    use.click(
+        lambda name, values: _use(name, values, targets), [chosen, own], places, queue=False, show_progress="hidden",
+        api_name="preset", api_description="The knobs of a preset, the papers' or one of the visitor's own (name, settings).",
+    )  # fmt: skip
+    add.click(
+        lambda name, values, *states: _add(name, values, dict(zip(knobs, states, strict=True))),
+        [name, own, *knobs.values()], [own, chosen, told], **private,
+    )  # fmt: skip
+    drop.click(_drop, [chosen, own], [own, chosen, told], **private)
+
+
+def _names(own: Sequence[Preset]) -> list[str]:
+    return [preset.name for preset in (*PAPERS, *own)]
+
+
+def _described(preset: Preset) -> str:
+    said = f"{preset.source}. {preset.note or HINT}"
+    return message_html(escape(said, quote=False))
+
+
+def _describe(name: str, values: object) -> str:
+    with telling():
+        return _described(find_preset(read_presets(values), name))
+
+
+def _use(name: str, values: object, targets: Sequence[Mapping[str, Component]]) -> list[object]:
+    with telling():
+        settings = find_preset(read_presets(values), name).settings.as_dict()
+    updates = [settings[knob] if knob in KNOBS else gr.skip() for target in targets for knob in target]
+    return updates if len(updates) > 1 else updates[0]
+
+
+def _add(name: str, values: object, knobs: Mapping[str, object]) -> tuple[object, ...]:
+    with telling():
+        own = keep(read_presets(values), Preset(name.strip(), Settings.from_dict(knobs)))
+    return write_presets(own), gr.update(choices=_names(own), value=name.strip()), message_html(KEPT)
+
+
+def _drop(name: str, values: object) -> tuple[object, ...]:
+    own = read_presets(values)
+    if name not in [preset.name for preset in own]:
+        return gr.skip(), gr.skip(), message_html("The papers' presets stay.")
+    left = forget(own, name)
+    return write_presets(left), gr.update(choices=_names(left), value=PAPERS[0].name), message_html(FORGOTTEN)

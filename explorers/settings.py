@@ -1,0 +1,190 @@
+"""Settings that travel: a take as JSON, link or lines to copy; a JSON or WAV file brought back; a take said again from it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+import gradio as gr
+from gradio.components import Component
+
+from explorers.compare import DECODING
+from explorers.components.readout import message_html
+from explorers.keeping import (
+    CHOICES,
+    LAST,
+    UNSAID,
+    arrived,
+    model_of,
+    page_address,
+    read_link,
+    stored_of,
+    values_of,
+    wav_file,
+    write_out,
+)
+from explorers.presets import create_presets
+from explorers.reading import Session
+from explorers.telling import telling
+from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
+from pcg.errors import PCGError
+from pcg.snippets import ENDPOINT
+from pcg.stored import Origin, Stored, read_stored
+from pcg.synthesizer import Synthesizer
+
+HEADING = """<p class="groups">A take is its text, its voice, its knobs and its seed: with the same weights on the same computer
+they give the same samples. Every WAV file from this page carries them.</p>"""
+READY = "Drop a JSON file, or a WAV file from this page: its settings move the controls, and nothing is said."
+KINDS = {"json": ("JSON", "json"), "link": ("Link", None), "python": ("Python", "python"), "shell": ("Shell", "shell"),
+         "curl": ("curl", "shell")}  # fmt: skip
+NOTHING = [""] * len(KINDS)
+
+Targets = Sequence[Mapping[str, Component]]
+
+
+def create_settings(
+    page: gr.Blocks,
+    synthesizer: Synthesizer,
+    origin: Origin,
+    session: gr.State,
+    targets: Targets,
+    others: Mapping[str, gr.State] | None = None,
+    open: bool = False,
+) -> None:
+    """Lay the section out within `page`, which is being built.
+
+    session: holds a Session, whose takes are written out. targets: the controls of each panel that settings move, by the names
+    of `explorers.speaking.Request` and of `Settings`; every panel moves as far as it has such controls. others: by name, what
+    else was said on this page, each a Stored or None. The newest of all takes is the one that is shown.
+    """
+    others = others or {}
+    with gr.Accordion("Settings: keep, share and repeat a take", open=open, elem_id="settings"):
+        gr.HTML(HEADING, apply_default_css=False)
+        with gr.Row(equal_height=False, elem_classes="lab-pair"):
+            with gr.Column(scale=3, min_width=340, elem_classes="lab-card"):
+                which, codes, status = _take_away(session, list(others), synthesizer, origin)
+            with gr.Column(scale=2, min_width=320, elem_classes="lab-card lab-desk"):
+                file, brought, repeat, sound = _bring_in(synthesizer)
+                create_presets(page, targets)
+    # Filled by the browser when the page opens; the settings that were brought in last are what is repeated.
+    address = gr.Textbox(visible=False, label="address")
+    held = gr.Textbox(visible=False, label="settings")
+    write = _writer(synthesizer, origin, list(others))
+    writing = {"fn": write, "inputs": [which, session, address, *others.values()], "outputs": [status, *codes]}
+    quiet = {"queue": False, "show_progress": "hidden"}
+    which.input(
+        **writing, **quiet, api_name="take_settings",
+        api_description="A take of this session as JSON, link, Python, shell and curl; 'last', or that of a method.",
+    )  # fmt: skip
+    for name, state in {LAST: session, **others}.items():
+        state.change(
+            lambda _, *rest, name=name: [name, *write(name, *rest)], writing["inputs"], [which, *writing["outputs"]],
+            **quiet, api_visibility="private",
+        )  # fmt: skip
+    places = [component for target in targets for component in target.values()]
+    opened = page.load(
+        _link_reader(synthesizer, origin, targets), address, [address, held, brought, repeat, *places], **quiet,
+        js="() => [window.location.href]", api_name="open_link",
+        api_description="The settings that a share link holds, for every control; without any, nothing changes.",
+    )  # fmt: skip
+    opened.then(**writing, **quiet, api_visibility="private")
+    file.upload(
+        _file_reader(synthesizer, origin, targets), file, [held, brought, repeat, *places], **quiet,
+        api_name="import_settings", api_description="The settings in a JSON or WAV file, for every control. Nothing is said.",
+    )  # fmt: skip
+    repeat.click(
+        _repeater(synthesizer, origin, Path(sound.GRADIO_CACHE)), held, sound, concurrency_id=DECODING, concurrency_limit=1,
+        api_name=ENDPOINT, api_description="Say a take again from its JSON (see take_settings); answers with a WAV file.",
+    )  # fmt: skip
+
+
+def _take_away(
+    session: gr.State, others: Sequence[str], synthesizer: Synthesizer, origin: Origin
+) -> tuple[gr.Radio, list[gr.Code], gr.HTML]:
+    labels = [("last take", LAST), *((method.upper(), method) for method in CHOICES[1:]), *((name, name) for name in others)]
+    which = gr.Radio(labels, value=LAST, label="Take", elem_id="stored-take")
+    codes = []
+    told, *values = _writer(synthesizer, origin, ())(LAST, session.value, "")
+    with gr.Tabs():
+        for (name, (label, language)), value in zip(KINDS.items(), values, strict=True):
+            with gr.Tab(label, elem_id=f"as-{name}"):
+                code = gr.Code(
+                    value, language, label=label, show_label=False, interactive=False, wrap_lines=True, lines=3,
+                    max_lines=24, show_line_numbers=False, buttons=["copy", "download"], elem_id=f"stored-{name}",
+                )  # fmt: skip
+            codes.append(code)
+    return which, codes, gr.HTML(told, apply_default_css=False, elem_id="stored-told")
+
+
+def _bring_in(synthesizer: Synthesizer) -> tuple[gr.File, gr.HTML, gr.Button, gr.Audio]:
+    file = gr.File(label="Settings: a JSON or WAV file", file_types=[".json", ".wav"], height=130, elem_id="settings-file")
+    brought = gr.HTML(message_html(READY), apply_default_css=False, elem_id="settings-told")
+    repeat = gr.Button("Say this take again", variant="primary", visible=False, elem_id="repeat")
+    sound = gr.Audio(
+        label="The take, said again", show_label=False, interactive=False, editable=False, buttons=["download"],
+        container=False, visible=False, elem_id="repeated",
+        waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate),
+    )  # fmt: skip
+    return file, brought, repeat, sound
+
+
+def _writer(synthesizer: Synthesizer, origin: Origin, others: Sequence[str]) -> Callable[..., list[str]]:
+    """A take of the session as the texts to copy; where there is none, why not, which is no error."""
+    model = model_of(synthesizer.voice)
+
+    def write(which: str, session: Session, address: str, *said: Stored | None) -> list[str]:
+        newest = dict(zip(others, said, strict=True))
+        try:
+            stored = newest[which] if which in newest else stored_of(session, which, synthesizer, origin)
+            if stored is None:
+                raise PCGError(UNSAID)
+            written = write_out(stored, model, address)
+        except PCGError as error:
+            return [message_html(escape(str(error), quote=False)), *NOTHING]
+        return ["", *(getattr(written, name) for name in KINDS)]
+
+    return write
+
+
+def _file_reader(synthesizer: Synthesizer, origin: Origin, targets: Targets) -> Callable[[str | None], list[object]]:
+    def read(file: str | None) -> list[object]:
+        with telling():
+            stored = read_stored(Path(file)) if file else None
+        return _updates(stored, synthesizer, origin, targets)
+
+    return read
+
+
+def _link_reader(synthesizer: Synthesizer, origin: Origin, targets: Targets) -> Callable[[str], list[object]]:
+    def read(address: str) -> list[object]:
+        try:
+            return [page_address(address), *_updates(read_link(address), synthesizer, origin, targets)]
+        except PCGError as error:
+            # A toast would be gone before the page that is just opening has drawn it.
+            refused = message_html(escape(f"The link holds no take: {error}", quote=False))
+            return [page_address(address), gr.skip(), refused, *[gr.skip()] * (1 + sum(map(len, targets)))]
+
+    return read
+
+
+def _updates(stored: Stored | None, synthesizer: Synthesizer, origin: Origin, targets: Targets) -> list[object]:
+    """What is held, what is told, the button, and every control of every target; without settings nothing changes."""
+    controls = [name for target in targets for name in target]
+    if stored is None:
+        return [gr.skip()] * (3 + len(controls))
+    voices = synthesizer.voice.references
+    values = values_of(stored, voices)
+    told = message_html(arrived(stored, origin, voices))
+    can_repeat = gr.update(visible=stored.reference is None and stored.voice in voices)
+    return [stored.to_json(), told, can_repeat, *(values.get(name, gr.skip()) for name in controls)]
+
+
+def _repeater(synthesizer: Synthesizer, origin: Origin, cache: Path) -> Callable[[str], object]:
+    def repeat(settings: str) -> object:
+        """Say what is stored, as it was said; the WAV file that comes back carries its own settings."""
+        with telling():
+            stored = Stored.from_json(settings)
+            *_, take = synthesizer.speak(stored.text, stored.settings, stored.voice, stream=stored.streamed)
+            again = Stored.of(take, origin, streamed=stored.streamed)
+        return gr.update(value=str(wav_file(take, again, cache)), visible=True) if len(take.audio) else None
+
+    return repeat

@@ -1,0 +1,293 @@
+"""What the page does when asked to swap: an utterance before and after, a control, the verdicts. Knows nothing of gradio."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+
+from explorers.reading import Reading, Session
+from pcg.errors import InputError, PCGError
+from pcg.experiments.analysis import Results, summarise
+from pcg.experiments.declared import ar, swapped
+from pcg.experiments.grid import Grid
+from pcg.experiments.runner import Progress, missing, run, with_progress
+from pcg.experiments.store import Store
+from pcg.experiments.tables import Table, swap_table
+from pcg.experiments.testset import offline_utterances
+from pcg.experiments.unit import Record
+from pcg.experiments.worker import WorkerSpec
+from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, comparable, word_errors
+from pcg.metrics.metric import Metric, Sample
+from pcg.metrics.quality import DNSMOS
+from pcg.metrics.recording import Recording
+from pcg.metrics.speaker import Resemblyzer, Similarity
+from pcg.prompt import Reference
+from pcg.recognition.judges import load_judge
+from pcg.settings import Settings
+from pcg.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
+from pcg.synthesizer import Synthesizer
+from pcg.text import check_text
+
+SOURCES = ("last", "text")
+CONTROLS = ("random", "mel", "none")
+ORIGINAL, SWAPPED, CONTROL = VERSIONS = ("original", "swapped", "control")
+UNSAID = "Nothing has been said yet: say a text under Compare, or choose a new text here."
+UTTERANCES, THETAS = 8, (0.6, 0.5, 0.4)
+NOTE = "One utterance proves nothing. Over many of them, with intervals: python -m pcg swap."
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the panel's controls say, in their order. source: "last", the session's last utterance, or "text", in which case the
+    target says `text` in `voice`. control: "random", other codes at the same places, "mel", a swap within Mel groups of equal
+    mean size, or "none". seed: of the swap and of a new text."""
+
+    source: str
+    text: str
+    voice: str
+    theta: float
+    similarity: str
+    fraction: float
+    control: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("source", SOURCES), ("control", CONTROLS)):
+            if getattr(self, name) not in allowed:
+                raise InputError(name, getattr(self, name), "one of " + ", ".join(allowed))
+        if self.control == self.similarity:
+            raise InputError("control", self.control, "another than the similarity itself")
+        assert self.settings  # or its InputError
+
+    @property
+    def settings(self) -> Settings:
+        """How the target says a new text, alone."""
+        return Settings("ar", seed=self.seed)
+
+    def swaps(self, synthesizer: Synthesizer) -> dict[str, Swap]:
+        """The swap, and that of the control, if one was asked for."""
+        swapped = Swap(self.theta, self.similarity, fraction=self.fraction)
+        if self.control == "none":
+            return {SWAPPED: swapped}
+        if self.control == "random":
+            return {SWAPPED: swapped, CONTROL: replace(swapped, replacement="random")}
+        theta = same_size_theta(synthesizer.library, self.theta, self.control, self.similarity)
+        return {SWAPPED: swapped, CONTROL: replace(swapped, theta=theta, similarity=self.control)}
+
+
+@dataclass(frozen=True, eq=False)
+class Original:
+    """The utterance before the swap. `voice` spoke it, or stands in for a recorded one that is not kept."""
+
+    text: str
+    method: str
+    voice: str
+    stands_in: bool
+    tokens: tuple[int, ...]
+    speaker: Reference = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judges say of one sound. similarity: of the speaker to the original; mel_distance: to the original, in dB."""
+
+    heard: str
+    words: Errors
+    characters: Errors
+    similarity: float
+    dnsmos: float
+    mel_distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """The utterance before or after a swap, and its sound `samples [N]`. swap: None for the original, whose `swapped` tells the
+    candidates and sizes of the groups that were asked for."""
+
+    name: str
+    swap: Swap | None
+    swapped: Swapped
+    samples: np.ndarray = field(repr=False)
+    sample_rate: int
+    verdict: Verdict | None = None
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """A row of the paper's Table 2: None where a figure has no meaning, or the judges have not spoken."""
+        inside = self.swap is not None and self.swap.replacement == "group"
+        shape = {"mean_group_size": self.swapped.mean_group_size if inside else None, "swapped": self.swapped.share}
+        if self.verdict is None:
+            return shape | dict.fromkeys(("wer", "cer", "similarity", "dnsmos", "mel_distance"))
+        told = {name: getattr(self.verdict, name) for name in ("similarity", "dnsmos", "mel_distance")}
+        return shape | {"wer": self.verdict.words.rate, "cer": self.verdict.characters.rate} | told
+
+    def record(self) -> dict[str, object]:
+        return {
+            "swap": self.swap and asdict(self.swap),
+            "tokens": list(self.swapped.tokens),
+            "positions": list(self.swapped.positions),
+            "heard": self.verdict and self.verdict.heard,
+            **{name: _rounded(value) for name, value in self.figures.items()},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Stress:
+    """How far a stress test has come: `now` says what is being done, "" at the end. versions: none, then without verdicts, then
+    with them; judges: the name of whoever gave each figure."""
+
+    now: str
+    original: Original | None = None
+    versions: tuple[Version, ...] = ()
+    judges: Mapping[str, str] = field(default_factory=dict)
+
+    def differences(self, version: Version) -> dict[str, float | None]:
+        """The figures of `version` less those of the original."""
+        before = self.versions[0].figures
+        pairs = {name: (value, before[name]) for name, value in version.figures.items()}
+        return {name: None if None in pair else pair[0] - pair[1] for name, pair in pairs.items()}
+
+    def record(self) -> dict[str, object]:
+        """Ready for JSON."""
+        assert self.original is not None
+        said = {name: getattr(self.original, name) for name in ("text", "method", "voice", "stands_in")}
+        changes = {v.name: {name: _rounded(value) for name, value in self.differences(v).items()} for v in self.versions[1:]}
+        found = {"versions": {v.name: v.record() for v in self.versions}, "differences": changes}
+        return {**said, **found, "judges": dict(self.judges), "note": NOTE}
+
+
+class Ears:
+    """Everybody who judges a sound on this page; `names` says who gives which figure."""
+
+    def __init__(self, judge: Judge, speaker: Metric, quality: Metric) -> None:
+        self._words, self._speaker, self._quality = judge, speaker, quality
+        self.names = {
+            "WER, CER": f"{judge.name}; {NORMALISED}",
+            "Speaker": f"{speaker.name} to the original",
+            "DNSMOS": quality.name,
+            "Mel distance": "mean absolute difference of log-mels to the original",
+        }
+
+    @classmethod
+    def load(cls, judge: str, device: str = "cpu") -> "Ears":
+        """The judge of words of that name, and the usual ones of speakers and quality."""
+        return cls(load_judge(judge, device), Similarity(Resemblyzer()), DNSMOS())
+
+    def verdicts(self, text: str, versions: Sequence[Version]) -> list[Verdict]:
+        """What they say of `versions`, the original first."""
+        sounds, rate = [v.samples for v in versions], versions[0].sample_rate
+        batch = [Sample(samples, rate, text, Recording(sounds[0], rate)) for samples in sounds]
+        heard = self._words.transcribe(sounds, rate)
+        judged = zip(heard, self._speaker.measure(batch), self._quality.measure(batch), sounds, strict=True)
+        return [
+            Verdict(said, word_errors(text, said), char_errors(text, said), alike, mos, mel_distance(samples, sounds[0], rate))
+            for said, alike, mos, samples in judged
+        ]
+
+
+def stress(synthesizer: Synthesizer, ears: Callable[[], Ears], request: Request, session: Session) -> Iterator[Stress]:
+    """Swap one utterance, and let it be judged beside the original and the control; `ears` is called when the sounds are there.
+
+    Closing the generator stops the work after the step that it is at.
+    """
+    if request.source == "text":
+        yield Stress("The target says the text.")
+    original = _original(synthesizer, request, session)
+    yield Stress("Finding groups, and swapping.", original)
+    versions = _versions(synthesizer, request, original)
+    heard = Stress("The judges listen.", original, versions)
+    yield heard
+    judges = ears()
+    verdicts = judges.verdicts(original.text, versions)
+    judged = tuple(replace(v, verdict=verdict) for v, verdict in zip(versions, verdicts, strict=True))
+    yield replace(heard, now="", versions=judged, judges=judges.names)
+
+
+def _original(synthesizer: Synthesizer, request: Request, session: Session) -> Original:
+    if request.source == "last":
+        reading = said_by_target(session)
+    else:
+        text = check_text(request.text)
+        _check_words(text)
+        reading = Reading.of(synthesizer.take(text, request.settings, request.voice))
+    if reading is None or not reading.tokens:
+        raise PCGError(UNSAID)
+    _check_words(reading.text)
+    references = synthesizer.voice.references
+    voice = reading.voice if reading.voice in references else next(iter(references))
+    return Original(reading.text, reading.method, voice, voice != reading.voice, reading.tokens, references[voice])
+
+
+def said_by_target(session: Session) -> Reading | None:
+    """The session's last utterance, as the target alone said it in the same run, if it did: the paper's test starts there."""
+    last, alone = session.utterance, session.cards.get("ar")
+    return alone.reading if last and alone and alone.reading.task == last.task else last
+
+
+def _check_words(text: str) -> None:
+    if not comparable(text):
+        raise InputError("text", text, "a text with at least one word")
+
+
+def _versions(synthesizer: Synthesizer, request: Request, original: Original) -> tuple[Version, ...]:
+    rate, usable = synthesizer.voice.codec.sample_rate, synthesizer.voice.usage > 0
+    made: dict[str, tuple[Swap | None, Swapped]] = {}
+    for name, how in request.swaps(synthesizer).items():
+        groups = synthesizer.groups(how.theta, how.similarity)
+        # The same coins for the swap and its control, so that they differ in nothing else.
+        made[name] = how, swap(original.tokens, groups, how, usable, swap_coins(request.settings.seed))
+    untouched = replace(made[SWAPPED][1], tokens=original.tokens, positions=())
+    return tuple(
+        Version(name, how, found, synthesizer.decode(list(found.tokens), original.speaker), rate)
+        for name, (how, found) in {ORIGINAL: (None, untouched), **made}.items()
+    )
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """How far a run over many utterances has come, and the paper's Table 2 from what is there, None before anything is."""
+
+    progress: Progress
+    judges: Mapping[str, str] = field(default_factory=dict)
+    table: Table | None = None
+
+
+def swap_grid(synthesizer: Synthesizer, similarity: str) -> Grid:
+    """A small grid: AR, swaps at the thetas of the cosine groups' sizes, and their random controls."""
+    thetas = dict.fromkeys(same_size_theta(synthesizer.library, theta, similarity) for theta in THETAS)
+    swaps = [swapped(theta, similarity, replacement) for replacement in REPLACEMENTS for theta in thetas]
+    utterances = offline_utterances(UTTERANCES, tuple(synthesizer.voice.references))
+    return Grid("swap page", "A few swaps", (ar(), *swaps), tuple(utterances), (0,))
+
+
+def campaign(synthesizer: Synthesizer, grid: Grid, spec: WorkerSpec, store: Store) -> Iterator[Campaign]:
+    """Run `grid`, as far as `store` does not know it; tell how far it is after every unit, the table after every utterance.
+
+    Closing the generator stops the work; finished units stay stored.
+    """
+    units = grid.units()
+    known = len(units) - len(missing(units, spec, store))
+    state = _counted(synthesizer, Progress(known, len(units), None), store.records(units, spec.voice_id))
+    yield state
+    with closing(with_progress(run(units, spec, store), len(units), known)) as steps:
+        for _, progress in steps:
+            whole = progress.done % len(grid.conditions) == 0
+            found = store.records(units, spec.voice_id) if whole else []
+            state = _counted(synthesizer, progress, found) if whole else replace(state, progress=progress)
+            yield state
+
+
+def _counted(synthesizer: Synthesizer, progress: Progress, records: Sequence[Record]) -> Campaign:
+    if not any(record.unit.condition.swap for record in records):
+        return Campaign(progress)
+
+    def mean_size(similarity: str, theta: float) -> float:
+        return synthesizer.library.neighbours(similarity).mean_size_at(theta)
+
+    results = Results(records)
+    return Campaign(progress, records[0].context["judges"], swap_table(results, summarise(results), mean_size))
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

@@ -1,0 +1,307 @@
+"""Tune: one take at a time, heard while it is spoken, with every knob beside it and the test behind every token."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+
+import gradio as gr
+from gradio.components import Component
+
+from explorers.compare import DECODING
+from explorers.components.readout import EXPLANATIONS, TITLES, groups_html, message_html
+from explorers.components.ribbon import legend_html
+from explorers.components.strip import HALT, LOCATE, MOVED, SPEAK, create_strip
+from explorers.components.tune_figures import figures_html, what_if_html
+from explorers.keeping import wav_file
+from explorers.map import SIMILARITY_NAMES, MapView, look
+from explorers.speaking import new_seed
+from explorers.telling import telling, told
+from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
+from explorers.tuning import Bench, Request, Step, Turn, time_ar, tune, tune_again
+from pcg.errors import PCGError
+from pcg.settings import METHODS, RANGES, Settings
+from pcg.stored import Origin, Stored
+from pcg.synthesizer import Synthesizer
+from pcg.take import KINDS
+from pcg.text import MAX_CHARACTERS
+
+TEXT = "The quick brown fox jumps over the lazy dog."
+READY = "Say the text, then move theta or lookahead: each move says it again."
+FAILED = "That did not work. Everything on the page is as it was."
+ASKING = "#tune-run, #tune-dice"
+USED_BY = {
+    "theta": ("pcg",), "similarity": ("pcg",), "beta": ("ssd",), "lookahead": ("sd", "ssd", "pcg"),
+    "adaptive": ("sd", "ssd", "pcg"), "temperature": METHODS,
+}  # fmt: skip
+INFO = {
+    "theta": "Tokens more alike than this share a group (PCG Eq. 1). Lower: larger groups, more drafts pass, looser speech.",
+    "lookahead": "Tokens drafted before each check by the target.",
+    "beta": "Accept if coin < min(1, q/p) + beta (SSD Eq. 5). At 0 it is SD, at 1 every draft passes.",
+    "temperature": "Divides the logits of both models: low is steady, high is lively.",
+}
+
+
+@dataclass(frozen=True)
+class Controls:
+    """The left-hand side. `inputs` stand in the order of Request."""
+
+    inputs: list[Component]
+    run: gr.Button
+    stop: gr.Button
+    dice: gr.Button
+    status: gr.HTML
+    groups: gr.HTML
+
+    @property
+    def named(self) -> dict[str, Component]:
+        return dict(zip((f.name for f in fields(Request)), self.inputs, strict=True))
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a take is shown, and what the visitor's page has measured (`bench`) and is doing (`turn`)."""
+
+    record: gr.JSON
+    strip: gr.HTML
+    sound: gr.Audio
+    figures: gr.HTML
+    measure: gr.Button
+    what_if: gr.HTML
+    bench: gr.State
+    turn: gr.State
+    newest: gr.State
+
+
+@dataclass(frozen=True)
+class TuneView:
+    """What other panels may connect to: the strip's event LOCATE brings a token; `controls` go by the names of Request;
+    `newest` holds the newest take's Stored, or None."""
+
+    strip: gr.HTML
+    controls: Mapping[str, Component]
+    newest: gr.State
+
+
+def create_tune(synthesizer: Synthesizer, origin: Origin) -> TuneView:
+    """Lay the panel out within the Blocks that is being built; `origin` goes into the files of takes."""
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
+            controls = _controls(synthesizer)
+        with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
+            places = _places(synthesizer)
+    _wire(synthesizer, origin, controls, places)
+    return TuneView(places.strip, controls.named, places.newest)
+
+
+def connect_map(synthesizer: Synthesizer, view: TuneView, map_view: MapView) -> None:
+    """Let "Show on the map" choose the token there: the strip opens the tab, and this draws it."""
+
+    def locate(theta: float, similarity: str, event: gr.EventData) -> list[object]:
+        token = event._data.get("token") if isinstance(event._data, dict) else None
+        with telling():
+            scene = look(synthesizer, token, None, theta, similarity)
+        return [gr.update(scene=scene.prop), scene.anchor, scene.second]
+
+    getattr(view.strip, LOCATE)(
+        locate, [map_view.theta, map_view.similarity], [map_view.atlas, map_view.anchor, map_view.second],
+        trigger_mode="multiple", concurrency_limit=None, show_progress="hidden", api_visibility="private",
+    )  # fmt: skip
+
+
+def _controls(synthesizer: Synthesizer) -> Controls:
+    settings, voices = Settings(), list(synthesizer.voice.references)
+    with gr.Column(elem_classes="lab-desk"):
+        text = gr.Textbox(
+            TEXT, label="Text", lines=2, max_lines=6, max_length=MAX_CHARACTERS,
+            placeholder="English, up to a few sentences", elem_id="tune-text",
+        )  # fmt: skip
+        voice = gr.Dropdown(voices, value=voices[0], label="Voice", elem_id="tune-voice")
+        recording, transcript, consent = _own_voice()
+        method = gr.Radio(
+            [(TITLES[m][0], m) for m in METHODS], value=settings.method, label="Method", info=EXPLANATIONS[settings.method],
+            elem_id="tune-method",
+        )  # fmt: skip
+        with gr.Row():
+            run = gr.Button("Say it", variant="primary", elem_id="tune-run", scale=3)
+            stop = gr.Button("Stop", elem_id="tune-stop", scale=1, min_width=80)
+        status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="tune-status")
+    with gr.Column(elem_classes="lab-desk"):
+        theta = _slider("theta", settings)
+        groups = gr.HTML(_describe(synthesizer, settings.theta, settings.similarity), apply_default_css=False)
+        similarity = gr.Dropdown(
+            [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities], value=settings.similarity,
+            label="Alike by", elem_id="tune-similarity",
+        )  # fmt: skip
+        beta = _slider("beta", settings, visible=False)
+        lookahead = _slider("lookahead", settings)
+        adaptive = gr.Checkbox(
+            settings.adaptive, label="Adaptive lookahead", info="Draft fewer tokens where the draft is unsure.",
+            elem_id="tune-adaptive",
+        )  # fmt: skip
+    with gr.Column(elem_classes="lab-desk"):
+        temperature = _slider("temperature", settings)
+        with gr.Row(elem_classes="lab-seed"):
+            seed = gr.Number(settings.seed, label="Seed (empty: rolled)", precision=0, scale=3, elem_id="tune-seed")
+            dice = gr.Button("⚄ Roll", elem_id="tune-dice", size="md", scale=1, min_width=80)
+    inputs = [text, voice, method, theta, lookahead, beta, similarity, temperature, seed, adaptive]
+    return Controls([*inputs, recording, transcript, consent], run, stop, dice, status, groups)
+
+
+def _own_voice() -> tuple[gr.Audio, gr.Textbox, gr.Checkbox]:
+    with gr.Accordion("Another voice, from a recording", open=False):
+        recording = gr.Audio(sources=["upload", "microphone"], type="filepath", label="1 to 10 seconds of one speaker")
+        transcript = gr.Textbox(label="What is said in it", lines=2, max_length=MAX_CHARACTERS)
+        consent = gr.Checkbox(label="Its speaker agrees to have this voice imitated.")
+    return recording, transcript, consent
+
+
+def _slider(name: str, settings: Settings, visible: bool = True) -> gr.Slider:
+    allowed, value = RANGES[name], getattr(settings, name)
+    # No reset button: it would move the knob without telling that a person did.
+    return gr.Slider(
+        allowed.low, allowed.high, value, step=allowed.step, label=name.capitalize(), info=INFO[name], buttons=[],
+        visible=visible, elem_id=f"tune-{name}",
+    )  # fmt: skip
+
+
+def _places(synthesizer: Synthesizer) -> Places:
+    codec = synthesizer.voice.codec
+    with gr.Column(elem_classes="lab-card"):
+        gr.HTML(legend_html(tuple(kind for kind in KINDS if kind != "redrawn")), apply_default_css=False)
+        strip = create_strip(codec.sample_rate, codec.hop, ASKING)
+    with gr.Column(elem_classes="lab-card"):
+        figures = gr.HTML(figures_html(Bench()), apply_default_css=False, elem_id="tune-figures")
+        with gr.Row():
+            measure = gr.Button("Measure AR", elem_id="tune-measure", size="sm", scale=0, min_width=140)
+    with gr.Column(elem_classes="lab-card"):
+        gr.HTML(
+            '<header class="title"><h2>What if<small>other settings, same take</small></h2></header>', apply_default_css=False
+        )
+        what_if = gr.HTML(what_if_html(Bench()), apply_default_css=False, elem_id="tune-what-if")
+    with gr.Column(elem_classes="lab-card"):
+        sound = gr.Audio(
+            label="The take as a file", interactive=False, editable=False, buttons=["download"], container=False,
+            elem_id="tune-sound",
+            waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=codec.sample_rate),
+        )  # fmt: skip
+        with gr.Accordion("As JSON", open=False):
+            record = gr.JSON(show_label=False, elem_id="tune-record", max_height=320)
+    return Places(record, strip, sound, figures, measure, what_if, gr.State(Bench()), gr.State(Turn()), gr.State(None))
+
+
+Speak = Callable[[Synthesizer, Request, Bench, Turn], Iterator[Step]]
+
+
+def _handler(synthesizer: Synthesizer, origin: Origin, cache: Path, speak: Speak) -> Callable[..., Iterator[list[object]]]:
+    """`speak` as gradio calls it: one argument a control, one update a place on the page. Files go into `cache`."""
+
+    def handle(
+        text: str,
+        voice: str,
+        method: str,
+        theta: float,
+        lookahead: int,
+        beta: float,
+        similarity: str,
+        temperature: float,
+        seed: int | None,
+        adaptive: bool,
+        recording: str | None,
+        transcript: str,
+        consent: bool,
+        bench: Bench,
+        turn: Turn,
+    ) -> Iterator[list[object]]:
+        knobs = (method, theta, lookahead, beta, similarity, temperature, seed, adaptive)
+        try:
+            request = Request(text, voice, *knobs, recording, transcript, consent)
+            with closing(speak(synthesizer, request, bench, turn)) as steps:
+                for step in steps:
+                    yield _updates(step, origin, cache)
+        except PCGError as error:
+            yield [gr.skip(), message_html(FAILED), *[gr.skip()] * 7]
+            raise told(error) from error
+
+    return handle
+
+
+def _updates(step: Step, origin: Origin, cache: Path) -> list[object]:
+    """In the order of the outputs: record, status, strip, file, figures, estimates, seed, bench, and what rebuilds the take."""
+    props = {name: value for name in ("run", "sound") if (value := getattr(step, name)) is not None}
+    bench, take = step.bench, step.take
+    stored = Stored.of(take, origin, step.reference, streamed=True) if take else None
+    return [
+        bench.record() if bench else gr.skip(),
+        step.status,
+        gr.update(**props) if props else gr.skip(),
+        (str(wav_file(take, stored, cache)) if len(take.audio) else None) if take else gr.skip(),
+        figures_html(bench) if bench else gr.skip(),
+        what_if_html(bench) if bench and (bench.estimate or not take) else gr.skip(),
+        gr.skip() if step.seed is None else step.seed,
+        bench if bench else gr.skip(),
+        stored if stored else gr.skip(),
+    ]
+
+
+def _describe(synthesizer: Synthesizer, theta: float, similarity: str) -> str:
+    with telling():
+        RANGES["theta"].check("theta", theta)
+        return groups_html(theta, synthesizer.statistics(theta, similarity))
+
+
+def _halt(turn: Turn) -> None:
+    turn.next()
+
+
+def _knobs_of(method: str) -> list[object]:
+    """Explain the method, and show the knobs that it looks at."""
+    if method not in METHODS:
+        return [gr.skip()] * 6
+    shown = [gr.update(visible=method in USED_BY[name]) for name in ("theta", "similarity", "beta", "lookahead", "adaptive")]
+    return [gr.update(info=EXPLANATIONS[method]), *shown]
+
+
+def _wire(synthesizer: Synthesizer, origin: Origin, controls: Controls, places: Places) -> None:
+    named, strip = controls.named, places.strip
+    handler = partial(_handler, synthesizer, origin, Path(places.sound.GRADIO_CACHE))
+    speaking = {
+        "inputs": [*controls.inputs, places.bench, places.turn],
+        "outputs": [
+            places.record, controls.status, strip, places.sound, places.figures, places.what_if, named["seed"], places.bench,
+            places.newest,
+        ],
+        "show_progress": "hidden",
+        "trigger_mode": "always_last",
+        "concurrency_id": DECODING,
+        "concurrency_limit": 1,
+    }  # fmt: skip
+    gr.on(
+        [controls.run.click, named["text"].submit], handler(tune), api_name="tune",
+        api_description="Speak one take; streams its figures as JSON first of all, then the status, tokens and sound as "
+        "they come, the take as a file, and what it would have accepted with other settings. An empty seed is rolled.",
+        **speaking,
+    )  # fmt: skip
+    getattr(strip, SPEAK)(handler(tune_again), api_visibility="private", **speaking)
+    places.measure.click(
+        handler(time_ar), api_name="measure_ar",
+        api_description="Measure AR with the same text, voice and temperature, and time the steps of a round alone: the newest "
+        "take's figures then have a speed-up and a bound.",
+        **speaking,
+    )  # fmt: skip
+    quick = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    getattr(strip, HALT)(_halt, places.turn, None, **quick)
+    controls.stop.click(_halt, places.turn, None, **quick)
+    knobs = ("method", *USED_BY)
+    gr.on([named[name].input for name in knobs], None, None, None, js=MOVED, **quick)
+    rolled = controls.dice.click(new_seed, None, named["seed"], **quick)
+    rolled.then(handler(tune_again), api_visibility="private", **speaking)
+    shown = [named[name] for name in ("method", "theta", "similarity", "beta", "lookahead", "adaptive")]
+    named["method"].input(_knobs_of, named["method"], shown, **quick)
+    gr.on(
+        [named["theta"].change, named["similarity"].change],
+        lambda theta, similarity: _describe(synthesizer, theta, similarity),
+        [named["theta"], named["similarity"]], controls.groups,
+        trigger_mode="always_last", show_progress="hidden", api_visibility="private",
+    )  # fmt: skip

@@ -1,0 +1,337 @@
+"""What the Tune panel does: speaks a take while it is heard, measures it, and compares it with AR. Knows nothing of gradio."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from time import perf_counter
+
+from explorers import speaking
+from explorers.components.readout import message_html, progress_html
+from explorers.components.strip import packed, run_prop, sound_prop
+from explorers.reading import Reading
+from explorers.speaking import SPEECHLESS, new_seed, token_rate
+from pcg.bench.methods import step_costs
+from pcg.errors import InputError
+from pcg.metrics.bound import StepCosts
+from pcg.prompt import Reference
+from pcg.settings import Settings
+from pcg.synthesizer import Synthesizer
+from pcg.take import Round, Sound, Take
+from pcg.text import check_text
+from pcg.whatif import WhatIf, what_if
+
+PROGRESS_SECONDS = 0.08
+COST_REPEATS = 3
+USELESS = 0.05
+STOPPED = "Stopped."
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the panel's controls say, in their order. seed: None rolls the dice."""
+
+    text: str
+    voice: str
+    method: str
+    theta: float
+    lookahead: int
+    beta: float
+    similarity: str
+    temperature: float
+    seed: int | None
+    adaptive: bool
+    recording: str | None = None
+    transcript: str = ""
+    consent: bool = False
+
+    @property
+    def settings(self) -> Settings:
+        seed = new_seed() if self.seed is None else self.seed
+        knobs = {"theta": self.theta, "lookahead": self.lookahead, "beta": self.beta, "temperature": self.temperature}
+        return Settings(self.method, **knobs, seed=seed, adaptive=self.adaptive, similarity=self.similarity)
+
+    def speaker(self, synthesizer: Synthesizer) -> tuple[str, Reference | None]:
+        """The voice's name, and the reference if it is the visitor's own."""
+        knobs = (self.theta, self.lookahead, self.beta, self.temperature, self.seed or 0)
+        own = (self.recording, self.transcript, self.consent)
+        return speaking.Request(self.text, self.voice, *knobs, *own).speaker(synthesizer)
+
+
+class Turn:
+    """Whose turn it is to speak on one visitor's page: a take that began earlier notices that it is of no use any more."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def next(self) -> int:
+        """Begin something new, or only end what is under way."""
+        self.number += 1
+        return self.number
+
+
+@dataclass(frozen=True)
+class RoundCost:
+    """Where the time of one round went, in milliseconds, and what it brought."""
+
+    draft_ms: float
+    verify_ms: float
+    rule_ms: float
+    drafted: int
+    accepted: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The figures of one streamed take. The codec's and the prompt's milliseconds are those of the whole take."""
+
+    reading: Reading
+    by_position: tuple[float, ...]
+    conditional_by_position: tuple[float, ...]
+    rounds: tuple[RoundCost, ...]
+    decoding_ms: float
+    codec_ms: float
+    prefill_ms: float
+
+    @classmethod
+    def of(cls, take: Take) -> "Measured":
+        return cls(
+            Reading.of(take),
+            tuple(take.acceptance_by_position),
+            tuple(take.conditional_acceptance_by_position),
+            tuple(RoundCost(r.draft_ms, r.verify_ms, r.rule_ms, len(r.drafted), r.accepted) for r in take.rounds),
+            take.decoding_ms,
+            take.codec_ms,
+            take.prefill_ms,
+        )
+
+    @property
+    def settings(self) -> Settings:
+        return self.reading.settings
+
+    @property
+    def task(self) -> tuple[object, ...]:
+        """What takes must have in common for their speeds to be compared; the seed changes words' lengths, not the speed."""
+        return (self.reading.text, self.reading.voice, self.settings.temperature)
+
+    @property
+    def loop_tokens_per_second(self) -> float:
+        """Tokens/s of the decoding loop alone, without prompt and codec."""
+        return 1e3 * len(self.reading.tokens) / self.decoding_ms if self.decoding_ms else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """What was measured on one visitor's page: the newest take, the newest AR take, and the costs of single steps by lookahead,
+    voice and temperature. Compared by identity, which is how gradio sees that it changed."""
+
+    last: Measured | None = None
+    ar: Measured | None = None
+    costs: Mapping[tuple[object, ...], StepCosts] = field(default_factory=dict)
+    estimate: WhatIf | None = None
+
+    def spoken(self, measured: Measured) -> "Bench":
+        ar = measured if measured.settings.method == "ar" else self.ar
+        return replace(self, last=measured, ar=ar, estimate=None)
+
+    def timed(self, ar: Measured, lookahead: int, costs: StepCosts) -> "Bench":
+        return replace(self, ar=ar, costs={**self.costs, _cost_key(ar, lookahead): costs})
+
+    @property
+    def yardstick(self) -> Measured | None:
+        """The AR take of the newest take's text, voice and temperature."""
+        return self.ar if self.ar and self.last and self.ar.task == self.last.task else None
+
+    @property
+    def speed_up(self) -> float | None:
+        """Tokens/s over those of AR, all work included."""
+        return self.last.reading.speed_up_over(self.yardstick.reading) if self.last and self.yardstick else None
+
+    @property
+    def loop_speed_up(self) -> float | None:
+        """Tokens/s of the decoding loop over those of AR's: what the bound speaks of."""
+        if not self.yardstick or not self.yardstick.loop_tokens_per_second:
+            return None
+        return self.last.loop_tokens_per_second / self.yardstick.loop_tokens_per_second
+
+    @property
+    def bound(self) -> float | None:
+        """The best `loop_speed_up` that the acceptance and the steps' costs allow; None in AR, before the steps were timed, and
+        with adaptive lookahead, whose rounds cost different amounts."""
+        if self.last is None or self.last.settings.method == "ar" or self.last.settings.adaptive:
+            return None
+        costs = self.costs.get(_cost_key(self.last, self.last.settings.lookahead))
+        return costs and costs.bound(self.last.reading.mean_acceptance_length, self.last.settings.lookahead)
+
+    @property
+    def idle(self) -> str | None:
+        """Why drafting does nothing, or nothing good, in the newest take; None where it is of use."""
+        return _idle(self.last, self.loop_speed_up) if self.last else None
+
+    def record(self) -> dict[str, object] | None:
+        """The newest take's figures and the estimates, ready for JSON; None before a take."""
+        if self.last is None:
+            return None
+        last, reading = self.last, self.last.reading
+        figures = ("text", "voice", "audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length")
+        compared = {name: getattr(self, name) for name in ("speed_up", "loop_speed_up", "bound")}
+        return {
+            "settings": reading.settings.as_dict(),
+            **{name: getattr(reading, name) for name in figures},
+            "hit_limit": reading.hit_limit,
+            "tokens": list(reading.tokens),
+            "kinds": list(reading.kinds),
+            "group_sizes": list(reading.group_sizes),
+            "acceptance_by_position": list(last.by_position),
+            "conditional_acceptance_by_position": list(last.conditional_by_position),
+            "loop_tokens_per_second": last.loop_tokens_per_second,
+            "rounds": [asdict(cost) for cost in last.rounds],
+            "codec_ms": last.codec_ms,
+            "prefill_ms": last.prefill_ms,
+            **compared,
+            "idle": self.idle,
+            "estimate": self.estimate and asdict(self.estimate),
+        }
+
+
+@dataclass(frozen=True)
+class Step:
+    """What has changed: always the status; `run` and `sound` for the strip; a finished `take`, with the `reference` that it was
+    spoken with if that was the visitor's own; the `bench` after it."""
+
+    status: str
+    run: dict[str, object] | None = None
+    sound: dict[str, object] | None = None
+    seed: int | None = None
+    take: Take | None = None
+    reference: Reference | None = None
+    bench: Bench | None = None
+
+
+def tune(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
+    """Speak one take, its sound as soon as it is known; then estimate what other settings would have accepted.
+
+    Ends early, without a take, once `turn` has passed on. Closing the generator stops it, too.
+    """
+    text, settings = check_text(request.text), request.settings
+    voice, reference = request.speaker(synthesizer)
+    number = turn.next()
+    heard = _Heard(number, settings.method, _expected(synthesizer, text, voice, reference))
+    yield replace(heard.step(token_rate(synthesizer), sounding=True), seed=settings.seed)
+    with closing(synthesizer.speak(text, settings, voice, reference, stream=True)) as events:
+        for event in events:
+            if turn.number != number:
+                heard.live = False
+                yield replace(heard.step(token_rate(synthesizer)), status=message_html(STOPPED))
+                return
+            if isinstance(event, Take):
+                break
+            if heard.add(event):
+                yield heard.step(token_rate(synthesizer), sounding=isinstance(event, Sound))
+    bench = bench.spoken(Measured.of(event))
+    heard.live = False
+    yield replace(heard.step(token_rate(synthesizer)), status=_done(event), take=event, reference=reference, bench=bench)
+    yield Step(_done(event), bench=replace(bench, estimate=_estimate(synthesizer, event, reference)))
+
+
+def tune_again(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
+    """`tune`, because a knob moved; without a text there is nothing to say, and no error either."""
+    if request.text.strip():
+        yield from tune(synthesizer, request, bench, turn)
+    else:
+        yield Step(message_html(SPEECHLESS))
+
+
+def time_ar(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
+    """Measure AR with the same text, voice and temperature, streamed as every take here is; then time the steps of a round."""
+    text, settings = check_text(request.text), request.settings
+    voice, reference = request.speaker(synthesizer)
+    number, rate = turn.next(), token_rate(synthesizer)
+    heard = _Heard(number, "ar", 0.0)
+    yield Step(progress_html("ar", ("ar",), (), (), rate))
+    with closing(synthesizer.speak(text, settings.with_(method="ar"), voice, reference, stream=True)) as events:
+        for event in events:
+            if turn.number != number:
+                yield Step(message_html(STOPPED))
+                return
+            if isinstance(event, Take):
+                break
+            if heard.add(event):
+                yield Step(heard.progress(rate))
+    speaker = reference or synthesizer.voice.reference(voice)
+    prompt = synthesizer.voice.reader.prompt(synthesizer.chunks(text)[0], speaker)
+    costs = step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature, COST_REPEATS)
+    bench = bench.timed(Measured.of(event), settings.lookahead, costs)
+    yield Step(message_html(f"AR measured: {event.tokens_per_second:.0f} tokens/s."), bench=bench)
+
+
+class _Heard:
+    """What has come of a take that is still spoken, told at a modest rate."""
+
+    def __init__(self, number: int, method: str, expected: float) -> None:
+        self.live = True
+        self._number, self._method, self._expected = number, method, expected
+        self._rounds: list[Round] = []
+        self._pieces: list[str] = []
+        self._told = perf_counter()
+
+    def add(self, event: Round | Sound) -> bool:
+        """Note what came; return whether it is time to tell: sound does not wait."""
+        if isinstance(event, Sound):
+            self._pieces.append(packed(event.samples))
+            return True
+        self._rounds.append(event)
+        return perf_counter() - self._told >= PROGRESS_SECONDS
+
+    def progress(self, rate: float) -> str:
+        self._told = perf_counter()
+        kinds = [kind for r in self._rounds for kind in r.kinds]
+        sizes = [size for r in self._rounds for size in r.group_sizes]
+        return progress_html(self._method, (self._method,), kinds, sizes, rate)
+
+    def step(self, rate: float, sounding: bool = False) -> Step:
+        run = run_prop(self._number, self._method, self._rounds, self._expected, self.live)
+        return Step(self.progress(rate), run, sound_prop(self._number, self._pieces) if sounding else None)
+
+
+def _expected(synthesizer: Synthesizer, text: str, voice: str, reference: Reference | None) -> float:
+    """About how many tokens the text will take at the pace of the voice."""
+    reader, speaker = synthesizer.voice.reader, reference or synthesizer.voice.reference(voice)
+    pace = len(speaker.codes) / max(1.0, reader.expected_tokens(reader.read(speaker.text)))
+    return pace * reader.expected_tokens(reader.read(text))
+
+
+def _estimate(synthesizer: Synthesizer, take: Take, reference: Reference | None) -> WhatIf | None:
+    try:
+        return what_if(synthesizer, take, reference)
+    except InputError:  # a long text that was cut somewhere: the take stands, without estimates
+        return None
+
+
+def _done(take: Take) -> str:
+    words = f"{take.settings.method.upper()}: {take.audio_seconds:.2f} s of sound from {take.wall_seconds:.2f} s of work."
+    return message_html(words + (" Cut at the length limit." if take.hit_limit else ""))
+
+
+def _cost_key(measured: Measured, lookahead: int) -> tuple[object, ...]:
+    return (*measured.task, lookahead)
+
+
+def _idle(measured: Measured, loop_speed_up: float | None) -> str | None:
+    settings, rate = measured.settings, measured.reading.acceptance_rate
+    if settings.method == "ar":
+        return "AR drafts nothing: the target is asked for every token."
+    if rate is None:
+        return "Adaptive lookahead drafted nothing: the draft was too unsure at every position."
+    if rate < USELESS:
+        return (
+            f"Only {rate:.1%} of the drafted tokens passed: nearly every round brings one token, as AR does, at a higher price."
+        )
+    if settings.method == "pcg" and max(measured.reading.group_sizes, default=1) == 1:
+        return "Every token of this take stood alone in its group, so PCG decided as SD does. Lower theta for larger groups."
+    if settings.method == "ssd" and settings.beta == 0:
+        return "At beta 0 SSD is SD: the tolerance is inactive."
+    if settings.method == "ssd" and settings.beta == 1:
+        return "At beta 1 every drafted token passes, and the target decides the bonus tokens alone."
+    if loop_speed_up is not None and loop_speed_up < 1:
+        return f"Slower than AR here ({loop_speed_up:.2f}×): the drafts cost more time than their accepted tokens save."
+    return None

@@ -1,0 +1,183 @@
+"""All that rebuilds a take, in one validated schema: as JSON, and inside every WAV file."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pcg.audio import read_comment
+from pcg.errors import InputError
+from pcg.settings import Settings
+from pcg.text import check_text
+
+if TYPE_CHECKING:
+    from pcg.prompt import Reference
+    from pcg.take import Take
+    from pcg.voice import Voice
+
+VERSION = 1
+APP = "0.1.0"
+LARGEST = 16_384
+LONGEST_NAME = 80
+RECORDING = "a recording"
+DEVICES = ("cpu", "cuda")
+WEIGHTS = ("voice.json", "usage.safetensors", "*/config.json", "*/model.safetensors")
+OURS = "a WAV or JSON file that PCG Lab wrote"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What spoke: the name and the SHA-256 of the voice's files, the kind of device, and the version of this program."""
+
+    model: str
+    digest: str
+    device: str = "cpu"
+    app: str = APP
+
+    def __post_init__(self) -> None:
+        _check_name("model", self.model)
+        _check_name("app", self.app)
+        _check_digest("digest", self.digest)
+        if self.device not in DEVICES:
+            raise InputError("device", _shown(self.device), "one of " + ", ".join(DEVICES))
+
+    @classmethod
+    def of(cls, voice: "Voice") -> "Origin":
+        """Reads every file of the voice: a few tenths of a second for the embedded one."""
+        digest = hashlib.sha256()
+        for file in sorted(file for pattern in WEIGHTS for file in voice.folder.glob(pattern)):
+            with file.open("rb") as content:
+                part = hashlib.file_digest(content, "sha256").hexdigest()
+            digest.update(f"{file.relative_to(voice.folder).as_posix()} {part}\n".encode())
+        return cls(voice.name, digest.hexdigest(), voice.target.device.type)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A take as it can be said again. It never holds a path, nor a recording.
+
+    reference: where a recording was the voice, the fingerprint of what was read from it. streamed: the sound was made in
+    pieces, which gives the same tokens and almost the same samples as at once.
+    """
+
+    text: str
+    voice: str
+    settings: Settings
+    origin: Origin
+    reference: str | None = None
+    streamed: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise InputError("text", _shown(self.text), "some English text")
+        check_text(self.text)
+        _check_name("voice", self.voice)
+        if self.reference is not None:
+            _check_digest("reference", self.reference)
+        if not isinstance(self.streamed, bool):
+            raise InputError("streamed", _shown(self.streamed), "true or false")
+
+    @classmethod
+    def of(cls, take: "Take", origin: Origin, reference: "Reference | None" = None, streamed: bool = False) -> "Stored":
+        """`reference`: what was passed to the synthesizer in place of a known voice; its file's name is left out."""
+        if reference is None:
+            return cls(take.text, take.voice, take.settings, origin, None, streamed)
+        return cls(take.text, RECORDING, take.settings, origin, fingerprint(reference), streamed)
+
+    def caveats(self, origin: Origin) -> tuple[str, ...]:
+        """Why `origin` cannot say it again bit for bit, as sentences; empty if it can, on the machine that said it first."""
+        made = {"digest": "other weights", "device": "another kind of device", "app": "another version of this program"}
+        told = [
+            f"It was made with {what}." for name, what in made.items() if getattr(self.origin, name) != getattr(origin, name)
+        ]
+        if self.reference is not None:
+            told.append("Its voice came from a recording, which is not stored: bring the same recording.")
+        return tuple(told)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """ASCII alone, which every program that shows a WAV file's comment can read."""
+        return json.dumps({"version": VERSION, **asdict(self)}, indent=indent)
+
+    @classmethod
+    def from_json(cls, content: str | bytes) -> "Stored":
+        """Read what `to_json` wrote; anything else raises InputError."""
+        if len(content) > LARGEST:
+            raise InputError("settings", f"{len(content):,} bytes", f"at most {LARGEST:,} bytes of JSON")
+        try:
+            values = json.loads(content, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            raise InputError("settings", "not JSON", "the JSON that PCG Lab wrote") from error
+        return cls._from_dict(values)
+
+    @classmethod
+    def _from_dict(cls, values: object) -> "Stored":
+        own = _object("settings file", values)
+        version = own.pop("version", None)
+        if type(version) is not int or version != VERSION:
+            raise InputError("version", _shown(version), f"{VERSION}")
+        _check_keys(own, cls)
+        settings, origin = (_object(name, own[name]) for name in ("settings", "origin"))
+        _check_keys(settings, Settings)
+        _check_keys(origin, Origin)
+        return cls(**{**own, "settings": Settings.from_dict(settings), "origin": Origin(**origin)})
+
+
+def fingerprint(reference: "Reference") -> str:
+    """SHA-256 of the words and the speech codes of a reference."""
+    return hashlib.sha256(reference.text.encode() + b"\0" + reference.codes.cpu().long().numpy().tobytes()).hexdigest()
+
+
+def read_stored(path: Path) -> Stored:
+    """The take that a WAV file carries, or that a JSON file holds; raise InputError if there is none."""
+    if not path.is_file():
+        raise InputError("settings file", path.name, "a file that is there")
+    try:
+        with path.open("rb") as file:
+            start = file.read(LARGEST + 1)
+        content = read_comment(path, LARGEST) if start[:4] == b"RIFF" else start
+    except OSError as error:
+        raise InputError("settings file", path.name, "a readable file") from error
+    if not content or content.lstrip()[:1] != b"{":
+        raise InputError("settings file", path.name, OURS)
+    return Stored.from_json(content)
+
+
+def _object(field: str, value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise InputError(field, _shown(value), "an object of names and values")
+    return dict(value)
+
+
+def _check_keys(values: Mapping[str, object], schema: type) -> None:
+    """Every field of `schema`, and no other: a file that lacks one would be completed by the defaults of another version."""
+    known = [f.name for f in fields(schema)]
+    for key in values:
+        if key not in known:
+            raise InputError("setting", _shown(key), "one of " + ", ".join(known))
+    for key in known:
+        if key not in values:
+            raise InputError(key, "missing", "given")
+
+
+def _check_name(field: str, value: object) -> None:
+    if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= LONGEST_NAME:
+        raise InputError(field, _shown(value), f"a name of 1 to {LONGEST_NAME} printable characters")
+
+
+def _check_digest(field: str, value: object) -> None:
+    if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}", value):
+        raise InputError(field, _shown(value), "64 hexadecimal digits")
+
+
+def _shown(value: object) -> object:
+    """A value as one sentence can quote it."""
+    if isinstance(value, str):
+        return value[:40]
+    return value if isinstance(value, bool | float | None) else f"a {type(value).__name__}"
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

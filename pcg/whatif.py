@@ -1,0 +1,232 @@
+"""What other settings would have accepted along a take that is already spoken: an estimate, for which no token is decoded.
+
+A take's tokens tell every prefix at which a drafted token was tested, so that reading them once with each model gives back the
+laws p and q of every test, and also those of the positions where nothing was tested. Nothing has to be kept while decoding.
+
+Known for each position is the chance that a drafted token would be accepted there, averaged over what the draft may draw: the
+overlap of the two laws, or of their masses over groups. Not known is what would have been said after another decision: the
+estimate stays on this take's path.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from pcg.decoding.laws import law
+from pcg.decoding.llama import DecodingLlama
+from pcg.decoding.proposal import acceptance_bound
+from pcg.decoding.state import Readers
+from pcg.errors import InputError
+from pcg.groups.groups import Grouping
+from pcg.prompt import Prompt, Reference
+from pcg.rules.sampler import Sampler
+from pcg.rules.walk import capped_ratio
+from pcg.settings import Settings
+from pcg.synthesizer import DRAFT_CONFIDENCE, Synthesizer
+from pcg.take import Take
+
+THETAS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+BETAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+LOOKAHEADS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+DRAWS = 8
+TOKEN_COINS = (np.arange(DRAWS) + 0.5) / DRAWS
+# Spaced by the golden ratio, so that neither coin tells the other.
+LABEL_COINS = (np.arange(DRAWS) + 0.5) * (5**0.5 - 1) / 2 % 1
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The draft's and the target's law `p`, `q` `[T, V]` at every position of a take, ends of speech included, float32.
+
+    A long text is spoken in pieces that know nothing of each other; `starts` are the positions at which they start, and T.
+    """
+
+    p: np.ndarray
+    q: np.ndarray
+    starts: tuple[int, ...]
+
+    @cached_property
+    def drawn(self) -> np.ndarray:
+        """`DRAWS` evenly spaced draws from p at every position, `[T, DRAWS]`."""
+        samplers = map(Sampler, self.p)
+        return np.array([[sampler.draw(coin) for coin in TOKEN_COINS] for sampler in samplers])
+
+    @cached_property
+    def hope(self) -> np.ndarray:
+        """`acceptance_bound` of p at every position, `[T]`: what adaptive lookahead goes by."""
+        return np.array([acceptance_bound(torch.from_numpy(p)) for p in self.p])
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is expected of a take: accepted / drafted tokens, and 1 + accepted / rounds, as `pcg.take.Take` has them."""
+
+    acceptance_rate: float | None
+    mean_acceptance_length: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The estimate if the knob had another `value`."""
+
+    value: float
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Estimates along one take: at its own settings, for PCG at other thetas, SSD at other betas, and its own method at other
+    lookaheads. The rows of a method that the take was not spoken by use its path all the same."""
+
+    own: Estimate | None
+    theta: tuple[Choice, ...]
+    beta: tuple[Choice, ...]
+    lookahead: tuple[Choice, ...]
+
+
+def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = None) -> Path:
+    """Read the take's tokens again with both models, one pass each.
+
+    reference: what the take was spoken with, if not a known voice. Raises InputError for a long text of which a piece was cut
+    at the length limit, as nothing tells where it ended.
+    """
+    voice, texts = synthesizer.voice, synthesizer.chunks(take.text)
+    speaker = reference or voice.reference(take.voice)
+    pieces = _pieces(take)
+    if len(pieces) != len(texts):
+        raise InputError("take", "cut at the length limit", "one in which every piece of the text came to its end")
+    p, q = [], []
+    for text, (tokens, count) in zip(texts, pieces, strict=True):
+        prompt = voice.reader.prompt(text, speaker)
+        p.append(_laws(voice.draft, prompt, tokens, take.settings.temperature)[:count])
+        q.append(_laws(voice.target, prompt, tokens, take.settings.temperature)[:count])
+    return Path(np.concatenate(p), np.concatenate(q), (0, *np.cumsum([count for _, count in pieces]).tolist()))
+
+
+def tolerant_acceptance(path: Path, beta: float = 0.0) -> np.ndarray:
+    """P(accept) at every position `[T]` under SSD (Eq. 5): sum_x p min(1, min(1, q / p) + beta); at beta = 0, SD's."""
+    passing = np.minimum(path.p, np.minimum(path.p, path.q) + beta * path.p)
+    return passing.sum(1, dtype=np.float64).clip(max=1)
+
+
+def coarse_acceptance(path: Path, groups: Grouping) -> np.ndarray:
+    """P(accept) at every position `[T]` under PCG, which is sum_K min(P_c(K), Q_c(K)).
+
+    Taken as the mean of min(1, Q_c / P_c) over `DRAWS` evenly spaced draws of a token from p and of its label: a group's mass
+    costs its members only, all groups' masses would cost a hundred times as much.
+    """
+    found = np.empty(len(path.p))
+    for t, (p, q, tokens) in enumerate(zip(path.p, path.q, path.drawn.tolist(), strict=True)):
+        labels = [groups.label(token, coin) for token, coin in zip(tokens, LABEL_COINS, strict=True)]
+        masses = {k: capped_ratio(groups.mass(q, k), groups.mass(p, k)) for k in set(labels)}
+        found[t] = sum(masses[k] for k in labels) / DRAWS
+    return found
+
+
+def estimate(path: Path, acceptance: np.ndarray, lookahead: int, confidence: float | None = None) -> Estimate:
+    """Expected figures of a decoder that stays on the path and accepts with chance `acceptance [T]` at each position.
+
+    Expectations of rounds, drafted and accepted tokens, from every position on, by going backwards. `confidence`: as
+    `Readers.propose` has it.
+    """
+    depths = _depths(path, lookahead, confidence)
+    totals = np.zeros(3)
+    for start, end in pairwise(path.starts):
+        after = np.zeros((end - start + lookahead + 2, 3))
+        for s in range(end - start - 1, -1, -1):
+            after[s] = _round(acceptance[start + s : end], int(depths[start + s]), after[s + 1 :])
+        totals += after[0]
+    rounds, drafted, accepted = totals
+    return Estimate(float(accepted / drafted) if drafted else None, float(1 + accepted / rounds) if rounds else 1.0)
+
+
+def what_if(
+    synthesizer: Synthesizer,
+    take: Take,
+    reference: Reference | None = None,
+    thetas: Sequence[float] = THETAS,
+    betas: Sequence[float] = BETAS,
+    lookaheads: Sequence[int] = LOOKAHEADS,
+) -> WhatIf:
+    """Estimates for other values of one knob, all else as in `take`. `own` and `lookahead` are empty in AR, which drafts
+    nothing; raises as `follow`."""
+    path, settings = follow(synthesizer, take, reference), take.settings
+    confidence = DRAFT_CONFIDENCE if settings.adaptive else None
+
+    def at(acceptance: np.ndarray, lookahead: int = settings.lookahead) -> Estimate:
+        return estimate(path, acceptance, lookahead, confidence)
+
+    def row(values: Sequence[float], of: Callable[[float], Estimate]) -> tuple[Choice, ...]:
+        return tuple(Choice(value, of(value)) for value in values)
+
+    def coarse_at(theta: float) -> Estimate:
+        return at(coarse_acceptance(path, synthesizer.groups(theta, settings.similarity)))
+
+    floor = synthesizer.library.neighbours(settings.similarity).floor
+    possible = [theta for theta in thetas if theta >= floor]
+    own = None if settings.method == "ar" else acceptance_of(synthesizer, path, settings)
+    return WhatIf(
+        own=None if own is None else at(own),
+        theta=row(possible, coarse_at),
+        beta=row(betas, lambda beta: at(tolerant_acceptance(path, beta))),
+        lookahead=() if own is None else row(lookaheads, lambda lookahead: at(own, int(lookahead))),
+    )
+
+
+def acceptance_of(synthesizer: Synthesizer, path: Path, settings: Settings) -> np.ndarray:
+    """P(accept) at every position `[T]` under the rule of `settings`, which must draft."""
+    if settings.method == "ar":
+        raise InputError("method", "ar", "one that drafts")
+    if settings.method == "pcg":
+        return coarse_acceptance(path, synthesizer.groups(settings.theta, settings.similarity))
+    return tolerant_acceptance(path, settings.beta if settings.method == "ssd" else 0.0)
+
+
+def _pieces(take: Take) -> list[tuple[list[int], int]]:
+    """The tokens of each piece of the text, and how many positions it has: one more where it came to its end of speech."""
+    pieces: list[tuple[list[int], int]] = []
+    tokens: list[int] = []
+    for round_ in take.rounds:
+        tokens += round_.tokens
+        if round_.ended:
+            pieces.append((tokens, len(tokens) + 1))
+            tokens = []
+    return [*pieces, (tokens, len(tokens))] if tokens else pieces
+
+
+def _laws(model: DecodingLlama, prompt: Prompt, tokens: list[int], temperature: float) -> np.ndarray:
+    """The law at each of `tokens` and behind the last, `[T + 1, V]`."""
+    readers = Readers(model, [prompt], len(tokens) + 1)
+    readers.prefill()
+    logits = readers.feed([0], [tokens], len(tokens) + 1)[0]
+    return law(logits, temperature).cpu().numpy()
+
+
+def _depths(path: Path, lookahead: int, confidence: float | None) -> np.ndarray:
+    """How many tokens are drafted in a round that starts at each position, `[T]`."""
+    count = path.starts[-1]
+    depths = np.full(count, lookahead)
+    if confidence is None:
+        return depths
+    hopeless = np.append(np.flatnonzero(path.hope < confidence), count + lookahead)
+    every = np.arange(count)
+    return np.minimum(depths, hopeless[hopeless.searchsorted(every)] - every)
+
+
+def _round(acceptance: np.ndarray, depth: int, after: np.ndarray) -> np.ndarray:
+    """Rounds, drafted and accepted tokens expected from a position on, `[3]`.
+
+    acceptance: the chances from here to the end of speech. after: what is expected if the next round starts 1, 2, ... further.
+    """
+    expected = np.array([1.0, depth, 0.0])
+    reached = 1.0
+    for i, chance in enumerate(acceptance[:depth]):
+        expected += reached * (1 - chance) * after[i]
+        reached *= chance
+        expected[2] += reached
+    # The end of speech, once accepted, is followed by nothing.
+    return expected + reached * after[depth] if depth < len(acceptance) else expected

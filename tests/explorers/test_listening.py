@@ -1,0 +1,312 @@
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+import numpy as np
+import pytest
+import soundfile
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from explorers.components.reveal import reveal_html
+from explorers.listening import (
+    MOST_KEPT,
+    NO_TEST,
+    NOT_OVER,
+    UNSAID,
+    Judgement,
+    Preparing,
+    Request,
+    Sitting,
+    end,
+    export,
+    judge,
+    keep,
+    last_settings,
+    name_of,
+    prepare,
+    question,
+    sound_of,
+    sounds,
+    vote,
+    write_sounds,
+)
+from explorers.listening_test import create_listening_test
+from explorers.reading import Reading, Session
+from pcg.errors import InputError, PCGError
+from pcg.metrics.estimate import Estimate
+from pcg.metrics.metric import Sample
+from pcg.settings import Settings
+from pcg.synthesizer import Synthesizer
+from pcg.trials.design import ANCHOR
+from pcg.trials.loudness import loudness
+
+LINES = "The quick brown fox.\nHello, is this one sentence? yes!"
+HOSTILE = "hello ${window.hacked = 1} <img src=x onerror=alert(1)><script>hack()</script>"
+ASKED = Request("ab", ("AR", "PCG"), None, False, "own", LINES, 2, "two", 0.3, 3, 0.3, 0.6, 5)
+RATED = replace(ASKED, design="rating", compared=("PCG", "AR", "SD"), reference="AR", anchor=True)
+
+
+class FakeEars:
+    """Judges that know what they are told."""
+
+    names = {"WER, CER": "nobody <b>"}  # noqa: RUF012
+
+    def judge(self, samples: Sequence[Sample]) -> Judgement:
+        assert all(sample.text and sample.reference for sample in samples)
+        same = Estimate(0.25, 0.1, 0.5)
+        return Judgement(len(samples), same, same, same, same)
+
+
+def prepared(synthesizer: Synthesizer, request: Request, kept: dict[str, Settings] | None = None) -> Sitting:
+    *steps, last = prepare(synthesizer, request, kept or {})
+    assert [step.done for step in steps] == list(range(steps[0].count))
+    return last
+
+
+@pytest.fixture(scope="module")
+def sitting(synthesizer: Synthesizer) -> Sitting:
+    return prepared(synthesizer, ASKED)
+
+
+def voted(sitting: Sitting, answer: object = "A") -> Sitting:
+    plays = [1] * len(sitting.plan.design.letters)
+    while not sitting.over:
+        sitting = vote(sitting, len(sitting.votes) + 1, answer, plays)
+    return sitting
+
+
+def swapped(sitting: Sitting) -> Sitting:
+    """The same sounds behind the same letters, made by the other method."""
+    other = {"AR": "PCG", "PCG": "AR"}
+    trials = tuple(replace(t, systems=tuple(other[s] for s in t.systems)) for t in sitting.plan.trials)
+    takes = tuple({other[name]: reading for name, reading in takes.items()} for takes in sitting.takes)
+    return replace(sitting, plan=replace(sitting.plan, trials=trials), takes=takes)
+
+
+def messages(synthesizer: Synthesizer, sitting: Sitting, folder: Path) -> list[object]:
+    """All that a listener gets before the votes: words, names of files and their bytes."""
+    sent: list[object] = []
+    while not sitting.over:
+        folder.mkdir(exist_ok=True)
+        paths = write_sounds(folder, synthesizer, sitting, np.random.default_rng(3))
+        sent += [question(sitting), *((path.name, path.read_bytes()) for path in paths)]
+        sitting = vote(sitting, len(sitting.votes) + 1, "B", [1] * len(paths))
+    return sent
+
+
+@pytest.mark.parametrize("design", ["ab", "abx"])
+def test_nothing_that_is_sent_before_the_vote_differs_with_the_identity(
+    synthesizer: Synthesizer, tmp_path: Path, design: str
+) -> None:
+    sitting = prepared(synthesizer, replace(ASKED, design=design))
+    sent = messages(synthesizer, sitting, tmp_path)
+    assert sent == messages(synthesizer, swapped(sitting), tmp_path)
+    assert [t.systems for t in sitting.plan.trials] != [t.systems for t in swapped(sitting).plan.trials]
+    # And what is sent does follow the sounds.
+    exchanged = replace(swapped(sitting), plan=sitting.plan)
+    assert sent != messages(synthesizer, exchanged, tmp_path)
+    told = json.dumps([message for message in sent if isinstance(message, dict)])
+    assert not any(word in told for word in ("AR", "PCG", "theta", "seed"))
+
+
+def test_progress_does_not_tell_whose_take_comes_next(synthesizer: Synthesizer) -> None:
+    for compared in (("AR", "PCG"), ("SD", "SSD")):
+        *steps, _ = prepare(synthesizer, replace(ASKED, compared=compared), {})
+        assert steps == [Preparing(done, 4) for done in range(4)]
+
+
+def test_the_sounds_of_a_trial_are_the_takes_equally_loud_and_long(synthesizer: Synthesizer) -> None:
+    sitting, rate = prepared(synthesizer, RATED), synthesizer.voice.codec.sample_rate
+    trial = sitting.plan.trials[0]
+    heard = dict(zip(sitting.plan.design.letters, sounds(synthesizer, sitting, np.random.default_rng(0)), strict=True))
+    assert list(heard) == ["R", "A", "B", "C", "D"]
+    assert len({len(samples) for samples in heard.values()}) == 1
+    assert len({samples.tobytes() for samples in heard.values()}) == 5
+    levels = []
+    for samples, name in zip(heard.values(), trial.systems, strict=True):
+        take = synthesizer.take(
+            sitting.texts[trial.item], sitting.systems.get(name, Settings("ar")).with_(seed=trial.seed), "two"
+        )
+        if name != ANCHOR:
+            assert np.array_equal(sound_of(synthesizer, sitting, 0, name), take.audio)
+            assert np.corrcoef(samples[: len(take.audio)], take.audio)[0, 1] > 0.999
+        levels.append(loudness(samples[: len(take.audio)] / 2**15, rate))
+    assert max(levels) - min(levels) < 0.2
+    hidden = heard["ABCD"[trial.systems.index("AR", 1) - 1]]
+    assert np.abs(hidden.astype(int) - heard["R"]).max() <= 3
+
+
+def test_a_sitting_takes_each_vote_once(sitting: Sitting) -> None:
+    once = vote(sitting, 1, "tie", [1, 1])
+    refusals = {
+        "trial is 1, but must be 2": (once, 1, "A", [1, 1]),
+        "given before B was played": (once, 2, "A", [1, 0]),
+        "answer is 'X'": (once, 2, "X", [1, 1]),
+        "takes no more votes": (voted(sitting), 3, "A", [1, 1]),
+        NO_TEST: (None, 1, "A", [1, 1]),
+    }
+    for sentence, given in refusals.items():
+        with pytest.raises(PCGError, match=sentence):
+            vote(*given)
+    # What was refused changed nothing.
+    assert (len(once.votes), question(once)["number"], sitting.votes) == (1, 2, ())
+
+
+def test_who_was_who_is_told_only_in_the_end(sitting: Sitting, synthesizer: Synthesizer, tmp_path: Path) -> None:
+    for refused in (sitting.record, lambda: export(tmp_path, sitting), lambda: list(judge(synthesizer, FakeEars, sitting))):
+        with pytest.raises(PCGError, match=NOT_OVER):
+            refused()
+    assert list(tmp_path.iterdir()) == []
+    early = end(vote(sitting, 1, "A", [1, 1]))
+    assert (early.over, early.record()["outcome"]["n"], early.record()["trials"][1]["vote"]) == (True, 1, None)
+    with pytest.raises(PCGError, match=NO_TEST):
+        end(None)
+
+
+def test_the_record_says_who_how_fast_and_how_good(sitting: Sitting, synthesizer: Synthesizer, tmp_path: Path) -> None:
+    *_, judged = judge(synthesizer, FakeEars, voted(sitting))
+    record = judged.record()
+    assert json.loads(json.dumps(record, allow_nan=False)) == json.loads(json.dumps(record))
+    assert record["systems"]["AR"]["speed_up"] == 1.0
+    assert record["systems"]["PCG"]["judged"]["wer"]["value"] == 0.25
+    assert "seed" not in record["systems"]["PCG"]["settings"]
+    assert (record["seed"], record["judges"]) == (5, FakeEars.names)
+    json_path, csv_path = export(tmp_path, judged)
+    assert json.loads(json_path.read_text())["trials"] == json.loads(json.dumps(record))["trials"]
+    assert len(list(csv.DictReader(csv_path.open()))) == 4
+
+
+def test_the_reveal_tells_differences_and_small_numbers(sitting: Sitting, synthesizer: Synthesizer) -> None:
+    assert set(sitting.differences()) == {"method", "theta", "lookahead", "similarity", "adaptive"}
+    page = reveal_html(voted(sitting))
+    assert "n too small: 2 votes count" in page
+    assert "The judges listen" in page
+    *_, judged = judge(synthesizer, FakeEars, voted(sitting))
+    assert "nobody &lt;b&gt;" in reveal_html(judged)
+    rating = voted(prepared(synthesizer, RATED), [10, 20, 30, 40])
+    page = reveal_html(rating)
+    assert "PCG less AR" in page
+    assert "10 · 20 · 30 · 40" in page
+
+
+def test_hostile_words_stay_words(synthesizer: Synthesizer) -> None:
+    sitting = prepared(synthesizer, replace(ASKED, lines=HOSTILE, trials=1))
+    page = reveal_html(voted(sitting))
+    assert "<img" not in page
+    assert "&lt;script" in page
+
+
+def test_kept_settings_have_names_that_tell_them_apart(synthesizer: Synthesizer) -> None:
+    kept = keep({}, [Settings("pcg", theta=0.3, seed=1), Settings("pcg", theta=0.3, seed=2), Settings("pcg", theta=0.4)])
+    assert list(kept) == ["PCG · theta 0.3 · lookahead 3 · temperature 0.6", "PCG · theta 0.4 · lookahead 3 · temperature 0.6"]
+    odd = [Settings("pcg", similarity="mel"), Settings("sd", adaptive=True), Settings("ar", adaptive=True)]
+    assert [name_of(s).split(" · ")[-1] for s in odd] == ["by mel", "adaptive", "temperature 0.6"]
+    sitting = prepared(synthesizer, replace(ASKED, compared=tuple(kept), trials=1), kept)
+    assert sitting.differences() == {"theta": dict(zip(kept, (0.3, 0.4), strict=True))}
+    with pytest.raises(InputError, match="kept settings"):
+        keep(kept, [Settings("ssd", beta=i / 100) for i in range(MOST_KEPT)])
+    with pytest.raises(PCGError, match=UNSAID):
+        last_settings(Session())
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"design": "x"}, "design is 'x'"),
+        ({"compared": ("AR",)}, "exactly 2"),
+        ({"compared": None}, "exactly 2"),
+        ({"compared": ("AR", "??")}, "what is compared is '\\?\\?'"),
+        ({"design": "rating", "reference": "SD"}, "reference is 'SD'"),
+        ({"source": "web"}, "texts is 'web'"),
+        ({"lines": " \n "}, "number of lines is 0"),
+        ({"lines": "a\n" * 61}, "number of lines is 61"),
+        ({"lines": "?!"}, "must be English text"),
+        ({"lines": "hello, is this one sentence, " * 18}, "about ten seconds"),
+        ({"trials": 31}, "number of trials is 31"),
+        ({"trials": 0}, "number of trials is 0"),
+        ({"trials": float("nan")}, "number of trials"),
+        ({"trials": None}, "number of trials"),
+        ({"voice": "nobody"}, "voice"),
+        ({"theta": 7.0}, "theta is 7.0"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_bad_requests_are_refused_in_one_sentence(synthesizer: Synthesizer, changes: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        list(prepare(synthesizer, replace(ASKED, **changes), {}))
+
+
+def test_a_closed_preparation_stops(synthesizer: Synthesizer) -> None:
+    steps = prepare(synthesizer, ASKED, {})
+    next(steps)
+    steps.close()
+    assert list(steps) == []
+
+
+@pytest.fixture(scope="module")
+def address(synthesizer: Synthesizer) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("explorers.listening_test.Ears", lambda judge: FakeEars())
+        with gr.Blocks() as app:
+            session = gr.State(Session().heard(Reading.of(synthesizer.take("yes", Settings("sd"), "one")), False))
+            create_listening_test(synthesizer, lambda: None, session)
+        _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+        yield url
+        app.close(verbose=False)
+
+
+def arguments(request: Request) -> list[object]:
+    return [list(v) if isinstance(v, tuple) else v for v in vars(request).values()]
+
+
+def test_a_program_takes_the_whole_test(address: str) -> None:
+    client = Client(address, verbose=False)
+    name = "PCG · theta 0.25 · lookahead 2 · temperature 0.6"
+    client.predict(0.25, 2, 0.3, 0.6, api_name="/listening_keep")
+    request = replace(ASKED, design="abx", compared=("SD", name))
+    *_, last = client.submit(*arguments(request), api_name="/listening_prepare")
+    told, player, *_ = last
+    # Nothing of what the page got names a method.
+    assert "PCG" not in repr(last)
+    assert "theta" not in repr(last)
+    assert (told["number"], told["letters"], sorted(player["value"])) == (
+        1, ["A", "B", "X"], ["count", "kind", "letters", "number", "sounds", "text"],
+    )  # fmt: skip
+    files = player["value"]["sounds"]
+    assert [Path(file).name for file in files] == ["A.wav", "B.wav", "X.wav"]
+    assert len({Path(file).parent for file in files}) == 3
+    assert len({(soundfile.info(file).frames, soundfile.info(file).format, Path(file).stat().st_size) for file in files}) == 1
+    for refused in (
+        {"trial": 1, "answer": "A", "plays": [1, 1, 0]},
+        {"trial": 2, "answer": "A", "plays": [1] * 3},
+        "<b>",
+        None,
+    ):
+        with pytest.raises(AppError):
+            client.predict(refused, api_name="/listening_vote")
+    with pytest.raises(AppError, match="not over"):
+        client.predict(api_name="/listening_export")
+    client.predict({"trial": 1, "answer": "A", "plays": [1, 1, 2]}, api_name="/listening_vote")
+    record, *_ = client.predict({"trial": 2, "answer": "B", "plays": [1, 1, 1]}, api_name="/listening_vote")
+    assert [trial["vote"]["answer"] for trial in record["trials"]] == ["A", "B"]
+    assert set(record["systems"]) == {"SD", name}
+    judged, page = client.predict(api_name="/listening_judge")
+    assert judged["systems"][name]["judged"]["n"] == 2
+    assert "nobody" in page
+    files = client.predict(api_name="/listening_export")["value"]
+    assert [Path(file).suffix for file in files] == [".json", ".csv"]
+
+
+def test_sessions_do_not_mix_and_may_end_early(address: str) -> None:
+    one, other = Client(address, verbose=False), Client(address, verbose=False)
+    one.predict(*arguments(ASKED), api_name="/listening_prepare")
+    with pytest.raises(AppError, match="no test"):
+        other.predict(api_name="/listening_end")
+    choices, _ = other.predict(api_name="/listening_keep_last")
+    assert "SD · lookahead 3 · temperature 0.6" in [choice[0] for choice in choices["choices"]]
+    record, *_ = one.predict(api_name="/listening_end")
+    assert [trial["vote"] for trial in record["trials"]] == [None, None]

@@ -1,0 +1,307 @@
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+import numpy as np
+import pytest
+import soundfile
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from explorers.components.swap_figures import (
+    campaign_html,
+    heard_html,
+    legend_html,
+    mels_figure,
+    original_html,
+    progress_html,
+    strip_html,
+    table_html,
+    title_html,
+)
+from explorers.reading import Reading, Session
+from explorers.swap import create_swap
+from explorers.swapping import NOTE, THETAS, UNSAID, Ears, Request, Stress, campaign, said_by_target, stress, swap_grid
+from pcg.errors import PCGError
+from pcg.experiments.declared import ar, swapped
+from pcg.experiments.grid import Grid
+from pcg.experiments.store import Store
+from pcg.experiments.unit import Condition, Unit, Utterance
+from pcg.experiments.worker import WorkerSpec
+from pcg.metrics.metric import Sample
+from pcg.metrics.recording import Recording
+from pcg.settings import Settings
+from pcg.swap import Swap, mel_distance, same_size_theta
+from pcg.synthesizer import Synthesizer
+from pcg.take import Take
+
+TEXT, THETA = "The quick brown fox.", 0.3
+HOSTILE = "fox ${window.hacked = 1} `x` <img src=x onerror=alert(1)> </p><script>hack()</script>"
+ASKED = Request("last", "", "one", THETA, "cosine", 1.0, "random", 3)
+
+
+class Parrot:
+    """A judge that hears the first sound as it was meant, and a word less in each of the others."""
+
+    name = HOSTILE
+
+    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
+        return [TEXT.removesuffix(".").rsplit(maxsplit=i)[0] for i in range(len(recordings))]
+
+
+class Loudness:
+    """A metric that tells one sound from another; with a reference, how much louder it is than that."""
+
+    key, name, higher_is_better = "loudness", "a metric of the tests", True
+
+    def __init__(self, relative: bool) -> None:
+        self._relative = relative
+
+    def measure(self, batch: Sequence[Sample]) -> list[float]:
+        before = [self._of(s.reference) if self._relative else 0.0 for s in batch]
+        return [self._of(s) - b for s, b in zip(batch, before, strict=True)]
+
+    def _of(self, sound: Recording) -> float:
+        return float(np.abs(sound.samples).mean())
+
+
+@pytest.fixture(scope="module")
+def ears() -> Ears:
+    return Ears(Parrot(), Loudness(relative=True), Loudness(relative=False))
+
+
+@pytest.fixture(scope="module")
+def take(synthesizer: Synthesizer) -> Take:
+    return synthesizer.take(TEXT, Settings("ar", seed=7), "two")
+
+
+@pytest.fixture(scope="module")
+def session(take: Take) -> Session:
+    return Session().heard(Reading.of(take), full_run=False)
+
+
+def done(synthesizer: Synthesizer, ears: Ears, session: Session, **changes: object) -> Stress:
+    *_, last = stress(synthesizer, lambda: ears, replace(ASKED, **changes), session)
+    return last
+
+
+@pytest.fixture(scope="module")
+def found(synthesizer: Synthesizer, ears: Ears, session: Session) -> Stress:
+    return done(synthesizer, ears, session)
+
+
+def test_original_swap_and_control_are_the_same_utterance_with_other_tokens(
+    synthesizer: Synthesizer, found: Stress, take: Take
+) -> None:
+    original, inside, control = found.versions
+    assert original.swapped.tokens == take.tokens
+    assert np.array_equal(original.samples, take.audio)
+    assert inside.swap == Swap(THETA)
+    assert control.swap == Swap(THETA, replacement="random")
+    assert inside.swapped.positions == control.swapped.positions == original.swapped.candidates != ()
+    assert inside.swapped.tokens != control.swapped.tokens
+    speaker = synthesizer.voice.references["two"]
+    for version in found.versions:
+        assert np.array_equal(version.samples, synthesizer.decode(list(version.swapped.tokens), speaker))
+
+
+def test_every_figure_is_its_judges(found: Stress) -> None:
+    original, inside, control = (v.figures for v in found.versions)
+    assert [original["wer"], inside["wer"], control["wer"]] == [0, 0.25, 0.5]
+    samples, rate = [v.samples for v in found.versions], found.versions[0].sample_rate
+    loudness = [float(np.abs(s).mean()) for s in samples]
+    assert [original["dnsmos"], inside["dnsmos"], control["dnsmos"]] == loudness
+    assert [original["similarity"], control["similarity"]] == [0, loudness[2] - loudness[0]]
+    assert (original["mel_distance"], original["swapped"]) == (0, 0)
+    assert inside["mel_distance"] == mel_distance(samples[1], samples[0], rate) > 0
+    assert inside["mean_group_size"] > 1
+    assert original["mean_group_size"] is control["mean_group_size"] is None
+    assert set(found.judges) == {"WER, CER", "Speaker", "DNSMOS", "Mel distance"}
+
+
+def test_the_record_holds_everything_and_is_json(found: Stress, take: Take) -> None:
+    record = found.record()
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert (record["text"], record["voice"], record["method"], record["note"]) == (TEXT, "two", "ar", NOTE)
+    versions, differences = record["versions"], record["differences"]
+    assert versions["original"]["tokens"] == list(take.tokens)
+    assert versions["swapped"]["swap"] == {"theta": THETA, "similarity": "cosine", "replacement": "group", "fraction": 1.0}
+    for name in ("swapped", "control"):
+        assert differences[name]["dnsmos"] == pytest.approx(versions[name]["dnsmos"] - versions["original"]["dnsmos"], abs=2e-6)
+        assert differences[name]["mean_group_size"] is None
+
+
+def test_sounds_come_before_verdicts(synthesizer: Synthesizer, ears: Ears, session: Session) -> None:
+    called: list[int] = []
+    steps = stress(synthesizer, lambda: called.append(1) or ears, ASKED, session)
+    assert [(len(s.versions), bool(called)) for s in (next(steps), next(steps))] == [(0, False), (3, False)]
+    last = next(steps)
+    assert (last.now, called) == ("", [1])
+    assert all(v.verdict for v in last.versions)
+
+
+def test_a_new_text_is_the_unit_of_the_experiments(
+    synthesizer: Synthesizer, ears: Ears, tiny_voice_folder: Path, tmp_path: Path
+) -> None:
+    there = done(synthesizer, ears, Session(), source="text", text=TEXT, voice="one", fraction=0.5)
+    worker = WorkerSpec(str(tiny_voice_folder), "embedded", dnsmos=False, cache=tmp_path).load()
+    wanted = Condition("", Settings("ar"), swap=Swap(THETA, fraction=0.5))
+    heard = worker.sound(Unit(Utterance(TEXT, "one"), wanted, ASKED.seed))
+    assert (there.versions[1].swapped.tokens, there.versions[1].swapped.positions) == (heard.tokens, heard.swapped)
+    assert (there.original.method, there.original.voice) == ("ar", "one")
+
+
+def test_mel_groups_of_equal_mean_size_are_another_control(synthesizer: Synthesizer, ears: Ears, session: Session) -> None:
+    theta = 0.6
+    *_, control = done(synthesizer, ears, session, theta=theta, control="mel").versions
+    assert control.swap == Swap(same_size_theta(synthesizer.library, theta, "mel"), "mel")
+
+
+def test_the_control_may_be_left_out(synthesizer: Synthesizer, ears: Ears, session: Session) -> None:
+    assert [v.name for v in done(synthesizer, ears, session, control="none").versions] == ["original", "swapped"]
+
+
+def test_at_theta_one_nothing_is_replaced(synthesizer: Synthesizer, ears: Ears, session: Session) -> None:
+    original, inside, control = done(synthesizer, ears, session, theta=1.0).versions
+    assert original.swapped == inside.swapped == control.swapped
+    assert inside.figures["mel_distance"] == 0
+
+
+def test_the_targets_own_take_is_preferred_if_it_says_the_same(synthesizer: Synthesizer, take: Take) -> None:
+    coarse = Reading.of(synthesizer.take(TEXT, Settings("pcg", theta=THETA, seed=7), "two"))
+    both = Session().heard(Reading.of(take), full_run=True).heard(coarse, full_run=True)
+    assert said_by_target(both).method == "ar"
+    other = Session().heard(replace(Reading.of(take), text="Hello."), full_run=True).heard(coarse, full_run=False)
+    assert said_by_target(other) == coarse
+
+
+def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synthesizer, ears: Ears, take: Take) -> None:
+    recorded = Session().heard(Reading.of(replace(take, voice="your recording")), full_run=False)
+    there = done(synthesizer, ears, recorded)
+    assert (there.original.voice, there.original.stands_in) == ("one", True)
+    assert "stands in" in original_html(there)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"source": "dream"}, "source is 'dream'"),
+        ({"control": "cosine"}, "control is 'cosine'"),
+        ({"control": "mel", "similarity": "mel"}, "another than the similarity"),
+        ({"theta": 7}, "theta is 7"),
+        ({"theta": None}, "theta is None"),
+        ({"similarity": "taste"}, "similarity is 'taste'"),
+        ({"fraction": 1.5}, "fraction is 1.5"),
+        ({"seed": 0.5}, "seed is 0.5"),
+        ({"seed": -1}, "seed is -1"),
+        ({"source": "text", "text": " "}, "text is"),
+        ({"source": "text", "text": TEXT, "voice": "three"}, "voice is 'three'"),
+    ],
+)
+def test_bad_input_is_refused(
+    changes: dict[str, object], told: str, synthesizer: Synthesizer, ears: Ears, session: Session
+) -> None:
+    with pytest.raises(PCGError, match=told):
+        done(synthesizer, ears, session, **changes)
+
+
+def test_without_an_utterance_there_is_nothing_to_swap(synthesizer: Synthesizer, ears: Ears) -> None:
+    with pytest.raises(PCGError, match=UNSAID):
+        done(synthesizer, ears, Session())
+
+
+def test_the_strips_mark_what_was_replaced(found: Stress) -> None:
+    original, inside, _ = found.versions
+    sizes = original.swapped.group_sizes
+    company, replaced = sum(size > 1 for size in sizes), len(inside.swapped.positions)
+    assert [strip_html(original).count(f'class="{k}"') for k in ("kept", "replaced")] == [company, 0]
+    assert [strip_html(inside).count(f'class="{k}"') for k in ("kept", "single", "replaced")] == [
+        0,
+        len(sizes) - company,
+        replaced,
+    ]
+    assert f"{replaced} replaced" in strip_html(inside)
+    assert all(kind in legend_html() for kind in ("kept", "alone in its group", "replaced"))
+
+
+def test_the_table_says_what_the_record_says(found: Stress) -> None:
+    page = table_html(found)
+    assert "<td>0.0%</td><td>25.0%</td><td>50.0%</td><td>+25.0 points</td><td>+50.0 points</td>" in page
+    assert NOTE in page
+    before = table_html(replace(found, versions=tuple(replace(v, verdict=None) for v in found.versions)))
+    assert "<td>–</td><td>–</td><td>–</td><td>–</td><td>–</td>" in before
+
+
+def test_hostile_words_stay_words(found: Stress) -> None:
+    assert found.original is not None
+    heard = tuple(replace(v, verdict=replace(v.verdict, heard=HOSTILE)) for v in found.versions)
+    hostile = replace(found, original=replace(found.original, text=HOSTILE, voice=HOSTILE), versions=heard)
+    for page in (original_html(hostile), table_html(hostile), heard_html(hostile.versions[1])):
+        assert "<img" not in page
+        assert "<script" not in page
+        assert "&lt;img" in page
+
+
+def test_the_picture_shows_every_version(found: Stress) -> None:
+    figure = mels_figure(found)
+    assert [note.text for note in figure.layout.annotations] == ["original", "swapped", "control"]
+    assert len([trace for trace in figure.data if trace.type == "heatmap"]) == 3
+
+
+def test_titles_tell_what_was_done(found: Stress) -> None:
+    told = [title_html(v.name, v.swap) for v in found.versions]
+    assert "cosine 0.3" in told[1]
+    assert "same places" in told[2]
+
+
+def test_the_small_grid_has_a_control_for_every_swap(synthesizer: Synthesizer) -> None:
+    grid = swap_grid(synthesizer, "cosine")
+    swaps = [c.swap for c in grid.conditions if c.swap]
+    assert [s.theta for s in swaps if s.replacement == "group"] == list(THETAS)
+    assert [s.theta for s in swaps if s.replacement == "random"] == list(THETAS)
+    assert {u.voice for u in grid.utterances} == set(synthesizer.voice.references)
+    assert [s.theta for c in swap_grid(synthesizer, "fsq").conditions if (s := c.swap) and s.similarity == "fsq"]
+
+
+def test_many_utterances_make_the_papers_table_once(synthesizer: Synthesizer, tiny_voice_folder: Path, tmp_path: Path) -> None:
+    said = (Utterance("hello", "one"), Utterance("yes", "two"))
+    grid = Grid("few", "few", (ar(), swapped(THETA), swapped(THETA, replacement="random")), said, (0,))
+    spec, store = WorkerSpec(str(tiny_voice_folder), "embedded", dnsmos=False, cache=tmp_path), Store(tmp_path)
+    steps = list(campaign(synthesizer, grid, spec, store))
+    assert [s.progress.done for s in steps] == list(range(7))
+    assert steps[0].table is None
+    assert steps[3].table is steps[5].table is not steps[6].table
+    page = campaign_html(steps[-1])
+    assert steps[-1].judges["WER, CER"].split(",")[0] in page
+    assert "All 6 units are done" in progress_html(steps[-1])
+    assert [cells[4] for cells in steps[-1].table.shown()][:2] == ["2", "2"]
+    (again,) = campaign(synthesizer, grid, spec, store)
+    assert campaign_html(again) == page
+
+
+@pytest.fixture(scope="module")
+def client(synthesizer: Synthesizer, session: Session, tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory):
+    spec = WorkerSpec(str(tiny_voice_folder), "embedded")
+    with gr.Blocks() as app:
+        create_swap(synthesizer, spec, gr.State(session), tmp_path_factory.mktemp("results"))
+    _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+    yield Client(url, verbose=False)
+    app.close(verbose=False)
+
+
+def test_the_endpoint_answers_with_record_sounds_and_pictures(client: Client, take: Take) -> None:
+    record, said, table, _, *views, status = client.predict(*vars(ASKED).values(), api_name="/swap")
+    assert record["versions"]["swapped"]["positions"]
+    assert "embedded recogniser" in record["judges"]["WER, CER"]
+    assert "the target alone" in said
+    assert "WER" in table
+    assert status.count("Swapped.") == 1
+    sounds = [view for view in views if isinstance(view, str) and Path(view).suffix == ".wav"]
+    assert sounds == [] or all(soundfile.info(s).frames == len(take.audio) for s in sounds)
+
+
+def test_the_endpoint_refuses_in_one_sentence(client: Client) -> None:
+    with pytest.raises(AppError, match="another than the similarity itself"):
+        client.predict(*{**vars(ASKED), "similarity": "mel", "control": "mel"}.values(), api_name="/swap")

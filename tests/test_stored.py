@@ -1,0 +1,246 @@
+"""What a WAV file carries: everything that rebuilds its take, and nothing that a hostile file could bring in."""
+
+import json
+import struct
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from pcg.audio import load_audio, read_comment, write_wav
+from pcg.errors import InputError
+from pcg.settings import Settings
+from pcg.stored import APP, LARGEST, RECORDING, Origin, Stored, fingerprint, read_stored
+from pcg.synthesizer import Synthesizer
+from pcg.voice import load_voice
+
+ORIGIN = Origin("tiny", "0123456789abcdef" * 4)
+STORED = Stored('He said "$HOME" \\ and\nleft 🎈.', "two", Settings("ssd", theta=0.31, seed=7, adaptive=True), ORIGIN)
+SAMPLES = np.linspace(-1.2, 1.2, 1600).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
+    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+
+
+def refused(content: str | bytes) -> str:
+    with pytest.raises(InputError) as caught:
+        Stored.from_json(content)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 250
+    return str(caught.value)
+
+
+def test_json_gives_back_what_was_stored() -> None:
+    for stored in (STORED, replace(STORED, reference="f" * 64, streamed=True)):
+        assert Stored.from_json(stored.to_json()) == stored
+        assert Stored.from_json(stored.to_json(indent=2).encode()) == stored
+    assert STORED.to_json().isascii()
+
+
+def test_the_longest_text_fits() -> None:
+    stored = replace(STORED, text="a" * 150 + "🎈" * 450)
+    assert len(stored.to_json()) < LARGEST
+    assert Stored.from_json(stored.to_json()) == stored
+
+
+def test_the_version_of_the_program_is_the_projects() -> None:
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["version"] == APP
+
+
+def test_a_take_knows_its_origin_and_a_recording_leaves_its_fingerprint_alone(synthesizer: Synthesizer) -> None:
+    voice = synthesizer.voice
+    origin, reference = Origin.of(voice), voice.reference("two")
+    take = synthesizer.take("Hello, yes.", Settings(seed=3), "secret-name", reference)
+    stored = Stored.of(take, origin, reference)
+    assert stored == Stored("Hello, yes.", RECORDING, Settings(seed=3), origin, fingerprint(reference))
+    assert "secret-name" not in stored.to_json()
+    assert fingerprint(reference) != fingerprint(voice.reference("one"))
+    assert stored.caveats(origin) == ("Its voice came from a recording, which is not stored: bring the same recording.",)
+
+
+def test_other_weights_are_another_origin(tiny_voice_folder: Path, synthesizer: Synthesizer, tmp_path: Path) -> None:
+    origin = Origin.of(synthesizer.voice)
+    assert STORED.caveats(origin) == ("It was made with other weights.",)
+    assert replace(STORED, origin=origin).caveats(origin) == ()
+    for file in tiny_voice_folder.rglob("*.*"):
+        if file.is_file():
+            copy = tmp_path / file.relative_to(tiny_voice_folder)
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_bytes(file.read_bytes())
+    assert Origin.of(replace(synthesizer.voice, folder=tmp_path)) == origin
+    draft = tmp_path / "draft" / "model.safetensors"
+    draft.write_bytes(draft.read_bytes()[:-1] + b"?")
+    assert Origin.of(replace(synthesizer.voice, folder=tmp_path)).digest != origin.digest
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"version": 2}, "version"),
+        ({"version": True}, "version"),
+        ({"text": ""}, "text"),
+        ({"text": 7}, "text"),
+        ({"text": "hello \0 there"}, "text"),
+        ({"text": "hello \ud800"}, "text"),
+        ({"text": "x" * 5000}, "text"),
+        ({"voice": "../../etc\n"}, "voice"),
+        ({"voice": ["one"]}, "voice"),
+        ({"settings": []}, "settings"),
+        ({"settings": {"theta": 0.5}}, "method"),
+        ({"settings": {**Settings().as_dict(), "volume": 3}}, "volume"),
+        ({"settings": {**Settings().as_dict(), "theta": {"a": 1}}}, "theta"),
+        ({"settings": {**Settings().as_dict(), "theta": "0.5"}}, "theta"),
+        ({"settings": {**Settings().as_dict(), "seed": 10**3000}}, "seed"),
+        ({"settings": {**Settings().as_dict(), "method": "x" * 9000}}, "method"),
+        ({"origin": None}, "origin"),
+        ({"origin": {"model": "m"}}, "digest"),
+        ({"origin": {"model": "m", "digest": "0" * 63, "device": "cpu", "app": "1"}}, "digest"),
+        ({"origin": {"model": "m", "digest": "0" * 64, "device": "/dev/sda", "app": "1"}}, "device"),
+        ({"reference": "/etc/passwd"}, "reference"),
+        ({"streamed": 1}, "streamed"),
+        ({"path": "/etc/passwd"}, "path"),
+        ({"x" * 9000: 1}, "xxx"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence(change: dict[str, object], named: str) -> None:
+    assert named in refused(json.dumps(json.loads(STORED.to_json()) | change))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "null",
+        "{",
+        '{"version": NaN}',
+        '{"version": 1e999}',
+        '{"version": ' + "9" * 5000 + "}",
+        "[" * 16_000,
+        '{"a":' * 3000,
+        b"\xff\xfe\x00\xd8",
+        b"{\xff}",
+        " " * (LARGEST + 1),
+    ],
+    ids=lambda content: repr(content[:16]),
+)
+def test_what_is_no_settings_file_is_one_sentence(content: str | bytes) -> None:
+    refused(content)
+
+
+def test_infinite_and_missing_numbers_are_refused() -> None:
+    written = STORED.to_json()
+    for bad in ("NaN", "Infinity", "1e999", "-1"):
+        refused(written.replace("0.31", bad))
+    refused(written.replace('"seed": 7, ', ""))
+
+
+def test_a_wav_carries_its_take_and_sounds_the_same(tmp_path: Path) -> None:
+    with_it, without = tmp_path / "a.wav", tmp_path / "b.wav"
+    write_wav(with_it, SAMPLES, 16_000, STORED)
+    write_wav(without, SAMPLES, 16_000)
+    assert read_stored(with_it) == STORED
+    samples, rate = soundfile.read(with_it, dtype="int16")
+    plain, _ = soundfile.read(without, dtype="int16")
+    assert rate == 16_000
+    assert np.array_equal(samples, plain)
+    with pytest.raises(InputError, match="that PCG Lab wrote"):
+        read_stored(without)
+
+
+def test_a_comment_that_libsndfile_cannot_read_is_read(tmp_path: Path) -> None:
+    long = replace(STORED, text="a" * 150 + "🎈" * 450)
+    write_wav(tmp_path / "a.wav", SAMPLES, 16_000, long)
+    with soundfile.SoundFile(tmp_path / "a.wav") as file:
+        assert file.comment == ""  # the reason for a reader of our own
+    assert read_stored(tmp_path / "a.wav") == long
+
+
+def test_a_json_file_is_read_too(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(STORED.to_json(indent=2), encoding="utf-8")
+    assert read_stored(tmp_path / "a.json") == STORED
+
+
+def chunk(name: bytes, content: bytes, size: int | None = None) -> bytes:
+    return name + struct.pack("<I", len(content) if size is None else size) + content + b"\0" * (len(content) % 2)
+
+
+def riff(*chunks: bytes, size: int = 0xFFFFFFFF) -> bytes:
+    return b"RIFF" + struct.pack("<I", size) + b"WAVE" + b"".join(chunks)
+
+
+COMMENT = chunk(b"ICMT", STORED.to_json().encode())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"RIFF",
+        riff(),
+        riff(b"LIST"),
+        riff(chunk(b"LIST", b"INFO", 0xFFFFFFFF)),
+        riff(chunk(b"data", b"", 0xFFFFFFFE), chunk(b"LIST", b"INFO" + COMMENT)),
+        riff(chunk(b"LIST", b"INFO" + COMMENT[:60])),
+        riff(chunk(b"LIST", b"INFO" + chunk(b"ICMT", b"\xff\xfe{}"))),
+        riff(chunk(b"LIST", b"INFO" + chunk(b"ICMT", b"{" * 9000))),
+        riff(chunk(b"LIST", b"INFO" + chunk(b"ICMT", b" " * (LARGEST + 1)))),
+        riff(chunk(b"LIST", b"INFO" + chunk(b"ICMT", b"hello"))),
+        riff(chunk(b"LIST", b"INFO" + chunk(b"\0\0\0\0", b"") * 200_000 + COMMENT)),
+        riff(*[chunk(b"LIST", b"INFO" + chunk(b"IART", b"") * 300)] * 400, chunk(b"LIST", b"INFO" + COMMENT)),
+        b"\x00" * 5000,
+        b"fLaC" + b"\x00" * 100,
+        bytes(range(256)) * 80,
+    ],
+    ids=range(16),
+)
+def test_a_hostile_file_is_one_sentence_and_no_wait(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "evil.wav"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_stored(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_sizes_that_lie_do_not_hide_a_whole_comment(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(riff(chunk(b"fmt ", b"\0" * 16), chunk(b"LIST", b"INFO" + COMMENT, 0xFFFFFFFF)))
+    assert read_stored(path) == STORED
+    assert read_comment(path, 10) is None
+
+
+def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    for path in (tmp_path / "no.wav", tmp_path):
+        with pytest.raises(InputError, match="that is there"):
+            read_stored(path)
+
+
+def test_eight_channels_are_heard_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "eight.wav"
+    frames = np.arange(100_000, dtype=np.float32)[:, None] / 100_000 * np.arange(8, dtype=np.float32) / 8
+    soundfile.write(path, frames, 16_000, subtype="FLOAT")
+    assert load_audio(path, 16_000) == pytest.approx(frames.mean(axis=1), abs=1e-6)
+    assert len(load_audio(path, 16_000, longest_seconds=1)) == 16_000
+
+
+@pytest.mark.parametrize("name", ["fake.wav", "fake.raw", "fake.mp3", "fake.flac"])
+@pytest.mark.parametrize("content", [b"", b"not audio at all" * 50, riff(chunk(b"data", b"", 0xFFFFFFFE))])
+def test_fake_audio_is_one_sentence(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match="readable"):
+        load_audio(tmp_path / name, 16_000)
+
+
+def test_rates_and_samples_that_no_recording_has_are_refused(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "fast.wav", np.zeros(100), 2_000_000_000)
+    with pytest.raises(InputError, match="sample rate"):
+        load_audio(tmp_path / "fast.wav", 16_000)
+    soundfile.write(tmp_path / "nan.wav", np.array([0.0, np.nan]), 16_000, subtype="FLOAT")
+    with pytest.raises(InputError, match="no numbers"):
+        load_audio(tmp_path / "nan.wav", 16_000)

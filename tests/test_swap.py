@@ -1,0 +1,167 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from pcg.audition import Audition
+from pcg.errors import InputError
+from pcg.groups.groups import Groups
+from pcg.groups.library import GroupLibrary
+from pcg.settings import Settings
+from pcg.swap import Swap, Swapped, log_mel_db, mel_distance, same_size_theta, swap
+from pcg.synthesizer import Synthesizer
+from pcg.take import Take
+from pcg.voice import load_voice
+
+THETA, RATE = 0.3, 16_000
+# Overlapping groups over six codes and the end of speech: G(1) is not G(0), and code 5 stands alone.
+SETS = [[0, 1], [0, 1, 2, 3], [1, 2, 3], [1, 2, 3, 4], [3, 4], [5], [6]]
+USABLE = torch.tensor([True, True, True, True, True, False])
+BOUND = 0.001
+
+
+@pytest.fixture(scope="module")
+def groups() -> Groups:
+    indptr = torch.tensor([0, *np.cumsum([len(s) for s in SETS])])
+    return Groups.from_sets(THETA, indptr, torch.tensor([t for s in SETS for t in s]))
+
+
+@pytest.fixture(scope="module")
+def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
+    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def take(synthesizer: Synthesizer) -> Take:
+    return synthesizer.take("The quick brown fox.", Settings("ar"), "one")
+
+
+def done(tokens: list[int], groups: Groups, seed: int = 0, **fields: object) -> Swapped:
+    return swap(tokens, groups, Swap(THETA, **fields), USABLE, torch.Generator().manual_seed(seed))
+
+
+def test_every_candidate_and_nothing_else_becomes_another_member_of_its_own_group(groups: Groups) -> None:
+    tokens = [0, 5, 1, 2, 5, 3, 4, 0, 1]
+    for seed in range(50):
+        found = done(tokens, groups, seed)
+        assert found.positions == found.candidates == (0, 2, 3, 5, 6, 7, 8)
+        assert [found.tokens[i] for i in (1, 4)] == [5, 5]
+        assert all(found.tokens[i] in SETS[tokens[i]] and found.tokens[i] != tokens[i] for i in found.positions)
+    assert found.group_sizes == (2, 1, 4, 3, 1, 4, 2, 2, 4)
+    assert found.mean_group_size == pytest.approx(23 / 9)
+    assert found.share == pytest.approx(7 / 9)
+
+
+def counts(tokens: tuple[int, ...], pool: list[int]) -> np.ndarray:
+    found = np.bincount(tokens, minlength=7)
+    assert found.sum() == found[pool].sum()
+    return found[pool]
+
+
+def test_the_other_member_is_drawn_uniformly(groups: Groups) -> None:
+    drawn = done([1] * 6000, groups, seed=3).tokens
+    assert chisquare(counts(drawn, [0, 2, 3])).pvalue > BOUND
+    # What the test must refuse: one member a tenth more often than the others.
+    weighted = np.random.default_rng(3).choice([0, 2, 3], 6000, p=[1.1 / 3.1, 1 / 3.1, 1 / 3.1])
+    assert chisquare(counts(tuple(weighted), [0, 2, 3])).pvalue < BOUND
+
+
+def test_random_draws_any_other_usable_code_uniformly_at_the_same_places(groups: Groups) -> None:
+    tokens = [1, 5, 3, 0] * 2000
+    inside, control = (done(tokens, groups, 5, replacement=r, fraction=0.6) for r in ("group", "random"))
+    assert inside.positions == control.positions
+    assert (inside.group_sizes, inside.share) == (control.group_sizes, control.share)
+    ones = tuple(control.tokens[i] for i in control.positions if tokens[i] == 1)
+    assert chisquare(counts(ones, [0, 2, 3, 4])).pvalue > BOUND
+    # What the test must refuse: members of the group alone.
+    ones = tuple(inside.tokens[i] for i in inside.positions if tokens[i] == 1)
+    assert chisquare(counts(ones, [0, 2, 3, 4])).pvalue < BOUND
+    assert not set(control.tokens[i] for i in control.positions) & {5}
+
+
+def test_a_larger_fraction_keeps_what_a_smaller_one_replaced(groups: Groups) -> None:
+    tokens = [0, 1, 2, 3, 4, 5] * 20
+    everything = done(tokens, groups, 7)
+    before: set[int] = set()
+    for fraction in (0.0, 0.1, 0.25, 0.5, 0.9, 1.0):
+        found = done(tokens, groups, 7, fraction=fraction)
+        places = set(found.positions)
+        assert len(places) == round(fraction * len(found.candidates))
+        assert before <= places
+        assert all(found.tokens[i] == (everything.tokens[i] if i in places else t) for i, t in enumerate(tokens))
+        before = places
+    assert set(done(tokens, groups, 8, fraction=0.5).positions) != set(done(tokens, groups, 7, fraction=0.5).positions)
+
+
+@pytest.mark.parametrize("replacement", ["group", "random"])
+def test_where_every_token_stands_alone_nothing_changes(synthesizer: Synthesizer, take: Take, replacement: str) -> None:
+    usable, coins = synthesizer.voice.usage > 0, torch.Generator().manual_seed(1)
+    found = swap(take.tokens, synthesizer.groups(1.0), Swap(1.0, replacement=replacement), usable, coins)
+    assert (found.tokens, found.positions, found.share, found.mean_group_size) == (take.tokens, (), 0.0, 1.0)
+
+
+def test_in_a_voice_the_replacements_are_members_that_the_corpus_used(synthesizer: Synthesizer, take: Take) -> None:
+    usable, groups = synthesizer.voice.usage > 0, synthesizer.groups(THETA)
+    found = swap(take.tokens, groups, Swap(THETA), usable, torch.Generator().manual_seed(1))
+    assert found.positions
+    for i in found.positions:
+        members = groups.members_of(int(groups.group_of_centre[take.tokens[i]])).tolist()
+        assert found.tokens[i] in members
+        assert bool(usable[found.tokens[i]])
+    assert len(synthesizer.decode(list(found.tokens), synthesizer.voice.references["one"])) == len(take.audio)
+
+
+def test_an_empty_utterance_stays_empty(groups: Groups) -> None:
+    found = done([], groups)
+    assert (found.tokens, found.positions, found.share, found.mean_group_size) == ((), (), 0.0, 0.0)
+
+
+@pytest.mark.parametrize("token", [-1, 6, 7])
+def test_what_is_no_speech_code_is_refused(groups: Groups, token: int) -> None:
+    with pytest.raises(InputError, match="a speech code from 0 to 5"):
+        done([0, token], groups)
+
+
+def test_random_needs_another_code(groups: Groups) -> None:
+    only = torch.arange(6) == 1
+    with pytest.raises(InputError, match="codes to draw from is 1"):
+        swap([1], groups, Swap(THETA, replacement="random"), only, torch.Generator())
+
+
+def tone(gain: float, count: int = RATE) -> np.ndarray:
+    return (gain * np.sin(np.arange(count) / 5)).astype(np.float32)
+
+
+def test_mel_distance_is_in_decibels_and_counts_common_frames_only() -> None:
+    noise = np.random.default_rng(0).normal(0, 0.1, RATE).astype(np.float32)
+    assert mel_distance(noise, noise, RATE) == 0
+    assert mel_distance(noise, noise * np.float32(10**0.3), RATE) == pytest.approx(6, abs=0.01)
+    assert mel_distance(noise, noise[: RATE // 2], RATE) < 0.2 < mel_distance(noise, noise[::-1].copy(), RATE)
+    assert mel_distance(noise, tone(0.1), RATE) == mel_distance(tone(0.1), noise, RATE)
+    assert mel_distance(noise, noise[:10], RATE) == 0
+    assert log_mel_db(noise, RATE) == pytest.approx(Audition(3, noise, RATE, 640).mel)
+
+
+def test_the_same_size_is_found_on_another_scale(synthesizer: Synthesizer) -> None:
+    library: GroupLibrary = synthesizer.library
+    for theta in (0.4, 0.6):
+        wanted = library.neighbours("cosine").mean_size_at(theta)
+        assert same_size_theta(library, theta, "cosine") == theta
+        for similarity in ("mel", "fsq"):
+            lists = library.neighbours(similarity)
+            found = same_size_theta(library, theta, similarity)
+            nearest = np.abs(1 + np.cumsum([0, *lists.levels[1]]) / lists.vocabulary - wanted).min()
+            assert abs(lists.mean_size_at(found) - wanted) == pytest.approx(nearest)
+    back = same_size_theta(library, same_size_theta(library, 0.5, "mel"), "cosine", "mel")
+    assert library.neighbours().mean_size_at(back) == pytest.approx(library.neighbours().mean_size_at(0.5), abs=0.2)
+
+
+def test_a_size_that_the_lists_do_not_reach_is_refused(synthesizer: Synthesizer) -> None:
+    with pytest.raises(InputError, match="theta is 7"):
+        same_size_theta(synthesizer.library, 7, "mel")
+    largest = {s: synthesizer.library.neighbours(s).mean_size_at(0.2) for s in ("cosine", "both")}
+    assert largest["cosine"] > largest["both"]
+    with pytest.raises(InputError, match="which the floor"):
+        same_size_theta(synthesizer.library, 0.2, "both")

@@ -1,0 +1,268 @@
+import csv
+import io
+import json
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from pcg.errors import InputError
+from pcg.trials.design import ANCHOR, OPEN, Design, Plan, Trial, Vote, check_vote, draw_plan
+from pcg.trials.loudness import PEAK_DB, TARGET_LUFS, dithered, loudness, low_anchor, matched
+from pcg.trials.outcome import fewest, outcome, votes_needed
+from pcg.trials.record import COLUMNS, as_csv, as_dict
+
+AB, ABX = Design("ab", ("AR", "PCG")), Design("abx", ("AR", "PCG"))
+RATING = Design("rating", ("AR", "SSD", "PCG"), "AR", anchor=True)
+RATE = 16_000
+HOSTILE = 'a, "b"\n=1+1 <script>'
+
+
+def plan_of(design: Design, *orders: tuple[str, ...]) -> Plan:
+    return Plan(design, tuple(Trial(0, i, order) for i, order in enumerate(orders)), 0)
+
+
+def tone(seconds: float, level: float, hertz: float = 997.0) -> np.ndarray:
+    return level * np.sin(2 * np.pi * hertz * np.arange(int(seconds * RATE)) / RATE)
+
+
+@pytest.mark.parametrize("design", [AB, ABX, RATING])
+def test_a_seed_is_a_plan(design: Design) -> None:
+    plan = draw_plan(design, 5, 30, 7)
+    assert plan == draw_plan(design, 5, 30, 7)
+    assert plan.trials != draw_plan(design, 5, 30, 8).trials
+    assert all(len(trial.systems) == len(design.letters) for trial in plan.trials)
+    assert len({trial.seed for trial in plan.trials}) == 30
+
+
+def test_no_text_comes_twice_before_all_came_once() -> None:
+    for seed in range(20):
+        items = [trial.item for trial in draw_plan(AB, 7, 24, seed).trials]
+        assert [sorted(items[i : i + 7]) for i in (0, 7, 14)] == [list(range(7))] * 3
+        assert len(set(items[21:])) == 3
+
+
+def test_letters_are_fair_and_follow_nothing() -> None:
+    plans = [draw_plan(AB, 1, 50, seed) for seed in range(80)]
+    first = np.array([[trial.systems[0] == "AR" for trial in plan.trials] for plan in plans])
+    n = first.size
+    assert abs(first.mean() - 0.5) < 3.3 * 0.5 / n**0.5
+    same = (first[:, 1:] == first[:, :-1]).mean()
+    assert abs(same - 0.5) < 3.3 * 0.5 / (n - len(plans)) ** 0.5
+    # The bound finds letters that take turns.
+    turns = np.arange(50) % 2 == 0
+    assert abs((turns[1:] == turns[:-1]).mean() - 0.5) > 3.3 * 0.5 / 49**0.5
+
+
+def test_x_is_a_or_b_and_either_as_often() -> None:
+    trials = [trial for seed in range(40) for trial in draw_plan(ABX, 3, 50, seed).trials]
+    assert all(set(trial.systems[:2]) == {"AR", "PCG"} and trial.systems[2] in trial.systems[:2] for trial in trials)
+    places = Counter((trial.systems[0], trial.systems.index(trial.systems[2])) for trial in trials)
+    assert len(places) == 4
+    assert all(abs(count / len(trials) - 0.25) < 3.3 * (0.25 * 0.75 / len(trials)) ** 0.5 for count in places.values())
+
+
+def test_a_rating_hides_the_reference_and_the_anchor_among_the_others() -> None:
+    trials = draw_plan(RATING, 3, 60, 1).trials
+    assert RATING.letters == (OPEN, "A", "B", "C", "D")
+    assert all(t.systems[0] == "AR" and sorted(t.systems[1:]) == sorted(("AR", "SSD", "PCG", ANCHOR)) for t in trials)
+    assert len({t.systems.index("AR", 1) for t in trials}) == 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        (("abc", ("AR", "PCG")), "design is 'abc', but must be one of ab, abx, rating"),
+        (("ab", ("AR",)), "exactly 2 that differ"),
+        (("ab", ("AR", "AR")), "exactly 2 that differ"),
+        (("abx", ("AR", "SD", "PCG")), "exactly 2 that differ"),
+        (("rating", ("AR", "anchor"), "AR"), "2 to 6 that differ"),
+        (("rating", ("AR", "PCG")), "reference is None"),
+        (("rating", ("AR", "PCG"), "SD"), "reference is 'SD'"),
+        (("ab", ("AR", "PCG"), None, True), "left out, except in a rating"),
+    ],
+)
+def test_designs_that_ask_nothing_are_refused(fields: tuple, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        Design(*fields)
+
+
+@pytest.mark.parametrize(("items", "count"), [(0, 3), (3, 0), (3, 61), (3, 2.5), (3, True)])
+def test_impossible_plans_are_refused(items: int, count: int) -> None:
+    with pytest.raises(InputError):
+        draw_plan(AB, items, count, 0)
+
+
+@pytest.mark.parametrize(
+    ("design", "answer", "plays"),
+    [
+        (AB, "X", [1, 1]),
+        (AB, None, [1, 1]),
+        (AB, ["A"], [1, 1]),
+        (AB, "A", [1]),
+        (AB, "A", [1, 1.0]),
+        (AB, "A", [1, -1]),
+        (AB, "A", "11"),
+        (AB, "A", None),
+        (ABX, "tie", [1, 1, 1]),
+        (RATING, [1, 2, 3], [1] * 5),
+        (RATING, [1, 2, 3, 101], [1] * 5),
+        (RATING, [1, 2, 3, float("nan")], [1] * 5),
+        (RATING, [1, 2, 3, True], [1] * 5),
+        (RATING, "1234", [1] * 5),
+    ],
+)
+def test_votes_that_do_not_answer_are_refused(design: Design, answer: object, plays: object) -> None:
+    with pytest.raises(InputError):
+        check_vote(design, answer, plays)
+
+
+def test_nobody_votes_on_what_was_not_played() -> None:
+    with pytest.raises(InputError, match="given before B, X was played"):
+        check_vote(ABX, "A", [2, 0, 0])
+    assert check_vote(AB, "tie", [2, 1]) == Vote("tie", (2, 1))
+    assert check_vote(RATING, [0, 100, 3, 4.5], [1] * 5).answer == (0.0, 100.0, 3.0, 4.5)
+
+
+def test_preferences_are_counted_by_system_and_ties_left_out() -> None:
+    plan = plan_of(AB, ("AR", "PCG"), ("PCG", "AR"), ("PCG", "AR"), ("AR", "PCG"))
+    found = outcome(plan, [Vote(answer, (1, 1)) for answer in ("B", "A", "B", "tie")])
+    assert (found.n, found.ties) == (3, 1)
+    assert {f.name: f.count for f in found.figures} == {"AR preferred": 1, "PCG preferred": 2}
+    expected = binomtest(2, 3)
+    wilson = expected.proportion_ci(method="wilson")
+    estimate = found.figures[1].estimate
+    assert (estimate.low, estimate.high) == pytest.approx((wilson.low, wilson.high), abs=1e-5)
+    assert found.p == pytest.approx(expected.pvalue)
+    assert "1 tie left out." in found.sentences
+
+
+def test_recognitions_are_tested_one_sided() -> None:
+    plan = plan_of(ABX, *[("AR", "PCG", "PCG")] * 9, ("PCG", "AR", "PCG"))
+    found = outcome(plan, [Vote("B", (1, 1, 1))] * 10)
+    assert (found.n, found.figures[0].count) == (10, 9)
+    assert found.p == pytest.approx(binomtest(9, 10, alternative="greater").pvalue)
+    assert found.sentences[0].startswith("That a difference was heard is shown")
+
+
+def test_who_always_says_a_prefers_nobody_and_who_hears_it_is_believed() -> None:
+    plans = [draw_plan(AB, 4, 20, seed) for seed in range(300)]
+    found = [outcome(plan, [Vote("A", (1, 1))] * 20).p < 0.05 for plan in plans]
+    assert np.mean(found) < 0.05 + 3.3 * (0.05 * 0.95 / 300) ** 0.5
+    keen = [[Vote("AB"[t.systems.index("PCG")], (1, 1)) for t in plan.trials] for plan in plans[:20]]
+    assert all(outcome(plan, votes).p < 0.001 for plan, votes in zip(plans, keen, strict=False))
+
+
+def test_too_few_votes_are_called_that() -> None:
+    assert (fewest("two-sided"), fewest("greater")) == (6, 5)
+    plan = plan_of(AB, *[("AR", "PCG")] * 6)
+    five, six = (outcome(plan, [Vote("B", (1, 1))] * n) for n in (5, 6))
+    assert five.too_small
+    assert "n too small: 5 votes count; to show anything it takes at least 6" in five.sentences[0]
+    assert not six.too_small
+    assert six.p < 0.05 < five.p
+    nothing = outcome(plan, [])
+    assert (nothing.n, nothing.p, nothing.figures[0].estimate, nothing.too_small) == (0, None, None, True)
+
+
+@pytest.mark.parametrize(("alternative", "level"), [("two-sided", 0.05), ("greater", 0.05)])
+def test_as_many_votes_as_are_said_to_be_needed_find_a_clear_share(alternative: str, level: float) -> None:
+    n, coins = votes_needed(alternative), np.random.default_rng(0)
+
+    def power(n: int) -> float:
+        hits = coins.binomial(n, 0.75, 4000)
+        found = {k: binomtest(k, n, alternative=alternative).pvalue < level for k in set(hits.tolist())}
+        return float(np.mean([found[k] for k in hits.tolist()]))
+
+    assert power(n) > 0.8 - 3.3 * 0.4 / 4000**0.5
+    assert power(n - 4) < 0.8
+
+
+def test_ratings_are_means_by_system_and_differences_are_paired() -> None:
+    orders = [("AR", "PCG", "AR", "SSD", ANCHOR), ("AR", "AR", ANCHOR, "PCG", "SSD")]
+    plan = plan_of(RATING, *orders)
+    found = outcome(plan, [Vote((80.0, 100.0, 60.0, 10.0), (1,) * 5), Vote((80.0, 20.0, 70.0, 40.0), (1,) * 5)])
+    values = {f.name: f.estimate.value for f in found.figures}
+    assert values == {
+        "AR": 90, "SSD": 50, "PCG": 75, ANCHOR: 15, "SSD less AR": -40, "PCG less AR": -15, f"{ANCHOR} less AR": -75,
+    }  # fmt: skip
+    difference = next(f.estimate for f in found.figures if f.name == "SSD less AR")
+    # The same in both trials, although the ratings themselves are not.
+    assert (difference.low, difference.high) == (-40, -40)
+    assert (found.missed, found.too_small) == (1, True)
+    assert any("less than 90 in 1 of 2 trials; by BS.1534" in sentence for sentence in found.sentences)
+
+
+def test_exports_say_all_in_the_order_heard() -> None:
+    plan = draw_plan(RATING, 2, 3, 5)
+    votes = [Vote((1.0, 2.0, 3.0, 4.0), (5, 1, 1, 2, 9))] * 2
+    told = as_dict(plan, [HOSTILE, "two"], votes, {"AR": {"rtf": 0.5}})
+    assert json.loads(json.dumps(told, allow_nan=False))["trials"][0]["order"]["R"] == "AR"
+    assert (told["version"], told["seed"], told["trials"][2]["vote"], told["outcome"]["n"]) == (1, 5, None, 2)
+    header, *rows = csv.reader(io.StringIO(as_csv(plan, [HOSTILE, "two"], votes)))
+    assert (tuple(header), len(rows)) == (COLUMNS, 10)
+    named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    assert [row["system"] for row in named[:5]] == list(plan.trials[0].systems)
+    assert [row["score"] for row in named[:5]] == ["", "1", "2", "3", "4"]
+    assert [row["plays"] for row in named[:5]] == ["5", "1", "1", "2", "9"]
+    assert {row["text"] for row in named} == {HOSTILE, "two"}
+
+
+def test_csv_of_an_ab_test_has_its_votes() -> None:
+    plan = replace(draw_plan(AB, 1, 2, 0), seed=3)
+    rows = list(csv.DictReader(io.StringIO(as_csv(plan, ["t"], [Vote("tie", (1, 2)), Vote("B", (1, 1))]))))
+    assert [(row["letter"], row["vote"], row["score"]) for row in rows] == [
+        ("A", "tie", ""), ("B", "tie", ""), ("A", "B", ""), ("B", "B", ""),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seconds", [3.0, 0.4, 0.3, 0.05])
+def test_loudness_is_that_of_the_standard(seconds: float) -> None:
+    # BS.1770: a sine of 997 Hz at full scale in one channel has -3.01 LUFS.
+    assert loudness(tone(seconds, 0.1), RATE) == pytest.approx(-23.01, abs=0.7 if seconds < 0.1 else 0.15)
+
+
+def test_copies_are_equally_loud_and_long_and_keep_their_headroom() -> None:
+    noise = np.random.default_rng(0).standard_normal(RATE)
+    peaky = 0.01 * noise
+    peaky[::4000] = 0.9
+    sounds = [tone(1.0, 0.5), tone(2.0, 0.01, 300), 0.05 * noise, peaky.astype(np.float32), tone(0.3, 0.2)]
+    copies = matched(sounds, RATE)
+    assert {len(copy) for copy in copies} == {2 * RATE}
+    heard = [loudness(copy[: len(sound)], RATE) for copy, sound in zip(copies, sounds, strict=True)]
+    assert max(heard) - min(heard) < 0.1
+    assert max(heard) < TARGET_LUFS
+    assert max(np.abs(copy).max() for copy in copies) == pytest.approx(10 ** (PEAK_DB / 20))
+    untouched = [loudness(sound, RATE) for sound in sounds]
+    assert max(untouched) - min(untouched) > 10
+    assert loudness(matched([tone(1, 0.5)], RATE)[0], RATE) == pytest.approx(TARGET_LUFS, abs=0.05)
+
+
+def test_silence_and_nothing_stay_silent() -> None:
+    assert loudness(np.zeros(RATE), RATE) == -np.inf
+    copies = matched([np.zeros(100), np.zeros(0, np.float32)], RATE)
+    assert [(len(copy), np.any(copy)) for copy in copies] == [(1600, False)] * 2
+
+
+def test_two_copies_of_a_sound_are_not_the_same_bytes_but_the_same_sound() -> None:
+    noise, sound = np.random.default_rng(0), tone(1.0, 0.1)
+    first, second = dithered(sound, noise), dithered(sound, noise)
+    assert not np.array_equal(first, second)
+    errors = np.stack([first, second]) / 2**15 - sound
+    assert np.abs(errors).max() <= 1.5 / 2**15
+    assert abs(errors.mean()) < 3.3 * errors.std() / errors.size**0.5
+    assert np.array_equal(dithered(sound, np.random.default_rng(0)), first)
+    assert dithered(np.full(10, 2.0), noise).max() == 2**15 - 1
+
+
+def test_the_anchor_lacks_what_lies_above() -> None:
+    low, high = tone(0.5, 0.1, 2000), tone(0.5, 0.1, 5000)
+    middle = slice(RATE // 10, -RATE // 10)
+    assert np.abs(low_anchor(low, RATE) - low)[middle].max() < 0.002
+    assert np.abs(low_anchor(high, RATE))[middle].max() < 0.001
+    assert len(low_anchor(np.zeros(0, np.float32), RATE)) == 0
+    assert len(low_anchor(np.ones(2, np.float32), RATE)) == 2
+    with pytest.raises(InputError, match="anchor"):
+        low_anchor(low, 7000)
