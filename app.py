@@ -25,6 +25,7 @@ from explorers.settings import create_settings
 from explorers.statistics import create_statistics
 from explorers.swap import create_swap
 from explorers.theme import launch_options
+from explorers.tools import offer_tools
 from explorers.tune import connect_map, create_tune
 from pcg.errors import InputError, PCGError
 from pcg.experiments.worker import WorkerSpec
@@ -81,6 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         synthesizer = Synthesizer(load_voice(options.model, options.device))
         app = create_app(synthesizer)
         synthesizer.warm_up()
+        if options.mcp:
+            offer_tools(app)
         _serve(app, options)
     except PCGError as error:
         print(error, file=sys.stderr)
@@ -89,8 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(app: gr.Blocks, options: argparse.Namespace) -> None:
+    served = {"server_name": options.host, "server_port": options.port, "share": options.share, "mcp_server": options.mcp}
     try:
-        app.launch(server_name=options.host, server_port=options.port, share=options.share, **launch_options())
+        app.launch(**served, **launch_options())
     except OSError as error:
         address = f"{options.host or 'default'}:{options.port or 'default'}"
         raise InputError("host and port", address, "a free address of this computer") from error
@@ -103,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", default="embedded", help="'embedded', or a folder that holds a voice")
     parser.add_argument("--device", default="cpu", help="cpu, or cuda: bfloat16 and CUDA graphs (default cpu)")
     parser.add_argument("--share", action="store_true", help="also make a public link")
+    parser.add_argument("--mcp", action="store_true", help="also offer every endpoint as a tool to models (MCP)")
     return parser
 
 

@@ -7,6 +7,8 @@ import pytest
 
 import app
 from explorers.theme import launch_options
+from explorers.tools import offer_tools
+from pcg.synthesizer import Synthesizer
 
 
 @pytest.mark.parametrize("missing", ["voice.json", "target/model.safetensors", "codec/config.json"])
@@ -36,6 +38,24 @@ def test_a_busy_port_is_one_sentence(
         port = taken.getsockname()[1]
         assert app.main(["--model", str(tiny_voice_folder), "--host", "127.0.0.1", "--port", str(port)]) == 2
     assert f"host and port is '127.0.0.1:{port}', but must be a free address of this computer.\n" in capsys.readouterr().err
+
+
+def test_tools_without_their_package_are_one_sentence(
+    synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(app, "Synthesizer", lambda voice: synthesizer)
+    monkeypatch.setattr("explorers.tools.find_spec", lambda name: None)
+    assert app.main(["--model", str(synthesizer.voice.folder), "--mcp"]) == 2
+    assert capsys.readouterr().err == "The MCP server needs one more package: pip install -r requirements-mcp.txt.\n"
+
+
+def test_tools_are_called_as_their_endpoints(synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explorers.tools.find_spec", lambda name: object())
+    page = app.create_app(synthesizer)
+    offer_tools(page)
+    names = [e.fn.__name__ for e in page.fns.values() if isinstance(e.api_name, str) and e.api_visibility == "public"]
+    assert {"say_four_ways", "tune", "swap", "transcribe", "take_settings"} <= set(names)
+    assert len(set(names)) == len(names)
 
 
 def test_nothing_is_shared_or_kept_by_default() -> None:

@@ -1,0 +1,21 @@
+"""The page's endpoints as tools of a model: the MCP server that Gradio brings, with names that say what they do."""
+
+from importlib.util import find_spec
+
+import gradio as gr
+
+from pcg.errors import PCGError
+
+MISSING = "The MCP server needs one more package: pip install -r requirements-mcp.txt."
+
+
+def offer_tools(app: gr.Blocks) -> None:
+    """Let every named endpoint of `app` be a tool of that name; raise PCGError where the package is missing.
+
+    Gradio calls a tool as its Python function is called, which for a panel's handler says nothing.
+    """
+    if find_spec("mcp") is None:
+        raise PCGError(MISSING)
+    for endpoint in app.fns.values():
+        if isinstance(endpoint.api_name, str) and endpoint.api_visibility == "public":
+            endpoint.fn.__name__ = endpoint.api_name
