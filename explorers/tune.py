@@ -152,7 +152,7 @@ def _controls(synthesizer: Synthesizer) -> Controls:
 def _own_voice() -> tuple[gr.Audio, gr.Textbox, gr.Checkbox]:
     with gr.Accordion("Another voice, from a recording", open=False):
         recording = gr.Audio(sources=["upload", "microphone"], type="filepath", label="1 to 10 seconds of one speaker")
-        transcript = gr.Textbox(label="What is said in it", lines=2, max_length=MAX_CHARACTERS)
+        transcript = gr.Textbox("", label="What is said in it", lines=2, max_length=MAX_CHARACTERS)
         consent = gr.Checkbox(label="Its speaker agrees to have this voice imitated.")
     return recording, transcript, consent
 
