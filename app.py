@@ -15,6 +15,7 @@ import gradio as gr
 
 from explorers.compare import create_compare
 from explorers.example import EXAMPLE, read_example
+from explorers.experiments import create_experiments
 from explorers.export import create_export
 from explorers.listen_token import create_listen
 from explorers.listening_test import create_listening_test
@@ -38,7 +39,7 @@ from pcg.voice import load_voice
 
 MASTHEAD = """<div class="masthead"><h1>PCG Lab</h1>
 <p>Speculative decoding for speech tokens, to hear, see and tune.</p></div>"""
-QUEUE_LENGTH = 16
+QUEUE_LENGTH = 64
 KEEP_SOUND_SECONDS = 6 * 3600
 
 
@@ -69,6 +70,8 @@ def create_app(synthesizer: Synthesizer, example: Path = EXAMPLE, recogniser: Pa
             create_swap(synthesizer, spec, session)
         with gr.Tab("Listening test", elem_id="listening"):
             create_listening_test(synthesizer, lru_cache(maxsize=1)(partial(load_judge, judge)), session)
+        with gr.Tab("Experiments", elem_id="experiments"):
+            create_experiments(app, synthesizer, spec)
         if recogniser.is_dir():
             with gr.Tab("Recognise", elem_id="recognise"):
                 create_recognise(synthesizer, lru_cache(maxsize=1)(partial(load_recogniser, recogniser)), session)

@@ -86,7 +86,8 @@ def tradeoff_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure
         "xaxis": axis("speed-up over AR", ticksuffix="x", range=_room([s.speedup for s in usual])),
         "yaxis": axis("WER", ticksuffix=" %", range=_room([_percent(s.wer) for s in usual], floor=0)),
     }
-    return go.Figure(traces, layout(None) | axes | ROOM)
+    # Its many names would take most of a telephone's screen.
+    return go.Figure(traces, layout(None) | axes | ROOM | {"legend": LEGEND | {"entrywidth": 64}})
 
 
 def lookahead_figure(summaries: Sequence[Summary]) -> go.Figure:

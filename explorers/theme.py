@@ -4,10 +4,10 @@ from pathlib import Path
 
 import gradio as gr
 
-from explorers.components import atlas, player, readout, ribbon, strip, swap_figures, transcript
+from explorers.components import atlas, findings, player, readout, ribbon, strip, swap_figures, transcript
 
 STYLES = Path(__file__).with_name("page.css")
-COMPONENTS = (readout, ribbon, strip, atlas, transcript, swap_figures, player)
+COMPONENTS = (readout, ribbon, strip, atlas, transcript, swap_figures, player, findings)
 SOUND_COLOUR = "#E69F00"
 WAVE_COLOUR = "#9aa0a6"
 

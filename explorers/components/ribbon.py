@@ -23,7 +23,8 @@ LOWEST, TALLEST_GROUP = 0.4, 256
 
 def ribbon_html(method: str, kinds: Sequence[str], group_sizes: Sequence[int], tokens_per_second: float) -> str:
     """The strip of one take. Its bars wrap like text; the foot of every full second carries its number."""
-    marks = {round(second * tokens_per_second): second for second in range(1, int(len(kinds) / tokens_per_second) + 1)}
+    seconds = len(kinds) / tokens_per_second if kinds else 0.0  # a take can end before its first token
+    marks = {round(second * tokens_per_second): second for second in range(1, int(seconds) + 1)}
     bars = [
         _bar(kind, size, position / tokens_per_second, marks.get(position))
         for position, (kind, size) in enumerate(zip(kinds, group_sizes, strict=True))

@@ -1,7 +1,7 @@
 """What the papers claim, put to our own records: each claim holds, is contradicted, or is left open by the interval."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pcg.experiments import papers
 from pcg.experiments.analysis import (
@@ -22,6 +22,8 @@ from pcg.metrics.estimate import Estimate
 HOLDS, CONTRADICTED, OPEN, UNTESTED = "holds", "contradicted", "open", "not comparable"
 # A swap that the paper calls a small drop cost it .007; its claim is taken to allow one point of WER.
 SMALL_LOSS = 0.01
+# With fewer utterances an interval means little, and no claim is decided.
+FEWEST = 20
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Claim:
 def claims(results: Results, summaries: Sequence[Summary]) -> list[Claim]:
     """The claims for which there are records."""
     makers = (_no_gain_of_sd, _beats_ssd, _beats_mel, _interchangeable, _three_are_best, _few_trials, _ssd_keeps_words)
-    return [claim for make in makers for claim in make(results, summaries)]
+    found = [claim for make in makers for claim in make(results, summaries)]
+    return [replace(c, verdict=OPEN) if c.n < FEWEST and c.verdict in (HOLDS, CONTRADICTED) else c for c in found]
 
 
 def verdict_below(measured: Estimate | None, limit: float) -> str:

@@ -19,7 +19,7 @@ TITLES = {
     "ablations": "Variants of the groups",
 }
 # Utterances of a grid, full and quick.
-COUNTS = {"main": (240, 12), "tradeoff": (80, 12), "lookahead": (30, 6), "swap": (40, 6), "ablations": (40, 6)}
+COUNTS = {"main": (200, 12), "tradeoff": (60, 12), "lookahead": (24, 6), "swap": (40, 6), "ablations": (40, 6)}
 THETAS = (0.6, 0.5, 0.4)
 MIDDLE_THETA, MAIN_BETA = 0.5, 0.3
 LOOKAHEADS = (1, 2, 4, 5, 6, 7, 8)
@@ -82,7 +82,7 @@ def _tradeoff(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     rivals = [Condition(f"target's top {k}", Settings("sd"), rule=f"membership:{k}") for k in ((10,) if quick else (10, 50))]
     rivals.append(Condition("typical acceptance", Settings("sd"), rule="typical:.09:.3"))
     more = [ssd(beta) for beta in ((0.4,) if quick else (0.1, 0.4, 0.6))] + [
-        pcg(theta) for theta in ((0.3,) if quick else (0.7, 0.3))
+        pcg(theta) for theta in ((0.3,) if quick else (0.7, 0.3, 0.25, 0.2))
     ]
     sizes = (MIDDLE_THETA,) if quick else THETAS
     groups = [pcg(at, kind) for kind in NAMES for at in _equal_sizes(kind, sizes, theta_for)]

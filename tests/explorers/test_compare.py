@@ -36,7 +36,8 @@ def test_the_endpoints_have_names_and_named_arguments(client: Client) -> None:
     hearing = {"/transcribe", "/last_utterance", "/sweep_thresholds"}
     tuning = {"/tune", "/measure_ar", "/take_settings", "/open_link", "/import_settings", "/repeat_take", "/preset"}
     listening = {f"/listening_{step}" for step in ("prepare", "vote", "end", "judge", "export", "keep", "keep_last")}
-    others = {"/export_groups", "/swap", "/swap_many"}
+    others = {"/export_groups", "/swap", "/swap_many", "/experiments", "/plan_experiments", "/run_experiments"}
+    others |= {"/hear_condition", "/experiment_report"}
     assert set(endpoints) == speaking | mapping | hearing | tuning | listening | others
     assert [p["parameter_name"] for p in endpoints["/say_four_ways"]["parameters"]] == list(ARGUMENTS)
 

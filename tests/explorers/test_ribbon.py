@@ -28,6 +28,10 @@ def test_full_seconds_are_marked() -> None:
     assert re.findall(r'title="[^"]*, ([\d.]+) s" data-second="(\d)"', html) == [("1.00", "1"), ("2.00", "2")]
 
 
+def test_a_take_that_ended_before_its_first_token_has_one_too() -> None:
+    assert ribbon_html("pcg", (), (), 0.0).endswith("></div>")
+
+
 def test_an_empty_take_has_an_empty_strip() -> None:
     assert "<i" not in ribbon_html("ar", [], [], 1.0)
 

@@ -1,0 +1,426 @@
+"""Experiments: the papers' tables, figures and claims on this voice, as they come, and any point of them to be heard."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from html import unescape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import gradio as gr
+import numpy as np
+import plotly.graph_objects as go
+from gradio.components import Component
+
+from explorers.compare import DECODING
+from explorers.components.findings import (
+    CLICK,
+    create_clicks,
+    heading_html,
+    heard_html,
+    progress_html,
+    said_html,
+    table_html,
+)
+from explorers.components.readout import message_html
+from explorers.experiment_figures import CAPTIONS
+from explorers.experimenting import (
+    HEARD,
+    UNMEASURED,
+    Archive,
+    Heard,
+    Pair,
+    Speaker,
+    chosen_grids,
+    hear,
+    made,
+    pairs,
+    record_of,
+    study,
+    units_of,
+)
+from explorers.report import RESULTS as DATA
+from explorers.report import Findings
+from explorers.telling import telling, told
+from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
+from pcg.errors import PCGError
+from pcg.experiments.declared import TITLES
+from pcg.experiments.runner import Progress
+from pcg.experiments.tables import Table
+from pcg.experiments.unit import Unit
+from pcg.experiments.worker import WorkerSpec
+from pcg.synthesizer import Synthesizer
+
+RESULTS = Path("runs") / "results"
+COMMITTED = Path(__file__).parents[1] / "assets" / "results"
+HEADING = """<header class="title"><h2>Experiments<small>the papers' claims, on this voice</small></h2>
+<p>Every figure with its 95 % interval over utterances, beside the papers' own numbers. What was done once is kept, whether here
+or by <code>python -m pcg experiment</code>, and only what is missing is done.</p></header>"""
+EMPTY = f"""<p class="findings-note">{UNMEASURED} The quick ones take minutes, the full ones hours; partial results are drawn as
+they come.</p>"""
+# The order of the page; a card for each table that has rows.
+CARDS = (
+    "claims", "main", "equal", "lookahead", "acceptance", "swap", "ablations", "ssd", "differences", "conditions",
+)  # fmt: skip
+FIGURES = tuple(name for name in CARDS if name in CAPTIONS)
+# Those whose points know the name of their condition.
+CLICKABLE = ("main", "swap")
+GRID_HINT = '<p class="findings-note">Texts, voices, seeds and conditions, as <code>pcg/experiments/grid.py</code> tells.</p>'
+SIZE_NAMES = {"quick": "quick: few utterances, to try", "full": "full: to believe"}
+READY = "Choose experiments, then run."
+PLANNED = "{units:,} units, {known:,} of them stored. Each is an utterance, said and judged: a second or two of work."
+STOPPED = "Stopped. Finished units stay; the next run goes on from them."
+FAILED = "That did not work. Finished units stay."
+HEARING, ALL_HEARD = "Saying {at} of {all} again.", "From settings and seed, as they were said in the experiment."
+PAGE = "report.html"
+
+
+@dataclass(frozen=True)
+class Controls:
+    """The left-hand side."""
+
+    names: gr.CheckboxGroup
+    size: gr.Radio
+    file: gr.File
+    run: gr.Button
+    stop: gr.Button
+    status: gr.HTML
+    sounds: gr.Checkbox
+    report: gr.Button
+    files: gr.Files
+
+    @property
+    def asked(self) -> list[Component]:
+        return [self.names, self.size, self.file]
+
+
+@dataclass(frozen=True)
+class Card:
+    """A table of the results, with its figure, if it has one."""
+
+    card: gr.Column
+    heading: gr.HTML
+    figure: gr.Plot | None
+    table: gr.HTML
+
+    @property
+    def all(self) -> list[Component | gr.Column]:
+        return [self.card, self.heading, *([self.figure] if self.figure else []), self.table]
+
+
+@dataclass(frozen=True)
+class PairView:
+    """An utterance twice: in the condition that was asked for, and by AR."""
+
+    row: gr.Column
+    said: gr.HTML
+    told: gr.HTML
+    sound: gr.Audio
+    beside: gr.Column
+    told_alone: gr.HTML
+    alone: gr.Audio
+
+    @property
+    def all(self) -> list[Component | gr.Column]:
+        return [self.row, self.said, self.told, self.sound, self.beside, self.told_alone, self.alone]
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """Where a condition is chosen and heard. first: of its utterances."""
+
+    card: gr.Column
+    clicks: gr.HTML
+    condition: gr.Dropdown
+    run: gr.Button
+    others: gr.Button
+    status: gr.HTML
+    first: gr.State
+    views: list[PairView]
+
+    @property
+    def places(self) -> list[Component | gr.Column]:
+        return [self.status, *(place for view in self.views for place in view.all)]
+
+
+@dataclass(frozen=True)
+class Places:
+    """The right-hand side."""
+
+    empty: gr.HTML
+    cards: dict[str, Card]
+    hearing: Hearing
+    record: gr.JSON
+
+    @property
+    def all(self) -> list[Component | gr.Column]:
+        drawn = [place for card in self.cards.values() for place in card.all]
+        return [self.record, self.empty, self.hearing.card, self.hearing.condition, *drawn]
+
+
+def create_experiments(
+    page: gr.Blocks, synthesizer: Synthesizer, spec: WorkerSpec, results: Path = RESULTS, committed: Path | None = COMMITTED
+) -> None:
+    """Lay the panel out within `page`. `spec` says whose voice speaks, which is that of `synthesizer`, and who judges; no
+    worker is loaded before it is needed. Results are kept in the folder `results`; as long as it has none, those in
+    `committed` are shown, if there are some."""
+    archive = Archive(synthesizer, spec, results, committed)
+    # Who only speaks need not judge.
+    speaker = lru_cache(maxsize=1)(lambda: replace(spec, judge="pocketsphinx", dnsmos=False).load())
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
+            controls = _controls()
+        with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
+            places = _places(synthesizer)
+    _wire_run(page, synthesizer, archive, controls, places)
+    _wire_hearing(archive, speaker, places.hearing)
+    _wire_report(archive, speaker, controls)
+
+
+def _controls() -> Controls:
+    with gr.Column(elem_classes="lab-desk"):
+        names = gr.CheckboxGroup(
+            [(title, name) for name, title in TITLES.items()], value=["main"], label="Experiments", elem_id="experiments-names"
+        )
+        size = gr.Radio([(n, k) for k, n in SIZE_NAMES.items()], value="quick", label="Size", elem_id="experiments-size")
+        with gr.Accordion("A grid of your own", open=False):
+            file = gr.File(label="YAML", file_types=[".yaml", ".yml"], height=110, elem_id="experiments-file")
+            gr.HTML(GRID_HINT, apply_default_css=False)
+        with gr.Row():
+            run = gr.Button("Run", variant="primary", elem_id="experiments-run", scale=3)
+            stop = gr.Button("Stop", elem_id="experiments-stop", scale=1, min_width=80)
+        status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="experiments-status")
+    with gr.Column(elem_classes="lab-desk"):
+        sounds = gr.Checkbox(label="with sounds", info="Some thirty takes are said again for it.", elem_id="experiments-sounds")
+        report = gr.Button("Make the report", elem_id="experiments-report", size="md")
+        files = gr.Files(label="Report", visible=False, interactive=False, elem_id="experiments-files")
+    return Controls(names, size, file, run, stop, status, sounds, report, files)
+
+
+def _places(synthesizer: Synthesizer) -> Places:
+    with gr.Column(elem_classes="lab-card"):
+        gr.HTML(HEADING, apply_default_css=False)
+        empty = gr.HTML(EMPTY, apply_default_css=False, elem_id="experiments-empty")
+    cards = {}
+    for name in CARDS:
+        cards[name] = _card(name)
+        if name == "main":
+            hearing = _hearing(synthesizer)
+    with gr.Column(elem_classes="lab-card"), gr.Accordion("As JSON", open=False):
+        record = gr.JSON(show_label=False, elem_id="experiments-record", max_height=320)
+    return Places(empty, cards, hearing, record)
+
+
+def _card(name: str) -> Card:
+    with gr.Column(visible=False, elem_classes="lab-card") as card:
+        heading = gr.HTML("", apply_default_css=False)
+        figure = gr.Plot(show_label=False, elem_id=f"experiments-figure-{name}") if name in FIGURES else None
+        table = gr.HTML("", apply_default_css=False, elem_id=f"experiments-table-{name}")
+    return Card(card, heading, figure, table)
+
+
+def _hearing(synthesizer: Synthesizer) -> Hearing:
+    with gr.Column(visible=False, elem_classes="lab-card", elem_id="experiments-hearing") as card:
+        gr.HTML('<header class="findings-head"><h2>To be heard</h2></header>', apply_default_css=False)
+        clicks = create_clicks([f"experiments-figure-{name}" for name in CLICKABLE])
+        with gr.Row(elem_classes="lab-seed"):
+            condition = gr.Dropdown(
+                [], value=None, label="Condition", allow_custom_value=True, elem_id="experiments-condition", scale=3,
+                min_width=200,
+            )  # fmt: skip
+            run = gr.Button("Hear it beside AR", elem_id="experiments-hear", size="md", scale=1, min_width=140)
+            others = gr.Button("Other utterances", elem_id="experiments-others", size="md", scale=1, min_width=140)
+        status = gr.HTML("", apply_default_css=False, elem_id="experiments-hearing-status")
+        views = [_pair_view(synthesizer, at) for at in range(HEARD)]
+    return Hearing(card, clicks, condition, run, others, status, gr.State(0), views)
+
+
+def _pair_view(synthesizer: Synthesizer, at: int) -> PairView:
+    with gr.Column(visible=False) as row:
+        said = gr.HTML("", apply_default_css=False)
+        with gr.Row(equal_height=False):
+            with gr.Column(min_width=280):
+                told_chosen, sound = _sound_view(synthesizer, f"experiments-sound-{at}", "Condition")
+            with gr.Column(min_width=280) as beside:
+                told_alone, alone = _sound_view(synthesizer, f"experiments-alone-{at}", "AR")
+    return PairView(row, said, told_chosen, sound, beside, told_alone, alone)
+
+
+def _sound_view(synthesizer: Synthesizer, elem_id: str, label: str) -> tuple[gr.HTML, gr.Audio]:
+    words = gr.HTML("", apply_default_css=False)
+    sound = gr.Audio(
+        label=label, show_label=False, interactive=False, editable=False, buttons=["download"], container=False,
+        elem_id=elem_id,
+        waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate),
+    )  # fmt: skip
+    return words, sound
+
+
+def _opener(archive: Archive) -> Callable[[], list[object]]:
+    def open_page() -> list[object]:
+        with telling():
+            return _shown(archive.findings())
+
+    return open_page
+
+
+def _planner(synthesizer: Synthesizer, archive: Archive) -> Callable[..., str]:
+    def plan(names: list[str], size: str, file: str | None) -> str:
+        if not names and not file:
+            return message_html(READY)
+        with telling():
+            units = units_of(chosen_grids(synthesizer, names, size, Path(file) if file else None))
+            known, total = archive.count(units)
+        return message_html(PLANNED.format(units=total, known=known))
+
+    return plan
+
+
+def _runner(synthesizer: Synthesizer, archive: Archive, places: Places) -> Callable[..., Iterator[list[object]]]:
+    unchanged = [gr.skip()] * len(places.all)
+
+    def run(names: list[str], size: str, file: str | None) -> Iterator[list[object]]:
+        shown: Findings | None = None
+        try:
+            units = units_of(chosen_grids(synthesizer, names, size, Path(file) if file else None))
+            with closing(study(archive, units)) as steps:
+                for step in steps:
+                    news = step.over or step.findings is not shown
+                    shown = step.findings
+                    yield [*(_shown(shown, step.progress) if news else unchanged), progress_html(step)]
+        except PCGError as error:
+            yield [*unchanged, message_html(FAILED)]
+            raise told(error) from error
+
+    return run
+
+
+def _shown(findings: Findings | None, progress: Progress | None = None) -> list[object]:
+    """The record, the empty state, who can be heard, and every card."""
+    tables = {table.name: table for table in findings.tables} if findings else {}
+    figures = findings.figures if findings else {}
+    facts = made(findings) if findings else {}
+    cards = [update for name in CARDS for update in _card_updates(name, tables.get(name), figures.get(name), facts)]
+    conditions = [condition.name for condition in findings.results.conditions] if findings else []
+    empty = gr.update(value=EMPTY, visible=findings is None)
+    return [record_of(findings, progress), empty, gr.update(visible=bool(conditions)), gr.update(choices=conditions), *cards]
+
+
+def _card_updates(name: str, table: Table | None, figure: go.Figure | None, facts: Mapping[str, str]) -> list[object]:
+    drawn = [gr.update(value=figure, visible=figure is not None)] if name in FIGURES else []
+    if table is None:
+        return [gr.update(visible=False), "", *drawn, ""]
+    return [gr.update(visible=True), heading_html(table), *drawn, table_html(table, facts)]
+
+
+def _hearer(archive: Archive, speaker: Callable[[], Speaker], hearing: Hearing) -> Callable[..., Iterator[list[object]]]:
+    def say(condition: str | None, first: int) -> Iterator[list[object]]:
+        try:
+            chosen = pairs(archive.shelf(), condition or "", int(first))
+            views: list[object] = [update for _ in hearing.views for update in _pair_updates(None)]
+            yield [message_html(HEARING.format(at=1, all=len(chosen))), *views]
+            with closing(hear(speaker(), chosen)) as said:
+                for at, pair in enumerate(said):
+                    width = len(hearing.views[at].all)
+                    news: list[object] = [gr.skip()] * len(views)
+                    news[width * at : width * (at + 1)] = _pair_updates(pair)
+                    words = HEARING.format(at=at + 2, all=len(chosen)) if at + 1 < len(chosen) else ALL_HEARD
+                    yield [message_html(words), *news]
+        except PCGError as error:
+            yield ["", *[gr.skip()] * (len(hearing.places) - 1)]
+            raise told(error) from error
+
+    return say
+
+
+def _pair_updates(pair: Pair | None) -> list[object]:
+    if pair is None:
+        return [gr.update(visible=False), "", "", None, gr.update(visible=False), "", None]
+    alone = pair.alone
+    beside = [gr.update(visible=True), heard_html(alone), _sound(alone)] if alone else [gr.update(visible=False), "", None]
+    return [gr.update(visible=True), said_html(pair.chosen), heard_html(pair.chosen), _sound(pair.chosen), *beside]
+
+
+def _sound(heard: Heard) -> tuple[int, np.ndarray]:
+    # int16, because the player scales floats to their own peak, and loudness would no longer compare.
+    return heard.sample_rate, (heard.samples.clip(-1, 1) * 32767).astype(np.int16)
+
+
+def _clicked(event: gr.EventData) -> list[object]:
+    chosen = event._data if isinstance(event._data, Mapping) else {}
+    # Plotly keeps names escaped, as it would read them as markup.
+    return [unescape(str(chosen.get("condition", ""))), 0]
+
+
+def _reporter(archive: Archive, speaker: Callable[[], Speaker]) -> Callable[[bool], object]:
+    # Lives as long as the page, and holds one report.
+    folder = TemporaryDirectory(prefix="pcg-lab-report-")
+
+    def say(unit: Unit) -> tuple[np.ndarray, int]:
+        sounding = speaker().sound(unit)
+        return sounding.samples, sounding.sample_rate
+
+    def write(sounds: bool) -> object:
+        out = Path(folder.name) / PAGE
+        with telling():
+            archive.report(out, say if sounds else None)
+        return gr.update(value=[str(out), str(out.with_name(DATA))], visible=True)
+
+    return write
+
+
+def _wire_run(page: gr.Blocks, synthesizer: Synthesizer, archive: Archive, controls: Controls, places: Places) -> None:
+    page.load(
+        _opener(archive), None, places.all, show_progress="hidden", concurrency_limit=1,
+        api_name="experiments",
+        api_description="What all stored results say: first a record with every table beside the papers' numbers, and how it "
+        "was made; then the same as HTML and figures.",
+    )  # fmt: skip
+    running = controls.run.click(
+        _runner(synthesizer, archive, places), controls.asked, [*places.all, controls.status],
+        show_progress="hidden", concurrency_id=DECODING, concurrency_limit=1,
+        api_name="run_experiments",
+        api_description="Do what the stored results lack of some experiments (main, tradeoff, lookahead, swap, ablations), "
+        "quick or full, or of a grid in a YAML file; streams a record with progress and tables first of all, then HTML and "
+        "figures.",
+    )  # fmt: skip
+    controls.stop.click(
+        lambda: message_html(STOPPED), None, controls.status, cancels=running, queue=False, api_visibility="private"
+    )
+    gr.on(
+        [component.input for component in (controls.names, controls.size)] + [controls.file.change],
+        _planner(synthesizer, archive), controls.asked, controls.status,
+        trigger_mode="always_last", show_progress="hidden", concurrency_limit=1,
+        api_name="plan_experiments", api_description="Tell how many units some experiments have, and how many are stored.",
+    )  # fmt: skip
+
+
+def _wire_hearing(archive: Archive, speaker: Callable[[], Speaker], hearing: Hearing) -> None:
+    private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    saying = {
+        "fn": _hearer(archive, speaker, hearing),
+        "inputs": [hearing.condition, hearing.first],
+        "outputs": hearing.places,
+        "show_progress": "hidden",
+        "concurrency_id": DECODING,
+        "concurrency_limit": 1,
+    }
+    hearing.run.click(
+        **saying, trigger_mode="always_last", api_name="hear_condition",
+        api_description="Say a few utterances of a condition again, each beside AR; streams words, WER and sounds.",
+    )  # fmt: skip
+    hearing.condition.input(lambda: 0, None, hearing.first, **private)
+    clicked = getattr(hearing.clicks, CLICK)(_clicked, None, [hearing.condition, hearing.first], **private)
+    clicked.then(**saying, api_visibility="private")
+    others = hearing.others.click(lambda first: first + 1, hearing.first, hearing.first, **private)
+    others.then(**saying, api_visibility="private")
+
+
+def _wire_report(archive: Archive, speaker: Callable[[], Speaker], controls: Controls) -> None:
+    controls.report.click(
+        _reporter(archive, speaker), controls.sounds, controls.files,
+        show_progress="minimal", concurrency_id=DECODING, concurrency_limit=1,
+        api_name="experiment_report",
+        api_description="All stored results as one HTML page that needs nothing else, with sounds if wanted, and as JSON.",
+    )  # fmt: skip

@@ -1,0 +1,24 @@
+"""The README's tables of experiments are those of the results that the project ships."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "assets" / "results" / "results.json"
+
+
+@pytest.mark.parametrize("name", ["claims", "main", "swap"])
+def test_the_readme_shows_what_was_measured(name: str) -> None:
+    """Every row of the table stands there, with as many of its columns as the README has."""
+    (table,) = [table for table in json.loads(RESULTS.read_text(encoding="utf-8"))["tables"] if table["name"] == name]
+    lines = [_cells(line) for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    (head,) = [line for line in lines if set(line) <= set(table["columns"]) and table["columns"][0] in line]
+    columns = [table["columns"].index(title) for title in head]
+    for row in table["shown"]:
+        assert [row[column] for column in columns] in lines
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]

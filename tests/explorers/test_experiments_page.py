@@ -1,0 +1,196 @@
+"""The Experiments panel as a person sees it, in a real browser, and as a program does, by its endpoints."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+import pytest
+from gradio_client import Client, handle_file
+from gradio_client.exceptions import AppError
+from playwright.sync_api import Page, expect, sync_playwright
+
+from explorers.components import findings
+from explorers.experiments import create_experiments
+from explorers.theme import launch_options
+from pcg.experiments.declared import ar, pcg, sd, ssd
+from pcg.experiments.store import Store
+from pcg.experiments.unit import Unit, Utterance
+from pcg.experiments.worker import WorkerSpec
+from pcg.synthesizer import Synthesizer
+from tests.experiments.synthetic import CONTEXT, record
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM
+
+MARKUP = "PCG <img src=x onerror=alert(1)> ${window.hacked = 1}"
+DRAFTING = {"rounds": 40, "drafted": 120, "accepted": 60, "tested": (40, 30, 20), "accepted_at": (30, 20, 10)}
+PATIENCE_MS = 60_000
+GRID = """
+name: mine
+texts: [hello, a fox]
+voices: [one]
+conditions:
+  - {name: AR, method: ar}
+  - {name: coarse, method: pcg, theta: 0.4}
+"""
+# The middle of the last point of a curve that has one: the errors of the page's points grow with speed, so it is PCG's.
+LAST_POINT = """() => {
+  const points = [...document.querySelectorAll("#experiments-figure-main .scatterlayer .point")];
+  const boxes = points.map((point) => point.getBoundingClientRect()).filter((box) => box.width > 1);
+  const last = boxes.reduce((one, other) => (other.x > one.x ? other : one));
+  return [last.x + last.width / 2, last.y + last.height / 2];
+}"""
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
+
+
+@pytest.fixture(scope="module")
+def spec(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> WorkerSpec:
+    return WorkerSpec(str(tiny_voice_folder), "embedded", dnsmos=False, cache=tmp_path_factory.mktemp("cache"))
+
+
+def served(synthesizer: Synthesizer, spec: WorkerSpec, results: Path) -> Iterator[str]:
+    with gr.Blocks() as app:
+        with gr.Tab("Other"):
+            gr.HTML("<p>Another panel.</p>")
+        with gr.Tab("Experiments"):
+            create_experiments(app, synthesizer, spec, results, None)
+    options = launch_options()
+    options["css_paths"] = [*options["css_paths"], findings.STYLES]
+    _, url, _ = app.queue().launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **options)
+    yield url
+    app.close(verbose=False)
+
+
+@pytest.fixture(scope="module")
+def address(synthesizer: Synthesizer, spec: WorkerSpec, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a page is served whose store has some results, though nobody ever spoke them."""
+    results = tmp_path_factory.mktemp("results")
+    context = CONTEXT | {"voice": spec.voice_id, "model": "tiny"}
+    speeds = {ar(): 100, sd(): 90, ssd(0.3): 140, pcg(0.5): 120, replace(pcg(0.4), name=MARKUP): 200}
+    for errors, (condition, speed) in enumerate(speeds.items()):
+        drafting = {} if condition == ar() else DRAFTING
+        for text in ("hello", "a fox", "a dog", "one sentence"):
+            unit = Unit(Utterance(text, "one"), condition, 0)
+            made = record(condition, text, errors, 20, speed, context=context, **drafting)
+            Store(results).add(unit.key(spec.voice_id), made)
+    yield from served(synthesizer, spec, results)
+
+
+@pytest.fixture(scope="module")
+def empty_address(synthesizer: Synthesizer, spec: WorkerSpec, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from served(synthesizer, spec, tmp_path_factory.mktemp("empty"))
+
+
+def browse(address: str, width: int) -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        page = browser.new_page(viewport={"width": width, "height": 844}, reduced_motion="reduce")
+        page.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
+        page.goto(address)
+        page.get_by_role("tab", name="Experiments").click()
+        yield page
+        browser.close()
+        expect.set_options(timeout=5_000)
+
+
+@pytest.fixture(params=[390, 1440])
+def page(address: str, request: pytest.FixtureRequest) -> Iterator[Page]:
+    yield from browse(address, request.param)
+
+
+@pytest.fixture
+def empty_page(empty_address: str) -> Iterator[Page]:
+    yield from browse(empty_address, 1440)
+
+
+def test_stored_results_are_there_at_once_and_a_click_on_a_point_is_heard(page: Page, address: str) -> None:
+    complaints: list[str] = []
+    addresses: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(dialog.message) or dialog.dismiss())
+    page.on("request", lambda request: addresses.append(request.url))
+    expect(page.locator("#experiments-table-claims [data-verdict]").first).to_be_visible()
+    expect(page.locator("#experiments-empty")).to_be_hidden()
+
+    page.locator("#experiments-figure-main .scatterlayer .point").first.wait_for()
+    page.locator("#experiments-figure-main").scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    x, y = page.evaluate(LAST_POINT)
+    page.mouse.move(x - 30, y)
+    page.mouse.move(x, y, steps=4)
+    page.wait_for_timeout(200)
+    page.mouse.click(x, y)
+    expect(page.locator("#experiments-condition input")).to_have_value(MARKUP)
+    expect(page.locator("#experiments-hearing-status")).to_contain_text("From settings and seed")
+    expect(page.locator("#experiments-hearing .findings-heard")).to_have_count(6)
+    # Nobody ever spoke these records.
+    expect(page.locator("#experiments-hearing .findings-heard").first).to_contain_text("differ from the stored ones")
+    expect(page.locator("#experiments-hearing")).to_contain_text("WER 20 % (4 of 20)")
+
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate("window.hacked") is None
+    assert complaints == []
+    assert all(url.startswith((address, "data:", "blob:")) for url in addresses)
+
+
+def test_a_condition_is_heard_by_the_keyboard_alone(page: Page) -> None:
+    box = page.locator("#experiments-condition input")
+    box.focus()
+    page.keyboard.type("SSD")
+    page.keyboard.press("Enter")
+    page.locator("#experiments-hear").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#experiments-hearing-status")).to_contain_text("From settings and seed")
+    expect(page.locator("#experiments-hearing .findings-heard b").first).to_have_text(ssd(0.3).name)
+
+
+def test_an_empty_page_tells_what_to_do_and_a_run_can_be_stopped(empty_page: Page, empty_address: str) -> None:
+    page, client = empty_page, Client(empty_address, verbose=False)
+    expect(page.locator("#experiments-empty")).to_contain_text("choose an experiment, and run it")
+    expect(page.locator("#experiments-table-claims")).to_be_hidden()
+    page.click("#experiments-run")
+    expect(page.locator("#experiments-status progress")).to_be_visible()
+    expect(page.locator("#experiments-status")).to_contain_text("left")
+    page.click("#experiments-stop")
+    expect(page.locator("#experiments-status")).to_contain_text("Stopped")
+    # Partial results stay on the page.
+    expect(page.locator("#experiments-table-conditions")).to_contain_text("AR")
+    expect(page.locator("#experiments-empty")).to_be_hidden()
+    stored = client.predict(api_name="/experiments")[0]["records"]
+    page.wait_for_timeout(4000)
+    # The unit that it was at may still be finished; a run that went on would do ten and more.
+    assert client.predict(api_name="/experiments")[0]["records"] <= stored + 1 < 84
+    expect(page.locator("#experiments-status")).to_contain_text("Stopped")
+
+
+def test_the_endpoints_plan_run_hear_and_report(empty_address: str, tmp_path: Path) -> None:
+    file, client = tmp_path / "mine.yaml", Client(empty_address, verbose=False)
+    file.write_text(GRID)
+    # What other tests stored is there, too.
+    before = client.predict(api_name="/experiments")[0]["records"]
+    assert "4 units, 0 of them stored" in client.predict([], "quick", handle_file(file), api_name="/plan_experiments")
+    first, *_, status = client.predict([], "quick", handle_file(file), api_name="/run_experiments")
+    assert first["progress"] == {"done": 4, "total": 4, "seconds_left": 0.0}
+    assert first["records"] == before + 4
+    assert "embedded" in first["made"]["WER, CER"]
+    assert "All 4 units are done" in status
+    assert "4 units, 4 of them stored" in client.predict([], "quick", handle_file(file), api_name="/plan_experiments")
+    heard = client.predict("coarse", api_name="/hear_condition")
+    assert "From settings and seed" in heard[0]
+    assert "differ" not in str(heard)
+    report = client.predict(False, api_name="/experiment_report")
+    files = report["value"] if isinstance(report, dict) else report
+    assert sorted(Path(file).name for file in files) == ["report.html", "results.json"]
+
+
+def test_the_endpoints_refuse_in_one_sentence(empty_address: str, tmp_path: Path) -> None:
+    client, file = Client(empty_address, verbose=False), tmp_path / "bomb.yaml"
+    file.write_text("a: &a [x]\nb: [*a, *a]\n")
+    with pytest.raises(AppError, match=r"grid file is 'bomb\.yaml', but must be without aliases"):
+        client.predict([], "quick", handle_file(file), api_name="/run_experiments")
+    with pytest.raises(AppError, match="experiments is 'none'"):
+        client.predict([], "quick", None, api_name="/run_experiments")
+    with pytest.raises(AppError, match=r"one that was measured|Nothing has been measured"):
+        client.predict("no such condition", api_name="/hear_condition")
