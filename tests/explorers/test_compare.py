@@ -52,7 +52,8 @@ def test_four_takes_come_back_the_same_as_from_the_engine(client: Client, synthe
         take = synthesizer.take(ARGUMENTS["text"], Settings(method, theta=0.3, seed=5), "one")
         samples, rate = soundfile.read(path)
         assert rate == take.sample_rate
-        assert samples == pytest.approx(take.audio, abs=1e-4)
+        # 16 bits, and the codec's own sums: the server's threads may share its work out in another way.
+        assert samples == pytest.approx(take.audio, abs=3e-4)
 
 
 def test_a_knob_answers_with_its_card_alone(client: Client) -> None:
