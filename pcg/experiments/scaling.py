@@ -1,5 +1,6 @@
-"""How much more two workers do than one: units a second, on real units. `python -m pcg.experiments.scaling` measures it."""
+"""Units a second of two workers against one, on real units: `python -m pcg.experiments.scaling [--ray]` measures it."""
 
+import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -62,12 +63,16 @@ def _units_per_second(units: Sequence[Unit], spec: "WorkerSpec", workers: int, r
 
 
 def main() -> None:
+    from pcg.experiments import ray_runner
     from pcg.experiments.worker import WorkerSpec
 
+    parser = argparse.ArgumentParser(prog="python -m pcg.experiments.scaling", description="Two workers against one.")
+    parser.add_argument("--ray", action="store_true", help="as Ray actors; else as local processes")
+    runner = ray_runner.run if parser.parse_args().ray else run
     conditions = [Condition(method, Settings(method)) for method in ("ar", "pcg")]
     texts = read_sentences("everyday")[:20]
     units = [Unit(Utterance(text, "slt"), condition, 0) for text in texts for condition in conditions]
-    print(json.dumps(measure_throughput(units, WorkerSpec(judge="embedded")).as_dict()))
+    print(json.dumps(measure_throughput(units, WorkerSpec(judge="embedded"), runner=runner).as_dict()))
 
 
 if __name__ == "__main__":
