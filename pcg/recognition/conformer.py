@@ -49,13 +49,11 @@ class ConformerCTC(nn.Module):
         self.config = config
         width = config.width
         self.enter = nn.ModuleList([_Halve(config.bands, width), _Halve(width, width)])
-        self.blocks = nn.ModuleList([_Block(config) for _ in range(config.layers)])
+        self.blocks = nn.ModuleList([ConformerBlock(config) for _ in range(config.layers)])
         self.norm = nn.LayerNorm(width)
         self.draft_norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, LABELS_PER_FRAME * config.classes)
         self.condition = nn.Linear(LABELS_PER_FRAME * config.classes, width)
-        half = width // config.heads // 2
-        self.register_buffer("frequency", 10_000.0 ** (-torch.arange(half) / half), persistent=False)
 
     def forward(self, features: Tensor, counts: Tensor) -> Encoded:
         """features `[B, T, bands]`, of which `counts [B]` frames of each row are real."""
@@ -64,9 +62,7 @@ class ConformerCTC(nn.Module):
             counts = (counts + 1) // 2
             x = halve(x, counts)
         real = _real(x, counts)
-        angles = torch.arange(x.shape[1], device=x.device)[:, None] * self.frequency
-        turns = torch.cat([angles, angles], -1)
-        rotary = (turns.cos(), turns.sin())
+        rotary = rotations(x.shape[1], self.config.width // self.config.heads, x.device)
         draft = x
         for index, block in enumerate(self.blocks):
             x = block(x, real, rotary)
@@ -99,7 +95,12 @@ class _Halve(nn.Module):
         return y * _real(y, counts)
 
 
-class _Block(nn.Module):
+class ConformerBlock(nn.Module):
+    """Half a feed-forward layer, attention, convolution, half a feed-forward layer.
+
+    x `[B, S, D]`; real `[B, S, 1]`: True where a frame counts; rotary: see `rotations`.
+    """
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.before = _FeedForward(config)
@@ -126,7 +127,7 @@ class _FeedForward(nn.Module):
 
 
 class _Attention(nn.Module):
-    """Full attention within the row, positions as rotations (Su et al., arXiv:2104.09864)."""
+    """Full attention within the row, positions as rotations."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -171,6 +172,14 @@ class _Convolution(nn.Module):
         # As an image of height 1 the rows lie in channels-last order already, for which the depthwise kernel is fast.
         along = self.along(y.transpose(1, 2)[:, :, None]).squeeze(2).transpose(1, 2)
         return self.leave(F.silu(self.between(along)))
+
+
+def rotations(count: int, dim: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of positions 0 .. count - 1, each `[count, dim]` (Su et al., arXiv:2104.09864)."""
+    half = dim // 2
+    angles = torch.arange(count, device=device)[:, None] * 10_000.0 ** (-torch.arange(half, device=device) / half)
+    turns = torch.cat([angles, angles], -1)
+    return turns.cos(), turns.sin()
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -1,0 +1,1 @@
+"""Spoof detectors on speech tokens: where a sequence of codes stops sounding like speech."""

@@ -1,0 +1,113 @@
+"""Stage `detectors`: real codes of the corpus against the voice's own samples (MSpoofTTS section 2.2 and 3.2)."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.optim import AdamW
+
+from pcg.codec.fsq import FSQ
+from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
+from pcg.spoof.segments import Segments
+from pcg.training import checkpoint
+from pcg.training.loop import Stage, generator, run, update
+
+NAME = "detector"
+
+
+@dataclass(frozen=True)
+class SpoofPlan:
+    """What shapes the detectors. samples: utterances of the voice's own, at each of `temperatures`. lr: the paper's is 1e-4 for
+    its larger detectors and 100 hours of speech."""
+
+    samples: int = 2000
+    held_out_samples: int = 150
+    temperatures: tuple[float, ...] = (0.6, 1.0)
+    steps: Mapping[str, int] = field(default_factory=lambda: {r.name: 1500 for r in RESOLUTIONS})
+    batch: int = 256
+    lr: float = 1e-3
+    weight_decay: float = 1e-2
+
+
+def train_detectors(
+    directory: Path,
+    config: DetectorConfig,
+    fsq: FSQ | None,
+    train: Segments,
+    held_out: Segments,
+    plan: SpoofPlan,
+    seed: int,
+    device: str,
+) -> dict[str, Detector]:
+    """Binary cross-entropy, AdamW, one detector a resolution; resumes where it stopped, and ends on the CPU.
+
+    With `fsq`, codes that are close in its digits start from close embeddings.
+    """
+    detectors = {}
+    for place, resolution in enumerate(RESOLUTIONS):
+        torch.manual_seed(seed + place)
+        detector = Detector(config)
+        if fsq is not None:
+            _start_from_digits(detector, fsq, seed)
+        _train(directory, detector.to(device), resolution, train, held_out, plan, seed, device)
+        detectors[resolution.name] = detector.cpu().eval()
+    return detectors
+
+
+def load_trained(directory: Path, config: DetectorConfig) -> dict[str, Detector]:
+    """The detectors as far as they are trained in `directory`, on the CPU."""
+    detectors = {resolution.name: Detector(config).eval() for resolution in RESOLUTIONS}
+    for resolution in RESOLUTIONS:
+        checkpoint.load(directory / f"{NAME}_{resolution.key}.safetensors", {"detector": detectors[resolution.name]}, {})
+    return detectors
+
+
+def _train(
+    directory: Path,
+    detector: Detector,
+    resolution: Resolution,
+    train: Segments,
+    held_out: Segments,
+    plan: SpoofPlan,
+    seed: int,
+    device: str,
+) -> None:
+    optimizer = AdamW(detector.parameters(), lr=plan.lr, weight_decay=plan.weight_decay)
+    loss_of = nn.BCEWithLogitsLoss()
+
+    def step(index: int) -> dict[str, float]:
+        detector.train()
+        torch.manual_seed(seed * 1_000_003 + index)
+        rng = random.Random(generator(seed, index).initial_seed())
+        batch = train.batch(resolution, plan.batch, rng)
+        with torch.autocast(device, torch.bfloat16):
+            logits = detector(batch.segments[:, :: resolution.stride].to(device))
+        loss = loss_of(logits.float(), batch.real.to(device))
+        update(loss, detector, [optimizer])
+        return {"loss": loss.item()}
+
+    @torch.inference_mode()
+    def evaluate() -> dict[str, float]:
+        detector.eval()
+        check = held_out.every(resolution)
+        logits = detector(check.segments[:, :: resolution.stride].to(device)).float().cpu()
+        return {
+            "loss": loss_of(logits, check.real).item(),
+            "accuracy": ((logits > 0) == (check.real > 0)).float().mean().item(),
+        }
+
+    steps = plan.steps[resolution.name]
+    modules, name = {"detector": detector}, f"{NAME}_{resolution.key}"
+    run(Stage(name, directory, steps, modules, {"adamw": optimizer}, step, evaluate, warmup=max(1, steps // 20)), seed)
+
+
+@torch.no_grad()
+def _start_from_digits(detector: Detector, fsq: FSQ, seed: int) -> None:
+    draws = torch.Generator().manual_seed(seed)
+    values, width = fsq.values(torch.arange(detector.config.codes)), detector.config.width
+    frequencies = 2.0 * torch.randn(values.shape[1], width, generator=draws)
+    phases = 2 * torch.pi * torch.rand(width, generator=draws)
+    detector.embedding.weight.copy_((values @ frequencies + phases).cos() * 2**0.5)

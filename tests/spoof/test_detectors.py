@@ -1,0 +1,116 @@
+"""Detectors on a toy language: real utterances step by one, synthetic ones now and then jump."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from pcg.bench.spoof import bench_spoof
+from pcg.errors import AssetError, InputError
+from pcg.spoof.detector import M10, M25, M50, M50_10, RESOLUTIONS, Detector, DetectorConfig
+from pcg.spoof.detectors import Detectors, load_detectors, save_detectors
+from pcg.spoof.segments import Segments
+from pcg.training.spoof import SpoofPlan, train_detectors
+
+CODES = 16
+TINY = DetectorConfig(CODES, width=16, heads=2, layers=1, feed_forward=32)
+STEPS = {"M50": 40, "M25": 40, "M10": 60, "M50<-25": 1, "M50<-10": 1}
+PLAN = SpoofPlan(steps=STEPS, batch=32, lr=1e-2)
+
+
+def utterances(count: int, jumps: float, seed: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    made = []
+    for _ in range(count):
+        steps = torch.where(torch.rand(70, generator=generator) < jumps, torch.randint(CODES, (70,), generator=generator), 1)
+        made.append((torch.randint(CODES, (1,), generator=generator) + steps.cumsum(0)) % CODES)
+    return made
+
+
+def toy(count: int, seed: int) -> Segments:
+    return Segments(utterances(count, 0.02, seed), utterances(count, 0.4, seed + 1))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Detectors:
+    work = tmp_path_factory.mktemp("work")
+    return Detectors("toy", train_detectors(work, TINY, None, toy(60, 1), toy(10, 3), PLAN, 0, "cpu"))
+
+
+def test_trained_detectors_tell_the_two_apart_and_longer_spans_tell_more(trained: Detectors) -> None:
+    figures = bench_spoof(trained, toy(60, 5))
+    assert figures["M50"]["auc"] > 0.95
+    assert figures["M50"]["auc"] > figures["M25"]["auc"] > figures["M10"]["auc"] > 0.7
+    assert figures["M50"]["accuracy"] > 0.85
+    assert figures["M50"]["n"] == 120
+
+
+def test_no_detector_tells_two_halves_of_one_law_apart(trained: Detectors) -> None:
+    same = Segments(utterances(80, 0.1, 7), utterances(80, 0.1, 8))
+    low, high = bench_spoof(trained, same)["M50"]["auc_interval"]
+    assert low < 0.5 < high
+
+
+def test_a_curve_rises_where_the_utterance_was_spoilt(trained: Detectors) -> None:
+    tokens = torch.arange(120) % CODES
+    spoilt = tokens.clone()
+    spoilt[70:90] = torch.randint(CODES, (20,), generator=torch.Generator().manual_seed(9))
+    before, after = trained.curve(tokens.tolist(), M10), trained.curve(spoilt.tolist(), M10)
+    assert before.shape == (120,)
+    assert after[72:88].mean() > before[72:88].mean() + 0.2
+    assert torch.allclose(after[:60], before[:60])
+
+
+def test_an_utterance_shorter_than_a_window_has_no_curve(trained: Detectors) -> None:
+    curves = trained.curves([1, 2, 3] * 10)
+    assert curves["M50"].isnan().all()
+    assert not curves["M25"].isnan().any()
+    assert len(trained.curve([], M10)) == 0
+
+
+def test_what_is_saved_is_loaded(trained: Detectors, tmp_path: Path) -> None:
+    save_detectors(tmp_path, "toy", trained.by_name, torch.float32)
+    segments = torch.stack([u[:50] for u in utterances(4, 0.1, 11)])
+    again = load_detectors(tmp_path)
+    assert again.codes == CODES
+    for resolution in (M50, M50_10):
+        assert torch.equal(again.real(resolution, segments), trained.real(resolution, segments))
+    (tmp_path / "m25" / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(AssetError, match="damaged"):
+        load_detectors(tmp_path)
+
+
+def test_segments_survive_the_disk(tmp_path: Path) -> None:
+    made = toy(5, 13)
+    made.save(tmp_path / "held_out.safetensors")
+    read = Segments.load(tmp_path / "held_out.safetensors")
+    assert all(torch.equal(a, b) for a, b in zip(made.real, read.real, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(made.synthetic, read.synthetic, strict=True))
+
+
+def test_wrong_segments_are_refused(trained: Detectors) -> None:
+    with pytest.raises(InputError, match="25"):
+        trained.real(M25, torch.zeros(1, 24, dtype=torch.int64))
+    with pytest.raises(InputError, match="codes"):
+        trained.real(M25, torch.full((1, 25), CODES))
+
+
+def test_training_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    segments, whole, halves = toy(20, 15), tmp_path / "whole", tmp_path / "halves"
+    plan = SpoofPlan(steps={r.name: 2 for r in RESOLUTIONS}, batch=8)
+    train_detectors(whole, TINY, None, segments, segments, plan, 0, "cpu")
+    train_detectors(halves, TINY, None, segments, segments, plan, 0, "cpu")
+    (halves / "detector_m10.safetensors").unlink()
+    first = train_detectors(whole, TINY, None, segments, segments, plan, 0, "cpu")
+    second = train_detectors(halves, TINY, None, segments, segments, plan, 0, "cpu")
+    for name in first:
+        for ours, theirs in zip(first[name].parameters(), second[name].parameters(), strict=True):
+            assert torch.allclose(ours, theirs)
+
+
+def test_the_paper_s_shape_is_the_default() -> None:
+    detector = Detector(DetectorConfig(64))
+    assert detector(torch.zeros(2, 10, dtype=torch.int64)).shape == (2,)
+    config = detector.config
+    assert (config.width, config.heads, config.layers, config.feed_forward, config.dropout) == (256, 8, 4, 1024, 0.1)
