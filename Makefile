@@ -1,15 +1,19 @@
 # make app: the page, in a virtual environment of its own.  make test: lint and the whole test suite.
+# make space: a Hugging Face Space in OUT.  make space-test: install and start it, as a Space would.
 PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip --quiet --disable-pip-version-check install
 MODEL ?= embedded
+DRAFT ?=
+DEVICE ?=
 HOST ?= 127.0.0.1
 PORT ?= 7860
+OUT ?= build/space
 
-.PHONY: app test lint clean
+.PHONY: app test lint space space-test clean
 
 app: $(VENV)/app.done
-	$(VENV)/bin/python app.py --model $(MODEL) --host $(HOST) --port $(PORT)
+	MODEL=$(MODEL) DRAFT=$(DRAFT) DEVICE=$(DEVICE) $(VENV)/bin/python app.py --host $(HOST) --port $(PORT)
 
 test: $(VENV)/dev.done lint
 	$(VENV)/bin/python -m pytest
@@ -17,6 +21,14 @@ test: $(VENV)/dev.done lint
 lint: $(VENV)/dev.done
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+
+space: $(VENV)/app.done
+	$(VENV)/bin/python -m pcg.space $(OUT) --model $(MODEL)
+
+space-test: space $(VENV)/dev.done
+	$(PYTHON) -m venv --clear $(OUT).venv
+	$(OUT).venv/bin/pip --quiet --disable-pip-version-check install -r $(OUT)/requirements.txt
+	SPACE=$(OUT) SPACE_PYTHON=$(OUT).venv/bin/python $(VENV)/bin/python -m pytest tests/test_space.py -k as_a_space_would
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PCG Lab needs Python 3.11 or newer")'
@@ -32,4 +44,4 @@ $(VENV)/dev.done: requirements-dev.txt $(VENV)/app.done
 	touch $@
 
 clean:
-	rm -rf $(VENV) cache/*
+	rm -rf $(VENV) cache/* build

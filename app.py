@@ -7,16 +7,23 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
-# Read when gradio and the hub client are imported: nothing on this page needs the network.
+from pcg.hub import named_model, needs_hub
+
+# Read when gradio and the hub client are imported: nothing on this page needs the network, but a model from the hub.
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "0" if needs_hub(named_model(sys.argv[1:])) else "1")
 
 import gradio as gr
+import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
 
 from explorers.compare import create_compare
+from explorers.components.first_minute import create_first_minute
+from explorers.components.terms import create_terms
 from explorers.example import EXAMPLE, read_example
 from explorers.experiments import create_experiments
 from explorers.export import create_export
+from explorers.gate import Page
+from explorers.licence import banner_html, masthead_html
 from explorers.listen_token import create_listen
 from explorers.listening_test import create_listening_test
 from explorers.map import create_map
@@ -28,6 +35,9 @@ from explorers.swap import create_swap
 from explorers.theme import launch_options
 from explorers.tools import offer_tools
 from explorers.tune import connect_map, create_tune
+from explorers.zero import is_lent
+from pcg.commands.common import MODEL
+from pcg.drafts import AUTO
 from pcg.errors import InputError, PCGError
 from pcg.experiments.worker import WorkerSpec
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER
@@ -35,25 +45,34 @@ from pcg.recognition.embedded import load_recogniser
 from pcg.recognition.judges import load_judge
 from pcg.stored import Origin
 from pcg.synthesizer import Synthesizer
-from pcg.voice import load_voice
+from pcg.voice import EMBEDDED, Voice, load_voice
 
-MASTHEAD = """<div class="masthead"><h1>PCG Lab</h1>
-<p>Speculative decoding for speech tokens, to hear, see and tune.</p></div>"""
+TITLE = "PCG Lab"
+SUBTITLE = "Speculative decoding for speech tokens, to hear, see and tune."
+IN_ITS_PLACE = "The embedded voice speaks in its place."
 QUEUE_LENGTH = 64
 KEEP_SOUND_SECONDS = 6 * 3600
 
 
-def create_app(synthesizer: Synthesizer, example: Path = EXAMPLE, recogniser: Path = RECOGNISER) -> gr.Blocks:
-    """The whole page; a panel is one more line. `example`: the folder of the takes that are ready when it opens; `recogniser`:
-    that of the recogniser, without which its panel is left out."""
+def create_app(
+    synthesizer: Synthesizer, example: Path | None = None, recogniser: Path = RECOGNISER, trouble: str = "", draft: str = AUTO
+) -> gr.Blocks:
+    """The whole page; a panel is one more line. `example`: the folder of the takes that are ready when it opens, None for the
+    shipped ones, if the embedded voice speaks, who said them; `recogniser`: that of the recogniser, without which its panel is
+    left out; `trouble`: why another voice than the wanted one speaks; `draft`: how the voice's was chosen."""
     # Takes are files in a temporary folder, and would fill the disk of a page that runs for weeks.
-    with gr.Blocks(title="PCG Lab", fill_width=True, delete_cache=(3600, KEEP_SOUND_SECONDS)) as app:
-        gr.HTML(MASTHEAD, apply_default_css=False)
-        recorded = read_example(example)
+    with Page(title=TITLE, fill_width=True, delete_cache=(3600, KEEP_SOUND_SECONDS)) as app:
+        gr.HTML(masthead_html(TITLE, SUBTITLE, synthesizer.voice), apply_default_css=False)
+        if banner := banner_html(trouble, synthesizer.voice.notice):
+            gr.HTML(banner, apply_default_css=False)
+        own = EXAMPLE if synthesizer.voice.folder == EMBEDDED else None
+        recorded = read_example(folder) if (folder := example or own) else None
+        if recorded:
+            create_first_minute()
         session = gr.State(Session.of_recorded(recorded.readings) if recorded else Session())
         origin, voice = Origin.of(synthesizer.voice), synthesizer.voice
         judge = "embedded" if recogniser.is_dir() else "pocketsphinx"
-        spec = WorkerSpec(str(voice.folder), judge, voice.target.device.type)
+        spec = WorkerSpec(str(voice.folder), judge, voice.target.device.type, draft=draft)
         with gr.Tab("Compare", elem_id="compare"):
             compared = create_compare(synthesizer, origin, session, recorded)
         with gr.Tab("Tune", elem_id="tune"):
@@ -63,8 +82,9 @@ def create_app(synthesizer: Synthesizer, example: Path = EXAMPLE, recogniser: Pa
             connect_map(synthesizer, tuned, view)
             with view.listen:
                 create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity)
-            with gr.Column(elem_classes="lab-takes"):
+            with gr.Column(elem_classes="lab-card"):
                 create_statistics(synthesizer, view.theta, view.similarity)
+            with gr.Column(elem_classes="lab-card"):
                 create_export(synthesizer, view.theta, view.similarity)
         with gr.Tab("Swap", elem_id="swap"):
             create_swap(synthesizer, spec, session)
@@ -76,15 +96,18 @@ def create_app(synthesizer: Synthesizer, example: Path = EXAMPLE, recogniser: Pa
             with gr.Tab("Recognise", elem_id="recognise"):
                 create_recognise(synthesizer, lru_cache(maxsize=1)(partial(load_recogniser, recogniser)), session)
         create_settings(app, synthesizer, origin, session, [tuned.controls, compared], {"Tune": tuned.newest})
-    return app.queue(max_size=QUEUE_LENGTH)
+        create_terms()
+    return app.queue(max_size=QUEUE_LENGTH, api_open=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        synthesizer = Synthesizer(load_voice(options.model, options.device))
-        app = create_app(synthesizer)
-        synthesizer.warm_up()
+        voice, trouble = _load(options)
+        synthesizer = Synthesizer(voice)
+        app = create_app(synthesizer, trouble=trouble, draft=AUTO if trouble else options.draft)
+        if not is_lent():
+            synthesizer.warm_up()
         if options.mcp:
             offer_tools(app)
         _serve(app, options)
@@ -92,6 +115,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     return 0
+
+
+def _load(options: argparse.Namespace) -> tuple[Voice, str]:
+    """The voice that was asked for, or else the embedded one and why: a page that is up can say what went wrong."""
+    try:
+        return load_voice(options.model, options.device, options.draft), ""
+    except PCGError as error:
+        voice = load_voice()
+        print(error, file=sys.stderr)
+        return voice, f"{error} {IN_ITS_PLACE}"
 
 
 def _serve(app: gr.Blocks, options: argparse.Namespace) -> None:
@@ -107,8 +140,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Serve PCG Lab, the page that says a text four ways.")
     parser.add_argument("--host", help="address to listen on (default: this computer only, or GRADIO_SERVER_NAME)")
     parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
-    parser.add_argument("--model", default="embedded", help="'embedded', or a folder that holds a voice")
-    parser.add_argument("--device", default="cpu", help="cpu, or cuda: bfloat16 and CUDA graphs (default cpu)")
+    model, device = os.environ.get("MODEL") or "embedded", os.environ.get("DEVICE") or ("cuda" if is_lent() else "cpu")
+    parser.add_argument("--model", default=model, help=f"{MODEL} (default: MODEL, or embedded)")
+    parser.add_argument("--device", default=device, help="cpu, or cuda: bfloat16 and CUDA graphs (default: DEVICE, or cpu)")
+    draft = os.environ.get("DRAFT") or AUTO
+    parser.add_argument("--draft", default=draft, help="auto, layers:0,1,27, lookup, none, a folder (default: DRAFT, or auto)")
     parser.add_argument("--share", action="store_true", help="also make a public link")
     parser.add_argument("--mcp", action="store_true", help="also offer every endpoint as a tool to models (MCP)")
     return parser

@@ -1,53 +1,87 @@
-"""Say it four ways: one text, four decoders, side by side, with the knobs that tell them apart."""
+"""Say it four ways: one text, four decoders and a preset, side by side, heard, seen, judged, and saved."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import gradio as gr
 from gradio.components import Component
 from gradio.events import Dependency
 
-from explorers.components.readout import card_html, message_html, title_html
-from explorers.components.ribbon import legend_html, ribbon_html
+from explorers.compare_tools import Tools, create_tools, wire_tools
+from explorers.components.readout import card_html, message_html, preset_title_html
+from explorers.components.ribbon import legend_html
+from explorers.components.take_card import CardView, create_card, create_pairs, draw, strip_html
+from explorers.desk import Controls, create_desk
 from explorers.example import Example
+from explorers.judging import UNSAID, Ears, Verdicts, usual_judge
 from explorers.keeping import wav_file
-from explorers.reading import Reading, Session
-from explorers.speaking import Request, Step, describe_groups, new_seed, say_again, say_four_ways
+from explorers.reading import CARDS, PRESET, Session
+from explorers.saving import record
+from explorers.speaking import Request, Speaker, Step, describe_groups, new_seed, say_again, say_four_ways
 from explorers.telling import telling, told
-from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
-from pcg.errors import PCGError
+from explorers.tuning import Turn
+from explorers.zero import gpu_seconds, on_gpu
+from pcg.errors import InputError, PCGError
 from pcg.prompt import Reference
-from pcg.settings import METHODS, RANGES, Settings
 from pcg.stored import Origin, Stored
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take
-from pcg.text import MAX_CHARACTERS
 
 DECODING = "decoding"
 READY = "Ready."
 RECORDED = "An example, recorded earlier. Say it yourself, or move a knob."
 STOPPED = "Stopped. Finished takes stay."
 FAILED = "That did not work. Everything on the page is as it was."
-KNOBS = {
-    "theta": (
-        "Theta",
-        "How alike tokens must be to share a group. Lower: larger groups, more guesses pass, looser speech. "
-        "Moving it says PCG again.",
-    ),
-    "lookahead": ("Lookahead", "Tokens the small model guesses before each check. Moving it says PCG again."),
-    "beta": ("Beta", "How lenient SSD is: at 0 it is SD, at 1 every guess passes. Moving it says SSD again."),
-    "temperature": ("Temperature", "How freely both models choose: low is steady, high is lively."),
-}
 
 
-Keep = Callable[[Take, Reference | None], Path]
+def create_compare(
+    synthesizer: Synthesizer,
+    origin: Origin,
+    session: gr.State,
+    example: Example | None = None,
+    ears: Callable[[], Ears] | None = None,
+) -> Mapping[str, Component]:
+    """Lay the panel out within the Blocks that is being built; return its controls by the names of Request.
+
+    `session` holds a Session: the takes that the page shows, at first those of the `example`; `origin` goes into the files of
+    new ones. `ears` is called when there is something to judge, or a recording's words are not given; without it the offline
+    judges are loaded then.
+    """
+    hear = ears or lru_cache(maxsize=1)(lambda: Ears.load(usual_judge()))
+    rate = synthesizer.voice.codec.sample_rate
+    if example:
+        session.value = Session.of_recorded(example.readings, example.sounds)
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
+            settings = example.readings["pcg"] if example else None
+            controls = create_desk(synthesizer, settings, RECORDED if example else READY)
+        with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
+            gr.HTML(legend_html(), apply_default_css=False)
+            views = create_pairs(session.value, rate)
+            with gr.Row(equal_height=True, elem_classes="lab-pair"):
+                views[PRESET] = create_card(PRESET, session.value, rate)
+                tools = create_tools(session.value)
+    cache = Path(tools.file.GRADIO_CACHE)
+
+    def keep(take: Take, reference: Reference | None) -> Path:
+        return wav_file(take, Stored.of(take, origin, reference), cache)
+
+    speaker = Speaker(synthesizer, keep, lambda path: hear().transcribe(path))
+    _wire_takes(views, session, tools.verdicts)
+    runs = _wire(speaker, controls, views, session, tools)
+    wire_tools(synthesizer, hear, tools, runs, session)
+    _wire_desk(synthesizer, controls, runs, tools.turn)
+    return controls.named
 
 
-def _handler(speak: Callable[[Request, Session], Iterator[Step]], keep: Keep) -> Callable[..., Iterator[list[object]]]:
+Speak = Callable[[Request, Session], Iterator[Step]]
+
+
+def _handler(speak: Speak) -> Callable[..., Iterator[list[object]]]:
     """`speak` as gradio calls it: one argument a control, one update a place on the page."""
+    lent = on_gpu(speak, lambda request, _: gpu_seconds(request.text, len(CARDS) * (request.takes or 1)))
 
     def handle(
         text: str,
@@ -60,162 +94,83 @@ def _handler(speak: Callable[[Request, Session], Iterator[Step]], keep: Keep) ->
         recording: str | None,
         transcript: str,
         consent: bool,
+        similarity: str,
+        takes: int,
+        preset: str,
         session: Session,
+        turn: Turn,
     ) -> Iterator[list[object]]:
-        request = Request(text, voice, theta, lookahead, beta, temperature, seed, recording, transcript, consent)
+        turn.next()
+        knobs = (theta, lookahead, beta, temperature, seed)
+        request = Request(text, voice, *knobs, recording, transcript, consent, similarity, takes, preset)
         try:
-            with closing(speak(request, session)) as steps:
+            with closing(lent(request, session)) as steps:
                 for step in steps:
-                    yield _updates(step, keep)
+                    yield _updates(step)
         except PCGError as error:
-            yield [message_html(FAILED), *[gr.skip()] * (1 + 3 * len(METHODS))]
+            yield [message_html(FAILED), *[gr.skip()] * (5 + 4 * len(CARDS))]
             raise told(error) from error
 
     return handle
 
 
-def _groups_handler(synthesizer: Synthesizer) -> Callable[[float], str]:
-    def describe(theta: float) -> str:
+def _updates(step: Step) -> list[object]:
+    """The status, the session, sound, figures and strip of every card, its number of takes, the preset's, words and record."""
+    cards = step.session.cards
+    spoken = [update for key in CARDS for update in _spoken(step, key)]
+    takes = [_numbers(step, key) for key in CARDS]
+    title = preset_title_html(cards[PRESET].name, cards[PRESET].reading.settings) if step.new == PRESET else gr.skip()
+    column = gr.update(visible=PRESET in cards) if step.marks or step.new else gr.skip()
+    words = gr.skip()
+    if step.understood is not None:
+        words = gr.update(value=step.understood, info="This was understood. Correct it where it is wrong, and say it again.")
+    figures = record(step.session, Verdicts()) if step.new else gr.skip()
+    return [step.status, step.session, *spoken, *takes, column, title, words, figures]
+
+
+def _spoken(step: Step, key: str) -> list[object]:
+    card = step.session.cards.get(key)
+    if step.new == key and len(card.takes) == 1:
+        sound = str(card.first.sound) if card.first.sound else None
+        return [sound, card_html(card), strip_html(card.reading)]
+    return [gr.skip(), card_html(card) if card and step.marks else gr.skip(), gr.skip()]
+
+
+def _numbers(step: Step, key: str) -> object:
+    """How many takes there are to step through; a card that is begun anew shows its first."""
+    if step.new != key:
+        return gr.skip()
+    count = len(step.session.cards[key].takes)
+    choices = [(f"take {number}" if number == 1 else str(number), number) for number in range(1, count + 1)]
+    return gr.update(choices=choices, value=1, visible=False) if count == 1 else gr.update(choices=choices, visible=True)
+
+
+def _shower(key: str) -> Callable[[int, Session], list[object]]:
+    def show(number: int, session: Session) -> list[object]:
         with telling():
-            return describe_groups(synthesizer, theta)
+            card = session.cards.get(key)
+            if card is None:
+                raise PCGError(UNSAID)
+            if number not in range(1, len(card.takes) + 1):
+                raise InputError("take", number, f"a whole number from 1 to {len(card.takes)}")
+        said = card.take(number)
+        sound = str(said.sound) if said.sound and said.sound.is_file() else None
+        return [sound, card_html(card, number), strip_html(said.reading)]
 
-    return describe
-
-
-def _updates(step: Step, keep: Keep) -> list[object]:
-    """The status, the session, and sound, figures and strip of every card."""
-    updates: list[object] = [step.status, step.session]
-    for method in METHODS:
-        card = step.session.cards.get(method)
-        if step.take is not None and step.take.settings.method == method:
-            sound = str(keep(step.take, step.reference)) if len(step.take.audio) else None
-            updates += [sound, card_html(card), _strip(card.reading)]
-        else:
-            updates += [gr.skip(), card_html(card) if card and step.marks else gr.skip(), gr.skip()]
-    return updates
+    return show
 
 
-def _strip(reading: Reading) -> str:
-    return ribbon_html(reading.method, reading.kinds, reading.group_sizes, len(reading.kinds) / (reading.audio_seconds or 1))
-
-
-@dataclass(frozen=True)
-class Controls:
-    """The left-hand side. `inputs` stand in the order of Request."""
-
-    inputs: list[Component]
-    run: gr.Button
-    stop: gr.Button
-    dice: gr.Button
-    status: gr.HTML
-    groups: gr.HTML
-
-    @property
-    def named(self) -> dict[str, Component]:
-        return dict(zip((f.name for f in fields(Request)), self.inputs, strict=True))
-
-
-@dataclass(frozen=True)
-class CardView:
-    """The places of one take on the page."""
-
-    sound: gr.Audio
-    readout: gr.HTML
-    ribbon: gr.HTML
-
-
-def create_compare(
-    synthesizer: Synthesizer, origin: Origin, session: gr.State, example: Example | None = None
-) -> Mapping[str, Component]:
-    """Lay the panel out within the Blocks that is being built; return its controls by the names of Request. `session` holds a
-    Session: the takes that the page shows; `origin` goes into the files of new ones."""
-    with gr.Row(equal_height=False):
-        with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
-            controls = _controls(synthesizer, example)
-        with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
-            gr.HTML(legend_html(), apply_default_css=False)
-            views = _cards(synthesizer, session.value, example)
-    cache = Path(views["ar"].sound.GRADIO_CACHE)
-
-    def keep(take: Take, reference: Reference | None) -> Path:
-        return wav_file(take, Stored.of(take, origin, reference), cache)
-
-    _wire(synthesizer, controls, views, session, keep)
-    return controls.named
-
-
-def _controls(synthesizer: Synthesizer, example: Example | None) -> Controls:
-    shown = example.readings["pcg"] if example else None
-    settings = shown.settings if shown else Settings()
-    voices = list(synthesizer.voice.references)
-    with gr.Column(elem_classes="lab-desk"):
-        text = gr.Textbox(
-            shown.text if shown else "", label="Text", lines=3, max_lines=8, max_length=MAX_CHARACTERS,
-            placeholder="English, up to a few sentences", elem_id="text",
-        )  # fmt: skip
-        voice = gr.Dropdown(voices, value=shown.voice if shown and shown.voice in voices else voices[0], label="Voice")
-        recording, transcript, consent = _own_voice()
-        with gr.Row():
-            run = gr.Button("Say it four ways", variant="primary", elem_id="run", scale=3)
-            stop = gr.Button("Stop", elem_id="stop", scale=1, min_width=80)
-        status = gr.HTML(message_html(RECORDED if example else READY), apply_default_css=False, elem_id="status")
-    with gr.Column(elem_classes="lab-desk"):
-        theta = _slider("theta", settings)
-        groups = gr.HTML(describe_groups(synthesizer, settings.theta), apply_default_css=False, elem_id="groups")
-        lookahead = _slider("lookahead", settings)
-        beta = _slider("beta", settings)
-    with gr.Column(elem_classes="lab-desk"):
-        temperature = _slider("temperature", settings)
-        with gr.Row(elem_classes="lab-seed"):
-            seed = gr.Number(settings.seed, label="Seed", precision=0, scale=3, elem_id="seed")
-            dice = gr.Button("⚄ Roll", elem_id="dice", size="md", scale=1, min_width=80)
-    inputs = [text, voice, theta, lookahead, beta, temperature, seed, recording, transcript, consent]
-    return Controls(inputs, run, stop, dice, status, groups)
-
-
-def _own_voice() -> tuple[gr.Audio, gr.Textbox, gr.Checkbox]:
-    with gr.Accordion("Another voice, from a recording", open=False):
-        recording = gr.Audio(sources=["upload", "microphone"], type="filepath", label="1 to 10 seconds of one speaker")
-        transcript = gr.Textbox("", label="What is said in it", lines=2, max_length=MAX_CHARACTERS)
-        consent = gr.Checkbox(label="Its speaker agrees to have this voice imitated.")
-    return recording, transcript, consent
-
-
-def _slider(name: str, settings: Settings) -> gr.Slider:
-    (label, info), allowed, value = KNOBS[name], RANGES[name], getattr(settings, name)
-    # No reset button: it would move the knob without telling that a person did.
-    return gr.Slider(allowed.low, allowed.high, value, step=allowed.step, label=label, info=info, buttons=[], elem_id=name)
-
-
-def _cards(synthesizer: Synthesizer, session: Session, example: Example | None) -> dict[str, CardView]:
-    views = {}
-    for pair in (METHODS[:2], METHODS[2:]):
-        with gr.Row(equal_height=True, elem_classes="lab-pair"):
-            for method in pair:
-                with gr.Column(min_width=340, elem_classes="lab-card", elem_id=f"card-{method}"):
-                    views[method] = _card(synthesizer, method, session, example)
-    return views
-
-
-def _card(synthesizer: Synthesizer, method: str, session: Session, example: Example | None) -> CardView:
-    card, codec = session.cards.get(method), synthesizer.voice.codec
-    gr.HTML(title_html(method), apply_default_css=False)
-    readout = gr.HTML(card_html(card), apply_default_css=False, elem_id=f"readout-{method}")
-    sound = gr.Audio(
-        example.sounds[method] if example else None, label=method.upper(), show_label=False, interactive=False,
-        editable=False, buttons=["download"], container=False, elem_id=f"sound-{method}",
-        waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=codec.sample_rate),
-    )  # fmt: skip
-    ribbon = gr.HTML(_strip(card.reading) if card else "", apply_default_css=False, elem_id=f"ribbon-{method}")
-    return CardView(sound, readout, ribbon)
-
-
-def _wire(synthesizer: Synthesizer, controls: Controls, views: Mapping[str, CardView], session: gr.State, keep: Keep) -> None:
-    named = controls.named
-    places = [place for view in views.values() for place in (view.sound, view.readout, view.ribbon)]
+def _wire(
+    speaker: Speaker, controls: Controls, views: Mapping[str, CardView], session: gr.State, tools: Tools
+) -> list[Dependency]:
+    """What speaks: the whole run, and a method again when one of its own knobs moves."""
+    named, preset = controls.named, views[PRESET]
+    beside = [preset.column, preset.title, named["transcript"], tools.record]
+    spoken = [place for key in CARDS for place in views[key].spoken]
+    takes = [views[key].take for key in CARDS]
     decoding = {
-        "inputs": [*controls.inputs, session],
-        "outputs": [controls.status, session, *places],
+        "inputs": [*controls.inputs, session, tools.turn],
+        "outputs": [controls.status, session, *spoken, *takes, *beside],
         "show_progress": "hidden",
         "concurrency_id": DECODING,
         "concurrency_limit": 1,
@@ -225,32 +180,60 @@ def _wire(synthesizer: Synthesizer, controls: Controls, views: Mapping[str, Card
         return gr.on(
             # `input` and not `change`: the page's own settings of a knob must not start a take.
             [knob.input for knob in knobs],
-            _handler(partial(say_again, synthesizer, method), keep),
+            _handler(partial(say_again, speaker, method)),
             trigger_mode="always_last",
             api_name=f"say_{method}_again",
             api_description=f"Say the text with {method.upper()} alone.",
             **decoding,
         )
 
-    runs = [
-        gr.on(
-            [controls.run.click, named["text"].submit],
-            _handler(partial(say_four_ways, synthesizer), keep),
-            api_name="say_four_ways",
-            api_description="Say the text with AR, SD, SSD and PCG; streams progress, then each take.",
-            **decoding,
-        ),
-        again("pcg", named["theta"], named["lookahead"]),
-        again("ssd", named["beta"]),
-    ]
-    controls.stop.click(
-        lambda: message_html(STOPPED), None, controls.status, cancels=runs, queue=False, api_visibility="private"
+    four_ways = gr.on(
+        [controls.run.click, named["text"].submit],
+        _handler(partial(say_four_ways, speaker)),
+        api_name="say_four_ways",
+        api_description="Say the text with AR, SD, SSD, PCG and a preset, as many takes of each as are asked for; streams "
+        "progress and each card's first take (show_..._take has the others), and last a record of all figures.",
+        **decoding,
     )
+    return [four_ways, again("pcg", named["theta"], named["lookahead"], named["similarity"]), again("ssd", named["beta"])]
+
+
+def _wire_takes(views: Mapping[str, CardView], session: gr.State, verdicts: gr.State) -> None:
+    """Step through the takes of a card, and draw every card again when anything changes."""
+    takes = [views[key].take for key in CARDS]
+    quick = {"show_progress": "hidden", "queue": False}
+    for key in CARDS:
+        views[key].take.input(
+            _shower(key), [views[key].take, session], views[key].spoken, **quick,
+            api_name=f"show_{key}_take", api_description=f"One of the takes of the card {key.upper()}, by its number from 1.",
+        )  # fmt: skip
+    gr.on(
+        [session.change, verdicts.change, *(take.input for take in takes)],
+        lambda session, verdicts, *numbers: draw(session, verdicts, dict(zip(CARDS, numbers, strict=True))),
+        [session, verdicts, *takes], [place for key in CARDS for place in views[key].drawn],
+        trigger_mode="always_last", api_visibility="private", **quick,
+    )  # fmt: skip
+
+
+def _wire_desk(synthesizer: Synthesizer, controls: Controls, runs: Sequence[Dependency], turn: gr.State) -> None:
+    named, private = controls.named, {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
+
+    def stop(turn: Turn) -> str:
+        turn.next()
+        return message_html(STOPPED)
+
+    controls.stop.click(stop, turn, controls.status, cancels=list(runs), **private)
+    named["recording"].clear(lambda: "", None, named["transcript"], **private)
     controls.dice.click(
         new_seed, None, named["seed"], queue=False, api_name="new_seed", api_description="Roll the dice for a seed."
     )
-    named["theta"].change(
-        _groups_handler(synthesizer), named["theta"], controls.groups,
+
+    def describe(theta: float, similarity: str) -> str:
+        with telling():
+            return describe_groups(synthesizer, theta, similarity)
+
+    gr.on(
+        [named["theta"].change, named["similarity"].change], describe, [named["theta"], named["similarity"]], controls.groups,
         trigger_mode="always_last", show_progress="hidden",
         api_name="groups", api_description="Tell the number and the mean size of the groups at a theta.",
     )  # fmt: skip

@@ -9,20 +9,20 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from explorers.components.figures import BLUE, GRID, INK, MARGIN, ORANGE, VERMILION, axis, layout
+from explorers.colours import BLUE, GREEN, INK, METHODS, ORANGE, SKY
+from explorers.components.figures import GRID, MARGIN, axis, layout
 from pcg.experiments import papers
 from pcg.experiments.analysis import Results, Summary, curve, difference, knob, pareto
 from pcg.experiments.claims import lookaheads
 from pcg.metrics.estimate import Estimate
 
-GREEN, SKY, PURPLE = "#009E73", "#56B4E9", "#CC79A7"
-# Okabe and Ito's colours; methods that share one differ in mark and dash.
+# Those that share a colour differ in mark and dash.
 STYLES = {
-    "AR": (INK, "diamond", "solid"),
+    "AR": (METHODS["ar"], "diamond", "solid"),
     "draft": (INK, "x", "dot"),
-    "SD": (PURPLE, "square", "solid"),
-    "SSD": (VERMILION, "triangle-up", "6px,3px"),
-    "PCG cosine": (BLUE, "circle", "solid"),
+    "SD": (METHODS["sd"], "square", "solid"),
+    "SSD": (METHODS["ssd"], "triangle-up", "6px,3px"),
+    "PCG cosine": (METHODS["pcg"], "circle", "solid"),
     "PCG Mel": (ORANGE, "triangle-down", "2px,3px"),
     "PCG FSQ": (GREEN, "hexagon", "8px,3px,2px,3px"),
     "PCG both": (SKY, "hexagon-open", "8px,3px,2px,3px"),

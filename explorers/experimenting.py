@@ -69,7 +69,8 @@ def chosen_grids(synthesizer: Synthesizer, names: Sequence[str], size: str, file
         return same_size_theta(synthesizer.library, theta, similarity)
 
     utterances = offline_utterances(most, voices)
-    return [declared(name, utterances, size == "quick", theta_for) for name in dict.fromkeys(names)] + own
+    grids = [declared(name, utterances, size == "quick", theta_for) for name in dict.fromkeys(names)] + own
+    return [grid.for_draft(synthesizer.voice.draft_kind) for grid in grids]
 
 
 def own_grid(file: Path, voices: Sequence[str]) -> Grid:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 from explorers.reading import Reading, Session
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
+from pcg.hub import model_name
 from pcg.settings import METHODS
 from pcg.snippets import EMBEDDED, curl_snippet, python_snippet, shell_snippet
 from pcg.stored import LARGEST, Origin, Stored
@@ -69,7 +70,7 @@ def write_out(stored: Stored, model: str, address: str) -> Written:
 
 def model_of(voice: Voice) -> str:
     """What `load_voice` takes; of another folder the name alone, as visitors need not know where it lies."""
-    return EMBEDDED if voice.folder == EMBEDDED_FOLDER else voice.folder.name
+    return EMBEDDED if voice.folder == EMBEDDED_FOLDER else model_name(voice.folder)
 
 
 def page_address(link: str) -> str:

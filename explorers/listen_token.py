@@ -13,6 +13,7 @@ from explorers.components.figures import mel_figure
 from explorers.reading import Reading, Session
 from explorers.telling import telling
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
+from explorers.zero import STARTING_SECONDS, on_gpu
 from pcg.audition import FRAME_SECONDS, REPEATS, Audition, alone, band_frequencies, guarded, in_context
 from pcg.groups.groups import Groups
 from pcg.prompt import Reference
@@ -122,7 +123,7 @@ def create_listen(
         players = [_players(synthesizer, name) for name in NAMES]
     pictures = [gr.Plot(show_label=False, visible=False, elem_id=f"listen-{place}") for place in TITLES]
     button.click(
-        _handler(synthesizer, with_other=other is not None),
+        on_gpu(_handler(synthesizer, with_other=other is not None), lambda *_: STARTING_SECONDS),
         [anchor, *([other] if other else []), theta, similarity, session],
         [words, *(pair[i] for i in range(len(TITLES)) for pair in players), *pictures],
         api_name="listen",

@@ -10,18 +10,16 @@ from pathlib import Path
 import numpy as np
 
 from explorers.components.readout import KNOBS
+from explorers.judging import Ears, Verdict
 from explorers.reading import Reading, Session
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.files import replacing, write_json
-from pcg.metrics.error_rate import transcripts
 from pcg.metrics.estimate import Estimate, bootstrap
-from pcg.metrics.intelligibility import NORMALISED, Judge, char_errors, comparable, pooled, word_errors
+from pcg.metrics.intelligibility import comparable, pooled
 from pcg.metrics.metric import Sample
-from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import Recording
 from pcg.metrics.sentences import read_sentences
-from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.settings import METHODS, Settings
 from pcg.synthesizer import Synthesizer
 from pcg.text import check_text
@@ -131,6 +129,17 @@ class Judgement:
     cer: Estimate
     similarity: Estimate
     dnsmos: Estimate
+
+    @classmethod
+    def of(cls, verdicts: Sequence[Verdict]) -> "Judgement":
+        """The figures over what was said of one system's takes, with intervals over them."""
+        return cls(
+            len(verdicts),
+            pooled([verdict.words for verdict in verdicts]),
+            pooled([verdict.characters for verdict in verdicts]),
+            bootstrap([verdict.similarity for verdict in verdicts]),
+            bootstrap([verdict.dnsmos for verdict in verdicts]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,29 +285,6 @@ def end(sitting: Sitting | None) -> Sitting:
     return replace(sitting, ended=True)
 
 
-class Ears:
-    """Everybody who judges takes here; `names` says who gives which figure."""
-
-    def __init__(self, judge: Judge) -> None:
-        self._words, self._speaker, self._quality = judge, Similarity(Resemblyzer()), DNSMOS()
-        self.names = {
-            "WER, CER": f"{judge.name}; {NORMALISED}",
-            "similarity": f"{self._speaker.name} to the voice's reference",
-            "DNSMOS": self._quality.name,
-        }
-
-    def judge(self, samples: Sequence[Sample]) -> Judgement:
-        """The figures over one system's takes, with intervals over them."""
-        heard = list(zip([sample.text_for("wer") for sample in samples], transcripts(self._words, samples), strict=True))
-        return Judgement(
-            len(samples),
-            pooled([word_errors(meant, said) for meant, said in heard]),
-            pooled([char_errors(meant, said) for meant, said in heard]),
-            bootstrap(self._speaker.measure(samples)),
-            bootstrap(self._quality.measure(samples)),
-        )
-
-
 def judge(synthesizer: Synthesizer, ears: Callable[[], Ears], sitting: Sitting | None) -> Iterator[Sitting]:
     """Let the judges hear all takes of a finished test, system by system; `ears` is called once there is something to hear."""
     if sitting is None:
@@ -312,7 +298,8 @@ def judge(synthesizer: Synthesizer, ears: Callable[[], Ears], sitting: Sitting |
             Sample(sound_of(synthesizer, sitting, i, name), rate, sitting.texts[trial.item], reference)
             for i, trial in enumerate(sitting.plan.trials)
         ]
-        sitting = replace(sitting, judged={**sitting.judged, name: judges.judge(batch)}, judges=judges.names)
+        judged = {**sitting.judged, name: Judgement.of(judges.verdicts(batch))}
+        sitting = replace(sitting, judged=judged, judges=judges.names("the voice's reference"))
         yield sitting
 
 

@@ -15,6 +15,7 @@ from explorers.compare import DECODING
 from explorers.components.player import VOTE, create_player, trial_value
 from explorers.components.readout import message_html
 from explorers.components.reveal import reveal_html
+from explorers.components.terms import term_info
 from explorers.listening import (
     MOST_ASKED,
     MOST_LINES,
@@ -156,6 +157,7 @@ def _settings(synthesizer: Synthesizer) -> tuple[gr.Dropdown, list[gr.Slider], g
             knobs = [
                 gr.Slider(
                     RANGES[knob].low, RANGES[knob].high, getattr(usual, knob), step=RANGES[knob].step, label=label, buttons=[],
+                    info=f"What is {term_info(knob)}?",
                     elem_id=f"listening-{knob}",
                 )
                 for knob, label in names.items()

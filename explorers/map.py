@@ -7,6 +7,7 @@ from math import ceil
 import gradio as gr
 
 from explorers.components.atlas import PICK, create_atlas
+from explorers.components.terms import term_info
 from explorers.exploring import (
     check_token,
     equal_theta,
@@ -31,6 +32,7 @@ SIMILARITY_NAMES = {
     "fsq": "their FSQ digits",
     "both": "embeddings and sound, both",
 }
+THETA_INFO = f"How {term_info('theta', 'alike')} tokens must be to share a {term_info('group')}. The bright one follows."
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,7 @@ def _controls(synthesizer: Synthesizer) -> Controls:
     with gr.Column(elem_classes="lab-desk"):
         theta = gr.Slider(
             low, allowed.high, max(low, Settings.theta), step=allowed.step, label="Theta of the map", buttons=[],
-            info="How alike tokens must be to share a group. The bright group follows as you move it.", elem_id="map-theta",
+            info=THETA_INFO, elem_id="map-theta",
         )  # fmt: skip
         similarity = gr.Dropdown(
             [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities], value="cosine",

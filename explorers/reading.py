@@ -1,10 +1,15 @@
-"""What the page keeps of a take: its figures and the kinds of its tokens, without the sound. Knows nothing of gradio."""
+"""What the page keeps of its takes: figures, the kinds of their tokens, and where the sound lies. Knows nothing of gradio."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from pcg.settings import Settings
+from pcg.prompt import Reference
+from pcg.settings import METHODS, Settings
 from pcg.take import KINDS, Take
+
+PRESET = "preset"
+CARDS = (*METHODS, PRESET)
 
 
 @dataclass(frozen=True)
@@ -68,42 +73,95 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Card:
-    """A reading as it stands on the page.
+class Said:
+    """A take as it stands on the page.
 
-    yardstick: the AR take that it is compared with, if there is one: "self", "same run", "last run", "recorded" or "none".
-    outdated: what was asked for last is another text, voice, temperature or seed.
+    sound: its WAV file; None where it is silent, or no file of it is kept. reference: the visitor's own voice that spoke it, if
+    it was one. yardstick: the AR take that it is compared with: "self", "same run", "last run", "recorded" or "none".
     """
 
     reading: Reading
+    sound: Path | None = None
+    reference: Reference | None = field(default=None, repr=False, compare=False)
     speed_up: float | None = None
     yardstick: str = "none"
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a method, or a preset of that `name`, said: takes of one request, which differ in their seeds, at least one.
+
+    outdated: what was asked for last is another text, voice, temperature or seed.
+    """
+
+    takes: tuple[Said, ...]
+    name: str = ""
     outdated: bool = False
+
+    @property
+    def first(self) -> Said:
+        return self.takes[0]
+
+    @property
+    def reading(self) -> Reading:
+        """The card's take, for whoever looks at one only."""
+        return self.first.reading
+
+    def take(self, number: int) -> Said:
+        """The take of that number, from 1; the nearest one where there is none."""
+        return self.takes[min(max(number, 1), len(self.takes)) - 1]
+
+    def mean(self, figure: str) -> float | None:
+        """The mean of a figure of Reading, or of the speed-up, over the takes that have it."""
+        values = [getattr(said if figure == "speed_up" else said.reading, figure) for said in self.takes]
+        known = [value for value in values if value is not None]
+        return sum(known) / len(known) if known else None
 
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """What one visitor's page shows, by method. Compared by identity, which is how gradio sees that it changed."""
+    """What one visitor's page shows, by method, and under PRESET by a preset. Compared by identity, which is how gradio sees
+    that it changed."""
 
     cards: Mapping[str, Card] = field(default_factory=dict)
 
     @classmethod
-    def of_recorded(cls, readings: Mapping[str, Reading]) -> "Session":
-        """Takes made earlier, all in one run."""
-        return cls({method: Card(r, r.speed_up_over(readings["ar"]), "recorded") for method, r in readings.items()})
+    def of_recorded(cls, readings: Mapping[str, Reading], sounds: Mapping[str, Path] | None = None) -> "Session":
+        """Takes made earlier, all in one run, and their files."""
+        ar, files = readings["ar"], sounds or {}
+        said = {m: Said(r, files.get(m), None, r.speed_up_over(ar), "recorded") for m, r in readings.items()}
+        return cls({method: Card((take,)) for method, take in said.items()})
 
-    def asked(self, task: tuple[object, ...]) -> "Session":
-        """The same cards, each marked by whether it answers `task`."""
-        return Session({method: replace(card, outdated=card.reading.task != task) for method, card in self.cards.items()})
+    def asked(self, tasks: Mapping[str, tuple[object, ...]]) -> "Session":
+        """The same cards, each marked by whether it answers its task of `tasks`."""
+        return Session({key: replace(c, outdated=c.reading.task != tasks.get(key)) for key, c in self.cards.items()})
 
-    def heard(self, reading: Reading, full_run: bool) -> "Session":
-        """The session with a new take, compared with this run's AR take, or else with that of the last full run."""
-        if reading.method == "ar":
-            return self._with(Card(reading, 1.0, "self"))
-        ar = self.cards.get("ar")
-        if ar is None or ar.yardstick != "self":
-            return self._with(Card(reading))
-        return self._with(Card(reading, reading.speed_up_over(ar.reading), "same run" if full_run else "last run"))
+    def without_other_preset(self, name: str | None) -> "Session":
+        """The session less what another preset than that of `name` said."""
+        kept = {key: card for key, card in self.cards.items() if key != PRESET or card.name == name}
+        return Session(kept)
+
+    def heard(
+        self,
+        reading: Reading,
+        full_run: bool,
+        *,
+        key: str = "",
+        name: str = "",
+        sound: Path | None = None,
+        reference: Reference | None = None,
+        joins: bool = False,
+    ) -> "Session":
+        """The session with a new take, compared with this run's AR take, or else with that of the last full run.
+
+        key: its card's, if that is not its method's; name: of the card's preset. joins: it stands beside the takes that the
+        card has already, instead of beginning the card anew.
+        """
+        key = key or reading.method
+        said = Said(reading, sound, reference, *self._compared(reading, key, full_run))
+        earlier = self.cards[key].takes if joins else ()
+        others = {other: card for other, card in self.cards.items() if other != key}
+        return Session({**others, key: Card((*earlier, said), name)})
 
     @property
     def utterance(self) -> Reading | None:
@@ -111,9 +169,15 @@ class Session:
         newest = list(self.cards.values())[-1].reading if self.cards else None
         return self.cards["pcg"].reading if "pcg" in self.cards else newest
 
-    def _with(self, card: Card) -> "Session":
-        others = {method: other for method, other in self.cards.items() if method != card.reading.method}
-        return Session({**others, card.reading.method: card})
+    def _compared(self, reading: Reading, key: str, full_run: bool) -> tuple[float | None, str]:
+        """The speed-up over AR at the same seed, or else over AR's first take, and what that AR take is."""
+        if key == "ar":
+            return 1.0, "self"
+        own = [said for said in self.cards["ar"].takes if said.yardstick == "self"] if "ar" in self.cards else []
+        if not own:
+            return None, "none"
+        same = [said for said in own if said.reading.settings.seed == reading.settings.seed]
+        return reading.speed_up_over((same or own)[0].reading), "same run" if full_run else "last run"
 
 
 def record(take: Take) -> dict[str, object]:

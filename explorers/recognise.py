@@ -12,6 +12,7 @@ import numpy as np
 
 from explorers.compare import DECODING
 from explorers.components.hearing_figures import entropy_figure, sweep_figure
+from explorers.components.terms import term_info
 from explorers.components.transcript import (
     PROMPT,
     SWEEP_PROMPT,
@@ -50,6 +51,15 @@ draft in one pass; only from the first token that it finds unlikely does it writ
 SWEEP_HEADING = """<header class="title"><h2>Sweep<small>errors against speed, over your files</small></h2>
 <p>AR, both presets and the thresholds around them. Transcripts are lines of a file's name, a tab and its text, or a JSON object
 of texts by name; without them, the words that differ from AR's are counted.</p></header>"""
+CTC_INFO = (
+    f"The {term_info('entropy-gate', 'CTC gate')} opens if every frame's entropy is below. Higher: faster, and more errors. "
+    "0 leaves it out."
+)
+LM_INFO = (
+    f"A token of the draft is {term_info('likelihood', 'verified')} if its likelihood is above. Higher: stricter. 1 leaves it "
+    "out."
+)
+SWEEP_EMPTY = "Add sounds on the left and press “Sweep”: the figure and the table grow here, setting by setting."
 STOPPED = "Stopped. Finished settings stay."
 
 
@@ -142,11 +152,11 @@ def _controls() -> Controls:
         # No reset buttons: they would move the knob without telling that a person did.
         ctc = gr.Slider(
             0, HIGHEST_CTC, tau_ctc, step=0.05, label="τ CTC, nats", buttons=[], elem_id="tau-ctc",
-            info="The CTC gate opens if every frame's entropy is below. Higher: faster, and more errors. 0 leaves it out.",
+            info=CTC_INFO,
         )  # fmt: skip
         slm = gr.Slider(
             0, HIGHEST_LM, tau_slm, step=0.01, label="τ LM, likelihood", buttons=[], elem_id="tau-slm",
-            info="A token of the draft is verified if its likelihood is above. Higher: stricter. 1 leaves it out.",
+            info=LM_INFO,
         )  # fmt: skip
     return Controls(sound, last, run, reference, preset, ctc, slm, taken)
 
@@ -156,7 +166,7 @@ def _sweep_controls() -> SweepControls:
         files = gr.Files(label=f"Sounds to sweep, up to {MOST_FILES}", height=150, elem_id="sweep-files")
         transcripts = gr.File(label="Transcripts, if you have them", height=150, elem_id="sweep-transcripts")
         with gr.Row():
-            run = gr.Button("Sweep", variant="primary", elem_id="sweep-run", scale=3)
+            run = gr.Button("Sweep", elem_id="sweep-run", scale=3)
             stop = gr.Button("Stop", elem_id="sweep-stop", scale=1, min_width=80)
         status = gr.HTML(message_html(SWEEP_PROMPT), apply_default_css=False, elem_id="sweep-status")
     return SweepControls(files, transcripts, run, stop, status)
@@ -176,7 +186,7 @@ def _places() -> Places:
 def _sweep_places() -> SweepPlaces:
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(SWEEP_HEADING, apply_default_css=False)
-        words = gr.HTML("", apply_default_css=False, elem_id="sweep-told")
+        words = gr.HTML(message_html(SWEEP_EMPTY), apply_default_css=False, elem_id="sweep-told")
         figure = gr.Plot(show_label=False, visible=False, elem_id="sweep-figure")
         table = gr.HTML("", apply_default_css=False, elem_id="sweep-table")
         with gr.Accordion("As JSON", open=False):

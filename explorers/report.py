@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 import plotly.io
 import plotly.offline
 
+from explorers.colours import swatch_html
 from explorers.experiment_figures import CAPTIONS, figures
 from pcg.errors import InputError
 from pcg.experiments.analysis import Results, Summary, method, summarise
@@ -143,7 +144,7 @@ def _table(table: Table) -> str:
     body = []
     for shown in table.shown():
         cells = [_cell(text, column.words) for column, text in zip(table.columns[1:], shown[1:], strict=True)]
-        body.append(f"<tr><th scope='row'>{escape(shown[0])}</th>{''.join(cells)}</tr>")
+        body.append(f"<tr><th scope='row'>{swatch_html(shown[0])}{escape(shown[0])}</th>{''.join(cells)}</tr>")
     return f"<div class='wide'><table><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
 
 

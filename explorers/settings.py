@@ -26,6 +26,7 @@ from explorers.presets import create_presets
 from explorers.reading import Session
 from explorers.telling import telling
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
+from explorers.zero import gpu_seconds, on_gpu
 from pcg.errors import PCGError
 from pcg.snippets import ENDPOINT
 from pcg.stored import Origin, Stored, read_stored
@@ -92,7 +93,8 @@ def create_settings(
         api_name="import_settings", api_description="The settings in a JSON or WAV file, for every control. Nothing is said.",
     )  # fmt: skip
     repeat.click(
-        _repeater(synthesizer, origin, Path(sound.GRADIO_CACHE)), held, sound, concurrency_id=DECODING, concurrency_limit=1,
+        on_gpu(_repeater(synthesizer, origin, Path(sound.GRADIO_CACHE)), gpu_seconds), held, sound,
+        concurrency_id=DECODING, concurrency_limit=1,
         api_name=ENDPOINT, api_description="Say a take again from its JSON (see take_settings); answers with a WAV file.",
     )  # fmt: skip
 
@@ -118,7 +120,7 @@ def _take_away(
 def _bring_in(synthesizer: Synthesizer) -> tuple[gr.File, gr.HTML, gr.Button, gr.Audio]:
     file = gr.File(label="Settings: a JSON or WAV file", file_types=[".json", ".wav"], height=130, elem_id="settings-file")
     brought = gr.HTML(message_html(READY), apply_default_css=False, elem_id="settings-told")
-    repeat = gr.Button("Say this take again", variant="primary", visible=False, elem_id="repeat")
+    repeat = gr.Button("Say this take again", visible=False, elem_id="repeat")
     sound = gr.Audio(
         label="The take, said again", show_label=False, interactive=False, editable=False, buttons=["download"],
         container=False, visible=False, elem_id="repeated",

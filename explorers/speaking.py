@@ -1,30 +1,51 @@
 """What the page does when asked to speak: plain generators of steps over a Synthesizer. Knows nothing of gradio."""
 
+import json
 import secrets
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 from explorers.components.readout import done_html, groups_html, message_html, progress_html
-from explorers.reading import Reading, Session
+from explorers.reading import CARDS, PRESET, Reading, Session
 from pcg.errors import InputError, PCGError
+from pcg.presets import PAPERS, Preset, read_presets, write_presets
 from pcg.prompt import Reference
-from pcg.settings import METHODS, RANGES, Settings
+from pcg.settings import METHODS, RANGES, Range, Settings
 from pcg.synthesizer import Synthesizer
 from pcg.take import Round, Take
 from pcg.text import check_text
 
 PROGRESS_SECONDS = 0.2
 SEEDS = 10_000
+TAKES = Range(1, 5, 1)
+LONGEST_PRESET = 2_000
 RECORDING = "your recording"
 SPEECHLESS = "Type a text to hear what this changes."
+
+Keep = Callable[[Take, Reference | None], Path]
+Transcribe = Callable[[Path], str]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One take that is to be said: on the card `key`, the card's own `name` if a preset gave it one, and whether it joins takes
+    that the card has by then."""
+
+    key: str
+    settings: Settings
+    name: str = ""
+    joins: bool = False
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the page's controls say, in the order of the controls."""
+    """What the page's controls say, in the order of the controls.
+
+    takes: how many each card says, at seeds that follow one another. preset: what `preset_value` makes of a preset, or "".
+    """
 
     text: str
     voice: str
@@ -36,74 +57,138 @@ class Request:
     recording: str | None = None
     transcript: str = ""
     consent: bool = False
+    similarity: str = "cosine"
+    takes: int = 1
+    preset: str = ""
 
     def settings(self, method: str) -> Settings:
-        return Settings(method, self.theta, self.lookahead, self.beta, self.temperature, self.seed)
+        knobs = (self.theta, self.lookahead, self.beta, self.temperature, self.seed)
+        return Settings(method, *knobs, similarity=self.similarity)
 
-    def speaker(self, synthesizer: Synthesizer) -> tuple[str, Reference | None]:
-        """The voice's name, and the reference if it is the visitor's own."""
+    def systems(self) -> dict[str, tuple[str, Settings]]:
+        """Name and settings of every card, the preset's last; raise InputError if one of them cannot be."""
+        own = {method: ("", self.settings(method)) for method in METHODS}
+        preset = read_preset(self.preset)
+        return own | ({PRESET: (preset.name, preset.over(own["pcg"][1]))} if preset else {})
+
+    def parts(self, keys: Collection[str]) -> list[Part]:
+        """The takes of the cards `keys`: each card's first, then each card's second."""
+        TAKES.check("takes", self.takes)
+        if self.takes != int(self.takes):
+            raise InputError("takes", self.takes, f"a whole number from {TAKES}")
+        chosen = {key: system for key, system in self.systems().items() if key in keys}
+        return [
+            Part(key, settings.with_(seed=settings.seed + i), name, joins=i > 0)
+            for i in range(int(self.takes))
+            for key, (name, settings) in chosen.items()
+        ]
+
+    def speaker(self, synthesizer: Synthesizer, transcribe: Transcribe | None = None) -> tuple[str, Reference | None]:
+        """The voice's name, and the reference if it is the visitor's own: its words are `transcribe`d where none are given."""
         if not self.recording:
             synthesizer.voice.reference(self.voice)
             return self.voice, None
         if not self.consent:
             raise PCGError("To speak with a recorded voice, tick that its speaker agrees.")
-        if not self.transcript.strip():
-            raise InputError("transcript", self.transcript, "the words that are said in the recording")
-        return RECORDING, synthesizer.voice.reference_from_audio(Path(self.recording), self.transcript)
+        words = self.transcript
+        if not words.strip() and transcribe:
+            words = transcribe(Path(self.recording))
+        if not words.strip():
+            raise InputError("transcript", words, "the words that are said in the recording")
+        return RECORDING, synthesizer.voice.reference_from_audio(Path(self.recording), words)
 
 
 @dataclass(frozen=True)
 class Step:
-    """What has changed: always the status, and either nothing else, or every card's marks, or one finished take, with the
-    `reference` that it was spoken with if that was the visitor's own."""
+    """What has changed: always the status, and either nothing else, or every card's marks, or the card `new`, which has one
+    more take. understood: the words of the visitor's recording, where they were not given."""
 
     session: Session
     status: str
     marks: bool = False
-    take: Take | None = None
-    reference: Reference | None = None
+    new: str | None = None
+    understood: str | None = None
 
 
-def say_four_ways(synthesizer: Synthesizer, request: Request, session: Session) -> Iterator[Step]:
-    """The four takes of a full run, one after the other. Closing the generator stops it."""
-    yield from _speak(synthesizer, METHODS, request, session)
+@dataclass(frozen=True)
+class Speaker:
+    """What says the takes: `keep` writes a take, said in the visitor's own voice if there is a reference, into a file;
+    `transcribe` writes down what is said in one."""
+
+    synthesizer: Synthesizer
+    keep: Keep
+    transcribe: Transcribe | None = None
 
 
-def say_again(synthesizer: Synthesizer, method: str, request: Request, session: Session) -> Iterator[Step]:
+def say_four_ways(speaker: Speaker, request: Request, session: Session) -> Iterator[Step]:
+    """All takes of a full run, one after the other: four ways, and a preset's. Closing the generator stops it."""
+    yield from _speak(speaker, CARDS, request, session)
+
+
+def say_again(speaker: Speaker, method: str, request: Request, session: Session) -> Iterator[Step]:
     """One method alone, because one of its knobs moved; without a text there is nothing to say, and no error either."""
     if request.text.strip():
-        yield from _speak(synthesizer, (method,), request, session)
+        yield from _speak(speaker, (method,), request, session)
     else:
         yield Step(session, message_html(SPEECHLESS))
 
 
-def describe_groups(synthesizer: Synthesizer, theta: float) -> str:
+def describe_groups(synthesizer: Synthesizer, theta: float, similarity: str = Settings.similarity) -> str:
     RANGES["theta"].check("theta", theta)
-    return groups_html(theta, synthesizer.statistics(theta))
+    return groups_html(theta, synthesizer.statistics(theta, similarity))
 
 
 def new_seed() -> int:
     return secrets.randbelow(SEEDS)
 
 
-def _speak(synthesizer: Synthesizer, methods: Sequence[str], request: Request, session: Session) -> Iterator[Step]:
+def preset_value(preset: Preset) -> str:
+    """A preset as the page's control holds it: one of the papers' by its name, another one whole."""
+    return preset.name if preset in PAPERS else json.dumps(write_presets([preset])[0])
+
+
+def read_preset(value: object) -> Preset | None:
+    """What `preset_value` wrote; None where nothing is chosen."""
+    if not value:
+        return None
+    found = {preset.name: preset for preset in PAPERS}.get(str(value))
+    if found is None and isinstance(value, str) and len(value) <= LONGEST_PRESET:
+        with suppress(ValueError, RecursionError):
+            found = next(iter(read_presets([json.loads(value)])), None)
+    if found is None:
+        raise InputError("preset", str(value)[:40], "one of " + ", ".join(p.name for p in PAPERS) + ", or one of your own")
+    return found
+
+
+def _speak(speaker: Speaker, keys: Collection[str], request: Request, session: Session) -> Iterator[Step]:
     begun = perf_counter()
-    text, settings = check_text(request.text), [request.settings(method) for method in methods]
-    voice, reference = request.speaker(synthesizer)
-    rate = token_rate(synthesizer)
-    session = session.asked((text, voice, settings[0].temperature, settings[0].seed))
-    yield Step(session, progress_html(methods[0], methods, (), (), rate), marks=True)
-    for chosen, following in zip(settings, [*methods[1:], None], strict=True):
-        with closing(synthesizer.speak(text, chosen, voice, reference)) as events:
-            take = yield from _progress(events, session, chosen.method, methods, rate)
-        session = session.heard(Reading.of(take), full_run=len(methods) > 1)
-        finished = done_html(methods, perf_counter() - begun)
-        status = progress_html(following, methods, (), (), rate) if following else finished
-        yield Step(session, status, take=take, reference=reference)
+    text, parts = check_text(request.text), request.parts(keys)
+    if PRESET in keys:
+        preset = read_preset(request.preset)
+        session = session.without_other_preset(preset.name if preset else None)
+    voice, reference = request.speaker(speaker.synthesizer, speaker.transcribe)
+    understood = reference.text if reference and not request.transcript.strip() else None
+    rate = token_rate(speaker.synthesizer)
+    tasks = {key: (text, voice, settings.temperature, settings.seed) for key, (_, settings) in request.systems().items()}
+    session = session.asked(tasks)
+    yield Step(session, _progress_of(parts, 0, rate), marks=True, understood=understood)
+    for at, part in enumerate(parts):
+        with closing(speaker.synthesizer.speak(text, part.settings, voice, reference)) as events:
+            take = yield from _progress(events, session, parts, at, rate)
+        session = _heard(session, part, take, speaker.keep, reference, full_run=len(keys) > 1)
+        done = at + 1 == len(parts)
+        status = done_html([p.key for p in parts], perf_counter() - begun) if done else _progress_of(parts, at + 1, rate)
+        yield Step(session, status, new=part.key)
+
+
+def _heard(session: Session, part: Part, take: Take, keep: Keep, reference: Reference | None, full_run: bool) -> Session:
+    sound = keep(take, reference) if len(take.audio) else None
+    own = {"key": part.key, "name": part.name, "sound": sound, "reference": reference, "joins": part.joins}
+    return session.heard(Reading.of(take), full_run, **own)
 
 
 def _progress(
-    events: Iterator[Round | Take], session: Session, method: str, methods: Sequence[str], rate: float
+    events: Iterator[Round | Take], session: Session, parts: Sequence[Part], at: int, rate: float
 ) -> Generator[Step, None, Take]:
     """Report rounds now and then, and return the take."""
     kinds: list[str] = []
@@ -115,9 +200,15 @@ def _progress(
         kinds += event.kinds
         sizes += event.group_sizes
         if perf_counter() - told >= PROGRESS_SECONDS:
-            yield Step(session, progress_html(method, methods, kinds, sizes, rate))
+            yield Step(session, _progress_of(parts, at, rate, kinds, sizes))
             told = perf_counter()
     raise AssertionError("a synthesizer ends with a take")
+
+
+def _progress_of(
+    parts: Sequence[Part], at: int, rate: float, kinds: Sequence[str] = (), group_sizes: Sequence[int] = ()
+) -> str:
+    return progress_html(parts[at].key, (), kinds, group_sizes, rate, place=(at + 1, len(parts)))
 
 
 def token_rate(synthesizer: Synthesizer) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from explorers.components.figures import distribution_figure, mean_size_figure
+from explorers.components.terms import titled_html
 from explorers.telling import telling
 from pcg.errors import InputError
 from pcg.groups.groups import Groups, GroupStatistics
@@ -121,6 +122,6 @@ def _table(groups: Groups, figures: GroupStatistics, theta: float, similarity: s
         ("mean N(t)", f"{float(groups.count.mean()):.2f}"),
         ("memory", f"{figures.bytes:,} B"),
     )
-    entries = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in rows)
+    entries = "".join(f"<div><dt>{titled_html(name)}</dt><dd>{value}</dd></div>" for name, value in rows)
     caption = f"At theta {theta:g} ({escape(similarity)}), of {figures.vocab:,} tokens"
     return f'<div class="readout"><p class="notes" role="status">{caption}</p><dl>{entries}</dl></div>'

@@ -23,6 +23,7 @@ from explorers.components.swap_figures import (
     table_html,
     title_html,
 )
+from explorers.components.terms import term_info
 from explorers.exploring import equal_theta
 from explorers.map import SIMILARITY_NAMES
 from explorers.reading import Session
@@ -43,6 +44,7 @@ from explorers.swapping import (
 )
 from explorers.telling import telling, told
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
+from explorers.zero import LONGEST_SECONDS, on_gpu
 from pcg.errors import PCGError
 from pcg.experiments.store import Store
 from pcg.experiments.worker import WorkerSpec
@@ -63,6 +65,11 @@ CONTROL_NAMES = {
     "none": "none",
 }
 READY = "Choose theta, then swap."
+THETA_INFO = (
+    f"How {term_info('theta', 'alike')} tokens must be to share a {term_info('group')}. Lower: larger groups, a harder test."
+)
+FRACTION_INFO = f"Of the tokens in company, how many are {term_info('swapped')}: more keeps what fewer did."
+MANY_EMPTY = f"Press “Swap {UTTERANCES} sentences”, and the table fills here row by row."
 MANY_READY = "Some fifty units, each of a second or two of work."
 STOPPED = "Stopped. Finished utterances stay."
 FAILED = "That did not work. Everything on the page is as it was."
@@ -135,7 +142,7 @@ def create_swap(synthesizer: Synthesizer, spec: WorkerSpec, session: gr.State, r
             places = _places(synthesizer)
             with gr.Column(elem_classes="lab-card"):
                 gr.HTML(MANY_HEADING, apply_default_css=False)
-                table = gr.HTML("", apply_default_css=False, elem_id="swap-many-table")
+                table = gr.HTML(message_html(MANY_EMPTY), apply_default_css=False, elem_id="swap-many-table")
     _wire(synthesizer, ears, controls, places, session)
     _wire_many(_campaigner(synthesizer, spec, Store(results)), many, controls.named["similarity"], table)
 
@@ -178,7 +185,7 @@ def _groups_of(synthesizer: Synthesizer) -> tuple[gr.Slider, gr.Dropdown, gr.Sli
     allowed = RANGES["theta"]
     theta = gr.Slider(
         allowed.low, allowed.high, Settings.theta, step=allowed.step, label="Theta", buttons=[], elem_id="swap-theta",
-        info="How alike tokens must be to share a group. Lower: larger groups, and a harder test.",
+        info=THETA_INFO,
     )  # fmt: skip
     similarity = gr.Dropdown(
         [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities], value=Settings.similarity,
@@ -186,7 +193,7 @@ def _groups_of(synthesizer: Synthesizer) -> tuple[gr.Slider, gr.Dropdown, gr.Sli
     )  # fmt: skip
     fraction = gr.Slider(
         0, 1, 1, step=0.05, label="Fraction", buttons=[], elem_id="swap-fraction",
-        info="Of the tokens in company. A larger fraction keeps what a smaller one swapped.",
+        info=FRACTION_INFO,
     )  # fmt: skip
     return theta, similarity, fraction
 
@@ -297,7 +304,8 @@ def _similarity_handler(synthesizer: Synthesizer) -> Callable[[float, str, str],
 def _wire(synthesizer: Synthesizer, ears: Callable[[], Ears], controls: Controls, places: Places, session: gr.State) -> None:
     named, private = controls.named, {"api_visibility": "private", "show_progress": "hidden"}
     controls.run.click(
-        _handler(synthesizer, ears), [*controls.inputs, session], [*places.all, controls.status],
+        on_gpu(_handler(synthesizer, ears), lambda *_: LONGEST_SECONDS),
+        [*controls.inputs, session], [*places.all, controls.status],
         show_progress="hidden", trigger_mode="always_last", concurrency_id=DECODING, concurrency_limit=1,
         api_name="swap",
         api_description="Replace tokens of one utterance by other members of their groups, and judge the sound beside the "

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
+from explorers.judging import Ears, Verdict
 from explorers.reading import Reading, Session
 from pcg.errors import InputError, PCGError
 from pcg.experiments.analysis import Results, summarise
@@ -17,13 +18,10 @@ from pcg.experiments.tables import Table, swap_table
 from pcg.experiments.testset import offline_utterances
 from pcg.experiments.unit import Record
 from pcg.experiments.worker import WorkerSpec
-from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, comparable, word_errors
-from pcg.metrics.metric import Metric, Sample
-from pcg.metrics.quality import DNSMOS
+from pcg.metrics.intelligibility import comparable
+from pcg.metrics.metric import Sample
 from pcg.metrics.recording import Recording
-from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.prompt import Reference
-from pcg.recognition.judges import load_judge
 from pcg.settings import Settings
 from pcg.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
 from pcg.synthesizer import Synthesizer
@@ -88,22 +86,11 @@ class Original:
     speaker: Reference = field(repr=False)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What the judges say of one sound. similarity: of the speaker to the original; mel_distance: to the original, in dB."""
-
-    heard: str
-    words: Errors
-    characters: Errors
-    similarity: float
-    dnsmos: float
-    mel_distance: float
-
-
 @dataclass(frozen=True, eq=False)
 class Version:
     """The utterance before or after a swap, and its sound `samples [N]`. swap: None for the original, whose `swapped` tells the
-    candidates and sizes of the groups that were asked for."""
+    candidates and sizes of the groups that were asked for. verdict and mel_distance (to the original, in dB): None until both
+    are known."""
 
     name: str
     swap: Swap | None
@@ -111,6 +98,7 @@ class Version:
     samples: np.ndarray = field(repr=False)
     sample_rate: int
     verdict: Verdict | None = None
+    mel_distance: float | None = None
 
     @property
     def figures(self) -> dict[str, float | None]:
@@ -119,7 +107,7 @@ class Version:
         shape = {"mean_group_size": self.swapped.mean_group_size if inside else None, "swapped": self.swapped.share}
         if self.verdict is None:
             return shape | dict.fromkeys(("wer", "cer", "similarity", "dnsmos", "mel_distance"))
-        told = {name: getattr(self.verdict, name) for name in ("similarity", "dnsmos", "mel_distance")}
+        told = {name: getattr(self.verdict, name) for name in ("similarity", "dnsmos")} | {"mel_distance": self.mel_distance}
         return shape | {"wer": self.verdict.words.rate, "cer": self.verdict.characters.rate} | told
 
     def record(self) -> dict[str, object]:
@@ -157,35 +145,6 @@ class Stress:
         return {**said, **found, "judges": dict(self.judges), "note": NOTE}
 
 
-class Ears:
-    """Everybody who judges a sound on this page; `names` says who gives which figure."""
-
-    def __init__(self, judge: Judge, speaker: Metric, quality: Metric) -> None:
-        self._words, self._speaker, self._quality = judge, speaker, quality
-        self.names = {
-            "WER, CER": f"{judge.name}; {NORMALISED}",
-            "Speaker": f"{speaker.name} to the original",
-            "DNSMOS": quality.name,
-            "Mel distance": "mean absolute difference of log-mels to the original",
-        }
-
-    @classmethod
-    def load(cls, judge: str, device: str = "cpu") -> "Ears":
-        """The judge of words of that name, and the usual ones of speakers and quality."""
-        return cls(load_judge(judge, device), Similarity(Resemblyzer()), DNSMOS())
-
-    def verdicts(self, text: str, versions: Sequence[Version]) -> list[Verdict]:
-        """What they say of `versions`, the original first."""
-        sounds, rate = [v.samples for v in versions], versions[0].sample_rate
-        batch = [Sample(samples, rate, text, Recording(sounds[0], rate)) for samples in sounds]
-        heard = self._words.transcribe(sounds, rate)
-        judged = zip(heard, self._speaker.measure(batch), self._quality.measure(batch), sounds, strict=True)
-        return [
-            Verdict(said, word_errors(text, said), char_errors(text, said), alike, mos, mel_distance(samples, sounds[0], rate))
-            for said, alike, mos, samples in judged
-        ]
-
-
 def stress(synthesizer: Synthesizer, ears: Callable[[], Ears], request: Request, session: Session) -> Iterator[Stress]:
     """Swap one utterance, and let it be judged beside the original and the control; `ears` is called when the sounds are there.
 
@@ -199,9 +158,16 @@ def stress(synthesizer: Synthesizer, ears: Callable[[], Ears], request: Request,
     heard = Stress("The judges listen.", original, versions)
     yield heard
     judges = ears()
-    verdicts = judges.verdicts(original.text, versions)
-    judged = tuple(replace(v, verdict=verdict) for v, verdict in zip(versions, verdicts, strict=True))
-    yield replace(heard, now="", versions=judged, judges=judges.names)
+    names = {**judges.names("the original"), "Mel distance": "mean absolute difference of log-mels to the original"}
+    yield replace(heard, now="", versions=_judged(judges, original.text, versions), judges=names)
+
+
+def _judged(ears: Ears, text: str, versions: Sequence[Version]) -> tuple[Version, ...]:
+    sounds, rate = [v.samples for v in versions], versions[0].sample_rate
+    verdicts = ears.verdicts([Sample(samples, rate, text, Recording(sounds[0], rate)) for samples in sounds])
+    distances = [mel_distance(samples, sounds[0], rate) for samples in sounds]
+    judged = zip(versions, verdicts, distances, strict=True)
+    return tuple(replace(v, verdict=verdict, mel_distance=distance) for v, verdict, distance in judged)
 
 
 def _original(synthesizer: Synthesizer, request: Request, session: Session) -> Original:

@@ -4,24 +4,39 @@ from pathlib import Path
 
 import gradio as gr
 
-from explorers.components import atlas, findings, player, readout, ribbon, strip, swap_figures, transcript
+from explorers.colours import ORANGE, method_styles
+from explorers.components import (
+    atlas,
+    findings,
+    first_minute,
+    player,
+    readout,
+    ribbon,
+    strip,
+    swap_figures,
+    terms,
+    transcript,
+)
+from explorers.gate import app_options
 
 STYLES = Path(__file__).with_name("page.css")
-COMPONENTS = (readout, ribbon, strip, atlas, transcript, swap_figures, player, findings)
-SOUND_COLOUR = "#E69F00"
+COMPONENTS = (readout, ribbon, strip, atlas, transcript, swap_figures, player, findings, terms, first_minute)
+SOUND_COLOUR = ORANGE
 WAVE_COLOUR = "#9aa0a6"
 
 
 def launch_options() -> dict[str, object]:
-    """System fonts, our own style sheets, small uploads only."""
+    """System fonts, our own style sheets, small uploads and requests only."""
     return {
         "theme": _theme(),
+        "css": method_styles(),
         "css_paths": [STYLES, *(each.STYLES for each in COMPONENTS)],
         "max_file_size": "20mb",
         "footer_links": ["api", "settings"],
         "run_history": False,
         "state_session_capacity": 500,
         "ssr_mode": False,
+        "app_kwargs": app_options(),
     }
 
 
@@ -40,6 +55,14 @@ def _theme() -> gr.themes.Base:
         body_background_fill_dark=night,
         body_text_color=ink,
         body_text_color_dark=chalk,
+        link_text_color="#8f5a00",
+        link_text_color_dark=SOUND_COLOUR,
+        link_text_color_hover="#b87400",
+        link_text_color_hover_dark="#f3b32a",
+        link_text_color_visited="#8f5a00",
+        link_text_color_visited_dark=SOUND_COLOUR,
+        link_text_color_active="#8f5a00",
+        link_text_color_active_dark=SOUND_COLOUR,
         body_text_color_subdued="#5c636b",
         body_text_color_subdued_dark="#a2a8ae",
         block_background_fill="#ffffff",
@@ -61,6 +84,11 @@ def _theme() -> gr.themes.Base:
         input_border_width="1px",
         input_border_color="#cfcbc3",
         input_border_color_dark="#3b4046",
+        # Gradio takes the outline of a focused text box away.
+        input_border_color_focus="#b87400",
+        input_border_color_focus_dark=SOUND_COLOUR,
+        input_shadow_focus="0 0 0 1px #b87400",
+        input_shadow_focus_dark=f"0 0 0 1px {SOUND_COLOUR}",
         slider_color="#b87400",
         slider_color_dark=SOUND_COLOUR,
         button_border_width="1px",

@@ -13,13 +13,15 @@ from explorers.compare import DECODING
 from explorers.components.readout import EXPLANATIONS, TITLES, groups_html, message_html
 from explorers.components.ribbon import legend_html
 from explorers.components.strip import HALT, LOCATE, MOVED, SPEAK, create_strip
+from explorers.components.terms import term_info
 from explorers.components.tune_figures import figures_html, what_if_html
 from explorers.keeping import wav_file
 from explorers.map import SIMILARITY_NAMES, MapView, look
 from explorers.speaking import new_seed
 from explorers.telling import telling, told
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
-from explorers.tuning import Bench, Request, Step, Turn, time_ar, tune, tune_again
+from explorers.tuning import Bench, Request, Spoken, Step, Turn, time_ar, tune, tune_again, until_halted
+from explorers.zero import gpu_seconds, is_lent, on_gpu
 from pcg.errors import PCGError
 from pcg.settings import METHODS, RANGES, Settings
 from pcg.stored import Origin, Stored
@@ -28,6 +30,7 @@ from pcg.take import KINDS
 from pcg.text import MAX_CHARACTERS
 
 TEXT = "The quick brown fox jumps over the lazy dog."
+TAKE_HEADING = """<header class="title"><h2>The take<small>as a file with its settings, and as JSON</small></h2></header>"""
 READY = "Say the text, then move theta or lookahead: each move says it again."
 FAILED = "That did not work. Everything on the page is as it was."
 ASKING = "#tune-run, #tune-dice"
@@ -36,10 +39,12 @@ USED_BY = {
     "adaptive": ("sd", "ssd", "pcg"), "temperature": METHODS,
 }  # fmt: skip
 INFO = {
-    "theta": "Tokens more alike than this share a group (PCG Eq. 1). Lower: larger groups, more drafts pass, looser speech.",
-    "lookahead": "Tokens drafted before each check by the target.",
-    "beta": "Accept if coin < min(1, q/p) + beta (SSD Eq. 5). At 0 it is SD, at 1 every draft passes.",
-    "temperature": "Divides the logits of both models: low is steady, high is lively.",
+    "theta": f"Tokens {term_info('theta', 'more alike than this')} share a {term_info('group')}. Lower: larger groups, more "
+    "drafts pass, looser speech.",
+    "lookahead": f"Tokens {term_info('lookahead', 'drafted')} before each check by the target.",
+    "beta": f"Accept if {term_info('coin')} < min(1, q/p) + {term_info('beta')}. At 0 it is SD, at 1 every draft passes.",
+    "temperature": f"{term_info('temperature', 'Divides the logits')} of both models: low is steady, high is lively.",
+    "adaptive": f"{term_info('adaptive', 'Draft fewer tokens')} where the draft is unsure.",
 }
 
 
@@ -111,14 +116,15 @@ def connect_map(synthesizer: Synthesizer, view: TuneView, map_view: MapView) -> 
 
 
 def _controls(synthesizer: Synthesizer) -> Controls:
-    settings, voices = Settings(), list(synthesizer.voice.references)
+    settings = Settings() if Settings().method in synthesizer.methods else Settings("ar")
+    voices = list(synthesizer.voice.references)
     with gr.Column(elem_classes="lab-desk"):
         text = gr.Textbox(
             TEXT, label="Text", lines=2, max_lines=6, max_length=MAX_CHARACTERS,
             placeholder="English, up to a few sentences", elem_id="tune-text",
         )  # fmt: skip
         voice = gr.Dropdown(voices, value=voices[0], label="Voice", elem_id="tune-voice")
-        recording, transcript, consent = _own_voice()
+        recording, transcript, consent = _own_voice(*synthesizer.voice.reference_seconds)
         method = gr.Radio(
             [(TITLES[m][0], m) for m in METHODS], value=settings.method, label="Method", info=EXPLANATIONS[settings.method],
             elem_id="tune-method",
@@ -132,13 +138,13 @@ def _controls(synthesizer: Synthesizer) -> Controls:
         groups = gr.HTML(_describe(synthesizer, settings.theta, settings.similarity), apply_default_css=False)
         similarity = gr.Dropdown(
             [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities], value=settings.similarity,
-            label="Alike by", elem_id="tune-similarity",
+            label="Alike by", elem_id="tune-similarity", visible=settings.method in USED_BY["similarity"],
         )  # fmt: skip
-        beta = _slider("beta", settings, visible=False)
+        beta = _slider("beta", settings)
         lookahead = _slider("lookahead", settings)
         adaptive = gr.Checkbox(
-            settings.adaptive, label="Adaptive lookahead", info="Draft fewer tokens where the draft is unsure.",
-            elem_id="tune-adaptive",
+            settings.adaptive, label="Adaptive lookahead", info=INFO["adaptive"],
+            elem_id="tune-adaptive", visible=settings.method in USED_BY["adaptive"],
         )  # fmt: skip
     with gr.Column(elem_classes="lab-desk"):
         temperature = _slider("temperature", settings)
@@ -149,20 +155,21 @@ def _controls(synthesizer: Synthesizer) -> Controls:
     return Controls([*inputs, recording, transcript, consent], run, stop, dice, status, groups)
 
 
-def _own_voice() -> tuple[gr.Audio, gr.Textbox, gr.Checkbox]:
+def _own_voice(low: float, high: float) -> tuple[gr.Audio, gr.Textbox, gr.Checkbox]:
+    label = f"{low:g} to {high:g} seconds of one speaker"
     with gr.Accordion("Another voice, from a recording", open=False):
-        recording = gr.Audio(sources=["upload", "microphone"], type="filepath", label="1 to 10 seconds of one speaker")
+        recording = gr.Audio(sources=["upload", "microphone"], type="filepath", label=label)
         transcript = gr.Textbox("", label="What is said in it", lines=2, max_length=MAX_CHARACTERS)
         consent = gr.Checkbox(label="Its speaker agrees to have this voice imitated.")
     return recording, transcript, consent
 
 
-def _slider(name: str, settings: Settings, visible: bool = True) -> gr.Slider:
+def _slider(name: str, settings: Settings) -> gr.Slider:
     allowed, value = RANGES[name], getattr(settings, name)
     # No reset button: it would move the knob without telling that a person did.
     return gr.Slider(
         allowed.low, allowed.high, value, step=allowed.step, label=name.capitalize(), info=INFO[name], buttons=[],
-        visible=visible, elem_id=f"tune-{name}",
+        visible=settings.method in USED_BY[name], elem_id=f"tune-{name}",
     )  # fmt: skip
 
 
@@ -181,6 +188,7 @@ def _places(synthesizer: Synthesizer) -> Places:
         )
         what_if = gr.HTML(what_if_html(Bench()), apply_default_css=False, elem_id="tune-what-if")
     with gr.Column(elem_classes="lab-card"):
+        gr.HTML(TAKE_HEADING, apply_default_css=False)
         sound = gr.Audio(
             label="The take as a file", interactive=False, editable=False, buttons=["download"], container=False,
             elem_id="tune-sound",
@@ -196,6 +204,7 @@ Speak = Callable[[Synthesizer, Request, Bench, Turn], Iterator[Step]]
 
 def _handler(synthesizer: Synthesizer, origin: Origin, cache: Path, speak: Speak) -> Callable[..., Iterator[list[object]]]:
     """`speak` as gradio calls it: one argument a control, one update a place on the page. Files go into `cache`."""
+    spoken = _lent(partial(speak, synthesizer))
 
     def handle(
         text: str,
@@ -217,7 +226,7 @@ def _handler(synthesizer: Synthesizer, origin: Origin, cache: Path, speak: Speak
         knobs = (method, theta, lookahead, beta, similarity, temperature, seed, adaptive)
         try:
             request = Request(text, voice, *knobs, recording, transcript, consent)
-            with closing(speak(synthesizer, request, bench, turn)) as steps:
+            with closing(spoken(request, bench, turn)) as steps:
                 for step in steps:
                     yield _updates(step, origin, cache)
         except PCGError as error:
@@ -225,6 +234,13 @@ def _handler(synthesizer: Synthesizer, origin: Origin, cache: Path, speak: Speak
             raise told(error) from error
 
     return handle
+
+
+def _lent(spoken: Spoken) -> Spoken:
+    """`spoken` with a GPU, where a Space lends one by the call: to speak the text, and to estimate or measure as much again."""
+    if not is_lent():
+        return spoken
+    return partial(until_halted, on_gpu(spoken, lambda request, bench, turn: gpu_seconds(request.text, takes=2)))
 
 
 def _updates(step: Step, origin: Origin, cache: Path) -> list[object]:

@@ -1,6 +1,6 @@
 """What the Tune panel does: speaks a take while it is heard, measures it, and compares it with AR. Knows nothing of gradio."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
@@ -8,9 +8,11 @@ from time import perf_counter
 from explorers import speaking
 from explorers.components.readout import message_html, progress_html
 from explorers.components.strip import packed, run_prop, sound_prop
+from explorers.idle import why_idle
 from explorers.reading import Reading
 from explorers.speaking import SPEECHLESS, new_seed, token_rate
 from pcg.bench.methods import step_costs
+from pcg.drafts import TRAINED
 from pcg.errors import InputError
 from pcg.metrics.bound import StepCosts
 from pcg.prompt import Reference
@@ -22,7 +24,6 @@ from pcg.whatif import WhatIf, what_if
 
 PROGRESS_SECONDS = 0.08
 COST_REPEATS = 3
-USELESS = 0.05
 STOPPED = "Stopped."
 
 
@@ -82,7 +83,8 @@ class RoundCost:
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of one streamed take. The codec's and the prompt's milliseconds are those of the whole take."""
+    """The figures of one streamed take. The codec's and the prompt's milliseconds are those of the whole take; `draft` is what
+    drafted (`pcg.drafts.Draft.kind`)."""
 
     reading: Reading
     by_position: tuple[float, ...]
@@ -91,9 +93,10 @@ class Measured:
     decoding_ms: float
     codec_ms: float
     prefill_ms: float
+    draft: str = TRAINED
 
     @classmethod
-    def of(cls, take: Take) -> "Measured":
+    def of(cls, take: Take, draft: str = TRAINED) -> "Measured":
         return cls(
             Reading.of(take),
             tuple(take.acceptance_by_position),
@@ -102,6 +105,7 @@ class Measured:
             take.decoding_ms,
             take.codec_ms,
             take.prefill_ms,
+            draft,
         )
 
     @property
@@ -112,6 +116,11 @@ class Measured:
     def task(self) -> tuple[object, ...]:
         """What takes must have in common for their speeds to be compared; the seed changes words' lengths, not the speed."""
         return (self.reading.text, self.reading.voice, self.settings.temperature)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether every round drafted as many tokens as the others, and so cost as much."""
+        return all(cost.drafted == self.settings.lookahead for cost in self.rounds)
 
     @property
     def loop_tokens_per_second(self) -> float:
@@ -156,8 +165,8 @@ class Bench:
     @property
     def bound(self) -> float | None:
         """The best `loop_speed_up` that the acceptance and the steps' costs allow; None in AR, before the steps were timed, and
-        with adaptive lookahead, whose rounds cost different amounts."""
-        if self.last is None or self.last.settings.method == "ar" or self.last.settings.adaptive:
+        where rounds cost different amounts, as with adaptive lookahead and with prompt lookup."""
+        if self.last is None or self.last.settings.adaptive or not self.last.is_steady:
             return None
         costs = self.costs.get(_cost_key(self.last, self.last.settings.lookahead))
         return costs and costs.bound(self.last.reading.mean_acceptance_length, self.last.settings.lookahead)
@@ -165,7 +174,7 @@ class Bench:
     @property
     def idle(self) -> str | None:
         """Why drafting does nothing, or nothing good, in the newest take; None where it is of use."""
-        return _idle(self.last, self.loop_speed_up) if self.last else None
+        return why_idle(self.last, self.loop_speed_up) if self.last else None
 
     def record(self) -> dict[str, object] | None:
         """The newest take's figures and the estimates, ready for JSON; None before a take."""
@@ -227,7 +236,7 @@ def tune(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -
                 break
             if heard.add(event):
                 yield heard.step(token_rate(synthesizer), sounding=isinstance(event, Sound))
-    bench = bench.spoken(Measured.of(event))
+    bench = bench.spoken(Measured.of(event, synthesizer.voice.draft_kind))
     heard.live = False
     yield replace(heard.step(token_rate(synthesizer)), status=_done(event), take=event, reference=reference, bench=bench)
     yield Step(_done(event), bench=replace(bench, estimate=_estimate(synthesizer, event, reference)))
@@ -260,8 +269,23 @@ def time_ar(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn
     speaker = reference or synthesizer.voice.reference(voice)
     prompt = synthesizer.voice.reader.prompt(synthesizer.chunks(text)[0], speaker)
     costs = step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature, COST_REPEATS)
-    bench = bench.timed(Measured.of(event), settings.lookahead, costs)
+    bench = bench.timed(Measured.of(event, synthesizer.voice.draft_kind), settings.lookahead, costs)
     yield Step(message_html(f"AR measured: {event.tokens_per_second:.0f} tokens/s."), bench=bench)
+
+
+Spoken = Callable[[Request, Bench, Turn], Iterator[Step]]
+
+
+def until_halted(spoken: Spoken, request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
+    """`spoken`, where it runs in a process of its own and so has a copy of `turn`: ours is watched here."""
+    number, run = turn.next(), None
+    with closing(spoken(request, bench, turn)) as steps:
+        for step in steps:
+            if turn.number != number:
+                yield Step(message_html(STOPPED), run=run and {**run, "live": False})
+                return
+            run = step.run or run
+            yield step
 
 
 class _Heard:
@@ -295,9 +319,7 @@ class _Heard:
 
 def _expected(synthesizer: Synthesizer, text: str, voice: str, reference: Reference | None) -> float:
     """About how many tokens the text will take at the pace of the voice."""
-    reader, speaker = synthesizer.voice.reader, reference or synthesizer.voice.reference(voice)
-    pace = len(speaker.codes) / max(1.0, reader.expected_tokens(reader.read(speaker.text)))
-    return pace * reader.expected_tokens(reader.read(text))
+    return synthesizer.voice.reader.tokens_for(text, reference or synthesizer.voice.reference(voice))
 
 
 def _estimate(synthesizer: Synthesizer, take: Take, reference: Reference | None) -> WhatIf | None:
@@ -314,24 +336,3 @@ def _done(take: Take) -> str:
 
 def _cost_key(measured: Measured, lookahead: int) -> tuple[object, ...]:
     return (*measured.task, lookahead)
-
-
-def _idle(measured: Measured, loop_speed_up: float | None) -> str | None:
-    settings, rate = measured.settings, measured.reading.acceptance_rate
-    if settings.method == "ar":
-        return "AR drafts nothing: the target is asked for every token."
-    if rate is None:
-        return "Adaptive lookahead drafted nothing: the draft was too unsure at every position."
-    if rate < USELESS:
-        return (
-            f"Only {rate:.1%} of the drafted tokens passed: nearly every round brings one token, as AR does, at a higher price."
-        )
-    if settings.method == "pcg" and max(measured.reading.group_sizes, default=1) == 1:
-        return "Every token of this take stood alone in its group, so PCG decided as SD does. Lower theta for larger groups."
-    if settings.method == "ssd" and settings.beta == 0:
-        return "At beta 0 SSD is SD: the tolerance is inactive."
-    if settings.method == "ssd" and settings.beta == 1:
-        return "At beta 1 every drafted token passes, and the target decides the bonus tokens alone."
-    if loop_speed_up is not None and loop_speed_up < 1:
-        return f"Slower than AR here ({loop_speed_up:.2f}×): the drafts cost more time than their accepted tokens save."
-    return None

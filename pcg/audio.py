@@ -1,7 +1,10 @@
 """Samples in and out: loading any file, trimming, loudness, joining, and writing WAV with the settings inside."""
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -18,22 +21,22 @@ FADE_SECONDS = 0.005
 RATES = (1_000, 384_000)
 BLOCK_FRAMES = 65_536
 MOST_CHUNKS = 256
+# What phones and browsers record and libsndfile does not read. No playlists: they may name other files.
+CONTAINERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,aac,amr,asf"
+CONVERSION_SECONDS = 120
 
 
 def load_audio(path: Path, sample_rate: int, longest_seconds: float = 60.0) -> np.ndarray:
-    """Read a file that libsndfile knows as mono float32 `[N]` at `sample_rate`, `longest_seconds` of it at most.
+    """Read a file that libsndfile knows, or ffmpeg where it is installed, as mono float32 `[N]` at `sample_rate`,
+    `longest_seconds` of it at most.
 
     Raise InputError if it is no such file, or if its rate or its samples cannot be those of a recording.
     """
     try:
-        with soundfile.SoundFile(path) as file:
-            rate = file.samplerate
-            if not RATES[0] <= rate <= RATES[1]:
-                raise InputError("sample rate", rate, f"{RATES[0]} to {RATES[1]} Hz")
-            samples = _mono(file, int(longest_seconds * rate))
+        samples, rate = _read(path, longest_seconds)
     # soundfile answers with TypeError to a name that ends in .raw.
-    except (OSError, TypeError, soundfile.LibsndfileError) as error:
-        raise InputError("audio file", path.name, "a readable WAV, FLAC, OGG or MP3 file") from error
+    except (OSError, TypeError, soundfile.LibsndfileError):
+        samples, rate = _read_by_ffmpeg(path, longest_seconds)
     if not np.isfinite(samples).all():
         raise InputError("audio file", path.name, "free of samples that are no numbers")
     if rate == sample_rate:
@@ -41,6 +44,35 @@ def load_audio(path: Path, sample_rate: int, longest_seconds: float = 60.0) -> n
     import librosa
 
     return librosa.resample(samples, orig_sr=rate, target_sr=sample_rate)
+
+
+def _read(path: Path, longest_seconds: float) -> tuple[np.ndarray, int]:
+    """Mono samples and their rate."""
+    with soundfile.SoundFile(path) as file:
+        rate = file.samplerate
+        if not RATES[0] <= rate <= RATES[1]:
+            raise InputError("sample rate", rate, f"{RATES[0]} to {RATES[1]} Hz")
+        return _mono(file, int(longest_seconds * rate)), rate
+
+
+def _read_by_ffmpeg(path: Path, longest_seconds: float) -> tuple[np.ndarray, int]:
+    """`_read` of what the program ffmpeg makes of a file that may come from anyone: it opens this one alone."""
+    program = shutil.which("ffmpeg")
+    refused = InputError(
+        "audio file", path.name, "a readable WAV, FLAC, OGG or MP3 file (M4A or WebM where ffmpeg is installed)"
+    )
+    if program is None or not path.is_file():
+        raise refused
+    source = ["-format_whitelist", CONTAINERS, "-protocol_whitelist", "file", "-i", f"file:{path.resolve()}"]
+    shape = ["-vn", "-ac", "1", "-c:a", "pcm_s16le", "-t", f"{longest_seconds:g}", "-fs", "1G"]
+    with TemporaryDirectory() as folder:
+        wav = Path(folder) / "converted.wav"
+        try:
+            call = [program, "-nostdin", "-v", "error", *source, *shape, str(wav)]
+            subprocess.run(call, check=True, capture_output=True, timeout=CONVERSION_SECONDS)
+            return _read(wav, longest_seconds)
+        except (OSError, subprocess.SubprocessError, soundfile.LibsndfileError) as error:
+            raise refused from error
 
 
 def _mono(file: soundfile.SoundFile, frames: int) -> np.ndarray:

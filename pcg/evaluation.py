@@ -189,12 +189,11 @@ class Stopping:
 def stopping(synthesizer: "Synthesizer", texts: Sequence[str], settings: Settings, voice: str) -> Stopping:
     """Speak `texts`, each with a seed of its own, and count how they end. No judge listens: durations tell."""
     reader, reference = synthesizer.voice.reader, synthesizer.voice.reference(voice)
-    pace = len(reference.codes) / max(1.0, reader.expected_tokens(reader.read(reference.text)))
     limit = short = 0
     for index, text in enumerate(texts):
         take = synthesizer.take(text, _nth(settings, index), voice)
         limit += take.hit_limit
-        short += len(take.tokens) < pace * reader.expected_tokens(reader.read(text)) / 2
+        short += len(take.tokens) < reader.tokens_for(text, reference) / 2
     return Stopping(len(texts), share(limit, len(texts)), share(short, len(texts)))
 
 

@@ -1,4 +1,4 @@
-"""Text and reference speech -> the prompt of the embedded voice, in LLaSA's shape.
+"""Text and reference speech -> the prompt of a model; here that of the embedded voice, in the shape of LLaSA's (`pcg.llasa`).
 
     TEXT_START  reference phonemes, text phonemes  TEXT_END  SPEECH_START  reference codes ...
 
@@ -9,6 +9,7 @@ the speed of the reference voice.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -21,19 +22,51 @@ SPECIALS = ("<text_start>", "<text_end>", "<speech_start>", "<speech_end>")
 
 @dataclass(frozen=True)
 class Prompt:
-    """Model ids `[P]` and their positions `[P]` (float); the first generated code stands at `next_position`."""
+    """Model ids `[P]` and their positions `[P]` (float); the first generated code stands at `next_position`.
+
+    room: the most codes that the model may put behind it; None where nothing but patience ends them.
+    """
 
     ids: Tensor
     positions: Tensor
     next_position: float
+    room: int | None = None
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A voice by example: what was said, and its speech codes `[T]`."""
+    """A voice by example: what was said, and its speech codes `[T]`; neither, where the model is to choose the voice."""
 
     text: str
     codes: Tensor
+
+
+class PromptReader(Protocol):
+    """What a model wants to read before it speaks, and how long it will probably speak."""
+
+    @property
+    def first_code(self) -> int:
+        """The model's id of speech code 0; the others follow."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The model's id of the end of speech."""
+        ...
+
+    @property
+    def chunk_tokens(self) -> int:
+        """A text that will probably take more speech codes than these is said in pieces."""
+        ...
+
+    def tokens_for(self, text: str, reference: Reference | None = None) -> float:
+        """About how many speech codes `text` takes: at the usual speed, or at that of `reference`. Raises PCGError for a text
+        that cannot be spoken."""
+        ...
+
+    def prompt(self, text: str, reference: Reference) -> Prompt:
+        """Raises PCGError for a text that cannot be spoken, or that leaves no room for its speech."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,6 +78,7 @@ class PhonemeReader:
 
     symbols: tuple[str, ...]
     durations: tuple[float, ...]
+    chunk_tokens: int = 240
 
     @property
     def first_code(self) -> int:
@@ -67,12 +101,16 @@ class PhonemeReader:
     def expected_tokens(self, symbols: Sequence[int]) -> float:
         return sum(self.durations[s] for s in symbols)
 
+    def tokens_for(self, text: str, reference: Reference | None = None) -> float:
+        expected = self.expected_tokens(self.read(text))
+        return expected * self._pace(self.read(reference.text), reference.codes) if reference else expected
+
     def prompt(self, text: str, reference: Reference) -> Prompt:
         return self.assemble(self.read(reference.text), reference.codes, self.read(text))
 
     def assemble(self, reference: Sequence[int], codes: Tensor, text: Sequence[int]) -> Prompt:
         """Lay out reference symbols, its `codes [T]` and text symbols."""
-        pace = len(codes) / max(1.0, self.expected_tokens(reference))
+        pace = self._pace(reference, codes)
         spans = torch.tensor([self.durations[s] for s in (*reference, *text)]) * pace
         ends = spans.cumsum(0)
         moments = ends - spans / 2
@@ -82,3 +120,7 @@ class PhonemeReader:
         spoken = torch.arange(1, len(codes) + 1, dtype=torch.float32)
         positions = torch.cat([torch.zeros(1), moments, ends[-1:], torch.zeros(1), spoken])
         return Prompt(ids, positions, float(len(codes) + 1))
+
+    def _pace(self, reference: Sequence[int], codes: Tensor) -> float:
+        """How long the reference takes, where 1 is the usual."""
+        return len(codes) / max(1.0, self.expected_tokens(reference))

@@ -7,19 +7,21 @@ import json
 from shlex import join, quote
 
 from pcg.settings import RANGES
-from pcg.stored import Stored
+from pcg.stored import OTHER_DRAFT, TRAINED, Stored
 
 ENDPOINT = "repeat_take"
 RECORDING_FILE = "recording.wav"
 RECORDING_WORDS = "the words in it"
 BRING = f"# {RECORDING_FILE} stands for the recording that was the voice: it is not stored."
 FOLDER = "# The voice is a folder of that name: say where it lies."
+DRAFT_FOLDER = "# The draft was another trained one, in a folder: say where it lies."
 EMBEDDED = "embedded"
 
 
 def python_snippet(stored: Stored, model: str = EMBEDDED) -> str:
     """A script that makes the take, its tokens in `take.tokens`, and writes speech.wav. model: as `load_voice` takes it."""
     device = f", {stored.origin.device!r}" if stored.origin.device != "cpu" else ""
+    draft = "".join(f", draft={choice!r}" for choice in _draft(stored))
     speaker, reference = f"{stored.voice!r}", []
     if stored.reference is not None:
         reference = [BRING, f"reference = voice.reference_from_audio(Path({RECORDING_FILE!r}), {RECORDING_WORDS!r})"]
@@ -37,7 +39,8 @@ def python_snippet(stored: Stored, model: str = EMBEDDED) -> str:
         "from pcg.voice import load_voice",
         "",
         *_folder(model),
-        f"voice = load_voice({model!r}{device})",
+        *_draft_folder(stored),
+        f"voice = load_voice({model!r}{device}{draft})",
         "synthesizer = Synthesizer(voice)",
         f"settings = {stored.settings!r}",
         *reference,
@@ -59,7 +62,8 @@ def shell_snippet(stored: Stored, model: str = EMBEDDED) -> str:
     else:
         words += ["--reference", RECORDING_FILE, "--reference-text", RECORDING_WORDS]
     words += ["--model", model, "--device", stored.origin.device, "--out", "speech.wav"]
-    notes = [*_folder(model), *([BRING] if stored.reference else [])]
+    words += [word for choice in _draft(stored) for word in ("--draft", choice)]
+    notes = [*_folder(model), *_draft_folder(stored), *([BRING] if stored.reference else [])]
     notes += ["# It was streamed: the tokens are the same, the samples almost."] if stored.streamed else []
     # A text may begin with a dash: after two of them nothing is an option.
     return "\n".join([*notes, join([*words, "--", stored.text])]) + "\n"
@@ -77,6 +81,16 @@ def curl_snippet(stored: Stored, address: str) -> str:
         f'url=$(curl -sN {quote(call)}/"$event" | {url})\n'
         'curl -s "$url" -o speech.wav\n'
     )
+
+
+def _draft(stored: Stored) -> list[str]:
+    """How the draft has to be chosen, if it is not the voice's own."""
+    kind = stored.origin.draft
+    return [] if kind == TRAINED else ["draft" if kind.startswith(OTHER_DRAFT) else kind]
+
+
+def _draft_folder(stored: Stored) -> list[str]:
+    return [DRAFT_FOLDER] if stored.origin.draft.startswith(OTHER_DRAFT) else []
 
 
 def _folder(model: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pcg.audio import read_comment
 from pcg.errors import InputError
+from pcg.hub import content_digest
 from pcg.settings import Settings
 from pcg.text import check_text
 
@@ -21,26 +22,41 @@ if TYPE_CHECKING:
 VERSION = 1
 APP = "0.1.0"
 LARGEST = 16_384
-LONGEST_NAME = 80
+LONGEST_NAME = 160
 RECORDING = "a recording"
 DEVICES = ("cpu", "cuda")
+OPTIONAL = ("licence", "draft")
 WEIGHTS = ("voice.json", "usage.safetensors", "*/config.json", "*/model.safetensors")
+LLASA_WEIGHTS = ("config.json", "model*.safetensors", "tokenizer.json", "chat_template.jinja", "*/model-*.safetensors")
+TRAINED, OTHER_DRAFT = "trained", "folder:"
+DRAFTS = rf"{TRAINED}|lookup|none|layers:[0-9]+(,[0-9]+)*|{OTHER_DRAFT}[0-9a-f]{{16}}"
+SPDX = r"[A-Za-z0-9.+-]{0,40}"
 OURS = "a WAV or JSON file that PCG Lab wrote"
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What spoke: the name and the SHA-256 of the voice's files, the kind of device, and the version of this program."""
+    """What spoke: the name and the SHA-256 of the voice's files, the kind of device, and the version of this program.
+
+    licence: that of the voice and so of the sound, as its SPDX identifier; nothing in files of before it was kept. draft: what
+    drafted (`pcg.drafts.Draft.kind`); left out of files where it is the trained one that belongs to the voice.
+    """
 
     model: str
     digest: str
     device: str = "cpu"
     app: str = APP
+    licence: str = ""
+    draft: str = TRAINED
 
     def __post_init__(self) -> None:
         _check_name("model", self.model)
         _check_name("app", self.app)
         _check_digest("digest", self.digest)
+        if not isinstance(self.licence, str) or not re.fullmatch(SPDX, self.licence):
+            raise InputError("licence", _shown(self.licence), "an SPDX identifier, or empty")
+        if not isinstance(self.draft, str) or len(self.draft) > LONGEST_NAME or not re.fullmatch(DRAFTS, self.draft):
+            raise InputError("draft", _shown(self.draft), "trained, lookup, none, or layers of the target as in layers:0,1")
         if self.device not in DEVICES:
             raise InputError("device", _shown(self.device), "one of " + ", ".join(DEVICES))
 
@@ -48,11 +64,10 @@ class Origin:
     def of(cls, voice: "Voice") -> "Origin":
         """Reads every file of the voice: a few tenths of a second for the embedded one."""
         digest = hashlib.sha256()
-        for file in sorted(file for pattern in WEIGHTS for file in voice.folder.glob(pattern)):
-            with file.open("rb") as content:
-                part = hashlib.file_digest(content, "sha256").hexdigest()
-            digest.update(f"{file.relative_to(voice.folder).as_posix()} {part}\n".encode())
-        return cls(voice.name, digest.hexdigest(), voice.target.device.type)
+        for file in sorted(file for pattern in (*WEIGHTS, *LLASA_WEIGHTS) for file in voice.folder.glob(pattern)):
+            digest.update(f"{file.relative_to(voice.folder).as_posix()} {content_digest(file)}\n".encode())
+        kind = voice.target.device.type
+        return cls(voice.name, digest.hexdigest(), kind, licence=voice.licence, draft=voice.draft_kind)
 
 
 @dataclass(frozen=True)
@@ -89,7 +104,12 @@ class Stored:
 
     def caveats(self, origin: Origin) -> tuple[str, ...]:
         """Why `origin` cannot say it again bit for bit, as sentences; empty if it can, on the machine that said it first."""
-        made = {"digest": "other weights", "device": "another kind of device", "app": "another version of this program"}
+        made = {
+            "digest": "other weights",
+            "device": "another kind of device",
+            "app": "another version of this program",
+            "draft": "another draft",
+        }
         told = [
             f"It was made with {what}." for name, what in made.items() if getattr(self.origin, name) != getattr(origin, name)
         ]
@@ -99,7 +119,10 @@ class Stored:
 
     def to_json(self, indent: int | None = None) -> str:
         """ASCII alone, which every program that shows a WAV file's comment can read."""
-        return json.dumps({"version": VERSION, **asdict(self)}, indent=indent)
+        values = asdict(self)
+        if self.origin.draft == TRAINED:
+            del values["origin"]["draft"]  # as in files of before there was a choice
+        return json.dumps({"version": VERSION, **values}, indent=indent)
 
     @classmethod
     def from_json(cls, content: str | bytes) -> "Stored":
@@ -152,13 +175,16 @@ def _object(field: str, value: object) -> dict[str, object]:
 
 
 def _check_keys(values: Mapping[str, object], schema: type) -> None:
-    """Every field of `schema`, and no other: a file that lacks one would be completed by the defaults of another version."""
+    """Every field of `schema`, and no other: a file that lacks one would be completed by the defaults of another version.
+
+    Only what older files lack may be missing: a licence, which no take depends on, and a draft that is the voice's own.
+    """
     known = [f.name for f in fields(schema)]
     for key in values:
         if key not in known:
             raise InputError("setting", _shown(key), "one of " + ", ".join(known))
     for key in known:
-        if key not in values:
+        if key not in values and key not in OPTIONAL:
             raise InputError(key, "missing", "given")
 
 

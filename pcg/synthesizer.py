@@ -8,19 +8,22 @@ from time import perf_counter
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from pcg.audio import fade_ends
 from pcg.codec.streaming import AudioStream
 from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.llama import DecodingLlama
+from pcg.decoding.lookup import LookupReaders, PromptLookup
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
-from pcg.decoding.static import StaticPool
+from pcg.decoding.static import StaticPool, StaticReaders
 from pcg.errors import InputError
 from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
 from pcg.groups.search import Progress
-from pcg.prompt import Reference
+from pcg.prompt import Prompt, Reference
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.tolerant import tolerant
@@ -31,7 +34,6 @@ from pcg.text import check_text
 from pcg.voice import Voice
 
 CACHE = Path(__file__).parent.parent / "cache"
-CHUNK_TOKENS = 240
 CONTEXT_TOKENS = 50
 DRAFT_CONFIDENCE = 0.3
 
@@ -53,6 +55,11 @@ class Synthesizer:
         )
         self._pool = StaticPool() if voice.target.device.type == "cuda" else None
         self._coarse = lru_cache(maxsize=32)(self._coarse_rule)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Those that can speak: without a draft AR alone."""
+        return METHODS if self.voice.draft is not None else ("ar",)
 
     def groups(self, theta: float, similarity: str = "cosine") -> Groups:
         """The Acoustic Similarity Groups at `theta`; the end of speech and codes that the corpus never used stand alone."""
@@ -180,14 +187,18 @@ class Synthesizer:
 
     def warm_up(self) -> None:
         """One short take a method: the first calls of a process are slow, and would flatter whatever is timed after them."""
-        for method in METHODS:
+        for method in self.methods:
             self.take("Warming up.", Settings(method), next(iter(self.voice.references)))
 
     def decode(self, tokens: list[int], speaker: Reference) -> np.ndarray:
         """Speech codes -> samples, `hop` for each; the end of the reference goes before them as context, and is cut off."""
-        context = speaker.codes[-CONTEXT_TOKENS:]
+        context = self._context(speaker)
         wave = self.voice.codec.decode(torch.cat([context, torch.tensor(tokens, dtype=torch.int64)]))
         return fade_ends(wave[len(context) * self.voice.codec.hop :].numpy(), self.voice.codec.sample_rate)
+
+    def _context(self, speaker: Reference) -> Tensor:
+        """The end of the reference, as much as the codec looks back on."""
+        return speaker.codes[-getattr(self.voice.codec, "past_tokens", CONTEXT_TOKENS) :]
 
     def chunks(self, text: str) -> list[str]:
         """Cut a long text at sentence ends, else at commas, else at words, into pieces of about ten seconds."""
@@ -197,19 +208,17 @@ class Synthesizer:
         return chunks
 
     def _cut(self, text: str, separator: str) -> list[str]:
-        if self._expected(text) <= CHUNK_TOKENS:
+        reader = self.voice.reader
+        if reader.tokens_for(text) <= reader.chunk_tokens:
             return [text]
         pieces, current = [], ""
         for part in re.split(separator, text):
             joined = f"{current} {part}".strip()
-            if current and self._expected(joined) > CHUNK_TOKENS:
+            if current and reader.tokens_for(joined) > reader.chunk_tokens:
                 pieces.append(current)
                 joined = part
             current = joined
         return [*pieces, current]
-
-    def _expected(self, text: str) -> float:
-        return self.voice.reader.expected_tokens(self.voice.reader.read(text))
 
     def _decode(
         self,
@@ -220,12 +229,12 @@ class Synthesizer:
         generators: Sequence[torch.Generator],
     ) -> Iterator[dict[int, Round]]:
         """Read the prompts of `texts`; return the decoding loop over them, a row a text."""
-        pace = len(speaker.codes) / max(1.0, self._expected(speaker.text))
-        limits = [int(1.6 * pace * self._expected(text)) + 40 for text in texts]
+        if settings.method not in self.methods:
+            raise InputError("method", settings.method, "ar, as no draft is loaded")
         prompts = [self.voice.reader.prompt(text, speaker) for text in texts]
+        limits = [self._limit(text, speaker, prompt) for text, prompt in zip(texts, prompts, strict=True)]
         models = [self.voice.target] if settings.method == "ar" else [self.voice.target, self.voice.draft]
-        make = self._pool.readers if self._pool else Readers
-        readers = [make(model, prompts, max(limits) + settings.lookahead + 1) for model in models]
+        readers = [self._readers(model, prompts, max(limits) + settings.lookahead + 1) for model in models]
         for each in readers:
             each.prefill()
         if settings.method == "ar":
@@ -236,12 +245,24 @@ class Synthesizer:
             steps = speculative(*readers, judge, drafting, settings.temperature, limits, generators)
         return self._to_the_end(steps, readers)
 
-    def _to_the_end(self, steps: Iterator[dict[int, Round]], readers: Sequence[Readers]) -> Iterator[dict[int, Round]]:
+    def _limit(self, text: str, speaker: Reference, prompt: Prompt) -> int:
+        """The most codes that `text` may take: a model that does not find its end must not speak for ever."""
+        patience = int(1.6 * self.voice.reader.tokens_for(text, speaker)) + 40
+        return patience if prompt.room is None else min(patience, prompt.room)
+
+    def _readers(self, model: DecodingLlama | PromptLookup, prompts: Sequence[Prompt], limit: int) -> Readers | LookupReaders:
+        if isinstance(model, PromptLookup):
+            return model.readers(prompts)
+        return self._pool.readers(model, prompts, limit) if self._pool else Readers(model, prompts, limit)
+
+    def _to_the_end(
+        self, steps: Iterator[dict[int, Round]], readers: Sequence[Readers | LookupReaders]
+    ) -> Iterator[dict[int, Round]]:
         try:
             yield from steps
         finally:
-            if self._pool:
-                for each in readers:
+            for each in readers:
+                if isinstance(each, StaticReaders):
                     self._pool.give_back(each)
 
 
@@ -250,7 +271,7 @@ class _Audio:
 
     def __init__(self, synthesizer: Synthesizer, speaker: Reference, stream: bool) -> None:
         self._synthesizer, self._speaker = synthesizer, speaker
-        self._stream = AudioStream(synthesizer.voice.codec, speaker.codes[-CONTEXT_TOKENS:]) if stream else None
+        self._stream = AudioStream(synthesizer.voice.codec, synthesizer._context(speaker)) if stream else None
         self._tokens: list[int] = []
 
     def push(self, tokens: Sequence[int]) -> np.ndarray:

@@ -1,54 +1,75 @@
 """A Voice is what speaks: target, draft, codec, prompt reader and reference voices, loaded from one folder.
 
-The folder holds `voice.json` (symbols, durations, reference voices), `usage.safetensors` (how often the corpus used each
-code) and, each as `config.json` and `model.safetensors`, `target/`, `draft/` and `codec/`; a map of the
-codes may lie beside them (`atlas-*.safetensors`). Target and draft are transformers checkpoints, read as a checkpoint from the
-hub is.
+A folder of our own holds `voice.json` (symbols, durations, reference voices), `usage.safetensors` (how often the corpus used
+each code) and, each as `config.json` and `model.safetensors`, `target/`, `draft/` and `codec/`; a map of the codes may lie
+beside them (`atlas-*.safetensors`). Target and draft are transformers checkpoints, read as a checkpoint from the hub is.
+
+The folder of a LLaSA is what its repository on the hub holds: `config.json`, weights and tokenizer. X-codec2 may lie beside
+them in `codec/`, and a trained draft in `draft/`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
-from transformers import LlamaForCausalLM
-from transformers.utils import logging
 
-from pcg.audio import load_audio, normalise_loudness, trim
+from pcg.cloning import read_recording
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.decoding.llama import DecodingLlama
-from pcg.errors import AssetError, InputError
-from pcg.prompt import PhonemeReader, Reference
-from pcg.text import check_text
+from pcg.decoding.lookup import PromptLookup
+from pcg.drafts import choose_draft
+from pcg.errors import AssetError, InputError, PCGError
+from pcg.hub import codec_folder, is_llasa, model_folder, model_name
+from pcg.llasa import LICENCE, OWN_VOICE, load_reader
+from pcg.llasa import REFERENCE_SECONDS as LLASA_REFERENCE_SECONDS
+from pcg.prompt import PhonemeReader, PromptReader, Reference
+from pcg.room import check_memory, free_memory
 from pcg.vocabulary import Vocabulary
+from pcg.weights import count_weights, first_line, load_llama, read_tensors
 
 FORMAT = 2
 DEVICES = ("cpu", "cuda")
 EMBEDDED = Path(__file__).parent.parent / "assets" / "voice"
 REFERENCE_SECONDS = (1.0, 10.0)
+XCODEC2_CODES = 65_536
 
 
 @dataclass(frozen=True)
 class Voice:
     """Everything that speaks. `references` are the voices it knows by name; `usage [codes]` counts the corpus's codes; `folder`
-    is where it was loaded from."""
+    is where it was loaded from.
+
+    licence: of the weights, and so of what is made with them, as its SPDX identifier. reference_seconds: how long a recording
+    may be whose voice is to be taken. notice: what whoever listens has to know beforehand, one sentence, or nothing.
+    draft_kind: what drafts, as `pcg.drafts.Draft.kind` names it.
+    """
 
     name: str
     target: DecodingLlama
-    draft: DecodingLlama
+    draft: DecodingLlama | PromptLookup | None
     codec: Codec
-    reader: PhonemeReader
+    reader: PromptReader
     references: Mapping[str, Reference]
     usage: Tensor
     folder: Path
+    licence: str = "Apache-2.0"
+    reference_seconds: tuple[float, float] = REFERENCE_SECONDS
+    notice: str = ""
+    draft_kind: str = "trained"
 
     @property
     def vocabulary(self) -> Vocabulary:
         return self.target.vocabulary
+
+    @property
+    def target_folder(self) -> Path:
+        """Where the target lies as a checkpoint of transformers."""
+        return self.folder if is_llasa(self.folder) else self.folder / "target"
 
     @property
     def code_embedding(self) -> Tensor:
@@ -61,28 +82,28 @@ class Voice:
             raise InputError("voice", name, "one of " + ", ".join(self.references))
         return self.references[name]
 
-    def reference_from_audio(self, path: Path, text: str) -> Reference:
-        """A reference from a recording of 1 to 10 seconds and its transcript."""
-        check_text(text)
-        samples = load_audio(path, self.codec.sample_rate)
-        speech = normalise_loudness(trim(samples, self.codec.sample_rate))
-        seconds = len(speech) / self.codec.sample_rate
-        low, high = REFERENCE_SECONDS
-        if not low <= seconds <= high:
-            raise InputError("reference", f"{seconds:.1f} seconds of speech", f"{low:g} to {high:g} seconds of speech")
-        return Reference(text, self.codec.encode(torch.from_numpy(speech)))
+    def reference_from_audio(self, path: Path, text: str, transcribe: Callable[[np.ndarray], str] | None = None) -> Reference:
+        """A reference from a recording as long as `reference_seconds` allow and its transcript; see `read_recording`."""
+        return read_recording(path, self.codec, self.reference_seconds, text, transcribe)
 
 
-def load_voice(model: str = "embedded", device: str = "cpu") -> Voice:
-    """Load the shipped voice ("embedded") or the voice in a folder; raise AssetError if a file is missing or damaged.
+def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto") -> Voice:
+    """Load a voice: the shipped one ("embedded"), one in a folder, or a LLaSA in a folder or from the hub.
 
-    device: "cpu", where the models run in float32, or "cuda", where they run in bfloat16.
+    model: see `pcg.hub`. device: "cpu" or "cuda"; the models run in bfloat16 on the latter and in float32 on the former, a
+    LLaSA that would not fit so in bfloat16 there, too. draft: see `pcg.drafts.choose_draft`. Raises InputError or AssetError
+    where something is missing, damaged or of another kind, and PCGError where memory or disk have no room for it.
     """
     if device not in DEVICES or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
-    folder = EMBEDDED if model == "embedded" else Path(model)
-    if model != "embedded" and not folder.is_dir():
-        raise InputError("model", model, "'embedded' or a folder that holds voice.json")
+    folder = model_folder(model, EMBEDDED, device)
+    try:
+        return (_load_llasa if is_llasa(folder) else _load_embedded)(folder, device, draft)
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise PCGError(f"Memory ran out on the {device} while {model} was loaded: choose a smaller model.") from error
+
+
+def _load_embedded(folder: Path, device: str, draft: str) -> Voice:
     card = _card(folder / "voice.json")
     try:
         reader = PhonemeReader(tuple(card["symbols"]), tuple(card["durations"]))
@@ -94,54 +115,72 @@ def load_voice(model: str = "embedded", device: str = "cpu") -> Voice:
     codec = load_codec(folder / "codec").to(device)
     vocabulary = Vocabulary(codec.codebook_size, reader.first_code, reader.end)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    parts = [load_llama(folder / part, vocabulary).to(device, dtype) for part in ("target", "draft")]
-    known = [part.config.vocab_size for part in parts]
-    if known[0] != known[1]:
-        raise InputError("draft", f"a model of {known[1]} ids", f"one of {known[0]}, as the target")
-    target, draft = (DecodingLlama(part, vocabulary) for part in parts)
-    usage = _tensors(folder / "usage.safetensors")["usage"]
-    return Voice(str(card["name"]), target, draft, codec, reader, references, usage, folder)
+    model = load_llama(folder / "target", vocabulary, dtype).to(device)
+    chosen = choose_draft(draft, model, vocabulary, folder / "draft")
+    usage = read_tensors(folder / "usage.safetensors")["usage"]
+    return Voice(
+        name=str(card["name"]),
+        target=DecodingLlama(model, vocabulary),
+        draft=chosen.model,
+        codec=codec,
+        reader=reader,
+        references=references,
+        usage=usage,
+        folder=folder,
+        notice=chosen.notice,
+        draft_kind=chosen.kind,
+    )
 
 
-def load_llama(folder: Path, vocabulary: Vocabulary) -> LlamaForCausalLM:
-    """Load a transformers checkpoint in float32 and check that it is whole and speaks the vocabulary."""
-    _check_llama_config(folder / "config.json")
-    if not (folder / "model.safetensors").is_file():
-        raise AssetError(f"The language model {folder / 'model.safetensors'} is missing.")
-    # Its bar on stderr would stand before the one sentence that says what is wrong.
-    logging.disable_progress_bar()
-    try:
-        model, info = LlamaForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
-        )
-    except Exception as error:
-        raise AssetError(f"The language model in {folder} is missing or damaged ({_first_line(error)}).") from error
-    if info["missing_keys"] or info["mismatched_keys"]:
-        raise AssetError(f"The language model in {folder} lacks weights: {sorted(info['missing_keys'])[:3]}.")
-    if model.config.vocab_size < vocabulary.first_code + vocabulary.codes:
-        raise AssetError(f"The language model in {folder} has {model.config.vocab_size} ids, too few for this voice.")
-    return model.eval()
+def _load_llasa(folder: Path, device: str, draft: str) -> Voice:
+    """The Llama before the codec, because it is held twice while its weights are fused."""
+    from pcg.codec.xcodec2 import load_xcodec2  # transformers' codecs take a second to import
+
+    name, codec_at = model_name(folder), codec_folder(folder, device)
+    reader = load_reader(folder, XCODEC2_CODES)
+    vocabulary = Vocabulary(XCODEC2_CODES, reader.first_code, reader.end)
+    model = load_llama(folder, vocabulary, _precision(name, folder, device)).to(device)
+    chosen = choose_draft(draft, model, vocabulary, folder / "draft")
+    target = DecodingLlama(model, vocabulary)
+    del model
+    codec = load_xcodec2(codec_at, device)
+    if codec.codebook_size != vocabulary.codes:
+        raise AssetError(f"The codec in {codec_at} has {codec.codebook_size:,} codes, but LLaSA speaks {vocabulary.codes:,}.")
+    return Voice(
+        name=name,
+        target=target,
+        draft=chosen.model,
+        codec=codec,
+        reader=reader,
+        references={OWN_VOICE: Reference("", torch.empty(0, dtype=torch.int64))},
+        usage=torch.ones(vocabulary.codes, dtype=torch.int32),
+        folder=folder,
+        licence=LICENCE,
+        reference_seconds=LLASA_REFERENCE_SECONDS,
+        notice=chosen.notice,
+        draft_kind=chosen.kind,
+    )
+
+
+def _precision(name: str, folder: Path, device: str) -> torch.dtype:
+    """The type that the weights of a LLaSA run in, if they fit twice: as they were loaded, and fused."""
+    weights = count_weights(folder)
+    if device == "cpu" and 2 * torch.float32.itemsize * weights <= free_memory("cpu"):
+        return torch.float32
+    for each in {"cpu", device}:
+        check_memory(name, 2 * torch.bfloat16.itemsize * weights, each)
+    return torch.bfloat16
 
 
 def load_codec(folder: Path) -> EmbeddedCodec:
     try:
         values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         codec = EmbeddedCodec(CodecConfig(**{**values, "levels": tuple(values["levels"])}))
-        tensors = _tensors(folder / "model.safetensors")
+        tensors = read_tensors(folder / "model.safetensors")
         codec.load_state_dict({k: t.float() for k, t in tensors.items()})
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        raise AssetError(f"The codec in {folder} is missing or damaged ({_first_line(error)}).") from error
+        raise AssetError(f"The codec in {folder} is missing or damaged ({first_line(error)}).") from error
     return codec.eval()
-
-
-def _check_llama_config(path: Path) -> None:
-    """transformers reads a missing or odd config as its default, a model of seven billion parameters in random weights."""
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        if config["model_type"] != "llama" or not all(config[k] for k in ("hidden_size", "num_hidden_layers", "vocab_size")):
-            raise ValueError("it is not a Llama's")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AssetError(f"The config {path} is missing or damaged ({type(error).__name__}).") from error
 
 
 def _card(path: Path) -> dict[str, object]:
@@ -151,20 +190,7 @@ def _card(path: Path) -> dict[str, object]:
         card = json.loads(path.read_text(encoding="utf-8"))
         version = card["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AssetError(f"The voice file {path} is damaged ({_first_line(error)}).") from error
+        raise AssetError(f"The voice file {path} is damaged ({first_line(error)}).") from error
     if version != FORMAT:
         raise AssetError(f"The voice file {path} has format {version!r}, but this version reads format {FORMAT}.")
     return card
-
-
-def _tensors(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise AssetError(f"The weights file {path} is missing.")
-    try:
-        return load_file(path)
-    except Exception as error:
-        raise AssetError(f"The weights file {path} is damaged ({_first_line(error)}).") from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")

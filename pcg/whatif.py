@@ -18,6 +18,7 @@ import torch
 
 from pcg.decoding.laws import law
 from pcg.decoding.llama import DecodingLlama
+from pcg.decoding.lookup import PromptLookup
 from pcg.decoding.proposal import acceptance_bound
 from pcg.decoding.state import Readers
 from pcg.errors import InputError
@@ -43,11 +44,13 @@ class Path:
     """The draft's and the target's law `p`, `q` `[T, V]` at every position of a take, ends of speech included, float32.
 
     A long text is spoken in pieces that know nothing of each other; `starts` are the positions at which they start, and T.
+    `silent` are the positions at which the draft proposes nothing, where p is no law but zeros.
     """
 
     p: np.ndarray
     q: np.ndarray
     starts: tuple[int, ...]
+    silent: tuple[int, ...] = ()
 
     @cached_property
     def drawn(self) -> np.ndarray:
@@ -92,19 +95,22 @@ def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = N
     """Read the take's tokens again with both models, one pass each.
 
     reference: what the take was spoken with, if not a known voice. Raises InputError for a long text of which a piece was cut
-    at the length limit, as nothing tells where it ended.
+    at the length limit, as nothing tells where it ended, and where no draft is loaded.
     """
     voice, texts = synthesizer.voice, synthesizer.chunks(take.text)
     speaker = reference or voice.reference(take.voice)
+    if voice.draft is None:
+        raise InputError("draft", "none", "one whose tokens could be accepted")
     pieces = _pieces(take)
     if len(pieces) != len(texts):
         raise InputError("take", "cut at the length limit", "one in which every piece of the text came to its end")
     p, q = [], []
     for text, (tokens, count) in zip(texts, pieces, strict=True):
         prompt = voice.reader.prompt(text, speaker)
-        p.append(_laws(voice.draft, prompt, tokens, take.settings.temperature)[:count])
+        p.append(_draft_laws(voice.draft, prompt, tokens, take.settings.temperature)[:count])
         q.append(_laws(voice.target, prompt, tokens, take.settings.temperature)[:count])
-    return Path(np.concatenate(p), np.concatenate(q), (0, *np.cumsum([count for _, count in pieces]).tolist()))
+    starts, drafted = (0, *np.cumsum([count for _, count in pieces]).tolist()), np.concatenate(p)
+    return Path(drafted, np.concatenate(q), starts, tuple(np.flatnonzero(~drafted.any(1)).tolist()))
 
 
 def tolerant_acceptance(path: Path, beta: float = 0.0) -> np.ndarray:
@@ -206,13 +212,22 @@ def _laws(model: DecodingLlama, prompt: Prompt, tokens: list[int], temperature: 
     return law(logits, temperature).cpu().numpy()
 
 
+def _draft_laws(draft: DecodingLlama | PromptLookup, prompt: Prompt, tokens: list[int], temperature: float) -> np.ndarray:
+    """As `_laws`; zeros where nothing is proposed."""
+    if isinstance(draft, DecodingLlama):
+        return _laws(draft, prompt, tokens, temperature)
+    copies, coin = draft.readers([prompt]), torch.zeros(1, 1)
+    proposals = [copies.propose([0], [new], coin, temperature)[0] for new in ([], *([token] for token in tokens))]
+    return torch.stack([proposal.laws.sum(0) for proposal in proposals]).numpy()
+
+
 def _depths(path: Path, lookahead: int, confidence: float | None) -> np.ndarray:
     """How many tokens are drafted in a round that starts at each position, `[T]`."""
     count = path.starts[-1]
     depths = np.full(count, lookahead)
-    if confidence is None:
-        return depths
-    hopeless = np.append(np.flatnonzero(path.hope < confidence), count + lookahead)
+    stops = np.zeros(count, bool) if confidence is None else path.hope < confidence
+    stops[list(path.silent)] = True
+    hopeless = np.append(np.flatnonzero(stops), count + lookahead)
     every = np.arange(count)
     return np.minimum(depths, hopeless[hopeless.searchsorted(every)] - every)
 

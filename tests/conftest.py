@@ -11,6 +11,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from pcg.recognition.embedded import EmbeddedRecogniser
+    from pcg.synthesizer import Synthesizer
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -58,6 +59,29 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("voice")
     write_voice(folder, "tiny", target, draft, codec, reader, references, usage)
     return folder
+
+
+@pytest.fixture(scope="session")
+def llasa_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A LLaSA that babbles, with its codec, as its repository on the hub would hold them."""
+    from tiny_llasa import save_tiny_llasa
+
+    folder = tmp_path_factory.mktemp("llasa")
+    save_tiny_llasa(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def llasa(llasa_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Synthesizer":
+    """A synthesizer over `llasa_folder`, its map flat: UMAP of so many points would take every test run a minute."""
+    from pcg.synthesizer import Synthesizer
+    from pcg.voice import load_voice
+
+    synthesizer = Synthesizer(load_voice(str(llasa_folder)), tmp_path_factory.mktemp("cache"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pcg.groups.atlas._umap", lambda plane, *_: plane)
+        synthesizer.atlas()
+    return synthesizer
 
 
 @pytest.fixture(scope="session")

@@ -136,7 +136,7 @@ def test_what_cannot_be_parsed_is_one_sentence_too(capsys, arguments, named):
         (["speak", "hello", "--temperature", "-1"], "temperature"),
         (["speak", "hello", "--method", "magic"], "method"),
         (["speak", "hello", "--reference", "no.wav", "--reference-text", "hi"], "audio file"),
-        (["speak", "hello", "--reference", "no.wav"], "reference-text"),
+        (["speak", "hello", "--reference", "no.wav"], "audio file"),
         (["speak", "hello", "--similarity", "taste"], "similarity"),
         (["groups", "--theta", "7"], "theta"),
         (["groups", "--similarity", "taste"], "similarity"),

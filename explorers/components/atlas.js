@@ -92,6 +92,7 @@ class AtlasMap {
 
   readTake() {
     this.take = readTake(props.utterances[this.parts.take.value]);
+    this.parts.take.style.setProperty("--method", `var(--method-${this.parts.take.value})`);
     this.recolour();
   }
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-INK, GRID = "#7d8288", "rgba(125, 130, 136, 0.25)"
-BLUE, VERMILION, ORANGE, BAND = "#0072B2", "#D55E00", "#E69F00", "rgba(0, 158, 115, 0.25)"
+from explorers.colours import BLUE, INK, ORANGE, VERMILION
+
+GRID, BAND = "rgba(125, 130, 136, 0.25)", "rgba(0, 158, 115, 0.25)"
 MARGIN = {"l": 52, "r": 12, "t": 34, "b": 44}
 HEIGHT, MEL_HEIGHT = 290, {"beside": 310, "stacked": 400}
 KILOHERTZ = (0.5, 1, 2, 4, 8)

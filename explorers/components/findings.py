@@ -10,7 +10,9 @@ from pathlib import Path
 
 import gradio as gr
 
+from explorers.colours import swatch_html
 from explorers.components.readout import message_html
+from explorers.components.terms import titled_html
 from explorers.experiment_figures import CAPTIONS
 from explorers.experimenting import Heard, Study
 from pcg.experiments.claims import CONTRADICTED, HOLDS, OPEN, UNTESTED
@@ -45,7 +47,7 @@ def heading_html(table: Table) -> str:
 
 def table_html(table: Table, made: Mapping[str, str]) -> str:
     """A table, what differs from the papers, how to run it again, and who judged it where."""
-    heads = "".join(f'<th scope="col"{_kind(column)}>{escape(column.title)}</th>' for column in table.columns)
+    heads = "".join(f'<th scope="col"{_kind(column)}>{titled_html(column.title)}</th>' for column in table.columns)
     rows = "".join(_row(table.columns, shown) for shown in table.shown())
     notes = (
         f"<p>{escape(table.note)}</p><p>To run it again: <code>{escape(table.command)}</code></p>"
@@ -107,7 +109,7 @@ def _brief(who: str) -> str:
 
 def _row(columns: Sequence[Column], shown: Sequence[str]) -> str:
     cells = "".join(_cell(column, text) for column, text in zip(columns[1:], shown[1:], strict=True))
-    return f'<tr><th scope="row">{escape(shown[0])}</th>{cells}</tr>'
+    return f'<tr><th scope="row">{swatch_html(shown[0])}{escape(shown[0])}</th>{cells}</tr>'
 
 
 def _cell(column: Column, text: str) -> str:

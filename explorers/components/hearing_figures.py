@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from explorers.components.figures import BLUE, GRID, HEIGHT, INK, MARGIN, ORANGE, VERMILION, axis, layout
+from explorers.colours import BLUE, GREEN, INK, ORANGE, VERMILION
+from explorers.components.figures import GRID, HEIGHT, MARGIN, axis, layout
 from explorers.hearing import Hearing, Part, name_of, preset_of
 from explorers.sweep import Point, Sweep
 
-GREEN, WAVE, FILL = "#009E73", "rgba(125, 130, 136, 0.35)", "rgba(0, 114, 178, 0.18)"
+WAVE, FILL = "rgba(125, 130, 136, 0.35)", "rgba(0, 114, 178, 0.18)"
 CURVES = ((BLUE, "solid", "circle"), (GREEN, "6px,3px", "square"), (VERMILION, "2px,3px", "triangle-up"))
 WAVE_BINS, MOST_FRAMES, MOST_NAMED_PARTS = 900, 3000, 8
 SWEEP_HEIGHT, TOP = 400, 62

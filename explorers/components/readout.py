@@ -1,10 +1,12 @@
-"""The words and figures of the page as HTML, built from numbers and fixed words alone."""
+"""The words and figures of the page as HTML, built from numbers and fixed words; the name of a preset alone is escaped."""
 
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 
 from explorers.components.ribbon import tail_html
-from explorers.reading import Card
+from explorers.components.terms import term_html
+from explorers.reading import Card, Said
 from pcg.groups.groups import GroupStatistics
 from pcg.settings import METHODS, Settings
 
@@ -36,11 +38,18 @@ def title_html(method: str) -> str:
     return f'<header class="title"><h2>{short}<small>{long}</small></h2><p>{EXPLANATIONS[method]}</p></header>'
 
 
-def card_html(card: Card | None) -> str:
-    """The figures of a take, or empty places for them."""
+def preset_title_html(name: str, settings: Settings) -> str:
+    """The name may be a visitor's own."""
+    told = f"A preset, spoken by {settings.method.upper()}, at the seed of the others."
+    return f'<header class="title"><h2>{escape(name)}<small>preset</small></h2><p>{told}</p></header>'
+
+
+def card_html(card: Card | None, number: int = 1) -> str:
+    """The figures of one of a card's takes, or empty places for them."""
     if card is None:
         return f'<div class="readout empty">{_headline("–", "")}{_figures(["–"] * 4)}</div>'
-    reading = card.reading
+    said = card.take(number)
+    reading = said.reading
     figures = [
         _or_dash(reading.acceptance_rate, ".0%"),
         f"{reading.mean_acceptance_length:.2f}",
@@ -53,7 +62,7 @@ def card_html(card: Card | None) -> str:
     if card.outdated:
         notes.append("from an earlier request")
     outdated = " outdated" if card.outdated else ""
-    headline = _headline(f"{reading.tokens_per_second:.0f}", _speed_up(card))
+    headline = _headline(f"{reading.tokens_per_second:.0f}", _speed_up(said))
     return f'<div class="readout{outdated}">{headline}{_figures(figures)}<p class="notes">{" · ".join(notes)}</p></div>'
 
 
@@ -68,16 +77,28 @@ def groups_html(theta: float, figures: GroupStatistics) -> str:
     )
 
 
-def progress_html(method: str, methods: Sequence[str], kinds: Sequence[str], group_sizes: Sequence[int], rate: float) -> str:
-    """Where a run stands, and the newest tokens; not announced aloud, as it changes several times a second."""
-    short, _ = TITLES[method]
-    place = f" <span>{methods.index(method) + 1} of {len(methods)}</span>" if len(methods) > 1 else ""
-    words = f"{short}: {len(kinds)} tokens, {len(kinds) / rate:.1f} s{place}"
+def progress_html(
+    key: str,
+    methods: Sequence[str],
+    kinds: Sequence[str],
+    group_sizes: Sequence[int],
+    rate: float,
+    place: tuple[int, int] | None = None,
+) -> str:
+    """Where a run over `methods` stands, and the newest tokens; not announced aloud, as it changes several times a second.
+
+    key: the card that is being said. place: of its take among how many, where that is more than its method's among `methods`.
+    """
+    number, count = place or (methods.index(key) + 1, len(methods))
+    of = f" <span>{number} of {count}</span>" if count > 1 else ""
+    words = f"{_short(key)}: {len(kinds)} tokens, {len(kinds) / rate:.1f} s{of}"
     return f'<div class="status busy"><p>{words}</p>{tail_html(kinds, group_sizes, TAIL_TOKENS)}</div>'
 
 
-def done_html(methods: Sequence[str], seconds: float) -> str:
-    what = "Four takes" if tuple(methods) == METHODS else " and ".join(TITLES[m][0] for m in methods)
+def done_html(keys: Sequence[str], seconds: float) -> str:
+    """keys: the card of every take that was said."""
+    count = "Four" if tuple(keys) == METHODS else str(len(keys))
+    what = f"{count} takes" if len(keys) > 1 else _short(keys[0])
     return message_html(f"{what} in {seconds:.1f} s.")
 
 
@@ -90,30 +111,28 @@ def _headline(speed: str, speed_up: str) -> str:
     return f'<p class="headline"><span class="speed"><b>{speed}</b> tokens/s</span>{speed_up}</p>'
 
 
-def _speed_up(card: Card) -> str:
-    if card.reading.method == "ar":
+def _speed_up(said: Said) -> str:
+    if said.yardstick == "self" or (said.yardstick == "recorded" and said.reading.method == "ar"):
         return '<span class="speed-up"><small>the yardstick</small></span>'
-    ratio = "" if card.speed_up is None else f"<b>{card.speed_up:.2f}×</b> "
-    return f'<span class="speed-up">{ratio}<small>{YARDSTICKS[card.yardstick]}</small></span>'
+    ratio = "" if said.speed_up is None else f"<b>{said.speed_up:.2f}×</b> "
+    return f'<span class="speed-up">{ratio}<small>{YARDSTICKS[said.yardstick]}</small></span>'
 
 
 def _figures(values: Sequence[str]) -> str:
-    names = (
-        ("acceptance rate", "accepted tokens of all drafted ones"),
-        ("mean acceptance length", "tokens that one call of the large model brings"),
-        ("real-time factor", "seconds of work for one second of sound, all included"),
-        ("audio", "length of the take"),
-    )
-    items = (
-        f'<div title="{meaning}"><dt>{name}</dt><dd>{value}</dd></div>'
-        for (name, meaning), value in zip(names, values, strict=True)
-    )
+    names = (term_html("acceptance"), term_html("length"), term_html("rtf", "real-time factor"), "audio")
+    items = (f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in zip(names, values, strict=True))
     return f"<dl>{''.join(items)}</dl>"
 
 
 def _knobs(settings: Settings) -> str:
-    names = (*KNOBS[settings.method], "temperature", "seed")
-    return " · ".join(f"{name} {getattr(settings, name):g}" if name != "seed" else f"seed {settings.seed:d}" for name in names)
+    told = [f"{name} {getattr(settings, name):g}" for name in (*KNOBS[settings.method], "temperature")]
+    told += [f"by {settings.similarity}"] if settings.method == "pcg" and settings.similarity != Settings.similarity else []
+    told += ["adaptive"] if settings.adaptive and settings.method != "ar" else []
+    return " · ".join([*told, f"seed {settings.seed:d}"])
+
+
+def _short(key: str) -> str:
+    return TITLES[key][0] if key in TITLES else key.capitalize()
 
 
 def _or_dash(value: float | None, form: str) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from html import escape
 
+from explorers.colours import swatch_html
+from explorers.components.terms import titled_html
 from explorers.listening import Sitting
 from pcg.metrics.estimate import Estimate
 from pcg.trials.design import BEST, OPEN, TIE
@@ -58,13 +60,14 @@ def _trials(sitting: Sitting) -> str:
     rows = []
     for i, (trial, vote) in enumerate(zip(sitting.plan.trials, sitting.votes, strict=False)):
         letters = sitting.plan.design.letters
-        behind = [f"{letter}: {system}" for letter, system in zip(letters, trial.systems, strict=True) if letter != OPEN]
+        named = [(letter, system) for letter, system in zip(letters, trial.systems, strict=True) if letter != OPEN]
+        behind = " | ".join(f"{letter}: {swatch_html(system)}{escape(system)}" for letter, system in named)
         if isinstance(vote.answer, tuple):
             answer = " · ".join(f"{score:g}" for score in vote.answer)
         else:
             answer = "no difference" if vote.answer == TIE else str(vote.answer)
         plays = ", ".join(f"{letter} {count}×" for letter, count in zip(letters, vote.plays, strict=True))
-        cells = [_cell(" | ".join(behind)), _cell(answer), _cell(plays), _cell(sitting.texts[trial.item])]
+        cells = [f"<td>{behind}</td>", _cell(answer), _cell(plays), _cell(sitting.texts[trial.item])]
         rows.append([_head(str(i + 1)), *cells])
     return _table(("trial", "behind the letters", "your vote", "played", "text"), rows) if rows else "<p>No vote was given.</p>"
 
@@ -102,7 +105,7 @@ def _measured(sitting: Sitting) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
+    head = "".join(f'<th scope="col">{swatch_html(text)}{titled_html(text)}</th>' for text in heads)
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     # What scrolls must be reached by the keyboard, too.
@@ -110,7 +113,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _head(text: str) -> str:
-    return f'<th scope="row">{escape(text)}</th>'
+    return f'<th scope="row">{swatch_html(text)}{escape(text)}</th>'
 
 
 def _cell(text: str) -> str:

@@ -8,16 +8,10 @@ from collections.abc import Sequence
 from math import log2
 from pathlib import Path
 
+from explorers.components.terms import term_html
 from pcg.take import KINDS
 
 STYLES = Path(__file__).with_name("ribbon.css")
-MEANINGS = {
-    "accepted": "drafted, and kept",
-    "resampled": "drawn anew after a rejected draft",
-    "bonus": "drawn by the target after a full round of accepted drafts",
-    "redrawn": "drafted, its group kept, and the token drawn again by the target",
-    "target": "drawn by the target, with no draft",
-}
 LOWEST, TALLEST_GROUP = 0.4, 256
 
 
@@ -42,13 +36,13 @@ def tail_html(kinds: Sequence[str], group_sizes: Sequence[int], count: int) -> s
 def legend_html(shown: Sequence[str] = ("accepted", "resampled", "bonus", "target")) -> str:
     """What the patterns and heights mean, each beside a sample bar; `shown` are the kinds that the page's decoders produce."""
     kinds = "".join(
-        f'<span class="entry" title="{MEANINGS[kind]}"><span class="ribbon">{_bar(kind, 4)}</span>{_name(kind)}</span>'
+        f'<span class="entry"><span class="ribbon">{_bar(kind, 4)}</span>{term_html(kind, _name(kind))}</span>'
         for kind in shown
     )
     steps = "".join(_bar("accepted", size) for size in (1, 4, 16, 64, TALLEST_GROUP))
     heights = (
-        f'<span class="entry" title="How many tokens could have stood for this one">'
-        f'<span class="ribbon">{steps}</span>group of 1 to {TALLEST_GROUP}</span>'
+        f'<span class="entry"><span class="ribbon">{steps}</span>'
+        f"{term_html('group-size', f'group of 1 to {TALLEST_GROUP}')}</span>"
     )
     return f'<div class="legend" role="group" aria-label="Legend of the token strips">{kinds}{heights}</div>'
 

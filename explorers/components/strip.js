@@ -455,21 +455,22 @@ class Strip {
   facts({ size, test }) {
     const told = [];
     if (test) {
-      told.push(["p", "the draft's probability of the drafted token", figure(test.p)]);
-      told.push(["q", "the target's probability of it", figure(test.q)]);
+      told.push(["p", "p", figure(test.p)]);
+      told.push(["q", "q", figure(test.q)]);
       if (test.grouped) {
-        told.push(["P_c", "the draft's mass of its group: the sum of w p over the members", figure(test.mass_p)]);
-        told.push(["Q_c", "the target's mass of its group: the sum of w q over the members", figure(test.mass_q)]);
+        told.push(["P_c", "p-c", figure(test.mass_p)]);
+        told.push(["Q_c", "q-c", figure(test.mass_q)]);
       }
-      told.push(["ratio", test.grouped ? "min(1, Q_c / P_c)" : "min(1, q / p), and beta more in SSD", figure(test.ratio)]);
-      told.push(["coin", "uniform from 0 to 1; accepted if below the ratio", figure(test.coin)]);
-      if (test.grouped) told.push(["group tested", "tokens in the group of the drafted token", test.size]);
+      told.push(["ratio", "ratio", figure(test.ratio)]);
+      told.push(["coin", "coin", figure(test.coin)]);
+      if (test.grouped) told.push(["group tested", "group-size", `${test.size} tokens`]);
     }
-    if (!test || test.size !== size) told.push(["group", "tokens in the group behind this token", size]);
-    return told.map(([name, meaning, value]) => {
-      const entry = tag("div");
-      entry.title = meaning;
-      entry.append(tag("dt", name), tag("dd", value));
+    if (!test || test.size !== size) told.push(["group", "group-size", `${size} token${size > 1 ? "s" : ""}`]);
+    return told.map(([name, key, value]) => {
+      const [entry, title, word] = [tag("div"), tag("dt"), tag("a", name)];
+      Object.assign(word, { className: "term", href: `#term-${key}` });
+      title.append(word);
+      entry.append(title, tag("dd", value));
       return entry;
     });
   }

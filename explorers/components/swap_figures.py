@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from explorers.components.figures import mel_figure
 from explorers.components.readout import message_html
 from explorers.components.ribbon import height
+from explorers.components.terms import term_html, titled_html
 from explorers.swapping import NOTE, ORIGINAL, Campaign, Stress, Version
 from pcg.audition import FRAME_SECONDS, band_frequencies
 from pcg.swap import Swap, log_mel_db
@@ -64,7 +65,7 @@ def legend_html() -> str:
         for kind, name in NAMES.items()
     )
     steps = "".join(_bar("kept", size) for size in (2, 8, 32, 256))
-    heights = f'<span class="entry"><span class="ribbon">{steps}</span>group of 2 to 256</span>'
+    heights = f'<span class="entry"><span class="ribbon">{steps}</span>{term_html("group-size", "group of 2 to 256")}</span>'
     return f'<div class="legend" role="group" aria-label="Legend of the token strips">{kinds}{heights}</div>'
 
 
@@ -93,7 +94,7 @@ def table_html(stress: Stress) -> str:
     titles = ["", *(v.name for v in versions), *(f"{name} − original" for name in changes)]
     head = "".join(f'<th scope="col">{title}</th>' for title in titles)
     rows = "".join(
-        f'<tr><th scope="row">{name}</th>'
+        f'<tr><th scope="row">{titled_html(name)}</th>'
         + "".join(_cell(v.figures[key], factor, digits, unit) for v in versions)
         + "".join(_change(found[key], factor, digits, unit) for found in changes.values())
         + "</tr>"
@@ -108,7 +109,7 @@ def campaign_html(campaign: Campaign) -> str:
     table = campaign.table
     if table is None:
         return ""
-    head = "".join(f'<th scope="col">{escape(column.title)}</th>' for column in table.columns)
+    head = "".join(f'<th scope="col">{titled_html(column.title)}</th>' for column in table.columns)
     rows = "".join(
         f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in others)}</tr>'
         for first, *others in table.shown()
@@ -168,7 +169,7 @@ def _change(value: float | None, factor: float, digits: int, unit: str) -> str:
 
 def _told(name: str, swap: Swap | None) -> str:
     if swap is None:
-        return "as it was said" if name == ORIGINAL else ""
+        return "as it was said" if name == ORIGINAL else "to be heard here after a swap"
     if swap.replacement == "random":
         return "any other codes at the same places"
     return f"other members of the group, {swap.similarity} {swap.theta:g}"

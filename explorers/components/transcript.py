@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from explorers.components.terms import term_html, titled_html
 from explorers.hearing import Alignment, Hearing, Part, Word, name_of
 from explorers.sweep import Point, Sweep
 from pcg.recognition.self_speculative import Stage, Thresholds, Transcript
@@ -43,7 +44,8 @@ def alignment_html(alignment: Alignment | None, judge: str) -> str:
         return message_html("With a reference text, errors are counted and shown here.")
     errors = alignment.errors
     counts = ", ".join(f"{alignment.count(kind)} {name}" for kind, name in KINDS.items())
-    caption = f"<b>{errors.rate:.1%}</b> WER by {escape(judge)}: {counts}, of {errors.length:,} words of the reference."
+    rate = f"<b>{errors.rate:.1%}</b> {term_html('wer')} by {escape(judge)}"
+    caption = f"{rate}: {counts}, of {errors.length:,} words of the reference."
     words = " ".join(map(_word, alignment.words))
     return f'<div class="transcript"><p class="counts">{caption}</p><p class="said aligned">{words}</p>{_errors_legend()}</div>'
 
@@ -61,8 +63,8 @@ def sweep_told(sweep: Sweep) -> str:
 
 def sweep_table(sweep: Sweep) -> str:
     """The finished settings."""
-    names = ("setting", "τ CTC", "τ LM", f"{escape(sweep.measure)} [95 % interval]", "RTFx", "%C", "%L", "%AR")
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    names = ("setting", "τ CTC", "τ LM", f"{sweep.measure} [95 % interval]", "RTFx", "%C", "%L", "%AR")
+    head = "".join(f'<th scope="col">{titled_html(name)}</th>' for name in names)
     rows = "".join(map(_row, sweep.points))
     return (
         '<div class="transcript"><div class="wide"><table aria-label="Settings of the sweep">'
@@ -98,8 +100,8 @@ def _readout(hearing: Hearing) -> str:
     ]
     notes = " · ".join((f"{hearing.seconds:.2f} s of sound", name_of(hearing.thresholds), *gates, f"all figures: {judge}"))
     return (
-        f'<div class="readout"><p class="headline"><span class="speed"><b>{wer}</b> WER by {judge}</span>'
-        f'<span class="speed-up" title="seconds of sound that a second of work hears"><b>{rtfx}</b> <small>RTFx of {judge}'
+        f'<div class="readout"><p class="headline"><span class="speed"><b>{wer}</b> {term_html("wer")} by {judge}</span>'
+        f'<span class="speed-up"><b>{rtfx}</b> <small>{term_html("rtfx")} of {judge}'
         f'</small></span></p><dl>{steps}</dl><p class="notes">{notes}</p></div>'
     )
 

@@ -2,18 +2,11 @@
 
 from collections.abc import Sequence
 
+from explorers.components.terms import titled_html
 from explorers.tuning import Bench, Measured, RoundCost
 from pcg.whatif import Choice, Estimate, WhatIf
 
 PARTS = {"draft": "drafting", "verify": "verification by the target", "rule": "acceptance rule"}
-MEANINGS = {
-    "tokens/s": "speech tokens of the take over all its work, from text to sound",
-    "speed-up": "tokens/s over those of AR with the same text, voice and temperature, both streamed on this page",
-    "bound": "tokens per round / (v + L c), v and c being the cost of a verification and of a draft step in AR steps",
-    "RTF": "real-time factor: seconds of work for one second of sound",
-    "accepted": "accepted tokens of all drafted ones",
-    "tokens per call": "1 + accepted / rounds: what one call of the target brings",
-}
 NO_AR = "AR is not measured yet for this text, voice and temperature."
 
 
@@ -85,10 +78,10 @@ def _headline(bench: Bench) -> str:
         "speed-up": "–" if speed_up is None else f"{speed_up:.2f}×",
         "bound": "–" if bound is None else f"{bound:.2f}×",
         "RTF": "–" if reading.rtf is None else f"{reading.rtf:.2f}",
-        "accepted": "–" if reading.acceptance_rate is None else f"{reading.acceptance_rate:.0%}",
+        "acceptance rate": "–" if reading.acceptance_rate is None else f"{reading.acceptance_rate:.0%}",
         "tokens per call": f"{reading.mean_acceptance_length:.2f}",
     }
-    items = (f'<div title="{MEANINGS[name]}"><dt>{name}</dt><dd>{value}</dd></div>' for name, value in values.items())
+    items = (f"<div><dt>{titled_html(name)}</dt><dd>{value}</dd></div>" for name, value in values.items())
     return f'<dl class="tune-headline">{"".join(items)}</dl><p class="tune-note">{_compared(bench)}{loop}.</p>'
 
 

@@ -7,6 +7,8 @@ from pcg.bench.methods import as_json, draft_in_turns, method_speeds, step_costs
 from pcg.bench.rules import CODES, MEAN_SIZE, rule_costs
 from pcg.bench.takes import BATCH, adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import copy_bandwidth
+from pcg.drafts import AUTO
+from pcg.errors import InputError
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 from pcg.voice import EMBEDDED
@@ -14,9 +16,11 @@ from pcg.voice import EMBEDDED
 TEXT = "The old boat moved slowly along the river, and the morning sun was warm and bright."
 
 
-def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> dict[str, object]:
-    """Print each figure as it is measured; return them all under their contract's names."""
+def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, draft: str = AUTO) -> dict[str, object]:
+    """Print each figure as it is measured; return them all under their contract's names. draft: how the voice's was chosen."""
     voice = synthesizer.voice
+    if voice.draft is None:
+        raise InputError("draft", draft, "one that drafts, as it is drafting that the bench measures")
     name = next(iter(voice.references))
     device = voice.target.device.type
     bandwidth = copy_bandwidth(device)
@@ -33,7 +37,7 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> 
     print(f"draft step {costs.draft:.2f} ms, pass of {settings.lookahead + 1} tokens {costs.verify:.2f} ms; ", end="")
     print(f"draft step in turns with that pass {in_turns:.2f} ms", flush=True)
 
-    theirs = against_generate(voice, EMBEDDED, TEXT, name, settings, repeats)
+    theirs = against_generate(voice, EMBEDDED, TEXT, name, settings, repeats, draft)
     rates = ", ".join(f"{what} {1e3 * TOKENS / ms:.0f}" for what, ms in theirs.items())
     print(f"tokens/s for {TOKENS} tokens, prompt included: {rates}", flush=True)
 
@@ -78,6 +82,7 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> 
         "megabytes_per_step": round(size / 1e6, 2),
         "repeats": repeats,
         "lookahead": settings.lookahead,
+        "draft": voice.draft_kind,
         "device": device,
         "threads": torch.get_num_threads(),
     }

@@ -9,13 +9,16 @@ from transformers.utils import logging
 from pcg.bench.methods import plain_prompt
 from pcg.bench.timing import medians
 from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.lookup import PromptLookup
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
+from pcg.drafts import AUTO, draft_model
 from pcg.prompt import Prompt
 from pcg.rules.exact import exact
 from pcg.settings import Settings
 from pcg.vocabulary import Vocabulary
-from pcg.voice import Voice, load_llama
+from pcg.voice import Voice
+from pcg.weights import load_llama
 
 TOKENS = 96
 
@@ -32,13 +35,17 @@ class SpeechOnly(LogitsProcessor):
         return allowed
 
 
-def against_generate(voice: Voice, folder: Path, text: str, name: str, settings: Settings, repeats: int) -> dict[str, float]:
+def against_generate(
+    voice: Voice, folder: Path, text: str, name: str, settings: Settings, repeats: int, draft: str = AUTO
+) -> dict[str, float]:
     """Milliseconds for `TOKENS` tokens behind one prompt, prompt included: ours and theirs, medians of runs in turns.
 
-    "generate" has a dynamic cache, "generate_static" a static one, "assisted" the draft as its assistant with as many tokens.
+    "generate" has a dynamic cache, "generate_static" a static one, "assisted" the draft as its assistant, or transformers' own
+    prompt lookup, with as many tokens. draft: how the voice's was chosen (`pcg.drafts.choose_draft`).
     """
     logging.set_verbosity_error()
-    target, draft = (load_llama(folder / part, voice.vocabulary).to(voice.target.device) for part in ("target", "draft"))
+    target = load_llama(voice.target_folder, voice.vocabulary).to(voice.target.device)
+    assistance = _assistance(voice, target, folder / "draft", draft, settings.lookahead)
     prompt = plain_prompt(voice, text, name)
     ids = prompt.ids[None].to(voice.target.device)
     common = {
@@ -51,22 +58,26 @@ def against_generate(voice: Voice, folder: Path, text: str, name: str, settings:
         "pad_token_id": 0,
         "logits_processor": LogitsProcessorList([SpeechOnly(voice.vocabulary)]),
     }
-    _fix_lookahead(draft, settings.lookahead)
     works = {
         "ar": lambda: _ours(voice, prompt, "ar", settings),
         "sd": lambda: _ours(voice, prompt, "sd", settings),
         "generate": lambda: target.generate(ids, **common),
         "generate_static": lambda: target.generate(ids, cache_implementation="static", **common),
-        "assisted": lambda: target.generate(ids, assistant_model=draft, **common),
+        "assisted": lambda: target.generate(ids, **assistance, **common),
     }
     with torch.inference_mode():
         return medians(works, repeats)
 
 
-def _fix_lookahead(draft: LlamaForCausalLM, lookahead: int) -> None:
+def _assistance(voice: Voice, target: LlamaForCausalLM, folder: Path, choice: str, lookahead: int) -> dict[str, object]:
+    """What `generate` is told so that it drafts `lookahead` tokens by the voice's draft."""
+    if isinstance(voice.draft, PromptLookup):
+        return {"prompt_lookup_num_tokens": lookahead, "max_matching_ngram_size": voice.draft.longest}
+    _, draft = draft_model(choice, target, voice.vocabulary, folder)
     draft.generation_config.num_assistant_tokens = lookahead
     draft.generation_config.num_assistant_tokens_schedule = "constant"
     draft.generation_config.assistant_confidence_threshold = 0.0
+    return {"assistant_model": draft}
 
 
 def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings) -> int:
@@ -74,13 +85,15 @@ def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings) -> int:
     spoken, generator = 0, torch.Generator().manual_seed(settings.seed)
     while spoken < TOKENS:
         left = TOKENS - spoken
-        models = [voice.target] if method == "ar" else [voice.target, voice.draft]
-        readers = [Readers(model, [prompt], left + settings.lookahead + 1) for model in models]
-        for each in readers:
-            each.prefill()
+        room = left + settings.lookahead + 1
+        target = Readers(voice.target, [prompt], room)
+        target.prefill()
         if method == "ar":
-            steps = autoregressive(*readers, settings.temperature, [left], [generator])
+            steps = autoregressive(target, settings.temperature, [left], [generator])
         else:
-            steps = speculative(*readers, exact, Drafting(settings.lookahead), settings.temperature, [left], [generator])
+            copies = isinstance(voice.draft, PromptLookup)
+            draft = voice.draft.readers([prompt]) if copies else Readers(voice.draft, [prompt], room)
+            draft.prefill()
+            steps = speculative(target, draft, exact, Drafting(settings.lookahead), settings.temperature, [left], [generator])
         spoken += sum(len(step[0].tokens) for step in steps)
     return spoken

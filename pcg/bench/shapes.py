@@ -13,11 +13,11 @@ from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.static import StaticPool
+from pcg.drafts import layer_subset
 from pcg.prompt import Prompt
 from pcg.rules.sampler import as_array
 from pcg.rules.verdict import Coins, Rule, Test, Verdict, draw
 from pcg.rules.walk import Replacement, walk
-from pcg.training.draft import layer_subset
 from pcg.vocabulary import Vocabulary
 
 PROMPT, TOKENS = 200, 96

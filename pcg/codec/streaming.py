@@ -24,7 +24,7 @@ class AudioStream:
     The first sound comes when `first_seconds` of codes and `future` more have been pushed, 5 + 9 = 14 codes (0.56 s of
     speech) with the defaults and the embedded codec; each later chunk when `chunk_seconds` more have. Playback never
     waits if the codes of `chunk_seconds` are made within `first_seconds`. A chunk decodes `past + future` codes beside its
-    own, however long the utterance is.
+    own, however long the utterance is. A codec may name its own: `past_tokens` and `future_tokens`.
 
     The chunks together are as long as the one-shot decode, and faded at the ends as `fade_ends` does it. Where two chunks
     meet, the older look-ahead goes over into the newer chunk by a cross-fade; it needs `future >= 1`.
@@ -36,12 +36,13 @@ class AudioStream:
         context_codes: Tensor,
         first_seconds: float = 0.2,
         chunk_seconds: float = 0.5,
-        past: int = PAST_TOKENS,
-        future: int = FUTURE_TOKENS,
+        past: int | None = None,
+        future: int | None = None,
     ) -> None:
         """context_codes `[C]`, int64: what the one-shot decode has before the utterance, the end of the reference voice."""
         self._codec = codec
-        self._past, self._future = past, future
+        self._past = getattr(codec, "past_tokens", PAST_TOKENS) if past is None else past
+        self._future = getattr(codec, "future_tokens", FUTURE_TOKENS) if future is None else future
         tokens_a_second = codec.sample_rate / codec.hop
         self._wanted = max(1, round(first_seconds * tokens_a_second))
         self._chunk = max(1, round(chunk_seconds * tokens_a_second))

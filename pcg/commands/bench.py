@@ -1,11 +1,11 @@
-"""pcg bench: the engine, the groups, the judge or the shapes of large models against the clock; JSON on the last line."""
+"""pcg bench: the engine, groups, the judge, a codec or the shapes of large models, timed and heard; JSON on the last line."""
 
 import argparse
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import check_count, load_synthesizer
+from pcg.commands.common import add_draft, add_judge, check_count, load_synthesizer
 from pcg.errors import InputError
 from pcg.settings import Settings
 
@@ -17,7 +17,12 @@ def add(commands: "Commands") -> None:
     parser = commands.add_parser(
         "bench", help="time the engine: its ceiling, transformers, its own bound; JSON on the last line"
     )
-    parser.add_argument("what", nargs="?", choices=("engine", "groups", "judge", "shape"), default="engine")
+    parser.add_argument("what", nargs="?", choices=("engine", "groups", "judge", "shape", "codec"), default="engine")
+    parser.add_argument("file", nargs="?", type=Path, help="bench codec: a recording of someone who speaks")
+    parser.add_argument(
+        "--model", default="embedded", help="bench codec: embedded, or X-codec2 or NeuCodec, a folder or hub name"
+    )
+    parser.add_argument("--text", default="", help="bench codec: the words in the recording")
     parser.add_argument("--tokens", type=int, default=65_536, help="bench groups: tokens of the vocabulary (default 65536)")
     parser.add_argument("--dimensions", type=int, default=2048, help="bench groups: width of the embedding (default 2048)")
     parser.add_argument("--mean-size", type=float, default=140, help="bench groups: mean group size (default 140)")
@@ -28,6 +33,8 @@ def add(commands: "Commands") -> None:
         "--shape", default="llasa-8b", help="bench shape: small, llasa-1b, llasa-3b or llasa-8b, random weights"
     )
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    add_draft(parser)
+    add_judge(parser)
     parser.add_argument("--threads", type=int, help="threads of torch (default: as many as there are cores)")
     parser.add_argument("--repeats", type=int, default=7, help="runs in turns; medians are printed (default 7)")
     parser.add_argument("--out", type=Path, metavar="FILE.json", help="write the figures there, too")
@@ -43,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
     if options.threads is not None:
         check_count("threads", options.threads)
         torch.set_num_threads(options.threads)
-    benches = {"engine": _engine, "groups": _groups, "judge": _judge, "shape": _shape}
+    benches = {"engine": _engine, "groups": _groups, "judge": _judge, "shape": _shape, "codec": _codec}
     figures = benches[options.what](options)
     if options.out:
         write_json(options.out, figures)
@@ -53,7 +60,8 @@ def run(options: argparse.Namespace) -> None:
 def _engine(options: argparse.Namespace) -> dict[str, object]:
     from pcg.bench.engine import bench_engine
 
-    return bench_engine(load_synthesizer("embedded", options.device), Settings(), options.repeats)
+    synthesizer = load_synthesizer("embedded", options.device, draft=options.draft)
+    return bench_engine(synthesizer, Settings(), options.repeats, options.draft)
 
 
 def _groups(options: argparse.Namespace) -> dict[str, object]:
@@ -77,3 +85,13 @@ def _shape(options: argparse.Namespace) -> dict[str, object]:
     if options.shape not in SHAPES:
         raise InputError("shape", options.shape, "one of " + ", ".join(SHAPES))
     return sweep(options.shape, options.device, options.repeats).as_dict()
+
+
+def _codec(options: argparse.Namespace) -> dict[str, object]:
+    from pcg.bench.codec import bench_codec, open_codec
+    from pcg.recognition.judges import load_judge
+
+    if options.file is None:
+        raise InputError("file", options.file, "a recording: pcg bench codec --model MODEL FILE")
+    judge = load_judge(options.judge, options.device)
+    return bench_codec(open_codec(options.model, options.device), options.file, judge, options.text, options.repeats)

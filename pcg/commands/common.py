@@ -1,14 +1,20 @@
 """What commands share: options of a take, the model and the voice that they name, and the range of a count."""
 
 import argparse
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcg.errors import InputError
 from pcg.settings import RANGES, SIMILARITIES, WHOLE, Settings
 
+MODEL = "'embedded', llasa-1b, llasa-3b, llasa-8b, OWNER/NAME of the hub (@REVISION pins it), or a folder"
+
 if TYPE_CHECKING:
+    import numpy as np
+
     from pcg.groups.search import Progress
     from pcg.prompt import Reference
     from pcg.synthesizer import Synthesizer
@@ -26,15 +32,23 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--similarity", help="what makes tokens alike: " + ", ".join(SIMILARITIES) + " (default cosine)")
     parser.add_argument("--adaptive", action="store_true", help="draft fewer tokens where the draft is unsure")
     parser.add_argument("--voice", help="a voice that the model knows")
-    parser.add_argument("--reference", type=Path, metavar="WAV", help="a recording of 1 to 10 seconds, in place of --voice")
-    parser.add_argument("--reference-text", metavar="T", help="the words in --reference")
+    parser.add_argument(
+        "--reference", type=Path, metavar="FILE", help="a recording in place of --voice: 1 to 10 seconds, for LLaSA 15"
+    )
+    parser.add_argument("--reference-text", metavar="T", help="the words in --reference (default: what the recogniser hears)")
     add_model(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", default="embedded", help="'embedded' or a folder that holds voice.json")
+    parser.add_argument("--model", default="embedded", help=MODEL)
+    add_draft(parser)
     parser.add_argument("--device", default="cpu", help="cpu, or cuda: bfloat16 and CUDA graphs (default cpu)")
+
+
+def add_draft(parser: argparse.ArgumentParser) -> None:
+    text = "auto (the trained one, else three layers of the target), layers:0,1,27, lookup, none, or a folder (default auto)"
+    parser.add_argument("--draft", default="auto", help=text)
 
 
 def add_judge(parser: argparse.ArgumentParser) -> None:
@@ -54,11 +68,17 @@ def read_settings(options: argparse.Namespace) -> Settings:
     return Settings.from_dict(values)
 
 
-def load_synthesizer(model: str, device: str, announce: "Callable[[str], Progress] | None" = None) -> "Synthesizer":
+def load_synthesizer(
+    model: str, device: str, announce: "Callable[[str], Progress] | None" = None, draft: str = "auto"
+) -> "Synthesizer":
+    """Whoever speaks by it is told on standard error what there is to know of the voice."""
     from pcg.synthesizer import Synthesizer
     from pcg.voice import load_voice
 
-    return Synthesizer(load_voice(model, device), announce=announce)
+    voice = load_voice(model, device, draft)
+    if voice.notice:
+        print(voice.notice, file=sys.stderr)
+    return Synthesizer(voice, announce=announce)
 
 
 def find_speaker(options: argparse.Namespace, synthesizer: "Synthesizer") -> "tuple[str, Reference | None]":
@@ -69,10 +89,19 @@ def find_speaker(options: argparse.Namespace, synthesizer: "Synthesizer") -> "tu
         return name, None
     if options.voice is not None:
         raise InputError("voice", options.voice, "left out when --reference is given")
-    if not options.reference_text:
-        raise InputError("reference-text", options.reference_text, "the words that are said in --reference")
-    reference = synthesizer.voice.reference_from_audio(options.reference, options.reference_text)
+    hear = None if options.reference_text else partial(_hear, rate=synthesizer.voice.codec.sample_rate)
+    reference = synthesizer.voice.reference_from_audio(options.reference, options.reference_text or "", hear)
+    if hear is not None:
+        print(f"heard in {options.reference.name}: {reference.text}", file=sys.stderr)
     return options.reference.stem, reference
+
+
+def _hear(samples: "np.ndarray", rate: int) -> str:
+    """What the shipped recogniser hears in `samples [N]`."""
+    from pcg.metrics.signal import JUDGE_RATE, for_judges
+    from pcg.recognition.judges import load_judge
+
+    return load_judge("embedded").transcribe([for_judges(samples, rate)], JUDGE_RATE)[0]
 
 
 def check_count(field: str, value: int) -> None:

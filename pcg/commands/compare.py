@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcg.commands.common import add_settings, check_count, find_speaker, load_synthesizer, read_settings
-from pcg.settings import METHODS
 
 if TYPE_CHECKING:
     from pcg.commands.common import Commands
@@ -30,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
     settings = read_settings(options)
     check_text(options.text)
     check_count("repeat", options.repeat)
-    synthesizer = load_synthesizer(options.model, options.device)
+    synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
     voice, reference = find_speaker(options, synthesizer)
     synthesizer.warm_up()
     prompt = synthesizer.voice.reader.prompt(
@@ -39,15 +38,17 @@ def run(options: argparse.Namespace) -> None:
     steps = step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature)
     rows: dict[str, dict[str, object]] = {}
     print(f"{'method':8}{'tokens/s':>10}{'speed-up':>10}{'bound':>8}{'accepted':>10}{'length':>8}{'RTF':>8}{'audio s':>9}")
-    for method in METHODS:
+    for method in synthesizer.methods:
         takes = [synthesizer.take(options.text, settings.with_(method=method), voice, reference) for _ in range(options.repeat)]
         take = sorted(takes, key=lambda t: t.wall_seconds)[len(takes) // 2]
         rows[method] = take.summary()
         speedup = take.tokens_per_second / float(str(rows["ar"]["tokens_per_second"]))
-        length, drafting = take.mean_acceptance_length, take.acceptance_rate is not None
-        bound = steps.bound(length, settings.lookahead) if drafting else None
+        length, steady = take.mean_acceptance_length, {len(r.drafted) for r in take.rounds} == {settings.lookahead}
+        # Rounds that draft different numbers of tokens cost different amounts.
+        bound = steps.bound(length, settings.lookahead) if steady else None
         rows[method] |= {"speedup": round(speedup, 3), "bound": None if bound is None else round(bound, 3)}
-        accepted, best = (f"{take.acceptance_rate:.1%}", f"{bound:.2f}x") if drafting else ("-", "-")
+        accepted = "-" if take.acceptance_rate is None else f"{take.acceptance_rate:.1%}"
+        best = "-" if bound is None else f"{bound:.2f}x"
         print(
             f"{method:8}{take.tokens_per_second:10.1f}{speedup:9.2f}x{best:>8}{accepted:>10}{length:8.2f}"
             f"{take.rtf:8.3f}{take.audio_seconds:9.2f}"

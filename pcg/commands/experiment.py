@@ -81,7 +81,7 @@ def _add_grids(parser: argparse.ArgumentParser) -> None:
 
 def _loader(options: argparse.Namespace) -> "Callable[[], Synthesizer]":
     """Loads the synthesizer when it is first asked for: a grid from a file may not need it."""
-    return lru_cache(maxsize=1)(partial(load_synthesizer, options.model, options.device))
+    return lru_cache(maxsize=1)(partial(load_synthesizer, options.model, options.device, draft=options.draft))
 
 
 def _grids(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "list[Grid]":
@@ -103,7 +103,7 @@ def _grids(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "l
             return same_size_theta(load().library, theta, similarity)
 
         grids |= {name: declared(name, utterances, options.quick, theta_for) for name in names if name in TITLES}
-    return [grids[name] for name in names]
+    return [grids[name].for_draft(options.draft) for name in names]
 
 
 def _utterances(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "Sequence[Utterance]":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import add_judge, load_synthesizer
+from pcg.commands.common import add_draft, add_judge, load_synthesizer
 from pcg.commands.running import mean_sizes, worker_spec
 from pcg.errors import InputError
 
@@ -31,6 +31,7 @@ def add(commands: "Commands") -> None:
         "--model", help="report what this one said ('embedded' or a folder), with sounds, group sizes and bounds"
     )
     add_judge(parser)
+    add_draft(parser)
     parser.add_argument("--device", default="cpu", help="where --model was, cpu or cuda (default cpu)")
     parser.set_defaults(command=run)
 
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
         records = [record for record in records if record.context["voice"] == voice]
         if not records:
             raise InputError("model", options.model, f"one that has results with the judge {options.judge} there")
-        synthesizer = load_synthesizer(options.model, options.device)
+        synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
         costs, sizes = _step_costs(synthesizer, records, options.device), mean_sizes(synthesizer)
         findings = write_report(options.results, out, costs, sizes, _sounds(options), voice=voice)
     print(f"{out}: {findings.records} units, {len(findings.tables)} tables, {len(findings.figures)} figures")
@@ -93,7 +94,7 @@ def _sounds(options: argparse.Namespace) -> "Callable[[Unit], tuple[np.ndarray, 
     """Says units again, for the page; their judge is not asked, so it need not be here."""
     from pcg.experiments.worker import WorkerSpec
 
-    worker = WorkerSpec(options.model, device=options.device, dnsmos=False).load()
+    worker = WorkerSpec(options.model, device=options.device, dnsmos=False, draft=options.draft).load()
 
     def say(unit: "Unit") -> "tuple[np.ndarray, int]":
         said = worker.sound(unit)

@@ -49,7 +49,7 @@ def worker_spec(options: argparse.Namespace) -> "WorkerSpec":
 
     if options.judge not in JUDGES:
         raise InputError("judge", options.judge, "one of " + ", ".join(JUDGES))
-    return WorkerSpec(options.model, options.judge, options.device)
+    return WorkerSpec(options.model, options.judge, options.device, draft=options.draft)
 
 
 def do_units(units: "Sequence[Unit]", spec: "WorkerSpec", options: argparse.Namespace) -> "list[Record]":

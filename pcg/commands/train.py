@@ -1,42 +1,146 @@
-"""pcg train: the embedded voice, or its recogniser, from nothing."""
+"""pcg train: the embedded voice, its recogniser, or a draft for any target, from nothing."""
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pcg.errors import InputError
 
 if TYPE_CHECKING:
     from pcg.commands.common import Commands
+    from pcg.training.workers import Workers
 
 
 VOICE_STAGES = ("corpus", "codec", "target", "draft", "publish", "all", "unpack")
 RECOGNISER_STAGES = ("recogniser", "unpack-recogniser")
+DRAFT_STAGES = ("tokens", "draft-figure")
 
 
 def add(commands: "Commands") -> None:
     parser = commands.add_parser(
-        "train", help="train the embedded voice, or its recogniser, from nothing; resumes where it stopped"
+        "train", help="train the embedded voice, its recogniser, or a draft for any target; resumes where it stopped"
     )
-    parser.add_argument("stage", choices=(*VOICE_STAGES, *RECOGNISER_STAGES))
+    parser.add_argument("stage", choices=(*VOICE_STAGES, *RECOGNISER_STAGES, *DRAFT_STAGES))
     parser.add_argument("--work", type=Path, default=Path("runs"), help="corpus and checkpoints (default runs/)")
     parser.add_argument("--prose", type=Path, help="a text file of English prose, one sentence a line (stage corpus)")
-    parser.add_argument("--out", type=Path, help="where publish writes (and unpack reads): assets/voice, or assets/recogniser")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="where publish writes (and unpack reads): assets/voice, or assets/recogniser; where a draft's folder goes, or, "
+        "without endings, its figure (assets/draft)",
+    )
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2, help="synthesizers side by side (stage corpus)")
+    _add_draft(parser)
     parser.set_defaults(command=run)
+
+
+def _add_draft(parser: argparse.ArgumentParser) -> None:
+    tokens = parser.add_argument_group("stage tokens")
+    tokens.add_argument("--speech", type=Path, help="recordings with transcripts: LibriTTS's layout, or name.wav and name.txt")
+    tokens.add_argument("--codec", default="embedded", help="'embedded' or the folder of a codec (default embedded)")
+    draft = parser.add_argument_group("stage draft, for a target of one's own (--target), and stage draft-figure")
+    draft.add_argument("--target", help="'embedded', or a folder that holds voice.json or a LLaSA")
+    draft.add_argument("--tokens", type=Path, help="what stage tokens wrote, or will write")
+    draft.add_argument("--plan", help="pcg, ssd, or layers of the target, as in 0,1,27 (default pcg)")
+    draft.add_argument("--objective", help="ce, distil or both (default distil)")
+    draft.add_argument("--steps", type=int, help="default 2000, of the figure 300")
+    draft.add_argument("--samples", type=int, help="texts that the target says for the draft (default 2400, of the figure 768)")
+    draft.add_argument("--temperature", type=float, help="of these samples, and of the trials (default 0.8)")
+    draft.add_argument("--budget", type=int, help="tokens in a batch (default 4096, of the figure 2048)")
+    draft.add_argument("--accumulate", type=int, help="batches in a step (default 1)")
+    draft.add_argument("--longest", type=int, help="speech codes in a row of a batch (default 360; for LLaSA 1400)")
+    draft.add_argument("--lr", type=float, help="default 0.003 at width 256, falling with the target's width")
+    draft.add_argument("--precision", help="bf16 or fp32 (default bf16)")
+    draft.add_argument("--several", action="store_true", help="one of those processes that accelerate or torchrun started")
 
 
 def run(options: argparse.Namespace) -> None:
     if options.stage in RECOGNISER_STAGES:
-        from pcg.training.judge_recipe import train_recogniser, unpack
+        _recogniser(options)
+    elif options.stage == "tokens":
+        _tokens(options)
+    elif options.stage == "draft-figure":
+        _draft_figure(options)
+    elif options.stage == "draft" and options.target is not None:
+        _draft(options)
+    else:
+        from pcg.training.recipe import train
 
-        out = options.out or Path("assets/recogniser")
-        if options.stage == "unpack-recogniser":
-            unpack(options.work, out, options.seed)
-        else:
-            train_recogniser(options.work, out, options.device, options.seed, options.processes)
-        return
-    from pcg.training.recipe import train
+        out = options.out or Path("assets/voice")
+        train(options.stage, options.work, options.prose, out, options.device, options.seed, options.processes)
 
-    out = options.out or Path("assets/voice")
-    train(options.stage, options.work, options.prose, out, options.device, options.seed, options.processes)
+
+def _recogniser(options: argparse.Namespace) -> None:
+    from pcg.training.judge_recipe import train_recogniser, unpack
+
+    out = options.out or Path("assets/recogniser")
+    if options.stage == "unpack-recogniser":
+        unpack(options.work, out, options.seed)
+    else:
+        train_recogniser(options.work, out, options.device, options.seed, options.processes)
+
+
+def _tokens(options: argparse.Namespace) -> None:
+    if options.speech is None or not options.speech.is_dir():
+        raise InputError("speech", str(options.speech), "a folder of recordings with transcripts")
+    if options.tokens is None:
+        raise InputError("tokens", None, "the folder that the codes go to")
+    _check_device(options.device)
+    from pcg.training.prepare import open_codec, prepare_tokens
+
+    codec, digest = open_codec(options.codec, options.device)
+    made = prepare_tokens(options.speech, codec, digest, options.tokens, lambda done, of: print(f"tokens: {done}/{of} shards"))
+    print(f"tokens: {made.utterances} utterances, {made.hours:.1f} hours; {made.left_out} recordings were left out")
+
+
+def _draft(options: argparse.Namespace) -> None:
+    if options.tokens is None:
+        raise InputError("tokens", None, "a folder that `pcg train tokens` wrote")
+    if options.out is None:
+        raise InputError("out", None, "the folder that the draft goes to")
+    from pcg.training.draft_recipe import DraftJob, train_for
+
+    workers = _workers(options)
+    job = DraftJob(**_given(DraftJob, options))
+    found = train_for(job, workers)
+    if workers.leads:
+        said = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
+        print(f"draft: {job.out}; accepted of what it drafts: {said}")
+
+
+def _draft_figure(options: argparse.Namespace) -> None:
+    from pcg.training.draft_figure import FigurePlan, draft_figure
+    from pcg.voice import load_voice
+
+    plan = FigurePlan(**_given(FigurePlan, options))
+    out = options.out or Path("assets/draft")
+    voice = load_voice(options.target or "embedded", draft="none")
+    draft_figure(voice, options.work / "corpus", options.work / "draft_figure", out, plan)
+    print(f"draft-figure: {out.with_suffix('.json')}, {out.with_suffix('.png')}")
+
+
+def _workers(options: argparse.Namespace) -> "Workers":
+    from pcg.training.workers import Workers, launched
+
+    _check_device(options.device)
+    if not options.several:
+        return Workers(options.device)
+    workers = launched(options.device)
+    print(f"draft: process {workers.rank + 1} of {workers.count}, on {workers.device}", flush=True)
+    return workers
+
+
+def _check_device(device: str) -> None:
+    import torch
+
+    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
+
+
+def _given(schema: type, options: argparse.Namespace) -> dict[str, Any]:
+    """The options that were given, of those that `schema` has fields for."""
+    named = {f.name: getattr(options, f.name, None) for f in fields(schema)}
+    return {name: value for name, value in named.items() if value is not None}

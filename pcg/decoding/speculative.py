@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -22,6 +23,23 @@ class Drafting:
     confidence: float | None = None
 
 
+class Drafter(Protocol):
+    """Who proposes: the `Readers` of a draft, or the `LookupReaders` of none; see `Readers` for what each method does."""
+
+    def read(self, row: int) -> int: ...
+
+    def propose(
+        self,
+        rows: Sequence[int],
+        unread: Sequence[Sequence[int]],
+        coins: Tensor,
+        temperature: float,
+        confidence: float | None = None,
+    ) -> list[Proposal]: ...
+
+    def roll_back(self, row: int, read: int) -> None: ...
+
+
 @dataclass
 class _Utterance:
     """One row that still speaks."""
@@ -34,7 +52,7 @@ class _Utterance:
 
 def speculative(
     target: Readers,
-    draft: Readers,
+    draft: Drafter,
     rule: Rule,
     drafting: Drafting,
     temperature: float,

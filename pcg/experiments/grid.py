@@ -1,7 +1,7 @@
 """A grid: every utterance, said in every condition with every seed. Declared in Python, or read from a user's YAML file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import yaml
@@ -9,7 +9,7 @@ import yaml
 from pcg.errors import InputError
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.metrics.sentences import read_sentences
-from pcg.settings import Settings
+from pcg.settings import METHODS, Settings
 from pcg.swap import Swap
 from pcg.text import check_text
 
@@ -17,6 +17,8 @@ _GRID = ("name", "title", "sections", "count", "texts", "voices", "seeds", "cond
 _KNOBS = tuple(f.name for f in fields(Settings) if f.name != "seed")
 _CONDITION = ("name", "model", "rule", "swap", *_KNOBS)
 _SWAP = tuple(f.name for f in fields(Swap))
+# By the kinds of drafts that are no models; `pcg.drafts` has their names, too, but brings in torch.
+METHODS_OF = {"lookup": METHODS, "none": ("ar",)}
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,14 @@ class Grid:
         for name in names:
             if names.count(name) > 1:
                 raise InputError("name", name, "that of one condition only")
+
+    def for_draft(self, draft: str) -> "Grid":
+        """Without what cannot be said with a draft of this kind (`pcg.drafts.Draft.kind`): prompt lookup does not speak alone,
+        and with none only AR speaks."""
+        if draft not in METHODS_OF:
+            return self
+        possible = (c for c in self.conditions if c.model != "draft" and c.settings.method in METHODS_OF[draft])
+        return replace(self, conditions=tuple(possible))
 
     def units(self) -> list[Unit]:
         """By utterance, then seed, then condition: methods take turns, so that a machine that slows down slows them all."""

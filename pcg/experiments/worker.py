@@ -6,16 +6,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.metadata import version
+from os.path import isdir
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from pcg.decoding.llama import DecodingLlama
+from pcg.drafts import AUTO
 from pcg.errors import AssetError, InputError
 from pcg.experiments.context import context
-from pcg.experiments.unit import Record, Result, Unit, Utterance
+from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.experiments.variants import Variants
+from pcg.hub import codec_folder, content_digest, is_llasa, model_folder
 from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.signal import JUDGE_RATE, for_judges
@@ -35,6 +39,8 @@ METHODS_KEPT = 256
 TAKES_KEPT = 4
 # Raise it when a measure changes while its package stays as it is.
 MEASURES = 1
+# What the others are held to where no reference says whose voice it shall be.
+CHOSEN_VOICE = Condition("", Settings("ar"))
 JUDGING_PACKAGES = ("pocketsphinx", "resemblyzer", "speechmos")
 
 
@@ -42,9 +48,10 @@ JUDGING_PACKAGES = ("pocketsphinx", "resemblyzer", "speechmos")
 class WorkerSpec:
     """What a worker is made of, small enough to be sent to another process.
 
-    model: "embedded", or a folder that holds a voice. judge: who writes down the words (`pcg.recognition.judges.JUDGES`).
+    model: as `pcg.voice.load_voice` takes it. judge: who writes down the words (`pcg.recognition.judges.JUDGES`).
     threads: of torch in each worker; floats, and so results, may differ in their last digits with another number. dnsmos: ask
-    for it, too; a third of a second of work on a CPU, nearly as much as speaking. cache: of groups, None for the usual.
+    for it, too; a third of a second of work on a CPU, nearly as much as speaking. cache: of groups, None for the usual. draft:
+    as `pcg.drafts.choose_draft` takes it.
     """
 
     model: str = "embedded"
@@ -53,6 +60,7 @@ class WorkerSpec:
     threads: int = 1
     dnsmos: bool = True
     cache: Path | None = None
+    draft: str = AUTO
 
     def __post_init__(self) -> None:
         if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
@@ -64,9 +72,16 @@ class WorkerSpec:
         judges. Nothing is loaded for it. Raises AssetError where a file cannot be read."""
         judging = [(package, version(package)) for package in JUDGING_PACKAGES]
         digest = hashlib.sha256(repr((MEASURES, self.device, self.judge, self.dnsmos, judging)).encode())
-        _add_folder(digest, EMBEDDED if self.model == "embedded" else Path(self.model))
+        folder = model_folder(self.model, EMBEDDED, self.device)
+        _add_folder(digest, folder)
+        if is_llasa(folder) and not (codec := codec_folder(folder, self.device)).is_relative_to(folder):
+            _add_folder(digest, codec)
         if self.judge == "embedded":
             _add_folder(digest, RECOGNISER)
+        if isdir(self.draft):
+            _add_folder(digest, Path(self.draft))
+        elif self.draft != AUTO:  # which leaves no mark, as there were results before there was a choice
+            digest.update(self.draft.encode())
         return digest.hexdigest()[:16]
 
     def load(self) -> "Worker":
@@ -88,14 +103,14 @@ class Worker:
     def __init__(self, spec: WorkerSpec) -> None:
         self.spec, self.voice_id = spec, spec.voice_id
         with self._threads():
-            self._target = Synthesizer(load_voice(spec.model, spec.device), spec.cache)
+            self._target = Synthesizer(load_voice(spec.model, spec.device, spec.draft), spec.cache)
             self._variants = Variants(self._target)
             self._words = load_judge(spec.judge, spec.device)
             self._speaker = Resemblyzer()
             self._mos = DNSMOS() if spec.dnsmos else None
         self.judges = {
             "WER, CER": f"{self._words.name}; {NORMALISED}",
-            "Speaker": f"cosine by {self._speaker.name} to the codec's rendering of the reference",
+            "Speaker": f"cosine by {self._speaker.name} to {self._likeness()}",
         } | ({"DNSMOS": f"{self._mos.name}; less than nine seconds repeated to fill one window"} if self._mos else {})
         self._method = lru_cache(METHODS_KEPT)(self._prepared)
         self._reference = lru_cache(METHODS_KEPT)(self._found)
@@ -106,8 +121,8 @@ class Worker:
     def record(self, unit: Unit, workers: int = 1) -> Record:
         """`run`, with where it was done; `workers` are at work side by side."""
         result = self.run(unit)
-        facts = context(self.spec.device, self.spec.threads, workers, self.judges)
-        return Record(unit, result, facts | {"model": self._target.voice.name, "voice": self.voice_id})
+        facts, voice = context(self.spec.device, self.spec.threads, workers, self.judges), self._target.voice
+        return Record(unit, result, facts | {"model": voice.name, "voice": self.voice_id, "licence": voice.licence})
 
     def run(self, unit: Unit) -> Result:
         """Say the unit and judge it. The first unit of a method warms it up, before anything is timed."""
@@ -189,6 +204,8 @@ class Worker:
     def _draft(self) -> Synthesizer:
         """The draft as a voice of its own."""
         voice = self._target.voice
+        if not isinstance(voice.draft, DecodingLlama):
+            raise InputError("draft", voice.draft_kind, "a model where the draft speaks alone")
         return Synthesizer(replace(voice, target=voice.draft), self.spec.cache)
 
     def _found(self, said: Utterance) -> Reference:
@@ -197,9 +214,15 @@ class Worker:
             return voice.reference_from_audio(Path(said.reference), said.reference_text)
         return voice.reference(said.voice)
 
+    def _likeness(self) -> str:
+        known = all(len(reference.codes) for reference in self._target.voice.references.values())
+        rendering = "the codec's rendering of the reference"
+        return rendering if known else f"{rendering}, or to AR's take of seed 0 where the model chooses the voice"
+
     def _embedded_reference(self, said: Utterance) -> np.ndarray:
-        codec = self._target.voice.codec
-        return self._speaker.embed(codec.decode(self._reference(said).codes).numpy(), codec.sample_rate)
+        codec, codes = self._target.voice.codec, self._reference(said).codes
+        heard = codec.decode(codes).numpy() if len(codes) else self._take(Unit(said, CHOSEN_VOICE, 0)).audio
+        return self._speaker.embed(heard, codec.sample_rate)
 
     def _rendered(self, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
         """The sound before the swap and its speaker, decoded as the one after it is: in one piece, even if it is long."""
@@ -237,6 +260,6 @@ def _add_folder(digest: "hashlib._Hash", folder: Path) -> None:
     for file in files:
         digest.update(file.relative_to(folder).as_posix().encode())
         try:
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
+            digest.update(bytes.fromhex(content_digest(file)))
         except OSError as error:
             raise AssetError(f"The model file {file} cannot be read ({error}).") from error

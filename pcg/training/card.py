@@ -1,16 +1,58 @@
-"""The model card of a voice, written from what the training recorded."""
+"""The model cards of a voice and of a recogniser, in the Hub's form, written from what the training recorded."""
 
 from pathlib import Path
 
 Log = list[dict[str, float]]
+LICENCE = """## Licence
+
+Apache-2.0: the weights, and the sounds that are made with them. What the sources of the data ask for stands in `NOTICE`.
+"""
+VOICE_USE = """## Use
+
+```python
+from pcg.settings import Settings
+from pcg.synthesizer import Synthesizer
+from pcg.voice import load_voice
+
+take = Synthesizer(load_voice("embedded")).take("The morning sun was warm.", Settings("pcg"), "rms")
+```
+
+Meant for studying speculative decoding of speech tokens on any computer. Not meant for products, for other languages, or for
+imitating a person: it knows the synthesizers' voices only.
+"""
+VOICE_DATA = """Text: LJ Speech's transcripts or other public-domain prose, WordNet glosses and examples, word lists, templates.
+One sentence in a hundred and one rare word in forty were held out. No person's speech is in it.
+"""
+VOICE_LIMITS = """## Limits
+
+English only. The text is read through espeak-ng's phonemes, so its mispronunciations are inherited. Quality is that
+of the small synthesizers that it learned from; words can be missed, rare ones more often. Measured figures: the tables of
+the README, `python -m pcg evaluate`.
+"""
+RECOGNISER_USE = """## Use
+
+```python
+from pcg.recognition.embedded import load_recogniser
+
+recogniser = load_recogniser()
+```
+
+Meant for judging the speech of the embedded voice, and for studying self-speculative recognition. Not meant for the
+speech of people.
+"""
+RECOGNISER_LIMITS = """## Limits
+
+English with the voices of small synthesizers: it judges such speech, and is no recogniser of people.
+"""
 
 
 def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> str:
-    """Markdown: what the voice is, its recipe, its hours, its losses, and what it is not for."""
+    """Markdown: what the voice is, its use, its hours, its recipe and losses, its limits and its licence."""
     hours: dict[str, float] = facts["hours"]
     recipe: dict[str, object] = facts["recipe"]
     sizes = {p.parent.name: p.stat().st_size / 1e6 for p in sorted(folder.glob("*/model.safetensors"))}
     lines = [
+        front_matter("text-to-speech", ("speculative-decoding", "speech-tokens")),
         "# The embedded voice",
         "",
         "A codec language model in the shape of LLaSA + X-codec2, trained from nothing by `python -m pcg train all`, on",
@@ -22,14 +64,13 @@ def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> 
         f"| target | Llama, {_shape(recipe)} | {sizes['target']:.1f} |",
         f"| draft | layers {list(recipe['draft_layers'])} of the target, distilled on its own samples | {sizes['draft']:.1f} |",
         "",
-        "## Corpus",
+        VOICE_USE,
+        "## Data",
         "",
         f"{facts['utterances']} utterances, {sum(hours.values()):.1f} hours, spoken by flite: "
         + ", ".join(f"{v} {h:.1f} h" for v, h in hours.items())
         + ".",
-        "Text: public-domain prose, WordNet glosses and examples, word lists, templates. One sentence in a hundred and one",
-        "rare word in forty were held out.",
-        "",
+        VOICE_DATA,
         "## Losses",
         "",
         "| stage | steps | seconds | last losses |",
@@ -39,12 +80,16 @@ def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> 
         f"Seed {facts['seed']}. Losses are in nats; `mel` is the L1 distance of log-mel spectra.",
         "",
         *(["## How this run went", "", str(facts["notes"]), ""] if facts["notes"] else []),
-        "## Limits",
-        "",
-        "English only. The text is read through espeak-ng's phonemes, so its mispronunciations are inherited. Quality is that",
-        "of the small synthesizers that it learned from. Measured figures: `python -m pcg evaluate`.",
+        VOICE_LIMITS,
+        LICENCE,
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def front_matter(task: str, tags: tuple[str, ...]) -> str:
+    """What the Hub reads of a model card; `task` is the Hub's name of what the model does."""
+    lines = ["license: apache-2.0", "language: en", "library_name: pcg-lab", f"pipeline_tag: {task}", "tags:"]
+    return "\n".join(["---", *lines, *(f"- {tag}" for tag in tags), "---", ""])
 
 
 def _rate(recipe: dict[str, object]) -> int:
@@ -68,8 +113,9 @@ def stage_row(name: str, log: Log) -> str:
 
 
 def recogniser_card(parameters: dict[str, int], logs: dict[str, Log], seed: int, notes: str) -> str:
-    """Markdown: what the recogniser is, what it learned from, its losses, and what it is not for."""
+    """Markdown: what the recogniser is, what it learned from, its use, its losses, its limits and its licence."""
     lines = [
+        front_matter("automatic-speech-recognition", ("ctc", "self-speculative-decoding")),
         "# The embedded recogniser",
         "",
         "A Conformer that spells what it hears (CTC over characters), a projector, and a small Llama that reads the",
@@ -82,6 +128,7 @@ def recogniser_card(parameters: dict[str, int], logs: dict[str, Log], seed: int,
         "|---|---|",
         *(f"| {part} | {count:,} |" for part, count in parameters.items()),
         "",
+        RECOGNISER_USE,
         "## Losses and word error rates",
         "",
         "| stage | steps | seconds | last losses |",
@@ -93,8 +140,7 @@ def recogniser_card(parameters: dict[str, int], logs: dict[str, Log], seed: int,
         "diphones of kal16, at 8 kHz) and the variants of espeak-ng in `espeak`.",
         "",
         *(["## How this run went", "", notes, ""] if notes else []),
-        "## Limits",
-        "",
-        "English with the voices of small synthesizers: it judges such speech, and is no recogniser of people.",
+        RECOGNISER_LIMITS,
+        LICENCE,
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"

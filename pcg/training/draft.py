@@ -1,105 +1,83 @@
-"""Stage `draft`: a layer subset of the target, distilled on the target's own samples and on the corpus."""
+"""How a draft is cut from its target: which layers it begins as, and what of it learns."""
 
-import random
-from collections.abc import Sequence
-from copy import deepcopy
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import nn
 from transformers import LlamaForCausalLM
 
-from pcg.decoding.llama import DecodingLlama
-from pcg.prompt import PhonemeReader
-from pcg.training.loop import Stage, make_optimizers, run, update
-from pcg.training.samples import sample
-from pcg.training.sequences import Epochs
-from pcg.training.target import speech_logits
-from pcg.training.tokens import Spoken
-from pcg.vocabulary import Vocabulary
+from pcg.drafts import layer_subset
+from pcg.errors import InputError
+from pcg.files import write_json
+from pcg.training.publish import write_llama
+
+PLANS = ("pcg", "ssd")
+EVERY_LAYER = "the numbers of some of its layers, lowest first, as in 0,{last}"
 
 
-def layer_subset(target: LlamaForCausalLM, layers: Sequence[int]) -> LlamaForCausalLM:
-    """A model of the target's `layers` (in order), its embedding, its final norm and its head (PCG section 3.1)."""
-    config = deepcopy(target.config)
-    config.num_hidden_layers = len(layers)
-    if getattr(config, "layer_types", None):
-        config.layer_types = [config.layer_types[i] for i in layers]
-    draft = LlamaForCausalLM(config)
-    state = {k: v for k, v in target.state_dict().items() if ".layers." not in k}
-    for place, index in enumerate(layers):
-        prefix = f"model.layers.{index}."
-        for key, value in target.state_dict().items():
-            if key.startswith(prefix):
-                state[f"model.layers.{place}.{key[len(prefix) :]}"] = value
-    draft.load_state_dict(state)
+@dataclass(frozen=True)
+class DraftPlan:
+    """layers: of the target, in order. trained: which of the draft's own layers learn, counted from its lowest; None: every
+    weight learns. head: whether the LM head learns, too, where `trained` names layers; the embedding and the final norm then
+    stay as they are."""
+
+    layers: tuple[int, ...]
+    trained: tuple[int, ...] | None = None
+    head: bool = True
+
+    @classmethod
+    def pcg(cls, depth: int) -> "DraftPlan":
+        """Three layers, and every weight learns (PCG section 3.1).
+
+        The paper does not say which three. It follows SSD, which takes a quarter of its draft from the bottom and the rest from
+        the top: of three, that is the lowest and the upper two.
+        """
+        return cls(ends(depth, 1, 2))
+
+    @classmethod
+    def ssd(cls, depth: int) -> "DraftPlan":
+        """The lower two and the upper six layers; the first two and the head learn (SSD sections 2.3 and 3.1)."""
+        return cls(ends(depth, 2, 6), trained=(0, 1))
+
+    @classmethod
+    def read(cls, words: str, depth: int) -> "DraftPlan":
+        """A plan for a target of `depth` layers: "pcg", "ssd", or layers as in "0,1,27", of which every weight learns."""
+        if words in PLANS:
+            return {"pcg": cls.pcg, "ssd": cls.ssd}[words](depth)
+        numbers = [int(n) for n in words.split(",") if n.isascii() and n.isdigit() and len(n) < 5]
+        if len(numbers) != words.count(",") + 1 or sorted(set(numbers)) != numbers or numbers[-1] >= depth:
+            raise InputError("plan", words[:40], ", ".join(PLANS) + ", or " + EVERY_LAYER.format(last=depth - 1))
+        return cls(tuple(numbers))
+
+
+def new_draft(target: LlamaForCausalLM, plan: DraftPlan) -> LlamaForCausalLM:
+    """The untrained draft that `plan` asks for, in the target's weights; what shall not learn is frozen.
+
+    A tied head that learns while the embedding stays is no longer tied. Whether target and draft are tied is told by their
+    weights: a config may lie.
+    """
+    draft = layer_subset(target, plan.layers)
+    head, embedding = target.get_output_embeddings().weight, target.get_input_embeddings().weight
+    apart = plan.trained is not None and plan.head
+    if apart or head is not embedding:
+        draft.config.tie_word_embeddings = False
+        draft.lm_head.weight = nn.Parameter(head.detach().clone())
+        draft.get_input_embeddings().weight = nn.Parameter(embedding.detach().clone())
+    if plan.trained is not None:
+        draft.requires_grad_(False)
+        for place in plan.trained:
+            draft.model.layers[place].requires_grad_(True)
+        draft.lm_head.requires_grad_(plan.head)
     return draft
 
 
-def own_samples(
-    target: LlamaForCausalLM,
-    spoken: Sequence[Spoken],
-    reader: PhonemeReader,
-    vocabulary: Vocabulary,
-    count: int,
-    temperature: float,
-    seed: int,
-    batch: int = 64,
-) -> list[Spoken]:
-    """Let the target say `count` training texts after references of the same voice; utterances that never end are left out.
-
-    References and samples alternate in the list, voice by voice, so that `Epochs` chains them as it chains the corpus.
-    """
-    rng = random.Random(seed)
-    generator = torch.Generator().manual_seed(seed)
-    model = DecodingLlama(target.eval(), vocabulary)
-    by_voice: dict[str, list[Spoken]] = {}
-    for utterance in spoken:
-        by_voice.setdefault(utterance.voice, []).append(utterance)
-    samples: list[Spoken] = []
-    while len(samples) < count:
-        pairs = [rng.sample(by_voice[rng.choice(sorted(by_voice))], 2) for _ in range(4 * batch)]
-        pairs = sorted(pairs, key=lambda pair: sum(len(u.codes) for u in pair))
-        for first in range(0, len(pairs), batch):
-            group = pairs[first : first + batch]
-            prompts = [reader.assemble(a.symbols, a.codes, b.symbols) for a, b in group]
-            limit = int(1.5 * max(len(b.codes) for _, b in group)) + 20
-            for (_, b), codes in zip(group, sample(model, prompts, limit, temperature, generator), strict=True):
-                if codes is not None and len(codes) > 5:
-                    samples.append(Spoken(b.voice, b.text, b.symbols, codes))
-        print(f"samples {len(samples)}/{count}", flush=True)
-    return samples
+def write_draft(folder: Path, draft: LlamaForCausalLM, facts: Mapping[str, object]) -> None:
+    """Write the folder of a trained draft, which `load_voice(..., draft=folder)` reads, with `facts` on how it was made."""
+    write_llama(folder, draft)
+    write_json(folder / "draft.json", facts)
 
 
-def train_draft(
-    directory: Path,
-    draft: LlamaForCausalLM,
-    target: LlamaForCausalLM,
-    samples: Sequence[Spoken],
-    corpus: Sequence[Spoken],
-    reader: PhonemeReader,
-    vocabulary: Vocabulary,
-    steps: int,
-    seed: int,
-    device: str,
-    budget: int = 4096,
-) -> None:
-    """Forward KL from the target's speech laws, three steps on its own samples for one on the corpus."""
-    draft.to(device)
-    target.to(device).eval()
-    own, given = (Epochs(spoken, reader, vocabulary.codes, budget, seed) for spoken in (samples, corpus))
-    optimizers = make_optimizers(draft, lr=2e-3, muon_lr=3e-3, weight_decay=0.0)
-
-    def step(index: int) -> dict[str, float]:
-        batch = (given if index % 4 == 3 else own).batch(index).to(device)
-        with torch.autocast(device, torch.bfloat16):
-            with torch.no_grad():
-                wanted, _ = speech_logits(target, batch, vocabulary)
-            logits, _ = speech_logits(draft, batch, vocabulary)
-        q, log_p = wanted.float().softmax(-1), logits.float().log_softmax(-1)
-        loss = nn.functional.kl_div(log_p, q, reduction="batchmean")
-        update(loss, draft, optimizers.values())
-        overlap = torch.minimum(q, log_p.detach().exp()).sum(-1).mean()
-        return {"kl": loss.item(), "expected_acceptance": overlap.item()}
-
-    run(Stage("draft", directory, steps, {"draft": draft}, optimizers, step, every=50), seed)
+def ends(depth: int, lower: int, upper: int) -> tuple[int, ...]:
+    """The lowest and the highest of `depth` layers; of a target that has no more, all of them."""
+    return (*range(min(lower, depth)), *range(max(lower, depth - upper), depth))

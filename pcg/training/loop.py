@@ -17,7 +17,11 @@ from pcg.training import checkpoint
 @dataclass(frozen=True)
 class Stage:
     """One stage of training. `step(index)` runs one update and returns its losses; it draws its batch from `index`, so a
-    resumed run sees the batches that it would have seen."""
+    resumed run sees the batches that it would have seen.
+
+    evaluate: figures of what is trained, taken once in `rows_between` rows of the log, after the last step, and, where
+    `untrained`, before the first. leads: whether this process keeps log and checkpoint; of several that train together, one.
+    """
 
     name: str
     directory: Path
@@ -29,6 +33,9 @@ class Stage:
     warmup: int = 100
     decay_share: float = 0.4
     every: int = 100
+    rows_between: int = 5
+    untrained: bool = False
+    leads: bool = True
 
     @property
     def checkpoint(self) -> Path:
@@ -50,6 +57,8 @@ def run(stage: Stage, seed: int) -> None:
         return
     sums: dict[str, float] = {}
     begun = time.monotonic()
+    if stage.untrained and stage.leads and not done:
+        _note(stage, {"step": 0, "seconds": 0.0} | _held_out(stage))
     for index in range(done, stage.steps):
         factor = learning_rate_factor(index, stage.steps, stage.warmup, stage.decay_share)
         for name, optimizer in stage.optimizers.items():
@@ -58,18 +67,18 @@ def run(stage: Stage, seed: int) -> None:
         for key, value in stage.step(index).items():
             sums[key] = sums.get(key, 0.0) + value
         step = index + 1
-        if step % stage.every == 0 or step == stage.steps:
+        if stage.leads and (step % stage.every == 0 or step == stage.steps):
             count = (step - done - 1) % stage.every + 1
             elapsed = seconds + time.monotonic() - begun
             row = {"step": step, "seconds": round(elapsed, 1)} | {k: round(v / count, 5) for k, v in sums.items()}
-            if stage.evaluate and (step % (5 * stage.every) == 0 or step == stage.steps):
-                row |= {f"held_out_{k}": round(v, 5) for k, v in stage.evaluate().items()}
+            if step % (stage.rows_between * stage.every) == 0 or step == stage.steps:
+                row |= _held_out(stage)
             sums = {}
-            _append(stage.log, row)
-            print(f"{stage.name} {json.dumps(row)}", flush=True)
+            _note(stage, row)
             meta = {"step": step, "seconds": elapsed, "seed": seed, "steps": stage.steps}
             checkpoint.save(stage.checkpoint, stage.modules, stage.optimizers, meta)
-    draw_curve(stage.log)
+    if stage.leads:
+        draw_curve(stage.log)
 
 
 def learning_rate_factor(index: int, steps: int, warmup: int, decay_share: float) -> float:
@@ -78,9 +87,10 @@ def learning_rate_factor(index: int, steps: int, warmup: int, decay_share: float
 
 
 def make_optimizers(module: nn.Module, lr: float, muon_lr: float, weight_decay: float = 0.05) -> dict[str, Optimizer]:
-    """Muon for the matrices inside the network; AdamW for embeddings, heads, convolutions, gains and biases."""
+    """Muon for the matrices inside the network; AdamW for embeddings, heads, convolutions, gains and biases. Frozen weights
+    are left out."""
     matrices, rest = [], []
-    for name, parameter in module.named_parameters():
+    for name, parameter in ((n, p) for n, p in module.named_parameters() if p.requires_grad):
         is_matrix = parameter.ndim == 2 and not any(part in name for part in ("embed", "head", "code", "patch"))
         (matrices if is_matrix else rest).append(parameter)
     muon = Muon(matrices, lr=muon_lr, weight_decay=weight_decay, momentum=0.95, adjust_lr_fn="match_rms_adamw")
@@ -93,8 +103,13 @@ def update(loss: Tensor, module: nn.Module, optimizers: Iterable[Optimizer]) -> 
     for optimizer in chosen:
         optimizer.zero_grad(set_to_none=True)
     loss.backward()
+    descend(module, chosen)
+
+
+def descend(module: nn.Module, optimizers: Iterable[Optimizer]) -> None:
+    """One step down the gradients that `module` has, clipped to norm 1."""
     nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-    for optimizer in chosen:
+    for optimizer in optimizers:
         optimizer.step()
 
 
@@ -122,7 +137,12 @@ def draw_curve(log: Path) -> None:
     pyplot.close(figure)
 
 
-def _append(path: Path, row: dict[str, float]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
+def _held_out(stage: Stage) -> dict[str, float]:
+    return {f"held_out_{k}": round(v, 5) for k, v in stage.evaluate().items()} if stage.evaluate else {}
+
+
+def _note(stage: Stage, row: dict[str, float]) -> None:
+    stage.log.parent.mkdir(parents=True, exist_ok=True)
+    with stage.log.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
+    print(f"{stage.name} {json.dumps(row)}", flush=True)

@@ -27,7 +27,7 @@ def write_voice(
 ) -> None:
     """Write everything that a Voice is made of; files that are there are replaced one by one."""
     for part, model in (("target", target), ("draft", draft)):
-        _write_llama(folder / part, model)
+        write_llama(folder / part, model)
     write_json(folder / "codec" / "config.json", codec.config.as_dict())
     _write_tensors(folder / "codec" / "model.safetensors", {k: v.half() for k, v in codec.state_dict().items()})
     _write_tensors(folder / "usage.safetensors", {"usage": usage.to(torch.int32)})
@@ -42,7 +42,7 @@ def write_voice(
         temporary.write_text(json.dumps(card, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _write_llama(folder: Path, model: LlamaForCausalLM) -> None:
+def write_llama(folder: Path, model: LlamaForCausalLM) -> None:
     """What `save_pretrained` would write for this model, but each file whole or not at all."""
     config = model.config.to_dict() | {"dtype": "float16", "architectures": ["LlamaForCausalLM"]}
     write_json(folder / "config.json", config)

@@ -9,24 +9,31 @@ import torch
 from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
+from pcg.decoding.llama import DecodingLlama
+from pcg.drafts import layer_subset
 from pcg.errors import InputError, PCGError
 from pcg.files import replacing, write_json
 from pcg.groups.atlas import load_or_build_atlas
 from pcg.groups.neighbours import build_neighbours
 from pcg.prompt import PhonemeReader, Reference
-from pcg.settings import RANGES
+from pcg.settings import RANGES, Settings
 from pcg.training import checkpoint
+from pcg.training.acceptance import Examiner, Trial, draw_pairs, sd_and_pcg
 from pcg.training.card import model_card
 from pcg.training.codec import train_sound, train_tokens
 from pcg.training.corpus import CorpusPlan, make_corpus, read_index, shards, speak
-from pcg.training.draft import layer_subset, own_samples, train_draft
+from pcg.training.distil import OBJECTIVES, Material, Schedule, train_draft
+from pcg.training.draft import DraftPlan, new_draft
 from pcg.training.publish import write_voice
+from pcg.training.samples import Sampling, own_samples
 from pcg.training.target import Shape, new_target, start_from_digits, train_target
 from pcg.training.tokens import Spoken, make_reader, read_spoken, tokenize_corpus, used_codes
+from pcg.training.workers import Workers
 from pcg.vocabulary import Vocabulary
 from pcg.voice import load_llama, load_voice
 
 STAGES = ("corpus", "codec", "target", "draft", "publish")
+DRAFT_TRIALS = 16
 REFERENCE_TEXT = "the old boat moved slowly along the river, and the morning sun was warm and bright."
 
 
@@ -151,25 +158,25 @@ def _target(shop: Workshop) -> None:
 
 
 def _draft(shop: Workshop) -> None:
-    target, corpus = shop.target().to(shop.device), shop.spoken("train")
-    saved = shop.work / "samples"
-    if not saved.with_suffix(".json").exists():
-        made = own_samples(
-            target, corpus, shop.reader(), shop.vocabulary(), shop.recipe.samples, shop.recipe.sample_temperature, shop.seed
-        )
-        _write_spoken(saved, made)
-    draft = layer_subset(target, shop.recipe.draft_layers)
+    recipe, alone = shop.recipe, Workers(shop.device)
+    target, reader, vocabulary, corpus = shop.target().to(shop.device), shop.reader(), shop.vocabulary(), shop.spoken("train")
+    sampling = Sampling(recipe.samples, recipe.sample_temperature, shop.seed)
+    samples = own_samples(shop.work / "samples", DecodingLlama(target, vocabulary), corpus, reader, sampling, alone)
+    draft = new_draft(target, DraftPlan(recipe.draft_layers))
+    settings = Settings()
+    rules = sd_and_pcg(target, vocabulary, used_codes(corpus, vocabulary.codes) > 0, settings.theta)
+    pairs = draw_pairs(shop.spoken("held_out_sentences"), DRAFT_TRIALS, shop.seed)
+    examiner = Examiner(target, Trial(pairs, reader, vocabulary, rules, settings))
     train_draft(
         shop.work,
         draft,
         target,
-        _read_spoken(saved),
-        corpus,
-        shop.reader(),
-        shop.vocabulary(),
-        shop.recipe.draft_steps,
+        Material(corpus, samples, reader, vocabulary),
+        OBJECTIVES["distil"],
+        Schedule(recipe.draft_steps),
         shop.seed,
-        shop.device,
+        alone,
+        evaluate=lambda: examiner.figures(draft),
     )
 
 
@@ -226,20 +233,3 @@ def _unpack(shop: Workshop, published: Path) -> None:
         checkpoint.save(shop.work / f"{name}.safetensors", modules, {}, meta)
     write_json(shop.work / "reader.json", reader)
     print(f"unpacked {published} into {shop.work}", flush=True)
-
-
-def _write_spoken(path: Path, spoken: list[Spoken]) -> None:
-    rows = [{"voice": s.voice, "text": s.text, "symbols": s.symbols, "length": len(s.codes)} for s in spoken]
-    with replacing(path.with_suffix(".npy")) as temporary:
-        np.save(temporary, torch.cat([s.codes for s in spoken]).numpy().astype(np.int16), allow_pickle=False)
-    write_json(path.with_suffix(".json"), rows)
-
-
-def _read_spoken(path: Path) -> list[Spoken]:
-    codes = torch.from_numpy(np.load(path.with_suffix(".npy"), allow_pickle=False).astype(np.int64))
-    spoken, start = [], 0
-    for row in json.loads(path.with_suffix(".json").read_text(encoding="utf-8")):
-        length = row["length"]
-        spoken.append(Spoken(row["voice"], row["text"], row["symbols"], codes[start : start + length]))
-        start += length
-    return spoken

@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from pcg.prompt import PhonemeReader
+from pcg.prompt import PhonemeReader, Prompt, PromptReader, Reference
 from pcg.training.tokens import Spoken
 
 IGNORED = -100
@@ -37,10 +37,10 @@ class Row:
     labels: Tensor
 
 
-def make_row(utterances: Sequence[Spoken], reader: PhonemeReader, codes: int) -> Row:
+def make_row(utterances: Sequence[Spoken], reader: PromptReader, codes: int) -> Row:
     """One sequence: `utterances[0]` as reference, then the others, then the end of speech."""
     first, rest = utterances[0], utterances[1:]
-    prompt = reader.assemble(first.symbols, first.codes, [s for u in rest for s in u.symbols])
+    prompt = lay_out(first, rest, reader)
     said = torch.cat([u.codes for u in rest])
     ids = torch.cat([prompt.ids, said + reader.first_code])
     positions = torch.cat([prompt.positions, torch.arange(len(said)) + prompt.next_position])
@@ -48,6 +48,13 @@ def make_row(utterances: Sequence[Spoken], reader: PhonemeReader, codes: int) ->
     labels = torch.full_like(ids, IGNORED)
     labels[len(ids) - len(speech) :] = speech
     return Row(ids, positions, labels)
+
+
+def lay_out(first: Spoken, rest: Sequence[Spoken], reader: PromptReader) -> Prompt:
+    """The prompt for what `rest` says, with `first` as reference, whose codes end it."""
+    if isinstance(reader, PhonemeReader):  # whose symbols are noted: reading them anew takes longer than a draft's batch
+        return reader.assemble(first.symbols, first.codes, [s for u in rest for s in u.symbols])
+    return reader.prompt(" ".join(u.text for u in rest), Reference(first.text, first.codes))
 
 
 def collate(rows: Sequence[Row]) -> Batch:
@@ -64,7 +71,7 @@ class Epochs:
     """Batches of about `budget` padded tokens; batch `index` is the same in every run with the same seed."""
 
     def __init__(
-        self, spoken: Sequence[Spoken], reader: PhonemeReader, codes: int, budget: int, seed: int, longest: int = 360
+        self, spoken: Sequence[Spoken], reader: PromptReader, codes: int, budget: int, seed: int, longest: int = 360
     ) -> None:
         self._spoken, self._reader, self._codes = spoken, reader, codes
         self._budget, self._seed, self._longest = budget, seed, longest
@@ -114,4 +121,4 @@ class Epochs:
         return sum(len(self._spoken[i].codes) for i in group)
 
     def _length(self, group: list[int]) -> int:
-        return self._speech(group) + sum(len(self._spoken[i].symbols) for i in group)
+        return self._speech(group) + sum(len(self._spoken[i].symbols or self._spoken[i].text) for i in group)

@@ -171,8 +171,10 @@ def test_a_bad_spec_is_refused(tiny_voice_folder: Path, tmp_path: Path) -> None:
     for threads in (0, 1.5, True):
         with pytest.raises(InputError, match="threads"):
             WorkerSpec(threads=threads)
-    with pytest.raises(AssetError, match="missing"):
+    with pytest.raises(InputError, match="model is"):
         _ = WorkerSpec(str(tmp_path / "none")).voice_id
+    with pytest.raises(AssetError, match="missing"):
+        _ = WorkerSpec(str(tmp_path)).voice_id
     with pytest.raises(InputError, match="judge"):
         WorkerSpec(str(tiny_voice_folder), judge="nobody").load()
 

@@ -1,7 +1,11 @@
-"""The browser that the page is tested in."""
+"""The browser that the page is tested in, and the pictures that it leaves in `artifacts/`."""
 
 import os
 import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 ARGUMENTS = [
@@ -13,3 +17,38 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# WebGL by the processor, and sound without a click.
+SOFTWARE = [
+    *ARGUMENTS,
+    "--autoplay-policy=no-user-gesture-required",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+]
+NEEDS_CHROMIUM = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
+ARTIFACTS = Path(__file__).parents[2] / "artifacts"
+TABS = ("Compare", "Tune", "Map", "Swap", "Listening test", "Experiments", "Recognise")
+OPEN = """name => {
+  const tabs = [...document.querySelectorAll('[role="tab"], .overflow-dropdown button')];
+  const tab = tabs.find((each) => each.textContent.trim() === name);
+  tab?.click();
+  return tab !== undefined;
+}"""
+
+
+def open_tab(page: Page, name: str) -> None:
+    """Open one of TABS and wait until it is drawn; on a narrow screen it may be in a menu."""
+    page.wait_for_function(OPEN, arg=name)
+    page.locator(f'[role="tab"][aria-selected="true"]:has-text("{name}")').first.wait_for(state="attached")
+    if name == "Map":
+        page.locator('.atlas[data-state="ready"]').wait_for()
+        page.locator("#statistics-overlaps .js-plotly-plot .main-svg").first.wait_for()
+
+
+def picture(page: Page, panel: str) -> Path:
+    """Write the whole page as it looks now, named by panel, width and theme."""
+    theme = "dark" if page.evaluate("document.body.classList.contains('dark')") else "light"
+    path = ARTIFACTS / f"{panel.lower().replace(' ', '-')}-{page.viewport_size['width']}-{theme}.png"
+    path.parent.mkdir(exist_ok=True)
+    page.screenshot(path=path, full_page=True)
+    return path

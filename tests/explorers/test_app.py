@@ -12,20 +12,16 @@ from pcg.synthesizer import Synthesizer
 
 
 @pytest.mark.parametrize("missing", ["voice.json", "target/model.safetensors", "codec/config.json"])
-def test_a_missing_asset_is_one_sentence_and_exit_2(
-    missing: str, tiny_voice_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_missing_asset_of_the_only_voice_is_one_sentence_and_exit_2(
+    missing: str, tiny_voice_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = shutil.copytree(tiny_voice_folder, tmp_path / "voice")
     (folder / missing).unlink()
-    assert app.main(["--model", str(folder)]) == 2
+    monkeypatch.setattr("pcg.voice.EMBEDDED", folder)
+    assert app.main([]) == 2
     told = capsys.readouterr().err.strip().splitlines()
     assert [line for line in told if "missing" in line] == told[-1:]
     assert not any("Traceback" in line for line in told)
-
-
-def test_an_unknown_model_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert app.main(["--model", "nowhere"]) == 2
-    assert capsys.readouterr().err == "model is 'nowhere', but must be 'embedded' or a folder that holds voice.json.\n"
 
 
 def test_a_busy_port_is_one_sentence(

@@ -7,6 +7,7 @@ import soundfile
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
+from explorers.reading import CARDS
 from pcg.settings import METHODS, Settings
 from pcg.synthesizer import Synthesizer
 
@@ -21,7 +22,11 @@ ARGUMENTS = {
     "recording": None,
     "transcript": "",
     "consent": False,
+    "similarity": "cosine",
+    "takes": 1,
+    "preset": "",
 }
+SPOKEN = 3 * len(CARDS)
 
 
 @pytest.fixture(scope="module")
@@ -31,21 +36,16 @@ def client(address: str) -> Client:
 
 def test_the_endpoints_have_names_and_named_arguments(client: Client) -> None:
     endpoints = client.view_api(return_format="dict")["named_endpoints"]
-    speaking = {"/say_four_ways", "/say_pcg_again", "/say_ssd_again", "/groups", "/new_seed"}
-    mapping = {"/token_group", "/token_pair", "/token_sizes", "/listen", "/group_statistics", "/theta_for_mean_size"}
-    hearing = {"/transcribe", "/last_utterance", "/sweep_thresholds"}
-    tuning = {"/tune", "/measure_ar", "/take_settings", "/open_link", "/import_settings", "/repeat_take", "/preset"}
-    listening = {f"/listening_{step}" for step in ("prepare", "vote", "end", "judge", "export", "keep", "keep_last")}
-    others = {"/export_groups", "/swap", "/swap_many", "/experiments", "/plan_experiments", "/run_experiments"}
-    others |= {"/hear_condition", "/experiment_report"}
-    assert set(endpoints) == speaking | mapping | hearing | tuning | listening | others
+    expected = {"/say_four_ways", "/say_pcg_again", "/say_ssd_again", "/groups", "/new_seed", "/judge_takes", "/save_takes"}
+    expected |= {f"/show_{key}_take" for key in CARDS}
+    assert expected <= set(endpoints)
     assert [p["parameter_name"] for p in endpoints["/say_four_ways"]["parameters"]] == list(ARGUMENTS)
 
 
 def test_four_takes_come_back_the_same_as_from_the_engine(client: Client, synthesizer: Synthesizer) -> None:
     heard = {}
     for outputs in client.submit(api_name="/say_four_ways", **ARGUMENTS):
-        sounds = dict(zip(METHODS, outputs[1::3], strict=True))
+        sounds = dict(zip(CARDS, outputs[1 : 1 + SPOKEN : 3], strict=True))
         heard |= {method: path for method, path in sounds.items() if isinstance(path, str)}
     assert tuple(heard) == METHODS
     for method, path in heard.items():
@@ -81,12 +81,13 @@ def test_errors_reach_the_client_as_the_sentence(
 def test_no_answer_holds_the_text_as_html(client: Client) -> None:
     hostile = "<script>${window.hacked = 1}</script> hello, this is one sentence"
     for outputs in client.submit(api_name="/say_pcg_again", **(ARGUMENTS | {"text": hostile})):
-        html = [o for o in (outputs[0], *outputs[2::3], *outputs[3::3]) if isinstance(o, str)]
+        html = [o for o in (outputs[0], *outputs[2 : 1 + SPOKEN : 3], *outputs[3 : 1 + SPOKEN : 3]) if isinstance(o, str)]
         assert not any("hacked" in piece or "$" in piece for piece in html)
 
 
 def test_theta_and_dice(client: Client) -> None:
     assert "At theta 0.60" in client.predict(0.6, api_name="/groups")
+    assert client.predict(0.6, "fsq", api_name="/groups") != client.predict(0.6, "cosine", api_name="/groups")
     assert 0 <= client.predict(api_name="/new_seed") < 10_000
     with pytest.raises(AppError):
         client.predict(9, api_name="/groups")

@@ -12,12 +12,12 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.components.reveal import reveal_html
+from explorers.judging import Verdict
 from explorers.listening import (
     MOST_KEPT,
     NO_TEST,
     NOT_OVER,
     UNSAID,
-    Judgement,
     Preparing,
     Request,
     Sitting,
@@ -37,7 +37,7 @@ from explorers.listening import (
 from explorers.listening_test import create_listening_test
 from explorers.reading import Reading, Session
 from pcg.errors import InputError, PCGError
-from pcg.metrics.estimate import Estimate
+from pcg.metrics.intelligibility import Errors
 from pcg.metrics.metric import Sample
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
@@ -53,12 +53,12 @@ RATED = replace(ASKED, design="rating", compared=("PCG", "AR", "SD"), reference=
 class FakeEars:
     """Judges that know what they are told."""
 
-    names = {"WER, CER": "nobody <b>"}  # noqa: RUF012
+    def names(self, reference: str) -> dict[str, str]:
+        return {"WER, CER": f"nobody <b>, who knows {reference}"}
 
-    def judge(self, samples: Sequence[Sample]) -> Judgement:
+    def verdicts(self, samples: Sequence[Sample]) -> list[Verdict]:
         assert all(sample.text and sample.reference for sample in samples)
-        same = Estimate(0.25, 0.1, 0.5)
-        return Judgement(len(samples), same, same, same, same)
+        return [Verdict("", Errors(1, 4), Errors(1, 4), 0.25, 0.25) for _ in samples]
 
 
 def prepared(synthesizer: Synthesizer, request: Request, kept: dict[str, Settings] | None = None) -> Sitting:
@@ -174,7 +174,7 @@ def test_the_record_says_who_how_fast_and_how_good(sitting: Sitting, synthesizer
     assert record["systems"]["AR"]["speed_up"] == 1.0
     assert record["systems"]["PCG"]["judged"]["wer"]["value"] == 0.25
     assert "seed" not in record["systems"]["PCG"]["settings"]
-    assert (record["seed"], record["judges"]) == (5, FakeEars.names)
+    assert (record["seed"], record["judges"]) == (5, FakeEars().names("the voice's reference"))
     json_path, csv_path = export(tmp_path, judged)
     assert json.loads(json_path.read_text())["trials"] == json.loads(json.dumps(record))["trials"]
     assert len(list(csv.DictReader(csv_path.open()))) == 4

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
+from explorers.components.first_minute import HINTS
 from pcg.settings import METHODS
-from tests.explorers.chromium import ARGUMENTS, CHROMIUM
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM, NEEDS_CHROMIUM, picture
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
+pytestmark = NEEDS_CHROMIUM
+PATIENCE_MS = 120_000
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def test_a_person_says_it_four_ways_and_moves_the_knobs(page: Page, address: str
 
     page.fill("#text textarea", "Hello, ${window.hacked = 1} is this <b>one</b> sentence?")
     page.click("#run")
-    expect(page.locator("#status")).to_contain_text("Four takes in", timeout=30_000)
+    expect(page.locator("#status")).to_contain_text("Four takes in", timeout=PATIENCE_MS)
     for method in METHODS:
         expect(page.locator(f"#sound-{method}").get_by_role("button", name="Play", exact=True)).to_be_visible()
     for method in METHODS[1:]:
@@ -42,14 +44,14 @@ def test_a_person_says_it_four_ways_and_moves_the_knobs(page: Page, address: str
 
     page.locator("#theta input[type=range]").focus()
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#status")).to_contain_text("PCG in", timeout=30_000)
+    expect(page.locator("#status")).to_contain_text("PCG in", timeout=PATIENCE_MS)
     expect(page.locator("#groups")).to_contain_text("At theta 0.31")
     expect(page.locator("#readout-pcg")).to_contain_text("measured in the last full run")
     expect(page.locator("#readout-pcg")).to_contain_text("theta 0.31")
 
     page.locator("#beta input[type=range]").focus()
     page.keyboard.press("ArrowLeft")
-    expect(page.locator("#status")).to_contain_text("SSD in", timeout=30_000)
+    expect(page.locator("#status")).to_contain_text("SSD in", timeout=PATIENCE_MS)
 
     strip = page.locator("#ribbon-pcg .ribbon").get_attribute("aria-label")
     page.fill("#text textarea", " ")
@@ -57,7 +59,29 @@ def test_a_person_says_it_four_ways_and_moves_the_knobs(page: Page, address: str
     expect(page.locator(".toast-body")).to_contain_text("text is ' ', but must be some English text.")
     assert page.locator("#ribbon-pcg .ribbon").get_attribute("aria-label") == strip
 
+    picture(page, "compare-done")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate("window.hacked") is None
     assert complaints == []
     assert [a for a in addresses if not a.startswith((address, "blob:", "data:"))] == []
+
+
+def test_three_hints_lead_to_their_controls_until_they_are_put_aside(page: Page, address: str) -> None:
+    page.goto(address)
+    card = page.locator(".first-minute")
+    expect(card.locator("li")).to_have_count(len(HINTS), timeout=PATIENCE_MS)
+    for number, hint in enumerate(HINTS):
+        expect(page.locator("#ribbon-pcg .ribbon")).to_have_attribute("role", "img", timeout=PATIENCE_MS)
+        card.locator("li button").nth(number).click()
+        place = page.locator(hint.place)
+        expect(place).to_be_focused(timeout=PATIENCE_MS)
+        expect(place).to_be_in_viewport()
+        expect(page.locator('[role="tab"][aria-selected="true"]').first).to_have_text(hint.tab)
+    picture(page, "first-minute")
+
+    card.get_by_role("button", name="Hide these hints for good").click()
+    expect(card).to_be_hidden()
+    page.reload()
+    expect(page.locator("#tune-button, #compare-button").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator("#ribbon-pcg .ribbon")).to_have_attribute("role", "img", timeout=PATIENCE_MS)
+    expect(card).to_be_hidden()

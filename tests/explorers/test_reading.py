@@ -3,12 +3,20 @@ from dataclasses import replace
 
 import pytest
 
-from explorers.components.readout import card_html, groups_html
-from explorers.reading import Card, Reading, Session, record
+from explorers.components.readout import card_html, groups_html, preset_title_html
+from explorers.reading import PRESET, Card, Reading, Said, Session, record
 from pcg.settings import METHODS, Settings
 from pcg.synthesizer import Synthesizer
 
 TASK = ("Hello.", "one", Settings().temperature, 0)
+
+
+def card(own: Reading, speed_up: float | None = None, yardstick: str = "none", outdated: bool = False) -> Card:
+    return Card((Said(own, speed_up=speed_up, yardstick=yardstick),), outdated=outdated)
+
+
+def compared(session: Session, key: str) -> tuple[float | None, str]:
+    return session.cards[key].first.speed_up, session.cards[key].first.yardstick
 
 
 def reading(method: str, speed: float, text: str = "Hello.") -> Reading:
@@ -25,9 +33,9 @@ def test_a_reading_survives_json(synthesizer: Synthesizer) -> None:
 
 def test_speed_is_compared_with_ar_of_the_same_run_and_later_with_that_of_the_last_full_run() -> None:
     session = Session().heard(reading("ar", 100), True).heard(reading("pcg", 150), True)
-    assert (session.cards["pcg"].speed_up, session.cards["pcg"].yardstick) == (1.5, "same run")
+    assert compared(session, "pcg") == (1.5, "same run")
     session = session.heard(reading("pcg", 120), False)
-    assert (session.cards["pcg"].speed_up, session.cards["pcg"].yardstick) == (1.2, "last run")
+    assert compared(session, "pcg") == (1.2, "last run")
 
 
 def test_the_last_utterance_is_pcgs_take_or_else_the_newest() -> None:
@@ -39,27 +47,58 @@ def test_the_last_utterance_is_pcgs_take_or_else_the_newest() -> None:
 
 def test_a_recorded_ar_take_is_no_yardstick_for_a_live_one() -> None:
     session = Session.of_recorded({method: reading(method, 100) for method in METHODS})
-    assert session.cards["sd"].yardstick == "recorded"
-    card = session.heard(reading("pcg", 120), False).cards["pcg"]
-    assert (card.speed_up, card.yardstick) == (None, "none")
-    assert "no AR speed measured on this page yet" in card_html(card)
+    assert compared(session, "sd") == (1.0, "recorded")
+    assert "the yardstick" in card_html(session.cards["ar"])
+    live = session.heard(reading("pcg", 120), False)
+    assert compared(live, "pcg") == (None, "none")
+    assert "no AR speed measured on this page yet" in card_html(live.cards["pcg"])
 
 
 def test_a_silent_ar_take_leaves_the_speed_up_open() -> None:
     session = Session().heard(reading("ar", 0), True).heard(reading("pcg", 150), True)
-    assert session.cards["pcg"].speed_up is None
+    assert compared(session, "pcg") == (None, "same run")
+
+
+def seeded(method: str, speed: float, seed: int) -> Reading:
+    return replace(reading(method, speed), settings=Settings(method, seed=seed))
+
+
+def test_takes_of_one_request_stand_on_one_card_and_are_compared_at_their_own_seeds() -> None:
+    session = Session()
+    for seed, (ar, pcg) in enumerate([(100, 150), (200, 100)]):
+        session = session.heard(seeded("ar", ar, seed), True, joins=seed > 0)
+        session = session.heard(seeded("pcg", pcg, seed), True, joins=seed > 0)
+    pair = session.cards["pcg"]
+    assert [said.speed_up for said in pair.takes] == [1.5, 0.5]
+    assert (pair.mean("tokens_per_second"), pair.mean("speed_up"), pair.mean("acceptance_rate")) == (125, 1.0, 0.5)
+    assert [pair.take(number).reading.settings.seed for number in (0, 1, 2, 9)] == [0, 0, 1, 1]
+    assert pair.reading.settings.seed == 0
+    alone = session.heard(seeded("pcg", 50, 7), False).cards["pcg"]
+    assert [said.speed_up for said in alone.takes] == [0.5]  # no AR take has its seed: over the first
+
+
+def test_a_preset_has_a_card_of_its_own_name() -> None:
+    session = Session().heard(reading("ar", 100), True).heard(reading("pcg", 50), True, key=PRESET, name="mine")
+    assert set(session.cards) == {"ar", PRESET}
+    assert compared(session, PRESET) == (0.5, "same run")
+    assert session.without_other_preset("mine").cards == session.cards
+    assert set(session.without_other_preset("yours").cards) == set(session.without_other_preset(None).cards) == {"ar"}
+    title = preset_title_html("<i>${mine}", Settings("ssd", beta=0.4))
+    assert "&lt;i&gt;" in title
+    assert "by SSD" in title
 
 
 def test_cards_of_another_text_are_marked() -> None:
     session = Session().heard(reading("ar", 100), True)
-    assert not session.asked(TASK).cards["ar"].outdated
-    outdated = session.asked(("Bye.", *TASK[1:])).cards["ar"]
+    assert not session.asked({"ar": TASK}).cards["ar"].outdated
+    assert session.asked({"pcg": TASK}).cards["ar"].outdated
+    outdated = session.asked({"ar": ("Bye.", *TASK[1:])}).cards["ar"]
     assert outdated.outdated
     assert "from an earlier request" in card_html(outdated)
 
 
 def test_the_card_shows_the_figures_and_the_settings() -> None:
-    html = card_html(Card(reading("pcg", 123.4), 1.234, "same run"))
+    html = card_html(card(reading("pcg", 123.4), 1.234, "same run"))
     for shown in (
         "<b>123</b>",
         "1.23×",
@@ -73,19 +112,19 @@ def test_the_card_shows_the_figures_and_the_settings() -> None:
     ):
         assert shown in html
     assert "beta" not in html
-    assert "cut at the length limit" in card_html(Card(replace(reading("sd", 1), hit_limit=True)))
+    assert "cut at the length limit" in card_html(card(replace(reading("sd", 1), hit_limit=True)))
 
 
 def test_what_is_unknown_is_a_dash() -> None:
     silent = replace(reading("ar", 0), rtf=None, acceptance_rate=None)
-    assert card_html(Card(silent)).count("<dd>–</dd>") == 2
+    assert card_html(card(silent)).count("<dd>–</dd>") == 2
     assert card_html(None).count("–") == 5
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_card_ever_holds_what_a_user_typed(method: str) -> None:
     hostile = "<script>${alert(1)}</script>"
-    html = card_html(Card(replace(reading(method, 10), text=hostile, voice=hostile), 1.0, "same run", outdated=True))
+    html = card_html(card(replace(reading(method, 10), text=hostile, voice=hostile), 1.0, "same run", outdated=True))
     assert "script" not in html
     assert "$" not in html
 

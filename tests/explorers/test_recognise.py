@@ -279,7 +279,7 @@ def test_the_endpoint_answers_with_a_record_and_pages(client: Client, folder: Pa
     assert record["parts"][0]["entropies"] == pytest.approx(expected.record()["parts"][0]["entropies"], abs=1e-3)
     assert "gate 2 nats" in picture["value"]["plot"]
     assert preset is None
-    assert "WER by tiny" in page
+    assert "WER</a> by tiny" in page
     assert "<img" not in page + errors
 
 

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,59 +7,86 @@ import pytest
 import soundfile
 
 from explorers import speaking
-from explorers.reading import Session
-from explorers.speaking import RECORDING, SPEECHLESS, Request, Step, describe_groups, new_seed, say_again, say_four_ways
-from pcg.errors import PCGError
-from pcg.settings import METHODS
+from explorers.reading import PRESET, Session
+from explorers.speaking import (
+    RECORDING,
+    SPEECHLESS,
+    Request,
+    Speaker,
+    Step,
+    describe_groups,
+    new_seed,
+    preset_value,
+    read_preset,
+    say_again,
+    say_four_ways,
+)
+from pcg.audio import write_wav
+from pcg.errors import InputError, PCGError
+from pcg.presets import PAPERS, Preset
+from pcg.prompt import Reference
+from pcg.settings import METHODS, Settings
 from pcg.synthesizer import Synthesizer
+from pcg.take import Take
 
 REQUEST = Request("The quick brown fox.", "one", 0.3, 3, 0.3, 0.6, 5)
+SHORT = replace(REQUEST, text="Yes.")
+
+
+@pytest.fixture
+def speaker(synthesizer: Synthesizer, tmp_path: Path) -> Speaker:
+    def keep(take: Take, reference: Reference | None) -> Path:
+        path = tmp_path / f"{len(list(tmp_path.glob('*.wav')))}.wav"
+        write_wav(path, take.audio, take.sample_rate)
+        return path
+
+    return Speaker(synthesizer, keep)
 
 
 def takes(steps: list[Step]) -> list[str]:
-    return [step.take.settings.method for step in steps if step.take]
+    return [step.new for step in steps if step.new]
 
 
-def test_a_full_run_says_it_four_ways_and_compares_with_its_own_ar(synthesizer: Synthesizer) -> None:
-    steps = list(say_four_ways(synthesizer, REQUEST, Session()))
+def test_a_full_run_says_it_four_ways_and_compares_with_its_own_ar(speaker: Speaker) -> None:
+    steps = list(say_four_ways(speaker, REQUEST, Session()))
     assert takes(steps) == list(METHODS)
     cards = steps[-1].session.cards
     for method in METHODS[1:]:
         expected = cards[method].reading.tokens_per_second / cards["ar"].reading.tokens_per_second
-        assert cards[method].speed_up == pytest.approx(expected)
-        assert cards[method].yardstick == "same run"
+        assert cards[method].first.speed_up == pytest.approx(expected)
+        assert cards[method].first.yardstick == "same run"
     assert "Four takes in" in steps[-1].status
 
 
-def test_progress_tells_method_tokens_and_seconds(synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_tells_method_tokens_and_seconds(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speaking, "PROGRESS_SECONDS", 0.0)
-    statuses = [step.status for step in say_four_ways(synthesizer, REQUEST, Session())]
+    statuses = [step.status for step in say_four_ways(speaker, REQUEST, Session())]
     assert any("PCG: " in status and " tokens, " in status and "4 of 4" in status for status in statuses)
 
 
-def test_progress_is_told_at_a_modest_rate(synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_told_at_a_modest_rate(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speaking, "PROGRESS_SECONDS", 1e9)
-    assert len(list(say_four_ways(synthesizer, REQUEST, Session()))) == 1 + len(METHODS)
+    assert len(list(say_four_ways(speaker, REQUEST, Session()))) == 1 + len(METHODS)
 
 
 @pytest.mark.parametrize(("method", "change"), [("pcg", {"theta": 0.6}), ("ssd", {"beta": 0.9})])
-def test_a_knob_says_its_own_method_again(method: str, change: dict[str, float], synthesizer: Synthesizer) -> None:
-    *_, last = say_four_ways(synthesizer, REQUEST, Session())
-    steps = list(say_again(synthesizer, method, replace(REQUEST, **change), last.session))
+def test_a_knob_says_its_own_method_again(method: str, change: dict[str, float], speaker: Speaker) -> None:
+    *_, last = say_four_ways(speaker, REQUEST, Session())
+    steps = list(say_again(speaker, method, replace(REQUEST, **change), last.session))
     assert takes(steps) == [method]
     card = steps[-1].session.cards[method]
-    assert card.yardstick == "last run"
+    assert card.first.yardstick == "last run"
     assert all(getattr(card.reading.settings, name) == value for name, value in change.items())
     others = set(METHODS) - {method}
     assert all(steps[-1].session.cards[other] == last.session.cards[other] for other in others)
 
 
-def test_a_knob_says_nothing_without_a_text(synthesizer: Synthesizer) -> None:
-    (step,) = say_again(synthesizer, "pcg", replace(REQUEST, text="  "), Session())
+def test_a_knob_says_nothing_without_a_text(speaker: Speaker) -> None:
+    (step,) = say_again(speaker, "pcg", replace(REQUEST, text="  "), Session())
     assert SPEECHLESS in step.status
 
 
-def test_closing_stops_the_engine(synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_stops_the_engine(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speaking, "PROGRESS_SECONDS", 0.0)
     closed = []
     speak = Synthesizer.speak
@@ -70,7 +98,7 @@ def test_closing_stops_the_engine(synthesizer: Synthesizer, monkeypatch: pytest.
             closed.append(arguments[2].method)
 
     monkeypatch.setattr(Synthesizer, "speak", watched)
-    steps = say_four_ways(synthesizer, REQUEST, Session())
+    steps = say_four_ways(speaker, REQUEST, Session())
     for _ in range(3):
         next(steps)
     assert closed == []
@@ -86,25 +114,99 @@ def test_closing_stops_the_engine(synthesizer: Synthesizer, monkeypatch: pytest.
         ({"theta": 3}, "theta is 3, but must be a number from 0.2 to 1."),
         ({"seed": None}, "seed is None, but must be a number from 0 to"),
         ({"lookahead": 2.5}, "lookahead is 2.5, but must be a whole number from 1 to 16."),
+        ({"similarity": "taste"}, "similarity is 'taste', but must be one of"),
+        ({"takes": 6}, "takes is 6, but must be a number from 1 to 5."),
+        ({"takes": 1.5}, "takes is 1.5, but must be a whole number"),
+        ({"takes": 2, "seed": 2**32 - 1}, "seed is 4294967296, but must be"),
+        ({"preset": "nobody's"}, 'preset is "nobody\'s", but must be one of'),
+        ({"preset": "[" * 1000}, "or one of your own"),
+        ({"preset": '{"name": "mine", "settings": {"theta": 7}}'}, "or one of your own"),
         ({"recording": "a.wav"}, "tick that its speaker agrees"),
         ({"recording": "a.wav", "consent": True}, "transcript is '', but must be the words"),
         ({"recording": "a.wav", "consent": True, "transcript": "yes"}, "a readable WAV"),
     ],
 )
-def test_bad_input_is_refused_before_anything_changes(
-    change: dict[str, object], sentence: str, synthesizer: Synthesizer
-) -> None:
+def test_bad_input_is_refused_before_anything_changes(change: dict[str, object], sentence: str, speaker: Speaker) -> None:
     with pytest.raises(PCGError) as refused:
-        next(say_four_ways(synthesizer, replace(REQUEST, **change), Session()))
+        next(say_four_ways(speaker, replace(REQUEST, **change), Session()))
     assert sentence in str(refused.value)
 
 
-def test_a_recording_with_consent_is_the_voice(synthesizer: Synthesizer, tmp_path: Path) -> None:
+@pytest.fixture
+def recorded(tmp_path: Path) -> Request:
     time = np.arange(2 * 16000) / 16000
-    soundfile.write(tmp_path / "me.wav", 0.3 * np.sin(2 * np.pi * 220 * time), 16000)
-    request = replace(REQUEST, recording=str(tmp_path / "me.wav"), transcript="hello, yes", consent=True)
-    *_, last = say_again(synthesizer, "pcg", request, Session())
-    assert last.take.voice == RECORDING
+    soundfile.write(tmp_path / "me.flac", 0.3 * np.sin(2 * np.pi * 220 * time), 16000)
+    return replace(REQUEST, recording=str(tmp_path / "me.flac"), transcript="hello, yes", consent=True)
+
+
+def test_a_recording_with_consent_is_the_voice(speaker: Speaker, recorded: Request) -> None:
+    *_, last = say_again(speaker, "pcg", recorded, Session())
+    said = last.session.cards["pcg"].first
+    assert (said.reading.voice, said.reference.text) == (RECORDING, "hello, yes")
+
+
+def test_words_that_are_not_given_are_transcribed_and_told(speaker: Speaker, recorded: Request) -> None:
+    heard: list[Path] = []
+    listening = replace(speaker, transcribe=lambda path: heard.append(path) or "hello, this is one")
+    first, *_, last = say_again(listening, "pcg", replace(recorded, transcript=" "), Session())
+    assert (first.understood, heard) == ("hello, this is one", [Path(recorded.recording)])
+    assert last.session.cards["pcg"].first.reference.text == "hello, this is one"
+    first, *_ = say_again(listening, "pcg", recorded, Session())
+    assert (first.understood, len(heard)) == (None, 1)
+
+
+def test_a_recording_in_which_nothing_is_understood_is_refused(speaker: Speaker, recorded: Request) -> None:
+    deaf = replace(speaker, transcribe=lambda path: "")
+    with pytest.raises(InputError, match="the words that are said"):
+        next(say_again(deaf, "pcg", replace(recorded, transcript=""), Session()))
+
+
+def test_several_takes_are_said_at_seeds_that_follow_card_by_card(speaker: Speaker) -> None:
+    *steps, last = say_four_ways(speaker, replace(SHORT, takes=2), Session())
+    assert takes([*steps, last]) == [*METHODS, *METHODS]
+    assert "8 takes in" in last.status
+    for method, card in last.session.cards.items():
+        assert [said.reading.settings.seed for said in card.takes] == [5, 6]
+        for said in card.takes:
+            take = speaker.synthesizer.take(SHORT.text, said.reading.settings, "one")
+            assert (said.reading.tokens, said.reading.method) == (take.tokens, method)
+            assert (said.sound is None) == (len(take.audio) == 0)
+
+
+def test_a_new_run_begins_its_cards_anew(speaker: Speaker) -> None:
+    *_, last = say_four_ways(speaker, replace(SHORT, takes=2), Session())
+    *_, last = say_again(speaker, "pcg", SHORT, last.session)
+    assert {key: len(card.takes) for key, card in last.session.cards.items()} == {"ar": 2, "sd": 2, "ssd": 2, "pcg": 1}
+
+
+@pytest.mark.parametrize("preset", [PAPERS[1], Preset("mine <b>", Settings("pcg", theta=0.4, similarity="fsq", seed=99))])
+def test_a_preset_is_a_fifth_card_at_the_seed_of_the_others(speaker: Speaker, preset: Preset) -> None:
+    request = replace(SHORT, preset=preset_value(preset))
+    *steps, last = say_four_ways(speaker, request, Session())
+    assert takes([*steps, last]) == [*METHODS, PRESET]
+    card = last.session.cards[PRESET]
+    assert (card.name, card.reading.settings) == (preset.name, preset.settings.with_(seed=5))
+    assert not last.session.asked({PRESET: card.reading.task}).cards[PRESET].outdated
+    first, *_ = say_again(speaker, "pcg", request, last.session)
+    assert not any(card.outdated for card in first.session.cards.values())
+    first, *_ = say_four_ways(speaker, SHORT, last.session)
+    assert PRESET not in first.session.cards
+
+
+def test_presets_come_back_from_the_control() -> None:
+    own = Preset("my own", Settings("sd", lookahead=2))
+    assert read_preset(preset_value(own)) == own
+    assert all(read_preset(preset_value(paper)) == paper for paper in PAPERS)
+    assert json.loads(preset_value(own))["name"] == "my own"
+    assert read_preset("") is read_preset(None) is None
+
+
+def test_the_similarity_makes_the_groups(speaker: Speaker) -> None:
+    request = replace(REQUEST, similarity="fsq", theta=0.5)
+    *_, last = say_again(speaker, "pcg", request, Session())
+    take = speaker.synthesizer.take(request.text, Settings(theta=0.5, seed=5, similarity="fsq"), "one")
+    assert last.session.cards["pcg"].reading.tokens == take.tokens
+    assert describe_groups(speaker.synthesizer, 0.5, "fsq") != describe_groups(speaker.synthesizer, 0.5)
 
 
 def test_theta_outside_its_range_is_refused() -> None:

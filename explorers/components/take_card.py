@@ -1,0 +1,89 @@
+"""A card of the Compare panel: the places on the page of what one method, or a preset, said."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import gradio as gr
+from gradio.components import Component
+
+from explorers.components.readout import card_html, title_html
+from explorers.components.ribbon import ribbon_html
+from explorers.components.take_figures import judged_html, longest_of, mel_html
+from explorers.judging import Verdicts
+from explorers.reading import CARDS, PRESET, Reading, Session
+from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
+from pcg.settings import METHODS
+
+
+@dataclass(frozen=True)
+class CardView:
+    """The places of one card. `take` steps through its takes; `spoken` are the places that a take fills, in the order of the
+    endpoints, `drawn` those that are drawn again whenever anything on the page changes."""
+
+    column: gr.Column
+    title: gr.HTML
+    readout: gr.HTML
+    take: gr.Radio
+    sound: gr.Audio
+    ribbon: gr.HTML
+    mel: gr.HTML
+    judged: gr.HTML
+
+    @property
+    def spoken(self) -> list[Component]:
+        return [self.sound, self.readout, self.ribbon]
+
+    @property
+    def drawn(self) -> list[Component]:
+        return [self.readout, self.mel, self.judged]
+
+
+def create_pairs(session: Session, sample_rate: int) -> dict[str, CardView]:
+    """Lay out the cards of all methods, two by two, with what `session` holds."""
+    views = {}
+    for pair in (METHODS[:2], METHODS[2:]):
+        with gr.Row(equal_height=True, elem_classes="lab-pair"):
+            views |= {key: create_card(key, session, sample_rate) for key in pair}
+    return views
+
+
+def create_card(key: str, session: Session, sample_rate: int) -> CardView:
+    """Lay out one card; a preset's is hidden until there is one."""
+    card = session.cards.get(key)
+    shown = card is not None or key != PRESET
+    with gr.Column(min_width=320, elem_classes="lab-card", elem_id=f"card-{key}", visible=shown) as column:
+        title = gr.HTML(title_html(key) if key in METHODS else "", apply_default_css=False)
+        readout, mel, judged = drawn_of(session, Verdicts(), key, 1)
+        figures = gr.HTML(readout, apply_default_css=False, elem_id=f"readout-{key}")
+        take = gr.Radio(
+            [1], value=1, label=f"Take of {key.upper()}", show_label=False, container=False, visible=False,
+            elem_id=f"take-{key}", elem_classes="lab-picker",
+        )  # fmt: skip
+        sound = gr.Audio(
+            str(card.first.sound) if card and card.first.sound else None, label=key.upper(), show_label=False,
+            interactive=False, editable=False, buttons=["download"], container=False, elem_id=f"sound-{key}",
+            waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=sample_rate),
+        )  # fmt: skip
+        ribbon = gr.HTML(strip_html(card.reading) if card else "", apply_default_css=False, elem_id=f"ribbon-{key}")
+        picture = gr.HTML(mel, apply_default_css=False, elem_id=f"mel-{key}")
+        verdict = gr.HTML(judged, apply_default_css=False, elem_id=f"judged-{key}")
+    return CardView(column, title, figures, take, sound, ribbon, picture, verdict)
+
+
+def drawn_of(session: Session, verdicts: Verdicts, key: str, number: int) -> list[str]:
+    """What stands at `CardView.drawn` while a card shows its take `number`."""
+    card = session.cards.get(key)
+    if card is None:
+        return [card_html(None), "", ""]
+    mel = mel_html(card.take(number).sound, longest_of(session))
+    return [card_html(card, number), mel, judged_html(card, number, verdicts)]
+
+
+def draw(session: Session, verdicts: Verdicts, numbers: Mapping[str, object]) -> list[str]:
+    """The same for all cards. `numbers` come from the page, where a card may have lost the take that it shows."""
+    chosen = {key: number if isinstance(number, int) else 1 for key, number in numbers.items()}
+    return [html for key in CARDS for html in drawn_of(session, verdicts, key, chosen[key])]
+
+
+def strip_html(reading: Reading) -> str:
+    return ribbon_html(reading.method, reading.kinds, reading.group_sizes, len(reading.kinds) / (reading.audio_seconds or 1))

@@ -1,0 +1,207 @@
+"""The terms of the page: what each means, its equation and where it stands; shown wherever a word is dotted, and in one list.
+
+A dotted word is a link to its entry in the list, so it is reached by the keyboard and says the same to a screen reader; the
+script shows the entry beside the word instead of going there.
+"""
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import gradio as gr
+
+STYLES = Path(__file__).with_name("terms.css")
+SCRIPT = Path(__file__).with_name("terms.js")
+PCG, SSD, CTC = "arXiv 2511.13732", "arXiv 2505.15380", "arXiv 2603.11243"
+
+
+@dataclass(frozen=True)
+class Term:
+    """A word of the page: one sentence, an equation as HTML, or none, and where it is from."""
+
+    name: str
+    told: str
+    equation: str = ""
+    source: str = ""
+
+
+TERMS = {
+    "token": Term("token", "One of the codes that speech is made of; the embedded voice says 50 of them a second."),
+    "p": Term("p", "The law of the draft, the small model: the probability of every next token.", "x ~ p", f"{PCG}, 2.2"),
+    "q": Term("q", "The law of the target, the large model, which says what is exact.", "AR: x ~ q", f"{PCG}, section 2"),
+    "temperature": Term(
+        "temperature", "Divides the logits z of both models before the softmax: low is steady, high is lively.",
+        "q(x) = e<sup>z(x)/T</sup> / Σ<sub>y</sub> e<sup>z(y)/T</sup>",
+    ),
+    "lookahead": Term(
+        "lookahead", "How many tokens the draft guesses before the target checks them in one pass.",
+        "x<sub>i</sub> ~ p<sub>i</sub>, i = 1 … L", f"L<sub>d</sub> in {PCG}, Algorithm 1",
+    ),
+    "adaptive": Term(
+        "adaptive lookahead", "Drafting stops early where the entropy H of the draft's law promises little.",
+        "1 − √(0.2 H(p))", "AdaEDL, arXiv 2410.18351",
+    ),
+    "coin": Term("coin", "A number drawn evenly from 0 to 1 for each test, from the seed.", "u ~ Uniform(0, 1)", f"{PCG}, 2.2"),
+    "ratio": Term(
+        "ratio", "What the coin must be below; SSD adds beta, and PCG takes the group's mass in place of the token's.",
+        "r = min(1, q(x) / p(x)); PCG: r = min(1, Q<sub>c</sub>(G) / P<sub>c</sub>(G))", f"PCG Eq. 7, {PCG}",
+    ),
+    "beta": Term(
+        "beta", "How lenient SSD is: at 0 it is SD, at 1 every draft passes; no law is promised above 0.",
+        "accept if u &lt; min(1, q(x) / p(x)) + β", f"SSD Eq. 5, {SSD}",
+    ),
+    "group": Term(
+        "group", "The tokens that are alike enough to stand for each other; groups overlap.",
+        "G(t) = { t′ : cos(e(t), e(t′)) &gt; θ }", f"PCG Eq. 1, {PCG}",
+    ),
+    "theta": Term(
+        "theta", "The similarity above which tokens share a group: lower theta, larger groups, looser speech.",
+        "t′ ∈ G(t) if cos(e(t), e(t′)) &gt; θ", f"PCG Eq. 1, {PCG}",
+    ),
+    "group-size": Term("group size", "The number of tokens in a group, the token itself among them.", "|G(t)|", f"PCG, {PCG}"),
+    "overlap": Term(
+        "overlap", "The number of groups that hold a token, over which its probability is split evenly.",
+        "N(t) = |{ k : t ∈ G<sub>k</sub> }|, w<sub>k,t</sub> = 1 / N(t)", f"PCG Eq. 3, {PCG}",
+    ),
+    "p-c": Term(
+        "P_c", "The draft's mass of a group, each token counted by its share.",
+        "P<sub>c</sub>(G) = Σ<sub>t∈G</sub> p(t) / N(t)", f"PCG Eq. 5, {PCG}",
+    ),
+    "q-c": Term(
+        "Q_c", "The target's mass of a group: at each step the group that PCG says has exactly this law.",
+        "Q<sub>c</sub>(G) = Σ<sub>t∈G</sub> q(t) / N(t)", f"PCG Eq. 5, {PCG}",
+    ),
+    "resampled": Term(
+        "resampled", "After a rejection the target draws from what the draft gave too little of; the round ends there.",
+        "x ~ [q − p]<sub>+</sub>; PCG: G ~ [Q<sub>c</sub> − P<sub>c</sub>]<sub>+</sub>", f"PCG Eq. 8 and 10, {PCG}",
+    ),
+    "accepted": Term(
+        "accepted", "A drafted token that passed its test, and stands.", "u &lt; r", f"PCG Algorithm 1, {PCG}",
+    ),
+    "redrawn": Term(
+        "redrawn", "A drafted token whose group was kept, and the token drawn again by the target.",
+        "x ~ q(x) w<sub>G,x</sub> / Q<sub>c</sub>(G)", f"PCG Eq. 10, {PCG}",
+    ),
+    "target": Term("target only", "A token that the target drew alone: no draft, and no test.", "x ~ q"),
+    "bonus": Term(
+        "bonus", "After a round whose drafts all passed the target adds a token of its own, for nothing.",
+        "x ~ q<sub>L+1</sub>", f"SSD, {SSD}",
+    ),
+    "acceptance": Term(
+        "acceptance rate", "The share of drafted tokens that passed their test.", "accepted / drafted", "as vLLM counts it",
+    ),
+    "length": Term(
+        "mean acceptance length", "Tokens that one call of the target brings, its own one included.",
+        "1 + accepted / rounds", "as vLLM counts it",
+    ),
+    "rtf": Term(
+        "real-time factor", "RTF: seconds of work for one second of sound; below 1 it is faster than speech.",
+        "RTF = time of work / length of the sound",
+    ),
+    "rtfx": Term(
+        "RTFx", "Seconds of sound that a second of work hears.", "RTFx = length of the sound / time of work", CTC,
+    ),
+    "speed": Term("tokens/s", "Speech tokens of a take over all its work, from text to sound."),
+    "speed-up": Term(
+        "speed-up", "Tokens a second over those of AR, with the same text, voice and temperature.",
+        "(tokens/s) / (tokens/s of AR)",
+    ),
+    "bound": Term(
+        "bound", "The best speed-up that acceptance and costs allow; v, c: a verification and a draft step, in AR steps.",
+        "E[tokens of a round] / (v + L c)", "after Theorem 3.8 of arXiv 2211.17192",
+    ),
+    "wer": Term(
+        "WER", "Word error rate: words that a judge heard wrongly, of the words that were meant.",
+        "(substituted + deleted + inserted) / words meant",
+    ),
+    "cer": Term(
+        "CER", "Character error rate: as WER, by letters.", "(substituted + deleted + inserted) / characters meant",
+    ),
+    "similarity": Term(
+        "similarity", "How alike two voices sound to a speaker encoder s: 1 is the same.", "cos(s(a), s(b))",
+        "resemblyzer, unless another is named",
+    ),
+    "dnsmos": Term(
+        "DNSMOS", "What listeners would say of the quality, from 1, bad, to 5, excellent, as a model predicts it.", "",
+        "DNSMOS P.835, overall",
+    ),
+    "swapped": Term(
+        "swapped", "The share of tokens replaced by another member of their group, whatever the target thinks of it.",
+        "t → t′, uniform over G(t) ∖ {t}", f"PCG section 4 and Table 2, {PCG}",
+    ),
+    "log-mel": Term(
+        "log-mel", "The energy of sound over time in bands that are spaced as the ear hears; in decibels.",
+        "20 log<sub>10</sub> Σ<sub>f</sub> m<sub>b</sub>(f) |X(f)|",
+    ),
+    "mel-distance": Term(
+        "mel distance", "The mean absolute difference of two sounds' log-mels over the frames that both have, in decibels.",
+    ),
+    "fsq": Term(
+        "FSQ digits", "A code as the codec writes it: a few numbers, each rounded to one of a few levels.",
+        "code = Σ<sub>i</sub> d<sub>i</sub> Π<sub>j&lt;i</sub> levels<sub>j</sub>", "arXiv 2309.15505",
+    ),
+    "entropy-gate": Term(
+        "entropy gate", "The CTC text stands if the entropy of every frame is below τ.",
+        "H(p(·|h<sub>t</sub>)) &lt; τ<sub>CTC</sub> for all t", f"Eq. 3, {CTC}",
+    ),
+    "likelihood": Term(
+        "likelihood gate", "The language model verifies a drafted token if it finds it more likely than τ.",
+        "p(y<sub>i</sub> | y<sub>&lt;i</sub>, g) &gt; τ<sub>LM</sub>", f"Eq. 5, {CTC}",
+    ),
+    "interval": Term(
+        "interval", "Made like this, 95 of 100 hold the true value; shares by Wilson, means by a bootstrap over utterances.",
+    ),
+    "seed": Term("seed", "The number that all coins come from: the same seed says the same tokens again."),
+}  # fmt: skip
+# What tables and figures call them, where that is not the name.
+ALIASES = {
+    "tokens per call": "length", "tokens per target call": "length", "RTF": "rtf", "speaker": "similarity",
+    "speaker similarity": "similarity", "average |G|": "group-size", "mean |G|": "group-size", "mean N(t)": "overlap",
+    "groups M": "group", "τ CTC": "entropy-gate", "τ LM": "likelihood",
+}  # fmt: skip
+# A letter alone is another thing there: the p of a test, for one.
+KEYS = {term.name: key for key, term in TERMS.items() if len(term.name) > 1} | ALIASES
+
+
+def term_html(key: str, words: str | None = None) -> str:
+    """`words`, or the term's name, as a dotted word; both are the page's own."""
+    return f'<a class="term" href="#term-{key}" aria-describedby="term-{key}">{words or TERMS[key].name}</a>'
+
+
+def term_info(key: str, words: str | None = None) -> str:
+    """The same for the `info` of a gradio component, which knows links but no HTML."""
+    return f"[{words or TERMS[key].name}](#term-{key})"
+
+
+def titled_html(title: str) -> str:
+    """The title of a column or a figure, escaped; dotted where it names a term. A unit may follow the name."""
+    key = KEYS.get(title.removesuffix(" %").partition(",")[0])
+    return term_html(key, escape(title)) if key else escape(title)
+
+
+def terms_html() -> str:
+    """All terms as one folded list."""
+    entries = "".join(_entry(key, term) for key, term in sorted(TERMS.items(), key=lambda item: item[1].name.lower()))
+    return f'<details class="terms" id="terms"><summary>Terms and equations</summary><dl>{entries}</dl></details>'
+
+
+def create_terms() -> gr.HTML:
+    """Lay the list out within the Blocks that is being built; with it, every dotted word of the page comes alive."""
+    return gr.HTML(
+        html_template=terms_html() + '<div class="term-tip" data-part="tip" role="tooltip" popover="manual"></div>',
+        js_on_load=SCRIPT.read_text(encoding="utf-8"),
+        apply_default_css=False,
+        elem_id="terms-list",
+    )
+
+
+def _entry(key: str, term: Term) -> str:
+    equation = f'<span class="term-equation">{term.equation}</span>' if term.equation else ""
+    source = f"<small>{term.source}</small>" if term.source else ""
+    return f'<div id="term-{key}"><dt>{_name(term.name)}</dt><dd>{term.told} {equation} {source}</dd></div>'
+
+
+def _name(name: str) -> str:
+    """A name as it is printed: what follows an underscore is lowered."""
+    stem, _, index = name.partition("_")
+    return f"{stem}<sub>{index}</sub>" if index else name

@@ -1,0 +1,125 @@
+"""The left-hand side of the Compare panel: what to say, in whose voice, and every knob."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import gradio as gr
+from gradio.components import Component
+
+from explorers.components.readout import message_html
+from explorers.components.terms import term_info
+from explorers.map import SIMILARITY_NAMES
+from explorers.reading import Reading
+from explorers.speaking import TAKES, Request, describe_groups, preset_value
+from pcg.presets import PAPERS, Preset, read_presets
+from pcg.settings import RANGES, Settings
+from pcg.synthesizer import Synthesizer
+from pcg.text import MAX_CHARACTERS
+
+KNOBS = {
+    "theta": f"How {term_info('theta', 'alike')} tokens must be to share a {term_info('group')}. Lower: larger groups, more "
+    "guesses pass, looser speech. Moving it says PCG again.",
+    "lookahead": f"Tokens the small model {term_info('lookahead', 'guesses')} before each check. Moving it says PCG again.",
+    "beta": f"How {term_info('beta', 'lenient')} SSD is: at 0 it is SD, at 1 every guess passes. Moving it says SSD again.",
+    "temperature": f"How {term_info('temperature', 'freely')} both models choose: low is steady, high is lively.",
+}
+WORDS = "Leave it empty, and the recogniser writes down what it understands."
+
+
+@dataclass(frozen=True)
+class Controls:
+    """`inputs` stand in the order of Request."""
+
+    inputs: list[Component]
+    run: gr.Button
+    stop: gr.Button
+    dice: gr.Button
+    status: gr.HTML
+    groups: gr.HTML
+
+    @property
+    def named(self) -> dict[str, Component]:
+        return dict(zip((f.name for f in fields(Request)), self.inputs, strict=True))
+
+
+def create_desk(synthesizer: Synthesizer, shown: Reading | None, status: str) -> Controls:
+    """Lay the controls out, as they stood for the take that is `shown`; `status` is what the page says first."""
+    settings = shown.settings if shown else Settings()
+    with gr.Column(elem_classes="lab-desk"):
+        text, voice = _what(synthesizer, shown)
+        own = _own_voice(synthesizer)
+        with gr.Row():
+            run = gr.Button("Say it four ways", variant="primary", elem_id="run", scale=3)
+            stop = gr.Button("Stop", elem_id="stop", scale=1, min_width=80)
+        told = gr.HTML(message_html(status), apply_default_css=False, elem_id="status")
+    with gr.Column(elem_classes="lab-desk"):
+        theta = _slider("theta", settings)
+        about = describe_groups(synthesizer, settings.theta, settings.similarity)
+        groups = gr.HTML(about, apply_default_css=False, elem_id="groups")
+        similarity = gr.Dropdown(
+            [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities], value=settings.similarity,
+            label="Alike by", info="Choosing another says PCG again.", elem_id="similarity",
+        )  # fmt: skip
+        lookahead, beta = _slider("lookahead", settings), _slider("beta", settings)
+    with gr.Column(elem_classes="lab-desk"):
+        temperature = _slider("temperature", settings)
+        with gr.Row(elem_classes="lab-seed"):
+            seed = gr.Number(settings.seed, label="Seed", precision=0, scale=3, elem_id="seed")
+            dice = gr.Button("⚄ Roll", elem_id="dice", size="md", scale=1, min_width=80)
+        takes, preset = _more()
+    inputs = [text, voice, theta, lookahead, beta, temperature, seed, *own, similarity, takes, preset]
+    return Controls(inputs, run, stop, dice, told, groups)
+
+
+def offer_presets(page: gr.Blocks, own: gr.BrowserState, chosen: gr.Dropdown) -> None:
+    """Let `chosen`, the control of Request.preset, offer a visitor's `own` presets, too, which `page`'s browser holds."""
+    gr.on(
+        [page.load, own.change], lambda values: gr.update(choices=_choices(read_presets(values))), own, chosen,
+        queue=False, show_progress="hidden", api_visibility="private",
+    )  # fmt: skip
+
+
+def _what(synthesizer: Synthesizer, shown: Reading | None) -> tuple[gr.Textbox, gr.Dropdown]:
+    voices = list(synthesizer.voice.references)
+    text = gr.Textbox(
+        shown.text if shown else "", label="Text", lines=3, max_lines=8, max_length=MAX_CHARACTERS,
+        placeholder="English, up to a few sentences", elem_id="text",
+    )  # fmt: skip
+    return text, gr.Dropdown(voices, value=shown.voice if shown and shown.voice in voices else voices[0], label="Voice")
+
+
+def _own_voice(synthesizer: Synthesizer) -> tuple[gr.Audio, gr.Textbox, gr.Checkbox]:
+    low, high = synthesizer.voice.reference_seconds
+    with gr.Accordion("Another voice, from a recording", open=False):
+        label = f"{low:g} to {high:g} seconds of one speaker"
+        recording = gr.Audio(sources=["upload", "microphone"], type="filepath", label=label, elem_id="recording")
+        transcript = gr.Textbox(
+            "", label="What is said in it", info=WORDS, lines=2, max_length=MAX_CHARACTERS, elem_id="transcript"
+        )
+        consent = gr.Checkbox(label="Its speaker agrees to have this voice imitated.", elem_id="consent")
+    return recording, transcript, consent
+
+
+def _slider(name: str, settings: Settings) -> gr.Slider:
+    allowed, value = RANGES[name], getattr(settings, name)
+    # No reset button: it would move the knob without telling that a person did.
+    return gr.Slider(
+        allowed.low, allowed.high, value, step=allowed.step, label=name.capitalize(), info=KNOBS[name], buttons=[],
+        elem_id=name,
+    )  # fmt: skip
+
+
+def _more() -> tuple[gr.Slider, gr.Dropdown]:
+    takes = gr.Slider(
+        TAKES.low, TAKES.high, 1, step=TAKES.step, label="Takes of each", buttons=[], elem_id="takes",
+        info="At this seed and those that follow it.",
+    )  # fmt: skip
+    preset = gr.Dropdown(
+        _choices(()), value="", label="Fifth card: a preset", filterable=False, elem_id="compare-preset",
+        info="The papers' settings, or your own from Settings below; the seed stays.",
+    )  # fmt: skip
+    return takes, preset
+
+
+def _choices(own: Sequence[Preset]) -> list[tuple[str, str]]:
+    return [("none", ""), *((preset.name, preset_value(preset)) for preset in (*PAPERS, *own))]

@@ -1,0 +1,128 @@
+"""Who judges the sounds of the page, and what they say of the takes that stand on it. Knows nothing of gradio."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from explorers.reading import Said, Session
+from pcg.audio import load_audio
+from pcg.errors import PCGError
+from pcg.metrics.error_rate import transcripts
+from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, word_errors
+from pcg.metrics.memory import Memory, RememberedJudge, RememberedMetric
+from pcg.metrics.metric import Metric, Sample
+from pcg.metrics.quality import DNSMOS
+from pcg.metrics.recording import Recording
+from pcg.metrics.speaker import Resemblyzer, Similarity
+from pcg.prompt import Reference
+from pcg.recognition.embedded import EMBEDDED
+from pcg.recognition.judges import load_judge
+from pcg.synthesizer import Synthesizer
+
+UNSAID = "Nothing has been said yet: say a text, and the judges can hear it."
+RATE = 16_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judges say of one sound. similarity: of the speaker to a reference, None without one; dnsmos: 1 to 5."""
+
+    heard: str
+    words: Errors
+    characters: Errors
+    similarity: float | None
+    dnsmos: float
+
+
+class Ears:
+    """Everybody who judges sounds: words, speakers and quality. What was judged once, `memory` knows by its content."""
+
+    def __init__(
+        self, words: Judge, speaker: Metric | None = None, quality: Metric | None = None, memory: Memory | None = None
+    ) -> None:
+        others = (speaker or Similarity(Resemblyzer()), quality or DNSMOS())
+        self._words = RememberedJudge(words, memory) if memory else words
+        self._speaker, self._quality = (RememberedMetric(m, memory) for m in others) if memory else others
+
+    @classmethod
+    def load(cls, judge: str, device: str = "cpu", memory: Memory | None = None) -> "Ears":
+        """The judge of words of that name, and the usual ones of speakers and quality; the usual memory if none is given."""
+        return cls(load_judge(judge, device), memory=memory or Memory())
+
+    def names(self, reference: str) -> dict[str, str]:
+        """Who gives which figure; `reference`: what speakers are compared with, in words."""
+        return {
+            "WER, CER": f"{self._words.name}; {NORMALISED}",
+            "Speaker": f"{self._speaker.name} to {reference}",
+            "DNSMOS": self._quality.name,
+        }
+
+    def verdicts(self, samples: Sequence[Sample]) -> list[Verdict]:
+        """What they say of each of `samples`, which have a text, and a reference where their speaker is to be compared."""
+        meant = [sample.text_for("wer") for sample in samples]
+        compared = [i for i, sample in enumerate(samples) if sample.reference]
+        alike = dict(zip(compared, self._speaker.measure([samples[i] for i in compared]), strict=True))
+        judged = zip(meant, transcripts(self._words, samples), self._quality.measure(samples), strict=True)
+        return [
+            Verdict(said, word_errors(text, said), char_errors(text, said), alike.get(i), mos)
+            for i, (text, said, mos) in enumerate(judged)
+        ]
+
+    def transcribe(self, path: Path) -> str:
+        """What the judge of words hears in a file."""
+        return self._words.transcribe([load_audio(path, RATE)], RATE)[0]
+
+
+def usual_judge() -> str:
+    """The name of the offline judge of words: the shipped recogniser where it is there."""
+    return "embedded" if EMBEDDED.is_dir() else "pocketsphinx"
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """What was said of the takes of one page, by the file of their sound, and `judges`, who said it. Compared by identity,
+    which is how gradio sees that it changed."""
+
+    by_sound: Mapping[Path, Verdict] = field(default_factory=dict)
+    judges: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, said: Said) -> Verdict | None:
+        return self.by_sound.get(said.sound) if said.sound else None
+
+
+def judge_takes(synthesizer: Synthesizer, ears: Callable[[], Ears], session: Session, known: Verdicts) -> Iterator[Verdicts]:
+    """Let the judges hear the takes of `session` that `known` does not hold, take by take; yield what is known after each.
+
+    `ears` is called once there is something to hear. Takes that the page does not show any more are forgotten. Closing the
+    generator stops the work after the take that is being heard.
+    """
+    if not session.cards:
+        raise PCGError(UNSAID)
+    takes = [said for card in session.cards.values() for said in card.takes if said.sound]
+    found = Verdicts({s.sound: known.by_sound[s.sound] for s in takes if s.sound in known.by_sound}, known.judges)
+    yield found
+    references: dict[object, Recording | None] = {}
+    for said in takes:
+        if said.sound in found.by_sound or not said.sound.is_file():
+            continue
+        judges = ears()
+        sample = _sample(synthesizer, said, references)
+        heard = {**found.by_sound, said.sound: judges.verdicts([sample])[0]}
+        found = Verdicts(heard, judges.names("the voice's reference"))
+        yield found
+
+
+def _sample(synthesizer: Synthesizer, said: Said, references: dict[object, Recording | None]) -> Sample:
+    """A take as judges hear it. `references` keeps the sound of every voice that was needed so far."""
+    rate, reading = synthesizer.voice.codec.sample_rate, said.reading
+    # The recordings of one page may differ, and all have one name.
+    name = id(said.reference) if said.reference else reading.voice
+    if name not in references:
+        references[name] = _sound_of(synthesizer, said.reference or synthesizer.voice.reference(reading.voice))
+    return Sample(load_audio(said.sound, rate), rate, reading.text, references[name])
+
+
+def _sound_of(synthesizer: Synthesizer, speaker: Reference) -> Recording | None:
+    """A voice's reference as the codec says it; None where it holds no speech."""
+    codes = speaker.codes.tolist()
+    return Recording(synthesizer.decode(codes, speaker), synthesizer.voice.codec.sample_rate) if codes else None

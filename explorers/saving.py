@@ -1,0 +1,72 @@
+"""The takes of a page, taken away at once: their figures as a record, and all of it as one zip. Knows nothing of gradio."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from explorers.judging import UNSAID, Verdict, Verdicts
+from explorers.reading import Card, Said, Session
+from pcg.errors import PCGError
+from pcg.files import replacing
+
+FIGURES = "figures.json"
+MEANS = ("tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length", "audio_seconds", "speed_up")
+GONE = "Some of these sounds are not kept any more: say the text again."
+
+
+def record(session: Session, verdicts: Verdicts) -> dict[str, object]:
+    """Every take of the page with its figures, the means of each card, and who judged; ready for JSON."""
+    cards = {key: _card(key, card, verdicts) for key, card in session.cards.items()}
+    return {"cards": cards, "judges": dict(verdicts.judges)}
+
+
+def save_takes(path: Path, session: Session, verdicts: Verdicts) -> Path:
+    """Write every take as the WAV file that it is, and `record` as `FIGURES`, into a zip at `path`, whole or not at all."""
+    files = dict(_files(session))
+    if not session.cards:
+        raise PCGError(UNSAID)
+    if not all(sound.is_file() for sound in files.values()):
+        raise PCGError(GONE)
+    with replacing(path) as temporary, ZipFile(temporary, "w", ZIP_DEFLATED) as archive:
+        for name, sound in files.items():
+            archive.write(sound, name)
+        archive.writestr(FIGURES, json.dumps(record(session, verdicts), indent=2) + "\n")
+    return path
+
+
+def _files(session: Session) -> Iterator[tuple[str, Path]]:
+    for key, card in session.cards.items():
+        for number, said in enumerate(card.takes, 1):
+            if said.sound:
+                yield _name(key, number, said), said.sound
+
+
+def _name(key: str, number: int, said: Said) -> str:
+    return f"{key}-take-{number}-seed-{said.reading.settings.seed}.wav"
+
+
+def _card(key: str, card: Card, verdicts: Verdicts) -> dict[str, object]:
+    takes = [_take(key, number, said, verdicts.of(said)) for number, said in enumerate(card.takes, 1)]
+    means = {figure: card.mean(figure) for figure in MEANS}
+    return {"preset": card.name or None, "takes": takes, "means": means | {"n": len(takes)}}
+
+
+def _take(key: str, number: int, said: Said, verdict: Verdict | None) -> dict[str, object]:
+    reading = said.reading
+    figures = ("text", "voice", "audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length")
+    return {
+        "file": _name(key, number, said) if said.sound else None,
+        **{figure: getattr(reading, figure) for figure in figures},
+        "tokens": len(reading.tokens),
+        "hit_limit": reading.hit_limit,
+        "speed_up": said.speed_up,
+        "compared_with_ar_of": said.yardstick,
+        "settings": reading.settings.as_dict(),
+        "judged": None if verdict is None else _judged(verdict),
+    }
+
+
+def _judged(verdict: Verdict) -> dict[str, object]:
+    return asdict(verdict) | {"wer": verdict.words.rate, "cer": verdict.characters.rate, "n": 1}

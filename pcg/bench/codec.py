@@ -1,0 +1,90 @@
+"""A codec on a recording: does the round trip still say the same, and how far is a stream from the decode at once?
+
+It is the quality test of weights that the test suite cannot hold: a checkpoint that loads without an error may still be wrong.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PretrainedConfig
+
+from pcg.audio import fade_ends, load_audio
+from pcg.bench.timing import medians
+from pcg.codec.codec import Codec
+from pcg.codec.neucodec import load_neucodec
+from pcg.codec.streaming import AudioStream
+from pcg.codec.xcodec2 import load_xcodec2
+from pcg.errors import InputError
+from pcg.metrics.intelligibility import Judge, word_errors
+from pcg.swap import mel_distance
+from pcg.voice import EMBEDDED, load_codec
+
+KINDS = {"xcodec2": load_xcodec2, "neucodec": load_neucodec}
+LONGEST_SECONDS = 30.0
+SHORTEST_SECONDS = 1.0
+PUSHED = 4
+
+
+def open_codec(model: str, device: str) -> Codec:
+    """The embedded voice's codec ("embedded"), or X-codec2 or NeuCodec from a folder or from the hub."""
+    if model == "embedded":
+        return load_codec(EMBEDDED / "codec").to(device)
+    try:
+        kind = PretrainedConfig.get_config_dict(model)[0].get("model_type")
+    except (OSError, ValueError):
+        kind = None
+    if kind not in KINDS:
+        raise InputError("model", model, "'embedded', or a folder or a name on the hub of " + " or ".join(KINDS))
+    return KINDS[kind](model, device)
+
+
+def bench_codec(codec: Codec, path: Path, judge: Judge, transcript: str, repeats: int) -> dict[str, object]:
+    """Encode and decode the first 30 seconds of a recording; print and return what that cost it.
+
+    mel_distance: to the recording, in dB, and beside it what as many random codes give. wer: of what the judge hears in the
+    round trip, against `transcript`, or, if there is none, against what it hears in the recording. stream_error: energy of the
+    difference between the decode in pieces and at once, in dB; the mel distance of these two says how much of it is heard.
+    """
+    rate = codec.sample_rate
+    samples = load_audio(path, rate, LONGEST_SECONDS)
+    if len(samples) < SHORTEST_SECONDS * rate:
+        raise InputError("recording", f"{len(samples) / rate:.1f} seconds", f"at least {SHORTEST_SECONDS:g} second")
+    wave = torch.from_numpy(samples)
+    codes = codec.encode(wave)
+    random = torch.randint(codec.codebook_size, codes.shape, generator=torch.Generator().manual_seed(0))
+    trip, noise = (codec.decode(c).numpy()[: len(samples)] for c in (codes, random))
+    streamed, at_once = _streamed(codec, codes), fade_ends(codec.decode(codes).numpy(), rate)
+    heard = judge.transcribe([samples, trip], rate)
+    wer = [word_errors(transcript, h).rate if transcript else None for h in heard]
+    if not transcript and heard[0].strip():
+        wer[1] = word_errors(heard[0], heard[1]).rate
+    spent = medians({"encode": lambda: codec.encode(wave), "decode": lambda: codec.decode(codes)}, repeats)
+    seconds = len(samples) / rate
+    figures = {
+        "seconds": round(seconds, 2),
+        "codes": len(codes),
+        "codes_used": codes.unique().numel(),
+        "mel_distance": round(mel_distance(samples, trip, rate), 2),
+        "mel_distance_random": round(mel_distance(samples, noise, rate), 2),
+        "judge": judge.name,
+        "heard": heard,
+        "wer_recording": wer[0],
+        "wer_round_trip": wer[1],
+        "stream_error_db": round(_error_db(streamed, at_once), 1),
+        "stream_mel_distance": round(mel_distance(at_once, streamed, rate), 2),
+        **{f"{name}_ms_per_second": round(ms / seconds, 1) for name, ms in spent.items()},
+    }
+    for name, value in figures.items():
+        print(f"{name}: {value}")
+    return figures
+
+
+def _streamed(codec: Codec, codes: Tensor) -> np.ndarray:
+    stream = AudioStream(codec, codes[:0])
+    return np.concatenate([*(stream.push(some.tolist()) for some in codes.split(PUSHED)), stream.finish()])
+
+
+def _error_db(heard: np.ndarray, wanted: np.ndarray) -> float:
+    return float(10 * np.log10(np.square(heard - wanted).sum() / max(1e-12, np.square(wanted).sum()) + 1e-20))

@@ -1,0 +1,111 @@
+"""Drafting without a model: copy what followed the same few codes before.
+
+Prompt lookup decoding (Saxena 2023; `prompt_lookup_num_tokens` in transformers), over the reference's codes and those that were
+spoken since. The draft's law p is certain of the copied code, so every rule promises what it always promises.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pcg.decoding.proposal import Proposal
+from pcg.errors import InputError
+from pcg.prompt import Prompt
+from pcg.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class PromptLookup:
+    """A draft that proposes the code which last followed the newest codes: the newest `longest` of them where these occurred
+    before, else fewer, down to `shortest`, else nothing. Raises InputError unless 1 <= shortest <= longest."""
+
+    vocabulary: Vocabulary
+    longest: int = 3
+    shortest: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.shortest <= self.longest:
+            raise InputError("shortest", self.shortest, f"a number of codes from 1 to {self.longest}")
+
+    def readers(self, prompts: Sequence[Prompt]) -> "LookupReaders":
+        return LookupReaders(self, prompts)
+
+
+class LookupReaders:
+    """Stands where a draft's `Readers` stand: what each of B rows has heard, the speech codes of its prompt first."""
+
+    def __init__(self, draft: PromptLookup, prompts: Sequence[Prompt]) -> None:
+        self._draft = draft
+        self._heard = [_spelled(_codes(prompt, draft.vocabulary)) for prompt in prompts]
+        self._prompted = [len(heard) for heard in self._heard]
+
+    @property
+    def batch(self) -> int:
+        return len(self._heard)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self._draft.vocabulary.size
+
+    def prefill(self) -> None:
+        """Nothing to compute: prompts are looked up as they are."""
+
+    def read(self, row: int) -> int:
+        return len(self._heard[row]) - self._prompted[row]
+
+    def propose(
+        self,
+        rows: Sequence[int],
+        unread: Sequence[Sequence[int]],
+        coins: Tensor,
+        temperature: float,
+        confidence: float | None = None,
+    ) -> list[Proposal]:
+        """Copy behind the `unread` tokens of each row up to as many tokens as `coins [R, L]` has columns.
+
+        Each is looked up behind those before it, so p, like a model's, depends on nothing but the text. It is certain: coins
+        and temperature change nothing, and its entropy of 0 gives any `confidence` full hope.
+        """
+        proposals = []
+        for row, new in zip(rows, unread, strict=True):
+            self._heard[row] += _spelled(new)
+            drafted = torch.tensor(self._copies(self._heard[row], coins.shape[1]), dtype=torch.int64)
+            laws = torch.zeros(len(drafted), self.vocabulary_size)
+            laws[torch.arange(len(drafted)), drafted] = 1.0
+            proposals.append(Proposal(drafted, laws))
+        return proposals
+
+    def roll_back(self, row: int, read: int) -> None:
+        """Forget all but the first `read` speech tokens of `row`."""
+        if not 0 <= read <= self.read(row):
+            raise ValueError(f"cannot roll back to {read}: {self.read(row)} tokens were read")
+        self._heard[row] = self._heard[row][: self._prompted[row] + read]
+
+    def _copies(self, heard: str, count: int) -> list[int]:
+        """Up to `count` tokens, each what followed the newest ones, the copied ones among them."""
+        copied: list[int] = []
+        while len(copied) < count and (token := self._following(heard)) is not None:
+            copied.append(token)
+            heard += chr(token)
+        return copied
+
+    def _following(self, heard: str) -> int | None:
+        """What followed the last earlier occurrence of the longest end of `heard` that has one."""
+        for length in range(min(self._draft.longest, len(heard) - 1), self._draft.shortest - 1, -1):
+            at = heard.rfind(heard[-length:], 0, len(heard) - 1)
+            if at >= 0:
+                return ord(heard[at + length])
+        return None
+
+
+def _spelled(tokens: Sequence[int]) -> str:
+    """A character a token, as nothing searches faster for a few tokens among thousands than a string does."""
+    return "".join(map(chr, tokens))
+
+
+def _codes(prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
+    """The speech codes in a prompt, which holds text as well."""
+    codes = prompt.ids - vocabulary.first_code
+    return codes[(codes >= 0) & (codes < vocabulary.codes)].tolist()

@@ -1,0 +1,37 @@
+"""An Utterance is one row of a batch while it speaks: what it has said, what its law remembers, how far it may go."""
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import torch
+
+from pcg.sampling.memory import Memory
+from pcg.take import Round
+
+
+@dataclass
+class Utterance:
+    """`emitted` holds law indices without the end of speech. `limit`: the most tokens of the whole utterance. `pause`: a loop
+    stops before its next call, and can be taken up again, where as many tokens are emitted; the last call may go beyond it."""
+
+    row: int
+    limit: int
+    generator: torch.Generator
+    memory: Memory
+    pause: int | None = None
+    emitted: list[int] = field(default_factory=list)
+    ended: bool = False
+
+    @property
+    def speaking(self) -> bool:
+        goal = self.limit if self.pause is None else min(self.limit, self.pause)
+        return not self.ended and len(self.emitted) < goal
+
+    def say(self, round_: Round, memory: Memory) -> None:
+        self.emitted += round_.tokens
+        self.ended |= round_.ended
+        self.memory = memory
+
+    def fork(self, row: int, generator: torch.Generator) -> Self:
+        """Itself again in another row, with coins of its own."""
+        return replace(self, row=row, generator=generator, emitted=list(self.emitted))

@@ -1,0 +1,198 @@
+"""Models by name: which repository on the Hugging Face hub a name means, and the folder that it lies in once downloaded.
+
+What a name means is a commit. None is written here, as no commit was looked up when this table was: `NAME@REVISION` or the
+variable PCG_REVISION pins one, and where neither does, the first download pins this computer: whatever commit "main" was then
+is used from the local cache from then on, until a revision is asked for. The folder that is returned is named by that commit.
+"""
+
+import argparse
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pcg.errors import AssetError, InputError, PCGError
+from pcg.room import check_disk, check_memory
+
+EMBEDDED = "embedded"
+REVISION = "PCG_REVISION"
+CODEC_REVISION = "PCG_CODEC_REVISION"
+FILES = ("*.json", "*.safetensors", "*.jinja", "LICENSE*", "README.md")
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+SHA256 = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class HubModel:
+    """A repository of the hub, and a commit, a tag or a branch of it; None where nobody has pinned one."""
+
+    repository: str
+    revision: str | None = None
+
+    def __str__(self) -> str:
+        return self.repository if self.revision is None else f"{self.repository}@{self.revision}"
+
+
+XCODEC2 = HubModel("HKUSTAudio/xcodec2-hf")
+"""X-codec2 in the form that transformers reads: every LLaSA needs it, and none brings it. PCG_CODEC_REVISION pins it."""
+NAMES = {
+    "llasa-1b": HubModel("HKUSTAudio/Llasa-1B"),
+    "llasa-3b": HubModel("HKUSTAudio/Llasa-3B"),
+    "llasa-8b": HubModel("HKUSTAudio/Llasa-8B"),
+}
+
+
+def hub_model(model: str) -> HubModel | None:
+    """What `model` means on the hub; None for a folder, the embedded voice, and what is no such name.
+
+    model: a name of `NAMES` or OWNER/NAME, and perhaps @REVISION. A folder that is there comes before a repository.
+    """
+    if model == EMBEDDED or Path(model).is_dir():
+        return None
+    name, _, revision = model.partition("@")
+    known = NAMES.get(name) or (HubModel(name) if REPOSITORY.fullmatch(name) else None)
+    if known is None or ("@" in model and not revision):
+        return None
+    return HubModel(known.repository, revision or os.environ.get(REVISION) or known.revision)
+
+
+def model_folder(model: str, embedded: Path, device: str = "cpu") -> Path:
+    """The folder of `model`: `embedded` for the shipped voice, a folder as it is, or the local copy of a repository of the hub,
+    which is downloaded if there is none. Raises InputError for anything else, and what `download` raises."""
+    if model == EMBEDDED:
+        return embedded
+    asked = hub_model(model)
+    if asked is not None:
+        return download(asked, device)
+    if not Path(model).is_dir():
+        raise InputError("model", model, f"'{EMBEDDED}', {', '.join(NAMES)}, a repository of the hub (OWNER/NAME), or a folder")
+    return Path(model)
+
+
+def codec_folder(beside: Path, device: str = "cpu") -> Path:
+    """The folder `codec/` in that of a LLaSA, or else the local copy of X-codec2, downloaded if there is none."""
+    own = beside / "codec"
+    if own.is_dir():
+        return own
+    return download(HubModel(XCODEC2.repository, os.environ.get(CODEC_REVISION) or XCODEC2.revision), device)
+
+
+def named_model(arguments: Sequence[str]) -> str:
+    """The model that a command line or the variable MODEL names, for who has to know before the real parser can be imported."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--model", nargs="?", default=os.environ.get("MODEL"))
+    return parser.parse_known_args(arguments)[0].model or EMBEDDED
+
+
+def is_llasa(folder: Path) -> bool:
+    """Whether a folder holds a LLaSA, and no voice of our own."""
+    return (folder / "config.json").is_file() and not (folder / "voice.json").is_file()
+
+
+def needs_hub(model: str) -> bool:
+    """Whether `model` is a name of the hub, or a LLaSA whose codec is: what of it is on this computer may be all or nothing."""
+    return hub_model(model) is not None or (is_llasa(Path(model)) and not (Path(model) / "codec").is_dir())
+
+
+def content_digest(file: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal; of a large one in the hub's cache it is the name of what it links to."""
+    blob = file.resolve()
+    if blob.parent.name == "blobs" and SHA256.fullmatch(blob.name):
+        return blob.name
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def model_name(folder: Path) -> str:
+    """The name of what lies in `folder`: of a repository in the hub's cache OWNER/NAME@COMMIT, else the folder's own."""
+    owner = folder.parent.parent.name
+    if folder.parent.name == "snapshots" and owner.startswith("models--"):
+        return f"{owner.removeprefix('models--').replace('--', '/', 1)}@{folder.name}"
+    return folder.resolve().name
+
+
+def download(model: HubModel, device: str = "cpu") -> Path:
+    """The local copy of a repository, made on first use if disk and memory have room for it, with bars on standard error.
+
+    Raises PCGError: one sentence for a hub out of reach, a repository, a revision or a token missing, a gate, no room.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.utils import enable_progress_bars
+
+    wanted = {"repo_id": model.repository, "revision": model.revision, "allow_patterns": list(FILES)}
+    try:
+        return Path(snapshot_download(**wanted, local_files_only=True))
+    except LocalEntryNotFoundError:  # not there, or not whole
+        pass
+    try:
+        _check_room(model, snapshot_download(**wanted, dry_run=True), device)
+        enable_progress_bars()
+        folder = Path(snapshot_download(**wanted))
+    except PCGError:
+        raise
+    except Exception as error:
+        raise AssetError(_explained(model, error)) from error
+    if not any(folder.glob("*.safetensors")):
+        raise AssetError(f"{model} has no safetensors on the hub, and nothing else is read: choose another repository.")
+    return folder
+
+
+def _check_room(model: HubModel, files: list, device: str) -> None:
+    """files: what a dry run lists (`DryRunFileInfo`)."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    check_disk(str(model), sum(f.file_size or 0 for f in files if f.will_download), Path(HF_HUB_CACHE))
+    check_memory(str(model), sum(f.file_size or 0 for f in files if f.filename.endswith(".safetensors")), device)
+
+
+def _explained(model: HubModel, error: Exception) -> str:
+    """One sentence that says what to do."""
+    from huggingface_hub import get_token
+    from huggingface_hub.errors import (
+        DisabledRepoError,
+        GatedRepoError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    page, causes = f"https://huggingface.co/{model.repository}", _causes(error)
+
+    def is_a(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(each, kinds) for each in causes)
+
+    token = "log in with 'hf auth login' or set HF_TOKEN"
+    if is_a(GatedRepoError):
+        do = "ask for access there with the account of your token" if get_token() else f"ask for access there, then {token}"
+        return f"{model} is gated at {page}: {do}."
+    if is_a(RevisionNotFoundError):
+        return f"{model.repository} has no revision {model.revision!r}: take a commit or a tag that {page}/commits lists."
+    if is_a(RepositoryNotFoundError, DisabledRepoError):
+        do = (
+            "check the name, and that your token may read it"
+            if get_token()
+            else f"check the name or, if it is private, {token}"
+        )
+        return f"{model} was not found on the hub: {do}."
+    if is_a(OfflineModeIsEnabled):
+        return f"{model} is not on this computer, and HF_HUB_OFFLINE forbids to download it: set HF_HUB_OFFLINE=0."
+    if any(isinstance(each, OSError) and each.errno in (errno.ENOSPC, errno.EDQUOT) for each in causes):
+        return f"The disk is full, so {model} was not downloaded: make room, or set HF_HOME to a folder on a larger disk."
+    code = next((r.status_code for e in causes if (r := getattr(e, "response", None)) is not None), None)
+    if code in (401, 403):
+        return f"The hub refuses {model}: {token}, with a token that may read it."
+    said = f" ({type(error).__name__}{f', status {code}' if code else ''})"
+    return f"{model} could not be downloaded from the hub{said}: check the network and try again; what has come is kept."
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    """The error, and what it came of."""
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found

@@ -1,0 +1,113 @@
+"""How good a draft is: how much of it the engine accepts, and how much it could at best."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import LlamaForCausalLM
+
+from pcg.decoding.laws import law
+from pcg.decoding.llama import DecodingLlama
+from pcg.decoding.speculative import Drafting, speculative
+from pcg.decoding.state import Readers
+from pcg.groups.neighbours import build_neighbours
+from pcg.metrics.estimate import Estimate, bootstrap
+from pcg.prompt import Prompt, PromptReader
+from pcg.rules.coarse import coarse
+from pcg.rules.exact import exact
+from pcg.rules.verdict import Rule
+from pcg.settings import Settings
+from pcg.training.samples import voices
+from pcg.training.sequences import collate, lay_out, make_row
+from pcg.training.target import speech_logits
+from pcg.training.tokens import Spoken
+from pcg.vocabulary import Vocabulary
+
+EXPECTED = "expected"
+
+
+Pair = tuple[Spoken, Spoken]
+
+
+def draw_pairs(spoken: Sequence[Spoken], count: int, seed: int) -> list[Pair]:
+    """`count` pairs of utterances of one voice, or as many as there are; voices take turns, and no utterance comes twice."""
+    rng = random.Random(seed)
+    by_voice = [rng.sample(said, len(said)) for said in voices(spoken).values()]
+    turns = max((len(said) // 2 for said in by_voice), default=0)
+    pairs = [(said[2 * i], said[2 * i + 1]) for i in range(turns) for said in by_voice if 2 * i + 1 < len(said)]
+    return pairs[:count]
+
+
+def sd_and_pcg(target: LlamaForCausalLM, vocabulary: Vocabulary, used: Tensor, theta: float) -> dict[str, Rule]:
+    """The rules of SD, and of PCG with the target's groups at `theta`; codes that are not `used [codes]` stand alone."""
+    first = vocabulary.first_code
+    embedding = target.get_input_embeddings().weight.detach()[first : first + vocabulary.codes].float().cpu()
+    groups = build_neighbours(embedding, theta, used, device=target.device.type).groups_at(theta)
+    return {"sd": exact, "pcg": coarse(groups, "thinning")}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a draft is tried on: for each pair, the second's text is said with the first as reference."""
+
+    pairs: Sequence[Pair]
+    reader: PromptReader
+    vocabulary: Vocabulary
+    rules: Mapping[str, Rule]
+    settings: Settings
+
+
+class Examiner:
+    """Tries drafts of one target on texts that none of them learned."""
+
+    def __init__(self, target: LlamaForCausalLM, trial: Trial) -> None:
+        self._target, self._trial = target, trial
+        self._decoding = DecodingLlama(target, trial.vocabulary)
+
+    def examine(self, draft: LlamaForCausalLM) -> dict[str, Estimate]:
+        """For each rule the share of drafted tokens that the engine accepts, and, as "expected", the overlap of the laws.
+
+        The overlap is the mean of sum min(p, q) over the positions of the second utterances: the chance that a token drawn from
+        p there passes exact speculative decoding. Coins are the same at each call.
+        """
+        trial = self._trial
+        prompts = [lay_out(a, [b], trial.reader) for a, b in trial.pairs]
+        limits = [int(1.6 * len(b.codes)) + 40 for _, b in trial.pairs]
+        decoding = DecodingLlama(draft, trial.vocabulary)
+        found = {name: self._accepted(decoding, rule, prompts, limits) for name, rule in trial.rules.items()}
+        return found | {EXPECTED: self._overlap(draft)}
+
+    def figures(self, draft: LlamaForCausalLM) -> dict[str, float]:
+        """`examine` without intervals, for a log."""
+        return {name: estimate.value for name, estimate in self.examine(draft).items()}
+
+    def _accepted(self, draft: DecodingLlama, rule: Rule, prompts: Sequence[Prompt], limits: Sequence[int]) -> Estimate:
+        settings = self._trial.settings
+        readers = [Readers(model, prompts, max(limits) + settings.lookahead + 1) for model in (self._decoding, draft)]
+        for each in readers:
+            each.prefill()
+        coins = [torch.Generator().manual_seed(settings.seed + i) for i in range(len(prompts))]
+        accepted, drafted = [0] * len(prompts), [0] * len(prompts)
+        drafting = Drafting(settings.lookahead)
+        for step in speculative(*readers, rule, drafting, settings.temperature, limits, coins):
+            for row, round_ in step.items():
+                accepted[row] += round_.accepted
+                drafted[row] += len(round_.drafted)
+        return bootstrap(accepted, drafted)
+
+    @torch.inference_mode()
+    def _overlap(self, draft: LlamaForCausalLM) -> Estimate:
+        sums, counts = [], []
+        for pair in self._trial.pairs:
+            said = len(pair[1].codes) + 1
+            p, q = (self._law(model, pair)[-said:] for model in (draft, self._target))
+            sums.append(float(torch.minimum(p, q).sum()))
+            counts.append(said)
+        return bootstrap(sums, counts)
+
+    def _law(self, model: LlamaForCausalLM, pair: Pair) -> Tensor:
+        trial = self._trial
+        batch = collate([make_row(pair, trial.reader, trial.vocabulary.codes)]).to(str(model.device))
+        return law(speech_logits(model, batch, trial.vocabulary)[0], trial.settings.temperature)

@@ -1,0 +1,88 @@
+"""The recipe of a voice's spoof detectors: tokens of a corpus, samples of the voice's own, five detectors, publishing.
+
+Every stage resumes where it was killed. What the voice says is said twice, at the temperature of the defaults and at the
+paper's: detectors have to know both.
+"""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from pcg.bench.spoof import bench_spoof
+from pcg.errors import InputError
+from pcg.files import replacing, write_json
+from pcg.settings import Settings
+from pcg.spoof.detector import DetectorConfig
+from pcg.spoof.detectors import load_detectors, save_detectors
+from pcg.spoof.segments import Segments
+from pcg.training.card import detector_card
+from pcg.training.note import agrees
+from pcg.training.prepare import voice_tokens
+from pcg.training.samples import Sampling, own_samples
+from pcg.training.spoof import SpoofPlan, train_detectors
+from pcg.training.tokens import Spoken
+from pcg.training.workers import Workers
+from pcg.voice import Voice
+
+HELD_OUT = "held_out_sentences"
+
+
+@dataclass(frozen=True)
+class DetectorRecipe:
+    """shards: of the corpus that are learned from. samples, held_out_samples: texts that the voice says at each temperature."""
+
+    shards: int = 40
+    samples: int = 2048
+    held_out_samples: int = 256
+    temperatures: tuple[float, ...] = (Settings().temperature, 1.0)
+    plan: SpoofPlan = field(default_factory=SpoofPlan)
+
+
+def train_detectors_of(
+    voice: Voice, work: Path, out: Path, device: str, seed: int, recipe: DetectorRecipe | None = None, small: bool = True
+) -> dict[str, object]:
+    """Train the detectors of `voice` on `work`/corpus, write them to `out`, and return their figures on held-out utterances.
+
+    small: the preset for a small codebook; else the paper's shape.
+    """
+    recipe, state, corpus = recipe or DetectorRecipe(), work / "detectors", work / "corpus"
+    if not agrees(state / "plan.json", {"voice": voice.name, "seed": seed, "small": small} | _plain(asdict(recipe))):
+        raise InputError("work", str(work), "a folder without detectors of another recipe")
+    codes = voice.codec.codebook_size
+    config = DetectorConfig.small(codes) if small else DetectorConfig(codes)
+    spoken = {split: voice_tokens(voice, corpus, state / "tokens", split, recipe.shards) for split in ("train", HELD_OUT)}
+    train = _segments(voice, state, "train", spoken["train"], recipe.samples, recipe.temperatures, seed)
+    # Held-out speech is compared with what a listener hears, the defaults' temperature.
+    usual = recipe.temperatures[:1]
+    held_out = _segments(voice, state, HELD_OUT, spoken[HELD_OUT], recipe.held_out_samples, usual, seed)
+    trained = train_detectors(state, config, getattr(voice.codec, "fsq", None), train, held_out, recipe.plan, seed, device)
+    save_detectors(out, voice.name, trained)
+    held_out.save(out / "held_out.safetensors")
+    figures = bench_spoof(load_detectors(out), held_out)
+    write_json(out / "figures.json", figures)
+    with replacing(out / "MODEL_CARD.md") as temporary:
+        hours = sum(len(u) for u in train.real) * voice.codec.hop / voice.codec.sample_rate / 3600
+        facts = {
+            "recipe": _plain(asdict(recipe)),
+            "seed": seed,
+            "hours": hours,
+            "utterances": len(train.real),
+            "config": asdict(config),
+        }
+        temporary.write_text(detector_card(facts, figures), encoding="utf-8")
+    return figures
+
+
+def _segments(
+    voice: Voice, state: Path, split: str, spoken: list[Spoken], count: int, temperatures: tuple[float, ...], seed: int
+) -> Segments:
+    said: list[Spoken] = []
+    for temperature in temperatures:
+        sampling = Sampling(count, temperature, seed)
+        folder = state / f"samples_{split}_{temperature:g}"
+        said += own_samples(folder, voice.target, spoken, voice.reader, sampling, Workers())
+    return Segments([u.codes for u in spoken], [u.codes for u in said])
+
+
+def _plain(values: dict[str, object]) -> dict[str, object]:
+    """As JSON would give it back."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}

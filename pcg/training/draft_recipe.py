@@ -1,0 +1,140 @@
+"""The recipe of a draft for any target: tokens, the target's own samples, training with trials, and the draft's folder.
+
+Everything that a killed run goes on from lies in `training/` inside that folder.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from transformers import LlamaForCausalLM
+
+from pcg.decoding.llama import DecodingLlama
+from pcg.errors import InputError
+from pcg.llasa import load_reader
+from pcg.prompt import PromptReader
+from pcg.settings import Settings
+from pcg.training.acceptance import Examiner, Pair, Trial, draw_pairs, sd_and_pcg
+from pcg.training.distil import OBJECTIVES, Material, Schedule, train_draft
+from pcg.training.draft import DraftPlan, new_draft, write_draft
+from pcg.training.note import agrees
+from pcg.training.prepare import MANIFEST, read_shards
+from pcg.training.samples import Sampling, own_samples
+from pcg.training.tokens import Spoken, used_codes
+from pcg.training.workers import Workers
+from pcg.vocabulary import Vocabulary
+from pcg.voice import EMBEDDED, load_voice
+from pcg.weights import load_llama
+
+TRIALS = 24
+USUAL_LR, USUAL_WIDTH = 3e-3, 256
+
+
+@dataclass(frozen=True)
+class DraftJob:
+    """What is asked for. target: "embedded" or a folder; tokens: what `prepare_tokens` wrote; out: the draft's folder; samples:
+    how many texts the target says for it; lr: None for one that falls with the target's width."""
+
+    target: str
+    tokens: Path
+    out: Path
+    plan: str = "pcg"
+    objective: str = "distil"
+    steps: int = 2000
+    samples: int = 2400
+    temperature: float = 0.8
+    budget: int = 4096
+    accumulate: int = 1
+    longest: int = 360
+    lr: float | None = None
+    precision: str = "bf16"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise InputError("objective", self.objective, "one of " + ", ".join(OBJECTIVES))
+        if self.samples < 2:
+            raise InputError("samples", self.samples, "a whole number from 2 up")
+        Settings(temperature=self.temperature, seed=self.seed)
+
+    def schedule(self, width: int) -> Schedule:
+        lr = USUAL_LR * USUAL_WIDTH / width if self.lr is None else self.lr
+        return Schedule(
+            self.steps, self.budget, self.accumulate, lr, self.longest, self.precision, rows_between=2, untrained=True
+        )
+
+
+def train_for(job: DraftJob, workers: Workers) -> dict[str, float]:
+    """Train the draft that `job` asks for, write it, and return what came of its last trial (to the process that leads)."""
+    target, vocabulary, reader = open_target(job.target, job.tokens)
+    plan = DraftPlan.read(job.plan, target.config.num_hidden_layers)
+    schedule, objective = job.schedule(target.config.hidden_size), OBJECTIVES[job.objective]
+    corpus, pairs = _corpus(job, reader, vocabulary)
+    state = job.out / "training"
+    if not agrees(state / "job.json", _asked(job)):
+        raise InputError("out", str(job.out), "a new folder, or one whose draft was begun with the same options")
+    draft = new_draft(target, plan)
+    target.to(workers.device, torch.bfloat16 if workers.kind == "cuda" else torch.float32).requires_grad_(False)
+    samples: list[Spoken] = []
+    if objective.own:
+        sampling = Sampling(job.samples, job.temperature, job.seed)
+        samples = own_samples(state / "samples", DecodingLlama(target, vocabulary), corpus, reader, sampling, workers)
+    settings = Settings(temperature=job.temperature, seed=job.seed)
+    material = Material(corpus, samples, reader, vocabulary)
+    if not workers.leads:
+        train_draft(state, draft, target, material, objective, schedule, job.seed, workers)
+        return {}
+    rules = sd_and_pcg(target, vocabulary, used_codes(corpus, vocabulary.codes) > 0, settings.theta)
+    examiner = Examiner(target, Trial(pairs, reader, vocabulary, rules, settings))
+    trials: list[dict[str, float]] = []
+
+    def evaluate() -> dict[str, float]:
+        trials.append(examiner.figures(draft))
+        return trials[-1]
+
+    train_draft(state, draft, target, material, objective, schedule, job.seed, workers, evaluate)
+    last = trials[-1] if trials else evaluate()  # a run that was done already tries nothing
+    found = {name: round(value, 4) for name, value in last.items()}
+    facts = {"target": Path(job.target).name, "plan": asdict(plan), "objective": asdict(objective)}
+    write_draft(job.out, draft, facts | {"schedule": asdict(schedule), "acceptance": found, "settings": settings.as_dict()})
+    return found
+
+
+def open_target(model: str, tokens: Path) -> tuple[LlamaForCausalLM, Vocabulary, PromptReader]:
+    """The target of the shipped voice ("embedded"), of the voice in a folder, or the LLaSA in a folder, for the codes of which
+    `tokens` was made."""
+    folder = EMBEDDED if model == "embedded" else Path(model)
+    if (folder / "voice.json").is_file():
+        voice = load_voice(model, draft="none")
+        return load_llama(voice.target_folder, voice.vocabulary), voice.vocabulary, voice.reader
+    if not (folder / "config.json").is_file():
+        raise InputError("target", model, "'embedded', or a folder that holds voice.json or a LLaSA")
+    reader = load_reader(folder, _codes(tokens))
+    vocabulary = Vocabulary(_codes(tokens), reader.first_code, reader.end)
+    return load_llama(folder, vocabulary), vocabulary, reader
+
+
+def _corpus(job: DraftJob, reader: PromptReader, vocabulary: Vocabulary) -> tuple[list[Spoken], list[Pair]]:
+    """The utterances to learn from, and pairs to try the draft on, none of which is among them."""
+    if _codes(job.tokens) != vocabulary.codes:
+        raise InputError("tokens", str(job.tokens), f"made by the target's codec, of {vocabulary.codes} codes")
+    longest = job.longest // 2  # so that two fit into a row
+    spoken = read_shards(job.tokens, reader, longest)
+    pairs = draw_pairs(spoken, min(TRIALS, len(spoken) // 8), job.seed)
+    held_out = {id(utterance) for pair in pairs for utterance in pair}
+    if not pairs:
+        raise InputError("tokens", f"{len(spoken)} utterances of at most {longest} codes", "at least 8, two of one voice")
+    return [utterance for utterance in spoken if id(utterance) not in held_out], pairs
+
+
+def _codes(tokens: Path) -> int:
+    try:
+        return int(json.loads((tokens / MANIFEST).read_text(encoding="utf-8"))["codes"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError("tokens", str(tokens), "a folder that `pcg train tokens` wrote") from error
+
+
+def _asked(job: DraftJob) -> dict[str, object]:
+    """The options that a run shares with the one it goes on from, which may have had fewer steps."""
+    return {k: str(v) if isinstance(v, Path) else v for k, v in asdict(job).items() if k not in ("steps", "out")}

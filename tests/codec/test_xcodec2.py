@@ -1,0 +1,332 @@
+"""X-codec2 behind the codec interface, on a checkpoint of the real format with random weights."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_xcodec2 import save_tiny_xcodec2
+from torch import nn
+from transformers import Xcodec2Model
+
+from pcg.audio import fade_ends
+from pcg.codec.codec import Anchor
+from pcg.codec.streaming import AudioStream
+from pcg.codec.xcodec2 import load_xcodec2, self_check
+from pcg.errors import AssetError, InputError, PCGError
+from pcg.groups.similarities import fsq_features, mel_features
+
+LEVELS = torch.tensor([4] * 8)
+RADIX = 4 ** torch.arange(8)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("xcodec2")
+    save_tiny_xcodec2(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def codec(folder):
+    return load_xcodec2(folder)
+
+
+@pytest.fixture(scope="module")
+def library(folder):
+    """transformers' own model of the same checkpoint."""
+    return Xcodec2Model.from_pretrained(folder).eval()
+
+
+@pytest.fixture(scope="module")
+def codes():
+    return torch.randint(65_536, (400,), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def wave(babble):
+    return torch.cat(babble(3, seed=2))
+
+
+def error_db(heard, wanted):
+    return 10 * math.log10(float((heard - wanted).square().sum() / wanted.square().sum()) + 1e-20)
+
+
+def plain_features(wave: np.ndarray) -> np.ndarray:
+    """Kaldi's log filter banks, 25 ms every 10 ms, each normalised over time: `[2 T, 80]` of whole hops `[320 T]`."""
+    frames = np.lib.stride_tricks.sliding_window_view(np.pad(wave, 160).astype(np.float64) * 2**15, 400)[::160]
+    frames = frames - frames.mean(1, keepdims=True)
+    frames = frames - 0.97 * np.concatenate([frames[:, :1], frames[:, :-1]], axis=1)
+    povey = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(400) / 399)) ** 0.85
+    power = np.abs(np.fft.rfft(frames * povey, 512)) ** 2
+    mel = 1127 * np.log1p(np.arange(257) * 16_000 / 512 / 700)
+    corners = np.linspace(1127 * np.log1p(20 / 700), 1127 * np.log1p(8000 / 700), 82)
+    rising = (mel[:, None] - corners[:-2]) / np.diff(corners)[:-1]
+    falling = (corners[2:] - mel[:, None]) / np.diff(corners)[1:]
+    banks = np.log(np.maximum(power @ np.maximum(0, np.minimum(rising, falling)), 1.192092955078125e-07))
+    return (banks - banks.mean(0)) / np.sqrt(banks.var(0, ddof=1) + 1e-7)
+
+
+def plain_codes(codec_model, wave: torch.Tensor) -> torch.Tensor:
+    """The codes of `wave [N]`: features and quantizer by their definitions, the two networks between them by the library."""
+    padded = nn.functional.pad(wave, (0, 320 - len(wave) % 320))
+    features = torch.from_numpy(plain_features(padded.numpy())).float().reshape(1, -1, 160)
+    semantic = codec_model.semantic_adapter(codec_model.semantic_encoder(features).last_hidden_state.transpose(1, 2))
+    both = torch.cat([semantic, codec_model.acoustic_encoder(padded[None, None])], dim=1)
+    hidden = codec_model.quantizer.project_in(codec_model.fc_encoder(both.transpose(1, 2)))[0].double()
+    # The original bounds twice; four levels are -2, -1, 0, 1.
+    for _ in range(2):
+        hidden = (hidden + math.atanh(0.5 / 1.5015)).tanh() * 1.5015 - 0.5
+    return ((hidden.round() + 2).long() * RADIX).sum(-1)
+
+
+def plain_decode(model, codes: torch.Tensor, causal: bool = False) -> torch.Tensor:
+    """Codes `[T]` -> samples, by the paper's description: FSQ values, ResNet, attention over all, ResNet, ISTFT."""
+    weights = {name: weight.detach() for name, weight in model.acoustic_decoder.named_parameters()}
+    values = (codes[:, None] // RADIX % LEVELS - 2) / 2
+
+    def linear(name, x):
+        return nn.functional.linear(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+
+    def convolve(name, x):
+        kernel = weights[f"{name}.weight"]
+        return nn.functional.conv1d(x.T[None], kernel, weights[f"{name}.bias"], padding=kernel.shape[2] // 2)[0].T
+
+    def group_norm(name, x):
+        return nn.functional.group_norm(x.T[None], 32, weights[f"{name}.weight"], weights[f"{name}.bias"], 1e-6)[0].T
+
+    def resnet(name, x):
+        inner = convolve(f"{name}.conv1", nn.functional.silu(group_norm(f"{name}.norm1", x)))
+        return x + convolve(f"{name}.conv2", nn.functional.silu(group_norm(f"{name}.norm2", inner)))
+
+    def rms(name, x):
+        return weights[f"{name}.weight"] * x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
+
+    def turn(x):
+        """Rotary positions that count heads, not time: so the original was trained."""
+        heads, width = x.shape[1:]
+        angles = torch.arange(heads)[:, None] / 10_000 ** (torch.arange(0, width, 2) / width)
+        low, high = x.chunk(2, -1)
+        return torch.cat([low * angles.cos() - high * angles.sin(), high * angles.cos() + low * angles.sin()], -1)
+
+    def attend(name, x):
+        q, k, v = (linear(f"{name}.{p}_proj", x).reshape(len(x), 4, 16) for p in "qkv")
+        scores = torch.einsum("qhd,khd->hqk", turn(q), turn(k)) / 4
+        if causal:
+            scores = scores.masked_fill(torch.ones(len(x), len(x)).triu(1).bool(), -torch.inf)
+        return linear(f"{name}.o_proj", torch.einsum("hqk,khd->qhd", scores.softmax(-1), v).reshape(len(x), 64))
+
+    x = linear("fc", model.quantizer.project_out(values))
+    x = convolve("embed", x)
+    for i in range(2):
+        x = resnet(f"prior_net.{i}", x)
+    for i in range(2):
+        x = x + attend(f"layers.{i}.self_attn", rms(f"layers.{i}.input_layernorm", x))
+        inner = nn.functional.silu(linear(f"layers.{i}.mlp.fc1", rms(f"layers.{i}.post_attention_layernorm", x)))
+        x = x + linear(f"layers.{i}.mlp.fc2", inner)
+    for i in range(2):
+        x = resnet(f"post_net.{i}", x)
+    x = nn.functional.layer_norm(x, (64,), weights["norm.weight"], weights["norm.bias"], 1e-6)
+    magnitude, phase = linear("head.linear", x).chunk(2, -1)
+    window = torch.hann_window(1280)
+    frames = torch.fft.irfft(torch.polar(magnitude.exp().clamp(max=100), phase)) * window
+    sound, power = torch.zeros(2, (len(codes) + 3) * 320)
+    for i, frame in enumerate(frames):
+        sound[i * 320 :][:1280] += frame
+        power[i * 320 :][:1280] += window.square()
+    return (sound / power.clamp(min=1e-11))[480:-480].clamp(-1, 1)
+
+
+def test_it_is_a_codec_of_65536_codes_of_20_milliseconds(codec, codes):
+    assert (codec.sample_rate, codec.hop, codec.codebook_size) == (16_000, 320, 65_536)
+    sound, phases = codec.render(codes, Anchor())
+    assert sound.shape == (400 * 320,)
+    assert sound.dtype == torch.float32
+    assert sound.abs().max() <= 1
+    assert torch.equal(phases, torch.zeros(401))
+    assert len(codec.decode(codes[:0])) == 0
+
+
+@pytest.mark.parametrize("samples", [0, 1, 319, 320, 321, 3200, 4001])
+def test_a_code_is_exactly_one_hop(codec, wave, samples):
+    codes = codec.encode(wave[:samples])
+    assert codes.shape == (-(-samples // 320),)
+    assert codes.dtype == torch.int64
+    assert len(codec.decode(codes)) == 320 * len(codes)
+
+
+def test_codes_are_those_of_a_plain_computation(codec, library, wave):
+    with torch.inference_mode():
+        plain = plain_codes(library, wave)[: -(-len(wave) // 320)]
+    found = codec.encode(wave)
+    assert found.unique().numel() > 0.6 * len(found)
+    # A value at the border of two levels may fall on either side.
+    assert (found == plain).float().mean() > 0.97
+    assert (codec.encode(0.5 * wave.flip(0)) == plain).float().mean() < 0.1
+
+
+def test_samples_are_those_of_a_plain_computation(codec, library, codes):
+    with torch.inference_mode():
+        assert error_db(codec.decode(codes), plain_decode(library, codes)) < -80
+        assert torch.equal(codec.decode(codes), library.decode(codes[None, None]).audio_values[0, 0].clamp(-1, 1))
+        assert error_db(codec.decode(codes), plain_decode(library, codes, causal=True)) > -20
+
+
+def test_late_codes_change_early_samples(codec, codes):
+    """The decoder is not causal, and looks further than its convolutions do."""
+    other = codes.clone()
+    other[-1] = (other[-1] + 30_000) % 65_536
+    assert -70 < error_db(codec.decode(other)[:3200], codec.decode(codes)[:3200]) < -20
+
+
+def test_everything_is_repeatable(codec, folder, wave, codes):
+    again = load_xcodec2(folder)
+    for _ in range(2):
+        assert torch.equal(codec.encode(wave), again.encode(wave))
+        assert torch.equal(codec.decode(codes), again.decode(codes))
+
+
+def test_a_batch_of_utterances_sounds_like_each_alone(codec, codes):
+    rows = codes.reshape(4, 100)
+    for together, row in zip(codec.decode_batch(rows), rows, strict=True):
+        torch.testing.assert_close(together, codec.decode(row), rtol=0, atol=1e-5)
+
+
+def test_the_digits_of_codes_are_the_quantizers_own(codec, library):
+    """What `similarity="fsq"` asks of a codec."""
+    every = torch.arange(65_536)
+    assert torch.equal(codec.fsq.codes(codec.fsq.values(every)), every)
+    assert torch.equal(codec.fsq.values(every), library.quantizer.quantizer.codebook)
+    features = fsq_features(codec.fsq)
+    assert features.shape == (65_536, 24)
+    neighbour, corner = 1, 65_535
+    cosine = nn.functional.cosine_similarity(features[[0, 0]], features[[neighbour, corner]])
+    torch.testing.assert_close(cosine, torch.tensor([1 - 2 / 24, -1.0]))
+
+
+def test_mel_features_can_be_had_of_its_codes(codec):
+    class Few:
+        """The same codec, of which only the first 96 codes are asked."""
+
+        sample_rate, hop, codebook_size, decode_batch = codec.sample_rate, codec.hop, 96, staticmethod(codec.decode_batch)
+
+    features = mel_features(Few())
+    assert features.shape == (96, 160)
+    assert torch.isfinite(features).all()
+    assert features.std() > 0.1
+
+
+def test_half_of_it_decodes_all_the_same(codec, folder, codes, wave):
+    half = load_xcodec2(folder, decode_only=True)
+    assert half.decode_only
+    assert not codec.decode_only
+    assert torch.equal(half.decode(codes), codec.decode(codes))
+    in_memory = {name.split(".")[0] for name, _ in half._model.named_parameters()}
+    assert in_memory == {"quantizer", "acoustic_decoder"}
+    with pytest.raises(PCGError, match="decoding only"):
+        half.encode(wave)
+
+
+def stream_error(codec, codes, **window):
+    """Energy of the difference to the decode at once, in dB, where all comes in pushes of three codes."""
+    stream = AudioStream(codec, codes[:150], **window)
+    chunks = [*(stream.push(codes[i : i + 3].tolist()) for i in range(150, len(codes), 3)), stream.finish()]
+    at_once = fade_ends(codec.decode(codes)[150 * codec.hop :].numpy(), codec.sample_rate)
+    heard = np.concatenate(chunks)
+    assert len(heard) == len(at_once)
+    return error_db(torch.tensor(heard), torch.tensor(at_once.copy()))
+
+
+def test_a_stream_is_near_the_decode_at_once(codec, codes):
+    """Attention and group norms see the whole utterance, so no window gives it exactly; -18 dB here, of random weights, where a
+    group of a norm is 2 channels wide (32 in the real one). The controls: no past, no future, and a window that holds all."""
+    error = stream_error(codec, codes)
+    assert error < -16
+    assert stream_error(codec, codes, past=10) > error + 5
+    assert stream_error(codec, codes, future=0) > error + 5
+    assert stream_error(codec, codes, past=10_000, future=10_000) < -100
+
+
+def test_the_first_sound_of_a_stream_is_small(codec, codes):
+    stream = AudioStream(codec, codes[:150])
+    sizes = [len(stream.push([code])) for code in codes[150:].tolist()]
+    first = next(i for i, size in enumerate(sizes) if size)
+    assert first + 1 == 10 + codec.future_tokens
+    assert sizes[first] == 10 * codec.hop
+
+
+def edited(folder: Path, target: Path, edit) -> Path:
+    """A copy of the checkpoint whose tensors `edit` changed."""
+    tensors = load_file(folder / "model.safetensors")
+    save_file(edit(tensors), target / "model.safetensors", {"format": "pt"})
+    (target / "config.json").write_text((folder / "config.json").read_text())
+    return target
+
+
+@pytest.mark.parametrize("decode_only", [False, True])
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda t: {f"generator.{k}": v for k, v in t.items()}, "lacks weights"),
+        (lambda t: {k: v for k, v in t.items() if k != "acoustic_decoder.layers.1.mlp.fc1.weight"}, "layers.1.mlp.fc1"),
+        (lambda t: t | {"acoustic_decoder.layers.2.mlp.fc1.weight": torch.zeros(128, 64)}, "unknown weights"),
+        (
+            lambda t: t | {"quantizer.project_out.weight": torch.zeros(128, 7)},
+            r"other shapes: quantizer\.project_out\.weight\.",
+        ),
+        (lambda t: {k: torch.full_like(v, math.nan) for k, v in t.items()}, "no numbers"),
+    ],
+)
+def test_a_checkpoint_that_is_not_whole_is_refused(folder, tmp_path, edit, said, decode_only):
+    with pytest.raises(AssetError, match=said) as refusal:
+        load_xcodec2(edited(folder, tmp_path, edit), decode_only=decode_only)
+    assert str(refusal.value).endswith(".")
+    assert "\n" not in str(refusal.value)
+
+
+def test_buffers_that_a_file_holds_are_no_reason_to_refuse_it(folder, tmp_path, codec, codes):
+    window = {"acoustic_decoder.head.window": torch.hann_window(1280)}
+    kept = load_xcodec2(edited(folder, tmp_path, lambda t: t | window))
+    assert torch.equal(kept.decode(codes), codec.decode(codes))
+
+
+def test_what_is_no_such_checkpoint_is_named(folder, tmp_path):
+    original = {"model_type": "xcodec2", "architectures": ["XCodec2Model"], "codec_decoder_hidden_size": 1024}
+    edited(folder, tmp_path, lambda t: t)
+    for config, said in ((original, "HKUSTAudio/xcodec2-hf"), ({"model_type": "llama"}, "'llama'"), ({}, "None")):
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        with pytest.raises(AssetError, match=said):
+            load_xcodec2(tmp_path)
+    (tmp_path / "config.json").write_text((folder / "config.json").read_text())
+    with (tmp_path / "model.safetensors").open("r+b") as file:
+        file.truncate(100_000)
+    with pytest.raises(AssetError, match="damaged"):
+        load_xcodec2(tmp_path)
+    with pytest.raises(AssetError, match="missing"):
+        load_xcodec2(tmp_path / "none")
+    with pytest.raises(InputError, match="device"):
+        load_xcodec2(folder, device="tpu")
+
+
+def test_the_check_at_loading_hears_what_weights_cannot_tell(folder):
+    """Each damage is one that transformers or its predecessors could do without an error."""
+
+    def other_table(model):
+        model.quantizer.quantizer.codebook.copy_(torch.rand(65_536, 8))
+
+    def no_window(model):
+        model.acoustic_decoder.head.window.fill_(1.0)
+
+    def causal(model):
+        model.acoustic_decoder.layers[0].self_attn.is_causal = True
+
+    for damage, said in ((other_table, "code table"), (no_window, "window"), (causal, "look ahead")):
+        model = Xcodec2Model.from_pretrained(folder).eval()
+        self_check(model, "codec")
+        with torch.no_grad():
+            damage(model)
+        with pytest.raises(AssetError, match=said):
+            self_check(model, "codec")

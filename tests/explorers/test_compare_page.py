@@ -1,0 +1,124 @@
+"""The Compare panel with several takes, a preset and judges: as a program and as a person use it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZipFile
+
+import gradio as gr
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+from playwright.sync_api import Page, expect, sync_playwright
+
+from explorers.compare import create_compare
+from explorers.desk import offer_presets
+from explorers.presets import create_presets
+from explorers.reading import CARDS, Session
+from explorers.saving import FIGURES
+from explorers.theme import launch_options
+from pcg.presets import PAPERS
+from pcg.stored import Origin
+from pcg.synthesizer import Synthesizer
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM
+from tests.explorers.test_judging import HOSTILE, new_ears
+
+TEXT = "Hello, is this one sentence?"
+PATIENCE_MS = 90_000
+
+
+@pytest.fixture(scope="module")
+def address(synthesizer: Synthesizer) -> Iterator[str]:
+    ears, *_ = new_ears(HOSTILE)
+    with gr.Blocks() as app:
+        controls = create_compare(synthesizer, Origin.of(synthesizer.voice), gr.State(Session()), ears=lambda: ears)
+        own = gr.BrowserState([{"name": "<i>mine</i>", "settings": {"method": "sd", "lookahead": 2}}])
+        offer_presets(app, own, controls["preset"])
+        create_presets(app, [controls])
+    _, url, _ = app.queue().launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options())
+    yield url
+    app.close(verbose=False)
+
+
+@pytest.fixture
+def client(address: str) -> Client:
+    return Client(address, verbose=False)
+
+
+def test_a_program_gets_every_take_the_verdicts_and_the_zip(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(AppError, match="Nothing has been said yet"):
+        client.predict(api_name="/judge_takes")
+    *_, answer = client.submit(text=TEXT, seed=3, takes=2, preset=PAPERS[3].name, recording=None, api_name="/say_four_ways")
+    assert "10 takes in" in answer[0]
+    assert [len(card["takes"]) for card in answer[-1]["cards"].values()] == [2] * len(CARDS)
+    _, readout, _ = client.predict(2, api_name="/show_preset_take")
+    assert "seed 4" in readout
+    with pytest.raises(AppError):
+        client.predict(3, api_name="/show_preset_take")
+    figures, *_ = client.predict(api_name="/judge_takes")
+    assert list(figures["cards"]) == list(CARDS)
+    assert figures["judges"]["WER, CER"].startswith("a parrot")
+    takes = [take for card in figures["cards"].values() for take in card["takes"]]
+    assert [take["settings"]["seed"] for take in takes] == [3, 4] * len(CARDS)
+    assert all((take["judged"] is None) == (take["file"] is None) for take in takes)
+    file = client.predict(api_name="/save_takes")
+    with ZipFile(file["value"] if isinstance(file, dict) else file) as archive:
+        assert set(archive.namelist()) == {FIGURES, *(take["file"] for take in takes if take["file"])}
+        assert json.loads(archive.read(FIGURES)) == figures
+
+
+@pytest.fixture(params=[390, 1440])
+def page(address: str, request: pytest.FixtureRequest) -> Iterator[Page]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this computer")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        page = browser.new_page(viewport={"width": request.param, "height": 844}, reduced_motion="reduce")
+        page.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
+        page.goto(address)
+        yield page
+        browser.close()
+        expect.set_options(timeout=5_000)
+
+
+def test_a_person_compares_takes_and_a_preset_and_takes_all_away(page: Page, tmp_path: Path) -> None:
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    expect(page.locator("#card-preset")).to_be_hidden()
+    page.fill("#text textarea", TEXT)
+    page.locator("#takes input[type=number]").fill("2")
+    page.locator("#takes input[type=number]").press("Tab")
+    page.click("#compare-preset input")
+    page.get_by_role("option", name="<i>mine</i>").click()
+    page.click("#run")
+
+    expect(page.locator("#status")).to_contain_text("10 takes in")
+    expect(page.locator("#card-preset h2")).to_contain_text("<i>mine</i>")
+    expect(page.locator("#judging-status")).to_contain_text("Judged:")
+    expect(page.locator("#judged-ar")).to_contain_text("Mean of n = 2 takes")
+    expect(page.locator("#judged-ar q")).to_have_text(HOSTILE)
+    expect(page.locator("#mel-ar img")).to_have_count(1)
+
+    page.locator("#take-ar label").nth(1).click()
+    expect(page.locator("#readout-ar")).to_contain_text("seed 1")
+    expect(page.locator("#readout-sd")).to_contain_text("seed 0")
+
+    page.click("#save-all")
+    with page.expect_download() as download:
+        page.locator("#saved a").first.click()
+    download.value.save_as(tmp_path / "all.zip")
+    with ZipFile(tmp_path / "all.zip") as archive:
+        assert FIGURES in archive.namelist()
+
+    page.locator("#takes input[type=number]").fill("1")
+    page.locator("#takes input[type=number]").press("Tab")
+    page.locator("#theta input[type=range]").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#status")).to_contain_text("PCG in")
+    expect(page.locator("#take-pcg")).to_be_hidden()
+    expect(page.locator("#judging-status")).to_contain_text("Judged:")
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    assert page.evaluate("window.hacked") is None
+    assert complaints == []

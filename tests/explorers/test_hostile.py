@@ -1,0 +1,327 @@
+"""Hostile input through the served page: every answer is one sentence, and the server neither trips nor gives anything away."""
+
+import io
+import json
+import socket
+import struct
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+import pytest
+import soundfile
+from playwright.sync_api import Page, expect, sync_playwright
+
+import app
+from pcg.audio import write_wav
+from pcg.settings import Settings
+from pcg.stored import Origin, Stored
+from pcg.synthesizer import Synthesizer
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM
+from tests.explorers.raw import Answer, Raw, file_at
+
+RATE = 16_000
+NO_NUMBER = (None, "0.5", float("nan"), float("inf"), -5, 10**400, [1], {}, True)
+DEEP = json.loads("[" * 40 + "]" * 40)
+WRONG = {
+    "slider": NO_NUMBER,
+    "number": NO_NUMBER[1:],
+    "textbox": (5, ["text"], {}, True, file_at("/etc/passwd"), "\ud800 half a character"),
+    "dropdown": ("nowhere", 5, {}, [[]], "<img src=x onerror=alert(1)>"),
+    "radio": ("nowhere", 5, {}, ["pcg"]),
+    "checkboxgroup": ("figures", ["nowhere"], {}, [[]]),
+    "checkbox": ("true", 1, [], {}),
+    "audio": ("a.wav", 5, [], {}, file_at("/etc/passwd"), file_at("http://127.0.0.1:9/a.wav")),
+    "file": ("a.json", 5, {}, file_at("/etc/passwd"), [file_at("file:///etc/passwd")]),
+    "json": ("\udfff", file_at("/etc/passwd"), DEEP),
+    "api": ([], {}, [[]]),
+}
+TEXTS = {
+    "long": "word " * 2000,
+    "emoji": "😀" * 20,
+    "right to left": "مرحبا بالعالم",
+    "null": "Hello\0 there.",
+    "half": "Hello \ud83d there.",
+    "empty": " \n ",
+}
+HARMLESS = {
+    "template": "Yes ${window.hacked = 1}.",
+    "script": "<script>alert(1)</script> yes.",
+    "braces": "Yes {{ 7 * 7 }} {% raw %}.",
+    "mixed": "Yes 😀 مر, hello there.",
+}
+
+
+@pytest.fixture(scope="module")
+def raw(address: str) -> Raw:
+    return Raw(address)
+
+
+@pytest.fixture(autouse=True)
+def quiet(capfd: pytest.CaptureFixture[str]) -> object:
+    """Whatever a test sends, the server prints no traceback."""
+    yield
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def refused(answer: Answer) -> str:
+    """The sentence that it was refused with: one line, of a length to be read, ending as sentences do."""
+    assert answer.told is not None
+    assert answer.told.endswith(".")
+    assert len(answer.told) < 300
+    assert "\n" not in answer.told
+    assert answer.told not in ("None", "Error.")
+    return answer.told
+
+
+def test_every_endpoint_refuses_every_wrong_kind_of_value(raw: Raw) -> None:
+    asked = 0
+    for name in raw.endpoints:
+        usual = raw.usual(name)
+        for place, component in enumerate(raw.inputs(name)):
+            wrong = WRONG.get(component["type"], ())
+            for value in wrong if name == "tune" else wrong[asked % len(wrong) :][:1] if wrong else ():
+                refused(raw.ask(name, [*usual[:place], value, *usual[place + 1 :]]))
+                asked += 1
+        if usual and name in raw.public:
+            few_or_many = usual[:-1] if asked % 2 else [*usual, 1]
+            assert refused(raw.ask(name, few_or_many)).startswith("request is ")
+    assert asked > 150
+
+
+def test_no_event_of_a_component_trips_the_server(raw: Raw) -> None:
+    huge, odd = [10**400, float("inf"), -1, "x", None, [], {}], []
+    for value in huge:
+        odd += [value, {"token": value, "index": value, "trial": 1, "answer": value, "plays": value}]
+    for name in ("locate", "cast_by_player", "pick", "_clicked"):
+        for event in odd:
+            answer = raw.ask(name, raw.usual(name), event)
+            if answer.told is not None:
+                refused(answer)
+
+
+@pytest.mark.parametrize("name", ["say_four_ways", "tune", "measure_ar", "say_pcg_again", "swap", "listening_prepare"])
+def test_a_text_that_cannot_be_spoken_is_one_sentence(raw: Raw, name: str) -> None:
+    usual, kinds = raw.usual(name), [component["props"].get("label") for component in raw.inputs(name)]
+    place = next(i for i, label in enumerate(kinds) if label in ("Text", "Own lines"))
+    sources = {"swap": {0: "text"}, "listening_prepare": {4: "own"}}.get(name, {})
+    asked = [sources.get(i, value) for i, value in enumerate(usual)]
+    for key, text in TEXTS.items():
+        answer = raw.ask(name, [*asked[:place], text, *asked[place + 1 :]])
+        if key != "empty" or not name.endswith("again"):
+            refused(answer)
+
+
+@pytest.mark.parametrize("text", HARMLESS.values(), ids=HARMLESS)
+def test_a_text_that_looks_like_code_is_spoken(raw: Raw, text: str) -> None:
+    answer = raw.ask("say_pcg_again", [text, *raw.usual("say_pcg_again")[1:]])
+    assert answer.told is None
+    stored = raw.ask("take_settings", raw.usual("take_settings"))
+    assert stored.told is None
+
+
+def test_no_file_but_an_uploaded_one_is_read(raw: Raw, address: str) -> None:
+    own = Path(app.__file__)
+    elsewhere = ["/etc/passwd", str(own), "../../../../etc/passwd", "file:///etc/passwd", f"{address}config", "", "\0", "/"]
+    elsewhere += [
+        f"{Path(raw.upload('a.wav', b'')['path']).parent}/../../../etc/passwd",
+        "x" * 5000,
+        "http://[::1",
+        "~/.bashrc",
+    ]
+    places = {
+        "transcribe": (0, "sound"),
+        "import_settings": (0, "file"),
+        "say_four_ways": (7, "recording"),
+        "tune": (10, "recording"),
+    }
+    for name, (place, field) in places.items():
+        usual = raw.usual(name)
+        for path in elsewhere:
+            file = file_at(path)
+            for value in (file, {**file, "is_stream": True}, {**file, "url": f"{address}config"}):
+                told = refused(raw.ask(name, [*usual[:place], value, *usual[place + 1 :]]))
+                assert told == f"{field} is 'another file', but must be a file that was uploaded to this page."
+    for name in ("sweep_thresholds", "run_experiments", "plan_experiments"):
+        usual = raw.usual(name)
+        for place, component in enumerate(raw.inputs(name)):
+            if component["type"] == "file":
+                refused(raw.ask(name, [*usual[:place], [file_at("/etc/passwd")], *usual[place + 1 :]]))
+
+
+def test_no_file_of_the_server_is_handed_out(raw: Raw) -> None:
+    own = Path(app.__file__).resolve()
+    for path in ("/etc/passwd", str(own), "app.py", f"{own.parent}/pcg/../app.py", "../app.py", "file:///etc/passwd"):
+        assert raw.http.get("/gradio_api/file=" + quote(path)).status_code in (403, 404)
+
+
+def sounds() -> dict[str, bytes]:
+    """Files that call themselves WAV."""
+    tone = (0.2 * np.sin(np.arange(RATE) * 0.05)).astype(np.float32)
+
+    def wav(samples: np.ndarray, subtype: str = "PCM_16", rate: int = RATE) -> bytes:
+        file = io.BytesIO()
+        soundfile.write(file, samples, rate, subtype, format="WAV")
+        return file.getvalue()
+
+    plain = wav(tone)
+    nan = tone.copy()
+    nan[100] = np.nan
+    return {
+        "empty": b"",
+        "header alone": plain[:44],
+        "half a header": plain[:20],
+        "one sample": wav(tone[:1]),
+        "silence": wav(np.zeros(RATE, np.float32)),
+        "eight channels": wav(np.stack([tone] * 8, axis=1)),
+        "not numbers": wav(nan, "FLOAT"),
+        "infinite": wav(np.full(RATE, np.inf, np.float32), "FLOAT"),
+        "a rate of 1 Hz": wav(tone, rate=1),
+        "a picture": b"\x89PNG\r\n\x1a\n" + bytes(200),
+        "a text": b"I am no sound.\n" * 40,
+        "a page": b"<html><script>alert(1)</script></html>",
+        "lengths that lie": plain[:40] + struct.pack("<I", 0xFFFFFFFF) + plain[44:],
+    }
+
+
+BROKEN = ("empty", "half a header", "not numbers", "infinite", "a rate of 1 Hz", "a picture", "a text", "a page")
+
+
+@pytest.mark.parametrize("name", sounds())
+def test_any_sound_is_heard_or_refused(raw: Raw, name: str) -> None:
+    content = sounds()[name]
+    sound = raw.upload("sound.wav", content)
+    heard = raw.ask("transcribe", [sound, *raw.usual("transcribe")[1:]])
+    swept = raw.ask("sweep_thresholds", [[sound], None]) if name in BROKEN else heard
+    for answer in (heard, swept):
+        assert (answer.told is not None) == (name in BROKEN)
+    usual = raw.usual("say_pcg_again")
+    spoken = raw.ask("say_pcg_again", [*usual[:7], sound, "What is said.", True, *usual[10:]])
+    for answer in (heard, swept, spoken, raw.ask("import_settings", [sound])):
+        if answer.told is not None:
+            refused(answer)
+    assert spoken.told is not None or name in ("eight channels", "lengths that lie")
+
+
+def settings_texts(synthesizer: Synthesizer) -> dict[str, str]:
+    """What is no stored take, though it looks like one."""
+    good = json.loads(Stored("Yes.", "one", Settings(), Origin.of(synthesizer.voice)).to_json())
+
+    def knob(value: object, name: str = "theta") -> str:
+        return json.dumps({**good, "settings": {**good["settings"], name: value}})
+
+    return {
+        "unknown key": json.dumps({**good, "path": "/etc/passwd"}),
+        "unknown knob": knob(1, "shell"),
+        "no key": json.dumps({key: good[key] for key in ("version", "text")}),
+        "no object": "[]",
+        "not a number": knob(float("nan")),
+        "infinity": knob(float("-inf")),
+        "1e400": knob(0.123).replace("0.123", "1e400"),
+        "huge": knob(10**4000),
+        "too huge to read": knob(0.123).replace("0.123", "9" * 9000),
+        "a bomb": knob(0.123).replace("0.123", "[" * 5000 + "]" * 5000),
+        "a bomb of objects": '{"a":' * 2000 + "1" + "}" * 2000,
+        "keys twice": json.dumps(good)[:-1] + ', "text": "' + "x" * 700 + '"}',
+        "a list": knob([0.5]),
+        "a word": knob("0.5"),
+        "true": knob(True),
+        "a wrong seed": knob(-1, "seed"),
+        "a wrong method": knob("<img src=x onerror=alert(1)>", "method"),
+        "a wrong voice": json.dumps({**good, "voice": "one\n"}),
+        "a wrong text": json.dumps({**good, "text": "\0"}),
+        "half a character": json.dumps({**good, "voice": "\udc00"}),
+        "another version": json.dumps({**good, "version": 10**9}),
+        "long": json.dumps({**good, "text": "x" * 20_000}),
+        "no JSON": "{" * 100,
+    }
+
+
+def test_settings_from_anywhere_are_checked(raw: Raw, synthesizer: Synthesizer) -> None:
+    for name, text in settings_texts(synthesizer).items():
+        assert refused(raw.ask("import_settings", [raw.upload("take.json", text.encode())])), name
+        assert refused(raw.ask("repeat_take", [text])), name
+        opened = raw.ask("open_link", [f"http://localhost/?take={quote(text)}"])
+        assert "The link holds no take" in str(opened.data), name
+
+
+def test_a_comment_that_lies_about_its_length_is_no_settings(raw: Raw, synthesizer: Synthesizer, tmp_path: Path) -> None:
+    take = synthesizer.take("Yes.", Settings(), "one")
+    path = tmp_path / "take.wav"
+    write_wav(path, take.audio, take.sample_rate, Stored.of(take, Origin.of(synthesizer.voice)))
+    content = path.read_bytes()
+    at = content.index(b"ICMT") + 4
+    told = {}
+    for length in (0, 1, 100, 0x7FFFFFFF, 0xFFFFFFFF):
+        lying = content[:at] + struct.pack("<I", length) + content[at + 4 :]
+        told[length] = raw.ask("import_settings", [raw.upload("take.wav", lying)]).told
+    # What claims to go on behind the end of the file is read to the end, and is whole.
+    assert [length for length, sentence in told.items() if sentence] == [0, 1, 100]
+    assert all(sentence.endswith(".") for sentence in told.values() if sentence)
+
+
+def test_an_upload_that_is_too_large_is_refused_before_it_has_come(address: str) -> None:
+    announced, sent = 200 << 20, 24 << 20
+    host, port = urlsplit(address).hostname, urlsplit(address).port
+    form = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.wav"\r\n\r\n'
+    head = f"POST /gradio_api/upload HTTP/1.1\r\nHost: {host}\r\nContent-Type: multipart/form-data; boundary=x\r\n"
+    with socket.create_connection((host, port), timeout=60) as line:
+        line.sendall(f"{head}Content-Length: {announced}\r\n\r\n".encode() + form)
+        for _ in range(sent >> 20):
+            line.sendall(bytes(1 << 20))
+        answer = line.recv(1000).decode()
+    assert answer.startswith("HTTP/1.1 413 ")
+    assert "exceeded maximum allowed size" in answer
+
+
+def test_requests_that_are_no_requests_are_refused(raw: Raw) -> None:
+    session = '"fn_index": 0, "session_hash": "x", "data": '
+    bodies = {
+        "not JSON": b"\xff\xfe",
+        "no object": b"[]",
+        "a bomb": f"{{{session}{'[' * 100_000}{']' * 100_000}}}".encode(),
+        "2 MB": f'{{{session}["{"x" * (2 << 20)}"]}}'.encode(),
+        "no data": b'{"fn_index": 0, "session_hash": "x"}',
+        "no such endpoint": b'{"fn_index": 100000, "session_hash": "x", "data": []}',
+        "a wrong endpoint": b'{"fn_index": "x", "session_hash": "x", "data": []}',
+    }
+    for name, body in bodies.items():
+        for path in ("queue/join", "run/predict", "call/tune", "call/nowhere", "component_server", "cancel", "reset"):
+            assert raw.post(path, body).status_code < 500, (name, path)
+        assert raw.post("queue/join", body).status_code >= 400, name
+    assert "at most 1,048,576 bytes" in raw.post("queue/join", bodies["2 MB"]).text
+    # Straight past the queue, two takes would be spoken at once.
+    assert raw.post("run/tune", json.dumps({"data": raw.usual("tune")})).status_code == 404
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
+def test_what_a_visitor_wrote_comes_back_as_text(address: str, synthesizer: Synthesizer, tmp_path: Path) -> None:
+    attack = "<img src=x onerror='window.hacked=1'>${window.hacked=1}{{window.hacked=1}}"
+    stored = Stored(f"Hello. {attack}", attack, Settings(), Origin.of(synthesizer.voice))
+    file = tmp_path / "take.json"
+    file.write_text(stored.to_json())
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        expect.set_options(timeout=60_000)
+        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+        page.goto(f"{address}?take={quote(stored.to_json())}")
+        _tell_back(page, attack, file)
+        assert page.evaluate("window.hacked") is None
+        browser.close()
+        expect.set_options(timeout=5_000)
+
+
+def _tell_back(page: Page, attack: str, file: Path) -> None:
+    """Let the page show the attack wherever it quotes a visitor: a link, a file, an error, a take."""
+    page.get_by_text("Settings: keep, share and repeat a take").click()
+    expect(page.locator("#settings-told")).to_contain_text(f"The voice {attack} is not here")
+    expect(page.locator("#text textarea")).to_have_value(f"Hello. {attack}")
+    page.click("#run")
+    expect(page.locator("#status")).to_contain_text("takes in", timeout=60_000)
+    page.fill("#text textarea", f"مرحبا بالعالم مرحبا {attack[:20]}")
+    page.click("#run")
+    expect(page.locator(".toast-body")).to_contain_text("<img src=x")
+    page.set_input_files("#settings-file input[type=file]", file)
+    expect(page.locator("#settings-told")).to_contain_text(attack)

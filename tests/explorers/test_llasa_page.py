@@ -1,0 +1,66 @@
+"""The whole page over a LLaSA, as a program sees it: compare, map, swap, and what it says of its voice."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import soundfile
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from app import create_app
+from explorers.theme import launch_options
+from pcg.llasa import OWN_VOICE
+from pcg.settings import METHODS
+from pcg.synthesizer import Synthesizer
+
+CODES = 65_536
+
+
+@pytest.fixture(scope="module")
+def client(llasa: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """The page as `app.py --model FOLDER` makes it, but for the recogniser."""
+    app = create_app(llasa, recogniser=tmp_path_factory.mktemp("none") / "recogniser")
+    _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options())
+    yield Client(url, verbose=False)
+    app.close(verbose=False)
+
+
+def test_the_shipped_example_belongs_to_the_embedded_voice(client: Client, llasa: Synthesizer) -> None:
+    with pytest.raises(AppError, match="Nothing has been said yet"):
+        client.predict(source="last", text=None, api_name="/swap")
+    parameters = client.view_api(return_format="dict")["named_endpoints"]["/say_four_ways"]["parameters"]
+    assert {p["parameter_name"]: p["parameter_default"] for p in parameters}["voice"] == OWN_VOICE
+
+
+def test_the_page_says_whose_voice_it_is_and_what_drafts(client: Client) -> None:
+    shown = str(client.config["components"])
+    assert "CC BY-NC 4.0" in shown
+    assert "The draft is untrained" in shown
+    assert "1 to 15 seconds of one speaker" in shown
+    assert "1 to 10 seconds" not in shown
+
+
+def test_four_takes_and_a_swap(client: Client, llasa: Synthesizer) -> None:
+    heard = {}
+    for outputs in client.submit(text="Hi.", theta=0.4, recording=None, api_name="/say_four_ways"):
+        heard |= {Path(path).name: path for path in outputs if isinstance(path, str) and path.endswith(".wav")}
+    assert len(heard) >= len(METHODS)
+    for path in heard.values():
+        samples, rate = soundfile.read(path)
+        assert rate == 16_000
+        assert len(samples) % 320 == 0
+        assert len(samples) > 0
+    found = client.predict(source="last", text=None, theta=0.4, api_name="/swap")[0]
+    assert found["text"] == "Hi."
+    assert found["voice"] == OWN_VOICE
+    assert len(found["versions"]) > 1
+
+
+def test_the_map_answers_for_every_code(client: Client, llasa: Synthesizer) -> None:
+    group = client.predict(token=16, theta=0.4, api_name="/token_group")
+    assert group["size"] > 1
+    alone = client.predict(token=CODES - 1, theta=0.4, api_name="/token_group")
+    assert alone["size"] == 1
+    with pytest.raises(AppError, match="65535"):
+        client.predict(token=CODES, theta=0.4, api_name="/token_group")

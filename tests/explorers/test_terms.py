@@ -1,0 +1,123 @@
+"""The words that the page explains, as data and under a pointer, a key and a finger."""
+
+import re
+from collections.abc import Iterator
+from urllib.request import urlopen
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from explorers.components.terms import KEYS, TERMS, term_html, term_info, terms_html, titled_html
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM, NEEDS_CHROMIUM, open_tab
+
+ASKED_FOR = (
+    "theta", "lookahead", "beta", "temperature", "acceptance", "length", "rtf", "bound", "group-size", "p", "q", "p-c", "q-c",
+    "coin", "wer", "cer", "similarity", "dnsmos", "entropy-gate", "swapped", "log-mel",
+)  # fmt: skip
+
+
+def test_a_term_is_one_sentence_and_stands_in_the_list() -> None:
+    html = terms_html()
+    for key in (*ASKED_FOR, *TERMS):
+        term = TERMS[key]
+        assert re.fullmatch(r"([^.]|0\.)+\.", term.told)
+        assert html.count(f'id="term-{key}"') == 1
+        assert all(part in html for part in (term.told, term.equation, term.source))
+
+
+def test_terms_of_the_papers_name_their_equation() -> None:
+    for key in ("theta", "group", "overlap", "p-c", "q-c", "ratio", "beta", "entropy-gate", "likelihood"):
+        assert TERMS[key].equation
+        assert re.search(r"Eq\. \d", TERMS[key].source)
+
+
+def test_every_dotted_word_of_the_page_is_in_the_list(address: str) -> None:
+    with urlopen(f"{address}config") as answer:
+        linked = set(re.findall(r"#term-([a-z-]+)", answer.read().decode()))
+    assert {"theta", "lookahead", "beta", "temperature", "entropy-gate", "swapped", "resampled"} <= linked
+    assert linked <= set(TERMS)
+
+
+def test_titles_with_units_are_terms_and_letters_are_not() -> None:
+    assert titled_html("WER %") == term_html("wer", "WER %")
+    assert titled_html("mel distance, dB") == term_html("mel-distance", "mel distance, dB")
+    assert titled_html("p") == "p"
+    assert titled_html("<b>") == "&lt;b&gt;"
+    assert set(KEYS.values()) <= set(TERMS)
+
+
+def test_an_unknown_term_is_a_mistake_of_the_page() -> None:
+    for make in (term_html, term_info):
+        with pytest.raises(KeyError):
+            make("zeta")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+def opened(browser: Browser, address: str, width: int, touch: bool = False) -> Page:
+    page = browser.new_page(viewport={"width": width, "height": 844}, has_touch=touch, reduced_motion="reduce")
+    page.set_default_timeout(60_000)
+    page.goto(address)
+    open_tab(page, "Tune")
+    expect(page.locator("#tune-theta")).to_be_visible(timeout=60_000)
+    return page
+
+
+@NEEDS_CHROMIUM
+def test_a_pointer_or_the_keyboard_shows_a_term_and_escape_closes_it(browser: Browser, address: str) -> None:
+    page = opened(browser, address, 1440)
+    tip, word = page.locator(".term-tip"), page.locator('#tune-theta a[href="#term-theta"]')
+    expect(tip).to_be_hidden()
+    word.hover()
+    expect(tip).to_contain_text("lower theta, larger groups")
+    expect(tip).to_contain_text("cos(e(t), e(t′)) > θ")
+    expect(tip).to_contain_text("PCG Eq. 1")
+    tip.hover()  # it can be read and copied
+    page.wait_for_timeout(400)
+    expect(tip).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+
+    page.mouse.move(0, 0)
+    page.locator("#tune-method input").first.focus()
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.getAttribute('href')") == "#term-theta":
+            break
+    expect(tip).to_contain_text("lower theta, larger groups")
+    described = page.evaluate("document.getElementById(document.activeElement.getAttribute('aria-describedby')).textContent")
+    assert TERMS["theta"].told in described
+    page.keyboard.press("Tab")
+    expect(tip).to_contain_text(TERMS["group"].told)
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    page.close()
+
+
+@NEEDS_CHROMIUM
+def test_a_tap_shows_a_term_within_a_narrow_screen_and_opens_no_tab(browser: Browser, address: str) -> None:
+    page = opened(browser, address, 390, touch=True)
+    tip, word = page.locator(".term-tip"), page.locator('#tune-lookahead a[href="#term-lookahead"]')
+    before = page.locator("#tune-lookahead input[type=number]").input_value()
+    word.tap()
+    expect(tip).to_contain_text("how many tokens the draft guesses", ignore_case=True)
+    box = tip.bounding_box()
+    assert 0 <= box["x"] <= 390 - box["width"]
+    word.tap()
+    expect(tip).to_be_hidden()
+    word.tap()
+    expect(tip).to_be_visible()
+    page.locator("h1").tap()
+    expect(tip).to_be_hidden()
+    assert len(page.context.pages) == 1
+    assert page.locator("#tune-lookahead input[type=number]").input_value() == before
+    page.locator("#terms summary").tap()
+    expect(page.locator("#term-log-mel dd")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()

@@ -1,0 +1,149 @@
+"""A GPU that is lent by the call: nothing anywhere else, and where it is, across a process with the same sentences."""
+
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import wraps
+from inspect import isgeneratorfunction
+
+import pytest
+
+from explorers import zero
+from explorers.tuning import STOPPED, Bench, Request, Step, Turn, tune, until_halted
+from explorers.zero import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, is_lent, on_gpu
+from pcg.errors import InputError, PCGError
+from pcg.settings import Settings
+from pcg.synthesizer import Synthesizer
+from pcg.text import MAX_CHARACTERS
+
+REQUEST = Request("Hello, yes.", "two", "pcg", 0.3, 3, 0.3, "cosine", 0.6, 7, False)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A Space that lends: what it lends to gets copies and gives copies back. The seconds that were asked for."""
+    seconds: list[int] = []
+
+    def lend(duration: Callable[..., int]) -> Callable:
+        def decorate(function: Callable) -> Callable:
+            @wraps(function)
+            def steps(*arguments: object) -> Iterator[object]:
+                seconds.append(duration(*arguments))
+                for result in function(*_copy(arguments)):
+                    yield _copy(result)
+
+            @wraps(function)
+            def once(*arguments: object) -> object:
+                seconds.append(duration(*arguments))
+                return _copy(function(*_copy(arguments)))
+
+            return steps if isgeneratorfunction(function) else once
+
+        return decorate
+
+    monkeypatch.setattr(zero.Config, "zero_gpu", True)
+    monkeypatch.setattr(zero.spaces, "GPU", lend)
+    return seconds
+
+
+def _copy(value: object) -> object:
+    return pickle.loads(pickle.dumps(value))
+
+
+def count(to: int) -> Iterator[int]:
+    """Counts."""
+    if to > 3:
+        raise InputError("to", to, "at most 3")
+    yield from range(to)
+
+
+def double(number: int) -> int:
+    if number > 3:
+        raise InputError("number", number, "at most 3")
+    return 2 * number
+
+
+def test_nothing_happens_where_nothing_is_lent() -> None:
+    assert not is_lent()
+    assert on_gpu(count, lambda to: 1 / 0) is count
+
+
+def test_what_is_lent_to_does_the_same(asked: list[int]) -> None:
+    counting, doubling = on_gpu(count, lambda to: 10 + to), on_gpu(double, lambda number: 20)
+    assert list(counting(3)) == [0, 1, 2]
+    assert doubling(3) == 6
+    assert asked == [13, 20]
+    assert isgeneratorfunction(counting)
+    assert counting.__doc__ == "Counts."
+
+
+def test_a_refusal_keeps_its_sentence(asked: list[int]) -> None:
+    with pytest.raises(PCGError, match=r"^to is 4, but must be at most 3\.$"):
+        list(on_gpu(count, lambda to: 1)(4))
+    with pytest.raises(PCGError, match=r"^number is 4, but must be at most 3\.$"):
+        on_gpu(double, lambda number: 1)(4)
+
+
+def test_closing_ends_the_work_there(asked: list[int]) -> None:
+    ended = []
+
+    def endless() -> Iterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            ended.append(True)
+
+    steps = on_gpu(endless, lambda: 1)()
+    assert next(steps) == 1
+    steps.close()
+    assert ended == [True]
+
+
+@pytest.mark.parametrize(("text", "takes", "seconds"), [("", 1, 15), (None, 4, 15), ("x" * 100, 1, 23), ("x" * 100, 2, 30)])
+def test_the_seconds_grow_with_text_and_takes(text: object, takes: int, seconds: int) -> None:
+    assert gpu_seconds(text, takes) == seconds
+
+
+def test_the_seconds_have_bounds_and_are_whole() -> None:
+    asked = [gpu_seconds("x" * characters, takes) for characters in range(0, 10_000, 37) for takes in (1, 2.5, 4)]
+    assert all(isinstance(each, int) and STARTING_SECONDS <= each <= LONGEST_SECONDS for each in asked)
+    assert gpu_seconds("x" * 10**6) == gpu_seconds("x" * MAX_CHARACTERS)
+
+
+def test_the_longest_sentences_are_paid_for() -> None:
+    """0.0836 seconds of speech a character is the slowest of the shipped results' takes by SD."""
+    for characters in (40, 120, 600):
+        assert gpu_seconds("x" * characters) >= 0.0836 * characters
+
+
+def test_a_take_crosses_to_the_gpu_and_back(asked: list[int], synthesizer: Synthesizer) -> None:
+    def spoken(request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
+        yield from tune(synthesizer, request, bench, turn)
+
+    lent = on_gpu(spoken, lambda request, bench, turn: gpu_seconds(request.text, 2))
+    turn = Turn()
+    steps = list(until_halted(lent, REQUEST, Bench(), turn))
+    (take,) = [step.take for step in steps if step.take]
+    alone = synthesizer.take(REQUEST.text, Settings("pcg", 0.3, 3, 0.3, 0.6, 7), "two")
+    assert take.tokens == alone.tokens
+    first = steps[0].run["number"]
+    again = list(until_halted(lent, REQUEST, Bench(), turn))
+    assert again[0].run["number"] > first
+    assert asked == [gpu_seconds(REQUEST.text, 2)] * 2
+    with pytest.raises(PCGError, match="voice is 'nobody'"):
+        list(until_halted(lent, replace(REQUEST, voice="nobody"), Bench(), turn))
+
+
+def test_stop_reaches_a_take_that_has_a_copy_of_the_turn(asked: list[int], synthesizer: Synthesizer) -> None:
+    def spoken(request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
+        yield from tune(synthesizer, request, bench, turn)
+
+    turn = Turn()
+    steps = until_halted(on_gpu(spoken, lambda *_: 1), REQUEST, Bench(), turn)
+    assert next(steps).run["live"]
+    turn.next()
+    (last,) = steps
+    assert STOPPED in last.status
+    assert last.take is None
+    assert last.run["live"] is False

@@ -1,0 +1,183 @@
+"""Whose terms a sound carries, on the page and in files; the cards; and a page that stays up without the wanted model."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from huggingface_hub import ModelCard
+from packaging.utils import canonicalize_name
+
+import app
+from explorers.keeping import wav_file
+from explorers.licence import banner_html, masthead_html, voice_line
+from pcg.errors import AssetError, InputError
+from pcg.settings import Settings
+from pcg.space.front_matter import read_requirements
+from pcg.stored import Origin, Stored, read_stored
+from pcg.synthesizer import Synthesizer
+from pcg.training.card import LICENCE, model_card, recogniser_card
+from pcg.voice import Voice, load_voice
+
+ROOT = Path(__file__).parents[1]
+ASSETS = ROOT / "assets"
+
+
+@pytest.fixture(scope="module")
+def voice(tiny_voice_folder: Path) -> Voice:
+    return load_voice(str(tiny_voice_folder))
+
+
+@pytest.fixture(scope="module")
+def synthesizer(voice: Voice, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
+    return Synthesizer(replace(voice, licence="CC-BY-NC-4.0"), tmp_path_factory.mktemp("cache"))
+
+
+def test_the_head_names_the_voice_and_its_licence(voice: Voice) -> None:
+    assert voice_line(voice) == "Voice: tiny (Apache-2.0)"
+    told = voice_line(replace(voice, name="LLaSA", licence="CC-BY-NC-4.0"))
+    assert told == "Voice: LLaSA, CC BY-NC 4.0: non-commercial use only; sounds made with it carry this licence"
+    html = masthead_html("PCG Lab", "A page.", replace(voice, name="<script>"))
+    assert "<script>" not in html
+    assert "&lt;script&gt; (Apache-2.0)" in html
+
+
+def test_a_banner_holds_sentences_as_text_and_is_left_out_without_any() -> None:
+    assert banner_html("", "") == ""
+    html = banner_html("model is '<b>', but must be 'x'.", "", "Only AR can speak.")
+    assert html.count("<p>") == 2
+    assert "&lt;b&gt;" in html
+
+
+def test_every_file_of_a_take_carries_the_licence(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    origin = Origin.of(synthesizer.voice)
+    take = synthesizer.take("Hello, yes.", Settings(seed=3), "two")
+    take = replace(take, audio=np.zeros(160, np.float32))
+    wav = wav_file(take, Stored.of(take, origin), tmp_path)
+    assert read_stored(wav).origin.licence == "CC-BY-NC-4.0"
+    assert json.loads(Stored.of(take, origin).to_json())["origin"]["licence"] == "CC-BY-NC-4.0"
+
+
+def test_files_of_before_are_read_and_no_take_depends_on_a_licence(synthesizer: Synthesizer) -> None:
+    origin = Origin.of(synthesizer.voice)
+    values = json.loads(Stored("Hello.", "one", Settings(), origin).to_json())
+    del values["origin"]["licence"]
+    before = Stored.from_json(json.dumps(values))
+    assert before.origin == replace(origin, licence="")
+    assert before.caveats(origin) == ()
+
+
+@pytest.mark.parametrize("licence", [7, None, ["MIT"], "MIT\nGPL", "<b>", "x" * 41])
+def test_a_licence_that_is_none_is_one_sentence(licence: object, synthesizer: Synthesizer) -> None:
+    values = json.loads(Stored("Hello.", "one", Settings(), Origin.of(synthesizer.voice)).to_json())
+    values["origin"]["licence"] = licence
+    with pytest.raises(InputError, match="licence is") as caught:
+        Stored.from_json(json.dumps(values))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("part", "task"), [("voice", "text-to-speech"), ("recogniser", "automatic-speech-recognition")])
+def test_the_shipped_cards_are_in_the_hubs_form(part: str, task: str) -> None:
+    card = ModelCard.load(ASSETS / part / "MODEL_CARD.md")
+    values = card.data.to_dict()
+    assert (values["license"], values["language"], values["pipeline_tag"]) == ("apache-2.0", "en", task)
+    assert values["library_name"] == "pcg-lab"
+    assert len(values["tags"]) >= 2
+    for heading in ("## Use", "## Limits", "## Licence", "## How this run went"):
+        assert f"\n{heading}\n" in card.text
+    assert LICENCE in card.text
+
+
+def test_a_published_card_says_what_the_shipped_one_says(tmp_path: Path) -> None:
+    """All that no training run decides: the front matter, and every paragraph without a figure of the run."""
+    for name in ("codec", "draft", "target"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(b"")
+    codec = {"levels": (8,), "sample_rate": 16000, "frame": 160, "frames_per_token": 4}
+    recipe = {"codec": codec, "draft_layers": (0, 1), "target": {"layers": 1, "width": 1, "heads": 1}}
+    facts = {"hours": {"rms": 1.0}, "recipe": recipe, "notes": "", "seed": 0, "utterances": 1}
+    log = {"stage": [{"step": 1.0, "seconds": 1.0, "loss": 1.0}]}
+    _same_words(model_card(facts, log, tmp_path), "voice")
+    _same_words(recogniser_card({"encoder": 1}, log, 0, ""), "recogniser")
+
+
+def _same_words(written: str, part: str) -> None:
+    shipped = (ASSETS / part / "MODEL_CARD.md").read_text(encoding="utf-8")
+    paragraphs = [text.strip() for text in written.split("\n\n") if "|" not in text and "hours, spoken by" not in text]
+    assert len(paragraphs) > 8
+    assert [text for text in paragraphs if text not in shipped] == []
+
+
+def test_the_notice_names_everything_that_is_installed() -> None:
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    named = {canonicalize_name(word.strip("(),:")) for word in re.split(r"\s+", notice)}
+    for file in ("requirements.txt", "requirements-nodeps.txt"):
+        assert {canonicalize_name(each.name) for each in read_requirements(ROOT / file)} - named == set()
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch, synthesizer: Synthesizer) -> Iterator[list[str]]:
+    """What the page's banner says of the apps that are served; the tiny voice stands in for the embedded one."""
+    troubles: list[str] = []
+
+    def load(model: str = "embedded", device: str = "cpu", draft: str = "auto") -> Voice:
+        return synthesizer.voice if (model, device) == ("embedded", "cpu") else load_voice(model, device, draft)
+
+    monkeypatch.setattr(app, "load_voice", load)
+    monkeypatch.setattr(app, "Synthesizer", lambda voice: synthesizer)
+    monkeypatch.setattr(app, "create_app", lambda *_, trouble="", **__: troubles.append(trouble))
+    monkeypatch.setattr(app, "_serve", lambda *_: None)
+    return troubles
+
+
+@pytest.mark.parametrize("options", [["--model", "nowhere/at-all"], ["--device", "cuda"], ["--device", "abacus"]])
+def test_without_the_wanted_model_the_page_stays_up_and_says_why(
+    options: list[str], opened: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert app.main(options) == 0
+    (told,) = capsys.readouterr().err.strip().splitlines()
+    assert options[1] in told
+    assert opened == [f"{told} The embedded voice speaks in its place."]
+
+
+def test_a_damaged_folder_is_no_reason_to_be_down(
+    tiny_voice_folder: Path, tmp_path: Path, opened: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "voice.json").write_bytes((tiny_voice_folder / "voice.json").read_bytes()[:-9])
+    assert app.main(["--model", str(tmp_path)]) == 0
+    assert "damaged" in opened[0]
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_without_any_voice_there_is_no_page(
+    opened: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def load(*_: object) -> Voice:
+        raise AssetError("The voice file is missing.")
+
+    monkeypatch.setattr(app, "load_voice", load)
+    assert app.main([]) == 2
+    assert capsys.readouterr().err == "The voice file is missing.\n"
+    assert opened == []
+
+
+def test_variables_choose_as_options_do(
+    opened: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MODEL", "nowhere")
+    monkeypatch.setenv("DEVICE", "")
+    assert app._parser().parse_args([]).device == "cpu"
+    assert app.main([]) == 0
+    assert "'nowhere'" in opened[0]
+    assert app.main(["--model", "embedded"]) == 0
+    assert opened[1] == ""
+
+
+def test_the_page_shows_the_licence_and_the_banner(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    page = app.create_app(synthesizer, tmp_path / "none", tmp_path / "none", trouble="The model <b> is gated.")
+    shown = [block.value for block in page.blocks.values() if isinstance(getattr(block, "value", None), str)]
+    assert any("Voice: tiny, CC BY-NC 4.0: non-commercial use only" in value for value in shown)
+    assert any("The model &lt;b&gt; is gated." in value for value in shown)
