@@ -14,7 +14,7 @@ from gradio.blocks import Block
 from gradio.components.api_component import Api
 from gradio.data_classes import PredictBodyInternal
 from gradio.queueing import Event, Queue
-from gradio.route_utils import get_fn
+from gradio.route_utils import FnIndexInferError, get_fn
 from gradio.server_messages import ProcessCompletedMessage
 from gradio.state_holder import SessionState
 from gradio.utils import error_payload, get_function_params, get_upload_folder, is_in_or_equal
@@ -183,7 +183,10 @@ def _busy(waiting: int) -> str:
 
 def app_options() -> dict[str, object]:
     """What `launch` hands on to the web server's framework."""
-    return {"middleware": [Middleware(_SmallBodies)], "exception_handlers": {KeyError: _nowhere}}
+    return {
+        "middleware": [Middleware(_SmallBodies)],
+        "exception_handlers": dict.fromkeys((KeyError, FnIndexInferError), _nowhere),
+    }
 
 
 async def _nowhere(request: Request, error: Exception) -> JSONResponse:

@@ -93,11 +93,11 @@ def layer_subset(target: LlamaForCausalLM, layers: Sequence[int], share: bool = 
     """
     config, state = _subset_config(target.config, layers), _subset_state(target, layers)
     if not share:
-        draft = LlamaForCausalLM(config)
+        draft = type(target)(config)
         draft.load_state_dict(state)
         return draft
     with torch.device("meta"):
-        draft = LlamaForCausalLM(config)
+        draft = type(target)(config)
     draft.load_state_dict(state, assign=True)
     draft.tie_weights()
     draft.model.rotary_emb = target.model.rotary_emb  # its table is computed, not loaded

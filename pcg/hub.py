@@ -23,6 +23,7 @@ CODEC_REVISION = "PCG_CODEC_REVISION"
 FILES = ("*.json", "*.safetensors", "*.jinja", "LICENSE*", "README.md")
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 SHA256 = re.compile("[0-9a-f]{64}")
+NEUTTS_CODE = b'"<|speech_0|>"'
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,14 @@ class HubModel:
 
 XCODEC2 = HubModel("HKUSTAudio/xcodec2-hf")
 """X-codec2 in the form that transformers reads: every LLaSA needs it, and none brings it. PCG_CODEC_REVISION pins it."""
+NEUCODEC = HubModel("neuphonic/neucodec")
+"""The same of NeuTTS; it, too, is pinned by PCG_CODEC_REVISION."""
 NAMES = {
     "llasa-1b": HubModel("HKUSTAudio/Llasa-1B"),
     "llasa-3b": HubModel("HKUSTAudio/Llasa-3B"),
     "llasa-8b": HubModel("HKUSTAudio/Llasa-8B"),
+    "neutts-air": HubModel("neuphonic/neutts-air"),
+    "neutts-nano": HubModel("neuphonic/neutts-nano"),
 }
 
 
@@ -73,11 +78,13 @@ def model_folder(model: str, embedded: Path, device: str = "cpu") -> Path:
 
 
 def codec_folder(beside: Path, device: str = "cpu") -> Path:
-    """The folder `codec/` in that of a LLaSA, or else the local copy of X-codec2, downloaded if there is none."""
+    """The folder `codec/` in that of a model from the hub, or else the local copy of its codec (X-codec2, of a NeuTTS
+    NeuCodec), downloaded if there is none."""
     own = beside / "codec"
     if own.is_dir():
         return own
-    return download(HubModel(XCODEC2.repository, os.environ.get(CODEC_REVISION) or XCODEC2.revision), device)
+    codec = NEUCODEC if is_neutts(beside) else XCODEC2
+    return download(HubModel(codec.repository, os.environ.get(CODEC_REVISION) or codec.revision), device)
 
 
 def named_model(arguments: Sequence[str]) -> str:
@@ -88,12 +95,18 @@ def named_model(arguments: Sequence[str]) -> str:
 
 
 def is_llasa(folder: Path) -> bool:
-    """Whether a folder holds a LLaSA, and no voice of our own."""
+    """Whether a folder holds a LLaSA or a NeuTTS (`is_neutts`), and no voice of our own."""
     return (folder / "config.json").is_file() and not (folder / "voice.json").is_file()
 
 
+def is_neutts(folder: Path) -> bool:
+    """Whether the model in a folder speaks NeuTTS's tokens: its Nano is a Llama as every LLaSA, so only the tokenizer tells."""
+    tokenizer = folder / "tokenizer.json"
+    return tokenizer.is_file() and NEUTTS_CODE in tokenizer.read_bytes()
+
+
 def needs_hub(model: str) -> bool:
-    """Whether `model` is a name of the hub, or a LLaSA whose codec is: what of it is on this computer may be all or nothing."""
+    """Whether `model` is a name of the hub, or a model whose codec is: what of it is on this computer may be all or nothing."""
     return hub_model(model) is not None or (is_llasa(Path(model)) and not (Path(model) / "codec").is_dir())
 
 

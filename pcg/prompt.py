@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from pcg.errors import PCGError
+from pcg.errors import InputError, PCGError
 from pcg.text import PUNCTUATION, normalise, phonemise
 
 SPECIALS = ("<text_start>", "<text_end>", "<speech_start>", "<speech_end>")
@@ -31,6 +31,18 @@ class Prompt:
     positions: Tensor
     next_position: float
     room: int | None = None
+
+    @classmethod
+    def within(cls, context: int, ids: Tensor, wanted: float) -> "Prompt":
+        """The prompt `ids [P]` of a model that counts its positions and has seen `context` of them in training.
+
+        wanted: how many codes will probably follow. Raises InputError where there is no room for them.
+        """
+        room = context - len(ids)
+        if room < wanted:
+            given = f"{len(ids)} ids and about {wanted:.0f} more to be spoken"
+            raise InputError("text with its reference", given, f"at most {context} together: take a shorter reference or text")
+        return cls(ids, torch.arange(len(ids), dtype=torch.float32), float(len(ids)), room)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pcg.errors import InputError
 
 METHODS = ("ar", "sd", "ssd", "pcg")
+SAMPLERS = ("plain", "ras", "eas")
 SIMILARITIES = ("cosine", "mel", "fsq", "both")
 LONGEST_WORD = 40
 
@@ -35,8 +36,12 @@ RANGES = {
     "beta": Range(0.0, 1.0, 0.05, "probability"),
     "temperature": Range(0.1, 2.0, 0.05),
     "seed": Range(0, 2**32 - 1, 1),
+    "top_k": Range(0, 1000, 1, "tokens"),
+    "top_p": Range(0.0, 1.0, 0.05, "probability"),
+    "repetition_penalty": Range(1.0, 2.0, 0.05),
 }
-WHOLE = ("lookahead", "seed")
+WHOLE = ("lookahead", "seed", "top_k")
+SWITCHES = ("adaptive", "hierarchical")
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,10 @@ class Settings:
     beta: SSD's tolerance (SSD Eq. 5). temperature: of draft and target alike. seed: of every coin. adaptive: draft fewer than
     `lookahead` tokens where the draft is too unsure to be believed (see `pcg.decoding.proposal`). similarity: what makes tokens
     alike (see `pcg.groups.similarities`); PCG alone looks at it.
+
+    sampler: the law that draft and target share, "plain", "ras" or "eas" (see `pcg.sampling`). top_k, top_p: how much of it is
+    kept; 0 is the sampler's own choice. repetition_penalty: of "plain" alone. hierarchical: spoof detectors choose among beams
+    (see `pcg.decoding.hierarchical`).
     """
 
     method: str = "pcg"
@@ -58,20 +67,30 @@ class Settings:
     seed: int = 0
     adaptive: bool = False
     similarity: str = "cosine"
+    sampler: str = "plain"
+    top_k: int = 0
+    top_p: float = 0.0
+    repetition_penalty: float = 1.0
+    hierarchical: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InputError("method", self.method, "one of " + ", ".join(METHODS))
         if self.similarity not in SIMILARITIES:
             raise InputError("similarity", self.similarity, "one of " + ", ".join(SIMILARITIES))
-        if not isinstance(self.adaptive, bool):
-            raise InputError("adaptive", self.adaptive, "true or false")
+        if self.sampler not in SAMPLERS:
+            raise InputError("sampler", self.sampler, "one of " + ", ".join(SAMPLERS))
+        for name in SWITCHES:
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(name, getattr(self, name), "true or false")
         for name, allowed in RANGES.items():
             value = getattr(self, name)
             allowed.check(name, value)
             if name in WHOLE and value != int(value):
                 raise InputError(name, value, f"a whole number from {allowed}")
             object.__setattr__(self, name, int(value) if name in WHOLE else float(value))
+        if self.repetition_penalty > 1 and self.sampler != "plain":
+            raise InputError("repetition_penalty", self.repetition_penalty, f"1 with sampler {self.sampler}")
 
     def with_(self, **changes: object) -> "Settings":
         return replace(self, **changes)

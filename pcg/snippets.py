@@ -6,7 +6,7 @@ A text may hold quotes, `$`, backslashes and newlines: Python gets its `repr`, t
 import json
 from shlex import join, quote
 
-from pcg.settings import RANGES
+from pcg.settings import RANGES, SWITCHES
 from pcg.stored import OTHER_DRAFT, TRAINED, Stored
 
 ENDPOINT = "repeat_take"
@@ -54,9 +54,10 @@ def shell_snippet(stored: Stored, model: str = EMBEDDED) -> str:
     """A command that writes speech.wav. A streamed take is said at once: the same tokens, and samples within -45 dB."""
     settings = stored.settings
     words = ["python", "-m", "pcg", "speak", "--method", settings.method, "--similarity", settings.similarity]
+    words += ["--sampler", settings.sampler]
     for name in RANGES:
-        words += [f"--{name}", f"{getattr(settings, name)!r}"]
-    words += ["--adaptive"] if settings.adaptive else []
+        words += [f"--{name.replace('_', '-')}", f"{getattr(settings, name)!r}"]
+    words += [f"--{name}" for name in SWITCHES if getattr(settings, name)]
     if stored.reference is None:
         words += ["--voice", stored.voice]
     else:

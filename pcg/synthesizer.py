@@ -12,37 +12,41 @@ from torch import Tensor
 
 from pcg.audio import fade_ends
 from pcg.codec.streaming import AudioStream
-from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.llama import DecodingLlama
-from pcg.decoding.lookup import LookupReaders, PromptLookup
-from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
-from pcg.decoding.static import StaticPool, StaticReaders
+from pcg.decoder import Decoder
 from pcg.errors import InputError
 from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
 from pcg.groups.search import Progress
-from pcg.prompt import Prompt, Reference
+from pcg.prompt import Reference
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.tolerant import tolerant
 from pcg.rules.verdict import Rule
-from pcg.settings import METHODS, RANGES, Settings
+from pcg.search import Cycle
+from pcg.settings import RANGES, Settings
+from pcg.spoof.detectors import Detectors
 from pcg.take import Round, Sound, Take
 from pcg.text import check_text
 from pcg.voice import Voice
 
 CACHE = Path(__file__).parent.parent / "cache"
 CONTEXT_TOKENS = 50
-DRAFT_CONFIDENCE = 0.3
 
 
 class Synthesizer:
-    """Speaks texts with one voice. Its `library` keeps neighbours and recent groups; everything else is per call."""
+    """Speaks texts with one voice. Its `library` keeps neighbours and recent groups; everything else is per call. `detectors`
+    are what hierarchical decoding needs."""
 
-    def __init__(self, voice: Voice, cache: Path | None = None, announce: Callable[[str], Progress] | None = None) -> None:
+    def __init__(
+        self,
+        voice: Voice,
+        cache: Path | None = None,
+        announce: Callable[[str], Progress] | None = None,
+        detectors: Detectors | None = None,
+    ) -> None:
         self.voice = voice
+        self.decoder = Decoder(voice, detectors)
         self.library = GroupLibrary(
             voice.code_embedding,
             voice.codec,
@@ -53,13 +57,12 @@ class Synthesizer:
             device=voice.target.device.type,
             announce=announce,
         )
-        self._pool = StaticPool() if voice.target.device.type == "cuda" else None
         self._coarse = lru_cache(maxsize=32)(self._coarse_rule)
 
     @property
     def methods(self) -> tuple[str, ...]:
         """Those that can speak: without a draft AR alone."""
-        return METHODS if self.voice.draft is not None else ("ar",)
+        return self.decoder.methods
 
     def groups(self, theta: float, similarity: str = "cosine") -> Groups:
         """The Acoustic Similarity Groups at `theta`; the end of speech and codes that the corpus never used stand alone."""
@@ -104,16 +107,20 @@ class Synthesizer:
         generator = torch.Generator().manual_seed(settings.seed)
         rounds: list[Round] = []
         pieces: list[np.ndarray] = []
+        cycles: list[Cycle] = []
         hit_limit = False
         prefill = codec = decoding = 0.0
         rate = self.voice.codec.sample_rate
         for chunk in self.chunks(text):
             begun = perf_counter()
-            steps = self._decode([chunk], speaker, settings, rule, [generator])
+            steps = self.decoder.steps([chunk], speaker, settings, rule or self.rule(settings), [generator])
             prefill += perf_counter() - begun
             audio = _Audio(self, speaker, stream)
             begun = perf_counter()
             for step in steps:
+                if isinstance(step, Cycle):
+                    cycles.append(step)
+                    continue
                 rounds.append(step[0])
                 decoding += perf_counter() - begun
                 yield step[0]
@@ -129,8 +136,8 @@ class Synthesizer:
             if stream:
                 yield Sound(pieces[-1], rate)
         wall = prefill + decoding + codec
-        samples = np.concatenate(pieces)
-        yield Take(text, voice, settings, tuple(rounds), samples, rate, hit_limit, 1e3 * prefill, 1e3 * codec, wall)
+        costs = (1e3 * prefill, 1e3 * codec, wall)
+        yield Take(text, voice, settings, tuple(rounds), np.concatenate(pieces), rate, hit_limit, *costs, cycles=tuple(cycles))
 
     def take(
         self, text: str, settings: Settings, voice: str, reference: Reference | None = None, rule: Rule | None = None
@@ -167,7 +174,8 @@ class Synthesizer:
         for turn in range(max(map(len, chunks))):
             there = [i for i, of_text in enumerate(chunks) if turn < len(of_text)]
             turned = perf_counter()
-            steps = self._decode([chunks[i][turn] for i in there], speaker, settings[0], rule, [generators[i] for i in there])
+            texts_now, coins = [chunks[i][turn] for i in there], [generators[i] for i in there]
+            steps = self.decoder.steps(texts_now, speaker, settings[0], rule or self.rule(settings[0]), coins)
             prefill += perf_counter() - turned
             spoken: list[list[int]] = [[] for _ in there]
             for step in steps:
@@ -219,51 +227,6 @@ class Synthesizer:
                 joined = part
             current = joined
         return [*pieces, current]
-
-    def _decode(
-        self,
-        texts: Sequence[str],
-        speaker: Reference,
-        settings: Settings,
-        rule: Rule | None,
-        generators: Sequence[torch.Generator],
-    ) -> Iterator[dict[int, Round]]:
-        """Read the prompts of `texts`; return the decoding loop over them, a row a text."""
-        if settings.method not in self.methods:
-            raise InputError("method", settings.method, "ar, as no draft is loaded")
-        prompts = [self.voice.reader.prompt(text, speaker) for text in texts]
-        limits = [self._limit(text, speaker, prompt) for text, prompt in zip(texts, prompts, strict=True)]
-        models = [self.voice.target] if settings.method == "ar" else [self.voice.target, self.voice.draft]
-        readers = [self._readers(model, prompts, max(limits) + settings.lookahead + 1) for model in models]
-        for each in readers:
-            each.prefill()
-        if settings.method == "ar":
-            steps = autoregressive(readers[0], settings.temperature, limits, generators)
-        else:
-            drafting = Drafting(settings.lookahead, DRAFT_CONFIDENCE if settings.adaptive else None)
-            judge = rule or self.rule(settings)
-            steps = speculative(*readers, judge, drafting, settings.temperature, limits, generators)
-        return self._to_the_end(steps, readers)
-
-    def _limit(self, text: str, speaker: Reference, prompt: Prompt) -> int:
-        """The most codes that `text` may take: a model that does not find its end must not speak for ever."""
-        patience = int(1.6 * self.voice.reader.tokens_for(text, speaker)) + 40
-        return patience if prompt.room is None else min(patience, prompt.room)
-
-    def _readers(self, model: DecodingLlama | PromptLookup, prompts: Sequence[Prompt], limit: int) -> Readers | LookupReaders:
-        if isinstance(model, PromptLookup):
-            return model.readers(prompts)
-        return self._pool.readers(model, prompts, limit) if self._pool else Readers(model, prompts, limit)
-
-    def _to_the_end(
-        self, steps: Iterator[dict[int, Round]], readers: Sequence[Readers | LookupReaders]
-    ) -> Iterator[dict[int, Round]]:
-        try:
-            yield from steps
-        finally:
-            for each in readers:
-                if isinstance(each, StaticReaders):
-                    self._pool.give_back(each)
 
 
 class _Audio:

@@ -1,11 +1,15 @@
 """What came out: a Round is one step of the decoding loop, a Take the whole utterance; metrics derive from them."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pcg.rules.verdict import Test
 from pcg.settings import Settings
+
+if TYPE_CHECKING:
+    from pcg.search import Cycle
 
 KINDS = ("accepted", "resampled", "bonus", "redrawn", "target")
 
@@ -44,7 +48,8 @@ class Sound:
 
 @dataclass(frozen=True)
 class Take:
-    """One spoken text. `audio` is float32 `[N]` at `sample_rate`; `wall_seconds` is all the work from text to audio."""
+    """One spoken text. `audio` is float32 `[N]` at `sample_rate`; `wall_seconds` is all the work from text to audio. `cycles`:
+    what a hierarchical search chose `rounds` from."""
 
     text: str
     voice: str
@@ -56,6 +61,7 @@ class Take:
     prefill_ms: float
     codec_ms: float
     wall_seconds: float
+    cycles: "tuple[Cycle, ...]" = field(default=(), repr=False)
 
     @property
     def audio_seconds(self) -> float:
@@ -69,6 +75,12 @@ class Take:
     def rtf(self) -> float:
         """Real-time factor: seconds of work per second of audio, prompt and codec included."""
         return self.wall_seconds / self.audio_seconds if self.audio_seconds else float("inf")
+
+    @property
+    def computed_per_token(self) -> float:
+        """Tokens that the target read for each that was said, those of pruned beams included."""
+        computed = sum(c.computed for c in self.cycles) if self.cycles else sum(len(r.drafted) + 1 for r in self.rounds)
+        return computed / max(1, len(self.tokens))
 
     @property
     def drafted(self) -> int:
@@ -146,6 +158,7 @@ class Take:
             "tokens_per_second": round(self.tokens_per_second, 2),
             "rtf": round(self.rtf, 4) if self.audio_seconds else None,
             "rounds": len(self.rounds),
+            "computed_per_token": round(self.computed_per_token, 4),
             "acceptance_rate": None if rate is None else round(rate, 4),
             "mean_acceptance_length": round(self.mean_acceptance_length, 4),
             "acceptance_by_position": [round(a, 4) for a in self.acceptance_by_position],

@@ -4,8 +4,8 @@ A folder of our own holds `voice.json` (symbols, durations, reference voices), `
 each code) and, each as `config.json` and `model.safetensors`, `target/`, `draft/` and `codec/`; a map of the codes may lie
 beside them (`atlas-*.safetensors`). Target and draft are transformers checkpoints, read as a checkpoint from the hub is.
 
-The folder of a LLaSA is what its repository on the hub holds: `config.json`, weights and tokenizer. X-codec2 may lie beside
-them in `codec/`, and a trained draft in `draft/`.
+The folder of a LLaSA or a NeuTTS is what its repository on the hub holds: `config.json`, weights and tokenizer. Its codec may
+lie beside them in `codec/`, and a trained draft in `draft/`.
 """
 
 import json
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcg import llasa, neutts
 from pcg.cloning import read_recording
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
@@ -24,9 +25,8 @@ from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import PromptLookup
 from pcg.drafts import choose_draft
 from pcg.errors import AssetError, InputError, PCGError
-from pcg.hub import codec_folder, is_llasa, model_folder, model_name
-from pcg.llasa import LICENCE, OWN_VOICE, load_reader
-from pcg.llasa import REFERENCE_SECONDS as LLASA_REFERENCE_SECONDS
+from pcg.hub import codec_folder, is_llasa, is_neutts, model_folder, model_name
+from pcg.llasa import OWN_VOICE, load_reader
 from pcg.prompt import PhonemeReader, PromptReader, Reference
 from pcg.room import check_memory, free_memory
 from pcg.vocabulary import Vocabulary
@@ -36,7 +36,8 @@ FORMAT = 2
 DEVICES = ("cpu", "cuda")
 EMBEDDED = Path(__file__).parent.parent / "assets" / "voice"
 REFERENCE_SECONDS = (1.0, 10.0)
-XCODEC2_CODES = 65_536
+CODES = 65_536
+"""Of X-codec2 and of NeuCodec."""
 
 
 @dataclass(frozen=True)
@@ -88,17 +89,17 @@ class Voice:
 
 
 def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto") -> Voice:
-    """Load a voice: the shipped one ("embedded"), one in a folder, or a LLaSA in a folder or from the hub.
+    """Load a voice: the shipped one ("embedded"), one in a folder, or a LLaSA or a NeuTTS in a folder or from the hub.
 
-    model: see `pcg.hub`. device: "cpu" or "cuda"; the models run in bfloat16 on the latter and in float32 on the former, a
-    LLaSA that would not fit so in bfloat16 there, too. draft: see `pcg.drafts.choose_draft`. Raises InputError or AssetError
-    where something is missing, damaged or of another kind, and PCGError where memory or disk have no room for it.
+    model: see `pcg.hub`. device: "cpu" or "cuda"; the models run in bfloat16 on the latter and in float32 on the former, one
+    from the hub that would not fit so in bfloat16 there, too. draft: see `pcg.drafts.choose_draft`. Raises InputError or
+    AssetError where something is missing, damaged or of another kind, and PCGError where memory or disk have no room for it.
     """
     if device not in DEVICES or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
     folder = model_folder(model, EMBEDDED, device)
     try:
-        return (_load_llasa if is_llasa(folder) else _load_embedded)(folder, device, draft)
+        return (_load_from_hub if is_llasa(folder) else _load_embedded)(folder, device, draft)
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise PCGError(f"Memory ran out on the {device} while {model} was loaded: choose a smaller model.") from error
 
@@ -132,20 +133,26 @@ def _load_embedded(folder: Path, device: str, draft: str) -> Voice:
     )
 
 
-def _load_llasa(folder: Path, device: str, draft: str) -> Voice:
-    """The Llama before the codec, because it is held twice while its weights are fused."""
-    from pcg.codec.xcodec2 import load_xcodec2  # transformers' codecs take a second to import
+def _load_from_hub(folder: Path, device: str, draft: str) -> Voice:
+    """The language model before the codec, because it is held twice while its weights are fused."""
+    from pcg.codec.neucodec import load_neucodec  # transformers' codecs take a second to import
+    from pcg.codec.xcodec2 import load_xcodec2
 
     name, codec_at = model_name(folder), codec_folder(folder, device)
-    reader = load_reader(folder, XCODEC2_CODES)
-    vocabulary = Vocabulary(XCODEC2_CODES, reader.first_code, reader.end)
+    if is_neutts(folder):
+        reader, load, licence = neutts.load_reader(folder, CODES), load_neucodec, neutts.licence_of(folder)
+        reference_seconds = neutts.REFERENCE_SECONDS
+    else:
+        reader, load, licence = load_reader(folder, CODES), load_xcodec2, llasa.LICENCE
+        reference_seconds = llasa.REFERENCE_SECONDS
+    vocabulary = Vocabulary(CODES, reader.first_code, reader.end)
     model = load_llama(folder, vocabulary, _precision(name, folder, device)).to(device)
     chosen = choose_draft(draft, model, vocabulary, folder / "draft")
     target = DecodingLlama(model, vocabulary)
     del model
-    codec = load_xcodec2(codec_at, device)
+    codec = load(codec_at, device)
     if codec.codebook_size != vocabulary.codes:
-        raise AssetError(f"The codec in {codec_at} has {codec.codebook_size:,} codes, but LLaSA speaks {vocabulary.codes:,}.")
+        raise AssetError(f"The codec in {codec_at} has {codec.codebook_size:,} codes, but {name} speaks {CODES:,}.")
     return Voice(
         name=name,
         target=target,
@@ -155,15 +162,15 @@ def _load_llasa(folder: Path, device: str, draft: str) -> Voice:
         references={OWN_VOICE: Reference("", torch.empty(0, dtype=torch.int64))},
         usage=torch.ones(vocabulary.codes, dtype=torch.int32),
         folder=folder,
-        licence=LICENCE,
-        reference_seconds=LLASA_REFERENCE_SECONDS,
+        licence=licence,
+        reference_seconds=reference_seconds,
         notice=chosen.notice,
         draft_kind=chosen.kind,
     )
 
 
 def _precision(name: str, folder: Path, device: str) -> torch.dtype:
-    """The type that the weights of a LLaSA run in, if they fit twice: as they were loaded, and fused."""
+    """The type that the weights of a model from the hub run in, if they fit twice: as they were loaded, and fused."""
     weights = count_weights(folder)
     if device == "cpu" and 2 * torch.float32.itemsize * weights <= free_memory("cpu"):
         return torch.float32

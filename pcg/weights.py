@@ -1,4 +1,5 @@
-"""Llama checkpoints as transformers writes them: `config.json`, and safetensors in one file or in shards with an index."""
+"""Checkpoints of a Llama or a Qwen2 as transformers writes them: `config.json`, and safetensors in one file or in shards with
+an index."""
 
 import json
 from math import prod
@@ -8,27 +9,29 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, Qwen2ForCausalLM
 from transformers.utils import logging
 
 from pcg.errors import AssetError
 from pcg.vocabulary import Vocabulary
 
+KINDS = {"llama": LlamaForCausalLM, "qwen2": Qwen2ForCausalLM}
+"""What `pcg.decoding.llama` computes, by `model_type`."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
-def load_llama(folder: Path, vocabulary: Vocabulary, dtype: torch.dtype = torch.float32) -> LlamaForCausalLM:
+def load_llama(folder: Path, vocabulary: Vocabulary, dtype: torch.dtype = torch.float32) -> LlamaForCausalLM | Qwen2ForCausalLM:
     """Load a transformers checkpoint on the CPU and check that it is whole and speaks the vocabulary.
 
     Whether the head is tied to the embedding, and how positions turn, is read from the loaded module: configs have been wrong
     about the one and moved the other (`rope_theta` into `rope_parameters`). Raises AssetError.
     """
-    _check_config(folder / "config.json")
+    kind = _kind(folder / "config.json")
     count_weights(folder)
     # Its bar on stderr would stand before the one sentence that says what is wrong.
     logging.disable_progress_bar()
     try:
-        model, info = LlamaForCausalLM.from_pretrained(
+        model, info = kind.from_pretrained(
             folder, dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
     except Exception as error:
@@ -90,11 +93,14 @@ def _count(file: Path) -> int:
         ) from error
 
 
-def _check_config(path: Path) -> None:
-    """transformers reads a missing or odd config as its default, a model of seven billion parameters in random weights."""
+def _kind(path: Path) -> type[LlamaForCausalLM | Qwen2ForCausalLM]:
+    """The class of the model with the config `path`; transformers reads a missing or odd one as its default, a model of seven
+    billion parameters in random weights."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-        if config["model_type"] != "llama" or not all(config[k] for k in ("hidden_size", "num_hidden_layers", "vocab_size")):
-            raise ValueError("it is not a Llama's")
+        kind = KINDS[config["model_type"]]
+        if not all(config[k] for k in ("hidden_size", "num_hidden_layers", "vocab_size")) or config.get("use_sliding_window"):
+            raise ValueError("it has no shape, or attends to a window only, which nothing here does")
+        return kind
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AssetError(f"The config {path} is missing or damaged ({type(error).__name__}).") from error

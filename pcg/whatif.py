@@ -15,8 +15,9 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from pcg.decoding.laws import law
+from pcg.decoder import DRAFT_CONFIDENCE
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import PromptLookup
 from pcg.decoding.proposal import acceptance_bound
@@ -26,8 +27,10 @@ from pcg.groups.groups import Grouping
 from pcg.prompt import Prompt, Reference
 from pcg.rules.sampler import Sampler
 from pcg.rules.walk import capped_ratio
+from pcg.sampling.choice import memory_of
+from pcg.sampling.memory import Trail, trails, warp_each
 from pcg.settings import Settings
-from pcg.synthesizer import DRAFT_CONFIDENCE, Synthesizer
+from pcg.synthesizer import Synthesizer
 from pcg.take import Take
 
 THETAS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -107,8 +110,10 @@ def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = N
     p, q = [], []
     for text, (tokens, count) in zip(texts, pieces, strict=True):
         prompt = voice.reader.prompt(text, speaker)
-        p.append(_draft_laws(voice.draft, prompt, tokens, take.settings.temperature)[:count])
-        q.append(_laws(voice.target, prompt, tokens, take.settings.temperature)[:count])
+        memory = memory_of(take.settings)
+        trail = trails([memory], _logits(voice.target, prompt, tokens)[None], [tokens])[0]
+        p.append(_draft_laws(voice.draft, prompt, tokens, trail)[:count])
+        q.append(trail.laws[:count].numpy())
     starts, drafted = (0, *np.cumsum([count for _, count in pieces]).tolist()), np.concatenate(p)
     return Path(drafted, np.concatenate(q), starts, tuple(np.flatnonzero(~drafted.any(1)).tolist()))
 
@@ -204,20 +209,22 @@ def _pieces(take: Take) -> list[tuple[list[int], int]]:
     return [*pieces, (tokens, len(tokens))] if tokens else pieces
 
 
-def _laws(model: DecodingLlama, prompt: Prompt, tokens: list[int], temperature: float) -> np.ndarray:
-    """The law at each of `tokens` and behind the last, `[T + 1, V]`."""
+def _logits(model: DecodingLlama, prompt: Prompt, tokens: list[int]) -> Tensor:
+    """Logits at each of `tokens` and behind the last, `[T + 1, V]`."""
     readers = Readers(model, [prompt], len(tokens) + 1)
     readers.prefill()
-    logits = readers.feed([0], [tokens], len(tokens) + 1)[0]
-    return law(logits, temperature).cpu().numpy()
+    return readers.feed([0], [tokens], len(tokens) + 1)[0]
 
 
-def _draft_laws(draft: DecodingLlama | PromptLookup, prompt: Prompt, tokens: list[int], temperature: float) -> np.ndarray:
-    """As `_laws`; zeros where nothing is proposed."""
+def _draft_laws(draft: DecodingLlama | PromptLookup, prompt: Prompt, tokens: list[int], trail: Trail) -> np.ndarray:
+    """The draft's law at each of `tokens` and behind the last, if its round began there, `[T + 1, V]`; zeros where nothing is
+    proposed."""
     if isinstance(draft, DecodingLlama):
-        return _laws(draft, prompt, tokens, temperature)
+        logits = _logits(draft, prompt, tokens)
+        memories = trail.memories if trail.warped else trail.memories * len(logits)
+        return torch.stack([w.law for w in warp_each(memories, logits)]).numpy()
     copies, coin = draft.readers([prompt]), torch.zeros(1, 1)
-    proposals = [copies.propose([0], [new], coin, temperature)[0] for new in ([], *([token] for token in tokens))]
+    proposals = [copies.propose([0], [new], coin, trail.memories[:1])[0] for new in ([], *([token] for token in tokens))]
     return torch.stack([proposal.laws.sum(0) for proposal in proposals]).numpy()
 
 

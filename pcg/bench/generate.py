@@ -12,9 +12,11 @@ from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.lookup import PromptLookup
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
+from pcg.decoding.utterance import begin
 from pcg.drafts import AUTO, draft_model
 from pcg.prompt import Prompt
 from pcg.rules.exact import exact
+from pcg.sampling.plain import Plain
 from pcg.settings import Settings
 from pcg.vocabulary import Vocabulary
 from pcg.voice import Voice
@@ -88,12 +90,13 @@ def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings) -> int:
         room = left + settings.lookahead + 1
         target = Readers(voice.target, [prompt], room)
         target.prefill()
+        utterances = begin(Plain(settings.temperature), [left], [generator])
         if method == "ar":
-            steps = autoregressive(target, settings.temperature, [left], [generator])
+            steps = autoregressive(target, utterances)
         else:
             copies = isinstance(voice.draft, PromptLookup)
             draft = voice.draft.readers([prompt]) if copies else Readers(voice.draft, [prompt], room)
             draft.prefill()
-            steps = speculative(target, draft, exact, Drafting(settings.lookahead), settings.temperature, [left], [generator])
+            steps = speculative(target, draft, exact, Drafting(settings.lookahead), utterances)
         spoken += sum(len(step[0].tokens) for step in steps)
     return spoken

@@ -7,13 +7,14 @@ from statistics import median
 import torch
 
 from pcg.bench.timing import medians
-from pcg.decoding.laws import law
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import PromptLookup
 from pcg.decoding.state import Readers
 from pcg.metrics.bound import StepCosts
 from pcg.prompt import Prompt
 from pcg.rules.verdict import draw
+from pcg.sampling.plain import Plain
+from pcg.sampling.warp import law
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take
@@ -72,7 +73,7 @@ def _drafting(voice: Voice, prompt: Prompt, lookahead: int, temperature: float) 
         return lambda count: None
     if isinstance(voice.draft, PromptLookup):
         copies, coin = voice.draft.readers([prompt]), torch.zeros(1, 1)
-        return lambda count: [copies.propose([0], [[]], coin, temperature) for _ in range(count)]
+        return lambda count: [copies.propose([0], [[]], coin, [Plain(temperature)]) for _ in range(count)]
     readers = _started(voice.draft, prompt, lookahead)
     return lambda count: _draw(readers, count, temperature)
 

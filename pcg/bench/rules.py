@@ -8,11 +8,13 @@ import torch
 from pcg.bench.shapes import ModelShape, random_pair
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
+from pcg.decoding.utterance import begin
 from pcg.groups.groups import Groups
 from pcg.prompt import Prompt
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.verdict import Rule
+from pcg.sampling.plain import Plain
 
 CODES, MEAN_SIZE = 65_536, 140
 EMBEDDED_SHAPE = ModelShape(12, 256, 4, 4, 768, (0, 11), codes=CODES, others=100, tied=True)
@@ -64,7 +66,7 @@ def _rounds(target, draft, rule: Rule, lookahead: int, tokens: int) -> list:
     for each in readers:
         each.prefill()
     generator = torch.Generator().manual_seed(0)
-    return [step[0] for step in speculative(*readers, rule, Drafting(lookahead), 1.0, [tokens], [generator])]
+    return [step[0] for step in speculative(*readers, rule, Drafting(lookahead), begin(Plain(1.0), [tokens], [generator]))]
 
 
 def _cost(rounds: list) -> RuleCost:

@@ -13,11 +13,13 @@ from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.static import StaticPool
+from pcg.decoding.utterance import begin
 from pcg.drafts import layer_subset
 from pcg.prompt import Prompt
 from pcg.rules.sampler import as_array
 from pcg.rules.verdict import Coins, Rule, Test, Verdict, draw
 from pcg.rules.walk import Replacement, walk
+from pcg.sampling.plain import Plain
 from pcg.vocabulary import Vocabulary
 
 PROMPT, TOKENS = 200, 96
@@ -135,9 +137,9 @@ def _tokens_per_second(
         for each in readers:
             each.prefill()
         if rate is None:
-            steps = autoregressive(readers[0], 1.0, [TOKENS], [generator])
+            steps = autoregressive(readers[0], begin(Plain(1.0), [TOKENS], [generator]))
         else:
-            steps = speculative(*readers, forced(rate), Drafting(lookahead), 1.0, [TOKENS], [generator])
+            steps = speculative(*readers, forced(rate), Drafting(lookahead), begin(Plain(1.0), [TOKENS], [generator]))
         rounds = []
         spent = milliseconds(lambda steps=steps, rounds=rounds: rounds.extend(steps))
         speeds.append(1e3 * sum(len(r[0].tokens) for r in rounds) / spent)

@@ -3,12 +3,13 @@
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcg.errors import InputError
-from pcg.settings import RANGES, SIMILARITIES, WHOLE, Settings
+from pcg.settings import RANGES, SAMPLERS, SIMILARITIES, WHOLE, Settings
 
 MODEL = "'embedded', llasa-1b, llasa-3b, llasa-8b, OWNER/NAME of the hub (@REVISION pins it), or a folder"
 
@@ -28,9 +29,11 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     for name, allowed in RANGES.items():
         kind = int if name in WHOLE else float
         text = f"{allowed}" + (f" {allowed.unit}" if allowed.unit else "")
-        parser.add_argument(f"--{name}", type=kind, help=f"{text} (default {getattr(Settings(), name)})")
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=f"{text} (default {getattr(Settings(), name)})")
     parser.add_argument("--similarity", help="what makes tokens alike: " + ", ".join(SIMILARITIES) + " (default cosine)")
     parser.add_argument("--adaptive", action="store_true", help="draft fewer tokens where the draft is unsure")
+    parser.add_argument("--sampler", help="the law of draft and target: " + ", ".join(SAMPLERS) + " (default plain)")
+    parser.add_argument("--hierarchical", action="store_true", help="let spoof detectors choose among beams")
     parser.add_argument("--voice", help="a voice that the model knows")
     parser.add_argument(
         "--reference", type=Path, metavar="FILE", help="a recording in place of --voice: 1 to 10 seconds, for LLaSA 15"
@@ -61,11 +64,8 @@ def add_judge(parser: argparse.ArgumentParser) -> None:
 
 def read_settings(options: argparse.Namespace) -> Settings:
     """The settings that were given, the defaults for all others."""
-    names = [
-        n for n in ("method", "adaptive", "similarity", *RANGES) if isinstance(getattr(options, n, None), str | int | float)
-    ]
-    values = {name: getattr(options, name) for name in names}
-    return Settings.from_dict(values)
+    given = {field.name: getattr(options, field.name, None) for field in fields(Settings)}
+    return Settings.from_dict({name: value for name, value in given.items() if isinstance(value, str | int | float)})
 
 
 def load_synthesizer(

@@ -1,41 +1,39 @@
 """The baseline: one target call for every token of every utterance."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from time import perf_counter
 
 import torch
 
-from pcg.decoding.laws import law
 from pcg.decoding.state import Readers
+from pcg.decoding.utterance import Utterance
 from pcg.rules.verdict import draw
+from pcg.sampling.memory import warp_each
 from pcg.take import Round
 
+ENDED = Round((), (), (), ended=True)
 
-def autoregressive(
-    target: Readers, temperature: float, limits: Sequence[int], generators: Sequence[torch.Generator]
-) -> Iterator[dict[int, Round]]:
-    """Yield a Round a token for every row that still speaks, until its end of speech or its limit of tokens.
+
+def autoregressive(target: Readers, utterances: Sequence[Utterance]) -> Iterator[dict[int, Round]]:
+    """Yield a Round a token for every row that still speaks, until its end of speech, its pause or its limit of tokens.
 
     The times in a Round are those of the whole batch.
     """
     eos = target.vocabulary_size - 1
-    spoken = {row: [] for row in range(target.batch)}
-    unread: dict[int, list[int]] = {row: [] for row in spoken}
-    while unread:
+    while speaking := [u for u in utterances if u.speaking]:
         begun = perf_counter()
-        rows = list(unread)
-        q = law(target.feed(rows, list(unread.values()), 1)[:, 0], temperature).cpu()
+        unread = [u.emitted[target.read(u.row) :] for u in speaking]
+        logits = target.feed([u.row for u in speaking], unread, 1)[:, 0]
+        warped = warp_each([u.memory for u in speaking], logits)
         called = perf_counter()
-        coins = [float(torch.rand(1, generator=generators[row], dtype=torch.float64)) for row in rows]
-        tokens = [draw(q[i], coin) for i, coin in enumerate(coins)]
+        coins = [float(torch.rand(1, generator=u.generator, dtype=torch.float64)) for u in speaking]
+        tokens = [draw(w.law, coin) for w, coin in zip(warped, coins, strict=True)]
         drawn = perf_counter()
         times = {"verify_ms": 1e3 * (called - begun), "rule_ms": 1e3 * (drawn - called)}
         step = {}
-        for row, token in zip(rows, tokens, strict=True):
-            ended = token == eos
-            step[row] = Round((), (), (), ended=True, **times) if ended else Round((token,), ("target",), (1,), **times)
-            spoken[row] += step[row].tokens
-            unread[row] = [token]
-            if ended or len(spoken[row]) == limits[row]:
-                del unread[row]
+        for u, token, each in zip(speaking, tokens, warped, strict=True):
+            round_ = ENDED if token == eos else Round((token,), ("target",), (1,))
+            step[u.row] = replace(round_, **times)
+            u.say(step[u.row], u.memory.after(token, each))
         yield step

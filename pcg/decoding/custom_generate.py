@@ -16,9 +16,11 @@ from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.static import StaticPool
+from pcg.decoding.utterance import begin
 from pcg.errors import InputError
 from pcg.prompt import Prompt
 from pcg.rules.verdict import Rule
+from pcg.sampling.plain import Plain
 from pcg.settings import RANGES
 from pcg.take import Round
 from pcg.vocabulary import Vocabulary
@@ -112,7 +114,7 @@ class SpeculativeGenerate:
             each.prefill()
         rounds: list[list[Round]] = [[] for _ in prompts]
         limits = [room] * len(prompts)
-        for step in speculative(*readers, self._rule, self._drafting, temperature, limits, generators):
+        for step in speculative(*readers, self._rule, self._drafting, begin(Plain(temperature), limits, generators)):
             for row, round_ in step.items():
                 rounds[row].append(round_)
         if self._pool:

@@ -3,13 +3,14 @@
 How a beam goes on is the caller's: by the target alone, or speculatively, which makes it spoof-guided SD, SSD or PCG.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from pcg.decoding.utterance import Utterance
 from pcg.errors import InputError
+from pcg.search import Branch, Cycle
 from pcg.spoof.detector import M10, M25, M50, M50_10, M50_25, Resolution
 from pcg.spoof.detectors import Detectors
 from pcg.take import Round
@@ -44,40 +45,6 @@ class Hierarchy:
             raise InputError("weights", str(self.weights), "three numbers from 0 on, not all 0")
         if self.warmup < 0:
             raise InputError("warmup", self.warmup, "a number of tokens from 0 on")
-
-
-@dataclass(frozen=True)
-class Branch:
-    """One beam of one cycle: what it said, how real each detector that saw it found it (0..1), after how many stages it was
-    pruned (3: never), and its weighted rank (lower is better; None where it was pruned before)."""
-
-    number: int
-    rounds: tuple[Round, ...]
-    scores: Mapping[str, float]
-    stages: int
-    rank: float | None = None
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        return tuple(token for round_ in self.rounds for token in round_.tokens)
-
-
-@dataclass(frozen=True)
-class Cycle:
-    """All beams from token `start` on, and the number of the one that stayed; the warm-up has one beam, which nobody judged."""
-
-    start: int
-    branches: tuple[Branch, ...]
-    chosen: int
-
-    @property
-    def rounds(self) -> tuple[Round, ...]:
-        return self.branches[self.chosen].rounds
-
-    @property
-    def computed(self) -> int:
-        """Tokens that the target read, in all branches."""
-        return sum(len(round_.drafted) + 1 for branch in self.branches for round_ in branch.rounds)
 
 
 @dataclass

@@ -14,12 +14,13 @@ CACHE_LINE = 64
 
 
 @njit(fastmath=True, nogil=True, cache=True)
-def read_tokens(x, cos, sin, rows, slots, keys, values, norms, qkv, out, mlp_norms, gate_up, down, heads, epsilon):
+def read_tokens(x, cos, sin, rows, slots, keys, values, norms, qkv, qkv_biases, out, mlp_norms, gate_up, down, heads, epsilon):
     """Run M tokens `x [M, D]` through all layers, in place; writes their keys and values.
 
     cos, sin `[M, dim]`: rotary tables of the tokens, the first half of `sin` negated. rows, slots `[M]`: where in the caches
     `keys, values [layers, B, kv_heads, capacity, dim]` a token goes; it attends to its row up to its own slot, so a row's
-    tokens come in ascending slots. Weights are stacked over the layers, each `[layers, out, in]`.
+    tokens come in ascending slots. Weights are stacked over the layers, each `[layers, out, in]`; a Llama's
+    `qkv_biases` are `[layers, 0]`.
     """
     tokens, width = x.shape
     kv_heads, dim = keys.shape[2], keys.shape[4]
@@ -33,6 +34,8 @@ def read_tokens(x, cos, sin, rows, slots, keys, values, norms, qkv, out, mlp_nor
     for layer in range(qkv.shape[0]):
         _normalise(x, norms[layer], epsilon, normed)
         _project(qkv[layer], normed, projected)
+        if qkv_biases.shape[1]:
+            projected += qkv_biases[layer]
         for m in range(tokens):
             for h in range(heads + kv_heads):
                 _rotate(projected[m, h * dim : (h + 1) * dim], cos[m], sin[m])

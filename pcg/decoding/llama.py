@@ -1,7 +1,8 @@
 """A Llama that decodes with pre-allocated KV caches: fused projections, sliced head, rollback by a length.
 
 It takes the weights of a transformers `LlamaForCausalLM` and computes the same function (tested), for any head grouping,
-rope scaling and tied or untied head. transformers remains the one that loads, trains and saves.
+rope scaling and tied or untied head; a `Qwen2ForCausalLM` is the same with biases on its queries, keys and values.
+transformers remains the one that loads, trains and saves.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, Qwen2ForCausalLM
 
 from pcg.decoding.kernel import TOKENS_AT_ONCE, read_head, read_tokens
 from pcg.vocabulary import Vocabulary
@@ -20,10 +21,12 @@ from pcg.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of all layers, each `[layers, out, in]` (norms `[layers, in]`)."""
+    """The weights of all layers, each `[layers, out, in]`; norms `[layers, in]`; biases `[layers, out]`, or `[layers, 0]` where
+    a model has none."""
 
     norm: Tensor
     qkv: Tensor
+    qkv_bias: Tensor
     out: Tensor
     mlp_norm: Tensor
     gate_up: Tensor
@@ -35,9 +38,14 @@ class Weights:
             return torch.stack([torch.cat(tuple(p.detach() for p in part)) for part in parts])
 
         attention, mlp = [layer.self_attn for layer in layers], [layer.mlp for layer in layers]
+        projections = [[a.q_proj, a.k_proj, a.v_proj] for a in attention]
+        others = [*(a.o_proj for a in attention), *(p for m in mlp for p in (m.gate_proj, m.up_proj, m.down_proj))]
+        if any(p.bias is not None for p in others):
+            raise ValueError("a bias can only stand behind queries, keys and values")
         return cls(
             norm=stack([[layer.input_layernorm.weight] for layer in layers]),
-            qkv=stack([[a.q_proj.weight, a.k_proj.weight, a.v_proj.weight] for a in attention]),
+            qkv=stack([[p.weight for p in each] for each in projections]),
+            qkv_bias=stack([[p.weight.new_empty(0) if p.bias is None else p.bias for p in each] for each in projections]),
             out=stack([[a.o_proj.weight] for a in attention]),
             mlp_norm=stack([[layer.post_attention_layernorm.weight] for layer in layers]),
             gate_up=stack([[m.gate_proj.weight, m.up_proj.weight] for m in mlp]),
@@ -81,6 +89,12 @@ class Cache:
             raise ValueError(f"cannot roll back to {length}: {self.lengths[row]} positions are cached")
         self.lengths[row] = length
 
+    def copy(self, source: int, row: int, start: int, end: int) -> None:
+        """Let `row` hold what `source` holds; they agree before `start`, and `source` ends at `end`."""
+        for part in (self.keys, self.values):
+            part[:, row, :, start:end] = part[:, source, :, start:end]
+        self.lengths[row] = end
+
 
 class DecodingLlama:
     """The decoding view of a model: ids and positions in, logits over the speech vocabulary out.
@@ -88,7 +102,7 @@ class DecodingLlama:
     compiled: whether a CPU in float32 reads a few tokens by the compiled kernel, and not by PyTorch.
     """
 
-    def __init__(self, model: LlamaForCausalLM, vocabulary: Vocabulary, compiled: bool = True) -> None:
+    def __init__(self, model: LlamaForCausalLM | Qwen2ForCausalLM, vocabulary: Vocabulary, compiled: bool = True) -> None:
         config = model.config
         self.vocabulary = vocabulary
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
@@ -174,7 +188,8 @@ class DecodingLlama:
         x, w = F.embedding(ids, self.embedding), self.weights
         for layer in range(w.layers):
             keys, values = cache.keys[layer], cache.values[layer]
-            qkv = F.linear(F.rms_norm(x, x.shape[-1:], w.norm[layer], self.epsilon), w.qkv[layer])
+            bias = w.qkv_bias[layer] if w.qkv_bias.shape[1] else None
+            qkv = F.linear(F.rms_norm(x, x.shape[-1:], w.norm[layer], self.epsilon), w.qkv[layer], bias)
             qkv = qkv.view(batch, count, -1, self.dim).transpose(1, 2)
             rotated = qkv[:, : self.heads + self.kv_heads]
             rotated = rotated * cos + rotated.roll(self.dim // 2, -1) * sin

@@ -13,6 +13,7 @@ from torch import Tensor
 from pcg.decoding.proposal import Proposal
 from pcg.errors import InputError
 from pcg.prompt import Prompt
+from pcg.sampling.memory import Memory
 from pcg.vocabulary import Vocabulary
 
 
@@ -49,7 +50,7 @@ class LookupReaders:
     def vocabulary_size(self) -> int:
         return self._draft.vocabulary.size
 
-    def prefill(self) -> None:
+    def prefill(self, rows: Sequence[int] | None = None) -> None:
         """Nothing to compute: prompts are looked up as they are."""
 
     def read(self, row: int) -> int:
@@ -60,13 +61,13 @@ class LookupReaders:
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
         coins: Tensor,
-        temperature: float,
+        memories: Sequence[Memory],
         confidence: float | None = None,
     ) -> list[Proposal]:
         """Copy behind the `unread` tokens of each row up to as many tokens as `coins [R, L]` has columns.
 
         Each is looked up behind those before it, so p, like a model's, depends on nothing but the text. It is certain: coins
-        and temperature change nothing, and its entropy of 0 gives any `confidence` full hope.
+        and memories change nothing, and its entropy of 0 gives any `confidence` full hope.
         """
         proposals = []
         for row, new in zip(rows, unread, strict=True):
@@ -76,6 +77,11 @@ class LookupReaders:
             laws[torch.arange(len(drafted)), drafted] = 1.0
             proposals.append(Proposal(drafted, laws))
         return proposals
+
+    def fork(self, source: int, rows: Sequence[int]) -> None:
+        """Let `rows` have heard what `source` has heard."""
+        for row in rows:
+            self._heard[row] = self._heard[source]
 
     def roll_back(self, row: int, read: int) -> None:
         """Forget all but the first `read` speech tokens of `row`."""

@@ -1,17 +1,18 @@
 """The speculative loop: draft, verify, judge, roll back (PCG Algorithm 1; SSD Figure 2). The rule is the caller's."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from pcg.decoding.laws import law
 from pcg.decoding.proposal import Proposal
 from pcg.decoding.state import Readers
+from pcg.decoding.utterance import Utterance
 from pcg.rules.verdict import Coins, Rule, Verdict
+from pcg.sampling.memory import Memory, Trail, trails
 from pcg.take import Round
 
 
@@ -33,51 +34,34 @@ class Drafter(Protocol):
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
         coins: Tensor,
-        temperature: float,
+        memories: Sequence[Memory],
         confidence: float | None = None,
     ) -> list[Proposal]: ...
 
     def roll_back(self, row: int, read: int) -> None: ...
 
 
-@dataclass
-class _Utterance:
-    """One row that still speaks."""
-
-    row: int
-    limit: int
-    generator: torch.Generator
-    emitted: list[int] = field(default_factory=list)
-
-
 def speculative(
-    target: Readers,
-    draft: Drafter,
-    rule: Rule,
-    drafting: Drafting,
-    temperature: float,
-    limits: Sequence[int],
-    generators: Sequence[torch.Generator],
+    target: Readers, draft: Drafter, rule: Rule, drafting: Drafting, utterances: Sequence[Utterance]
 ) -> Iterator[dict[int, Round]]:
-    """Yield a Round for every target call and row that still speaks, until its end of speech or its limit of tokens.
+    """Yield a Round for every target call and row that still speaks, until its end of speech, its pause or its limit of tokens.
 
     Each row has coins of its own, so what it says does not depend on its company; the times in a Round are the batch's. Both
     caches hold all emitted tokens but the newest; after a full acceptance the draft also lacks the last drafted one, and reads
     both at the start of the next round.
     """
     eos = target.vocabulary_size - 1
-    speaking = [_Utterance(row, limits[row], generators[row]) for row in range(target.batch)]
-    while speaking:
+    while speaking := [u for u in utterances if u.speaking]:
         coins = [Coins.draw(drafting.lookahead, u.generator) for u in speaking]
-        rows = [u.row for u in speaking]
+        rows, memories = [u.row for u in speaking], [u.memory for u in speaking]
         begun = perf_counter()
         unread = [u.emitted[draft.read(u.row) :] for u in speaking]
         drafts = torch.stack([c.draft for c in coins])
-        proposals = draft.propose(rows, unread, drafts, temperature, drafting.confidence)
+        proposals = draft.propose(rows, unread, drafts, memories, drafting.confidence)
         proposed = perf_counter()
-        laws = _verify(target, speaking, proposals, temperature)
+        trails = _verify(target, speaking, proposals)
         verified = perf_counter()
-        verdicts = [rule(p.drafted, p.laws, q, c) for p, q, c in zip(proposals, laws, coins, strict=True)]
+        verdicts = [rule(p.drafted, p.laws, t.laws, c) for p, t, c in zip(proposals, trails, coins, strict=True)]
         judged = perf_counter()
         times = {
             "draft_ms": 1e3 * (proposed - begun),
@@ -85,22 +69,21 @@ def speculative(
             "rule_ms": 1e3 * (judged - verified),
         }
         step = {}
-        for u, proposal, verdict in zip(speaking, proposals, verdicts, strict=True):
+        for u, proposal, trail, verdict in zip(speaking, proposals, trails, verdicts, strict=True):
             step[u.row] = replace(_round(verdict, proposal.drafted.tolist(), eos, u.limit - len(u.emitted)), **times)
-            u.emitted += step[u.row].tokens
-        speaking = [u for u in speaking if not step[u.row].ended and len(u.emitted) < u.limit]
-        for u in speaking:
-            target.roll_back(u.row, min(target.read(u.row), len(u.emitted) - 1))
-            draft.roll_back(u.row, min(draft.read(u.row), len(u.emitted) - 1))
+            u.say(step[u.row], trail.after(verdict.accepted, verdict.next_token))
+            if not u.ended and len(u.emitted) < u.limit:
+                target.roll_back(u.row, min(target.read(u.row), len(u.emitted) - 1))
+                draft.roll_back(u.row, min(draft.read(u.row), len(u.emitted) - 1))
         yield step
 
 
-def _verify(target: Readers, speaking: Sequence[_Utterance], proposals: Sequence[Proposal], temperature: float) -> list[Tensor]:
-    """The target's laws at each drafted position and behind the last, `[L + 1, V]` for each row, by one pass."""
-    unread = [u.emitted[target.read(u.row) :] + p.drafted.tolist() for u, p in zip(speaking, proposals, strict=True)]
-    counts = [len(p.drafted) + 1 for p in proposals]
-    q = law(target.feed([u.row for u in speaking], unread, max(counts)), temperature).cpu()
-    return [rows[-count:] for rows, count in zip(q, counts, strict=True)]
+def _verify(target: Readers, speaking: Sequence[Utterance], proposals: Sequence[Proposal]) -> list[Trail]:
+    """The target's laws at each drafted position and behind the last, L + 1 for each row, by one pass."""
+    drafted = [p.drafted.tolist() for p in proposals]
+    unread = [u.emitted[target.read(u.row) :] + tokens for u, tokens in zip(speaking, drafted, strict=True)]
+    longest = 1 + max(map(len, drafted))
+    return trails([u.memory for u in speaking], target.feed([u.row for u in speaking], unread, longest), drafted)
 
 
 def _round(verdict: Verdict, drafted: list[int], eos: int, room: int) -> Round:

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pcg.decoding.laws import law
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.proposal import Proposal, acceptance_bound
 from pcg.prompt import Prompt
 from pcg.rules.verdict import draw
+from pcg.sampling.memory import Memory, warp_each
 
 
 class Readers:
@@ -43,9 +43,10 @@ class Readers:
     def vocabulary_size(self) -> int:
         return self._model.vocabulary.size
 
-    def prefill(self) -> None:
-        """Read each prompt but for its last id, which waits for the first `feed`."""
-        for row, count in enumerate(self._prompted):
+    def prefill(self, rows: Sequence[int] | None = None) -> None:
+        """Read the prompts of `rows` (all of them by default) but for the last id, which waits for the first `feed`."""
+        for row in range(self.batch) if rows is None else rows:
+            count = self._prompted[row]
             self._forward([row], [count - 1], count - 1, last=1)
 
     def read(self, row: int) -> int:
@@ -68,10 +69,11 @@ class Readers:
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
         coins: Tensor,
-        temperature: float,
+        memories: Sequence[Memory],
         confidence: float | None = None,
     ) -> list[Proposal]:
-        """Draft behind the `unread` tokens of each row, one token for each of the row's `coins [R, L]`.
+        """Draft behind the `unread` tokens of each row, one token for each of the row's `coins [R, L]`, by the law that follows
+        from the row's memory.
 
         With `confidence`, a row stops drafting where the law p gives less hope than that of being accepted
         (`acceptance_bound`). It looks at p before the token is drawn, never at the token or at q, so that what a rule says
@@ -80,18 +82,34 @@ class Readers:
         tokens: dict[int, list[int]] = {row: [] for row in rows}
         laws: dict[int, list[Tensor]] = {row: [] for row in rows}
         following, coin_of = dict(zip(rows, unread, strict=True)), dict(zip(rows, coins.tolist(), strict=True))
+        memory_of = dict(zip(rows, memories, strict=True))
         for position in range(coins.shape[1]):
-            p = law(self.feed(list(following), list(following.values()), 1)[:, 0], temperature).cpu()
-            given, following = following, {}
-            for row, each in zip(given, p, strict=True):
-                if confidence is None or acceptance_bound(each) >= confidence:
-                    tokens[row].append(draw(each, coin_of[row][position]))
-                    laws[row].append(each)
+            logits = self.feed(list(following), list(following.values()), 1)[:, 0]
+            given, following = list(following), {}
+            for row, warped in zip(given, warp_each([memory_of[row] for row in given], logits), strict=True):
+                if confidence is None or acceptance_bound(warped.law) >= confidence:
+                    tokens[row].append(draw(warped.law, coin_of[row][position]))
+                    laws[row].append(warped.law)
                     following[row] = tokens[row][-1:]
+                    memory_of[row] = memory_of[row].after(tokens[row][-1], warped)
             if not following:
                 break
         none = torch.empty(0, self.vocabulary_size)
         return [Proposal(torch.tensor(tokens[r], dtype=torch.int64), torch.stack(laws[r]) if laws[r] else none) for r in rows]
+
+    def fork(self, source: int, rows: Sequence[int]) -> None:
+        """Let `rows` have read what `source` has read, by a copy of what they lack of it; all have the same prompt."""
+        length = self._cache.lengths[source]
+        for row in rows:
+            agreed = self._agreed(source, row)
+            self._ids[row] = self._ids[source]
+            self._cache.copy(source, row, agreed, length)
+
+    def _agreed(self, one: int, other: int) -> int:
+        """How many ids both rows have read alike."""
+        both = min(self._cache.lengths[one], self._cache.lengths[other])
+        differs = self._written[one, :both] != self._written[other, :both]
+        return int(differs.argmax()) if differs.any() else both
 
     def roll_back(self, row: int, read: int) -> None:
         """Forget all but the first `read` speech tokens of `row`."""

@@ -13,6 +13,8 @@ from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.proposal import Proposal
 from pcg.decoding.state import Readers
 from pcg.prompt import Prompt
+from pcg.sampling.memory import Memory
+from pcg.sampling.plain import Plain
 
 LONGEST_CALL = 17
 """Calls of more ids are prompts, each of its own length, and not worth a recording."""
@@ -114,12 +116,15 @@ class StaticReaders(Readers):
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
         coins: Tensor,
-        temperature: float,
+        memories: Sequence[Memory],
         confidence: float | None = None,
     ) -> list[Proposal]:
-        """As in `Readers`, in one recorded call and one copy; adaptive drafting has to look at each law, and cannot."""
-        if confidence is not None:
-            return super().propose(rows, unread, coins, temperature, confidence)
+        """As in `Readers`, in one recorded call and one copy where the law is a plain softmax; adaptive drafting and other laws
+        have to look at each position, and cannot."""
+        plain = {m.temperature for m in memories if isinstance(m, Plain) and m.softmax_alone}
+        if confidence is not None or len(plain) != 1 or any(not isinstance(m, Plain) or not m.softmax_alone for m in memories):
+            return super().propose(rows, unread, coins, memories, confidence)
+        (temperature,) = plain
         ends = self._write(rows, unread)
         # Two ids are read even where one is new, so that the shapes are the same after a full acceptance.
         ids, starts = self._newest(rows, ends, 2)

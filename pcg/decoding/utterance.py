@@ -1,5 +1,6 @@
 """An Utterance is one row of a batch while it speaks: what it has said, what its law remembers, how far it may go."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -35,3 +36,8 @@ class Utterance:
     def fork(self, row: int, generator: torch.Generator) -> Self:
         """Itself again in another row, with coins of its own."""
         return replace(self, row=row, generator=generator, emitted=list(self.emitted))
+
+
+def begin(memory: Memory, limits: Sequence[int], generators: Sequence[torch.Generator]) -> list[Utterance]:
+    """Utterances that have said nothing, one in each row, all with the same law."""
+    return [Utterance(row, limit, each, memory) for row, (limit, each) in enumerate(zip(limits, generators, strict=True))]

@@ -15,6 +15,7 @@ from pcg.swap import Swap
 # Raise it when units with the same fields come to mean other work.
 FORMAT = 1
 MODELS = ("target", "draft")
+DEFAULTS = Settings()
 # What a method's own rule reads; the other settings change nothing, so units that differ in them alone are one.
 _READ = {
     "ar": ("method", "temperature", "seed"),
@@ -22,6 +23,8 @@ _READ = {
     "ssd": ("method", "temperature", "seed", "lookahead", "adaptive", "beta"),
     "pcg": ("method", "temperature", "seed", "lookahead", "adaptive", "theta", "similarity"),
 }
+# Part of a unit's identity where they are not the defaults: units of before they existed keep theirs.
+_LATER = ("sampler", "top_k", "top_p", "repetition_penalty", "hierarchical")
 
 
 @dataclass(frozen=True)
@@ -91,10 +94,11 @@ class Unit:
         Left out are the names of condition and section, and the settings that the method does not read.
         """
         said, condition, settings = self.utterance, self.condition, self.settings.as_dict()
-        read = settings if condition.rule else _READ[self.settings.method]
+        read = [name for name in settings if name not in _LATER] if condition.rule else _READ[self.settings.method]
+        changed = [name for name in _LATER if settings[name] != getattr(DEFAULTS, name)]
         fields = [
             [said.text, said.voice, said.reference, said.reference_text],
-            {name: settings[name] for name in read},
+            {name: settings[name] for name in (*read, *changed)},
             [condition.model, condition.rule, asdict(condition.swap) if condition.swap else None],
         ]
         return hashlib.sha256(json.dumps([FORMAT, voice, fields], sort_keys=True).encode()).hexdigest()[:32]

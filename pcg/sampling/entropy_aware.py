@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pcg.decoding.laws import law
 from pcg.sampling.memory import Warped
-from pcg.sampling.warp import truncated
+from pcg.sampling.warp import law, truncated
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,10 @@ class EntropyAware:
     beta: float = 0.7
     gamma: float = 0.8
     competitors: tuple[Competitor, ...] = ()
+
+    @property
+    def remembers(self) -> bool:
+        return True
 
     def warp(self, logits: Tensor) -> Warped:
         s = law(logits, self.temperature).cpu()

@@ -4,9 +4,11 @@ A Memory is immutable. To roll back is to go on from an older one, so a rejected
 share the target's: the draft goes on from it on a fork of its own, which is dropped when the round is judged.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
+import torch
 from torch import Tensor
 
 
@@ -22,6 +24,11 @@ class Warped:
 class Memory(Protocol):
     """What a sampling law keeps of an utterance."""
 
+    @property
+    def remembers(self) -> bool:
+        """Whether the law depends on the tokens before; if not, `warp` takes logits of any number of positions at once."""
+        ...
+
     def warp(self, logits: Tensor) -> Warped:
         """The law behind `logits [V]` at this point of the utterance, float32 on the CPU."""
         ...
@@ -29,3 +36,42 @@ class Memory(Protocol):
     def after(self, token: int, warped: Warped) -> Self:
         """The memory when `token` has been spoken by the law `warped`."""
         ...
+
+
+def warp_each(memories: Sequence[Memory], logits: Tensor) -> list[Warped]:
+    """The law of each row of `logits [R, V]` by its memory: all at once where they share one that remembers nothing."""
+    if memories[0].remembers or any(memory != memories[0] for memory in memories):
+        return [memory.warp(each) for memory, each in zip(memories, logits, strict=True)]
+    return list(map(Warped, memories[0].warp(logits).law))
+
+
+@dataclass(frozen=True)
+class Trail:
+    """The laws `[N, V]` at N positions in a row, and before each of them the memory; just one where nothing is remembered."""
+
+    laws: Tensor
+    memories: tuple[Memory, ...]
+    warped: tuple[Warped, ...] = ()
+
+    def after(self, position: int, token: int) -> Memory:
+        """The memory when `token` has been spoken at `position`, whatever was drafted there."""
+        return self.memories[position].after(token, self.warped[position]) if self.warped else self.memories[0]
+
+
+def trails(memories: Sequence[Memory], logits: Tensor, drafted: Sequence[Sequence[int]]) -> list[Trail]:
+    """For each row of `logits [R, N, V]` the laws if its `drafted` tokens are spoken one after another: those at the drafted
+    positions and behind the last, which the row's last logits are about."""
+    counts = [len(tokens) + 1 for tokens in drafted]
+    if memories[0].remembers or any(memory != memories[0] for memory in memories):
+        rows = zip(memories, logits, counts, drafted, strict=True)
+        return [_trail(memory, each[-count:], tokens) for memory, each, count, tokens in rows]
+    laws = memories[0].warp(logits).law
+    return [Trail(each[-count:], (memories[0],)) for each, count in zip(laws, counts, strict=True)]
+
+
+def _trail(memory: Memory, logits: Tensor, drafted: Sequence[int]) -> Trail:
+    memories, warped = [memory], [memory.warp(logits[0])]
+    for token, each in zip(drafted, logits[1:], strict=True):
+        memories.append(memories[-1].after(token, warped[-1]))
+        warped.append(memories[-1].warp(each))
+    return Trail(torch.stack([w.law for w in warped]), tuple(memories), tuple(warped))

@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from pcg.decoding.laws import law
 from pcg.sampling.memory import Warped
-from pcg.sampling.warp import penalised, truncated
+from pcg.sampling.warp import law, penalised, truncated
 
 
 @dataclass(frozen=True)
@@ -20,9 +19,19 @@ class Plain:
     penalty: float = 1.0
     spoken: frozenset[int] = frozenset()
 
+    @property
+    def remembers(self) -> bool:
+        return self.penalty != 1
+
+    @property
+    def softmax_alone(self) -> bool:
+        """Whether its law is the softmax at its temperature and nothing else."""
+        return not self.remembers and self.top_k == 0 and self.top_p >= 1
+
     def warp(self, logits: Tensor) -> Warped:
+        """As `Memory.warp`, and for `logits [..., V]` of any shape."""
         weights = law(penalised(logits, self.spoken, self.penalty), self.temperature).cpu()
-        return Warped(truncated(weights, self.top_k, self.top_p))
+        return Warped(weights if self.softmax_alone else truncated(weights, self.top_k, self.top_p))
 
     def after(self, token: int, warped: Warped) -> "Plain":
-        return self if self.penalty == 1 else replace(self, spoken=self.spoken | {token})
+        return replace(self, spoken=self.spoken | {token}) if self.remembers else self

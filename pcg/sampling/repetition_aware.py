@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pcg.decoding.laws import law
 from pcg.sampling.memory import Warped
-from pcg.sampling.warp import truncated
+from pcg.sampling.warp import law, truncated
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,10 @@ class RepetitionAware:
     window: int = 25
     share: float = 0.1
     recent: tuple[int, ...] = ()
+
+    @property
+    def remembers(self) -> bool:
+        return True
 
     def warp(self, logits: Tensor) -> Warped:
         full = truncated(law(logits, self.temperature).cpu(), self.top_k, 1.0)

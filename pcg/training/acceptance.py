@@ -8,16 +8,18 @@ import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from pcg.decoding.laws import law
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
+from pcg.decoding.utterance import begin
 from pcg.groups.neighbours import build_neighbours
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.prompt import Prompt, PromptReader
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.verdict import Rule
+from pcg.sampling.plain import Plain
+from pcg.sampling.warp import law
 from pcg.settings import Settings
 from pcg.training.samples import voices
 from pcg.training.sequences import collate, lay_out, make_row
@@ -91,7 +93,7 @@ class Examiner:
         coins = [torch.Generator().manual_seed(settings.seed + i) for i in range(len(prompts))]
         accepted, drafted = [0] * len(prompts), [0] * len(prompts)
         drafting = Drafting(settings.lookahead)
-        for step in speculative(*readers, rule, drafting, settings.temperature, limits, coins):
+        for step in speculative(*readers, rule, drafting, begin(Plain(settings.temperature), limits, coins)):
             for row, round_ in step.items():
                 accepted[row] += round_.accepted
                 drafted[row] += len(round_.drafted)

@@ -115,7 +115,8 @@ def draw(found: dict[str, object], path: Path) -> None:
             points = [(curve["depth"], curve["points"][which][name]) for curve in distilled]
             _line(right, points, f"{when}, {NAMES[name]}", colour, LINES[name])
     settings, tried = found["settings"], found["utterances"]["tried on"]
-    left.set(xlabel="training steps", ylabel="share of drafted tokens accepted", ylim=(0, 1))
+    left.set(xlabel="training steps", ylabel="share of drafted tokens accepted")
+    left.set_ylim(bottom=0)
     left.set_title(f"{SHALLOW} layers, by objective")
     right.set(xlabel="layers of the draft", xticks=[curve["depth"] for curve in distilled])
     right.set_title(f"after {found['plan']['steps']} steps, by depth")

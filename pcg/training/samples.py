@@ -11,7 +11,9 @@ from torch import Tensor
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.state import Readers
+from pcg.decoding.utterance import begin
 from pcg.prompt import Prompt, PromptReader
+from pcg.sampling.plain import Plain
 from pcg.training.prepare import read_shards, tokens_path, write_shard
 from pcg.training.sequences import lay_out
 from pcg.training.tokens import Spoken
@@ -91,7 +93,7 @@ def sample(
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     spoken: list[list[int]] = [[] for _ in prompts]
     ended = [False] * len(prompts)
-    for step in autoregressive(target, temperature, [limit] * len(prompts), generators):
+    for step in autoregressive(target, begin(Plain(temperature), [limit] * len(prompts), generators)):
         for row, round_ in step.items():
             spoken[row] += round_.tokens
             ended[row] |= round_.ended

@@ -4,10 +4,10 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.decoding.laws import law
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
+from pcg.decoding.utterance import begin
 from pcg.groups.groups import Groups
 from pcg.prompt import Prompt
 from pcg.rules import verdict
@@ -15,6 +15,8 @@ from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.sampler import as_array
 from pcg.rules.walk import Replacement, capped_ratio, walk
+from pcg.sampling.plain import Plain
+from pcg.sampling.warp import law
 from pcg.training.draft import layer_subset
 from pcg.vocabulary import Vocabulary
 
@@ -53,7 +55,7 @@ def said(models, rule, draws, limit, lookahead=2):
             each.prefill()
         generators = [torch.Generator().manual_seed(first + row) for row in range(ROWS)]
         rounds = [[] for _ in range(ROWS)]
-        for step in speculative(*readers, rule, Drafting(lookahead), TEMPERATURE, [limit] * ROWS, generators):
+        for step in speculative(*readers, rule, Drafting(lookahead), begin(Plain(TEMPERATURE), [limit] * ROWS, generators)):
             for row, round_ in step.items():
                 rounds[row].append(round_)
         utterances += rounds

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from pcg.decoding.llama import DecodingLlama
 from pcg.vocabulary import Vocabulary
@@ -25,6 +25,18 @@ def make_model(kv_heads: int, tied: bool, rope: dict[str, object] | None = None)
     return LlamaForCausalLM(config).eval()
 
 
+def make_qwen2() -> Qwen2ForCausalLM:
+    """With biases as large as what they are added to; transformers starts them at zero."""
+    torch.manual_seed(0)
+    shape = {"vocab_size": 80, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3}
+    model = Qwen2ForCausalLM(Qwen2Config(**shape, num_attention_heads=4, num_key_value_heads=2)).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith("bias"):
+                weight.normal_()
+    return model
+
+
 LLAMA3_ROPE = {
     "rope_type": "llama3",
     "rope_theta": 500000.0,
@@ -38,8 +50,29 @@ LLAMA3_ROPE = {
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize(("kv_heads", "tied", "rope"), [(4, True, None), (2, False, None), (1, True, LLAMA3_ROPE)])
 def test_it_computes_what_transformers_computes(kv_heads, tied, rope, compiled):
-    model = make_model(kv_heads, tied, rope)
-    decoding = DecodingLlama(model, VOCABULARY, compiled)
+    check_in_pieces(make_model(kv_heads, tied, rope), compiled)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_it_computes_a_qwen2_with_its_biases(compiled):
+    model = make_qwen2()
+    check_in_pieces(model, compiled)
+    without = make_qwen2()
+    with torch.no_grad():
+        without.model.layers[1].self_attn.k_proj.bias.zero_()
+    with pytest.raises(AssertionError, match="not close"):
+        check_in_pieces(model, compiled, DecodingLlama(without, VOCABULARY, compiled))
+
+
+def test_a_bias_anywhere_else_is_refused():
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=80, hidden_size=32, num_hidden_layers=1, attention_bias=True))
+    with pytest.raises(ValueError, match="a bias can only stand behind queries, keys and values"):
+        DecodingLlama(model, VOCABULARY)
+
+
+def check_in_pieces(model: PreTrainedModel, compiled: bool, decoding: DecodingLlama | None = None) -> None:
+    """Two rows of 16 tokens read in pieces have the logits that `model` gives all at once."""
+    decoding = decoding or DecodingLlama(model, VOCABULARY, compiled)
     ids = torch.randint(0, 80, (2, 16))
     positions = torch.stack([torch.cat([torch.rand(6) * 9, torch.arange(10.0)]), torch.arange(16.0)])
     with torch.no_grad():

@@ -7,18 +7,20 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.decoding.laws import law
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import LookupReaders, PromptLookup
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.static import StaticModel, StaticReaders
+from pcg.decoding.utterance import begin
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.prompt import Prompt
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.verdict import Coins, Verdict, draw
+from pcg.sampling.plain import Plain
+from pcg.sampling.warp import law
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 from pcg.take import Sound
@@ -39,7 +41,7 @@ def prompt(*codes: int) -> Prompt:
 
 
 def copied(readers: LookupReaders, unread: list[int], count: int = 3, confidence: float | None = None) -> list[int]:
-    (proposal,) = readers.propose([0], [unread], torch.zeros(1, count), TEMPERATURE, confidence)
+    (proposal,) = readers.propose([0], [unread], torch.zeros(1, count), [Plain(TEMPERATURE)], confidence)
     assert proposal.laws.shape == (len(proposal.drafted), SPEECH.size)
     assert proposal.laws.argmax(1).tolist() == proposal.drafted.tolist()
     assert proposal.laws.sum(1).tolist() == [1.0] * len(proposal.drafted)
@@ -116,7 +118,7 @@ def said(target: DecodingLlama, rule, limit: int, draws: int = DRAWS):
         copies = PromptLookup(SPEECH).readers([REFERENCE] * ROWS)
         generators = [torch.Generator().manual_seed(first + row) for row in range(ROWS)]
         rounds = [[] for _ in range(ROWS)]
-        for step in speculative(readers, copies, rule, Drafting(2), TEMPERATURE, [limit] * ROWS, generators):
+        for step in speculative(readers, copies, rule, Drafting(2), begin(Plain(TEMPERATURE), [limit] * ROWS, generators)):
             for row, round_ in step.items():
                 rounds[row].append(round_)
         yield from rounds
@@ -236,6 +238,6 @@ def test_beside_a_static_target_it_says_the_same(synthesizer: Synthesizer, tiny_
         readers.prefill()
         generators = [torch.Generator().manual_seed(seed) for seed in (1, 2)]
         copies = voice.draft.readers(prompts)
-        steps = speculative(readers, copies, exact, Drafting(3), 0.8, [25, 18], generators)
+        steps = speculative(readers, copies, exact, Drafting(3), begin(Plain(0.8), [25, 18], generators))
         said.append([{row: (r.tokens, r.drafted) for row, r in step.items()} for step in steps])
     assert said[0] == said[1]

@@ -7,14 +7,16 @@ import pytest
 import torch
 
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.laws import law
 from pcg.decoding.proposal import acceptance_bound
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
+from pcg.decoding.utterance import begin
 from pcg.errors import InputError
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.verdict import Verdict
+from pcg.sampling.plain import Plain
+from pcg.sampling.warp import law
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 from pcg.voice import load_voice
@@ -36,7 +38,10 @@ def readers(voice, limit=40, texts=("hello",)):
 def run(voice, rule, lookahead=3, limit=12, seed=0, temperature=1.0):
     target, draft = readers(voice)
     generators = [torch.Generator().manual_seed(seed)]
-    return [step[0] for step in speculative(target, draft, rule, Drafting(lookahead), temperature, [limit], generators)]
+    return [
+        step[0]
+        for step in speculative(target, draft, rule, Drafting(lookahead), begin(Plain(temperature), [limit], generators))
+    ]
 
 
 def accept_everything(drafted, p, q, coins):
@@ -87,7 +92,7 @@ def autoregressive_law(voice, runs):
     counts = Counter()
     for seed in range(10_000, 10_000 + runs):
         target, _ = readers(voice)
-        steps = autoregressive(target, 0.5, [3], [torch.Generator().manual_seed(seed)])
+        steps = autoregressive(target, begin(Plain(0.5), [3], [torch.Generator().manual_seed(seed)]))
         tokens = [t for step in steps for t in step[0].tokens]
         counts[tokens[2] if len(tokens) > 2 else -1] += 1
     return counts
@@ -160,7 +165,7 @@ def test_settings_of_a_batch_differ_in_the_seed_only(voice, tmp_path):
 
 def adaptive(voice, confidence, seed=0, rule=exact):
     generators = [torch.Generator().manual_seed(seed)]
-    steps = speculative(*readers(voice), rule, Drafting(5, confidence), 0.7, [30], generators)
+    steps = speculative(*readers(voice), rule, Drafting(5, confidence), begin(Plain(0.7), [30], generators))
     return [step[0] for step in steps]
 
 

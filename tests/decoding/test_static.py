@@ -8,8 +8,10 @@ from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.static import StaticModel, StaticPool, StaticReaders, draw_each
+from pcg.decoding.utterance import begin
 from pcg.rules.exact import exact
 from pcg.rules.verdict import draw
+from pcg.sampling.plain import Plain
 from pcg.voice import load_llama, load_voice
 
 TEXTS = ("hello", "hello, this is one sentence", "yes")
@@ -49,7 +51,7 @@ def test_a_static_batch_says_what_a_free_one_says(voice, models, confidence):
         target, draft = make(voice, models)
         for readers in (target, draft):
             readers.prefill()
-        steps = speculative(target, draft, exact, Drafting(3, confidence), 0.8, [25, 12, 30], generators())
+        steps = speculative(target, draft, exact, Drafting(3, confidence), begin(Plain(0.8), [25, 12, 30], generators()))
         said.append([{row: (r.tokens, r.drafted) for row, r in step.items()} for step in steps])
     assert said[0] == said[1]
     assert len(said[0][-1]) < 3
@@ -61,7 +63,7 @@ def test_one_static_model_serves_one_utterance_after_another(voice, models):
     for _ in range(2):
         target = StaticReaders(model, prompts(voice), 40)
         target.prefill()
-        said.append([step[0].tokens for step in autoregressive(target, 0.8, [10, 10, 10], generators())])
+        said.append([step[0].tokens for step in autoregressive(target, begin(Plain(0.8), [10, 10, 10], generators()))])
     assert said[0] == said[1]
 
 

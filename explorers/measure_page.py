@@ -1,0 +1,198 @@
+"""`python -m explorers.measure_page`: what the page promises, measured on a page of its own; JSON on the last line.
+
+`--requests N` sends N mixed requests, a new visitor every few of them, and tells the memory of the page's process after the
+first tenth of them and at the end (Linux alone tells it), and the milliseconds that each kind took. `--times` opens the page in
+Chromium (see requirements-dev.txt; on the path, or named by CHROMIUM) and tells, as medians, the seconds from the start of the
+process to a take that can be played, from the button to the first sound of a streamed take, and from moving theta to the first
+sound, and to the end, of the new take. Times mean something only on a computer that does nothing else.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import cycle
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING
+
+import httpx
+import numpy as np
+from gradio_client import Client, handle_file
+from gradio_client.exceptions import AppError
+
+from pcg.audio import write_wav
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+APP = Path(__file__).parent.parent / "app.py"
+PATIENCE_SECONDS = 300
+REPEATS = 5
+REQUESTS_OF_A_VISITOR = 5
+THETA_STEPS = 2
+TEXT = "The morning sun was warm."
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--autoplay-policy=no-user-gesture-required"]
+HEARD = """(before) => {
+  const strip = document.querySelector(".strip");
+  return strip.dataset.first !== before && strip.dataset.first;
+}"""
+
+Ask = Callable[[Client, int], object]
+
+
+@contextmanager
+def page_process(model: str = "embedded") -> Iterator[tuple[int, str]]:
+    """A page in a process of its own that has just begun: its number, and the address at which it will answer."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    call = [sys.executable, str(APP), "--model", model, "--host", "127.0.0.1", "--port", str(port)]
+    with subprocess.Popen(call, stdout=subprocess.DEVNULL, cwd=APP.parent) as running:
+        try:
+            yield running.pid, f"http://127.0.0.1:{port}/"
+        finally:
+            running.kill()
+
+
+def wait_for(address: str) -> None:
+    """Return when the page answers, or raise TimeoutError."""
+    deadline = perf_counter() + PATIENCE_SECONDS
+    while perf_counter() < deadline:
+        with suppress(httpx.TransportError):
+            httpx.get(f"{address}config", timeout=PATIENCE_SECONDS)
+            return
+        sleep(0.02)
+    raise TimeoutError(f"{address} did not answer in {PATIENCE_SECONDS} seconds")
+
+
+def resident_mib(process: int) -> float:
+    """The memory that a process holds, in MiB."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) / 1024
+
+
+def kinds_of_requests(sound: Path) -> Mapping[str, Ask]:
+    """What visitors ask for, by name; the number makes each request differ from the others."""
+    theta = [0.3, 0.37, 0.44, 0.5, 0.56, 0.63, 0.7]
+
+    def refused(page: Client, number: int) -> None:
+        with suppress(AppError):
+            page.predict(text="x" * 10_000, seed=number, recording=None, api_name="/say_pcg_again")
+
+    def repeated(page: Client, number: int) -> None:
+        page.predict(text=TEXT, seed=number, recording=None, api_name="/say_ssd_again")
+        _, stored, *_ = page.predict(which="ssd", address="", api_name="/take_settings")
+        page.predict(stored, api_name="/repeat_take")
+
+    return {
+        "say": lambda page, n: page.predict(text=TEXT, seed=n, theta=theta[n % 7], recording=None, api_name="/say_pcg_again"),
+        "tune": lambda page, n: page.predict(text=TEXT, seed=n, theta=theta[n % 7], recording=None, api_name="/tune"),
+        "groups": lambda page, n: page.predict(0.3 + n % 60 / 100, api_name="/groups"),
+        "repeat": repeated,
+        "refused": refused,
+        "transcribe": lambda page, n: page.predict(sound=handle_file(sound), api_name="/transcribe"),
+        "swap": lambda page, n: page.predict(seed=n, theta=theta[n % 7], api_name="/swap"),
+    }
+
+
+def measure_requests(model: str, count: int) -> dict[str, object]:
+    """Memory in MiB after a tenth of `count` requests and after all of them, its growth, and median milliseconds by kind."""
+    took: dict[str, list[float]] = defaultdict(list)
+    with TemporaryDirectory() as folder, page_process(model) as (process, address):
+        sound = Path(folder) / "sound.wav"
+        write_wav(sound, 0.2 * np.sin(np.arange(16_000) * 0.05), 16_000)
+        wait_for(address)
+        memory = [resident_mib(process)]
+        for number, (kind, ask) in zip(range(count), cycle(kinds_of_requests(sound).items()), strict=False):
+            if number % REQUESTS_OF_A_VISITOR == 0:
+                page = Client(address, verbose=False, download_files=False)
+            begun = perf_counter()
+            ask(page, number)
+            took[kind].append(1e3 * (perf_counter() - begun))
+            if number + 1 in (count // 10, count):
+                memory.append(resident_mib(process))
+    opened, early, late = memory
+    told = {"requests": count, "memory_mib_opened": opened, "memory_mib_early": early, "memory_mib_late": late}
+    told = {name: round(value, 1) for name, value in told.items()} | {"memory_growth": round(late / early - 1, 4)}
+    return told | {"ms": {kind: round(median(times), 1) for kind, times in took.items()}}
+
+
+def measure_times(model: str, repeats: int) -> dict[str, float]:
+    """The seconds that a visitor waits, as medians of `repeats`."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        program = os.environ.get("CHROMIUM") or shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        starts = [_start(browser.new_page(), model) for _ in range(repeats)]
+        with page_process(model) as (_, address):
+            wait_for(address)
+            page = browser.new_page(viewport={"width": 1440, "height": 1000})
+            page.set_default_timeout(1e3 * PATIENCE_SECONDS)
+            page.goto(address)
+            page.get_by_role("tab", name="Tune").click()
+            # The first take of a process is slower, and a visitor who has heard the example waits for it.
+            first = [_until_heard(page, lambda: page.click("#tune-run")) for _ in range(repeats)]
+            moved = [_until_heard(page, lambda: _move_theta(page)) for _ in range(repeats)]
+        browser.close()
+    measured = {
+        "start_seconds": starts,
+        "first_sound_seconds": [sound for sound, _ in first],
+        "theta_sound_seconds": [sound for sound, _ in moved],
+        "theta_take_seconds": [take for _, take in moved],
+    }
+    return {name: round(median(values), 3) for name, values in measured.items()}
+
+
+def _start(page: "Page", model: str) -> float:
+    """Seconds from the start of the process to a take with a button that plays it."""
+    begun = perf_counter()
+    with page_process(model) as (_, address):
+        wait_for(address)
+        page.goto(address, timeout=1e3 * PATIENCE_SECONDS, wait_until="commit")
+        play = page.locator("#sound-pcg").get_by_role("button", name="Play", exact=True)
+        play.wait_for(timeout=1e3 * PATIENCE_SECONDS)
+        seconds = perf_counter() - begun
+    page.close()
+    return seconds
+
+
+def _until_heard(page: "Page", act: Callable[[], None]) -> tuple[float, float]:
+    """Seconds from `act` to the first sound, as the page tells it, and to the end of the take."""
+    before = page.evaluate("document.querySelector('.strip').dataset.first")
+    begun = perf_counter()
+    act()
+    sound = float(page.wait_for_function(HEARD, arg=before).json_value())
+    page.wait_for_selector('.strip[data-state="done"]')
+    return sound, perf_counter() - begun
+
+
+def _move_theta(page: "Page") -> None:
+    page.locator("#tune-theta input[type=range]").focus()
+    for _ in range(THETA_STEPS):
+        page.keyboard.press("ArrowLeft")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="embedded", help="as for app.py")
+    parser.add_argument("--requests", type=int, default=0, help="how many requests to send (0: none)")
+    parser.add_argument("--times", action="store_true", help="measure in Chromium what a visitor waits for")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help=f"of each time (default {REPEATS})")
+    options = parser.parse_args()
+    told = measure_requests(options.model, options.requests) if options.requests else {}
+    print(json.dumps(told | (measure_times(options.model, options.repeats) if options.times else {})))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Texts and settings -> the decoding loop over them: which models read, by which law, and who chooses."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+
+import torch
+
+from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.hierarchical import Advance, Hierarchy, hierarchical
+from pcg.decoding.llama import DecodingLlama
+from pcg.decoding.lookup import LookupReaders, PromptLookup
+from pcg.decoding.speculative import Drafting, speculative
+from pcg.decoding.state import Readers
+from pcg.decoding.static import StaticPool, StaticReaders
+from pcg.decoding.utterance import Utterance, begin
+from pcg.errors import InputError
+from pcg.prompt import Prompt, Reference
+from pcg.rules.verdict import Rule
+from pcg.sampling.choice import memory_of
+from pcg.search import Cycle
+from pcg.settings import METHODS, Settings
+from pcg.spoof.detectors import SHIPPED, Detectors, load_detectors
+from pcg.take import Round
+from pcg.voice import Voice
+
+DRAFT_CONFIDENCE = 0.3
+
+AnyReaders = Readers | LookupReaders
+
+
+class Decoder:
+    """The loops of one voice. `detectors` choose among beams, the shipped ones if none are given."""
+
+    def __init__(self, voice: Voice, detectors: Detectors | None = None) -> None:
+        self.voice = voice
+        self._given = detectors
+        self._pool = StaticPool() if voice.target.device.type == "cuda" else None
+
+    @cached_property
+    def detectors(self) -> Detectors | None:
+        return self._given or (load_detectors() if SHIPPED.is_dir() else None)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Those that can speak: without a draft AR alone."""
+        return METHODS if self.voice.draft is not None else ("ar",)
+
+    def steps(
+        self,
+        texts: Sequence[str],
+        speaker: Reference,
+        settings: Settings,
+        rule: Rule,
+        generators: Sequence[torch.Generator],
+        plan: Hierarchy | None = None,
+    ) -> Iterator[dict[int, Round] | Cycle]:
+        """Read the prompts of `texts`; return the loop over them, a row a text. A hierarchical one takes one text, and yields a
+        Cycle and then its rounds."""
+        self._check(texts, settings)
+        prompts = [self.voice.reader.prompt(text, speaker) for text in texts]
+        limits = [self._limit(text, speaker, prompt) for text, prompt in zip(texts, prompts, strict=True)]
+        utterances = begin(memory_of(settings), limits, generators)
+        plan = (plan or Hierarchy()) if settings.hierarchical else None
+        rows = plan.beams[0] if plan else len(texts)
+        beyond = settings.lookahead + 1
+        models = [self.voice.target] if settings.method == "ar" else [self.voice.target, self.voice.draft]
+        readers = [self._readers(m, prompts * rows if plan else prompts, max(limits) + beyond) for m in models]
+        for each in readers:
+            each.prefill([0] if plan else None)
+        advance = self._advance(readers, settings, rule)
+        steps = self._search(advance, readers, plan, utterances[0]) if plan else advance(utterances)
+        return self._to_the_end(steps, readers)
+
+    def _check(self, texts: Sequence[str], settings: Settings) -> None:
+        if settings.method not in self.methods:
+            raise InputError("method", settings.method, "ar, as no draft is loaded")
+        if not settings.hierarchical:
+            return
+        if self.detectors is None:
+            raise InputError("hierarchical", "true", "false, as no spoof detectors are loaded")
+        if self.detectors.codes != self.voice.codec.codebook_size:
+            raise InputError("hierarchical", "true", f"false, as the spoof detectors know {self.detectors.codes} codes")
+        if len(texts) > 1:
+            raise InputError("hierarchical", f"true for {len(texts)} texts side by side", "one text at a time")
+
+    def _advance(self, readers: Sequence[AnyReaders], settings: Settings, rule: Rule) -> Advance:
+        if settings.method == "ar":
+            return partial(autoregressive, readers[0])
+        drafting = Drafting(settings.lookahead, DRAFT_CONFIDENCE if settings.adaptive else None)
+        return partial(speculative, *readers, rule, drafting)
+
+    def _search(
+        self, advance: Advance, readers: Sequence[AnyReaders], plan: Hierarchy, utterance: Utterance
+    ) -> Iterator[dict[int, Round] | Cycle]:
+        def fork(source: int, rows: Sequence[int]) -> None:
+            for each in readers:
+                each.fork(source, rows)
+
+        for cycle in hierarchical(advance, fork, self.detectors, plan, utterance):
+            yield cycle
+            for round_ in cycle.rounds:
+                yield {0: round_}
+
+    def _limit(self, text: str, speaker: Reference, prompt: Prompt) -> int:
+        """The most codes that `text` may take: a model that does not find its end must not speak for ever."""
+        patience = int(1.6 * self.voice.reader.tokens_for(text, speaker)) + 40
+        return patience if prompt.room is None else min(patience, prompt.room)
+
+    def _readers(self, model: DecodingLlama | PromptLookup, prompts: Sequence[Prompt], limit: int) -> AnyReaders:
+        if isinstance(model, PromptLookup):
+            return model.readers(prompts)
+        return self._pool.readers(model, prompts, limit) if self._pool else Readers(model, prompts, limit)
+
+    def _to_the_end(
+        self, steps: Iterator[dict[int, Round] | Cycle], readers: Sequence[AnyReaders]
+    ) -> Iterator[dict[int, Round] | Cycle]:
+        try:
+            yield from steps
+        finally:
+            for each in readers:
+                if isinstance(each, StaticReaders):
+                    self._pool.give_back(each)
