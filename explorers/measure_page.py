@@ -100,8 +100,8 @@ def kinds_of_requests(sound: Path) -> Mapping[str, Ask]:
         "groups": lambda page, n: page.predict(0.3 + n % 60 / 100, api_name="/groups"),
         "repeat": repeated,
         "refused": refused,
-        "transcribe": lambda page, n: page.predict(sound=handle_file(sound), api_name="/transcribe"),
-        "swap": lambda page, n: page.predict(seed=n, theta=theta[n % 7], api_name="/swap"),
+        "transcribe": lambda page, n: page.predict(sound=handle_file(sound), reference="", api_name="/transcribe"),
+        "swap": lambda page, n: page.predict(source="text", text=TEXT, seed=n, theta=theta[n % 7], api_name="/swap"),
     }
 
 

@@ -17,7 +17,7 @@ def add(commands: "Commands") -> None:
     parser = commands.add_parser(
         "bench", help="time the engine: its ceiling, transformers, its own bound; JSON on the last line"
     )
-    parser.add_argument("what", nargs="?", choices=("engine", "groups", "judge", "shape", "codec"), default="engine")
+    parser.add_argument("what", nargs="?", choices=("engine", "groups", "judge", "shape", "codec", "spoof"), default="engine")
     parser.add_argument("file", nargs="?", type=Path, help="bench codec: a recording of someone who speaks")
     parser.add_argument(
         "--model", default="embedded", help="bench codec: embedded, or X-codec2 or NeuCodec, a folder or hub name"
@@ -29,6 +29,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument("--work", type=Path, default=Path("runs"), help="bench judge: the folder of the corpus (default runs/)")
     parser.add_argument("--utterances", type=int, default=100, help="bench judge: of each held-out split (default 100)")
     parser.add_argument("--recogniser", type=Path, metavar="FOLDER", help="bench judge: another one than the shipped")
+    parser.add_argument("--detectors", type=Path, metavar="FOLDER", help="bench spoof: others than the shipped ones")
     parser.add_argument(
         "--shape", default="llasa-8b", help="bench shape: small, llasa-1b, llasa-3b or llasa-8b, random weights"
     )
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     if options.threads is not None:
         check_count("threads", options.threads)
         torch.set_num_threads(options.threads)
-    benches = {"engine": _engine, "groups": _groups, "judge": _judge, "shape": _shape, "codec": _codec}
+    benches = {"engine": _engine, "groups": _groups, "judge": _judge, "shape": _shape, "codec": _codec, "spoof": _spoof}
     figures = benches[options.what](options)
     if options.out:
         write_json(options.out, figures)
@@ -95,3 +96,12 @@ def _codec(options: argparse.Namespace) -> dict[str, object]:
         raise InputError("file", options.file, "a recording: pcg bench codec --model MODEL FILE")
     judge = load_judge(options.judge, options.device)
     return bench_codec(open_codec(options.model, options.device), options.file, judge, options.text, options.repeats)
+
+
+def _spoof(options: argparse.Namespace) -> dict[str, object]:
+    from pcg.bench.spoof import bench_spoof
+    from pcg.spoof.detectors import SHIPPED, load_detectors
+    from pcg.spoof.segments import Segments
+
+    folder = options.detectors or SHIPPED
+    return bench_spoof(load_detectors(folder), Segments.load(folder / "held_out.safetensors"))

@@ -1,4 +1,4 @@
-"""pcg train: the embedded voice, its recogniser, or a draft for any target, from nothing."""
+"""pcg train: the embedded voice, its recogniser, its spoof detectors, or a draft for any target, from nothing."""
 
 import argparse
 from dataclasses import fields
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 VOICE_STAGES = ("corpus", "codec", "target", "draft", "publish", "all", "unpack")
 RECOGNISER_STAGES = ("recogniser", "unpack-recogniser")
 DRAFT_STAGES = ("tokens", "draft-figure")
+DETECTORS = "detectors"
 
 
 def add(commands: "Commands") -> None:
     parser = commands.add_parser(
         "train", help="train the embedded voice, its recogniser, or a draft for any target; resumes where it stopped"
     )
-    parser.add_argument("stage", choices=(*VOICE_STAGES, *RECOGNISER_STAGES, *DRAFT_STAGES))
+    parser.add_argument("stage", choices=(*VOICE_STAGES, *RECOGNISER_STAGES, *DRAFT_STAGES, DETECTORS))
     parser.add_argument("--work", type=Path, default=Path("runs"), help="corpus and checkpoints (default runs/)")
     parser.add_argument("--prose", type=Path, help="a text file of English prose, one sentence a line (stage corpus)")
     parser.add_argument(
@@ -60,6 +61,8 @@ def _add_draft(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     if options.stage in RECOGNISER_STAGES:
         _recogniser(options)
+    elif options.stage == DETECTORS:
+        _detectors(options)
     elif options.stage == "tokens":
         _tokens(options)
     elif options.stage == "draft-figure":
@@ -71,6 +74,14 @@ def run(options: argparse.Namespace) -> None:
 
         out = options.out or Path("assets/voice")
         train(options.stage, options.work, options.prose, out, options.device, options.seed, options.processes)
+
+
+def _detectors(options: argparse.Namespace) -> None:
+    from pcg.training.detector_recipe import train_detectors_of
+    from pcg.voice import load_voice
+
+    out = options.out or Path("assets/detectors")
+    train_detectors_of(load_voice(options.target or "embedded"), options.work, out, options.device, options.seed)
 
 
 def _recogniser(options: argparse.Namespace) -> None:

@@ -144,3 +144,44 @@ def recogniser_card(parameters: dict[str, int], logs: dict[str, Log], seed: int,
         LICENCE,
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def detector_card(facts: dict[str, object], figures: dict[str, object]) -> str:
+    """Markdown: what the detectors are, what they were trained on, how well they tell, and their licence."""
+    recipe, config = facts["recipe"], facts["config"]
+    temperatures = ", ".join(f"{t:g}" for t in recipe["temperatures"])
+    rows = [f"| {name} | {f['auc']:.3f} | {f['accuracy']:.3f} | {f['macro_f1']:.3f} | {f['n']} |" for name, f in _only(figures)]
+    lines = [
+        front_matter("audio-classification", ("spoof-detection", "speech-tokens")),
+        "# Spoof detectors of the embedded voice",
+        "",
+        "Five small Conformers over speech codes (MSpoofTTS, arXiv 2603.05373, section 2.2), which tell codes of the corpus",
+        "from codes that the voice generated. Made by `python -m pcg train detectors`; they guide hierarchical decoding, and",
+        "draw the curve that shows where an utterance stops sounding like speech.",
+        "",
+        "## Data",
+        "",
+        f"{facts['utterances']} real utterances ({facts['hours']:.1f} hours), and {recipe['samples']} texts that the voice said",
+        f"at each of the temperatures {temperatures}. Held-out sentences at the first of them.",
+        "",
+        "## Recipe",
+        "",
+        f"Width {config['width']}, {config['layers']} layers, {config['heads']} heads (in the paper 256, 4 and 8).",
+        "",
+        "## Figures, on held-out utterances (`python -m pcg bench spoof`)",
+        "",
+        "| detector | AUC | accuracy | macro-F1 | segments |",
+        "|---|---|---|---|---|",
+        *rows,
+        "",
+        "## Limits",
+        "",
+        "They know this voice and its codec alone. A segment of 50 codes is two seconds here, one in the paper.",
+        "",
+        LICENCE,
+    ]
+    return "\n".join(lines)
+
+
+def _only(figures: dict[str, object]) -> list[tuple[str, dict[str, float]]]:
+    return [(name, values) for name, values in figures.items() if isinstance(values, dict)]

@@ -16,10 +16,10 @@ from pcg.spoof.detectors import load_detectors, save_detectors
 from pcg.spoof.segments import Segments
 from pcg.training.card import detector_card
 from pcg.training.note import agrees
-from pcg.training.prepare import voice_tokens
 from pcg.training.samples import Sampling, own_samples
 from pcg.training.spoof import SpoofPlan, train_detectors
 from pcg.training.tokens import Spoken
+from pcg.training.voice_tokens import voice_tokens
 from pcg.training.workers import Workers
 from pcg.voice import Voice
 
@@ -30,8 +30,8 @@ HELD_OUT = "held_out_sentences"
 class DetectorRecipe:
     """shards: of the corpus that are learned from. samples, held_out_samples: texts that the voice says at each temperature."""
 
-    shards: int = 40
-    samples: int = 2048
+    shards: int = 24
+    samples: int = 1536
     held_out_samples: int = 256
     temperatures: tuple[float, ...] = (Settings().temperature, 1.0)
     plan: SpoofPlan = field(default_factory=SpoofPlan)

@@ -7,7 +7,6 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import torch
 from transformers import LlamaForCausalLM
 
 from pcg.decoding.llama import DecodingLlama
@@ -16,13 +15,12 @@ from pcg.files import replacing, write_json
 from pcg.metrics.estimate import Estimate
 from pcg.settings import Settings
 from pcg.training.acceptance import EXPECTED, Examiner, Trial, draw_pairs, sd_and_pcg
-from pcg.training.corpus import read_shard, shards
+from pcg.training.corpus import shards
 from pcg.training.distil import OBJECTIVES, Material, Schedule, train_draft
 from pcg.training.draft import DraftPlan, ends, new_draft
 from pcg.training.note import agrees
-from pcg.training.prepare import read_shards, tokens_path, write_shard
 from pcg.training.samples import Sampling, own_samples
-from pcg.training.tokens import Spoken
+from pcg.training.voice_tokens import voice_tokens
 from pcg.training.workers import Workers
 from pcg.voice import Voice
 from pcg.weights import load_llama
@@ -70,8 +68,8 @@ def draft_figure(voice: Voice, corpus: Path, work: Path, out: Path, plan: Figure
     if not agrees(work / "plan.json", asdict(plan) | {"voice": voice.name}):
         raise InputError("work", str(work), "a folder without a figure of another plan")
     target = load_llama(voice.target_folder, voice.vocabulary).requires_grad_(False)
-    train = _tokens(voice, corpus, work / "tokens", "train", plan.shards)
-    held_out = _tokens(voice, corpus, work / "tokens", "held_out_sentences", len(shards(corpus, "held_out_sentences")))
+    train = voice_tokens(voice, corpus, work / "tokens", "train", plan.shards)
+    held_out = voice_tokens(voice, corpus, work / "tokens", "held_out_sentences", len(shards(corpus, "held_out_sentences")))
     sampling = Sampling(plan.samples, seed=plan.seed)
     alone, settings = Workers(), Settings(seed=plan.seed)
     samples = own_samples(work / "samples", DecodingLlama(target, voice.vocabulary), train, voice.reader, sampling, alone)
@@ -130,20 +128,6 @@ def draw(found: dict[str, object], path: Path) -> None:
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=120, bbox_inches="tight")
     pyplot.close(figure)
-
-
-def _tokens(voice: Voice, corpus: Path, tokens: Path, split: str, count: int) -> list[Spoken]:
-    """The first `count` shards of a split, voices in turn, as the voice's own codes."""
-    chosen = shards(corpus, split)[:count]
-    if not chosen:
-        raise InputError("work", str(corpus.parent), "a folder whose corpus/ was made by `pcg train corpus`")
-    for number, shard in enumerate(chosen):
-        path = tokens_path(tokens / split, number)
-        if not path.exists():
-            encoded = ((u.text, voice.codec.encode(torch.from_numpy(wave))) for u, wave in read_shard(shard))
-            write_shard(path, [Spoken(shard.parent.name, text, [], codes) for text, codes in encoded])
-            print(f"tokens: {split} {number + 1} of {len(chosen)}", flush=True)
-    return read_shards(tokens / split, voice.reader)
 
 
 def _train(

@@ -1,0 +1,25 @@
+"""A corpus as the codes of a finished voice, in shards of their own; those that are there are not made again."""
+
+from pathlib import Path
+
+import torch
+
+from pcg.errors import InputError
+from pcg.training.corpus import read_shard, shards
+from pcg.training.prepare import read_shards, tokens_path, write_shard
+from pcg.training.tokens import Spoken
+from pcg.voice import Voice
+
+
+def voice_tokens(voice: Voice, corpus: Path, tokens: Path, split: str, count: int) -> list[Spoken]:
+    """The first `count` shards of a split of `corpus`, voices in turn, as `voice`'s codes, which are kept in `tokens`."""
+    chosen = shards(corpus, split)[:count]
+    if not chosen:
+        raise InputError("work", str(corpus.parent), "a folder whose corpus/ was made by `pcg train corpus`")
+    for number, shard in enumerate(chosen):
+        path = tokens_path(tokens / split, number)
+        if not path.exists():
+            encoded = ((u.text, voice.codec.encode(torch.from_numpy(wave))) for u, wave in read_shard(shard))
+            write_shard(path, [Spoken(shard.parent.name, text, [], codes) for text, codes in encoded])
+            print(f"tokens: {split} {number + 1} of {len(chosen)}", flush=True)
+    return read_shards(tokens / split, voice.reader)
