@@ -161,7 +161,7 @@ def detector_card(facts: dict[str, object], figures: dict[str, object]) -> str:
         "",
         "## Data",
         "",
-        f"{facts['utterances']} real utterances ({facts['hours']:.1f} hours), and {recipe['samples']} texts that the voice said",
+        f"{facts['utterances']} real utterances ({facts['hours']:.1f} hours), and {recipe['samples']} texts, said by the voice",
         f"at each of the temperatures {temperatures}. Held-out sentences at the first of them.",
         "",
         "## Recipe",
