@@ -16,6 +16,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "0" if needs_hub(named_model(sys.argv[1:
 import gradio as gr
 import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
 
+from explorers.beams import can_judge
 from explorers.compare import create_compare
 from explorers.components.first_minute import create_first_minute
 from explorers.components.terms import create_terms
@@ -30,8 +31,10 @@ from explorers.map import create_map
 from explorers.reading import Session
 from explorers.recognise import create_recognise
 from explorers.settings import create_settings
+from explorers.spoof import create_spoof
 from explorers.statistics import create_statistics
 from explorers.swap import create_swap
+from explorers.swapping import LastingWorker
 from explorers.theme import launch_options
 from explorers.tools import offer_tools
 from explorers.tune import connect_map, create_tune
@@ -39,7 +42,6 @@ from explorers.zero import is_lent
 from pcg.commands.common import MODEL
 from pcg.drafts import AUTO
 from pcg.errors import InputError, PCGError
-from pcg.experiments.worker import WorkerSpec
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.embedded import load_recogniser
 from pcg.recognition.judges import load_judge
@@ -72,7 +74,7 @@ def create_app(
         session = gr.State(Session.of_recorded(recorded.readings) if recorded else Session())
         origin, voice = Origin.of(synthesizer.voice), synthesizer.voice
         judge = "embedded" if recogniser.is_dir() else "pocketsphinx"
-        spec = WorkerSpec(str(voice.folder), judge, voice.target.device.type, draft=draft)
+        spec = LastingWorker(str(voice.folder), judge, voice.target.device.type, draft=draft)
         with gr.Tab("Compare", elem_id="compare"):
             compared = create_compare(synthesizer, origin, session, recorded)
         with gr.Tab("Tune", elem_id="tune"):
@@ -95,6 +97,9 @@ def create_app(
         if recogniser.is_dir():
             with gr.Tab("Recognise", elem_id="recognise"):
                 create_recognise(synthesizer, lru_cache(maxsize=1)(partial(load_recogniser, recogniser)), session)
+        if can_judge(synthesizer):
+            with gr.Tab("Spoof", elem_id="spoof"):
+                create_spoof(synthesizer)
         create_settings(app, synthesizer, origin, session, [tuned.controls, compared], {"Tune": tuned.newest})
         create_terms()
     return app.queue(max_size=QUEUE_LENGTH, api_open=False)

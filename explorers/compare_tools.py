@@ -82,15 +82,15 @@ def wire_tools(
 def _judger(synthesizer: Synthesizer, ears: Callable[[], Ears]) -> Callable[..., Iterator[list[object]]]:
     def judge(session: Session, verdicts: Verdicts, turn: Turn) -> Iterator[list[object]]:
         begun = turn.number
-        count = sum(said.sound is not None for card in session.cards.values() for said in card.takes)
+        takes = [said for card in session.cards.values() for said in card.takes if said.sound]
         with telling(), closing(judge_takes(synthesizer, ears, session, verdicts)) as steps:
             for found in steps:
                 if turn.number != begun:
                     # What is being judged is on its way out, and judges would slow down what is timed now.
                     return
-                done = len(found.by_sound)
-                words = (LISTENING if done < count else JUDGED).format(done=done, count=count)
-                yield [record(session, found), found, message_html(words)]
+                done = sum(found.of(said) is not None for said in takes)
+                yield [record(session, found), found, message_html(LISTENING.format(done=done, count=len(takes)))]
+        yield [gr.skip(), gr.skip(), message_html(JUDGED.format(count=done))]
 
     return judge
 

@@ -7,7 +7,10 @@ from html import escape
 
 from pcg.voice import Voice
 
-TERMS = {"CC-BY-NC-4.0": "CC BY-NC 4.0: non-commercial use only; sounds made with it carry this licence"}
+TERMS = {
+    "CC-BY-NC-4.0": "CC BY-NC 4.0: non-commercial use only; sounds made with it carry this licence",
+    "LicenseRef-NeuTTS-Open-1.0": "NeuTTS Open License 1.0: commercial use only below its threshold",
+}
 """What a licence asks of listeners, by its SPDX identifier; of others the identifier says enough."""
 
 

@@ -1,7 +1,7 @@
 """`python -m explorers.measure_page`: what the page promises, measured on a page of its own; JSON on the last line.
 
 `--requests N` sends N mixed requests, a new visitor every few of them, and tells the memory of the page's process after the
-first tenth of them and at the end (Linux alone tells it), and the milliseconds that each kind took. `--times` opens the page in
+first fifty and at the end (Linux alone tells it), and the milliseconds that each kind took. `--times` opens the page in
 Chromium (see requirements-dev.txt; on the path, or named by CHROMIUM) and tells, as medians, the seconds from the start of the
 process to a take that can be played, from the button to the first sound of a streamed take, and from moving theta to the first
 sound, and to the end, of the new take. Times mean something only on a computer that does nothing else.
@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import cycle
 from pathlib import Path
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 APP = Path(__file__).parent.parent / "app.py"
 PATIENCE_SECONDS = 300
-REPEATS = 5
+REPEATS, EARLY = 5, 50
 REQUESTS_OF_A_VISITOR = 5
 THETA_STEPS = 2
 TEXT = "The morning sun was warm."
@@ -105,26 +105,27 @@ def kinds_of_requests(sound: Path) -> Mapping[str, Ask]:
     }
 
 
-def measure_requests(model: str, count: int) -> dict[str, object]:
-    """Memory in MiB after a tenth of `count` requests and after all of them, its growth, and median milliseconds by kind."""
+def measure_requests(model: str, count: int, early: int = EARLY, kinds: Collection[str] | None = None) -> dict[str, object]:
+    """Memory in MiB after `early` of `count` requests of these kinds (None: of all) and after the last one, its growth between
+    the two, and median milliseconds by kind."""
     took: dict[str, list[float]] = defaultdict(list)
     with TemporaryDirectory() as folder, page_process(model) as (process, address):
         sound = Path(folder) / "sound.wav"
         write_wav(sound, 0.2 * np.sin(np.arange(16_000) * 0.05), 16_000)
         wait_for(address)
         memory = [resident_mib(process)]
-        for number, (kind, ask) in zip(range(count), cycle(kinds_of_requests(sound).items()), strict=False):
+        asked = {kind: ask for kind, ask in kinds_of_requests(sound).items() if kinds is None or kind in kinds}
+        for number, (kind, ask) in zip(range(count), cycle(asked.items()), strict=False):
             if number % REQUESTS_OF_A_VISITOR == 0:
                 page = Client(address, verbose=False, download_files=False)
             begun = perf_counter()
             ask(page, number)
             took[kind].append(1e3 * (perf_counter() - begun))
-            if number + 1 in (count // 10, count):
+            if number + 1 in (early, count):
                 memory.append(resident_mib(process))
-    opened, early, late = memory
-    told = {"requests": count, "memory_mib_opened": opened, "memory_mib_early": early, "memory_mib_late": late}
-    told = {name: round(value, 1) for name, value in told.items()} | {"memory_growth": round(late / early - 1, 4)}
-    return told | {"ms": {kind: round(median(times), 1) for kind, times in took.items()}}
+    named = dict(zip(("opened", "early", "late"), (round(each, 1) for each in memory), strict=True))
+    figures = {"requests": count, "memory_mib": named, "memory_growth": round(memory[2] / memory[1] - 1, 4)}
+    return figures | {"ms": {kind: round(median(times), 1) for kind, times in took.items()}}
 
 
 def measure_times(model: str, repeats: int) -> dict[str, float]:
@@ -186,7 +187,7 @@ def _move_theta(page: "Page") -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="embedded", help="as for app.py")
-    parser.add_argument("--requests", type=int, default=0, help="how many requests to send (0: none)")
+    parser.add_argument("--requests", type=int, default=0, help=f"how many to send, more than {EARLY} (0: none)")
     parser.add_argument("--times", action="store_true", help="measure in Chromium what a visitor waits for")
     parser.add_argument("--repeats", type=int, default=REPEATS, help=f"of each time (default {REPEATS})")
     options = parser.parse_args()

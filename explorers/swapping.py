@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from pcg.experiments.store import Store
 from pcg.experiments.tables import Table, swap_table
 from pcg.experiments.testset import offline_utterances
 from pcg.experiments.unit import Record
-from pcg.experiments.worker import WorkerSpec
+from pcg.experiments.worker import Worker, WorkerSpec
 from pcg.metrics.intelligibility import comparable
 from pcg.metrics.metric import Sample
 from pcg.metrics.recording import Recording
@@ -208,6 +209,17 @@ def _versions(synthesizer: Synthesizer, request: Request, original: Original) ->
         Version(name, how, found, synthesizer.decode(list(found.tokens), original.speaker), rate)
         for name, (how, found) in {ORIGINAL: (None, untouched), **made}.items()
     )
+
+
+class LastingWorker(WorkerSpec):
+    """A spec whose worker is loaded once, for a page that runs for weeks: a worker is a voice and three judges."""
+
+    @cached_property
+    def _worker(self) -> Worker:
+        return Worker(self)
+
+    def load(self) -> Worker:
+        return self._worker
 
 
 @dataclass(frozen=True)

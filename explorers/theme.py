@@ -34,7 +34,8 @@ def launch_options() -> dict[str, object]:
         "max_file_size": "20mb",
         "footer_links": ["api", "settings"],
         "run_history": False,
-        "state_session_capacity": 500,
+        # Gradio keeps nearly a megabyte for each: a copy of every component's settings.
+        "state_session_capacity": 100,
         "ssr_mode": False,
         "app_kwargs": app_options(),
     }

@@ -29,6 +29,11 @@ from pcg.synthesizer import Synthesizer
 from pcg.take import KINDS
 from pcg.text import MAX_CHARACTERS
 
+SAMPLERS = {
+    "plain": ("Plain", "Softmax at the temperature."),
+    "ras": ("RAS", "Repetition-aware: a token that filled the last 25 too often is drawn again, from all (VALL-E 2)."),
+    "eas": ("EAS", "Entropy-aware: tokens that lately led or were spoken weigh less (MSpoofTTS, Algorithm 1)."),
+}
 TEXT = "The quick brown fox jumps over the lazy dog."
 TAKE_HEADING = """<header class="title"><h2>The take<small>as a file with its settings, and as JSON</small></h2></header>"""
 READY = "Say the text, then move theta or lookahead: each move says it again."
@@ -44,6 +49,8 @@ INFO = {
     "lookahead": f"Tokens {term_info('lookahead', 'drafted')} before each check by the target.",
     "beta": f"Accept if {term_info('coin')} < min(1, q/p) + {term_info('beta')}. At 0 it is SD, at 1 every draft passes.",
     "temperature": f"{term_info('temperature', 'Divides the logits')} of both models: low is steady, high is lively.",
+    "top_k": "Keep this many of the likeliest tokens. 0: all, or 50 with RAS and EAS.",
+    "top_p": "Of these keep the first that hold this share. 0: all, or 0.8 with RAS and EAS.",
     "adaptive": f"{term_info('adaptive', 'Draft fewer tokens')} where the draft is unsure.",
 }
 
@@ -151,8 +158,19 @@ def _controls(synthesizer: Synthesizer) -> Controls:
         with gr.Row(elem_classes="lab-seed"):
             seed = gr.Number(settings.seed, label="Seed (empty: rolled)", precision=0, scale=3, elem_id="tune-seed")
             dice = gr.Button("⚄ Roll", elem_id="tune-dice", size="md", scale=1, min_width=80)
+        law = _sampling_law(settings)
     inputs = [text, voice, method, theta, lookahead, beta, similarity, temperature, seed, adaptive]
-    return Controls([*inputs, recording, transcript, consent], run, stop, dice, status, groups)
+    return Controls([*inputs, recording, transcript, consent, *law], run, stop, dice, status, groups)
+
+
+def _sampling_law(settings: Settings) -> tuple[gr.Radio, gr.Slider, gr.Slider]:
+    """The law that draft and target share, whatever the method."""
+    with gr.Accordion("Sampling law", open=False, elem_id="tune-law"):
+        sampler = gr.Radio(
+            [(title, name) for name, (title, _) in SAMPLERS.items()], value=settings.sampler, label="Sampler",
+            info=SAMPLERS[settings.sampler][1], elem_id="tune-sampler",
+        )  # fmt: skip
+        return sampler, _slider("top_k", settings), _slider("top_p", settings)
 
 
 def _own_voice(low: float, high: float) -> tuple[gr.Audio, gr.Textbox, gr.Checkbox]:
@@ -168,8 +186,8 @@ def _slider(name: str, settings: Settings) -> gr.Slider:
     allowed, value = RANGES[name], getattr(settings, name)
     # No reset button: it would move the knob without telling that a person did.
     return gr.Slider(
-        allowed.low, allowed.high, value, step=allowed.step, label=name.capitalize(), info=INFO[name], buttons=[],
-        visible=settings.method in USED_BY[name], elem_id=f"tune-{name}",
+        allowed.low, allowed.high, value, step=allowed.step, label=name.capitalize().replace("_", "-"), info=INFO[name],
+        buttons=[], visible=settings.method in USED_BY.get(name, METHODS), elem_id=f"tune-{name.replace('_', '-')}",
     )  # fmt: skip
 
 
@@ -220,12 +238,15 @@ def _handler(synthesizer: Synthesizer, origin: Origin, cache: Path, speak: Speak
         recording: str | None,
         transcript: str,
         consent: bool,
+        sampler: str,
+        top_k: int,
+        top_p: float,
         bench: Bench,
         turn: Turn,
     ) -> Iterator[list[object]]:
         knobs = (method, theta, lookahead, beta, similarity, temperature, seed, adaptive)
         try:
-            request = Request(text, voice, *knobs, recording, transcript, consent)
+            request = Request(text, voice, *knobs, recording, transcript, consent, sampler, top_k, top_p)
             with closing(spoken(request, bench, turn)) as steps:
                 for step in steps:
                     yield _updates(step, origin, cache)
@@ -245,7 +266,7 @@ def _lent(spoken: Spoken) -> Spoken:
 
 def _updates(step: Step, origin: Origin, cache: Path) -> list[object]:
     """In the order of the outputs: record, status, strip, file, figures, estimates, seed, bench, and what rebuilds the take."""
-    props = {name: value for name in ("run", "sound") if (value := getattr(step, name)) is not None}
+    props = {name: value for name in ("run", "sound", "spoof") if (value := getattr(step, name)) is not None}
     bench, take = step.bench, step.take
     stored = Stored.of(take, origin, step.reference, streamed=True) if take else None
     return [
@@ -279,6 +300,10 @@ def _knobs_of(method: str) -> list[object]:
     return [gr.update(info=EXPLANATIONS[method]), *shown]
 
 
+def _explain_sampler(sampler: str) -> object:
+    return gr.update(info=SAMPLERS[sampler][1]) if sampler in SAMPLERS else gr.skip()
+
+
 def _wire(synthesizer: Synthesizer, origin: Origin, controls: Controls, places: Places) -> None:
     named, strip = controls.named, places.strip
     handler = partial(_handler, synthesizer, origin, Path(places.sound.GRADIO_CACHE))
@@ -309,8 +334,9 @@ def _wire(synthesizer: Synthesizer, origin: Origin, controls: Controls, places: 
     quick = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     getattr(strip, HALT)(_halt, places.turn, None, **quick)
     controls.stop.click(_halt, places.turn, None, **quick)
-    knobs = ("method", *USED_BY)
+    knobs = ("method", *USED_BY, "sampler", "top_k", "top_p")
     gr.on([named[name].input for name in knobs], None, None, None, js=MOVED, **quick)
+    named["sampler"].input(_explain_sampler, named["sampler"], named["sampler"], **quick)
     rolled = controls.dice.click(new_seed, None, named["seed"], **quick)
     rolled.then(handler(tune_again), api_visibility="private", **speaking)
     shown = [named[name] for name in ("method", "theta", "similarity", "beta", "lookahead", "adaptive")]

@@ -7,13 +7,14 @@ from time import perf_counter
 
 from explorers import speaking
 from explorers.components.readout import message_html, progress_html
-from explorers.components.strip import packed, run_prop, sound_prop
+from explorers.components.strip import packed, run_prop, sound_prop, spoof_prop
 from explorers.idle import why_idle
 from explorers.reading import Reading
 from explorers.speaking import SPEECHLESS, new_seed, token_rate
 from pcg.bench.methods import step_costs
 from pcg.drafts import TRAINED
 from pcg.errors import InputError
+from pcg.experiments.spoofing import fitting
 from pcg.metrics.bound import StepCosts
 from pcg.prompt import Reference
 from pcg.settings import Settings
@@ -44,12 +45,16 @@ class Request:
     recording: str | None = None
     transcript: str = ""
     consent: bool = False
+    sampler: str = "plain"
+    top_k: int = 0
+    top_p: float = 0.0
 
     @property
     def settings(self) -> Settings:
         seed = new_seed() if self.seed is None else self.seed
         knobs = {"theta": self.theta, "lookahead": self.lookahead, "beta": self.beta, "temperature": self.temperature}
-        return Settings(self.method, **knobs, seed=seed, adaptive=self.adaptive, similarity=self.similarity)
+        law = {"sampler": self.sampler, "top_k": self.top_k, "top_p": self.top_p}
+        return Settings(self.method, **knobs, **law, seed=seed, adaptive=self.adaptive, similarity=self.similarity)
 
     def speaker(self, synthesizer: Synthesizer) -> tuple[str, Reference | None]:
         """The voice's name, and the reference if it is the visitor's own."""
@@ -115,7 +120,8 @@ class Measured:
     @property
     def task(self) -> tuple[object, ...]:
         """What takes must have in common for their speeds to be compared; the seed changes words' lengths, not the speed."""
-        return (self.reading.text, self.reading.voice, self.settings.temperature)
+        law = (self.settings.temperature, self.settings.sampler, self.settings.top_k, self.settings.top_p)
+        return (self.reading.text, self.reading.voice, *law)
 
     @property
     def is_steady(self) -> bool:
@@ -204,12 +210,13 @@ class Bench:
 
 @dataclass(frozen=True)
 class Step:
-    """What has changed: always the status; `run` and `sound` for the strip; a finished `take`, with the `reference` that it was
-    spoken with if that was the visitor's own; the `bench` after it."""
+    """What has changed: always the status; `run`, `sound` and `spoof` for the strip; a finished `take`, with the `reference` that
+    it was spoken with if that was the visitor's own; the `bench` after it."""
 
     status: str
     run: dict[str, object] | None = None
     sound: dict[str, object] | None = None
+    spoof: dict[str, object] | None = None
     seed: int | None = None
     take: Take | None = None
     reference: Reference | None = None
@@ -217,7 +224,8 @@ class Step:
 
 
 def tune(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
-    """Speak one take, its sound as soon as it is known; then estimate what other settings would have accepted.
+    """Speak one take, its sound as soon as it is known; then ask the detectors, and estimate what other settings would have
+    accepted.
 
     Ends early, without a take, once `turn` has passed on. Closing the generator stops it, too.
     """
@@ -239,6 +247,9 @@ def tune(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -
     bench = bench.spoken(Measured.of(event, synthesizer.voice.draft_kind))
     heard.live = False
     yield replace(heard.step(token_rate(synthesizer)), status=_done(event), take=event, reference=reference, bench=bench)
+    if detectors := fitting(synthesizer):
+        curves = {name: curve.tolist() for name, curve in detectors.curves(event.tokens).items()}
+        yield Step(_done(event), spoof=spoof_prop(number, detectors.name, curves))
     yield Step(_done(event), bench=replace(bench, estimate=_estimate(synthesizer, event, reference)))
 
 

@@ -94,7 +94,7 @@ def named_model(arguments: Sequence[str]) -> str:
     return parser.parse_known_args(arguments)[0].model or EMBEDDED
 
 
-def is_llasa(folder: Path) -> bool:
+def is_from_hub(folder: Path) -> bool:
     """Whether a folder holds a LLaSA or a NeuTTS (`is_neutts`), and no voice of our own."""
     return (folder / "config.json").is_file() and not (folder / "voice.json").is_file()
 
@@ -107,7 +107,7 @@ def is_neutts(folder: Path) -> bool:
 
 def needs_hub(model: str) -> bool:
     """Whether `model` is a name of the hub, or a model whose codec is: what of it is on this computer may be all or nothing."""
-    return hub_model(model) is not None or (is_llasa(Path(model)) and not (Path(model) / "codec").is_dir())
+    return hub_model(model) is not None or (is_from_hub(Path(model)) and not (Path(model) / "codec").is_dir())
 
 
 def content_digest(file: Path) -> str:

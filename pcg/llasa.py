@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from pcg.errors import AssetError, InputError, PCGError
+from pcg.errors import AssetError, PCGError
 from pcg.prompt import Prompt, Reference
 from pcg.text import normalise
 from pcg.weights import first_line
@@ -49,11 +49,7 @@ class LlasaReader:
     def prompt(self, text: str, reference: Reference) -> Prompt:
         ids = torch.tensor(self._read(f"{_plain(reference.text)} {_plain(text)}".strip()), dtype=torch.int64)
         ids = torch.cat([ids, reference.codes.to(torch.int64) + self.first_code])
-        room, wanted = CONTEXT - len(ids), self.tokens_for(text, reference)
-        if room < wanted:
-            given = f"{len(ids)} ids and about {wanted:.0f} more to be spoken"
-            raise InputError("text with its reference", given, f"at most {CONTEXT} together: take a shorter reference or text")
-        return Prompt(ids, torch.arange(len(ids), dtype=torch.float32), float(len(ids)), room)
+        return Prompt.within(CONTEXT, ids, self.tokens_for(text, reference))
 
     def _read(self, text: str) -> list[int]:
         chat = [

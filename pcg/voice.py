@@ -25,7 +25,7 @@ from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import PromptLookup
 from pcg.drafts import choose_draft
 from pcg.errors import AssetError, InputError, PCGError
-from pcg.hub import codec_folder, is_llasa, is_neutts, model_folder, model_name
+from pcg.hub import codec_folder, is_from_hub, is_neutts, model_folder, model_name
 from pcg.llasa import OWN_VOICE, load_reader
 from pcg.prompt import PhonemeReader, PromptReader, Reference
 from pcg.room import check_memory, free_memory
@@ -70,7 +70,7 @@ class Voice:
     @property
     def target_folder(self) -> Path:
         """Where the target lies as a checkpoint of transformers."""
-        return self.folder if is_llasa(self.folder) else self.folder / "target"
+        return self.folder if is_from_hub(self.folder) else self.folder / "target"
 
     @property
     def code_embedding(self) -> Tensor:
@@ -99,7 +99,7 @@ def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto"
         raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
     folder = model_folder(model, EMBEDDED, device)
     try:
-        return (_load_from_hub if is_llasa(folder) else _load_embedded)(folder, device, draft)
+        return (_load_from_hub if is_from_hub(folder) else _load_embedded)(folder, device, draft)
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise PCGError(f"Memory ran out on the {device} while {model} was loaded: choose a smaller model.") from error
 

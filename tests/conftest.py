@@ -85,6 +85,24 @@ def llasa(llasa_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Synt
 
 
 @pytest.fixture(scope="session")
+def neutts_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A NeuTTS Air that babbles, with its codec, as its repository on the hub would hold them."""
+    from tiny_neutts import save_tiny_neutts
+
+    folder = tmp_path_factory.mktemp("neutts")
+    save_tiny_neutts(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def neutts(neutts_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Synthesizer":
+    from pcg.synthesizer import Synthesizer
+    from pcg.voice import load_voice
+
+    return Synthesizer(load_voice(str(neutts_folder)), tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
 def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recogniser with random weights: it spells nonsense, but everything works as in the shipped one."""
     from pcg.recognition.conformer import ConformerCTC, EncoderConfig

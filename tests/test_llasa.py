@@ -240,7 +240,7 @@ def broken(folder: Path, what: str) -> None:
     elif what == "index":
         (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../other/model.safetensors"}}')
     elif what == "kind":
-        (folder / "config.json").write_text(json.dumps(config | {"model_type": "qwen2"}))
+        (folder / "config.json").write_text(json.dumps(config | {"model_type": "mistral"}))
     elif what == "shape":
         (folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 100}))
     elif what == "layers":

@@ -57,7 +57,7 @@ def save_tokenizer(folder: Path, codes: int = CODES, marks: tuple[str, ...] = MA
     _save(tokenizer, folder, codes, marks)
 
 
-def save_nano_tokenizer(folder: Path, behind: str = "") -> None:
+def save_nano_tokenizer(folder: Path, codes: int = CODES, behind: str = "") -> None:
     """Llama 3's, which begins every text with a mark of its own. behind: one that would end them."""
     bpe = Tokenizer(models.BPE(_bytes(), []))
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -66,7 +66,7 @@ def save_nano_tokenizer(folder: Path, behind: str = "") -> None:
     bpe.post_processor = processors.TemplateProcessing(
         single=f"{BEGIN} $A {behind}".strip(), special_tokens=[(BEGIN, TEXT), (SPECIALS[2], TEXT + 2)]
     )
-    _save(PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token=BEGIN, eos_token=SPECIALS[2]), folder)
+    _save(PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token=BEGIN, eos_token=SPECIALS[2]), folder, codes)
 
 
 def new_model(nano: bool = False, seed: int = 0) -> LlamaForCausalLM | Qwen2ForCausalLM:
@@ -91,7 +91,7 @@ def _bytes() -> dict[str, int]:
     return {letter: i for i, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
 
 
-def _save(tokenizer: PreTrainedTokenizerBase, folder: Path, codes: int = CODES, marks: tuple[str, ...] = MARKS) -> None:
+def _save(tokenizer: PreTrainedTokenizerBase, folder: Path, codes: int, marks: tuple[str, ...] = MARKS) -> None:
     tokenizer.add_tokens([*marks, *(f"<|speech_{code}|>" for code in range(codes))])
     tokenizer.save_pretrained(folder)
 

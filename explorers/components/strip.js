@@ -12,6 +12,9 @@ const LEAST_TOKEN = 6;
 const BARS = 70;
 const WAVE = 84;
 const AXIS = 18;
+// Under the axis, where there are detectors: a plot from 0 to 1 with a little air.
+const CURVES = 84;
+const AIR = 6;
 const LOWEST = 0.4;
 const TALLEST_GROUP = 256;
 // What the sound card is given to get ready; a piece that comes later than its turn moves all that follow by as much.
@@ -20,6 +23,9 @@ const REST_MS = 150;
 const PAGE_OF_TOKENS = 10;
 const FIND_MAP_MS = 4000;
 
+// By resolution; colours are the style sheet's, and no dash stands twice.
+const DASHES = { M50: [], M25: [7, 3], M10: [2, 2], "M50<-25": [10, 3, 2, 3], "M50<-10": [4, 5] };
+
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -27,6 +33,17 @@ function tag(name, words = "") {
   const made = document.createElement(name);
   made.textContent = words;
   return made;
+}
+
+/** A sample of a line, as the legend shows it. */
+function dashed(name) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+  for (const [key, value] of Object.entries({ width: 30, height: 8, "aria-hidden": "true" })) svg.setAttribute(key, value);
+  for (const [key, value] of Object.entries({ x1: 0, x2: 30, y1: 4, y2: 4, "stroke-dasharray": DASHES[name].join(" ") }))
+    line.setAttribute(key, value);
+  svg.append(line);
+  return svg;
 }
 
 function figure(value) {
@@ -126,6 +143,7 @@ const SHAPES = {
 class Strip {
   constructor(root) {
     Object.assign(this, { root, run: null, taken: 0, hovered: null, chosen: null, asked: null, first: null, frame: 0 });
+    Object.assign(this, { spoof: null, judged: false, hidden: new Set() });
     this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
     this.player = new Player(props.sample_rate);
     this.followed = true;
@@ -149,7 +167,7 @@ class Strip {
   /** Another take: what was heard before ends. */
   begin() {
     this.player.clear();
-    Object.assign(this, { taken: 0, hovered: null, chosen: null, first: null, followed: true });
+    Object.assign(this, { taken: 0, hovered: null, chosen: null, first: null, followed: true, spoof: null });
     this.parts.scroll.scrollLeft = 0;
   }
 
@@ -167,6 +185,38 @@ class Strip {
       this.root.dataset.first = this.first.toFixed(3);
     }
     this.schedule();
+  }
+
+  /** The curves come after the take, so that no sound waits for them. */
+  readSpoof() {
+    const { spoof } = props;
+    if (!spoof || spoof.number !== this.run?.number) return;
+    // From now on there is room for curves, so that nothing jumps when the next take begins.
+    Object.assign(this, { spoof, judged: true });
+    this.parts.spoof.hidden = false;
+    this.parts.judge.textContent =
+      `How synthetic a segment around here sounds to a detector, 0 (real) to 1; the detectors are ${spoof.judge}.`;
+    this.parts.curves.replaceChildren(...spoof.curves.map((curve) => this.entry(curve)));
+    this.describe();
+    this.schedule();
+  }
+
+  /** A curve in the legend: a button that hides it, and its value at the token that is pointed at. */
+  entry({ name, span, stride, values }) {
+    const button = tag("button");
+    const label = tag("span", name.replace("<-", "←"));
+    const value = tag("output", values.some((v) => v !== null) ? "" : "too short");
+    Object.assign(button, { type: "button", disabled: value.textContent !== "" });
+    button.dataset.curve = name;
+    button.title = `${span} tokens` + (stride > 1 ? `, one in ${stride} of them` : " in a row");
+    button.setAttribute("aria-pressed", String(!this.hidden.has(name)));
+    button.append(dashed(name), label, value);
+    button.addEventListener("click", () => {
+      if (!this.hidden.delete(name)) this.hidden.add(name);
+      button.setAttribute("aria-pressed", String(!this.hidden.has(name)));
+      this.schedule();
+    });
+    return button;
   }
 
   // What a person does.
@@ -310,9 +360,10 @@ class Strip {
     if (room < 2) return;
     const width = Math.max(room, Math.round((this.seconds * props.sample_rate * this.step) / props.hop));
     const ratio = Math.min(2, window.devicePixelRatio || 1);
-    const painted = [width, ratio, this.run?.number, this.run?.tokens.length, this.player.length, document.body.className].join();
-    if (painted !== this.painted) {
-      this.painted = painted;
+    const painted = [width, ratio, this.run?.number, this.run?.tokens.length, this.player.length, document.body.className];
+    painted.push(this.spoof?.number, [...this.hidden]);
+    if (painted.join() !== this.painted) {
+      this.painted = painted.join();
       this.drawTake(this.pen("picture", width, ratio), width);
     }
     this.drawMarks(this.pen("marks", width, ratio));
@@ -320,13 +371,18 @@ class Strip {
     if (this.player.playing) this.schedule();
   }
 
+  /** Pixels from the top to the foot of the time axis, and of the curves below it. */
+  get height() {
+    return BARS + WAVE + AXIS + (this.judged ? CURVES : 0);
+  }
+
   pen(part, width, ratio) {
     const canvas = this.parts[part];
-    const height = BARS + WAVE + AXIS;
+    const { height } = this;
     const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
     if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
     Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
-    this.parts.stage.style.width = `${width}px`;
+    Object.assign(this.parts.stage.style, { width: `${width}px`, height: `${height}px` });
     const g = canvas.getContext("2d");
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, width, height);
@@ -341,6 +397,7 @@ class Strip {
     const subdued = this.colour("--body-text-color-subdued");
     this.drawWave(g, this.colour("--strip-wave"));
     if (this.run) this.drawAxis(g, width, subdued);
+    if (this.judged) this.drawCurves(g, width, subdued);
     const step = this.step;
     const colours = Object.fromEntries(Object.keys(NAMES).map((kind) => [kind, this.colour(`--kind-${kind}`)]));
     (this.run?.tokens ?? []).forEach(({ kind, size, round }, i, all) => {
@@ -380,14 +437,35 @@ class Strip {
     }
   }
 
+  drawCurves(g, width, colour) {
+    const { step } = this;
+    const top = BARS + WAVE + AXIS + AIR;
+    const tall = CURVES - 2 * AIR;
+    g.fillStyle = colour;
+    g.globalAlpha = 0.4;
+    for (const value of [0, 0.5, 1]) g.fillRect(0, Math.round(top + (1 - value) * tall), width, 1);
+    g.globalAlpha = 1;
+    g.lineWidth = 2;
+    for (const { name, values } of this.spoof?.curves ?? []) {
+      if (this.hidden.has(name)) continue;
+      g.strokeStyle = this.colour(`--spoof-${name.replace("<-", "-")}`);
+      g.setLineDash(DASHES[name]);
+      g.beginPath();
+      values.forEach((value, i) => value !== null && g.lineTo((i + 0.5) * step, top + (1 - value) * tall));
+      g.stroke();
+    }
+    g.setLineDash([]);
+  }
+
   drawMarks(g) {
-    const step = this.step;
+    const { step } = this;
+    const foot = this.judged ? this.height : BARS + WAVE;
     const chosen = this.colour("--strip-chosen");
     for (const [token, alpha] of [[this.chosen, 1], [this.hovered, 0.6]])
       if (token !== null) {
         g.globalAlpha = 0.16 * alpha;
         g.fillStyle = chosen;
-        g.fillRect(token * step, 0, step, BARS + WAVE);
+        g.fillRect(token * step, 0, step, foot);
         g.globalAlpha = alpha;
         g.fillRect(token * step, BARS - 2, step, 2);
       }
@@ -397,7 +475,7 @@ class Strip {
     if (!this.run.live && this.player.place >= this.player.length) return this.player.stop();
     const x = (still() ? Math.floor(place) : place) * step;
     g.fillStyle = this.colour("--body-text-color");
-    g.fillRect(x, 0, 1.5, BARS + WAVE + 4);
+    g.fillRect(x, 0, 1.5, Math.max(foot, BARS + WAVE + 4));
     if (this.followed) this.show(x);
   }
 
@@ -427,6 +505,7 @@ class Strip {
     const entry = place === null ? undefined : this.run?.tokens[place];
     const count = this.run?.tokens.length ?? 0;
     marks.setAttribute("aria-valuemax", Math.max(0, count - 1));
+    this.describeSpoof(place);
     if (!entry) {
       title.textContent = "No token chosen";
       story.textContent = count
@@ -442,7 +521,17 @@ class Strip {
     story.textContent = this.story(entry);
     facts.replaceChildren(...this.facts(entry));
     marks.setAttribute("aria-valuenow", place);
-    marks.setAttribute("aria-valuetext", `${title.textContent}. ${story.textContent}`);
+    const synthetic = this.spoof?.curves.find(({ name }) => name === "M50")?.values[place];
+    const judged = typeof synthetic === "number" ? ` Around it M50 finds ${synthetic.toFixed(2)} synthetic.` : "";
+    marks.setAttribute("aria-valuetext", `${title.textContent}. ${story.textContent}${judged}`);
+  }
+
+  /** In the legend: the curves' values at a token. */
+  describeSpoof(place) {
+    for (const { name, values } of this.spoof?.curves ?? []) {
+      const told = this.parts.curves.querySelector(`[data-curve="${name}"]:enabled output`);
+      if (told) told.textContent = place === null ? "" : values[place]?.toFixed(2) ?? "";
+    }
   }
 
   story({ kind, token, test }) {
@@ -479,6 +568,8 @@ class Strip {
 const strip = new Strip(element.querySelector(".strip"));
 watch("run", () => strip.readRun());
 watch("sound", () => strip.readSound());
+watch("spoof", () => strip.readSpoof());
 strip.readRun();
 strip.readSound();
+strip.readSpoof();
 strip.schedule();

@@ -1,17 +1,19 @@
-"""One take as it is spoken: its tokens above the waveform, what the test of each one saw, and a player that starts with the
-first samples.
+"""One take as it is spoken: its tokens above the waveform, what the test of each one saw, how synthetic it sounds to detectors,
+and a player that starts with the first samples.
 
 Tokens and sound travel as props that grow, of which gradio sends the new part only. The template is constant, as gradio would
 run what stands in it: words that change are put in place by the script, as text.
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import isnan
 from pathlib import Path
 
 import gradio as gr
 import numpy as np
 
+from pcg.spoof.detector import RESOLUTIONS
 from pcg.take import Round
 
 STYLES = Path(__file__).with_name("strip.css")
@@ -35,6 +37,10 @@ TEMPLATE = """
       <p class="strip-empty" data-part="empty">Say a text: each bar is a token, above the sound that it makes.</p>
     </div>
   </div>
+  <div class="strip-spoof" data-part="spoof" hidden>
+    <p data-part="judge"></p>
+    <div class="strip-curves" data-part="curves" role="group" aria-label="Curves of the spoof detectors"></div>
+  </div>
   <div class="strip-detail">
     <div class="strip-head">
       <h3 data-part="title">No token chosen</h3>
@@ -54,8 +60,8 @@ TEMPLATE = """
 def create_strip(sample_rate: int, hop: int, asking: str) -> gr.HTML:
     """Lay the strip out within the Blocks that is being built. asking: a selector of the buttons that ask for a take.
 
-    Its props `run` (`run_prop`) and `sound` (`sound_prop`) may be updated. Its events: SPEAK, a moved knob rests; HALT, a knob
-    began to move, so that a take in flight is of no use; LOCATE brings `token`, to be shown on the map.
+    Its props `run` (`run_prop`), `sound` (`sound_prop`) and `spoof` (`spoof_prop`) may be updated. Its events: SPEAK, a moved
+    knob rests; HALT, a knob began to move, so that a take in flight is of no use; LOCATE brings `token`, to be shown on the map.
     """
     return gr.HTML(
         html_template=TEMPLATE,
@@ -67,6 +73,7 @@ def create_strip(sample_rate: int, hop: int, asking: str) -> gr.HTML:
         asking=asking,
         run=None,
         sound=None,
+        spoof=None,
     )
 
 
@@ -79,6 +86,21 @@ def run_prop(number: int, method: str, rounds: Sequence[Round], expected: float,
 def sound_prop(number: int, pieces: Sequence[str]) -> dict[str, object]:
     """The sound so far of the run `number`, each piece as `packed` made it."""
     return {"number": number, "pieces": list(pieces)}
+
+
+def spoof_prop(number: int, judge: str, curves: Mapping[str, Sequence[float]]) -> dict[str, object]:
+    """How synthetic each token of the run `number` sounds to the detectors `judge`, 0 to 1, by resolution; a curve of NaN is
+    that of an utterance which is too short for its detector."""
+    told = [
+        {
+            "name": r.name,
+            "span": r.span,
+            "stride": r.stride,
+            "values": [None if isnan(v) else round(v, 3) for v in curves[r.name]],
+        }
+        for r in RESOLUTIONS
+    ]
+    return {"number": number, "judge": judge, "curves": told}
 
 
 def packed(samples: np.ndarray) -> str:

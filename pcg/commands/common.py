@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pcg.errors import InputError
 from pcg.settings import RANGES, SAMPLERS, SIMILARITIES, WHOLE, Settings
 
-MODEL = "'embedded', llasa-1b, llasa-3b, llasa-8b, OWNER/NAME of the hub (@REVISION pins it), or a folder"
+MODEL = (
+    "'embedded', llasa-1b, llasa-3b, llasa-8b, neutts-air, neutts-nano, OWNER/NAME of the hub (@REVISION pins it), or a folder"
+)
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,10 +14,12 @@ from pcg.errors import InputError
 if TYPE_CHECKING:
     from pcg.commands.common import Commands
     from pcg.experiments.grid import Grid
-    from pcg.experiments.unit import Unit, Utterance
+    from pcg.experiments.unit import Record, Unit, Utterance
+    from pcg.experiments.worker import WorkerSpec
     from pcg.synthesizer import Synthesizer
 
 ALL = "all"
+NAMES = f"of an experiment, {ALL} but mspoof, which takes as long again (the default), or a grid in FILE.yaml"
 GRID_FILES = (".yaml", ".yml")
 
 
@@ -45,12 +47,26 @@ def run_grids(options: argparse.Namespace) -> None:
     check_workers(options)
     spec, load = worker_spec(options), _loader(options)
     units = _in_turns([unit for grid in _grids(options, load) for unit in grid.units()])
-    records = do_units(units, spec, options)
+    records = _with_spoof(do_units(units, spec, options), spec, options, load)
     results = Results(records)
     sizes = mean_sizes(load()) if any(record.unit.condition.swap for record in records) else None
     for table in tables(results, summarise(results), sizes):
         print(table.markdown(), end="\n\n")
     print(f"All of it on one page: python -m pcg report {options.results}", file=sys.stderr)
+
+
+def _with_spoof(
+    records: "list[Record]", spec: "WorkerSpec", options: argparse.Namespace, load: "Callable[[], Synthesizer]"
+) -> "list[Record]":
+    """The records, those of before there were detectors judged now, by the tokens that are in them."""
+    from pcg.experiments.spoofing import fitting, judged, unjudged
+    from pcg.experiments.store import Store
+    from pcg.spoof.detectors import SHIPPED
+
+    if not SHIPPED.is_dir() or not any(map(unjudged, records)):
+        return records
+    detectors = fitting(load())
+    return judged(records, spec.voice_id, Store(options.results), detectors) if detectors else records
 
 
 def show_status(options: argparse.Namespace) -> None:
@@ -65,15 +81,15 @@ def show_status(options: argparse.Namespace) -> None:
 
 
 def list_grids(options: argparse.Namespace) -> None:
-    from pcg.experiments.declared import COUNTS, TITLES
+    from pcg.experiments.declared import APART, COUNTS, TITLES
 
     for name, title in TITLES.items():
         full, quick = COUNTS[name]
-        print(f"{name:10} {title}; {full} utterances, {quick} with --quick")
+        print(f"{name:10} {title}; {full} utterances, {quick} with --quick" + (f"; not in {ALL}" if name in APART else ""))
 
 
 def _add_grids(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="*", default=[ALL], help="of an experiment, all (the default), or a grid in FILE.yaml")
+    parser.add_argument("name", nargs="*", default=[ALL], help=NAMES)
     parser.add_argument("--quick", action="store_true", help="few utterances and few settings: to try, not to believe")
     parser.add_argument("--libritts", type=Path, metavar="FOLDER", help="say sentences of LibriTTS, in its speakers' voices")
     add_worker(parser)
@@ -86,11 +102,11 @@ def _loader(options: argparse.Namespace) -> "Callable[[], Synthesizer]":
 
 def _grids(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "list[Grid]":
     """The grids that were named, each once."""
-    from pcg.experiments.declared import TITLES, declared
+    from pcg.experiments.declared import SET, TITLES, declared
     from pcg.experiments.grid import read_grid
     from pcg.swap import same_size_theta
 
-    names = list(dict.fromkeys(each for name in options.name for each in (TITLES if name == ALL else (name,))))
+    names = list(dict.fromkeys(each for name in options.name for each in (SET if name == ALL else (name,))))
     files = {name: Path(name) for name in names if Path(name).suffix in GRID_FILES}
     for name in names:
         if name not in TITLES and name not in files:

@@ -4,7 +4,7 @@ Every figure is a quotient of sums over utterances, so one resampling of the sum
 neither voices nor judges.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,9 +12,10 @@ import numpy as np
 from scipy.stats import ttest_rel
 
 from pcg.errors import InputError
-from pcg.experiments.unit import Condition, Record, Unit, Utterance
+from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.metrics.bound import StepCosts
 from pcg.metrics.estimate import Estimate, between, resampled, share
+from pcg.settings import Settings
 
 # A record's figures that add up over utterances; "count" makes means of the others.
 COLUMNS: dict[str, Callable[[Record], float | None]] = {
@@ -36,6 +37,10 @@ COLUMNS: dict[str, Callable[[Record], float | None]] = {
     "audio": lambda r: r.result.audio_seconds,
     "decoding": lambda r: r.result.decoding_seconds,
     "wall": lambda r: r.result.wall_seconds,
+    "computed": lambda r: _computed(r.result),
+    # Short utterances have no spoof, and must not take that of the others away.
+    "spoof": lambda r: r.result.spoof or 0.0,
+    "spoofed": lambda r: r.result.spoof is not None,
 }
 _PLACES = {name: place for place, name in enumerate(COLUMNS)}
 # What may differ between two records whose times are compared all the same.
@@ -81,6 +86,11 @@ def cer(sums: Sums) -> np.ndarray:
 
 def mean(column: str) -> Statistic:
     return lambda sums: sums.ratio(column, "count")
+
+
+def spoof(sums: Sums) -> np.ndarray:
+    """The mean over those utterances that are long enough for the detector."""
+    return sums.ratio("spoof", "spoofed")
 
 
 def speedup(sums: Sums, baseline: Sums) -> np.ndarray:
@@ -132,11 +142,14 @@ class Results:
         return list(self._records.get(identity(condition), {}).values())
 
     def baseline(self, condition: Condition) -> Condition | None:
-        """AR by the target at the temperature of `condition`, if it was done."""
-        for other in self.conditions:
-            if method(other) == "AR" and other.settings.temperature == condition.settings.temperature:
-                return other
-        return None
+        """AR by the target with the sampling law of `condition`, its temperature included, if it was done."""
+        alone = Condition("", condition.settings.with_(method="ar", hierarchical=False))
+        return self._conditions.get(identity(alone))
+
+    def within(self, conditions: Iterable[Condition], sections: Collection[str]) -> "Results":
+        """What `conditions` said of some sections of the sentences."""
+        records = [record for condition in conditions for record in self.of(condition)]
+        return Results([record for record in records if record.unit.utterance.section in sections])
 
     def sums(self, *conditions: Condition, timed: bool = False) -> tuple[Sums, ...]:
         """For each condition its sums `[U, K]` over the U utterances that all of them said with the same seeds.
@@ -162,7 +175,8 @@ class Summary:
     speedup, wall_speedup: over AR, on the `timed` utterances that both said on the same machine. acceptance: of position i =
     1 .. lookahead, the share of rounds that accepted there; conditional: the share of tests there that did. bound: the best
     speed-up at this acceptance (Leviathan et al., Theorem 3.8) where the costs of single steps were given. For a swapped
-    utterance the similarity is that to the utterance before the swap, and its times mean nothing.
+    utterance the similarity is that to the utterance before the swap, and its times mean nothing. rtf: seconds of all work per
+    second of audio. computed: tokens that the target read for each that was said. spoof: see `Result`.
     """
 
     condition: Condition
@@ -186,6 +200,9 @@ class Summary:
     swapped: Estimate | None
     mel_distance: Estimate | None
     bound: float | None
+    rtf: Estimate | None
+    computed: Estimate | None
+    spoof: Estimate | None
 
     @property
     def name(self) -> str:
@@ -236,6 +253,9 @@ def summary(results: Results, condition: Condition, costs: Mapping[int, StepCost
         swapped=None if spoken else estimate(mean("swapped"), sums),
         mel_distance=None if spoken else estimate(mean("mel_distance"), sums),
         bound=cost.bound(length.value, condition.settings.lookahead) if cost and length else None,
+        rtf=estimate(lambda s: s.ratio("wall", "audio"), sums) if spoken else None,
+        computed=estimate(lambda s: s.ratio("computed", "tokens"), sums) if spoken else None,
+        spoof=estimate(spoof, sums),
     )
 
 
@@ -253,6 +273,7 @@ class Difference:
     cer: Estimate | None
     similarity: Estimate | None
     dnsmos: Estimate | None
+    spoof: Estimate | None
     p: float | None
 
 
@@ -270,6 +291,7 @@ def difference(results: Results, condition: Condition, baseline: Condition) -> D
         cer=less(cer),
         similarity=less(mean("similarity")),
         dnsmos=less(mean("dnsmos")),
+        spoof=less(spoof),
         p=_p_value(wer(pair[0]), wer(pair[1])),
     )
 
@@ -340,11 +362,35 @@ def identity(condition: Condition) -> str:
     return Unit(Utterance("", ""), condition, 0).key("")
 
 
+# Names of `law`, and MSpoofTTS's own.
+SCHEMES = {"truncated": "Original", "RAS": "RAS", "EAS": "EAS", "HierRAS": "HierRAS", "HierEAS": "HierEAS"}
 _NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "cosine": "cosine", "mel": "Mel", "fsq": "FSQ", "both": "both"}
+
+
+def law(settings: Settings) -> str:
+    """What MSpoofTTS calls the sampling law: RAS, EAS, HierRAS, HierEAS; "truncated" for a plain one with top-k, top-p or a
+    penalty, and nothing for the softmax alone."""
+    cut = settings.top_k or 0 < settings.top_p < 1 or settings.repetition_penalty > 1
+    name = settings.sampler.upper() if settings.sampler != "plain" else "truncated" if cut else ""
+    return f"Hier{name}" if settings.hierarchical else name
 
 
 def method(condition: Condition) -> str:
     """The curve that a condition is a point of: figures give each its colour."""
+    acceptance, sampled = _acceptance(condition), law(condition.settings)
+    if not sampled:
+        return acceptance
+    return sampled if acceptance == "AR" else f"{acceptance}, {sampled}"
+
+
+def schemes(results: Results) -> dict[str, Condition]:
+    """The conditions of MSpoofTTS by its names for them: AR, each by one law."""
+    spoken = [c for c in results.conditions if c.settings.method == "ar" and c.model == "target" and not c.swap]
+    found = {SCHEMES[law(c.settings)]: c for c in spoken if law(c.settings) in SCHEMES}
+    return {name: found[name] for name in SCHEMES.values() if name in found}
+
+
+def _acceptance(condition: Condition) -> str:
     if condition.swap:
         return "random swap" if condition.swap.replacement == "random" else f"swap {_NAMES[condition.swap.similarity]}"
     if condition.model == "draft":
@@ -362,7 +408,7 @@ def curve(results: Results, method_name: str, like: Condition) -> list[Condition
     SSD at beta 0 and PCG at theta 1 say what SD says, coin for coin, so SD is where the curves of both begin.
     """
     shared = [c for c in results.conditions if c.swap is None and _comparable(c, like)]
-    begins = [c for c in shared if method(c) == "SD"] if method_name.startswith(("SSD", "PCG")) else []
+    begins = [c for c in shared if _acceptance(c) == "SD"] if method_name.startswith(("SSD", "PCG")) else []
     return begins + sorted((c for c in shared if method(c) == method_name), key=knob)
 
 
@@ -377,7 +423,8 @@ def knob(condition: Condition) -> float:
 
 
 def _comparable(one: Condition, other: Condition) -> bool:
-    return all(getattr(one.settings, f) == getattr(other.settings, f) for f in ("lookahead", "temperature", "adaptive"))
+    fields = ("lookahead", "temperature", "adaptive", "sampler", "top_k", "top_p", "repetition_penalty", "hierarchical")
+    return all(getattr(one.settings, f) == getattr(other.settings, f) for f in fields)
 
 
 def _interpolated(speed: np.ndarray, speeds: np.ndarray, rates: np.ndarray) -> np.ndarray:
@@ -405,6 +452,11 @@ def _by_position(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
         both[0, : len(record.result.tested)] += record.result.tested
         both[1, : len(record.result.accepted_at)] += record.result.accepted_at
     return both[0], both[1]
+
+
+def _computed(result: Result) -> int:
+    """Results of before it was kept have no pruned beams: each round read what was drafted, and one token more."""
+    return result.rounds + result.drafted if result.computed is None else result.computed
 
 
 def _columns(record: Record) -> list[float]:

@@ -14,6 +14,7 @@ from pcg.experiments.analysis import (
     equal_speed,
     estimate,
     method,
+    schemes,
     speedup,
 )
 from pcg.experiments.unit import Condition
@@ -40,7 +41,10 @@ class Claim:
 
 def claims(results: Results, summaries: Sequence[Summary]) -> list[Claim]:
     """The claims for which there are records."""
-    makers = (_no_gain_of_sd, _beats_ssd, _beats_mel, _interchangeable, _three_are_best, _few_trials, _ssd_keeps_words)
+    makers = (
+        _no_gain_of_sd, _beats_ssd, _beats_mel, _interchangeable, _three_are_best, _few_trials, _ssd_keeps_words,
+        _laws_keep_words,
+    )  # fmt: skip
     found = [claim for make in makers for claim in make(results, summaries)]
     return [replace(c, verdict=OPEN) if c.n < FEWEST and c.verdict in (HOLDS, CONTRADICTED) else c for c in found]
 
@@ -133,6 +137,18 @@ def _ssd_keeps_words(results: Results, summaries: Sequence[Summary]) -> Iterable
             text = "SSD's tolerance (beta 0.4 against 0) makes no difference in WER worth a point"
             verdict = verdict_below(lost.wer, SMALL_LOSS)
             yield Claim(text, "SSD Table 3", "5.70 against 6.34 %", points(lost.wer), lost.utterances, verdict)
+
+
+def _laws_keep_words(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    by_scheme = schemes(results)
+    for name, rival in (("EAS", "Original"), ("HierEAS", "Original"), ("HierEAS", "EAS")):
+        if name in by_scheme and rival in by_scheme:
+            lost = difference(results, by_scheme[name], by_scheme[rival])
+            quoted = [papers.MSPOOF_TABLE_1_LIBRISPEECH[each].values["wer"] for each in (name, rival)]
+            paper = f"{quoted[0]:g} against {quoted[1]:g} %"
+            text = f"{name} makes fewer word errors than {rival if rival == 'EAS' else 'top-k sampling'}"
+            verdict = verdict_below(lost.wer, 0.0)
+            yield Claim(text, "MSpoofTTS Table 1", paper, points(lost.wer), lost.utterances, verdict)
 
 
 def lookaheads(summaries: Sequence[Summary], name: str) -> dict[int, Summary]:

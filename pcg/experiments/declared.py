@@ -1,6 +1,7 @@
 """The grids that reproduce the papers' tables and figures. They share conditions and utterances, so each is said once.
 
-With 240 utterances or more the whole set has some 4,200 units, and the quick one some 250.
+With 240 utterances or more the whole set has some 4,200 units, and the quick one some 250. Searching among beams costs several
+times as much as speaking, so the grid that does stands apart from the set.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,9 +18,16 @@ TITLES = {
     "lookahead": "Speed by lookahead (PCG Fig. 4; SSD Fig. 3)",
     "swap": "Members of a group in each other's place (PCG Table 2)",
     "ablations": "Variants of the groups",
+    "relax": "Does spoof rise before words are lost? (of the trade-off)",
+    "mspoof": "Sampling laws and hierarchical decoding (MSpoofTTS Tables 1 and 2)",
 }
-# Utterances of a grid, full and quick.
-COUNTS = {"main": (200, 12), "tradeoff": (60, 12), "lookahead": (24, 6), "swap": (40, 6), "ablations": (40, 6)}
+APART = ("mspoof",)
+SET = tuple(name for name in TITLES if name not in APART)
+# Utterances of a grid, full and quick; half of mspoof's are tongue twisters.
+COUNTS = {
+    "main": (200, 12), "tradeoff": (60, 12), "lookahead": (24, 6), "swap": (40, 6), "ablations": (40, 6), "relax": (60, 12),
+    "mspoof": (80, 8),
+}  # fmt: skip
 THETAS = (0.6, 0.5, 0.4)
 MIDDLE_THETA, MAIN_BETA = 0.5, 0.3
 LOOKAHEADS = (1, 2, 4, 5, 6, 7, 8)
@@ -36,9 +44,13 @@ def declared(name: str, utterances: Sequence[Utterance], quick: bool, theta_for:
     """
     if name not in TITLES:
         raise InputError("experiment", name, "one of " + ", ".join(TITLES))
-    makers = {"main": _main, "tradeoff": _tradeoff, "lookahead": _lookahead, "swap": _swap, "ablations": _ablations}
-    conditions = tuple(makers[name](quick, theta_for))
-    return Grid(name, TITLES[name], conditions, tuple(utterances[: COUNTS[name][quick]]), (0,))
+    makers = {
+        "main": _main, "tradeoff": _tradeoff, "lookahead": _lookahead, "swap": _swap, "ablations": _ablations,
+        "relax": _relax, "mspoof": _mspoof,
+    }  # fmt: skip
+    count, conditions = COUNTS[name][quick], tuple(makers[name](quick, theta_for))
+    chosen = _half_twisters(utterances, count) if name == "mspoof" else utterances[:count]
+    return Grid(name, TITLES[name], conditions, tuple(chosen), (0,))
 
 
 def ar() -> Condition:
@@ -108,6 +120,32 @@ def _ablations(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     thetas = (MIDDLE_THETA,) if quick else (MIDDLE_THETA, 0.4)
     rules = ("weighted", "partition", "redraw")
     return [ar(), sd(), *(pcg(theta) for theta in thetas), *(variant(rule, theta) for theta in thetas for rule in rules)]
+
+
+def _relax(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+    """A part of the trade-off, whose results serve, too: their tokens are stored, and are judged as they are."""
+    return [ar(), sd(), *(pcg(theta) for theta in ((*THETAS, 0.3) if quick else (0.7, *THETAS, 0.3, 0.25, 0.2)))]
+
+
+def _mspoof(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+    """The schemes of MSpoofTTS with its settings (section 3.2); an AR of theirs reads a token for each that it says."""
+    usual = Settings("ar", temperature=1.0)
+    laws = {
+        "Original": usual.with_(top_k=50),
+        "RAS": usual.with_(sampler="ras"),
+        "EAS": usual.with_(sampler="eas"),
+        "HierRAS": usual.with_(sampler="ras", hierarchical=True),
+        "HierEAS": usual.with_(sampler="eas", hierarchical=True),
+    }
+    return [Condition(name, settings) for name, settings in laws.items()]
+
+
+def _half_twisters(utterances: Sequence[Utterance], count: int) -> list[Utterance]:
+    """`count` utterances, half of them tongue twisters and half everyday ones; where there are none of a kind, any others."""
+    kinds = [[u for u in utterances if u.section == section] for section in ("everyday", "twisters")]
+    halves = [u for kind in kinds for u in kind[: count // 2]]
+    others = [u for u in utterances if u not in halves]
+    return halves + others[: count - len(halves)]
 
 
 def _main_ssd(**knobs: float) -> Condition:

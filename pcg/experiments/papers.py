@@ -1,8 +1,8 @@
 """The papers' own numbers, as printed: rates in percent, speaker similarity as each paper scales it, speed-ups over AR.
 
 PCG: Yanuka et al., "Principled Coarse-Grained Acceptance for Speculative Decoding in Speech". SSD: Lin et al., "Accelerating
-Autoregressive Speech Synthesis Inference With Speech Speculative Decoding" (Interspeech 2025). What the papers show in figures
-without numbers is not here.
+Autoregressive Speech Synthesis Inference With Speech Speculative Decoding" (Interspeech 2025). MSpoofTTS: Zhao et al., arXiv
+2603.05373. What the papers show in figures without numbers is not here.
 """
 
 from dataclasses import dataclass
@@ -66,6 +66,36 @@ SSD_TABLE_3 = {
     0.4: _row("beta 0.4", wer=5.70, mos=3.94, similarity=0.63, lm_rtf=0.360),
 }
 
+
+def _mspoof(*rows: tuple[str, float, float, float, float]) -> dict[str, Quoted]:
+    """WER, a fraction in the paper, in percent; SIM; NISQA; MOSNet."""
+    names = ("wer", "similarity", "nisqa", "mosnet")
+    return {name: _row(name, **dict(zip(names, (round(100 * wer, 2), *rest), strict=True))) for name, wer, *rest in rows}
+
+
+MSPOOF_TABLE_1_LIBRISPEECH = _mspoof(
+    ("Original", 0.0694, 0.894, 4.462, 4.3418),
+    ("RAS", 0.0641, 0.905, 4.553, 4.2772),
+    ("EAS", 0.0576, 0.902, 4.571, 4.3298),
+    ("HierRAS", 0.0591, 0.902, 4.596, 4.3486),
+    ("HierEAS", 0.0532, 0.901, 4.602, 4.4158),
+)
+MSPOOF_TABLE_1_LIBRITTS = _mspoof(
+    ("Original", 0.0715, 0.872, 4.397, 4.1879),
+    ("RAS", 0.0657, 0.880, 4.425, 4.2565),
+    ("EAS", 0.0672, 0.883, 4.408, 4.1937),
+    ("HierRAS", 0.0628, 0.886, 4.520, 4.3277),
+    ("HierEAS", 0.0633, 0.883, 4.562, 4.3409),
+)
+# The text below the table says that EAS is best in words; the similarities of RAS and HierRAS stand so in the paper.
+MSPOOF_TABLE_2 = _mspoof(
+    ("Original", 0.1654, 0.871, 4.459, 3.8692),
+    ("RAS", 0.1572, 0.820, 4.477, 3.8754),
+    ("EAS", 0.1433, 0.876, 4.465, 3.9265),
+    ("HierRAS", 0.1702, 0.802, 4.496, 3.9566),
+    ("HierEAS", 0.1531, 0.877, 4.513, 3.9802),
+)
+
 _PCG_SETUP = (
     "Theirs (PCG): LLaSA-8B, a draft of three of its layers, an H100, temperature 0.8, 500 utterances of LibriTTS test-clean, "
     "three seeds; HuBERT-large judges words, WavLM speakers, four people the MOS."
@@ -73,6 +103,10 @@ _PCG_SETUP = (
 _SSD_SETUP = (
     "Theirs (SSD): CosyVoice 2 (0.5B), a draft of eight of its layers, an A100, 500 utterances of LibriTTS test-clean; "
     "Whisper-large V3 judges words, ERes2Net speakers."
+)
+_MSPOOF_SETUP = (
+    "Theirs (MSpoofTTS): NeuTTS with NeuCodec, temperature 1.0; Whisper-large V3 judges words, WavLM speakers, NISQA and "
+    "MOSNet predict ratings, not on DNSMOS's scale; the paper does not say over how many utterances."
 )
 _OURS = "Ours: the model, sentences and judges of this report: compare directions, not levels."
 DIFFERS = {
@@ -86,6 +120,8 @@ DIFFERS = {
     f"speed first rises and then falls. {_OURS}",
     "acceptance": "The papers print no rates of acceptance; PCG says that thinning never takes more than 3 trials on average.",
     "ablations": "Not in the papers: each variant beside plain PCG of equal theta or mean group size, on our model and judges.",
+    "sampling": f"{_MSPOOF_SETUP} {_OURS} The paper prints neither cost nor spoof scores.",
+    "relax": "Not in the papers: no paper on relaxed acceptance asked a detector.",
     "differences": "The PCG paper gives one such test: PCG against SSD at a speed-up of 1.4, p = 0.039, over its own "
     f"utterances and judge. {_OURS}",
     "claims": f"{_PCG_SETUP} {_SSD_SETUP} {_OURS} A claim holds or is contradicted where its 95 % interval lies wholly on one "

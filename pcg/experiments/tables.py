@@ -1,22 +1,36 @@
-"""The papers' tables from our records, ours beside theirs, as data; rendered as markdown or as dicts for JSON.
+"""The papers' tables from our records, ours beside theirs.
 
 A table whose conditions were not measured is left out, and so is a row; `n` counts utterances and may differ by row.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
 
 from pcg.experiments import papers
 from pcg.experiments.analysis import Results, Summary, curve, difference, equal_speed, estimate, knob, speedup
 from pcg.experiments.claims import claims, lookaheads
-from pcg.experiments.papers import DIFFERS, PCG_BEST_LOOKAHEAD, PCG_SSD_BETA, Quoted
+from pcg.experiments.papers import DIFFERS, PCG_BEST_LOOKAHEAD, PCG_SSD_BETA
+from pcg.experiments.spoof_tables import relax_table, sampling_tables
+from pcg.experiments.table import (
+    BRACKETS,
+    CER,
+    DNSMOS,
+    RUN,
+    SPEAKER,
+    SPEEDUP,
+    SPOOF,
+    SPOOF_CHANGE,
+    WER,
+    WER_CHANGE,
+    Cell,
+    Column,
+    N,
+    Table,
+    quoted_cells,
+)
 from pcg.experiments.unit import Condition
 from pcg.metrics.estimate import Estimate
 
-Cell = str | int | float | Estimate | None
 MeanSize = Callable[[str, float], float]
-MISSING = "-"
-BRACKETS = "Brackets: 95 % bootstrap interval over utterances."
 SWAPS = {
     "swap cosine": "cosine group",
     "swap Mel": "Mel group",
@@ -24,62 +38,6 @@ SWAPS = {
     "swap both": "group of both",
     "random swap": "any code (control)",
 }
-RUN = "python -m pcg experiment run"
-
-
-@dataclass(frozen=True)
-class Column:
-    """How a column shows its cells: a figure times `scale` with so many `digits` and a `suffix`; or `words` as they are."""
-
-    title: str
-    digits: int = 0
-    scale: float = 1.0
-    suffix: str = ""
-    signed: bool = False
-    words: bool = False
-
-    def show(self, cell: Cell) -> str:
-        if cell is None:
-            return MISSING
-        if isinstance(cell, Estimate):
-            ends = f"{self._figure(cell.low)}, {self._figure(cell.high)}"
-            return f"{self._figure(cell.value)}{self.suffix} [{ends}]"
-        return cell if isinstance(cell, str) else self._figure(cell) + self.suffix
-
-    def _figure(self, value: float) -> str:
-        return f"{self.scale * value:{'+' if self.signed else ''}.{self.digits}f}"
-
-
-@dataclass(frozen=True)
-class Table:
-    """`rows` have a cell for each of `columns`. note: what to know before comparing. command: what computes it again."""
-
-    name: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str
-    command: str
-
-    def shown(self) -> list[list[str]]:
-        """The rows as texts."""
-        return [[column.show(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
-
-    def markdown(self) -> str:
-        lines = [
-            [column.title for column in self.columns],
-            ["---", *("---" if c.words else "---:" for c in self.columns[1:])],
-            *self.shown(),
-        ]
-        body = ["| " + " | ".join(_plain(text) for text in line) + " |" for line in lines]
-        return "\n".join([f"**{self.title}**", "", *body, "", self.note, "", f"`{self.command}`"])
-
-    def as_dict(self) -> dict[str, object]:
-        """Everything, ready for JSON; estimates are dicts of value, low and high."""
-        titles = [column.title for column in self.columns]
-        rows = [{t: asdict(c) if isinstance(c, Estimate) else c for t, c in zip(titles, r, strict=True)} for r in self.rows]
-        head = {"name": self.name, "title": self.title, "columns": titles}
-        return head | {"rows": rows, "shown": self.shown(), "note": self.note, "command": self.command}
 
 
 def tables(results: Results, summaries: Sequence[Summary], mean_size: MeanSize | None = None) -> list[Table]:
@@ -93,16 +51,14 @@ def tables(results: Results, summaries: Sequence[Summary], mean_size: MeanSize |
         lookahead_table(summaries),
         acceptance_table(summaries),
         ablation_table(results, summaries),
+        relax_table(results, summaries),
+        *sampling_tables(results),
         difference_table(results, summaries),
         condition_table(summaries),
     ]
     return [table for table in made if table.rows]
 
 
-N = Column("n")
-SPEEDUP = Column("speed-up", 2, suffix="x")
-WER, CER = Column("WER %", 1, 100), Column("CER %", 1, 100)
-SPEAKER, DNSMOS = Column("speaker", 3), Column("DNSMOS", 2)
 THEIRS = {
     "speedup": Column("paper: speed-up", 2, suffix="x"),
     "wer": Column("paper: WER %"),
@@ -123,19 +79,20 @@ def claim_table(results: Results, summaries: Sequence[Summary]) -> Table:
 def main_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """PCG Table 1. The paper's PCG, chosen for the speed of SSD, stands beside our curve at just that speed."""
     wanted = ("draft", "AR", "SD", "SSD", "PCG cosine")
-    columns = (Column("method"), N, SPEEDUP, WER, CER, SPEAKER, DNSMOS, *(THEIRS[k] for k in _PCG_KEYS))
+    columns = (Column("method"), N, SPEEDUP, WER, CER, SPEAKER, DNSMOS, SPOOF, *(THEIRS[k] for k in _PCG_KEYS))
     rows: list[tuple[Cell, ...]] = []
     for row in _usual(summaries, *wanted):
         named = row.method if row.method != "SSD" or row.condition.settings.beta == PCG_SSD_BETA else ""
         quoted = papers.PCG_TABLE_1.get(named)
-        rows.append((row.name, row.utterances, *_figures(row), *_theirs(quoted, *_PCG_KEYS)))
+        rows.append((row.name, row.utterances, *_figures(row), *quoted_cells(quoted, *_PCG_KEYS)))
         if named == "SSD":
             point = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
             if point.curve_wer:
-                ours = (f"PCG at the speed of {row.name}", point.utterances, point.speedup, point.curve_wer, None, None, None)
-                rows.append((*ours, *_theirs(papers.PCG_TABLE_1["PCG"], *_PCG_KEYS)))
+                ours = (f"PCG at the speed of {row.name}", point.utterances, point.speedup, point.curve_wer)
+                rows.append((*ours, *[None] * 4, *quoted_cells(papers.PCG_TABLE_1["PCG"], *_PCG_KEYS)))
     note = f"{BRACKETS} Speed-up: tokens per second of the decoding loop over AR. {DIFFERS['main']}"
-    return Table("main", "Words, speaker, sound and speed (PCG Table 1)", columns, tuple(rows), note, f"{RUN} main")
+    title = "Words, speaker, sound and speed (PCG Table 1)"
+    return Table("main", title, columns, tuple(rows), note, f"{RUN} main").without(SPOOF)
 
 
 def equal_speed_table(results: Results, summaries: Sequence[Summary]) -> Table:
@@ -153,7 +110,7 @@ def equal_speed_table(results: Results, summaries: Sequence[Summary]) -> Table:
     for row in _usual(summaries, "SSD", "PCG Mel", "PCG FSQ", "PCG both", "membership", "typical"):
         found = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
         quoted = theirs.get(row.method) if row.method != "SSD" or row.condition.settings.beta == PCG_SSD_BETA else None
-        both = [_theirs(q, "wer")[0] for q in quoted] if quoted else [None, None]
+        both = [quoted_cells(q, "wer")[0] for q in quoted] if quoted else [None, None]
         ours = (row.name, found.utterances, found.speedup, found.point_wer, found.curve_wer, found.difference, found.met)
         rows.append((*ours, f"not comparable: {found.reason}" if found.reason else "", *both))
     note = (
@@ -167,7 +124,7 @@ def swap_table(results: Results, summaries: Sequence[Summary], mean_size: MeanSi
     """PCG Table 2, with the control of random codes at the same places."""
     columns = (
         Column("replaced by"), Column("theta", 3), Column("mean |G|", 1), Column("swapped %", 1, 100), N,
-        Column("WER, points", 1, 100, signed=True), Column("CER, points", 1, 100, signed=True),
+        WER_CHANGE, Column("CER, points", 1, 100, signed=True),
         Column("speaker, to before", 3), Column("DNSMOS", 2, signed=True), Column("mel distance, dB", 1),
         Column("speed-up with PCG", 2, suffix="x"),
     )  # fmt: skip
@@ -197,7 +154,7 @@ def ssd_table(summaries: Sequence[Summary]) -> Table:
         beta = 0.0 if row.method == "SD" else row.condition.settings.beta
         quoted = papers.SSD_TABLE_1.get(row.method) if row.method in ("draft", "AR") else papers.SSD_TABLE_3.get(beta)
         ours = (row.name, row.utterances, row.speedup, row.wer, row.dnsmos, row.similarity, row.lm_rtf)
-        rows.append((*ours, *_theirs(quoted, "wer", "mos", "similarity", "lm_rtf")))
+        rows.append((*ours, *quoted_cells(quoted, "wer", "mos", "similarity", "lm_rtf")))
     note = f"{BRACKETS} LM-RTF: seconds of the decoding loop per second of audio. {DIFFERS['ssd']}"
     return Table("ssd", "The tolerance of SSD (SSD Tables 1 and 3)", columns, tuple(rows), note, f"{RUN} tradeoff")
 
@@ -263,36 +220,37 @@ def ablation_table(results: Results, summaries: Sequence[Summary]) -> Table:
 
 
 def difference_table(results: Results, summaries: Sequence[Summary]) -> Table:
-    """Every setting less AR, over the same utterances."""
+    """Every setting less AR by the same sampling law, over the same utterances."""
     columns = (
-        Column("setting"), N, Column("WER, points", 1, 100, signed=True), Column("CER, points", 1, 100, signed=True),
-        Column("speaker", 3, signed=True), Column("DNSMOS", 2, signed=True), Column("p (WER)", 3),
+        Column("setting"), N, WER_CHANGE, Column("CER, points", 1, 100, signed=True), Column("speaker", 3, signed=True),
+        Column("DNSMOS", 2, signed=True), SPOOF_CHANGE, Column("p (WER)", 3),
     )  # fmt: skip
     rows = []
     for row in summaries:
         baseline = results.baseline(row.condition)
-        if row.method != "AR" and row.condition.swap is None and baseline and _is_usual(row):
+        if row.condition.swap is None and baseline not in (None, row.condition) and _is_usual(row):
             lost = difference(results, row.condition, baseline)
-            rows.append((row.name, lost.utterances, lost.wer, lost.cer, lost.similarity, lost.dnsmos, lost.p))
+            rows.append((row.name, lost.utterances, lost.wer, lost.cer, lost.similarity, lost.dnsmos, lost.spoof, lost.p))
     note = f"{BRACKETS} p: Student's paired t-test, without correction for the number of rows. {DIFFERS['differences']}"
-    return Table("differences", "Differences to AR, utterance by utterance", columns, tuple(rows), note, f"{RUN} main")
+    title = "Differences to AR, utterance by utterance"
+    return Table("differences", title, columns, tuple(rows), note, f"{RUN} main").without(SPOOF_CHANGE)
 
 
 def condition_table(summaries: Sequence[Summary]) -> Table:
     """Everything that was measured."""
     columns = (
-        Column("setting"), N, WER, CER, SPEAKER, DNSMOS, SPEEDUP, Column("text to audio", 2, suffix="x"),
+        Column("setting"), N, WER, CER, SPEAKER, DNSMOS, SPOOF, SPEEDUP, Column("text to audio", 2, suffix="x"),
         Column("tokens/s", 0), Column("at the limit %", 1, 100),
     )  # fmt: skip
     rows = [
         (
-            row.name, row.utterances, row.wer, row.cer, row.similarity, row.dnsmos, row.speedup, row.wall_speedup,
-            row.tokens_per_second, row.hit_limit,
+            row.name, row.utterances, row.wer, row.cer, row.similarity, row.dnsmos, row.spoof, row.speedup,
+            row.wall_speedup, row.tokens_per_second, row.hit_limit,
         )
         for row in summaries
     ]  # fmt: skip
     note = f"{BRACKETS} Speed-ups over AR: of the decoding loop, and from text to audio. Speaker of a swap: to before the swap."
-    return Table("conditions", "Every setting", columns, tuple(rows), note, f"{RUN} all")
+    return Table("conditions", "Every setting", columns, tuple(rows), note, f"{RUN} all").without(SPOOF)
 
 
 _PCG_KEYS = ("speedup", "wer", "cer", "similarity", "mos")
@@ -309,21 +267,7 @@ def _is_usual(row: Summary) -> bool:
 
 
 def _figures(row: Summary) -> tuple[Cell, ...]:
-    return row.speedup, row.wer, row.cer, row.similarity, row.dnsmos
-
-
-def _theirs(quoted: Quoted | None, *keys: str) -> tuple[Cell, ...]:
-    """The cells of a paper's row: a number, or a number and its spread as the paper prints them."""
-    if quoted is None:
-        return (None,) * len(keys)
-    return tuple(_printed(quoted, key) for key in keys)
-
-
-def _printed(quoted: Quoted, key: str) -> Cell:
-    value, spread = quoted.values.get(key), quoted.spread.get(key)
-    if value is None or key in ("speedup", "lm_rtf"):
-        return value
-    return f"{value:g}" if spread is None else f"{value:g} ± {spread:g}"
+    return row.speedup, row.wer, row.cer, row.similarity, row.dnsmos, row.spoof
 
 
 def _quoted_swap(values: dict[str, float]) -> tuple[Cell, ...]:
@@ -341,8 +285,3 @@ def _speed_at(summaries: Sequence[Summary], similarity: str, theta: float) -> Es
 
 def _percents(shares: Sequence[float]) -> str:
     return " ".join(f"{100 * share:.0f}" for share in shares)
-
-
-def _plain(text: str) -> str:
-    """A cell of a markdown table: one line, no bars, no markup."""
-    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")

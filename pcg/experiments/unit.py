@@ -114,6 +114,10 @@ class Result:
     accepted. trials: of thinning. mel_distance: mean absolute difference in dB to the utterance before the swap, None without
     one; swapped: share of tokens that the swap replaced. Times are in seconds, for a swap those of the take before it:
     `decoding` is the loop alone, `wall` all work from text to audio.
+
+    computed: tokens that the target read while decoding, those of pruned beams included. spoof: how synthetic the tokens look
+    to a detector, 0..1 (see `spoofing.py`), None where none fits or the utterance is too short for it. Both are None in
+    records of before they were kept.
     """
 
     tokens: tuple[int, ...]
@@ -134,6 +138,8 @@ class Result:
     audio_seconds: float
     decoding_seconds: float
     wall_seconds: float
+    computed: int | None = None
+    spoof: float | None = None
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)

@@ -17,9 +17,10 @@ from pcg.decoding.llama import DecodingLlama
 from pcg.drafts import AUTO
 from pcg.errors import AssetError, InputError
 from pcg.experiments.context import context
+from pcg.experiments.spoofing import JUDGED, fitting, judge_name, spoof
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.experiments.variants import Variants
-from pcg.hub import codec_folder, content_digest, is_llasa, model_folder
+from pcg.hub import codec_folder, content_digest, is_from_hub, model_folder
 from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.signal import JUDGE_RATE, for_judges
@@ -29,6 +30,7 @@ from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.judges import load_judge
 from pcg.rules.verdict import Rule
 from pcg.settings import Settings
+from pcg.spoof.detectors import load_detectors
 from pcg.swap import Swapped, mel_distance, swap, swap_coins
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take
@@ -51,7 +53,7 @@ class WorkerSpec:
     model: as `pcg.voice.load_voice` takes it. judge: who writes down the words (`pcg.recognition.judges.JUDGES`).
     threads: of torch in each worker; floats, and so results, may differ in their last digits with another number. dnsmos: ask
     for it, too; a third of a second of work on a CPU, nearly as much as speaking. cache: of groups, None for the usual. draft:
-    as `pcg.drafts.choose_draft` takes it.
+    as `pcg.drafts.choose_draft` takes it. detectors: a folder of spoof detectors, None for the shipped ones.
     """
 
     model: str = "embedded"
@@ -61,6 +63,7 @@ class WorkerSpec:
     dnsmos: bool = True
     cache: Path | None = None
     draft: str = AUTO
+    detectors: Path | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
@@ -74,7 +77,7 @@ class WorkerSpec:
         digest = hashlib.sha256(repr((MEASURES, self.device, self.judge, self.dnsmos, judging)).encode())
         folder = model_folder(self.model, EMBEDDED, self.device)
         _add_folder(digest, folder)
-        if is_llasa(folder) and not (codec := codec_folder(folder, self.device)).is_relative_to(folder):
+        if is_from_hub(folder) and not (codec := codec_folder(folder, self.device)).is_relative_to(folder):
             _add_folder(digest, codec)
         if self.judge == "embedded":
             _add_folder(digest, RECOGNISER)
@@ -82,6 +85,8 @@ class WorkerSpec:
             _add_folder(digest, Path(self.draft))
         elif self.draft != AUTO:  # which leaves no mark, as there were results before there was a choice
             digest.update(self.draft.encode())
+        if self.detectors:
+            _add_folder(digest, self.detectors)
         return digest.hexdigest()[:16]
 
     def load(self) -> "Worker":
@@ -103,7 +108,9 @@ class Worker:
     def __init__(self, spec: WorkerSpec) -> None:
         self.spec, self.voice_id = spec, spec.voice_id
         with self._threads():
-            self._target = Synthesizer(load_voice(spec.model, spec.device, spec.draft), spec.cache)
+            given = load_detectors(spec.detectors) if spec.detectors else None
+            self._target = Synthesizer(load_voice(spec.model, spec.device, spec.draft), spec.cache, detectors=given)
+            self._detectors = fitting(self._target)
             self._variants = Variants(self._target)
             self._words = load_judge(spec.judge, spec.device)
             self._speaker = Resemblyzer()
@@ -111,7 +118,11 @@ class Worker:
         self.judges = {
             "WER, CER": f"{self._words.name}; {NORMALISED}",
             "Speaker": f"cosine by {self._speaker.name} to {self._likeness()}",
-        } | ({"DNSMOS": f"{self._mos.name}; less than nine seconds repeated to fill one window"} if self._mos else {})
+        }
+        if self._mos:
+            self.judges["DNSMOS"] = f"{self._mos.name}; less than nine seconds repeated to fill one window"
+        if self._detectors:
+            self.judges[JUDGED] = judge_name(self._detectors)
         self._method = lru_cache(METHODS_KEPT)(self._prepared)
         self._reference = lru_cache(METHODS_KEPT)(self._found)
         self._embedded = lru_cache(METHODS_KEPT)(self._embedded_reference)
@@ -153,6 +164,8 @@ class Worker:
                 audio_seconds=len(audio) / rate,
                 decoding_seconds=1e-3 * take.decoding_ms,
                 wall_seconds=take.wall_seconds,
+                computed=round(take.computed_per_token * len(take.tokens)),
+                spoof=spoof(self._detectors, sounding.tokens) if self._detectors else None,
             )
 
     def take(self, unit: Unit) -> Take:
@@ -206,7 +219,7 @@ class Worker:
         voice = self._target.voice
         if not isinstance(voice.draft, DecodingLlama):
             raise InputError("draft", voice.draft_kind, "a model where the draft speaks alone")
-        return Synthesizer(replace(voice, target=voice.draft), self.spec.cache)
+        return Synthesizer(replace(voice, target=voice.draft), self.spec.cache, detectors=self._detectors)
 
     def _found(self, said: Utterance) -> Reference:
         voice = self._target.voice

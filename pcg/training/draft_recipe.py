@@ -10,9 +10,10 @@ from pathlib import Path
 import torch
 from transformers import LlamaForCausalLM
 
+from pcg import llasa, neutts
 from pcg.decoding.llama import DecodingLlama
 from pcg.errors import InputError
-from pcg.llasa import load_reader
+from pcg.hub import is_neutts
 from pcg.prompt import PromptReader
 from pcg.settings import Settings
 from pcg.training.acceptance import Examiner, Pair, Trial, draw_pairs, sd_and_pcg
@@ -110,7 +111,7 @@ def open_target(model: str, tokens: Path) -> tuple[LlamaForCausalLM, Vocabulary,
         return load_llama(voice.target_folder, voice.vocabulary), voice.vocabulary, voice.reader
     if not (folder / "config.json").is_file():
         raise InputError("target", model, "'embedded', or a folder that holds voice.json or a LLaSA")
-    reader = load_reader(folder, _codes(tokens))
+    reader = (neutts if is_neutts(folder) else llasa).load_reader(folder, _codes(tokens))
     vocabulary = Vocabulary(_codes(tokens), reader.first_code, reader.end)
     return load_llama(folder, vocabulary), vocabulary, reader
 

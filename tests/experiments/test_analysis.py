@@ -29,6 +29,42 @@ def by_name(records: list[Record]) -> dict:
     return {row.name: row for row in summarise(Results(records))}
 
 
+def test_spoof_is_the_mean_of_the_utterances_that_are_long_enough() -> None:
+    spoofs = (0.2, None, 0.6)
+    row = by_name([record(AR, i, spoof=spoof) for i, spoof in enumerate(spoofs)])["AR"]
+    assert row.spoof.value == pytest.approx(0.4)
+    assert by_name([record(AR, 0)])["AR"].spoof is None
+    changed = [record(SD, i, spoof=spoof and spoof + 0.1) for i, spoof in enumerate(spoofs)]
+    results = Results([record(AR, i, spoof=spoof) for i, spoof in enumerate(spoofs)] + changed)
+    assert difference(results, SD, AR).spoof.value == pytest.approx(0.1)
+
+
+def test_tokens_computed_count_the_pruned_beams_and_without_any_what_rounds_read() -> None:
+    searched = record(Condition("Hier", Settings("ar", hierarchical=True)), 0, computed=450, rounds=100)
+    drafted = record(SD, 0, rounds=40, drafted=120)
+    rows = by_name([record(AR, 0, rounds=100), searched, drafted])
+    assert {name: row.computed.value for name, row in rows.items()} == {"AR": 1.0, "Hier": 4.5, "SD": 1.6}
+    assert rows["AR"].rtf.value == pytest.approx(1.5 / 2)
+
+
+def test_laws_have_names_and_each_is_compared_with_ar_by_its_own() -> None:
+    laws = {
+        "truncated": Settings("ar", top_k=50),
+        "RAS": Settings("ar", sampler="ras"),
+        "HierRAS": Settings("ar", sampler="ras", hierarchical=True),
+        "SSD, EAS": Settings("ssd", sampler="eas"),
+        "AR": Settings("ar"),
+    }
+    conditions = {name: Condition(name, settings) for name, settings in laws.items()}
+    assert {name: method(c) for name, c in conditions.items()} == {name: name for name in laws}
+    results = Results([record(c, 0) for c in conditions.values()])
+    baselines = {name: results.baseline(c) for name, c in conditions.items()}
+    assert {name: b and b.name for name, b in baselines.items()} == {
+        "truncated": "truncated", "RAS": "RAS", "HierRAS": "RAS", "SSD, EAS": None, "AR": "AR",
+    }  # fmt: skip
+    assert conditions["SSD, EAS"] not in curve(results, "SSD", ssd(0.3))
+
+
 def test_rates_are_pooled_over_words_and_seeds_belong_to_their_utterance() -> None:
     records = [record(AR, 0, 1, 4), record(AR, 0, 0, 4, seed=1), record(AR, 1, 5, 12)]
     row = by_name(records)["AR"]

@@ -7,7 +7,7 @@ import pytest
 
 from pcg.errors import InputError
 from pcg.experiments.analysis import method
-from pcg.experiments.declared import COUNTS, TITLES, declared
+from pcg.experiments.declared import APART, COUNTS, SET, TITLES, declared
 from pcg.experiments.unit import Unit, Utterance
 
 UTTERANCES = tuple(Utterance(f"Sentence {i}.", "one") for i in range(250))
@@ -18,7 +18,7 @@ def wider(similarity: str, theta: float) -> float:
 
 
 def units(quick: bool, utterances: tuple[Utterance, ...] = UTTERANCES) -> dict[str, Unit]:
-    grids = [declared(name, utterances, quick, wider) for name in TITLES]
+    grids = [declared(name, utterances, quick, wider) for name in SET]
     return {unit.key("voice"): unit for grid in grids for unit in grid.units()}
 
 
@@ -35,7 +35,7 @@ def test_the_quick_set_fits_three_minutes_of_two_cores() -> None:
 
 
 def test_grids_share_what_they_say() -> None:
-    alone = sum(len(declared(name, UTTERANCES, False, wider).units()) for name in TITLES)
+    alone = sum(len(declared(name, UTTERANCES, False, wider).units()) for name in SET)
     assert len(units(quick=False)) < 0.85 * alone
     main = set(declared("main", UTTERANCES, False, wider).utterances)
     for name in TITLES:
@@ -52,6 +52,29 @@ def test_utterances_are_spread_and_names_are_told_apart(name: str) -> None:
         steps = {b - a for a, b in pairwise(places)}
         assert max(steps) - min(steps) <= 1
         assert len({c.name for c in grid.conditions}) == len(grid.conditions)
+
+
+def test_the_question_of_relaxed_rules_is_put_to_what_the_trade_off_says_anyway() -> None:
+    for quick in (False, True):
+        relax, tradeoff = (
+            {unit.key("v") for unit in declared(name, UTTERANCES, quick, wider).units()} for name in ("relax", "tradeoff")
+        )
+        assert relax < tradeoff
+
+
+def test_the_sampling_laws_stand_apart_and_say_as_many_twisters_as_everyday_sentences() -> None:
+    assert APART == ("mspoof",)
+    assert set(SET) | set(APART) == set(TITLES)
+    sections = ("everyday", "balanced", "twisters", "rare")
+    utterances = tuple(Utterance(f"Sentence {i}.", "one", sections[i % 4]) for i in range(200))
+    for quick, half in ((False, 40), (True, 4)):
+        grid = declared("mspoof", utterances, quick, wider)
+        assert Counter(u.section for u in grid.utterances) == {"everyday": half, "twisters": half}
+        assert [c.name for c in grid.conditions] == ["Original", "RAS", "EAS", "HierRAS", "HierEAS"]
+        assert {c.settings.temperature for c in grid.conditions} == {1.0}
+        assert [c.settings.hierarchical for c in grid.conditions] == [False] * 3 + [True] * 2
+    assert grid.conditions[0].settings.top_k == 50
+    assert len({c.settings for c in grid.conditions}) == 5
 
 
 def test_every_table_of_the_papers_has_its_conditions() -> None:

@@ -32,7 +32,8 @@ def address(synthesizer: Synthesizer) -> Iterator[str]:
     ears, *_ = new_ears(HOSTILE)
     with gr.Blocks() as app:
         controls = create_compare(synthesizer, Origin.of(synthesizer.voice), gr.State(Session()), ears=lambda: ears)
-        own = gr.BrowserState([{"name": "<i>mine</i>", "settings": {"method": "sd", "lookahead": 2}}])
+        # What SD says anyway: two cards then show one sound.
+        own = gr.BrowserState([{"name": "<i>mine</i>", "settings": {"method": "sd"}}])
         offer_presets(app, own, controls["preset"])
         create_presets(app, [controls])
     _, url, _ = app.queue().launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options())

@@ -55,6 +55,7 @@ def test_a_method_has_one_colour_on_cards_choices_and_map(page: Page) -> None:
     shown = {m: page.evaluate(f"getComputedStyle(document.querySelector('#card-{m}')).boxShadow") for m in MARKS}
     assert len(set(shown.values())) == len(MARKS)
     open_tab(page, "Tune")
+    expect(page.locator('#tune-method input[value="pcg"]')).to_be_visible()
     for method, card in shown.items():
         colour = card.partition(")")[0]
         label = f"document.querySelector('#tune-method label:has(input[value=\"{method}\"])')"

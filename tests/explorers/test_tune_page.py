@@ -4,13 +4,17 @@ from collections.abc import Iterator
 
 import gradio as gr
 import pytest
+import torch
 from playwright.sync_api import Page, expect, sync_playwright
 
 from explorers.map import create_map
 from explorers.reading import Session
 from explorers.theme import launch_options
 from explorers.tune import connect_map, create_tune
+from explorers.tuning import Bench, Request, Step, Turn, tune
 from pcg.settings import Settings
+from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
+from pcg.spoof.detectors import Detectors
 from pcg.stored import Origin
 from pcg.synthesizer import Synthesizer
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
@@ -19,11 +23,24 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this co
 SOUND = ["--autoplay-policy=no-user-gesture-required", "--use-gl=angle", "--use-angle=swiftshader"]
 SOFTWARE = [*SOUND, "--enable-unsafe-swiftshader"]
 PATIENCE_MS = 60_000
+TEXT = "The quick brown fox jumps over a lazy dog, and is this one sentence?"
 
 
 @pytest.fixture(scope="module")
-def address(synthesizer: Synthesizer) -> Iterator[str]:
+def judged(synthesizer: Synthesizer) -> Synthesizer:
+    """The same voice, with detectors that were trained on nothing."""
+    torch.manual_seed(0)
+    config = DetectorConfig(synthesizer.voice.codec.codebook_size, width=16, heads=2, layers=1, feed_forward=16)
+    detectors = Detectors("untrained <b>", {r.name: Detector(config).eval() for r in RESOLUTIONS})
+    judged = Synthesizer(synthesizer.voice, detectors=detectors)
+    judged.library = synthesizer.library
+    return judged
+
+
+@pytest.fixture(scope="module")
+def address(judged: Synthesizer) -> Iterator[str]:
     """Where a page is served that has the panel and the map."""
+    synthesizer = judged
     with gr.Blocks() as app:
         with gr.Tab("Tune"):
             view = create_tune(synthesizer, Origin.of(synthesizer.voice))
@@ -97,6 +114,60 @@ def test_a_person_says_a_text_moves_theta_and_reads_the_tokens(page: Page, synth
     assert page.evaluate("window.hacked") is None
     assert complaints == []
     assert [a for a in addresses if not a.startswith((address, "blob:", "data:"))] == []
+
+
+def test_the_curves_stand_below_the_tokens_and_the_law_can_be_chosen(page: Page, judged: Synthesizer) -> None:
+    legend, marks = page.locator('[data-part="curves"] button'), page.locator('[data-part="marks"]')
+    expect(page.locator('[data-part="spoof"]')).to_be_hidden()
+    page.locator("#tune-law button").first.click()
+    page.fill("#tune-text textarea", TEXT)
+    page.locator("#tune-sampler label", has_text="EAS").click()
+    expect(page.locator("#tune-sampler")).to_contain_text("weigh less")
+    expect(legend).to_have_count(5)
+    expect(page.locator('[data-part="judge"]')).to_contain_text("the detectors are untrained <b>.")
+    take = judged.take(TEXT, Settings(sampler="eas"), "one")
+    expect(marks).to_have_attribute("aria-valuemax", str(len(take.tokens) - 1))
+    expect(page.locator(".strip")).to_have_attribute("data-state", "done")
+    curves = judged.decoder.detectors.curves(take.tokens)
+    if len(take.tokens) >= 50:
+        expect(legend.first).to_be_enabled()
+
+    box = marks.bounding_box()
+    marks.hover(position={"x": 40, "y": box["height"] - 20})
+    title = page.locator('[data-part="title"]')
+    expect(title).to_contain_text("Token ")
+    place = int(title.locator("small").text_content().split("number ")[1].split()[0]) - 1
+    expect(page.locator('[data-curve="M10"] output')).to_have_text(f"{round(curves['M10'][place].item(), 3):.2f}")
+
+    before = marks.page.locator('[data-part="picture"]').evaluate("canvas => canvas.toDataURL()")
+    page.locator('[data-curve="M10"]').click()
+    expect(page.locator('[data-curve="M10"]')).to_have_attribute("aria-pressed", "false")
+    page.wait_for_function("old => document.querySelector('[data-part=picture]').toDataURL() !== old", arg=before)
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+
+
+def test_the_curves_come_after_the_take_and_only_from_detectors_that_fit(synthesizer: Synthesizer, judged: Synthesizer) -> None:
+    request = Request(TEXT, "one", "pcg", 0.3, 3, 0.3, "cosine", 0.6, 5, False, sampler="ras", top_k=20)
+    steps: list[Step] = list(tune(judged, request, Bench(), Turn()))
+    *before, curves, last = steps
+    (take,) = [step.take for step in before if step.take]
+    assert before[-1].take is take
+    assert last.bench.estimate is not None
+    assert not any(step.spoof for step in [*before, last])
+    assert (take.settings.sampler, take.settings.top_k) == ("ras", 20)
+    assert take.tokens == judged.take(TEXT, take.settings, "one").tokens
+    told = {curve["name"]: curve["values"] for curve in curves.spoof["curves"]}
+    assert [*told] == [r.name for r in RESOLUTIONS]
+    for resolution in RESOLUTIONS:
+        if len(take.tokens) < resolution.span:
+            assert set(told[resolution.name]) == {None}
+        else:
+            expected = judged.decoder.detectors.curve(take.tokens, resolution)
+            assert told[resolution.name] == pytest.approx(expected.tolist(), abs=1e-3)
+
+    config = DetectorConfig(synthesizer.voice.codec.codebook_size + 1, width=16, heads=2, layers=1, feed_forward=16)
+    other = Synthesizer(synthesizer.voice, detectors=Detectors("", {r.name: Detector(config).eval() for r in RESOLUTIONS}))
+    assert not any(step.spoof for step in tune(other, request, Bench(), Turn()))
 
 
 def test_a_take_is_stopped_and_a_method_shows_its_own_knobs(page: Page) -> None:

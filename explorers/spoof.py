@@ -1,0 +1,277 @@
+"""Spoof: one text by five ways to choose tokens, what detectors make of each, and the beams that a search threw away."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, fields
+from functools import partial
+
+import gradio as gr
+import numpy as np
+from gradio.components import Component
+
+from explorers.beams import NOTE, SEARCHED, WAYS, Branch, Request, Said, Step, Tree, as_record, hear_branch, say_ways
+from explorers.compare import DECODING
+from explorers.components.beam_tree import PICK, branch_html, create_tree, curves_html, tree_html, way_html
+from explorers.components.readout import TITLES, message_html
+from explorers.components.terms import term_info
+from explorers.speaking import new_seed, token_rate
+from explorers.telling import telling, told
+from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
+from explorers.zero import STARTING_SECONDS, gpu_seconds, on_gpu
+from pcg.decoding.hierarchical import Hierarchy
+from pcg.errors import PCGError
+from pcg.settings import RANGES
+from pcg.synthesizer import Synthesizer
+from pcg.text import MAX_CHARACTERS
+
+HEADING = f"""<header class="title"><h2>Spoof<small>where does it stop sounding like speech?</small></h2>
+<p>Five ways to choose tokens, as MSpoofTTS compares them (arXiv 2603.05373). The curves are the spoof detectors' probability
+that a stretch of 50, 25 or 10 tokens was generated, not spoken: lower is more like speech. The searched ways are chosen by
+these same detectors, so a lower curve of theirs is no proof of better speech. {NOTE}</p></header>"""
+BEAMS = """<header class="title"><h2>Beams<small>what the search tried, and threw away</small></h2>
+<p>After a warm-up of {0} tokens, {2[0]} beams go on from the same place; {2[1]} are left after {1[0]} tokens, {2[2]} after
+{1[1]}, and after {1[2]} one is chosen by the sum of its ranks.</p></header>"""
+EXAMPLE = "She sells sea shells by the sea shore."
+METHOD_INFO = "The paper has AR. Beams of SD, SSD or PCG are this program's own; none of the papers has them."
+READY = "Choose a method, then say the text. The searched ways take several times as long."
+STOPPED = "Stopped. What was said stays."
+FAILED = "That did not work. Everything on the page is as it was."
+DONE = "Said five ways."
+UNHEARD = '<p class="beams-told">Click a beam, or give its numbers, and the utterance up to its end is heard here.</p>'
+FIRST, *_, LAST = WAYS
+NOTHING = [gr.skip()] * (4 + 3 * len(WAYS))
+# What the detectors' beams cost in takes, roughly: three plain ones, and twice five and a half.
+TAKES = 14
+
+
+@dataclass(frozen=True)
+class Controls:
+    """The left-hand side. `inputs` stand in the order of Request."""
+
+    inputs: list[Component]
+    run: gr.Button
+    stop: gr.Button
+    dice: gr.Button
+    status: gr.HTML
+
+    @property
+    def named(self) -> dict[str, Component]:
+        return dict(zip((f.name for f in fields(Request)), self.inputs, strict=True))
+
+
+@dataclass(frozen=True)
+class View:
+    """The places of one way."""
+
+    head: gr.HTML
+    sound: gr.Audio
+    curves: gr.HTML
+
+    @property
+    def all(self) -> list[Component]:
+        return [self.head, self.sound, self.curves]
+
+
+@dataclass(frozen=True)
+class Search:
+    """The beams: whose they are, the tree, and the one that is heard. `trees` holds Trees by way."""
+
+    trees: gr.State
+    way: gr.Radio
+    tree: gr.HTML
+    cycle: gr.Number
+    beam: gr.Number
+    hear: gr.Button
+    record: gr.JSON
+    words: gr.HTML
+    sound: gr.Audio
+
+    @property
+    def heard(self) -> list[Component]:
+        return [self.record, self.words, self.sound]
+
+
+def create_spoof(synthesizer: Synthesizer) -> None:
+    """Lay the panel out within the Blocks that is being built; the synthesizer has detectors for its codes."""
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
+            controls = _controls(synthesizer)
+        with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
+            with gr.Column(elem_classes="lab-card"):
+                gr.HTML(HEADING, apply_default_css=False)
+            plain = [key for key in WAYS if key not in SEARCHED]
+            views: dict[str, View] = {}
+            for row in (plain, SEARCHED):
+                with gr.Row(equal_height=True, elem_classes="lab-pair"):
+                    views |= {key: _view(synthesizer, key) for key in row}
+            search = _search(synthesizer)
+            with gr.Column(elem_classes="lab-card"), gr.Accordion("As JSON", open=False):
+                record = gr.JSON(show_label=False, elem_id="spoof-record", max_height=320)
+    _wire(synthesizer, controls, views, search, record)
+    _wire_search(synthesizer, search)
+
+
+def _controls(synthesizer: Synthesizer) -> Controls:
+    voices, allowed = list(synthesizer.voice.references), RANGES["temperature"]
+    with gr.Column(elem_classes="lab-desk"):
+        text = gr.Textbox(
+            EXAMPLE, label="Text", lines=3, max_lines=8, max_length=MAX_CHARACTERS, elem_id="spoof-text",
+            placeholder="English, up to a few sentences",
+        )  # fmt: skip
+        voice = gr.Dropdown(voices, value=voices[0], label="Voice", elem_id="spoof-voice")
+        method = gr.Radio(
+            [(TITLES[key][0], key) for key in synthesizer.methods], value="ar", label="Method underneath",
+            info=METHOD_INFO, elem_id="spoof-method",
+        )  # fmt: skip
+        with gr.Row():
+            run = gr.Button("Say it five ways", variant="primary", elem_id="spoof-run", scale=3)
+            stop = gr.Button("Stop", elem_id="spoof-stop", scale=1, min_width=80)
+        status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="spoof-status")
+    with gr.Column(elem_classes="lab-desk"):
+        temperature = gr.Slider(
+            allowed.low, allowed.high, 1.0, step=allowed.step, label="Temperature", buttons=[], elem_id="spoof-temperature",
+            info=f"The paper has 1.0. How {term_info('temperature', 'freely')} all ways choose.",
+        )  # fmt: skip
+        with gr.Row(elem_classes="lab-seed"):
+            seed = gr.Number(0, label="Seed", precision=0, scale=3, elem_id="spoof-seed")
+            dice = gr.Button("⚄ Roll", elem_id="spoof-dice", size="md", scale=1, min_width=80)
+    return Controls([text, voice, method, temperature, seed], run, stop, dice, status)
+
+
+def _view(synthesizer: Synthesizer, key: str) -> View:
+    with gr.Column(min_width=300, elem_classes="lab-card", elem_id=f"spoof-{key}"):
+        head = gr.HTML(way_html(key), apply_default_css=False)
+        sound = _player(synthesizer, WAYS[key].name, f"spoof-sound-{key}")
+        curves = gr.HTML("", apply_default_css=False, elem_id=f"spoof-curves-{key}")
+    return View(head, sound, curves)
+
+
+def _search(synthesizer: Synthesizer) -> Search:
+    plan = Hierarchy()
+    with gr.Column(elem_classes="lab-card"):
+        gr.HTML(BEAMS.format(plan.warmup, plan.stages, plan.beams), apply_default_css=False)
+        way = gr.Radio(
+            [(WAYS[key].name, key) for key in SEARCHED], value=SEARCHED[-1], label="Way", show_label=False, container=False,
+            elem_id="spoof-way", elem_classes="lab-picker",
+        )  # fmt: skip
+        tree = create_tree()
+        with gr.Row(elem_classes="lab-seed"):
+            cycle = gr.Number(1, label="Cycle", precision=0, minimum=1, min_width=80, elem_id="spoof-cycle")
+            beam = gr.Number(1, label="Beam", precision=0, minimum=1, min_width=80, elem_id="spoof-beam")
+            hear = gr.Button("Hear this beam", elem_id="spoof-hear", size="md", min_width=140)
+        words = gr.HTML(UNHEARD, apply_default_css=False, elem_id="spoof-words")
+        sound = _player(synthesizer, "Beam", "spoof-sound-beam", autoplay=True)
+        record = gr.JSON(visible=False)
+    return Search(gr.State({}), way, tree, cycle, beam, hear, record, words, sound)
+
+
+def _player(synthesizer: Synthesizer, label: str, elem_id: str, autoplay: bool = False) -> gr.Audio:
+    return gr.Audio(
+        label=label, show_label=False, interactive=False, editable=False, buttons=["download"], container=False,
+        autoplay=autoplay, elem_id=elem_id,
+        waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate),
+    )  # fmt: skip
+
+
+def _handler(synthesizer: Synthesizer) -> Callable[..., Iterator[list[object]]]:
+    """`say_ways` as gradio calls it: one argument a control, one update a place on the page."""
+    say = on_gpu(partial(say_ways, synthesizer), lambda request: gpu_seconds(request.text, TAKES))
+    rate = token_rate(synthesizer)
+
+    def say_five_ways(text: str, voice: str, method: str, temperature: float, seed: int) -> Iterator[list[object]]:
+        said: list[Said] = []
+        try:
+            request = Request(text, voice, method, temperature, seed)
+            with closing(say(request)) as steps:
+                for step in steps:
+                    said += [step.done] if step.done else []
+                    yield [*_updates(request, said, step), _progress_html(step, rate)]
+        except PCGError as error:
+            yield [*NOTHING, message_html(FAILED)]
+            raise told(error) from error
+
+    return say_five_ways
+
+
+def _updates(request: Request, said: list[Said], step: Step) -> list[object]:
+    """The record, the trees, the newest one's way and picture, and the places of the way that is done; at the start all is
+    emptied."""
+    begins = step.now == FIRST and not step.tokens and step.done is None
+    if step.done is None and not begins:
+        return NOTHING
+    trees = {each.way: each.tree for each in said if each.tree}
+    new = step.now in trees
+    tree = tree_html(trees.get(step.now)) if begins or new else gr.skip()
+    places = {key: _card(key, step.done) if begins or step.now == key else [gr.skip()] * 3 for key in WAYS}
+    updates = (update for place in places.values() for update in place)
+    return [as_record(request, said), trees, step.now if new else gr.skip(), tree, *updates]
+
+
+def _card(key: str, said: Said | None) -> list[object]:
+    sound = _sound(said.take.audio, said.take.sample_rate) if said else None
+    return [way_html(key, said), sound, curves_html(said)]
+
+
+def _progress_html(step: Step, rate: float) -> str:
+    """Where a run stands; not announced aloud before its end, as it changes often."""
+    if step.done and step.now == LAST:
+        return message_html(DONE)
+    place = list(WAYS).index(step.now) + 1
+    words = f"{WAYS[step.now].name}: {step.tokens} tokens, {step.tokens / rate:.1f} s <span>{place} of {len(WAYS)}</span>"
+    return f'<div class="status busy"><p>{words}</p></div>'
+
+
+def _sound(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray] | None:
+    # int16, because the player scales floats to their own peak, and loudness would no longer compare.
+    return (sample_rate, (samples.clip(-1, 1) * 32767).astype(np.int16)) if len(samples) else None
+
+
+def _wire(synthesizer: Synthesizer, controls: Controls, views: Mapping[str, View], search: Search, record: gr.JSON) -> None:
+    private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
+    spoken = [place for view in views.values() for place in view.all]
+    running = controls.run.click(
+        _handler(synthesizer), controls.inputs, [record, search.trees, search.way, search.tree, *spoken, controls.status],
+        show_progress="hidden", trigger_mode="once", concurrency_id=DECODING, concurrency_limit=1,
+        api_name="spoof",
+        api_description="Say a text as Original, RAS, EAS, HierRAS and HierEAS at one seed; streams a record first of all "
+        "(cost, spoof probabilities and curves, the beams of the searched ways), then the same as HTML and sounds.",
+    )  # fmt: skip
+    controls.stop.click(lambda: message_html(STOPPED), None, controls.status, cancels=running, **private)
+    controls.dice.click(new_seed, None, controls.named["seed"], **private)
+
+
+def _wire_search(synthesizer: Synthesizer, search: Search) -> None:
+    hear = on_gpu(partial(hear_branch, synthesizer), lambda *_: STARTING_SECONDS)
+
+    def show_tree(way: str, trees: Mapping[str, Tree]) -> str:
+        return tree_html(trees.get(way))
+
+    def hear_beam(way: str, cycle: int, beam: int, trees: Mapping[str, Tree]) -> list[object]:
+        with telling():
+            return _heard(hear(trees, way, cycle, beam))
+
+    def hear_picked(way: str, trees: Mapping[str, Tree], event: gr.EventData) -> list[object]:
+        picked = event._data if isinstance(event._data, Mapping) else {}
+        with telling():
+            branch = hear(trees, way, picked.get("cycle"), picked.get("beam"))
+        return [branch.cycle, branch.beam.number, *_heard(branch)]
+
+    shared = {"show_progress": "minimal", "trigger_mode": "always_last"}
+    search.way.input(
+        show_tree, [search.way, search.trees], search.tree, queue=False, show_progress="hidden", api_visibility="private"
+    )
+    search.hear.click(
+        hear_beam, [search.way, search.cycle, search.beam, search.trees], search.heard,
+        api_name="spoof_beam",
+        api_description="Hear what this session's last run of `spoof` said up to the end of one beam, chosen or pruned, with "
+        "that beam in the place of the chosen one; cycle and beam count from 1, as in its record. Answers with a record, the "
+        "same in words, and the sound.",
+        **shared,
+    )  # fmt: skip
+    getattr(search.tree, PICK)(
+        hear_picked, [search.way, search.trees], [search.cycle, search.beam, *search.heard], api_visibility="private", **shared
+    )
+
+
+def _heard(branch: Branch) -> list[object]:
+    return [branch.record(), branch_html(branch), _sound(branch.samples, branch.sample_rate)]

@@ -1,0 +1,102 @@
+"""Tables of MSpoofTTS, and what its detectors say of relaxed acceptance."""
+
+from collections.abc import Mapping, Sequence
+
+from pcg.experiments import papers
+from pcg.experiments.analysis import Results, Summary, curve, difference, schemes, summary
+from pcg.experiments.papers import DIFFERS, Quoted
+from pcg.experiments.table import (
+    BRACKETS,
+    DNSMOS,
+    RUN,
+    SPEAKER,
+    SPOOF,
+    SPOOF_CHANGE,
+    WER,
+    WER_CHANGE,
+    Cell,
+    Column,
+    N,
+    Table,
+)
+from pcg.experiments.unit import Condition
+from pcg.metrics.estimate import Estimate
+from pcg.settings import Settings
+
+TWISTERS = "twisters"
+TABLE_1 = (papers.MSPOOF_TABLE_1_LIBRISPEECH, papers.MSPOOF_TABLE_1_LIBRITTS)
+PAPER_COLUMNS = {"wer": "paper: WER %", "similarity": "paper: SIM", "nisqa": "paper: NISQA", "mosnet": "paper: MOSNet"}
+COST = "Computed: tokens that the target read for each that was said, pruned beams included. RTF: work per second of audio."
+SCALE = "Spoof: 1 - P(real) by M50, the mean over windows of 50 tokens."
+CHOOSY = "HierRAS and HierEAS choose by these same detectors, so a low spoof of theirs proves nothing about the sound."
+
+
+def sampling_tables(results: Results) -> list[Table]:
+    """MSpoofTTS Tables 1 and 2: tongue twisters in the second, all other sentences in the first."""
+    said = schemes(results)
+    sections = {record.unit.utterance.section for condition in said.values() for record in results.of(condition)}
+    ordinary = results.within(said.values(), sections - {TWISTERS})
+    twisting = results.within(said.values(), {TWISTERS})
+    return [
+        _sampling_table("sampling", "Sampling laws (MSpoofTTS Table 1)", ordinary, said, TABLE_1),
+        _sampling_table(
+            "twisters", "Sampling laws on tongue twisters (MSpoofTTS Table 2)", twisting, said, (papers.MSPOOF_TABLE_2,)
+        ),
+    ]
+
+
+def _sampling_table(
+    name: str, title: str, results: Results, said: Mapping[str, Condition], quoted: Sequence[Mapping[str, Quoted]]
+) -> Table:
+    columns = (
+        Column("method"), N, WER, SPEAKER, DNSMOS, Column("computed", 2), Column("RTF", 2), SPOOF,
+        *map(Column, PAPER_COLUMNS.values()),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
+    for scheme, condition in said.items():
+        if condition in results:
+            row = summary(results, condition, {})
+            ours = (scheme, row.utterances, row.wer, row.similarity, row.dnsmos, row.computed, row.rtf, row.spoof)
+            rows.append((*ours, *(" / ".join(f"{of[scheme].values[key]:g}" for of in quoted) for key in PAPER_COLUMNS)))
+    both = " Two numbers of the paper: LibriSpeech / LibriTTS." if len(quoted) > 1 else ""
+    note = f"{BRACKETS} {COST} {SCALE} {CHOOSY}{both} {DIFFERS['sampling']}"
+    return Table(name, title, columns, tuple(rows), note, f"{RUN} mspoof").without(SPOOF)
+
+
+def relax_table(results: Results, summaries: Sequence[Summary]) -> Table:
+    """PCG less SD, which is where its curve begins, as theta falls: does spoof rise before words are lost?"""
+    columns = (Column("setting"), Column("theta", 2), N, SPOOF, SPOOF_CHANGE, WER_CHANGE, Column("moved", words=True))
+    rows: list[tuple[Cell, ...]] = []
+    for start, row in _relaxed(results, summaries):
+        changed = difference(results, row.condition, start)
+        moved = {"spoof": _rose(changed.spoof), "WER": _rose(changed.wer)}
+        ours = (row.name, row.condition.settings.theta, changed.utterances, row.spoof, changed.spoof, changed.wer)
+        rows.append((*ours, " and ".join(name for name, rose in moved.items() if rose) or "nothing"))
+    note = (
+        f"{BRACKETS} Changes are to SD, utterance by utterance. {SCALE} {_first(rows)} A figure moved where "
+        f"the interval of its change lies above zero, so the one with the narrower interval is seen to move first. "
+        f"{DIFFERS['relax']}"
+    )
+    title = "Does spoof rise before words are lost?"
+    return Table("relax", title, columns, tuple(rows), note, f"{RUN} relax")
+
+
+def _relaxed(results: Results, summaries: Sequence[Summary]) -> list[tuple[Condition, Summary]]:
+    """Of PCG by cosine groups those that were judged, theta falling, each with the SD that its curve begins with."""
+    by_condition = {row.condition: row for row in summaries if row.spoof}
+    usual = Condition("", Settings("pcg", lookahead=papers.PCG_BEST_LOOKAHEAD))
+    start, *along = curve(results, "PCG cosine", usual) or [usual]
+    if start.settings.method != "sd":
+        return []
+    return [(start, by_condition[condition]) for condition in along if condition in by_condition]
+
+
+def _rose(change: Estimate | None) -> bool:
+    return change is not None and change.low > 0
+
+
+def _first(rows: Sequence[tuple[Cell, ...]]) -> str:
+    """At which theta each figure first moved, `rows` having falling thetas."""
+    firsts = {name: next((row[1] for row in rows if name in str(row[-1])), None) for name in ("spoof", "WER")}
+    said = [f"{name} first rises at theta {theta:g}" if theta else f"{name} never rises" for name, theta in firsts.items()]
+    return f"As theta falls, {' and '.join(said)}."

@@ -1,0 +1,112 @@
+"""The Spoof panel as a person sees it, in a real browser."""
+
+import re
+from collections.abc import Iterator
+
+import gradio as gr
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from explorers.beams import WAYS
+from explorers.components.beam_tree import STYLES
+from explorers.components.terms import create_terms
+from explorers.spoof import create_spoof
+from explorers.theme import launch_options
+from pcg.synthesizer import Synthesizer
+from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, SOFTWARE, picture
+from tests.explorers.test_beams import untrained
+
+pytestmark = NEEDS_CHROMIUM
+PATIENCE_MS = 120_000
+
+
+@pytest.fixture(scope="module")
+def address(synthesizer: Synthesizer) -> Iterator[str]:
+    """Where a page is served that has the panel."""
+    with gr.Blocks(fill_width=True) as app:
+        with gr.Tab("Spoof", elem_id="spoof"):
+            create_spoof(Synthesizer(synthesizer.voice, detectors=untrained(64)))
+        create_terms()
+    options = launch_options()
+    options["css_paths"] = [*options["css_paths"], STYLES]
+    _, url, _ = app.queue().launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **options)
+    yield url
+    app.close(verbose=False)
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SOFTWARE)
+        width = getattr(request, "param", 1440)
+        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+        page.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(f"{address}?__theme=light")
+        yield page
+        browser.close()
+        expect.set_options(timeout=5_000)
+
+
+def say(page: Page) -> None:
+    page.fill("#spoof-text textarea", "Hello, yes ${window.hacked = 1} <b>one</b>.")
+    page.click("#spoof-run")
+    expect(page.locator("#spoof-status")).to_contain_text("Said five ways.")
+
+
+@pytest.mark.parametrize("page", [390, 1440, 1920], indirect=True)
+def test_a_person_says_a_text_five_ways_and_it_fits_in_both_themes(page: Page, complaints: list[str]) -> None:
+    say(page)
+    for key in WAYS:
+        expect(page.locator(f"#spoof-{key}")).to_contain_text("tokens computed for each token heard")
+        expect(page.locator(f"#spoof-curves-{key} .spoof-plane")).to_have_attribute("role", "img")
+        expect(page.locator(f"#spoof-sound-{key}").get_by_role("button", name="Play", exact=True)).to_be_visible()
+    expect(page.locator("#spoof-tree .beams-plane svg")).to_have_attribute("aria-label", re.compile("^Beams of HierEAS"))
+    expect(page.locator("button.primary:visible")).to_have_count(1)
+    for theme in ("light", "dark"):
+        page.evaluate("theme => document.body.classList.toggle('dark', theme === 'dark')", theme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+        assert picture(page, "Spoof").stat().st_size > 10_000
+    assert page.evaluate("window.hacked") is None
+    assert complaints == []
+
+
+def test_a_person_walks_the_beams_by_keyboard_and_hears_a_pruned_one(page: Page, complaints: list[str]) -> None:
+    say(page)
+    told = page.locator('#spoof-tree [data-part="told"]')
+    stop = page.locator("#spoof-tree .beam[tabindex='0']")
+    stop.focus()
+    expect(told).to_contain_text("Cycle 1, beam 1,")
+    page.keyboard.press("ArrowDown")
+    expect(told).to_contain_text("Cycle 1, beam 2,")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    expect(told).to_contain_text("Cycle 1, beam 1,")
+    expect(stop).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("#spoof-words")).to_contain_text("HierEAS, cycle 1, beam 2")
+    expect(page.locator("#spoof-sound-beam .timestamps")).to_be_visible()
+    expect(page.locator("#spoof-beam input")).to_have_value("2")
+    expect(page.locator("#spoof-tree .beam[aria-pressed='true']")).to_have_attribute("data-beam", "2")
+
+    pruned = page.locator("#spoof-tree .beams-plane .beam.first").first
+    number = pruned.get_attribute("data-beam")
+    # Where a line is thin, what takes the pointer is wider than what is seen.
+    pruned.locator(".hit").dispatch_event("click")
+    expect(page.locator("#spoof-words")).to_contain_text(f"HierEAS, cycle 1, beam {number} (pruned after 10)")
+    expect(pruned).to_have_attribute("aria-pressed", "true")
+    page.locator('#spoof-way label:has(input[value="hierras"])').click()
+    expect(page.locator("#spoof-tree .beams-plane svg")).to_have_attribute("aria-label", re.compile("^Beams of HierRAS"))
+    page.fill("#spoof-beam input", "3")
+    page.click("#spoof-hear")
+    expect(page.locator("#spoof-words")).to_contain_text("HierRAS, cycle 1, beam 3")
+    picture(page, "spoof-beam")
+    assert complaints == []

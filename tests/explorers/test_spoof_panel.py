@@ -1,0 +1,104 @@
+"""The Spoof panel as a program sees it: named endpoints, typed answers, refusals in one sentence."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import gradio as gr
+import pytest
+import soundfile
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from app import create_app
+from explorers.beams import WAYS, Request
+from explorers.gate import Page
+from explorers.spoof import create_spoof
+from pcg.synthesizer import Synthesizer
+from tests.explorers.test_beams import untrained
+
+TEXT = "Hello, yes <b>${1}</b>."
+ASKED = {"text": TEXT, "voice": "two", "method": "ar", "temperature": 1.0, "seed": 5}
+
+
+@pytest.fixture(scope="module")
+def judging(synthesizer: Synthesizer) -> Synthesizer:
+    return Synthesizer(synthesizer.voice, detectors=untrained(64))
+
+
+@pytest.fixture(scope="module")
+def client(judging: Synthesizer) -> Iterator[Client]:
+    with Page() as page:
+        create_spoof(judging)
+    _, url, _ = page.queue().launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+    yield Client(url, verbose=False)
+    page.close(verbose=False)
+
+
+def test_a_beam_is_heard_only_after_a_text_was_said(client: Client) -> None:
+    with pytest.raises(AppError, match="There are no beams of HierRAS yet: say a text first"):
+        client.predict(way="hierras", cycle=1, beam=1, api_name="/spoof_beam")
+
+
+def test_a_program_says_a_text_five_ways_and_hears_a_pruned_beam(client: Client, judging: Synthesizer) -> None:
+    job = client.submit(**ASKED, api_name="/spoof")
+    *_, (record, way, tree, *places, status) = list(job)
+    assert (record["text"], record["n"], list(record["ways"])) == (TEXT, 1, list(WAYS))
+    assert len(job.outputs()) > len(WAYS)
+    assert "Said five ways." in _value(status)
+    take = judging.take(TEXT, Request(**ASKED).settings(WAYS["hierras"]), "two")
+    assert record["ways"]["hierras"]["computed_per_token"] == pytest.approx(take.computed_per_token, abs=1e-4)
+    assert _value(way) == "hiereas"
+    assert 'role="button"' in _value(tree)
+    sound, rate = soundfile.read(places[1])
+    assert len(sound) / rate == pytest.approx(record["ways"]["original"]["audio_seconds"], abs=1e-3)
+
+    cycle = record["ways"]["hierras"]["cycles"][0]
+    pruned = next(beam for beam in cycle["beams"] if beam["stages"] == 1 and beam["tokens"])
+    found, words, file = client.predict("hierras", 1, pruned["beam"], api_name="/spoof_beam")
+    assert (found["way"], found["cycle"], found["beam"], found["chosen"]) == ("hierras", 1, pruned["beam"], False)
+    assert found["real"] == pruned["real"]
+    assert "pruned after 10" in words
+    sound, rate = soundfile.read(file)
+    assert len(sound) / rate == pytest.approx(cycle["start_seconds"] + pruned["tokens"] / 50, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "wrong", "sentence"),
+    [
+        ("/spoof", {"text": " "}, "text is ' ', but must be some English text"),
+        ("/spoof", {"temperature": 9.0}, "temperature is 9.0"),
+        ("/spoof", {"method": "magic"}, "method is 'magic'"),
+        ("/spoof", {"seed": -1}, "seed is -1"),
+        ("/spoof_beam", {"way": "eas"}, "way is 'eas', but must be one of hierras, hiereas"),
+        ("/spoof_beam", {"cycle": 0}, "cycle is 0"),
+        ("/spoof_beam", {"beam": 9}, "beam is 9, but must be a whole number from 1 to 8"),
+    ],
+)
+def test_bad_input_is_one_sentence(client: Client, endpoint: str, wrong: dict[str, object], sentence: str) -> None:
+    given = ASKED if endpoint == "/spoof" else {"way": "hierras", "cycle": 1, "beam": 1}
+    with pytest.raises(AppError, match=sentence):
+        client.predict(**{**given, **wrong}, api_name=endpoint)
+
+
+def test_endpoints_are_documented(client: Client) -> None:
+    told = client.view_api(return_format="dict")["named_endpoints"]
+    assert set(told) == {"/spoof", "/spoof_beam"}
+    assert [p["parameter_name"] for p in told["/spoof"]["parameters"]] == list(ASKED)
+    assert [p["parameter_name"] for p in told["/spoof_beam"]["parameters"]] == ["way", "cycle", "beam"]
+    assert all(len(each["description"]) > 100 for each in told.values())
+
+
+def test_the_tab_is_there_where_detectors_fit_the_voice(
+    judging: Synthesizer, synthesizer: Synthesizer, example_folder: Path, recogniser_folder: Path
+) -> None:
+    def tabs(speaking: Synthesizer) -> list[str]:
+        page = create_app(speaking, example_folder, recogniser_folder)
+        return [block.label for block in page.blocks.values() if isinstance(block, gr.Tab)]
+
+    assert "Spoof" in tabs(judging)
+    assert "Spoof" not in tabs(Synthesizer(synthesizer.voice, detectors=untrained(65)))
+
+
+def _value(update: object) -> object:
+    """Gradio's client brings an update as a dictionary, and a plain value as it is."""
+    return update.get("value", update) if isinstance(update, dict) else update
