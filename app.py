@@ -20,6 +20,7 @@ from explorers.beams import can_judge
 from explorers.compare import create_compare
 from explorers.components.first_minute import create_first_minute
 from explorers.components.terms import create_terms
+from explorers.desk import offer_presets
 from explorers.example import EXAMPLE, read_example
 from explorers.experiments import create_experiments
 from explorers.export import create_export
@@ -100,7 +101,8 @@ def create_app(
         if can_judge(synthesizer):
             with gr.Tab("Spoof", elem_id="spoof"):
                 create_spoof(synthesizer)
-        create_settings(app, synthesizer, origin, session, [tuned.controls, compared], {"Tune": tuned.newest})
+        own_presets = create_settings(app, synthesizer, origin, session, [tuned.controls, compared], {"Tune": tuned.newest})
+        offer_presets(app, own_presets, compared["preset"])
         create_terms()
     return app.queue(max_size=QUEUE_LENGTH, api_open=False)
 

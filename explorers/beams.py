@@ -236,9 +236,11 @@ def can_judge(synthesizer: Synthesizer) -> bool:
 def say_ways(synthesizer: Synthesizer, request: Request) -> Iterator[Step]:
     """Say the text all ways, one after the other, at the same seed. Closing the generator stops it."""
     text, rate = check_text(request.text), token_rate(synthesizer)
+    synthesizer.voice.reference(request.voice)
+    asked = {key: request.settings(way) for key, way in WAYS.items()}  # what is wrong is refused before anything is said
     for way in WAYS.values():
         yield Step(way.key)
-        with closing(synthesizer.speak(text, request.settings(way), request.voice)) as events:
+        with closing(synthesizer.speak(text, asked[way.key], request.voice)) as events:
             take = yield from _progress(events, way.key)
         judged = synthesizer.decoder.detectors.curves(take.tokens)
         curves = {name: curve.numpy() for name, curve in judged.items()}

@@ -90,7 +90,7 @@ def _judger(synthesizer: Synthesizer, ears: Callable[[], Ears]) -> Callable[...,
                     return
                 done = sum(found.of(said) is not None for said in takes)
                 yield [record(session, found), found, message_html(LISTENING.format(done=done, count=len(takes)))]
-        yield [gr.skip(), gr.skip(), message_html(JUDGED.format(count=done))]
+        yield [record(session, found), found, message_html(JUDGED.format(count=done))]
 
     return judge
 

@@ -70,7 +70,7 @@ def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figu
 def tradeoff_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
     """WER against speed-up (PCG Fig. 3): a curve a method, and the front of what nothing else beats."""
     # The draft is so fast and so often wrong that all else would crowd in a corner.
-    known = [s for s in summaries if s.speedup and s.wer and s.method not in (*ABLATED, "draft")]
+    known = [s for s in summaries if s.speedup and s.wer and s.method in STYLES and s.method not in (*ABLATED, "draft")]
     usual = [s for s in known if s.condition.settings.lookahead == papers.PCG_BEST_LOOKAHEAD]
     traces = []
     for name in STYLES:
@@ -223,8 +223,10 @@ def _curve_of(name: str, rows: Sequence[Summary]) -> go.Scatter:
         line={"color": colour, "width": 2, "dash": dash},
         # The SD that a curve begins with has its own mark already.
         marker={"color": colour, "symbol": symbol, "size": [9 if it else 0 for it in own]},
-        customdata=[(escape(row.name), row.utterances) for row in rows],
-        hovertemplate="%{customdata[0]}<br>%{x:.2f}x, WER %{y:.1f} %, n = %{customdata[1]}<extra></extra>",
+        customdata=[
+            (escape(row.name), row.utterances, f", spoof {100 * row.spoof.value:.0f} %" if row.spoof else "") for row in rows
+        ],
+        hovertemplate="%{customdata[0]}<br>%{x:.2f}x, WER %{y:.1f} %%{customdata[2]}, n = %{customdata[1]}<extra></extra>",
     )  # fmt: skip
 
 

@@ -20,8 +20,11 @@ FORGOTTEN = "Forgotten."
 KNOBS = ("method", "theta", "lookahead", "beta", "temperature", "adaptive", "similarity")
 
 
-def create_presets(page: gr.Blocks, targets: Sequence[Mapping[str, Component]]) -> None:
-    """Lay the section out within `page`. A preset moves all of `targets`; the first is where a new one is read from."""
+def create_presets(page: gr.Blocks, targets: Sequence[Mapping[str, Component]]) -> gr.BrowserState:
+    """Lay the section out within `page`. A preset moves all of `targets`; the first is where a new one is read from.
+
+    What is returned holds the visitor's own, as `pcg.presets.read_presets` reads them.
+    """
     own = gr.BrowserState([], storage_key=STORAGE_KEY, secret=STORAGE_SECRET)
     chosen = gr.Dropdown(
         _names(()), value=PAPERS[0].name, label="Preset", info="The papers' and your own.", elem_id="preset", filterable=False,
@@ -47,6 +50,7 @@ def create_presets(page: gr.Blocks, targets: Sequence[Mapping[str, Component]]) 
         [name, own, *knobs.values()], [own, chosen, told], **private,
     )  # fmt: skip
     drop.click(_drop, [chosen, own], [own, chosen, told], **private)
+    return own
 
 
 def _names(own: Sequence[Preset]) -> list[str]:

@@ -50,12 +50,13 @@ def create_settings(
     targets: Targets,
     others: Mapping[str, gr.State] | None = None,
     open: bool = False,
-) -> None:
+) -> gr.BrowserState:
     """Lay the section out within `page`, which is being built.
 
     session: holds a Session, whose takes are written out. targets: the controls of each panel that settings move, by the names
     of `explorers.speaking.Request` and of `Settings`; every panel moves as far as it has such controls. others: by name, what
     else was said on this page, each a Stored or None. The newest of all takes is the one that is shown.
+    What is returned holds a visitor's own presets.
     """
     others = others or {}
     with gr.Accordion("Settings: keep, share and repeat a take", open=open, elem_id="settings"):
@@ -65,7 +66,7 @@ def create_settings(
                 which, codes, status = _take_away(session, list(others), synthesizer, origin)
             with gr.Column(scale=2, min_width=320, elem_classes="lab-card lab-desk"):
                 file, brought, repeat, sound = _bring_in(synthesizer)
-                create_presets(page, targets)
+                own = create_presets(page, targets)
     # Filled by the browser when the page opens; the settings that were brought in last are what is repeated.
     address = gr.Textbox(visible=False, label="address")
     held = gr.Textbox(visible=False, label="settings")
@@ -97,6 +98,7 @@ def create_settings(
         concurrency_id=DECODING, concurrency_limit=1,
         api_name=ENDPOINT, api_description="Say a take again from its JSON (see take_settings); answers with a WAV file.",
     )  # fmt: skip
+    return own
 
 
 def _take_away(

@@ -7,6 +7,7 @@ import gradio as gr
 from explorers.colours import ORANGE, method_styles
 from explorers.components import (
     atlas,
+    beam_tree,
     findings,
     first_minute,
     player,
@@ -20,7 +21,7 @@ from explorers.components import (
 from explorers.gate import app_options
 
 STYLES = Path(__file__).with_name("page.css")
-COMPONENTS = (readout, ribbon, strip, atlas, transcript, swap_figures, player, findings, terms, first_minute)
+COMPONENTS = (readout, ribbon, strip, atlas, transcript, swap_figures, player, findings, terms, first_minute, beam_tree)
 SOUND_COLOUR = ORANGE
 WAVE_COLOUR = "#9aa0a6"
 

@@ -210,8 +210,8 @@ class Bench:
 
 @dataclass(frozen=True)
 class Step:
-    """What has changed: always the status; `run`, `sound` and `spoof` for the strip; a finished `take`, with the `reference` that
-    it was spoken with if that was the visitor's own; the `bench` after it."""
+    """What has changed: always the status; `run`, `sound` and `spoof` for the strip; a finished `take`, with the `reference`
+    that it was spoken with if that was the visitor's own; the `bench` after it."""
 
     status: str
     run: dict[str, object] | None = None
@@ -247,6 +247,8 @@ def tune(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -
     bench = bench.spoken(Measured.of(event, synthesizer.voice.draft_kind))
     heard.live = False
     yield replace(heard.step(token_rate(synthesizer)), status=_done(event), take=event, reference=reference, bench=bench)
+    if turn.number != number:
+        return  # a knob has moved: the next take must not wait for what is told of this one
     if detectors := fitting(synthesizer):
         curves = {name: curve.tolist() for name, curve in detectors.curves(event.tokens).items()}
         yield Step(_done(event), spoof=spoof_prop(number, detectors.name, curves))

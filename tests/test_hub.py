@@ -123,7 +123,8 @@ def test_a_folder_comes_before_a_repository(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_is_no_name_is_refused() -> None:
     with pytest.raises(
-        InputError, match="model is 'nowhere', but must be 'embedded', llasa-1b, llasa-3b, llasa-8b, neutts-air, neutts-nano, a repository"
+        InputError,
+        match="model is 'nowhere', but must be 'embedded', llasa-1b, llasa-3b, llasa-8b, neutts-air, neutts-nano, a repository",
     ):
         load_voice("nowhere")
 

@@ -5,6 +5,7 @@ Built from numbers and fixed words alone: what a user typed never reaches it.
 
 from collections.abc import Iterator
 from html import escape
+from math import ceil
 from pathlib import Path
 
 import gradio as gr
@@ -19,10 +20,10 @@ STYLES = Path(__file__).with_name("beam_tree.css")
 SCRIPT = Path(__file__).with_name("beam_tree.js")
 PICK = "pick"
 # Pixels. A second is as wide in every tree, and a long one scrolls.
-SECOND, LANE, BEFORE, BEHIND, ABOVE, BELOW, MARK = 230, 18, 8, 26, 22, 24, 4
+SECOND, LANE, BEFORE, BEHIND, ABOVE, BELOW, MARK = 230, 18, 14, 26, 22, 24, 4
 SPREAD_TOKENS = 5
 JUDGES = (M10.name, M25.name, M50.name)
-HEIGHT = 100
+HEIGHT, MOST_TICKS = 100, 6
 EMPTY = '<p class="beams-told">The beams stand here when a text was said this way.</p>'
 PROMPT = "Point at a beam to read its scores. Click it to hear the utterance up to its end. Arrow keys walk, Enter plays."
 FATES = {
@@ -69,7 +70,8 @@ def curves_html(said: Said | None) -> str:
         for r in RESOLUTIONS
         if said.spoof[r.name] is not None
     )
-    ticks = "".join(f'<span style="--at:{s / seconds:.2%}">{s} s</span>' for s in range(1, int(seconds) + 1))
+    apart = ceil(seconds / MOST_TICKS)
+    ticks = "".join(f'<span style="--at:{s / seconds:.2%}">{s} s</span>' for s in range(apart, int(seconds) + 1, apart))
     levels = "".join(f'<span style="--at:{level:.0%}">{level:g}</span>' for level in (0, 0.5, 1))
     legend = "".join(
         '<div><dt><svg class="spoof-key" width="26" height="8" aria-hidden="true">'

@@ -195,7 +195,7 @@ class Strip {
     Object.assign(this, { spoof, judged: true });
     this.parts.spoof.hidden = false;
     this.parts.judge.textContent =
-      `How synthetic a segment around here sounds to a detector, 0 (real) to 1; the detectors are ${spoof.judge}.`;
+      `How synthetic a segment around here sounds to a detector, from 0 (real) up to 1. Detectors: ${spoof.judge}.`;
     this.parts.curves.replaceChildren(...spoof.curves.map((curve) => this.entry(curve)));
     this.describe();
     this.schedule();

@@ -61,7 +61,8 @@ def create_strip(sample_rate: int, hop: int, asking: str) -> gr.HTML:
     """Lay the strip out within the Blocks that is being built. asking: a selector of the buttons that ask for a take.
 
     Its props `run` (`run_prop`), `sound` (`sound_prop`) and `spoof` (`spoof_prop`) may be updated. Its events: SPEAK, a moved
-    knob rests; HALT, a knob began to move, so that a take in flight is of no use; LOCATE brings `token`, to be shown on the map.
+    knob rests; HALT, a knob began to move, so that a take in flight is of no use; LOCATE brings `token`, to be shown on the
+    map.
     """
     return gr.HTML(
         html_template=TEMPLATE,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pcg.synthesizer import Synthesizer
 
 ALL = "all"
-NAMES = f"of an experiment, {ALL} but mspoof, which takes as long again (the default), or a grid in FILE.yaml"
+NAMES = f"of an experiment, a grid in FILE.yaml, or {ALL} (the default): each but mspoof, whose searches take as long again"
 GRID_FILES = (".yaml", ".yml")
 
 

@@ -384,9 +384,10 @@ def method(condition: Condition) -> str:
 
 
 def schemes(results: Results) -> dict[str, Condition]:
-    """The conditions of MSpoofTTS by its names for them: AR, each by one law."""
-    spoken = [c for c in results.conditions if c.settings.method == "ar" and c.model == "target" and not c.swap]
-    found = {SCHEMES[law(c.settings)]: c for c in spoken if law(c.settings) in SCHEMES}
+    """The conditions of MSpoofTTS by its names for them: AR by each law, at its temperature and its top-k."""
+    alone = [c for c in results.conditions if c.settings.method == "ar" and c.model == "target" and not c.swap]
+    theirs = [c for c in alone if c.settings.temperature == 1 and (c.settings.sampler != "plain" or c.settings.top_k == 50)]
+    found = {SCHEMES[law(c.settings)]: c for c in theirs if law(c.settings) in SCHEMES}
     return {name: found[name] for name in SCHEMES.values() if name in found}
 
 

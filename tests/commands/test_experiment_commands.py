@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +121,24 @@ def test_a_rerun_does_only_what_is_missing(where, grid, calls, capsys):
     grid.write_text(MORE)
     assert main(["experiment", "run", str(grid), *where]) == 0
     assert [unit.condition.name for unit in calls[6:]] == ["PCG"] * 3
+
+
+def test_results_of_before_there_were_detectors_are_judged_without_being_said_again(where, grid, calls, monkeypatch, capsys):
+    from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
+    from pcg.spoof.detectors import Detectors
+
+    monkeypatch.setattr("pcg.spoof.detectors.SHIPPED", Path("nowhere"))
+    assert main(["experiment", "run", str(grid), *where]) == 0
+    assert "spoof" not in capsys.readouterr().out
+    config = DetectorConfig(64, width=16, heads=2, layers=1, feed_forward=16)
+    detectors = Detectors("untrained", {r.name: Detector(config).eval() for r in RESOLUTIONS})
+    monkeypatch.setattr("pcg.spoof.detectors.SHIPPED", grid.parent)
+    monkeypatch.setattr("pcg.decoder.Decoder.detectors", detectors)
+    for _ in range(2):
+        assert main(["experiment", "run", str(grid), *where]) == 0
+        assert "spoof %" in capsys.readouterr().out
+        monkeypatch.setattr("pcg.decoder.Decoder.detectors", None)
+    assert len(calls) == 6
 
 
 def test_an_interrupt_loses_nothing(where, grid, monkeypatch, capsys):

@@ -8,12 +8,12 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from explorers.beams import WAYS
-from explorers.components.beam_tree import STYLES
 from explorers.components.terms import create_terms
 from explorers.spoof import create_spoof
 from explorers.theme import launch_options
 from pcg.synthesizer import Synthesizer
 from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, SOFTWARE, picture
+from tests.explorers.test_accessibility import violations
 from tests.explorers.test_beams import untrained
 
 pytestmark = NEEDS_CHROMIUM
@@ -28,7 +28,6 @@ def address(synthesizer: Synthesizer) -> Iterator[str]:
             create_spoof(Synthesizer(synthesizer.voice, detectors=untrained(64)))
         create_terms()
     options = launch_options()
-    options["css_paths"] = [*options["css_paths"], STYLES]
     _, url, _ = app.queue().launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **options)
     yield url
     app.close(verbose=False)
@@ -74,6 +73,7 @@ def test_a_person_says_a_text_five_ways_and_it_fits_in_both_themes(page: Page, c
         page.evaluate("theme => document.body.classList.toggle('dark', theme === 'dark')", theme)
         assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
         assert picture(page, "Spoof").stat().st_size > 10_000
+        assert violations(page) == []
     assert page.evaluate("window.hacked") is None
     assert complaints == []
 
@@ -110,3 +110,16 @@ def test_a_person_walks_the_beams_by_keyboard_and_hears_a_pruned_one(page: Page,
     expect(page.locator("#spoof-words")).to_contain_text("HierRAS, cycle 1, beam 3")
     picture(page, "spoof-beam")
     assert complaints == []
+
+
+def test_a_run_is_stopped_and_what_was_said_stays(page: Page) -> None:
+    page.fill("#spoof-text textarea", "The quick brown fox jumps over a lazy dog. " * 4)
+    page.click("#spoof-run")
+    expect(page.locator("#spoof-status")).to_contain_text(re.compile("[2-5] of 5"))
+    page.click("#spoof-stop")
+    expect(page.locator("#spoof-status")).to_contain_text("Stopped. What was said stays.")
+    expect(page.locator("#spoof-curves-original .spoof-plane")).to_be_visible()
+    page.fill("#spoof-text textarea", " ")
+    page.click("#spoof-run")
+    expect(page.locator(".toast-body")).to_contain_text("text is ' ', but must be some English text.")
+    expect(page.locator("#spoof-curves-original .spoof-plane")).to_be_visible()

@@ -124,13 +124,13 @@ def test_the_curves_stand_below_the_tokens_and_the_law_can_be_chosen(page: Page,
     page.locator("#tune-sampler label", has_text="EAS").click()
     expect(page.locator("#tune-sampler")).to_contain_text("weigh less")
     expect(legend).to_have_count(5)
-    expect(page.locator('[data-part="judge"]')).to_contain_text("the detectors are untrained <b>.")
+    expect(page.locator('[data-part="judge"]')).to_contain_text("Detectors: untrained <b>.")
     take = judged.take(TEXT, Settings(sampler="eas"), "one")
     expect(marks).to_have_attribute("aria-valuemax", str(len(take.tokens) - 1))
     expect(page.locator(".strip")).to_have_attribute("data-state", "done")
     curves = judged.decoder.detectors.curves(take.tokens)
-    if len(take.tokens) >= 50:
-        expect(legend.first).to_be_enabled()
+    enabled = [span <= len(take.tokens) for span in (50, 25, 10, 50, 50)]
+    assert [legend.nth(i).is_enabled() for i in range(5)] == enabled
 
     box = marks.bounding_box()
     marks.hover(position={"x": 40, "y": box["height"] - 20})
