@@ -118,6 +118,8 @@ def test_a_person_says_a_text_moves_theta_and_reads_the_tokens(page: Page, synth
 
 def test_the_curves_stand_below_the_tokens_and_the_law_can_be_chosen(page: Page, judged: Synthesizer) -> None:
     legend, marks = page.locator('[data-part="curves"] button'), page.locator('[data-part="marks"]')
+    # Drawn by the strip's script, which from then on hears of knobs that move.
+    page.locator('[data-part="stage"][style*="width"]').wait_for()
     expect(page.locator('[data-part="spoof"]')).to_be_hidden()
     page.locator("#tune-law button").first.click()
     page.fill("#tune-text textarea", TEXT)
