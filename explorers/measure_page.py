@@ -117,7 +117,7 @@ def measure_requests(model: str, count: int, early: int = EARLY, kinds: Collecti
         asked = {kind: ask for kind, ask in kinds_of_requests(sound).items() if kinds is None or kind in kinds}
         for number, (kind, ask) in zip(range(count), cycle(asked.items()), strict=False):
             if number % REQUESTS_OF_A_VISITOR == 0:
-                page = Client(address, verbose=False, download_files=False)
+                page = Client(address, verbose=False, download_files=False, httpx_kwargs={"timeout": PATIENCE_SECONDS})
             begun = perf_counter()
             ask(page, number)
             took[kind].append(1e3 * (perf_counter() - begun))
