@@ -113,11 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         voice, trouble = _load(options)
         synthesizer = Synthesizer(voice)
         app = create_app(synthesizer, trouble=trouble, draft=AUTO if trouble else options.draft)
-        if not is_lent():
-            synthesizer.warm_up()
         if options.mcp:
             offer_tools(app)
-        _serve(app, options)
+        _serve(app, options, synthesizer)
     except PCGError as error:
         print(error, file=sys.stderr)
         return 2
@@ -134,13 +132,18 @@ def _load(options: argparse.Namespace) -> tuple[Voice, str]:
         return voice, f"{error} {IN_ITS_PLACE}"
 
 
-def _serve(app: gr.Blocks, options: argparse.Namespace) -> None:
+def _serve(app: gr.Blocks, options: argparse.Namespace, synthesizer: Synthesizer) -> None:
+    """Open the page, then warm up: the example can be heard while the first takes, which are slow, are still ahead."""
     served = {"server_name": options.host, "server_port": options.port, "share": options.share, "mcp_server": options.mcp}
+    served["prevent_thread_lock"] = True
     try:
         app.launch(**served, **launch_options())
     except OSError as error:
         address = f"{options.host or 'default'}:{options.port or 'default'}"
         raise InputError("host and port", address, "a free address of this computer") from error
+    if not is_lent():
+        synthesizer.warm_up()
+    app.block_thread()
 
 
 def _parser() -> argparse.ArgumentParser:

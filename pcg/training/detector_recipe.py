@@ -31,7 +31,7 @@ class DetectorRecipe:
     """shards: of the corpus that are learned from. samples, held_out_samples: texts that the voice says at each temperature."""
 
     shards: int = 24
-    samples: int = 1536
+    samples: int = 1024
     held_out_samples: int = 256
     temperatures: tuple[float, ...] = (Settings().temperature, 1.0)
     plan: SpoofPlan = field(default_factory=SpoofPlan)
