@@ -112,6 +112,7 @@ def draw(found: dict[str, object], path: Path) -> None:
         for name in FIGURES:
             points = [(curve["depth"], curve["points"][which][name]) for curve in distilled]
             _line(right, points, f"{when}, {NAMES[name]}", colour, LINES[name])
+    left.set_ylim(0, 1.45 * left.get_ylim()[1])  # room for the legends
     settings, tried = found["settings"], found["utterances"]["tried on"]
     left.set(xlabel="training steps", ylabel="share of drafted tokens accepted")
     left.set_ylim(bottom=0)
