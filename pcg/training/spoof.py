@@ -26,7 +26,7 @@ class SpoofPlan:
     samples: int = 2000
     held_out_samples: int = 150
     temperatures: tuple[float, ...] = (0.6, 1.0)
-    steps: Mapping[str, int] = field(default_factory=lambda: {r.name: 700 for r in RESOLUTIONS})
+    steps: Mapping[str, int] = field(default_factory=lambda: {r.name: 1000 for r in RESOLUTIONS})
     batch: int = 256
     lr: float = 1e-3
     weight_decay: float = 1e-2
