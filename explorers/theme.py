@@ -36,7 +36,7 @@ def launch_options() -> dict[str, object]:
         "footer_links": ["api", "settings"],
         "run_history": False,
         # Gradio keeps nearly a megabyte for each: a copy of every component's settings.
-        "state_session_capacity": 100,
+        "state_session_capacity": 64,
         "ssr_mode": False,
         "app_kwargs": app_options(),
     }
