@@ -7,17 +7,18 @@ from copy import deepcopy
 from dataclasses import dataclass
 from os.path import isdir
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
-
+from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import PromptLookup
 from pcg.errors import AssetError, InputError
 from pcg.hub import content_digest
 from pcg.vocabulary import Vocabulary
-from pcg.weights import load_llama
+from pcg.weights import read_checkpoint
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig, LlamaForCausalLM
 
 AUTO, TRAINED, LOOKUP, NONE = "auto", "trained", "lookup", "none"
 LAYERS, FOLDER = "layers:", "folder:"
@@ -40,7 +41,7 @@ class Draft:
     notice: str
 
 
-def choose_draft(choice: str, target: LlamaForCausalLM, vocabulary: Vocabulary, folder: Path | None) -> Draft:
+def choose_draft(choice: str, target: Checkpoint, vocabulary: Vocabulary, folder: Path | None) -> Draft:
     """The draft that `choice` asks for, on the device and in the type of `target`.
 
     choice: "auto" (the trained draft in `folder` if that is there, else three layers of the target), "layers:0,1,27", "lookup",
@@ -51,25 +52,30 @@ def choose_draft(choice: str, target: LlamaForCausalLM, vocabulary: Vocabulary, 
         return Draft(NONE, None, NO_DRAFT)
     if choice == LOOKUP:
         return Draft(LOOKUP, PromptLookup(vocabulary), COPIES)
-    kind, model = draft_model(choice, target, vocabulary, folder)
-    return Draft(kind, DecodingLlama(model, vocabulary), untrained_notice(kind))
+    origin = find_draft(choice, target.layers, folder)
+    if not isinstance(origin, Path):
+        kind = LAYERS + ",".join(map(str, origin))
+        return Draft(kind, DecodingLlama(target.subset(origin), vocabulary), untrained_notice(kind))
+    kind = TRAINED if origin == folder else FOLDER + _digest(origin)
+    draft = read_checkpoint(origin, vocabulary, target.embedding.dtype)
+    known, wanted = len(draft.embedding), len(target.embedding)
+    if known != wanted:
+        raise InputError("draft", f"a model of {known} ids", f"one of {wanted}, as the target")
+    return Draft(kind, DecodingLlama(draft.to(target.embedding.device), vocabulary), "")
 
 
-def draft_model(
-    choice: str, target: LlamaForCausalLM, vocabulary: Vocabulary, folder: Path | None
-) -> tuple[str, LlamaForCausalLM]:
-    """The kind and the model of a draft that is one, chosen as by `choose_draft`; an untrained one shares the target's
-    weights."""
-    depth = target.config.num_hidden_layers
+def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int, ...]:
+    """Where the model of a draft that is one lies, chosen as by `choose_draft`: a folder, or layers of a target of `depth`."""
     if choice == AUTO and folder is not None and folder.is_dir():
-        return TRAINED, _load(folder, target, vocabulary)
-    if choice == AUTO or choice.startswith(LAYERS):
-        layers = untrained_layers(depth) if choice == AUTO else _read_layers(choice, depth)
-        return LAYERS + ",".join(map(str, layers)), layer_subset(target, layers, share=True)
+        return folder
+    if choice == AUTO:
+        return untrained_layers(depth)
+    if choice.startswith(LAYERS):
+        return _read_layers(choice, depth)
     if not isdir(choice):  # which, unlike Path's, says no to a name of any length
         ways = f"{AUTO}, {LOOKUP}, {NONE}, some of the target's layers as in {LAYERS}0,{depth - 1}"
         raise InputError("draft", choice[:LONGEST_SHOWN], f"{ways}, or a folder that holds a draft")
-    return FOLDER + _digest(Path(choice)), _load(Path(choice), target, vocabulary)
+    return Path(choice)
 
 
 def untrained_layers(depth: int) -> tuple[int, ...]:
@@ -86,41 +92,19 @@ def untrained_notice(kind: str) -> str:
     return f"The draft is untrained (of the target's layers: {numbers}), so few of its tokens pass: train one for speed."
 
 
-def layer_subset(target: LlamaForCausalLM, layers: Sequence[int], share: bool = False) -> LlamaForCausalLM:
-    """A model of the target's `layers` (in order), its embedding, its final norm and its head (PCG section 3.1).
-
-    share: the weights are the target's own and take no memory, so they must not be trained.
-    """
-    config, state = _subset_config(target.config, layers), _subset_state(target, layers)
-    if not share:
-        draft = type(target)(config)
-        draft.load_state_dict(state)
-        return draft
-    with torch.device("meta"):
-        draft = type(target)(config)
-    draft.load_state_dict(state, assign=True)
-    draft.tie_weights()
-    draft.model.rotary_emb = target.model.rotary_emb  # its table is computed, not loaded
-    return draft.requires_grad_(False).eval()
+def layer_subset(target: "LlamaForCausalLM", layers: Sequence[int]) -> "LlamaForCausalLM":
+    """A copy of the target's `layers` (in order), its embedding, its final norm and its head, to be trained (PCG 3.1)."""
+    draft = type(target)(_subset_config(target.config, layers))
+    draft.load_state_dict(dict(Checkpoint.of(target).subset(layers).tensors))
+    return draft
 
 
-def _subset_config(config: LlamaConfig, layers: Sequence[int]) -> LlamaConfig:
+def _subset_config(config: "LlamaConfig", layers: Sequence[int]) -> "LlamaConfig":
     subset = deepcopy(config)
     subset.num_hidden_layers = len(layers)
     if getattr(subset, "layer_types", None):
         subset.layer_types = [config.layer_types[i] for i in layers]
     return subset
-
-
-def _subset_state(target: LlamaForCausalLM, layers: Sequence[int]) -> dict[str, Tensor]:
-    whole = target.state_dict()
-    state = {key: value for key, value in whole.items() if ".layers." not in key}
-    for place, index in enumerate(layers):
-        prefix = f"model.layers.{index}."
-        for key, value in whole.items():
-            if key.startswith(prefix):
-                state[f"model.layers.{place}.{key[len(prefix) :]}"] = value
-    return state
 
 
 def _read_layers(choice: str, depth: int) -> tuple[int, ...]:
@@ -131,14 +115,6 @@ def _read_layers(choice: str, depth: int) -> tuple[int, ...]:
         allowed = f"{LAYERS} and numbers from 0 to {depth - 1}, rising, with commas between them"
         raise InputError("draft", choice[:LONGEST_SHOWN], allowed)
     return tuple(layers)
-
-
-def _load(folder: Path, target: LlamaForCausalLM, vocabulary: Vocabulary) -> LlamaForCausalLM:
-    draft = load_llama(folder, vocabulary, target.dtype)
-    known, wanted = draft.config.vocab_size, target.config.vocab_size
-    if known != wanted:
-        raise InputError("draft", f"a model of {known} ids", f"one of {wanted}, as the target")
-    return draft.to(target.device)
 
 
 def _digest(folder: Path) -> str:

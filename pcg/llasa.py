@@ -8,14 +8,17 @@ Which ids these marks and codes have is asked of the tokenizer, never assumed.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from transformers import PreTrainedTokenizerFast
 
 from pcg.errors import AssetError, PCGError
 from pcg.prompt import Prompt, Reference
 from pcg.text import normalise
 from pcg.weights import first_line
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 LICENCE = "CC-BY-NC-4.0"
 REFERENCE_SECONDS = (1.0, 15.0)
@@ -35,7 +38,7 @@ TOKENS_PER_CHARACTER = 3.3
 class LlasaReader:
     """Turns text into LLaSA's prompt by the chat template of its tokenizer; a reference may be empty (`OWN_VOICE`)."""
 
-    tokenizer: PreTrainedTokenizerFast
+    tokenizer: "PreTrainedTokenizerFast"
     first_code: int
     end: int
     chunk_tokens: int = 500
@@ -67,6 +70,8 @@ def load_reader(folder: Path, codes: int) -> LlasaReader:
     Raises AssetError where there is no tokenizer, no chat template, or where marks or codes are not each one id of their own,
     the codes in order.
     """
+    from transformers import PreTrainedTokenizerFast
+
     try:
         # The class of every Llama 3; `AutoTokenizer` would look it up among all others, for longer than the reading takes.
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)

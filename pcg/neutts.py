@@ -9,14 +9,17 @@ So its authors' code writes it, for inference and for training, as plain text an
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from transformers import PreTrainedTokenizerFast
 
 from pcg.errors import AssetError, PCGError
 from pcg.prompt import Prompt, Reference
 from pcg.text import PUNCTUATION, normalise, phonemise
 from pcg.weights import first_line
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 APACHE, OPEN = "Apache-2.0", "LicenseRef-NeuTTS-Open-1.0"
 """Air's licence and Nano's, the NeuTTS Open License 1.0, which no list of licences has: commercial use only below a revenue."""
@@ -36,7 +39,7 @@ class NeuTTSReader:
     chunk_tokens: fewer than LLaSA's, since phonemes take more ids than letters do.
     """
 
-    tokenizer: PreTrainedTokenizerFast
+    tokenizer: "PreTrainedTokenizerFast"
     first_code: int
     end: int
     chunk_tokens: int = 400
@@ -62,6 +65,8 @@ def load_reader(folder: Path, codes: int) -> NeuTTSReader:
 
     Raises AssetError where there is no tokenizer, or where marks or codes are not each one id of their own, the codes in order.
     """
+    from transformers import PreTrainedTokenizerFast
+
     try:
         # Of a Qwen2 and of a Llama 3 this reads the same ids as a class of their own, without a search for it.
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)

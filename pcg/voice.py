@@ -21,6 +21,7 @@ from pcg import llasa, neutts
 from pcg.cloning import read_recording
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
+from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import PromptLookup
 from pcg.drafts import choose_draft
@@ -30,7 +31,7 @@ from pcg.llasa import OWN_VOICE, load_reader
 from pcg.prompt import PhonemeReader, PromptReader, Reference
 from pcg.room import check_memory, free_memory
 from pcg.vocabulary import Vocabulary
-from pcg.weights import count_weights, first_line, load_llama, read_tensors
+from pcg.weights import count_weights, first_line, load_llama, read_checkpoint, read_tensors
 
 FORMAT = 2
 DEVICES = ("cpu", "cuda")
@@ -116,7 +117,7 @@ def _load_embedded(folder: Path, device: str, draft: str) -> Voice:
     codec = load_codec(folder / "codec").to(device)
     vocabulary = Vocabulary(codec.codebook_size, reader.first_code, reader.end)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    model = load_llama(folder / "target", vocabulary, dtype).to(device)
+    model = read_checkpoint(folder / "target", vocabulary, dtype).to(device)
     chosen = choose_draft(draft, model, vocabulary, folder / "draft")
     usage = read_tensors(folder / "usage.safetensors")["usage"]
     return Voice(
@@ -146,7 +147,7 @@ def _load_from_hub(folder: Path, device: str, draft: str) -> Voice:
         reader, load, licence = load_reader(folder, CODES), load_xcodec2, llasa.LICENCE
         reference_seconds = llasa.REFERENCE_SECONDS
     vocabulary = Vocabulary(CODES, reader.first_code, reader.end)
-    model = load_llama(folder, vocabulary, _precision(name, folder, device)).to(device)
+    model = Checkpoint.of(load_llama(folder, vocabulary, _precision(name, folder, device)).to(device))
     chosen = choose_draft(draft, model, vocabulary, folder / "draft")
     target = DecodingLlama(model, vocabulary)
     del model

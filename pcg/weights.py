@@ -2,36 +2,44 @@
 an index."""
 
 import json
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import LlamaForCausalLM, Qwen2ForCausalLM
-from transformers.utils import logging
 
+from pcg.decoding.checkpoint import EMBEDDING, HEAD, NORM, Checkpoint, names_of
 from pcg.errors import AssetError
 from pcg.vocabulary import Vocabulary
 
-KINDS = {"llama": LlamaForCausalLM, "qwen2": Qwen2ForCausalLM}
+if TYPE_CHECKING:  # seconds to import, and `read_checkpoint` does without
+    from transformers import LlamaForCausalLM, Qwen2ForCausalLM
+
+KINDS = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}
 """What `pcg.decoding.llama` computes, by `model_type`."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
-def load_llama(folder: Path, vocabulary: Vocabulary, dtype: torch.dtype = torch.float32) -> LlamaForCausalLM | Qwen2ForCausalLM:
+def load_llama(
+    folder: Path, vocabulary: Vocabulary, dtype: torch.dtype = torch.float32
+) -> "LlamaForCausalLM | Qwen2ForCausalLM":
     """Load a transformers checkpoint on the CPU and check that it is whole and speaks the vocabulary.
 
     Whether the head is tied to the embedding, and how positions turn, is read from the loaded module: configs have been wrong
     about the one and moved the other (`rope_theta` into `rope_parameters`). Raises AssetError.
     """
-    kind = _kind(folder / "config.json")
+    kind = KINDS[read_config(folder)["model_type"]]
     count_weights(folder)
+    import transformers
+
     # Its bar on stderr would stand before the one sentence that says what is wrong.
-    logging.disable_progress_bar()
+    transformers.utils.logging.disable_progress_bar()
     try:
-        model, info = kind.from_pretrained(
+        model, info = getattr(transformers, kind).from_pretrained(
             folder, dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
     except Exception as error:
@@ -39,10 +47,41 @@ def load_llama(folder: Path, vocabulary: Vocabulary, dtype: torch.dtype = torch.
     if info["missing_keys"] or info["mismatched_keys"]:
         lacking = sorted(map(str, info["missing_keys"] or info["mismatched_keys"]))[:3]
         raise AssetError(f"The language model in {folder} lacks weights: {lacking}.")
-    known = model.get_input_embeddings().num_embeddings
-    if known <= max(vocabulary.end, vocabulary.first_code + vocabulary.codes - 1):
-        raise AssetError(f"The language model in {folder} has {known} ids, too few for this voice.")
+    _check_ids(folder, model.get_input_embeddings().num_embeddings, vocabulary)
     return model.eval()
+
+
+def read_checkpoint(folder: Path, vocabulary: Vocabulary, dtype: torch.dtype = torch.float32) -> Checkpoint:
+    """What `load_llama` loads, as `DecodingLlama` takes it, on the CPU.
+
+    A plain Llama's, as the recipes here write it, is read from its file, since transformers takes seconds to import: one file,
+    positions that turn by the formula of RoPE alone, and a head that is there unless it is tied. Raises AssetError.
+    """
+    config, files = read_config(folder), shards(folder)
+    tensors = read_tensors(files[0]) if len(files) == 1 else {}
+    rope, is_tied = config.get("rope_parameters") or {}, bool(config.get("tie_word_embeddings"))
+    if config["model_type"] != "llama" or rope.get("rope_type") != "default" or is_tied == (HEAD in tensors):
+        return Checkpoint.of(load_llama(folder, vocabulary, dtype))
+    try:
+        heads = config["num_attention_heads"]
+        dim = config.get("head_dim") or config["hidden_size"] // heads
+        halves = torch.arange(0, dim, 2, dtype=torch.int64).float() / dim
+        read = Checkpoint(
+            tensors={name: tensor.to(dtype) for name, tensor in tensors.items()},
+            layers=config["num_hidden_layers"],
+            heads=heads,
+            kv_heads=config["num_key_value_heads"],
+            dim=dim,
+            epsilon=float(config["rms_norm_eps"]),
+            inverse_frequency=1.0 / rope["rope_theta"] ** halves,
+        )
+        lacking = _lacking(read, config)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise AssetError(f"The config {folder / 'config.json'} is damaged ({first_line(error)}).") from error
+    if lacking:
+        raise AssetError(f"The language model in {folder} lacks weights: {lacking[:3]}.")
+    _check_ids(folder, len(read.embedding), vocabulary)
+    return read
 
 
 def count_weights(folder: Path) -> int:
@@ -93,14 +132,35 @@ def _count(file: Path) -> int:
         ) from error
 
 
-def _kind(path: Path) -> type[LlamaForCausalLM | Qwen2ForCausalLM]:
-    """The class of the model with the config `path`; transformers reads a missing or odd one as its default, a model of seven
-    billion parameters in random weights."""
+def _lacking(read: Checkpoint, config: Mapping[str, object]) -> list[str]:
+    """The names of weights that are not there, or not of the shape that the config states."""
+    width, inner, ids = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+    rows = {"q_proj": read.heads * read.dim, "o_proj": width, "gate_proj": inner, "up_proj": inner, "down_proj": width}
+    columns = {"o_proj": read.heads * read.dim, "down_proj": inner}
+    expected = {EMBEDDING: (ids, width), NORM: (width,)} | ({HEAD: (ids, width)} if HEAD in read.tensors else {})
+    for layer in range(read.layers):
+        for name in names_of(layer):
+            part = name.split(".")[-2]
+            matrix = (rows.get(part, read.kv_heads * read.dim), columns.get(part, width))
+            expected[name] = (width,) if part.endswith("norm") else matrix
+    return sorted(name for name, shape in expected.items() if name not in read.tensors or read.tensors[name].shape != shape)
+
+
+def _check_ids(folder: Path, known: int, vocabulary: Vocabulary) -> None:
+    if known <= max(vocabulary.end, vocabulary.first_code + vocabulary.codes - 1):
+        raise AssetError(f"The language model in {folder} has {known} ids, too few for this voice.")
+
+
+def read_config(folder: Path) -> dict[str, object]:
+    """The config of a Llama or a Qwen2 in `folder`; transformers reads a missing or odd one as its default, a model of seven
+    billion parameters in random weights. Raises AssetError."""
+    path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-        kind = KINDS[config["model_type"]]
+        if config["model_type"] not in KINDS:
+            raise ValueError("it is of another kind")
         if not all(config[k] for k in ("hidden_size", "num_hidden_layers", "vocab_size")) or config.get("use_sliding_window"):
             raise ValueError("it has no shape, or attends to a window only, which nothing here does")
-        return kind
+        return config
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AssetError(f"The config {path} is missing or damaged ({type(error).__name__}).") from error

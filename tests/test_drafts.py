@@ -12,6 +12,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.bench.generate import against_generate
 from pcg.bench.methods import method_speeds, step_costs
 from pcg.cli import main
+from pcg.decoding.checkpoint import Checkpoint
+from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import PromptLookup
 from pcg.drafts import choose_draft, layer_subset, untrained_layers
 from pcg.errors import AssetError, InputError
@@ -24,7 +26,7 @@ from pcg.stored import Origin, Stored, read_stored
 from pcg.synthesizer import Synthesizer
 from pcg.vocabulary import Vocabulary
 from pcg.voice import load_voice
-from pcg.weights import load_llama
+from pcg.weights import read_checkpoint
 from pcg.whatif import follow, what_if
 
 WORDS = "hello, is this one sentence?"
@@ -37,8 +39,8 @@ def vocabulary(tiny_voice_folder: Path) -> Vocabulary:
 
 
 @pytest.fixture(scope="module")
-def target(tiny_voice_folder: Path, vocabulary: Vocabulary) -> LlamaForCausalLM:
-    return load_llama(tiny_voice_folder / "target", vocabulary)
+def target(tiny_voice_folder: Path, vocabulary: Vocabulary) -> Checkpoint:
+    return read_checkpoint(tiny_voice_folder / "target", vocabulary)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,7 @@ def synthesizers(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_the_trained_draft_is_taken_where_there_is_one(
-    target: LlamaForCausalLM, vocabulary: Vocabulary, tiny_voice_folder: Path, draftless: str
+    target: Checkpoint, vocabulary: Vocabulary, tiny_voice_folder: Path, draftless: str
 ) -> None:
     chosen = choose_draft("auto", target, vocabulary, tiny_voice_folder / "draft")
     assert (chosen.kind, chosen.notice, chosen.model.weights.layers) == ("trained", "", 2)
@@ -69,7 +71,7 @@ def test_the_trained_draft_is_taken_where_there_is_one(
     assert (voice.draft_kind, voice.notice) == (without.kind, without.notice)
 
 
-def test_no_model_is_chosen_where_none_is_wanted(target: LlamaForCausalLM, vocabulary: Vocabulary) -> None:
+def test_no_model_is_chosen_where_none_is_wanted(target: Checkpoint, vocabulary: Vocabulary) -> None:
     copies, nothing = (choose_draft(choice, target, vocabulary, None) for choice in ("lookup", "none"))
     assert isinstance(copies.model, PromptLookup)
     assert nothing.model is None
@@ -79,7 +81,7 @@ def test_no_model_is_chosen_where_none_is_wanted(target: LlamaForCausalLM, vocab
 
 
 def test_another_trained_draft_goes_by_its_content(
-    target: LlamaForCausalLM, vocabulary: Vocabulary, tiny_voice_folder: Path, tmp_path: Path
+    target: Checkpoint, vocabulary: Vocabulary, tiny_voice_folder: Path, tmp_path: Path
 ) -> None:
     kinds = []
     for name in ("here", "there"):
@@ -113,7 +115,7 @@ def test_another_trained_draft_goes_by_its_content(
     ],
     ids=lambda choice: choice[:12],
 )
-def test_anything_else_is_one_sentence(choice: str, target: LlamaForCausalLM, vocabulary: Vocabulary) -> None:
+def test_anything_else_is_one_sentence(choice: str, target: Checkpoint, vocabulary: Vocabulary) -> None:
     with pytest.raises(InputError) as refused:
         choose_draft(choice, target, vocabulary, None)
     assert str(refused.value).startswith("draft is '")
@@ -121,9 +123,9 @@ def test_anything_else_is_one_sentence(choice: str, target: LlamaForCausalLM, vo
     assert len(str(refused.value)) < 300
 
 
-def test_a_draft_of_other_ids_is_refused(target: LlamaForCausalLM, vocabulary: Vocabulary, tmp_path: Path) -> None:
+def test_a_draft_of_other_ids_is_refused(target: Checkpoint, vocabulary: Vocabulary, tmp_path: Path) -> None:
     config = LlamaConfig(
-        vocab_size=target.config.vocab_size + 1, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1
+        vocab_size=len(target.embedding) + 1, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1
     )
     LlamaForCausalLM(config).save_pretrained(tmp_path)
     with pytest.raises(InputError, match=f"draft is 'a model of {config.vocab_size} ids'"):
@@ -135,26 +137,26 @@ def test_three_layers_draft_untrained_but_never_the_whole_target() -> None:
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_shared_layers_compute_what_copied_ones_do_and_take_no_memory(tied: bool) -> None:
+def test_layers_of_the_target_compute_what_copied_ones_do_and_take_no_memory(tied: bool) -> None:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=4, num_attention_heads=2,
         tie_word_embeddings=tied,
     )  # fmt: skip
-    whole = LlamaForCausalLM(config).to(torch.bfloat16).eval()
-    shared, copied = layer_subset(whole, (0, 3), share=True), layer_subset(whole, (0, 3)).to(torch.bfloat16).eval()
+    whole, vocabulary = LlamaForCausalLM(config).eval(), Vocabulary(codes=30, first_code=5, end=3)
+    parts = Checkpoint.of(whole)
+    shared = parts.subset((0, 3))
+    owned = {tensor.data_ptr() for tensor in parts.tensors.values()}
+    assert {tensor.data_ptr() for tensor in shared.tensors.values()} < owned
     ids = torch.randint(40, (2, 9))
-    assert torch.equal(shared(ids).logits, copied(ids).logits)
-    assert not torch.equal(shared(ids).logits, whole(ids).logits)
-    pairs = [(shared.model.layers[1], whole.model.layers[3]), (shared.lm_head, whole.lm_head)]
-    for mine, theirs in [*pairs, (shared.model.embed_tokens, whole.model.embed_tokens)]:
-        for a, b in zip(mine.parameters(), theirs.parameters(), strict=True):
-            assert a.data_ptr() == b.data_ptr()
-            assert not a.requires_grad
-    assert all(
-        a.data_ptr() != b.data_ptr() for a, b in zip(copied.lm_head.parameters(), whole.lm_head.parameters(), strict=True)
-    )
-    assert all(parameter.requires_grad for parameter in whole.parameters())
+    positions = torch.arange(9.0).expand(2, 9)
+
+    def logits(decoding: DecodingLlama) -> torch.Tensor:
+        return decoding.forward(ids, decoding.rotary(positions), decoding.cache(2, 9))
+
+    of_shared, of_copied = (logits(DecodingLlama(each, vocabulary)) for each in (shared, layer_subset(whole, (0, 3)).eval()))
+    assert torch.equal(of_shared, of_copied)
+    assert not torch.equal(of_shared, logits(DecodingLlama(parts, vocabulary)))
 
 
 @pytest.mark.parametrize("choice", CHOICES)

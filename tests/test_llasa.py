@@ -12,11 +12,9 @@ import soundfile
 import tiny_llasa
 import torch
 from tiny_llasa import CODES, END, FIRST_CODE, MARKS, TEMPLATE, new_model, save_tokenizer
-from transformers import LlamaForCausalLM
 
 from pcg import voice as voices
 from pcg.cli import main
-from pcg.decoding.llama import DecodingLlama
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.experiments.worker import WorkerSpec
 from pcg.groups.atlas import atlas_bytes
@@ -29,7 +27,7 @@ from pcg.swap import Swap, swap
 from pcg.synthesizer import Synthesizer
 from pcg.vocabulary import Vocabulary
 from pcg.voice import load_voice
-from pcg.weights import count_weights, load_llama
+from pcg.weights import count_weights
 
 TEXT = "Hello, is this one sentence?"
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)
@@ -197,78 +195,6 @@ def test_a_tokenizer_that_is_none_of_a_llasa_is_refused(made: dict[str, object],
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AssetError, match=r"The tokenizer in .* is missing or damaged"):
         load_reader(tmp_path, 8)
-
-
-@pytest.mark.parametrize(("tied", "shard"), [(True, "1GB"), (False, "1GB"), (False, "10MB")])
-def test_heads_shards_and_positions_are_as_transformers_has_them(tied: bool, shard: str, tmp_path: Path) -> None:
-    new_model(tied, seed=1).save_pretrained(tmp_path, max_shard_size=shard)
-    assert (len(list(tmp_path.glob("*.safetensors"))) > 1) == (shard == "10MB")
-    assert_same_logits(tmp_path, new_model(tied, seed=1))
-    expected = sum(p.numel() for p in new_model(tied).parameters())
-    assert count_weights(tmp_path) == expected
-
-
-def test_a_config_that_lies_about_its_head_or_is_of_an_older_form_changes_nothing(tmp_path: Path) -> None:
-    model = new_model(tied=False, seed=2)
-    model.save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    rope = config.pop("rope_parameters")
-    older = {"tie_word_embeddings": True, "rope_theta": rope.pop("rope_theta"), "rope_scaling": rope}
-    (tmp_path / "config.json").write_text(json.dumps(config | older))
-    assert_same_logits(tmp_path, model)
-
-
-def assert_same_logits(folder: Path, model: LlamaForCausalLM) -> None:
-    """The engine's logits over the codes and the end are those of `model`, also far into the context."""
-    ids = torch.tensor([[256, 80, 265, *range(FIRST_CODE, FIRST_CODE + 320, 16)]])
-    positions = torch.arange(ids.shape[1])[None] + 1900
-    with torch.inference_mode():
-        expected = model(ids, position_ids=positions).logits[0][:, VOCABULARY.model_ids()]
-    engine = DecodingLlama(load_llama(folder, VOCABULARY), VOCABULARY)
-    found = engine.forward(ids, engine.rotary(positions), engine.cache(1, ids.shape[1]))[0]
-    torch.testing.assert_close(found, expected, atol=2e-3, rtol=1e-3)
-    assert expected.std() > 0.1
-
-
-def broken(folder: Path, what: str) -> None:
-    shards = sorted(folder.glob("model-*.safetensors"))
-    config = json.loads((folder / "config.json").read_text())
-    if what == "missing shard":
-        shards[-1].unlink()
-    elif what == "truncated shard":
-        shards[0].write_bytes(shards[0].read_bytes()[:-1000])
-    elif what == "index":
-        (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../other/model.safetensors"}}')
-    elif what == "kind":
-        (folder / "config.json").write_text(json.dumps(config | {"model_type": "mistral"}))
-    elif what == "shape":
-        (folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 100}))
-    elif what == "layers":
-        (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
-
-
-@pytest.mark.parametrize(
-    ("what", "sentence"),
-    [
-        ("missing shard", "one of [2-9] parts is missing"),
-        ("truncated shard", "is damaged or cut short .*; download it again"),
-        ("index", "The list of weights .* is damaged"),
-        ("kind", "The config .* is missing or damaged"),
-        ("shape", "The language model in .* (lacks weights|is missing or damaged)"),
-        ("layers", "The language model in .* lacks weights"),
-    ],
-)
-def test_damaged_weights_are_one_sentence(what: str, sentence: str, tmp_path: Path) -> None:
-    new_model(tied=False).save_pretrained(tmp_path, max_shard_size="10MB")
-    broken(tmp_path, what)
-    with pytest.raises(AssetError, match=sentence) as told:
-        load_llama(tmp_path, VOCABULARY)
-    assert "\n" not in str(told.value)
-
-
-def test_a_model_of_too_few_ids_is_refused(llasa_folder: Path) -> None:
-    with pytest.raises(AssetError, match=f"has {FIRST_CODE + CODES} ids, too few for this voice"):
-        load_llama(llasa_folder, Vocabulary(CODES, FIRST_CODE + 1, END))
 
 
 def test_weights_run_in_what_memory_has_room_for(llasa_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

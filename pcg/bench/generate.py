@@ -13,7 +13,7 @@ from pcg.decoding.lookup import PromptLookup
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import begin
-from pcg.drafts import AUTO, draft_model
+from pcg.drafts import AUTO, find_draft, layer_subset
 from pcg.prompt import Prompt
 from pcg.rules.exact import exact
 from pcg.sampling.plain import Plain
@@ -75,7 +75,9 @@ def _assistance(voice: Voice, target: LlamaForCausalLM, folder: Path, choice: st
     """What `generate` is told so that it drafts `lookahead` tokens by the voice's draft."""
     if isinstance(voice.draft, PromptLookup):
         return {"prompt_lookup_num_tokens": lookahead, "max_matching_ngram_size": voice.draft.longest}
-    _, draft = draft_model(choice, target, voice.vocabulary, folder)
+    origin = find_draft(choice, target.config.num_hidden_layers, folder)
+    draft = load_llama(origin, voice.vocabulary) if isinstance(origin, Path) else layer_subset(target, origin)
+    draft = draft.to(target.device).eval()
     draft.generation_config.num_assistant_tokens = lookahead
     draft.generation_config.num_assistant_tokens_schedule = "constant"
     draft.generation_config.assistant_confidence_threshold = 0.0

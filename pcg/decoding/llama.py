@@ -2,21 +2,25 @@
 
 It takes the weights of a transformers `LlamaForCausalLM` and computes the same function (tested), for any head grouping,
 rope scaling and tied or untied head; a `Qwen2ForCausalLM` is the same with biases on its queries, keys and values.
-transformers remains the one that loads, trains and saves.
+transformers remains the one that trains and saves.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
-from transformers import LlamaForCausalLM, Qwen2ForCausalLM
 
+from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.kernel import TOKENS_AT_ONCE, read_head, read_tokens
 from pcg.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM, Qwen2ForCausalLM
 
 
 @dataclass(frozen=True)
@@ -33,23 +37,25 @@ class Weights:
     down: Tensor
 
     @classmethod
-    def fuse(cls, layers: Sequence[nn.Module]) -> "Weights":
-        def stack(parts: Sequence[Sequence[Tensor]]) -> Tensor:
-            return torch.stack([torch.cat(tuple(p.detach() for p in part)) for part in parts])
-
-        attention, mlp = [layer.self_attn for layer in layers], [layer.mlp for layer in layers]
-        projections = [[a.q_proj, a.k_proj, a.v_proj] for a in attention]
-        others = [*(a.o_proj for a in attention), *(p for m in mlp for p in (m.gate_proj, m.up_proj, m.down_proj))]
-        if any(p.bias is not None for p in others):
+    def fuse(cls, checkpoint: Checkpoint) -> "Weights":
+        tensors, layers = checkpoint.tensors, range(checkpoint.layers)
+        projections = [f"self_attn.{part}_proj" for part in "qkv"]
+        allowed = {f"model.layers.{layer}.{part}.bias" for layer in layers for part in projections}
+        if any(name.endswith(".bias") and name not in allowed for name in tensors):
             raise ValueError("a bias can only stand behind queries, keys and values")
+
+        def stack(*parts: str) -> Tensor:
+            return torch.stack([torch.cat([tensors[f"model.layers.{layer}.{part}"] for part in parts]) for layer in layers])
+
+        biased = bool(allowed & tensors.keys())
         return cls(
-            norm=stack([[layer.input_layernorm.weight] for layer in layers]),
-            qkv=stack([[p.weight for p in each] for each in projections]),
-            qkv_bias=stack([[p.weight.new_empty(0) if p.bias is None else p.bias for p in each] for each in projections]),
-            out=stack([[a.o_proj.weight] for a in attention]),
-            mlp_norm=stack([[layer.post_attention_layernorm.weight] for layer in layers]),
-            gate_up=stack([[m.gate_proj.weight, m.up_proj.weight] for m in mlp]),
-            down=stack([[m.down_proj.weight] for m in mlp]),
+            norm=stack("input_layernorm.weight"),
+            qkv=stack(*(f"{part}.weight" for part in projections)),
+            qkv_bias=stack(*(f"{part}.bias" for part in projections)) if biased else checkpoint.norm.new_empty(len(layers), 0),
+            out=stack("self_attn.o_proj.weight"),
+            mlp_norm=stack("post_attention_layernorm.weight"),
+            gate_up=stack("mlp.gate_proj.weight", "mlp.up_proj.weight"),
+            down=stack("mlp.down_proj.weight"),
         )
 
     @property
@@ -102,18 +108,16 @@ class DecodingLlama:
     compiled: whether a CPU in float32 reads a few tokens by the compiled kernel, and not by PyTorch.
     """
 
-    def __init__(self, model: LlamaForCausalLM | Qwen2ForCausalLM, vocabulary: Vocabulary, compiled: bool = True) -> None:
-        config = model.config
+    def __init__(
+        self, model: "Checkpoint | LlamaForCausalLM | Qwen2ForCausalLM", vocabulary: Vocabulary, compiled: bool = True
+    ) -> None:
+        read = model if isinstance(model, Checkpoint) else Checkpoint.of(model)
         self.vocabulary = vocabulary
-        self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self.dim = getattr(config, "head_dim", None) or config.hidden_size // self.heads
-        self.epsilon = config.rms_norm_eps
-        self.embedding = model.get_input_embeddings().weight.detach()
-        self.head = model.get_output_embeddings().weight.detach()[vocabulary.model_ids().to(self.embedding.device)]
-        self.norm = model.model.norm.weight.detach()
-        self.inverse_frequency = model.model.rotary_emb.inv_freq.float()
-        self.rope_scale = float(model.model.rotary_emb.attention_scaling)
-        self.weights = Weights.fuse(list(model.model.layers))
+        self.heads, self.kv_heads, self.dim, self.epsilon = read.heads, read.kv_heads, read.dim, read.epsilon
+        self.embedding, self.norm = read.embedding, read.norm
+        self.head = read.head[vocabulary.model_ids().to(read.head.device)]
+        self.inverse_frequency, self.rope_scale = read.inverse_frequency, read.rope_scale
+        self.weights = Weights.fuse(read)
         self._arrays: list[np.ndarray] = []
         if compiled and self.device.type == "cpu" and self.embedding.dtype == torch.float32:
             self._arrays = [getattr(self.weights, f.name).numpy() for f in fields(self.weights)]

@@ -10,12 +10,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import LlamaForCausalLM
 
+from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.llama import Cache, DecodingLlama
 from pcg.errors import AssetError
 from pcg.files import replacing, write_json
@@ -26,7 +27,10 @@ from pcg.recognition.projector import Projector, ProjectorConfig
 from pcg.recognition.recogniser import Heard, Reading, reading
 from pcg.recognition.subwords import Subwords
 from pcg.vocabulary import Vocabulary
-from pcg.voice import load_llama
+from pcg.weights import load_llama, read_checkpoint
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM
 
 FORMAT = 1
 PARTS = ("encoder", "projector", "lm")
@@ -44,11 +48,16 @@ class EmbeddedRecogniser:
     sample_rate = SAMPLE_RATE
 
     def __init__(
-        self, name: str, encoder: ConformerCTC, projector: Projector, lm: LlamaForCausalLM, subwords: Subwords
+        self,
+        name: str,
+        encoder: ConformerCTC,
+        projector: Projector,
+        lm: "Checkpoint | LlamaForCausalLM",
+        subwords: Subwords,
     ) -> None:
         self.name = name
         self._mel, self._encoder, self._projector, self._subwords = LogMel(), encoder.eval(), projector.eval(), subwords
-        self._lm = DecodingLlama(lm.eval(), vocabulary_of(subwords))
+        self._lm = DecodingLlama(lm, vocabulary_of(subwords))
         # By token, characters that it adds to the text; the end stands where it is said.
         self._lengths = torch.tensor([*subwords.lengths, 0])
 
@@ -141,7 +150,7 @@ def save_recogniser(
     name: str,
     encoder: ConformerCTC,
     projector: Projector,
-    lm: LlamaForCausalLM,
+    lm: "LlamaForCausalLM",
     subwords: Subwords,
     dtype: torch.dtype = torch.bfloat16,
 ) -> None:
@@ -164,19 +173,25 @@ class Parts:
     name: str
     encoder: ConformerCTC
     projector: Projector
-    lm: LlamaForCausalLM
+    lm: "LlamaForCausalLM"
     subwords: Subwords
 
 
 def load_recogniser(folder: Path = EMBEDDED) -> EmbeddedRecogniser:
     """Load a folder that `save_recogniser` wrote; raise AssetError if a file is missing, damaged or of another shape."""
-    parts = load_parts(folder)
-    name = f"{parts.name} (weights {_digest(folder)})"
-    return EmbeddedRecogniser(name, parts.encoder, parts.projector, parts.lm, parts.subwords)
+    name, encoder, projector, subwords = _load(folder)
+    lm = read_checkpoint(folder / "lm", vocabulary_of(subwords))
+    return EmbeddedRecogniser(f"{name} (weights {_digest(folder)})", encoder, projector, lm, subwords)
 
 
 def load_parts(folder: Path) -> Parts:
-    """The parts that `load_recogniser` joins."""
+    """What `load_recogniser` loads, to be trained on."""
+    name, encoder, projector, subwords = _load(folder)
+    return Parts(name, encoder, projector, load_llama(folder / "lm", vocabulary_of(subwords)), subwords)
+
+
+def _load(folder: Path) -> tuple[str, ConformerCTC, Projector, Subwords]:
+    """All but the language model."""
     try:
         card = json.loads((folder / "recogniser.json").read_text(encoding="utf-8"))
         if card["format"] != FORMAT:
@@ -185,11 +200,11 @@ def load_parts(folder: Path) -> Parts:
         projector = Projector(ProjectorConfig(**_config(folder / "projector")))
         for part, module in (("encoder", encoder), ("projector", projector)):
             module.load_state_dict({k: t.float() for k, t in load_file(folder / part / "model.safetensors").items()})
+        name = str(card["name"])
     except Exception as error:
         said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
         raise AssetError(f"The recogniser in {folder} is missing or damaged ({said}).") from error
-    subwords = Subwords.load(folder / "subwords.json")
-    return Parts(card["name"], encoder, projector, load_llama(folder / "lm", vocabulary_of(subwords)), subwords)
+    return name, encoder, projector, Subwords.load(folder / "subwords.json")
 
 
 def _digest(folder: Path) -> str:

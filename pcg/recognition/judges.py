@@ -13,8 +13,6 @@ from pcg.errors import AssetError, InputError
 from pcg.metrics.intelligibility import Judge, PocketSphinx
 from pcg.metrics.wavlm import weights_digest
 from pcg.recognition.embedded import EMBEDDED, load_recogniser
-from pcg.recognition.granite import CHECKPOINT as GRANITE
-from pcg.recognition.granite import load_granite
 from pcg.recognition.listening import as_speech, listen_to_all
 from pcg.recognition.recogniser import Recogniser
 from pcg.recognition.self_speculative import PRESETS, Thresholds
@@ -103,11 +101,17 @@ def load_judge(name: str, device: str = "cpu", mode: str = "accurate", checkpoin
 
 JUDGES: dict[str, Callable[[str, str, str | None], Judge]] = {
     "embedded": lambda _, mode, at: SpeculativeJudge(load_recogniser(Path(at) if at else EMBEDDED), PRESETS[mode], mode),
-    "granite": lambda device, mode, at: SpeculativeJudge(load_granite(at or GRANITE, device), PRESETS[mode], mode),
+    "granite": lambda device, mode, at: SpeculativeJudge(_granite(at, device), PRESETS[mode], mode),
     "pocketsphinx": lambda *_: PocketSphinx(),
     "hubert": lambda device, _, at: CTCJudge(at or HUBERT, device),
     "whisper": lambda device, _, at: WhisperJudge(at or WHISPER, device),
 }
+
+
+def _granite(checkpoint: str | None, device: str) -> Recogniser:
+    from pcg.recognition.granite import CHECKPOINT, load_granite  # transformers takes seconds to import
+
+    return load_granite(checkpoint or CHECKPOINT, device)
 
 
 def _load(load: Callable[..., object], checkpoint: str, **options: bool):  # type: ignore[no-untyped-def]

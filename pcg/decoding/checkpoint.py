@@ -1,0 +1,75 @@
+"""A Llama or a Qwen2 as named tensors and the few numbers that say how to use them: what `DecodingLlama` is built from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:  # seconds to import, which a page with published weights need not wait for
+    from transformers import LlamaForCausalLM, Qwen2ForCausalLM
+
+EMBEDDING, NORM, HEAD = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
+ATTENTION, MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """tensors: the weights by the names that transformers gives them; a tied head may be left out. inverse_frequency
+    `[dim / 2]`, rope_scale: how positions turn queries and keys."""
+
+    tensors: Mapping[str, Tensor]
+    layers: int
+    heads: int
+    kv_heads: int
+    dim: int
+    epsilon: float
+    inverse_frequency: Tensor
+    rope_scale: float = 1.0
+
+    @classmethod
+    def of(cls, model: "LlamaForCausalLM | Qwen2ForCausalLM") -> "Checkpoint":
+        """The weights of a model of transformers, not copied."""
+        config, rotary = model.config, model.model.rotary_emb
+        return cls(
+            tensors=model.state_dict(),
+            layers=config.num_hidden_layers,
+            heads=config.num_attention_heads,
+            kv_heads=config.num_key_value_heads,
+            dim=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+            epsilon=config.rms_norm_eps,
+            inverse_frequency=rotary.inv_freq.float(),
+            rope_scale=float(rotary.attention_scaling),
+        )
+
+    @property
+    def embedding(self) -> Tensor:
+        return self.tensors[EMBEDDING]
+
+    @property
+    def head(self) -> Tensor:
+        return self.tensors.get(HEAD, self.embedding)
+
+    @property
+    def norm(self) -> Tensor:
+        return self.tensors[NORM]
+
+    def subset(self, layers: Sequence[int]) -> "Checkpoint":
+        """A model of these `layers` (in order), the embedding, the final norm and the head (PCG section 3.1), not copied."""
+        tensors = {name: tensor for name, tensor in self.tensors.items() if ".layers." not in name}
+        for place, index in enumerate(layers):
+            old, new = f"model.layers.{index}.", f"model.layers.{place}."
+            tensors |= {new + name.removeprefix(old): t for name, t in self.tensors.items() if name.startswith(old)}
+        return replace(self, tensors=tensors, layers=len(layers))
+
+    def to(self, device: str | torch.device) -> "Checkpoint":
+        tensors = {name: tensor.to(device) for name, tensor in self.tensors.items()}
+        return replace(self, tensors=tensors, inverse_frequency=self.inverse_frequency.to(device))
+
+
+def names_of(layer: int) -> list[str]:
+    """The weights of a layer, without the biases that a Qwen2 has."""
+    prefix = f"model.layers.{layer}."
+    inner = [*(f"self_attn.{part}" for part in ATTENTION), *(f"mlp.{part}" for part in MLP)]
+    return [f"{prefix}{part}.weight" for part in [*inner, "input_layernorm", "post_attention_layernorm"]]
