@@ -12,7 +12,8 @@ from gradio.events import Dependency
 from explorers.compare_tools import Tools, create_tools, wire_tools
 from explorers.components.readout import card_html, message_html, preset_title_html
 from explorers.components.ribbon import legend_html
-from explorers.components.take_card import CardView, create_card, create_pairs, draw, strip_html
+from explorers.components.spoof_curves import curves_html
+from explorers.components.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
 from explorers.desk import Controls, create_desk
 from explorers.example import Example
 from explorers.judging import UNSAID, Ears, Verdicts, usual_judge
@@ -24,12 +25,14 @@ from explorers.telling import telling, told
 from explorers.tuning import Turn
 from explorers.zero import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError
+from pcg.experiments.spoofing import fitting
 from pcg.prompt import Reference
 from pcg.stored import Origin, Stored
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take
 
 DECODING = "decoding"
+TAKES_REMEMBERED = 64
 READY = "Ready."
 RECORDED = "An example, recorded earlier. Say it yourself, or move a knob."
 STOPPED = "Stopped. Finished takes stay."
@@ -50,7 +53,7 @@ def create_compare(
     judges are loaded then.
     """
     hear = ears or lru_cache(maxsize=1)(lambda: Ears.load(usual_judge()))
-    rate = synthesizer.voice.codec.sample_rate
+    rate, curves = synthesizer.voice.codec.sample_rate, _curves_by(synthesizer)
     if example:
         session.value = Session.of_recorded(example.readings, example.sounds)
     with gr.Row(equal_height=False):
@@ -59,9 +62,9 @@ def create_compare(
             controls = create_desk(synthesizer, settings, RECORDED if example else READY)
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
             gr.HTML(legend_html(), apply_default_css=False)
-            views = create_pairs(session.value, rate)
+            views = create_pairs(session.value, rate, curves)
             with gr.Row(equal_height=True, elem_classes="lab-pair"):
-                views[PRESET] = create_card(PRESET, session.value, rate)
+                views[PRESET] = create_card(PRESET, session.value, rate, curves)
                 tools = create_tools(session.value)
     cache = Path(tools.file.GRADIO_CACHE)
 
@@ -69,7 +72,7 @@ def create_compare(
         return wav_file(take, Stored.of(take, origin, reference), cache)
 
     speaker = Speaker(synthesizer, keep, lambda path: hear().transcribe(path))
-    _wire_takes(views, session, tools.verdicts)
+    _wire_takes(views, session, tools.verdicts, curves)
     runs = _wire(speaker, controls, views, session, tools)
     wire_tools(synthesizer, hear, tools, runs, session)
     _wire_desk(synthesizer, controls, runs, tools.turn)
@@ -198,7 +201,20 @@ def _wire(
     return [four_ways, again("pcg", named["theta"], named["lookahead"], named["similarity"]), again("ssd", named["beta"])]
 
 
-def _wire_takes(views: Mapping[str, CardView], session: gr.State, verdicts: gr.State) -> None:
+def _curves_by(synthesizer: Synthesizer) -> Curves:
+    """What the voice's detectors say along a take; a page is drawn often, and asks them once."""
+    detectors = fitting(synthesizer)
+    if detectors is None:
+        return lambda reading: ""
+
+    @lru_cache(maxsize=TAKES_REMEMBERED)
+    def draw_curves(tokens: tuple[int, ...], seconds: float) -> str:
+        return curves_html({name: curve.tolist() for name, curve in detectors.curves(tokens).items()}, seconds)
+
+    return lambda reading: draw_curves(reading.tokens, reading.audio_seconds) if reading.tokens else ""
+
+
+def _wire_takes(views: Mapping[str, CardView], session: gr.State, verdicts: gr.State, curves: Curves) -> None:
     """Step through the takes of a card, and draw every card again when anything changes."""
     takes = [views[key].take for key in CARDS]
     quick = {"show_progress": "hidden", "queue": False}
@@ -209,7 +225,7 @@ def _wire_takes(views: Mapping[str, CardView], session: gr.State, verdicts: gr.S
         )  # fmt: skip
     gr.on(
         [session.change, verdicts.change, *(take.input for take in takes)],
-        lambda session, verdicts, *numbers: draw(session, verdicts, dict(zip(CARDS, numbers, strict=True))),
+        lambda session, verdicts, *numbers: draw(session, verdicts, dict(zip(CARDS, numbers, strict=True)), curves),
         [session, verdicts, *takes], [place for key in CARDS for place in views[key].drawn],
         trigger_mode="always_last", api_visibility="private", **quick,
     )  # fmt: skip

@@ -11,8 +11,9 @@ from gradio.components import Component
 
 from explorers.beams import NOTE, SEARCHED, WAYS, Branch, Request, Said, Step, Tree, as_record, hear_branch, say_ways
 from explorers.compare import DECODING
-from explorers.components.beam_tree import PICK, branch_html, create_tree, curves_html, tree_html, way_html
+from explorers.components.beam_tree import PICK, branch_html, create_tree, tree_html, way_html
 from explorers.components.readout import TITLES, message_html
+from explorers.components.spoof_curves import curves_html
 from explorers.components.terms import term_info
 from explorers.speaking import new_seed, token_rate
 from explorers.telling import telling, told
@@ -209,7 +210,8 @@ def _updates(request: Request, said: list[Said], step: Step) -> list[object]:
 
 def _card(key: str, said: Said | None) -> list[object]:
     sound = _sound(said.take.audio, said.take.sample_rate) if said else None
-    return [way_html(key, said), sound, curves_html(said)]
+    curves = curves_html(said.curves, said.take.audio_seconds) if said else ""
+    return [way_html(key, said), sound, curves]
 
 
 def _progress_html(step: Step, rate: float) -> str:

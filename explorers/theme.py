@@ -13,6 +13,7 @@ from explorers.components import (
     player,
     readout,
     ribbon,
+    spoof_curves,
     strip,
     swap_figures,
     terms,
@@ -21,7 +22,9 @@ from explorers.components import (
 from explorers.gate import app_options
 
 STYLES = Path(__file__).with_name("page.css")
-COMPONENTS = (readout, ribbon, strip, atlas, transcript, swap_figures, player, findings, terms, first_minute, beam_tree)
+COMPONENTS = (
+    readout, ribbon, strip, atlas, transcript, swap_figures, player, findings, terms, first_minute, spoof_curves, beam_tree,
+)  # fmt: skip
 SOUND_COLOUR = ORANGE
 WAVE_COLOUR = "#9aa0a6"
 

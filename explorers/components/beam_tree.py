@@ -1,20 +1,17 @@
-"""What spoof detectors found, as HTML: the beams of a search as a tree over time, a curve along an utterance, and figures.
+"""What a search by spoof detectors found, as HTML: its beams as a tree over time, and figures.
 
 Built from numbers and fixed words alone: what a user typed never reaches it.
 """
 
 from collections.abc import Iterator
-from html import escape
-from math import ceil
 from pathlib import Path
 
 import gradio as gr
-import numpy as np
 
 from explorers.beams import PLAN, WAYS, Beam, Branch, Fan, Said, Tree
+from explorers.components.spoof_curves import spoken
 from explorers.components.terms import term_html
-from pcg.spoof.detector import M10, M25, M50, RESOLUTIONS
-from pcg.spoof.detectors import STEP
+from pcg.spoof.detector import M10, M25, M50
 
 STYLES = Path(__file__).with_name("beam_tree.css")
 SCRIPT = Path(__file__).with_name("beam_tree.js")
@@ -23,7 +20,6 @@ PICK = "pick"
 SECOND, LANE, BEFORE, BEHIND, ABOVE, BELOW, MARK = 230, 18, 14, 26, 22, 24, 4
 SPREAD_TOKENS = 5
 JUDGES = (M10.name, M25.name, M50.name)
-HEIGHT, MOST_TICKS = 100, 6
 EMPTY = '<p class="beams-told">The beams stand here when a text was said this way.</p>'
 PROMPT = "Point at a beam to read its scores. Click it to hear the utterance up to its end. Arrow keys walk, Enter plays."
 FATES = {
@@ -55,35 +51,6 @@ def tree_html(tree: Tree | None) -> str:
     return (
         f'<div class="beams"><div class="beams-plane"><svg width="{width}" height="{height}" role="group" aria-label="{label}">'
         f'{drawn}</svg></div><p class="beams-told" data-part="told" aria-hidden="true">{PROMPT}</p>{_legend()}</div>'
-    )
-
-
-def curves_html(said: Said | None) -> str:
-    """How synthetic the utterance sounds at each resolution, 0 to 1 over its seconds, and the means."""
-    if said is None:
-        return ""
-    seconds, count = said.take.audio_seconds, len(said.take.tokens)
-    means = {name: "too short" if mean is None else f"{mean:.2f}" for name, mean in said.spoof.items()}
-    told = ", ".join(f"{_spoken(name)} {mean}" for name, mean in means.items())
-    lines = "".join(
-        f'<polyline class="{r.key}" points="{_points(said.curves[r.name], count)}"/>'
-        for r in RESOLUTIONS
-        if said.spoof[r.name] is not None
-    )
-    apart = ceil(seconds / MOST_TICKS)
-    ticks = "".join(f'<span style="--at:{s / seconds:.2%}">{s} s</span>' for s in range(apart, int(seconds) + 1, apart))
-    levels = "".join(f'<span style="--at:{level:.0%}">{level:g}</span>' for level in (0, 0.5, 1))
-    legend = "".join(
-        '<div><dt><svg class="spoof-key" width="26" height="8" aria-hidden="true">'
-        f'<line class="{r.key}" x2="26" y1="4" y2="4"/></svg>{escape(r.name)}</dt><dd>{means[r.name]}</dd></div>'
-        for r in RESOLUTIONS
-    )
-    return (
-        '<div class="spoof-curves"><div class="spoof-plane" role="img" '
-        f'aria-label="Spoof probability along {seconds:.1f} s; means: {told}">'
-        f'<div class="spoof-levels">{levels}</div>'
-        f'<svg viewBox="0 0 {max(1, count)} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">{lines}</svg>'
-        f'<div class="spoof-seconds">{ticks}</div></div><dl class="spoof-means">{legend}</dl></div>'
     )
 
 
@@ -184,17 +151,12 @@ def _told(fan: Fan, beam: Beam, cycle: int, rate: float) -> str:
     scores = []
     for name, score in beam.scores.items():
         place, of = fan.place(beam, name)
-        scores.append(f"{_spoken(name)} {score:.2f} ({place} of {of})")
+        scores.append(f"{spoken(name)} {score:.2f} ({place} of {of})")
     rank = "" if beam.rank is None else f"; sum of ranks {beam.rank:g}"
     return (
         f"Cycle {cycle}, beam {beam.number}, {begin:.2f} to {end:.2f} s: {FATES[_fate(fan, beam)]}; "
         f"real to {', '.join(scores)}{rank}"
     )
-
-
-def _spoken(resolution: str) -> str:
-    """A resolution's name without the sign of markup in it."""
-    return resolution.replace("<-", " from ")
 
 
 def _axis(seconds: float, height: int) -> str:
@@ -215,12 +177,6 @@ def _legend() -> str:
         '<li><i class="beams-ramp" aria-hidden="true"></i>colour: from synthetic (0) to real (1), by M10, M25, M50 in turn</li>'
     )
     return f'<ul class="beams-legend" aria-label="Legend of the beams">{"".join(map(entry, FATES))}{ramp}</ul>'
-
-
-def _points(curve: np.ndarray, count: int) -> str:
-    """A curve changes at every `STEP`-th token at most."""
-    places = sorted({*range(0, count, STEP), count - 1})
-    return " ".join(f"{place + 0.5:g},{HEIGHT * (1 - curve[place]):.1f}" for place in places)
 
 
 def _y(lane: float) -> str:

@@ -1,6 +1,6 @@
 """A card of the Compare panel: the places on the page of what one method, or a preset, said."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import gradio as gr
@@ -14,6 +14,9 @@ from explorers.reading import CARDS, PRESET, Reading, Session
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from pcg.settings import METHODS
 
+Curves = Callable[[Reading], str]
+"""What spoof detectors say along a take, as HTML; nothing where there are none."""
+
 
 @dataclass(frozen=True)
 class CardView:
@@ -26,6 +29,7 @@ class CardView:
     take: gr.Radio
     sound: gr.Audio
     ribbon: gr.HTML
+    curves: gr.HTML
     mel: gr.HTML
     judged: gr.HTML
 
@@ -35,25 +39,25 @@ class CardView:
 
     @property
     def drawn(self) -> list[Component]:
-        return [self.readout, self.mel, self.judged]
+        return [self.readout, self.curves, self.mel, self.judged]
 
 
-def create_pairs(session: Session, sample_rate: int) -> dict[str, CardView]:
+def create_pairs(session: Session, sample_rate: int, curves: Curves) -> dict[str, CardView]:
     """Lay out the cards of all methods, two by two, with what `session` holds."""
     views = {}
     for pair in (METHODS[:2], METHODS[2:]):
         with gr.Row(equal_height=True, elem_classes="lab-pair"):
-            views |= {key: create_card(key, session, sample_rate) for key in pair}
+            views |= {key: create_card(key, session, sample_rate, curves) for key in pair}
     return views
 
 
-def create_card(key: str, session: Session, sample_rate: int) -> CardView:
+def create_card(key: str, session: Session, sample_rate: int, curves: Curves) -> CardView:
     """Lay out one card; a preset's is hidden until there is one."""
     card = session.cards.get(key)
     shown = card is not None or key != PRESET
     with gr.Column(min_width=320, elem_classes="lab-card", elem_id=f"card-{key}", visible=shown) as column:
         title = gr.HTML(title_html(key) if key in METHODS else "", apply_default_css=False)
-        readout, mel, judged = drawn_of(session, Verdicts(), key, 1)
+        readout, synthetic, mel, judged = drawn_of(session, Verdicts(), key, 1, curves)
         figures = gr.HTML(readout, apply_default_css=False, elem_id=f"readout-{key}")
         take = gr.Radio(
             [1], value=1, label=f"Take of {key.upper()}", show_label=False, container=False, visible=False,
@@ -65,24 +69,26 @@ def create_card(key: str, session: Session, sample_rate: int) -> CardView:
             waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=sample_rate),
         )  # fmt: skip
         ribbon = gr.HTML(strip_html(card.reading) if card else "", apply_default_css=False, elem_id=f"ribbon-{key}")
+        drawn = gr.HTML(synthetic, apply_default_css=False, elem_id=f"curves-{key}")
         picture = gr.HTML(mel, apply_default_css=False, elem_id=f"mel-{key}")
         verdict = gr.HTML(judged, apply_default_css=False, elem_id=f"judged-{key}")
-    return CardView(column, title, figures, take, sound, ribbon, picture, verdict)
+    return CardView(column, title, figures, take, sound, ribbon, drawn, picture, verdict)
 
 
-def drawn_of(session: Session, verdicts: Verdicts, key: str, number: int) -> list[str]:
+def drawn_of(session: Session, verdicts: Verdicts, key: str, number: int, curves: Curves) -> list[str]:
     """What stands at `CardView.drawn` while a card shows its take `number`."""
     card = session.cards.get(key)
     if card is None:
-        return [card_html(None), "", ""]
-    mel = mel_html(card.take(number).sound, longest_of(session))
-    return [card_html(card, number), mel, judged_html(card, number, verdicts)]
+        return [card_html(None), "", "", ""]
+    said = card.take(number)
+    mel = mel_html(said.sound, longest_of(session))
+    return [card_html(card, number), curves(said.reading), mel, judged_html(card, number, verdicts)]
 
 
-def draw(session: Session, verdicts: Verdicts, numbers: Mapping[str, object]) -> list[str]:
+def draw(session: Session, verdicts: Verdicts, numbers: Mapping[str, object], curves: Curves) -> list[str]:
     """The same for all cards. `numbers` come from the page, where a card may have lost the take that it shows."""
     chosen = {key: number if isinstance(number, int) else 1 for key, number in numbers.items()}
-    return [html for key in CARDS for html in drawn_of(session, verdicts, key, chosen[key])]
+    return [html for key in CARDS for html in drawn_of(session, verdicts, key, chosen[key], curves)]
 
 
 def strip_html(reading: Reading) -> str:

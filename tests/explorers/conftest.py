@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from app import create_app
 from explorers.example import write_example
 from explorers.theme import launch_options
 from pcg.settings import Settings
+from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
+from pcg.spoof.detectors import Detectors
 from pcg.synthesizer import Synthesizer
 from pcg.voice import load_voice
 
@@ -18,6 +21,17 @@ TEXT = "The quick brown fox, yes."
 @pytest.fixture(scope="session")
 def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
     return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def judged(synthesizer: Synthesizer) -> Synthesizer:
+    """The same voice, with detectors that were trained on nothing."""
+    torch.manual_seed(0)
+    config = DetectorConfig(synthesizer.voice.codec.codebook_size, width=16, heads=2, layers=1, feed_forward=16)
+    detectors = Detectors("untrained <b>", {r.name: Detector(config).eval() for r in RESOLUTIONS})
+    judged = Synthesizer(synthesizer.voice, detectors=detectors)
+    judged.library = synthesizer.library
+    return judged
 
 
 @pytest.fixture(scope="session")

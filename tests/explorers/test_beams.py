@@ -23,7 +23,8 @@ from explorers.beams import (
     hear_branch,
     say_ways,
 )
-from explorers.components.beam_tree import FATES, branch_html, curves_html, tree_html, way_html
+from explorers.components.beam_tree import FATES, branch_html, tree_html, way_html
+from explorers.components.spoof_curves import curves_html
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
@@ -215,7 +216,7 @@ def test_a_short_utterance_has_no_beams_and_no_long_curve(judging: Synthesizer, 
         rounds = whole.rounds[:count]
         short = replace(whole, rounds=rounds, audio=whole.audio[: count * judging.voice.codec.hop])
         curves = {name: curve.numpy() for name, curve in judging.decoder.detectors.curves(short.tokens).items()}
-        html = curves_html(Said("eas", short, curves, None))
+        html = curves_html(curves, short.audio_seconds)
         assert html.count("<polyline") == lines
         assert html.count("<dd>too short</dd>") == 5 - lines
 
@@ -226,7 +227,7 @@ def test_cards_tell_cost_and_curves(said: dict[str, Said], judging: Synthesizer,
         "hiereas", searched
     )
     assert "<b>–</b>" in way_html("ras")
-    html = curves_html(searched)
+    html = curves_html(searched.curves, searched.take.audio_seconds)
     present = [mean for mean in searched.spoof.values() if mean is not None]
     assert html.count("<polyline") == len(present) > 0
     assert all(f"<dd>{mean:.2f}</dd>" in html for mean in present)

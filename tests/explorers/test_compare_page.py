@@ -1,6 +1,7 @@
 """The Compare panel with several takes, a preset and judges: as a program and as a person use it."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from zipfile import ZipFile
@@ -28,10 +29,10 @@ PATIENCE_MS = 90_000
 
 
 @pytest.fixture(scope="module")
-def address(synthesizer: Synthesizer) -> Iterator[str]:
+def address(judged: Synthesizer) -> Iterator[str]:
     ears, *_ = new_ears(HOSTILE)
     with gr.Blocks() as app:
-        controls = create_compare(synthesizer, Origin.of(synthesizer.voice), gr.State(Session()), ears=lambda: ears)
+        controls = create_compare(judged, Origin.of(judged.voice), gr.State(Session()), ears=lambda: ears)
         # What SD says anyway: two cards then show one sound.
         own = gr.BrowserState([{"name": "<i>mine</i>", "settings": {"method": "sd"}}])
         offer_presets(app, own, controls["preset"])
@@ -101,9 +102,13 @@ def test_a_person_compares_takes_and_a_preset_and_takes_all_away(page: Page, tmp
     expect(page.locator("#judged-ar")).to_contain_text("Mean of n = 2 takes")
     expect(page.locator("#judged-ar q")).to_have_text(HOSTILE)
     expect(page.locator("#mel-ar img")).to_have_count(1)
+    curve = page.locator("#curves-ar polyline").first
+    first = curve.get_attribute("points")
+    expect(page.locator("#curves-preset .spoof-plane")).to_have_attribute("aria-label", re.compile("means: M50 "))
 
     page.locator("#take-ar label").nth(1).click()
     expect(page.locator("#readout-ar")).to_contain_text("seed 1")
+    expect(curve).not_to_have_attribute("points", first)
     expect(page.locator("#readout-sd")).to_contain_text("seed 0")
 
     page.click("#save-all")

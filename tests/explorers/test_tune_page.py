@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import gradio as gr
 import pytest
-import torch
 from playwright.sync_api import Page, expect, sync_playwright
 
 from explorers.map import create_map
@@ -24,17 +23,6 @@ SOUND = ["--autoplay-policy=no-user-gesture-required", "--use-gl=angle", "--use-
 SOFTWARE = [*SOUND, "--enable-unsafe-swiftshader"]
 PATIENCE_MS = 60_000
 TEXT = "The quick brown fox jumps over a lazy dog, and is this one sentence?"
-
-
-@pytest.fixture(scope="module")
-def judged(synthesizer: Synthesizer) -> Synthesizer:
-    """The same voice, with detectors that were trained on nothing."""
-    torch.manual_seed(0)
-    config = DetectorConfig(synthesizer.voice.codec.codebook_size, width=16, heads=2, layers=1, feed_forward=16)
-    detectors = Detectors("untrained <b>", {r.name: Detector(config).eval() for r in RESOLUTIONS})
-    judged = Synthesizer(synthesizer.voice, detectors=detectors)
-    judged.library = synthesizer.library
-    return judged
 
 
 @pytest.fixture(scope="module")
