@@ -14,7 +14,7 @@ from explorers.compare import DECODING
 from explorers.components.beam_tree import PICK, branch_html, create_tree, tree_html, way_html
 from explorers.components.readout import TITLES, message_html
 from explorers.components.spoof_curves import curves_html
-from explorers.components.terms import term_info
+from explorers.components.terms import term_html, term_info
 from explorers.speaking import new_seed, token_rate
 from explorers.telling import telling, told
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
@@ -26,11 +26,11 @@ from pcg.synthesizer import Synthesizer
 from pcg.text import MAX_CHARACTERS
 
 HEADING = f"""<header class="title"><h2>Spoof<small>where does it stop sounding like speech?</small></h2>
-<p>Five ways to choose tokens, as MSpoofTTS compares them (arXiv 2603.05373). The curves are the spoof detectors' probability
-that a stretch of 50, 25 or 10 tokens was generated, not spoken: lower is more like speech. The searched ways are chosen by
-these same detectors, so a lower curve of theirs is no proof of better speech. {NOTE}</p></header>"""
+<p>Five ways to choose tokens, as MSpoofTTS compares them (arXiv 2603.05373). The curves are the
+{term_html("spoof", "spoof probability")} of stretches of 50, 25 or 10 tokens: lower is more like speech. The searched ways are
+chosen by these same detectors, so a lower curve of theirs is no proof of better speech. {NOTE}</p></header>"""
 BEAMS = """<header class="title"><h2>Beams<small>what the search tried, and threw away</small></h2>
-<p>After a warm-up of {0} tokens, {2[0]} beams go on from the same place; {2[1]} are left after {1[0]} tokens, {2[2]} after
+<p>After a warm-up of {0} tokens, {2[0]} {3} go on from the same place; {2[1]} are left after {1[0]} tokens, {2[2]} after
 {1[1]}, and after {1[2]} one is chosen by the sum of its ranks.</p></header>"""
 EXAMPLE = "She sells sea shells by the sea shore."
 METHOD_INFO = "The paper has AR. Beams of SD, SSD or PCG are this program's own; none of the papers has them."
@@ -150,7 +150,7 @@ def _view(synthesizer: Synthesizer, key: str) -> View:
 def _search(synthesizer: Synthesizer) -> Search:
     plan = Hierarchy()
     with gr.Column(elem_classes="lab-card"):
-        gr.HTML(BEAMS.format(plan.warmup, plan.stages, plan.beams), apply_default_css=False)
+        gr.HTML(BEAMS.format(plan.warmup, plan.stages, plan.beams, term_html("beam", "beams")), apply_default_css=False)
         way = gr.Radio(
             [(WAYS[key].name, key) for key in SEARCHED], value=SEARCHED[-1], label="Way", show_label=False, container=False,
             elem_id="spoof-way", elem_classes="lab-picker",

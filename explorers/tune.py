@@ -31,8 +31,11 @@ from pcg.text import MAX_CHARACTERS
 
 SAMPLERS = {
     "plain": ("Plain", "Softmax at the temperature."),
-    "ras": ("RAS", "Repetition-aware: a token that filled the last 25 too often is drawn again, from all (VALL-E 2)."),
-    "eas": ("EAS", "Entropy-aware: tokens that lately led or were spoken weigh less (MSpoofTTS, Algorithm 1)."),
+    "ras": (
+        "RAS",
+        f"{term_info('ras', 'Repetition-aware')}: what filled the last 25 too often is drawn again.",
+    ),
+    "eas": ("EAS", f"{term_info('eas', 'Entropy-aware')}: tokens that lately led or were spoken weigh less."),
 }
 TEXT = "The quick brown fox jumps over the lazy dog."
 TAKE_HEADING = """<header class="title"><h2>The take<small>as a file with its settings, and as JSON</small></h2></header>"""

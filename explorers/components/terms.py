@@ -12,7 +12,7 @@ import gradio as gr
 
 STYLES = Path(__file__).with_name("terms.css")
 SCRIPT = Path(__file__).with_name("terms.js")
-PCG, SSD, CTC = "arXiv 2511.13732", "arXiv 2505.15380", "arXiv 2603.11243"
+PCG, SSD, CTC, SPOOF = "arXiv 2511.13732", "arXiv 2505.15380", "arXiv 2603.11243", "arXiv 2603.05373"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Term:
 
 
 TERMS = {
-    "token": Term("token", "One of the codes that speech is made of; the embedded voice says 50 of them a second."),
+    "token": Term("token", "One of the codes that speech is made of; the embedded voice says 25 of them a second."),
     "p": Term("p", "The law of the draft, the small model: the probability of every next token.", "x ~ p", f"{PCG}, 2.2"),
     "q": Term("q", "The law of the target, the large model, which says what is exact.", "AR: x ~ q", f"{PCG}, section 2"),
     "temperature": Term(
@@ -147,6 +147,22 @@ TERMS = {
     "likelihood": Term(
         "likelihood gate", "The language model verifies a drafted token if it finds it more likely than τ.",
         "p(y<sub>i</sub> | y<sub>&lt;i</sub>, g) &gt; τ<sub>LM</sub>", f"Eq. 5, {CTC}",
+    ),
+    "ras": Term(
+        "RAS", "Repetition-aware sampling: a token that fills too much of the newest 25 is drawn again, from the whole law.",
+        "Σ<sub>i=1…25</sub> [c<sub>t−i</sub> = x] / 25 &gt; 0.1 ⇒ x ~ q", "VALL-E 2, arXiv 2406.05370, Algorithm 1",
+    ),
+    "eas": Term(
+        "EAS", "Entropy-aware sampling: tokens that led or were spoken in the last 15 steps weigh less, the older the lighter.",
+        "q′(x) = q(x) − min(γ, Σ α β<sup>age</sup> / (1 + rank))", f"Algorithm 1, {SPOOF}",
+    ),
+    "spoof": Term(
+        "spoof probability", "How likely a detector finds it that a stretch of tokens was generated and not spoken.",
+        "1 − P(real | c<sub>t</sub> … c<sub>t+L</sub>), L = 50, 25, 10", f"section 2.2, {SPOOF}",
+    ),
+    "beam": Term(
+        "beam", "One of several continuations from the same place, of which detectors prune all but one.",
+        "8 → 5 → 3 → 1 after 10, 25 and 50 tokens", f"Algorithm 2, {SPOOF}",
     ),
     "interval": Term(
         "interval", "Made like this, 95 of 100 hold the true value; shares by Wilson, means by a bootstrap over utterances.",

@@ -30,7 +30,7 @@ RESOLUTIONS = (M50, M25, M10, M50_25, M50_10)
 @dataclass(frozen=True)
 class DetectorConfig:
     """Shape of a detector over `codes` codes; the defaults are the paper's (section 3.2). kernel: codes that a block's
-    convolution sees, of which the paper does not tell."""
+    convolution sees, of which the paper does not tell. code_width: of the embeddings, where it is not `width`."""
 
     codes: int
     width: int = 256
@@ -39,11 +39,13 @@ class DetectorConfig:
     feed_forward: int = 1024
     kernel: int = 7
     dropout: float = 0.1
+    code_width: int | None = None
 
     @classmethod
-    def small(cls, codes: int) -> "DetectorConfig":
-        """For a codebook of a few thousand codes and a few hours of speech."""
-        return cls(codes, width=96, heads=4, layers=2, feed_forward=256)
+    def small(cls, codes: int, code_width: int) -> "DetectorConfig":
+        """For a codebook of a few thousand codes and a few hours of speech. code_width: of a language model's embeddings, from
+        which these start."""
+        return cls(codes, width=128, heads=4, layers=3, feed_forward=256, code_width=code_width)
 
 
 class Detector(nn.Module):
@@ -54,7 +56,8 @@ class Detector(nn.Module):
         self.config = config
         width = config.width
         block = EncoderConfig(config.layers, width, config.heads, config.feed_forward, config.kernel)
-        self.embedding = nn.Embedding(config.codes, width)
+        self.embedding = nn.Embedding(config.codes, config.code_width or width)
+        self.enter = nn.Linear(config.code_width, width) if config.code_width else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList([ConformerBlock(block) for _ in range(config.layers)])
         self.pool = nn.AdaptiveAvgPool1d(1)
@@ -64,7 +67,7 @@ class Detector(nn.Module):
 
     def forward(self, segments: Tensor) -> Tensor:
         """Codes `[B, L]` (int64, already strided) -> logits `[B]`, above zero where a segment looks real."""
-        x = self.dropout(self.embedding(segments))
+        x = self.dropout(self.enter(self.embedding(segments)))
         real = torch.ones(*segments.shape, 1, dtype=torch.bool, device=segments.device)
         rotary = rotations(segments.shape[1], self.config.width // self.config.heads, segments.device)
         for block in self.blocks:

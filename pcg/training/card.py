@@ -149,7 +149,7 @@ def recogniser_card(parameters: dict[str, int], logs: dict[str, Log], seed: int,
 def detector_card(facts: dict[str, object], figures: dict[str, object]) -> str:
     """Markdown: what the detectors are, what they were trained on, how well they tell, and their licence."""
     recipe, config = facts["recipe"], facts["config"]
-    temperatures = ", ".join(f"{t:g}" for t in recipe["temperatures"])
+    said = ", ".join(f"{count} at temperature {temperature}" for temperature, count in recipe["samples"].items())
     rows = [f"| {name} | {f['auc']:.3f} | {f['accuracy']:.3f} | {f['macro_f1']:.3f} | {f['n']} |" for name, f in _only(figures)]
     lines = [
         front_matter("audio-classification", ("spoof-detection", "speech-tokens")),
@@ -161,12 +161,13 @@ def detector_card(facts: dict[str, object], figures: dict[str, object]) -> str:
         "",
         "## Data",
         "",
-        f"{facts['utterances']} real utterances ({facts['hours']:.1f} hours), and {recipe['samples']} texts, said by the voice",
-        f"at each of the temperatures {temperatures}. Held-out sentences at the first of them.",
+        f"{facts['utterances']} real utterances ({facts['hours']:.1f} hours), and texts that the voice said: {said}.",
+        "Held-out sentences at the first of these temperatures.",
         "",
         "## Recipe",
         "",
         f"Width {config['width']}, {config['layers']} layers, {config['heads']} heads (in the paper 256, 4 and 8).",
+        "Embeddings begin with the target's own of the same codes: from random ones, the same data taught them much less.",
         "",
         "## Figures, on held-out utterances (`python -m pcg bench spoof`)",
         "",

@@ -1,9 +1,10 @@
 """The recipe of a voice's spoof detectors: tokens of a corpus, samples of the voice's own, five detectors, publishing.
 
-Every stage resumes where it was killed. What the voice says is said twice, at the temperature of the defaults and at the
-paper's: detectors have to know both.
+Every stage resumes where it was killed. Most of what the voice says is said at the temperature of the defaults, which is what a
+listener hears, and some at the paper's: without any, whatever is unlikely would look real.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -28,12 +29,12 @@ HELD_OUT = "held_out_sentences"
 
 @dataclass(frozen=True)
 class DetectorRecipe:
-    """shards: of the corpus that are learned from. samples, held_out_samples: texts that the voice says at each temperature."""
+    """shards: of the corpus that are learned from. samples: how many texts the voice says, by temperature, as text;
+    held_out_samples: at the first of these temperatures alone."""
 
     shards: int = 24
-    samples: int = 1024
+    samples: Mapping[str, int] = field(default_factory=lambda: {f"{Settings().temperature:g}": 6656, "1": 1024})
     held_out_samples: int = 256
-    temperatures: tuple[float, ...] = (Settings().temperature, 1.0)
     plan: SpoofPlan = field(default_factory=SpoofPlan)
 
 
@@ -45,16 +46,16 @@ def train_detectors_of(
     small: the preset for a small codebook; else the paper's shape.
     """
     recipe, state, corpus = recipe or DetectorRecipe(), work / "detectors", work / "corpus"
-    if not agrees(state / "plan.json", {"voice": voice.name, "seed": seed, "small": small} | _plain(asdict(recipe))):
+    if not agrees(state / "plan.json", {"voice": voice.name, "seed": seed, "small": small} | asdict(recipe)):
         raise InputError("work", str(work), "a folder without detectors of another recipe")
     codes = voice.codec.codebook_size
-    config = DetectorConfig.small(codes) if small else DetectorConfig(codes)
+    start = voice.code_embedding
+    config = DetectorConfig.small(codes, start.shape[1]) if small else DetectorConfig(codes, code_width=start.shape[1])
     spoken = {split: voice_tokens(voice, corpus, state / "tokens", split, recipe.shards) for split in ("train", HELD_OUT)}
-    train = _segments(voice, state, "train", spoken["train"], recipe.samples, recipe.temperatures, seed)
-    # Held-out speech is compared with what a listener hears, the defaults' temperature.
-    usual = recipe.temperatures[:1]
-    held_out = _segments(voice, state, HELD_OUT, spoken[HELD_OUT], recipe.held_out_samples, usual, seed)
-    trained = train_detectors(state, config, getattr(voice.codec, "fsq", None), train, held_out, recipe.plan, seed, device)
+    train = _segments(voice, state, "train", spoken["train"], recipe.samples, seed)
+    usual = next(iter(recipe.samples))
+    held_out = _segments(voice, state, HELD_OUT, spoken[HELD_OUT], {usual: recipe.held_out_samples}, seed)
+    trained = train_detectors(state, config, start, train, held_out, recipe.plan, seed, device)
     save_detectors(out, voice.name, trained)
     held_out.save(out / "held_out.safetensors")
     figures = bench_spoof(load_detectors(out), held_out)
@@ -62,7 +63,7 @@ def train_detectors_of(
     with replacing(out / "MODEL_CARD.md") as temporary:
         hours = sum(len(u) for u in train.real) * voice.codec.hop / voice.codec.sample_rate / 3600
         facts = {
-            "recipe": _plain(asdict(recipe)),
+            "recipe": asdict(recipe),
             "seed": seed,
             "hours": hours,
             "utterances": len(train.real),
@@ -72,17 +73,9 @@ def train_detectors_of(
     return figures
 
 
-def _segments(
-    voice: Voice, state: Path, split: str, spoken: list[Spoken], count: int, temperatures: tuple[float, ...], seed: int
-) -> Segments:
+def _segments(voice: Voice, state: Path, split: str, spoken: list[Spoken], samples: Mapping[str, int], seed: int) -> Segments:
     said: list[Spoken] = []
-    for temperature in temperatures:
-        sampling = Sampling(count, temperature, seed)
-        folder = state / f"samples_{split}_{temperature:g}"
-        said += own_samples(folder, voice.target, spoken, voice.reader, sampling, Workers())
+    for temperature, count in samples.items():
+        sampling = Sampling(count, float(temperature), seed)
+        said += own_samples(state / f"samples_{split}_{temperature}", voice.target, spoken, voice.reader, sampling, Workers())
     return Segments([u.codes for u in spoken], [u.codes for u in said])
-
-
-def _plain(values: dict[str, object]) -> dict[str, object]:
-    """As JSON would give it back."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}

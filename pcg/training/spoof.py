@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import AdamW
 
-from pcg.codec.fsq import FSQ
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
 from pcg.spoof.segments import Segments
-from pcg.training import checkpoint
 from pcg.training.loop import Stage, generator, run, update
 
 NAME = "detector"
@@ -20,14 +18,10 @@ NAME = "detector"
 
 @dataclass(frozen=True)
 class SpoofPlan:
-    """What shapes the detectors. samples: utterances of the voice's own, at each of `temperatures`. lr: the paper's is 1e-4 for
-    its larger detectors and 100 hours of speech."""
+    """What shapes the detectors. lr: the paper's is 1e-4 for its larger detectors and 100 hours of speech."""
 
-    samples: int = 2000
-    held_out_samples: int = 150
-    temperatures: tuple[float, ...] = (0.6, 1.0)
     steps: Mapping[str, int] = field(default_factory=lambda: {r.name: 1000 for r in RESOLUTIONS})
-    batch: int = 256
+    batch: int = 192
     lr: float = 1e-3
     weight_decay: float = 1e-2
 
@@ -35,7 +29,7 @@ class SpoofPlan:
 def train_detectors(
     directory: Path,
     config: DetectorConfig,
-    fsq: FSQ | None,
+    start: Tensor | None,
     train: Segments,
     held_out: Segments,
     plan: SpoofPlan,
@@ -44,24 +38,16 @@ def train_detectors(
 ) -> dict[str, Detector]:
     """Binary cross-entropy, AdamW, one detector a resolution; resumes where it stopped, and ends on the CPU.
 
-    With `fsq`, codes that are close in its digits start from close embeddings.
+    start `[codes, code_width]`: the embeddings that all of them begin with, brought to unit scale.
     """
     detectors = {}
     for place, resolution in enumerate(RESOLUTIONS):
         torch.manual_seed(seed + place)
         detector = Detector(config)
-        if fsq is not None:
-            _start_from_digits(detector, fsq, seed)
+        if start is not None:
+            _begin_with(detector, start)
         _train(directory, detector.to(device), resolution, train, held_out, plan, seed, device)
         detectors[resolution.name] = detector.cpu().eval()
-    return detectors
-
-
-def load_trained(directory: Path, config: DetectorConfig) -> dict[str, Detector]:
-    """The detectors as far as they are trained in `directory`, on the CPU."""
-    detectors = {resolution.name: Detector(config).eval() for resolution in RESOLUTIONS}
-    for resolution in RESOLUTIONS:
-        checkpoint.load(directory / f"{NAME}_{resolution.key}.safetensors", {"detector": detectors[resolution.name]}, {})
     return detectors
 
 
@@ -105,9 +91,6 @@ def _train(
 
 
 @torch.no_grad()
-def _start_from_digits(detector: Detector, fsq: FSQ, seed: int) -> None:
-    draws = torch.Generator().manual_seed(seed)
-    values, width = fsq.values(torch.arange(detector.config.codes)), detector.config.width
-    frequencies = 2.0 * torch.randn(values.shape[1], width, generator=draws)
-    phases = 2 * torch.pi * torch.rand(width, generator=draws)
-    detector.embedding.weight.copy_((values @ frequencies + phases).cos() * 2**0.5)
+def _begin_with(detector: Detector, embedding: Tensor) -> None:
+    centred = embedding - embedding.mean(0)
+    detector.embedding.weight.copy_(centred / centred.std())

@@ -16,7 +16,7 @@ from pcg.voice import load_voice
 
 TEXTS = ("the quick brown fox jumps over a lazy dog", "is this one sentence", "hello over a lazy fox", "the dog jumps")
 TINY = DetectorRecipe(
-    shards=2, samples=24, held_out_samples=24, plan=SpoofPlan(steps={r.name: 2 for r in RESOLUTIONS}, batch=8)
+    shards=2, samples={"0.6": 24, "1": 24}, held_out_samples=24, plan=SpoofPlan(steps={r.name: 2 for r in RESOLUTIONS}, batch=8)
 )
 
 
