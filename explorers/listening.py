@@ -259,7 +259,7 @@ def sound_of(synthesizer: Synthesizer, sitting: Sitting, trial: int, name: str) 
     return synthesizer.decode(list(sitting.takes[trial][name].tokens), speaker)
 
 
-def write_sounds(folder: Path, synthesizer: Synthesizer, sitting: Sitting, noise: np.random.Generator) -> list[Path]:
+def write_sounds(synthesizer: Synthesizer, folder: Path, sitting: Sitting, noise: np.random.Generator) -> list[Path]:
     """`sounds` as files that are named by their letters."""
     paths = [folder / f"{letter}.wav" for letter in sitting.plan.design.letters]
     for path, samples in zip(paths, sounds(synthesizer, sitting, noise), strict=True):

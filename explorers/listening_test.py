@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -36,6 +36,7 @@ from explorers.listening import (
 from explorers.reading import Session
 from explorers.speaking import new_seed
 from explorers.telling import telling, told
+from explorers.zero import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.errors import PCGError
 from pcg.metrics.intelligibility import Judge
 from pcg.settings import METHODS, RANGES, Settings
@@ -186,6 +187,7 @@ def _places() -> Places:
 
 def _preparer(synthesizer: Synthesizer) -> Callable[..., Iterator[list[object]]]:
     """`prepare` as gradio calls it: one argument a control, one update a place on the page."""
+    decode, show = on_gpu(partial(prepare, synthesizer), lambda *_: LONGEST_SECONDS), _shower(synthesizer)
 
     def handle(
         design: str,
@@ -206,12 +208,12 @@ def _preparer(synthesizer: Synthesizer) -> Callable[..., Iterator[list[object]]]
         knobs = (theta, lookahead, beta, temperature, seed)
         request = Request(design, compared, reference, anchor, source, lines, trials, voice, *knobs)
         try:
-            with closing(prepare(synthesizer, request, kept)) as steps:
+            with closing(decode(request, kept)) as steps:
                 for step in steps:
                     if isinstance(step, Preparing):
                         yield [*_nothing(), message_html(f"Take {step.done + 1} of {step.count} is being decoded.")]
                     else:
-                        for updates in _shown(synthesizer, step):
+                        for updates in show(step):
                             yield [*updates, message_html(WAITING)]
         except PCGError as error:
             yield [*_nothing(), message_html(FAILED)]
@@ -222,12 +224,13 @@ def _preparer(synthesizer: Synthesizer) -> Callable[..., Iterator[list[object]]]
 
 def _voter(synthesizer: Synthesizer, from_player: bool) -> Callable[..., Iterator[list[object]]]:
     """The next trial, or the reveal, after a vote of the player or of a program."""
+    show = _shower(synthesizer)
 
     def cast(ballot: object, sitting: Sitting | None) -> Iterator[list[object]]:
         given = ballot if isinstance(ballot, Mapping) else {}
         with telling():
             after = vote(sitting, given.get("trial"), given.get("answer"), given.get("plays"))
-            for updates in _shown(synthesizer, after):
+            for updates in show(after):
                 yield [*updates, message_html(OVER if after.over else WAITING)]
 
     def cast_by_player(sitting: Sitting | None, event: gr.EventData) -> Iterator[list[object]]:
@@ -237,9 +240,11 @@ def _voter(synthesizer: Synthesizer, from_player: bool) -> Callable[..., Iterato
 
 
 def _ender(synthesizer: Synthesizer) -> Callable[[Sitting | None], Iterator[list[object]]]:
+    show = _shower(synthesizer)
+
     def finish(sitting: Sitting | None) -> Iterator[list[object]]:
         with telling():
-            for updates in _shown(synthesizer, end(sitting)):
+            for updates in show(end(sitting)):
                 yield [*updates, message_html(OVER)]
 
     return finish
@@ -249,26 +254,33 @@ def _nothing() -> list[object]:
     return [gr.skip()] * SHOWN
 
 
-def _shown(synthesizer: Synthesizer, sitting: Sitting) -> Iterator[list[object]]:
-    """The updates of `Places.shown`: the trial that waits, or the reveal."""
-    asked, over = question(sitting), sitting.over
-    states = [gr.update(value=None, visible=False), sitting, sitting if over else None]
-    if over:
-        page = [gr.update(visible=False), gr.update(visible=True), reveal_html(sitting)]
-        yield [sitting.record(), gr.update(value=asked), *page, *states]
-        return
-    # Fresh noise, so that the bytes cannot be foretold from the seed.
-    noise = np.random.default_rng()
-    with TemporaryDirectory() as folder:
-        value = trial_value(asked, write_sounds(Path(folder), synthesizer, sitting, noise))
-        page = [gr.update(visible=True), gr.update(visible=False), ""]
-        # When it is asked for the next step, gradio has copied the sounds to its cache, which it clears by itself.
-        yield [asked, gr.update(value=value), *page, *states]
+def _shower(synthesizer: Synthesizer) -> Callable[[Sitting], Iterator[list[object]]]:
+    """What makes the updates of `Places.shown`: the trial that waits, or the reveal."""
+    write = on_gpu(partial(write_sounds, synthesizer), lambda *_: STARTING_SECONDS)
+
+    def show(sitting: Sitting) -> Iterator[list[object]]:
+        asked, over = question(sitting), sitting.over
+        states = [gr.update(value=None, visible=False), sitting, sitting if over else None]
+        if over:
+            page = [gr.update(visible=False), gr.update(visible=True), reveal_html(sitting)]
+            yield [sitting.record(), gr.update(value=asked), *page, *states]
+            return
+        # Fresh noise, so that the bytes cannot be foretold from the seed.
+        noise = np.random.default_rng()
+        with TemporaryDirectory() as folder:
+            value = trial_value(asked, write(Path(folder), sitting, noise))
+            page = [gr.update(visible=True), gr.update(visible=False), ""]
+            # When it is asked for the next step, gradio has copied the sounds to its cache, which it clears by itself.
+            yield [asked, gr.update(value=value), *page, *states]
+
+    return show
 
 
 def _judger(synthesizer: Synthesizer, ears: Callable[[], Ears]) -> Callable[[Sitting | None], Iterator[list[object]]]:
+    hear = on_gpu(partial(judge, synthesizer, ears), lambda *_: LONGEST_SECONDS)
+
     def listen(sitting: Sitting | None) -> Iterator[list[object]]:
-        with telling(), closing(judge(synthesizer, ears, sitting)) as steps:
+        with telling(), closing(hear(sitting)) as steps:
             for judged in steps:
                 yield [judged.record(), reveal_html(judged), judged]
 

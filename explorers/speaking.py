@@ -121,8 +121,10 @@ class Speaker:
 
 
 def say_four_ways(speaker: Speaker, request: Request, session: Session) -> Iterator[Step]:
-    """All takes of a full run, one after the other: four ways, and a preset's. Closing the generator stops it."""
-    yield from _speak(speaker, CARDS, request, session)
+    """All takes of a full run, one after the other: four ways, or those that can be without a draft, and a preset's. Closing
+    the generator stops it."""
+    possible = (*speaker.synthesizer.methods, PRESET)
+    yield from _speak(speaker, [key for key in CARDS if key in possible], request, session)
 
 
 def say_again(speaker: Speaker, method: str, request: Request, session: Session) -> Iterator[Step]:

@@ -46,7 +46,7 @@ TEMPLATE = """
     </div>
     <div class="atlas-side">
       <div class="atlas-head">
-        <h3 data-part="title">No token chosen</h3>
+        <h2 data-part="title">No token chosen</h2>
         <div class="atlas-walk">
           <button type="button" data-part="back" aria-label="Back to the token before" title="Back">‹</button>
           <button type="button" data-part="forward" aria-label="Forward again" title="Forward">›</button>

@@ -43,7 +43,7 @@ TEMPLATE = """
   </div>
   <div class="strip-detail">
     <div class="strip-head">
-      <h3 data-part="title">No token chosen</h3>
+      <h2 data-part="title">No token chosen</h2>
       <span class="strip-actions">
         <button type="button" data-part="from" disabled>▶ From here</button>
         <button type="button" data-part="locate" disabled>Show on the map</button>

@@ -92,7 +92,7 @@ def messages(synthesizer: Synthesizer, sitting: Sitting, folder: Path) -> list[o
     sent: list[object] = []
     while not sitting.over:
         folder.mkdir(exist_ok=True)
-        paths = write_sounds(folder, synthesizer, sitting, np.random.default_rng(3))
+        paths = write_sounds(synthesizer, folder, sitting, np.random.default_rng(3))
         sent += [question(sitting), *((path.name, path.read_bytes()) for path in paths)]
         sitting = vote(sitting, len(sitting.votes) + 1, "B", [1] * len(paths))
     return sent

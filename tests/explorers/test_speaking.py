@@ -28,6 +28,7 @@ from pcg.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take
+from pcg.voice import load_voice
 
 REQUEST = Request("The quick brown fox.", "one", 0.3, 3, 0.3, 0.6, 5)
 SHORT = replace(REQUEST, text="Yes.")
@@ -56,6 +57,15 @@ def test_a_full_run_says_it_four_ways_and_compares_with_its_own_ar(speaker: Spea
         assert cards[method].first.speed_up == pytest.approx(expected)
         assert cards[method].first.yardstick == "same run"
     assert "Four takes in" in steps[-1].status
+
+
+def test_without_a_draft_a_full_run_is_ar_alone(speaker: Speaker, tiny_voice_folder: Path, tmp_path: Path) -> None:
+    draftless = replace(speaker, synthesizer=Synthesizer(load_voice(str(tiny_voice_folder), draft="none"), tmp_path))
+    steps = list(say_four_ways(draftless, REQUEST, Session()))
+    assert takes(steps) == ["ar"]
+    assert "AR in" in steps[-1].status
+    with pytest.raises(InputError, match="no draft is loaded"):
+        list(say_again(draftless, "pcg", REQUEST, steps[-1].session))
 
 
 def test_progress_tells_method_tokens_and_seconds(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,15 @@
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from inspect import isgeneratorfunction
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from explorers import zero
+from explorers import listening, zero
+from explorers.listening import prepare, write_sounds
 from explorers.tuning import STOPPED, Bench, Request, Step, Turn, tune, until_halted
 from explorers.zero import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, is_lent, on_gpu
 from pcg.errors import InputError, PCGError
@@ -147,3 +150,12 @@ def test_stop_reaches_a_take_that_has_a_copy_of_the_turn(asked: list[int], synth
     assert STOPPED in last.status
     assert last.take is None
     assert last.run["live"] is False
+
+
+def test_a_listening_test_crosses_with_its_sounds(asked: list[int], synthesizer: Synthesizer, tmp_path: Path) -> None:
+    trial = listening.Request("ab", ("AR", "PCG"), None, False, "own", "The quick brown fox.", 1, "two", 0.3, 3, 0.3, 0.6, 5)
+    *_, there = on_gpu(partial(prepare, synthesizer), lambda *_: 1)(trial, {})
+    *_, here = prepare(synthesizer, trial, {})
+    assert [take["PCG"].tokens for take in there.takes] == [take["PCG"].tokens for take in here.takes]
+    paths = on_gpu(partial(write_sounds, synthesizer), lambda *_: 1)(tmp_path, there, np.random.default_rng(3))
+    assert all(path.stat().st_size for path in paths)
