@@ -6,15 +6,15 @@ from dataclasses import dataclass, fields
 import gradio as gr
 from gradio.components import Component
 
+from explorers.components.controls import knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
 from explorers.components.readout import message_html
 from explorers.components.terms import term_info
 from explorers.map import SIMILARITY_NAMES
 from explorers.reading import Reading
 from explorers.speaking import TAKES, Request, describe_groups, preset_value
 from pcg.presets import PAPERS, Preset, read_presets
-from pcg.settings import RANGES, Settings
+from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
-from pcg.text import MAX_CHARACTERS
 
 KNOBS = {
     "theta": f"How {term_info('theta', 'alike')} tokens must be to share a {term_info('group')}. Lower: larger groups, more "
@@ -46,26 +46,23 @@ def create_desk(synthesizer: Synthesizer, shown: Reading | None, status: str) ->
     """Lay the controls out, as they stood for the take that is `shown`; `status` is what the page says first."""
     settings = shown.settings if shown else Settings()
     with gr.Column(elem_classes="lab-desk"):
-        text, voice = _what(synthesizer, shown)
-        own = _own_voice(synthesizer)
-        with gr.Row():
-            run = gr.Button("Say it four ways", variant="primary", elem_id="run", scale=3)
-            stop = gr.Button("Stop", elem_id="stop", scale=1, min_width=80)
+        text = text_box("", shown.text if shown else "")
+        voice = voice_choice(synthesizer, "", shown.voice if shown else None)
+        own = own_voice(synthesizer, "", WORDS)
+        run, stop = run_and_stop("", "Say it four ways")
         told = gr.HTML(message_html(status), apply_default_css=False, elem_id="status")
     with gr.Column(elem_classes="lab-desk"):
-        theta = _slider("theta", settings)
+        theta = knob("theta", settings, "", KNOBS["theta"])
         about = describe_groups(synthesizer, settings.theta, settings.similarity)
         groups = gr.HTML(about, apply_default_css=False, elem_id="groups")
         similarity = gr.Dropdown(
             [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities], value=settings.similarity,
             label="Alike by", info="Choosing another says PCG again.", elem_id="similarity",
         )  # fmt: skip
-        lookahead, beta = _slider("lookahead", settings), _slider("beta", settings)
+        lookahead, beta = (knob(name, settings, "", KNOBS[name]) for name in ("lookahead", "beta"))
     with gr.Column(elem_classes="lab-desk"):
-        temperature = _slider("temperature", settings)
-        with gr.Row(elem_classes="lab-seed"):
-            seed = gr.Number(settings.seed, label="Seed", precision=0, scale=3, elem_id="seed")
-            dice = gr.Button("⚄ Roll", elem_id="dice", size="md", scale=1, min_width=80)
+        temperature = knob("temperature", settings, "", KNOBS["temperature"])
+        seed, dice = seed_and_dice("", settings.seed)
         takes, preset = _more()
     inputs = [text, voice, theta, lookahead, beta, temperature, seed, *own, similarity, takes, preset]
     return Controls(inputs, run, stop, dice, told, groups)
@@ -76,36 +73,6 @@ def offer_presets(page: gr.Blocks, own: gr.BrowserState, chosen: gr.Dropdown) ->
     gr.on(
         [page.load, own.change], lambda values: gr.update(choices=_choices(read_presets(values))), own, chosen,
         queue=False, show_progress="hidden", api_visibility="private",
-    )  # fmt: skip
-
-
-def _what(synthesizer: Synthesizer, shown: Reading | None) -> tuple[gr.Textbox, gr.Dropdown]:
-    voices = list(synthesizer.voice.references)
-    text = gr.Textbox(
-        shown.text if shown else "", label="Text", lines=3, max_lines=8, max_length=MAX_CHARACTERS,
-        placeholder="English, up to a few sentences", elem_id="text",
-    )  # fmt: skip
-    return text, gr.Dropdown(voices, value=shown.voice if shown and shown.voice in voices else voices[0], label="Voice")
-
-
-def _own_voice(synthesizer: Synthesizer) -> tuple[gr.Audio, gr.Textbox, gr.Checkbox]:
-    low, high = synthesizer.voice.reference_seconds
-    with gr.Accordion("Another voice, from a recording", open=False):
-        label = f"{low:g} to {high:g} seconds of one speaker"
-        recording = gr.Audio(sources=["upload", "microphone"], type="filepath", label=label, elem_id="recording")
-        transcript = gr.Textbox(
-            "", label="What is said in it", info=WORDS, lines=2, max_length=MAX_CHARACTERS, elem_id="transcript"
-        )
-        consent = gr.Checkbox(label="Its speaker agrees to have this voice imitated.", elem_id="consent")
-    return recording, transcript, consent
-
-
-def _slider(name: str, settings: Settings) -> gr.Slider:
-    allowed, value = RANGES[name], getattr(settings, name)
-    # No reset button: it would move the knob without telling that a person did.
-    return gr.Slider(
-        allowed.low, allowed.high, value, step=allowed.step, label=name.capitalize(), info=KNOBS[name], buttons=[],
-        elem_id=name,
     )  # fmt: skip
 
 

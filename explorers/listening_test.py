@@ -12,6 +12,7 @@ import numpy as np
 from gradio.components import Component
 
 from explorers.compare import DECODING
+from explorers.components.controls import knob, run_and_stop, seed_and_dice, voice_choice
 from explorers.components.player import VOTE, create_player, trial_value
 from explorers.components.readout import message_html
 from explorers.components.reveal import reveal_html
@@ -39,7 +40,7 @@ from explorers.telling import telling, told
 from explorers.zero import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.errors import PCGError
 from pcg.metrics.intelligibility import Judge
-from pcg.settings import METHODS, RANGES, Settings
+from pcg.settings import METHODS, Settings
 from pcg.synthesizer import Synthesizer
 from pcg.text import MAX_CHARACTERS
 
@@ -137,9 +138,7 @@ def _controls(synthesizer: Synthesizer) -> Controls:
                 info=f"One text a line, up to {MOST_LINES}, each at most about ten seconds of speech.",
             )  # fmt: skip
         trials = gr.Slider(1, MOST_ASKED, TRIALS, step=1, label="Trials", buttons=[], elem_id="listening-trials")
-        with gr.Row():
-            run = gr.Button("Prepare the test", variant="primary", elem_id="listening-run", scale=3)
-            stop = gr.Button("Stop", elem_id="listening-stop", scale=1, min_width=80)
+        run, stop = run_and_stop("listening-", "Prepare the test")
         status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="listening-status")
     voice, knobs, seed, dice, keep_these, keep_last = _settings(synthesizer)
     inputs = [design, compared, reference, anchor, source, lines, trials, voice, *knobs, seed]
@@ -147,22 +146,15 @@ def _controls(synthesizer: Synthesizer) -> Controls:
 
 
 def _settings(synthesizer: Synthesizer) -> tuple[gr.Dropdown, list[gr.Slider], gr.Number, gr.Button, gr.Button, gr.Button]:
-    voices, usual = list(synthesizer.voice.references), Settings()
+    usual = Settings()
     with gr.Column(elem_classes="lab-desk"):
-        voice = gr.Dropdown(voices, value=voices[0], label="Voice", elem_id="listening-voice")
-        with gr.Row(elem_classes="lab-seed"):
-            seed = gr.Number(usual.seed, label="Seed of the test", precision=0, scale=3, elem_id="listening-seed")
-            dice = gr.Button("⚄ Roll", elem_id="listening-dice", size="md", scale=1, min_width=80)
+        voice = voice_choice(synthesizer, "listening-")
+        seed, dice = seed_and_dice("listening-", usual.seed, "Seed of the test")
         with gr.Accordion("Settings of the methods", open=False):
             names = {"theta": "Theta", "lookahead": "Lookahead, tokens", "beta": "Beta", "temperature": "Temperature"}
             knobs = [
-                gr.Slider(
-                    RANGES[knob].low, RANGES[knob].high, getattr(usual, knob), step=RANGES[knob].step, label=label, buttons=[],
-                    info=f"What is {term_info(knob)}?",
-                    elem_id=f"listening-{knob}",
-                )
-                for knob, label in names.items()
-            ]  # fmt: skip
+                knob(name, usual, "listening-", f"What is {term_info(name)}?", label=label) for name, label in names.items()
+            ]
             with gr.Row():
                 keep_these = gr.Button("Keep PCG at these", size="md", elem_id="listening-keep", min_width=120)
                 keep_last = gr.Button("Keep the last takes' settings", size="md", elem_id="listening-keep-last", min_width=120)

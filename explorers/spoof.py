@@ -12,6 +12,7 @@ from gradio.components import Component
 from explorers.beams import NOTE, SEARCHED, WAYS, Branch, Request, Said, Step, Tree, as_record, hear_branch, say_ways
 from explorers.compare import DECODING
 from explorers.components.beam_tree import PICK, branch_html, create_tree, tree_html, way_html
+from explorers.components.controls import knob, run_and_stop, seed_and_dice, text_box, voice_choice
 from explorers.components.readout import TITLES, message_html
 from explorers.components.spoof_curves import curves_html
 from explorers.components.terms import term_html, term_info
@@ -21,9 +22,8 @@ from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.zero import STARTING_SECONDS, gpu_seconds, on_gpu
 from pcg.decoding.hierarchical import Hierarchy
 from pcg.errors import PCGError
-from pcg.settings import RANGES
+from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
-from pcg.text import MAX_CHARACTERS
 
 HEADING = f"""<header class="title"><h2>Spoof<small>where does it stop sounding like speech?</small></h2>
 <p>Five ways to choose tokens, as MSpoofTTS compares them (arXiv 2603.05373). The curves are the
@@ -33,6 +33,7 @@ BEAMS = """<header class="title"><h2>Beams<small>what the search tried, and thre
 <p>After a warm-up of {0} tokens, {2[0]} {3} go on from the same place; {2[1]} are left after {1[0]} tokens, {2[2]} after
 {1[1]}, and after {1[2]} one is chosen by the sum of its ranks.</p></header>"""
 EXAMPLE = "She sells sea shells by the sea shore."
+TEMPERATURE_INFO = f"How {term_info('temperature', 'freely')} all ways choose. Detectors here know 0.6 best; the paper has 1.0."
 METHOD_INFO = "The paper has AR. Beams of SD, SSD or PCG are this program's own; none of the papers has them."
 READY = "Choose a method, then say the text. The searched ways take several times as long."
 STOPPED = "Stopped. What was said stays."
@@ -113,29 +114,17 @@ def create_spoof(synthesizer: Synthesizer) -> None:
 
 
 def _controls(synthesizer: Synthesizer) -> Controls:
-    voices, allowed = list(synthesizer.voice.references), RANGES["temperature"]
     with gr.Column(elem_classes="lab-desk"):
-        text = gr.Textbox(
-            EXAMPLE, label="Text", lines=3, max_lines=8, max_length=MAX_CHARACTERS, elem_id="spoof-text",
-            placeholder="English, up to a few sentences",
-        )  # fmt: skip
-        voice = gr.Dropdown(voices, value=voices[0], label="Voice", elem_id="spoof-voice")
+        text, voice = text_box("spoof-", EXAMPLE), voice_choice(synthesizer, "spoof-")
         method = gr.Radio(
             [(TITLES[key][0], key) for key in synthesizer.methods], value="ar", label="Method underneath",
             info=METHOD_INFO, elem_id="spoof-method",
         )  # fmt: skip
-        with gr.Row():
-            run = gr.Button("Say it five ways", variant="primary", elem_id="spoof-run", scale=3)
-            stop = gr.Button("Stop", elem_id="spoof-stop", scale=1, min_width=80)
+        run, stop = run_and_stop("spoof-", "Say it five ways")
         status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="spoof-status")
     with gr.Column(elem_classes="lab-desk"):
-        temperature = gr.Slider(
-            allowed.low, allowed.high, 1.0, step=allowed.step, label="Temperature", buttons=[], elem_id="spoof-temperature",
-            info=f"The paper has 1.0. How {term_info('temperature', 'freely')} all ways choose.",
-        )  # fmt: skip
-        with gr.Row(elem_classes="lab-seed"):
-            seed = gr.Number(0, label="Seed", precision=0, scale=3, elem_id="spoof-seed")
-            dice = gr.Button("⚄ Roll", elem_id="spoof-dice", size="md", scale=1, min_width=80)
+        temperature = knob("temperature", Settings(), "spoof-", TEMPERATURE_INFO)
+        seed, dice = seed_and_dice("spoof-")
     return Controls([text, voice, method, temperature, seed], run, stop, dice, status)
 
 

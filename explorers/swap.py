@@ -11,6 +11,7 @@ import numpy as np
 from gradio.components import Component
 
 from explorers.compare import DECODING
+from explorers.components.controls import knob, seed_and_dice, text_box, voice_choice
 from explorers.components.readout import message_html
 from explorers.components.swap_figures import (
     campaign_html,
@@ -48,9 +49,8 @@ from explorers.zero import LONGEST_SECONDS, on_gpu
 from pcg.errors import PCGError
 from pcg.experiments.store import Store
 from pcg.experiments.worker import WorkerSpec
-from pcg.settings import RANGES, Settings
+from pcg.settings import Settings
 from pcg.synthesizer import CACHE, Synthesizer
-from pcg.text import MAX_CHARACTERS
 
 HEADING = """<header class="title"><h2>Swap<small>the stress test of the groups</small></h2>
 <p>Every token that has company in its group gives way to another member, whatever the target thinks of it (PCG section 4,
@@ -148,15 +148,11 @@ def create_swap(synthesizer: Synthesizer, spec: WorkerSpec, session: gr.State, r
 
 
 def _controls(synthesizer: Synthesizer) -> Controls:
-    voices = list(synthesizer.voice.references)
     with gr.Column(elem_classes="lab-desk"):
         source = gr.Radio([(n, k) for k, n in SOURCE_NAMES.items()], value="last", label="Utterance", elem_id="swap-source")
         with gr.Column(visible=False) as new:
-            text = gr.Textbox(
-                label="Text", lines=3, max_lines=8, max_length=MAX_CHARACTERS, elem_id="swap-text",
-                placeholder="English, up to a few sentences", info="The target says it alone.",
-            )  # fmt: skip
-            voice = gr.Dropdown(voices, value=voices[0], label="Voice", elem_id="swap-voice")
+            text = text_box("swap-", info="The target says it alone.")
+            voice = voice_choice(synthesizer, "swap-")
         run = gr.Button("Swap", variant="primary", elem_id="swap-run")
         status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="swap-status")
     with gr.Column(elem_classes="lab-desk"):
@@ -165,9 +161,7 @@ def _controls(synthesizer: Synthesizer) -> Controls:
             [(n, k) for k, n in CONTROL_NAMES.items()], value="random", label="Control", elem_id="swap-control",
             info="What the swap is compared with.",
         )  # fmt: skip
-        with gr.Row(elem_classes="lab-seed"):
-            seed = gr.Number(Settings.seed, label="Seed", precision=0, scale=3, elem_id="swap-seed")
-            dice = gr.Button("⚄ Roll", elem_id="swap-dice", size="md", scale=1, min_width=80)
+        seed, dice = seed_and_dice("swap-", Settings.seed)
     return Controls([source, text, voice, theta, similarity, fraction, control, seed], new, run, dice, status)
 
 
@@ -181,12 +175,8 @@ def _many_controls() -> ManyControls:
 
 
 def _groups_of(synthesizer: Synthesizer) -> tuple[gr.Slider, gr.Dropdown, gr.Slider]:
-    """What is swapped. No reset buttons: they would move the knob without telling that a person did."""
-    allowed = RANGES["theta"]
-    theta = gr.Slider(
-        allowed.low, allowed.high, Settings.theta, step=allowed.step, label="Theta", buttons=[], elem_id="swap-theta",
-        info=THETA_INFO,
-    )  # fmt: skip
+    """What is swapped."""
+    theta = knob("theta", Settings(), "swap-", THETA_INFO)
     similarity = gr.Dropdown(
         [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities], value=Settings.similarity,
         label="Alike by", info="Choosing another moves theta to groups of the same mean size.", elem_id="swap-similarity",

@@ -10,6 +10,7 @@ import gradio as gr
 from gradio.components import Component
 
 from explorers.compare import DECODING
+from explorers.components.controls import knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
 from explorers.components.readout import EXPLANATIONS, TITLES, groups_html, message_html
 from explorers.components.ribbon import legend_html
 from explorers.components.strip import HALT, LOCATE, MOVED, SPEAK, create_strip
@@ -27,7 +28,6 @@ from pcg.settings import METHODS, RANGES, Settings
 from pcg.stored import Origin, Stored
 from pcg.synthesizer import Synthesizer
 from pcg.take import KINDS
-from pcg.text import MAX_CHARACTERS
 
 SAMPLERS = {
     "plain": ("Plain", "Softmax at the temperature."),
@@ -127,21 +127,15 @@ def connect_map(synthesizer: Synthesizer, view: TuneView, map_view: MapView) -> 
 
 def _controls(synthesizer: Synthesizer) -> Controls:
     settings = Settings() if Settings().method in synthesizer.methods else Settings("ar")
-    voices = list(synthesizer.voice.references)
     with gr.Column(elem_classes="lab-desk"):
-        text = gr.Textbox(
-            TEXT, label="Text", lines=2, max_lines=6, max_length=MAX_CHARACTERS,
-            placeholder="English, up to a few sentences", elem_id="tune-text",
-        )  # fmt: skip
-        voice = gr.Dropdown(voices, value=voices[0], label="Voice", elem_id="tune-voice")
-        recording, transcript, consent = _own_voice(*synthesizer.voice.reference_seconds)
+        text = text_box("tune-", TEXT, lines=2, max_lines=6)
+        voice = voice_choice(synthesizer, "tune-")
+        recording, transcript, consent = own_voice(synthesizer, "tune-")
         method = gr.Radio(
             [(TITLES[m][0], m) for m in METHODS], value=settings.method, label="Method", info=EXPLANATIONS[settings.method],
             elem_id="tune-method",
         )  # fmt: skip
-        with gr.Row():
-            run = gr.Button("Say it", variant="primary", elem_id="tune-run", scale=3)
-            stop = gr.Button("Stop", elem_id="tune-stop", scale=1, min_width=80)
+        run, stop = run_and_stop("tune-", "Say it")
         status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="tune-status")
     with gr.Column(elem_classes="lab-desk"):
         theta = _slider("theta", settings)
@@ -158,9 +152,7 @@ def _controls(synthesizer: Synthesizer) -> Controls:
         )  # fmt: skip
     with gr.Column(elem_classes="lab-desk"):
         temperature = _slider("temperature", settings)
-        with gr.Row(elem_classes="lab-seed"):
-            seed = gr.Number(settings.seed, label="Seed (empty: rolled)", precision=0, scale=3, elem_id="tune-seed")
-            dice = gr.Button("⚄ Roll", elem_id="tune-dice", size="md", scale=1, min_width=80)
+        seed, dice = seed_and_dice("tune-", settings.seed, "Seed (empty: rolled)")
         law = _sampling_law(settings)
     inputs = [text, voice, method, theta, lookahead, beta, similarity, temperature, seed, adaptive]
     return Controls([*inputs, recording, transcript, consent, *law], run, stop, dice, status, groups)
@@ -176,22 +168,8 @@ def _sampling_law(settings: Settings) -> tuple[gr.Radio, gr.Slider, gr.Slider]:
         return sampler, _slider("top_k", settings), _slider("top_p", settings)
 
 
-def _own_voice(low: float, high: float) -> tuple[gr.Audio, gr.Textbox, gr.Checkbox]:
-    label = f"{low:g} to {high:g} seconds of one speaker"
-    with gr.Accordion("Another voice, from a recording", open=False):
-        recording = gr.Audio(sources=["upload", "microphone"], type="filepath", label=label)
-        transcript = gr.Textbox("", label="What is said in it", lines=2, max_length=MAX_CHARACTERS)
-        consent = gr.Checkbox(label="Its speaker agrees to have this voice imitated.")
-    return recording, transcript, consent
-
-
 def _slider(name: str, settings: Settings) -> gr.Slider:
-    allowed, value = RANGES[name], getattr(settings, name)
-    # No reset button: it would move the knob without telling that a person did.
-    return gr.Slider(
-        allowed.low, allowed.high, value, step=allowed.step, label=name.capitalize().replace("_", "-"), info=INFO[name],
-        buttons=[], visible=settings.method in USED_BY.get(name, METHODS), elem_id=f"tune-{name.replace('_', '-')}",
-    )  # fmt: skip
+    return knob(name, settings, "tune-", INFO[name], visible=settings.method in USED_BY.get(name, METHODS))
 
 
 def _places(synthesizer: Synthesizer) -> Places:

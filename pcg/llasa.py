@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from pcg.errors import AssetError, PCGError
-from pcg.prompt import Prompt, Reference
+from pcg.prompt import Prompt, Reference, codes_at_pace
 from pcg.text import normalise
 from pcg.weights import first_line
 
@@ -44,10 +44,7 @@ class LlasaReader:
     chunk_tokens: int = 500
 
     def tokens_for(self, text: str, reference: Reference | None = None) -> float:
-        expected = TOKENS_PER_CHARACTER * len(normalise(_plain(text)))
-        if reference is None or not len(reference.codes):
-            return expected
-        return expected * len(reference.codes) / max(1.0, self.tokens_for(reference.text))
+        return codes_at_pace(lambda words: TOKENS_PER_CHARACTER * len(normalise(_plain(words))), text, reference)
 
     def prompt(self, text: str, reference: Reference) -> Prompt:
         ids = torch.tensor(self._read(f"{_plain(reference.text)} {_plain(text)}".strip()), dtype=torch.int64)

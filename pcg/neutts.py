@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from pcg.errors import AssetError, PCGError
-from pcg.prompt import Prompt, Reference
+from pcg.prompt import Prompt, Reference, codes_at_pace
 from pcg.text import PUNCTUATION, normalise, phonemise
 from pcg.weights import first_line
 
@@ -45,10 +45,7 @@ class NeuTTSReader:
     chunk_tokens: int = 400
 
     def tokens_for(self, text: str, reference: Reference | None = None) -> float:
-        expected = TOKENS_PER_CHARACTER * len(_words(text))
-        if reference is None or not len(reference.codes):
-            return expected
-        return expected * len(reference.codes) / max(1.0, self.tokens_for(reference.text))
+        return codes_at_pace(lambda words: TOKENS_PER_CHARACTER * len(_words(words)), text, reference)
 
     def prompt(self, text: str, reference: Reference) -> Prompt:
         ids = torch.tensor(self._read(f"{_phonemes(reference.text)} {_phonemes(text)}".strip()), dtype=torch.int64)

@@ -7,7 +7,7 @@ moment, so that the attention that reads the text is local. The moments come fro
 the speed of the reference voice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,6 +51,14 @@ class Reference:
 
     text: str
     codes: Tensor
+
+
+def codes_at_pace(of: Callable[[str], float], text: str, reference: Reference | None) -> float:
+    """How many codes `text` will probably take, where `of` tells it for the usual pace: at that of the reference, if there is
+    one that speaks."""
+    if reference is None or not len(reference.codes):
+        return of(text)
+    return of(text) * len(reference.codes) / max(1.0, of(reference.text))
 
 
 class PromptReader(Protocol):
