@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from html import unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,27 +14,19 @@ from gradio.components import Component
 
 from explorers.compare import DECODING
 from explorers.components.findings import (
-    CLICK,
-    create_clicks,
     heading_html,
-    heard_html,
     progress_html,
-    said_html,
     table_html,
 )
 from explorers.components.readout import message_html
 from explorers.experiment_figures import CAPTIONS
+from explorers.experiment_sounds import Hearing, create_hearing, wire_hearing
 from explorers.experimenting import (
-    HEARD,
     UNMEASURED,
     Archive,
-    Heard,
-    Pair,
     Speaker,
     chosen_grids,
-    hear,
     made,
-    pairs,
     record_of,
     study,
     units_of,
@@ -43,7 +34,6 @@ from explorers.experimenting import (
 from explorers.report import RESULTS as DATA
 from explorers.report import Findings
 from explorers.telling import telling, told
-from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from pcg.errors import PCGError
 from pcg.experiments.declared import TITLES
 from pcg.experiments.runner import Progress
@@ -72,7 +62,6 @@ READY = "Choose experiments, then run."
 PLANNED = "{units:,} units, {known:,} of them stored. Each is an utterance, said and judged: a second or two of work."
 STOPPED = "Stopped. Finished units stay; the next run goes on from them."
 FAILED = "That did not work. Finished units stay."
-HEARING, ALL_HEARD = "Saying {at} of {all} again.", "From settings and seed, as they were said in the experiment."
 PAGE = "report.html"
 
 
@@ -110,41 +99,6 @@ class Card:
 
 
 @dataclass(frozen=True)
-class PairView:
-    """An utterance twice: in the condition that was asked for, and by AR."""
-
-    row: gr.Column
-    said: gr.HTML
-    told: gr.HTML
-    sound: gr.Audio
-    beside: gr.Column
-    told_alone: gr.HTML
-    alone: gr.Audio
-
-    @property
-    def all(self) -> list[Component | gr.Column]:
-        return [self.row, self.said, self.told, self.sound, self.beside, self.told_alone, self.alone]
-
-
-@dataclass(frozen=True)
-class Hearing:
-    """Where a condition is chosen and heard. first: of its utterances."""
-
-    card: gr.Column
-    clicks: gr.HTML
-    condition: gr.Dropdown
-    run: gr.Button
-    others: gr.Button
-    status: gr.HTML
-    first: gr.State
-    views: list[PairView]
-
-    @property
-    def places(self) -> list[Component | gr.Column]:
-        return [self.status, *(place for view in self.views for place in view.all)]
-
-
-@dataclass(frozen=True)
 class Places:
     """The right-hand side."""
 
@@ -174,7 +128,7 @@ def create_experiments(
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
             places = _places(synthesizer)
     _wire_run(page, synthesizer, archive, controls, places)
-    _wire_hearing(archive, speaker, places.hearing)
+    wire_hearing(archive, speaker, places.hearing)
     _wire_report(archive, speaker, controls)
 
 
@@ -206,7 +160,7 @@ def _places(synthesizer: Synthesizer) -> Places:
     for name in CARDS:
         cards[name] = _card(name)
         if name == "main":
-            hearing = _hearing(synthesizer)
+            hearing = create_hearing(synthesizer, [f"experiments-figure-{name}" for name in CLICKABLE])
     with gr.Column(elem_classes="lab-card"), gr.Accordion("As JSON", open=False):
         record = gr.JSON(show_label=False, elem_id="experiments-record", max_height=320)
     return Places(empty, cards, hearing, record)
@@ -218,43 +172,6 @@ def _card(name: str) -> Card:
         figure = gr.Plot(show_label=False, elem_id=f"experiments-figure-{name}") if name in FIGURES else None
         table = gr.HTML("", apply_default_css=False, elem_id=f"experiments-table-{name}")
     return Card(card, heading, figure, table)
-
-
-def _hearing(synthesizer: Synthesizer) -> Hearing:
-    with gr.Column(visible=False, elem_classes="lab-card", elem_id="experiments-hearing") as card:
-        gr.HTML('<header class="findings-head"><h2>To be heard</h2></header>', apply_default_css=False)
-        clicks = create_clicks([f"experiments-figure-{name}" for name in CLICKABLE])
-        with gr.Row(elem_classes="lab-seed"):
-            condition = gr.Dropdown(
-                [], value=None, label="Condition", allow_custom_value=True, elem_id="experiments-condition", scale=3,
-                min_width=200,
-            )  # fmt: skip
-            run = gr.Button("Hear it beside AR", elem_id="experiments-hear", size="md", scale=1, min_width=140)
-            others = gr.Button("Other utterances", elem_id="experiments-others", size="md", scale=1, min_width=140)
-        status = gr.HTML("", apply_default_css=False, elem_id="experiments-hearing-status")
-        views = [_pair_view(synthesizer, at) for at in range(HEARD)]
-    return Hearing(card, clicks, condition, run, others, status, gr.State(0), views)
-
-
-def _pair_view(synthesizer: Synthesizer, at: int) -> PairView:
-    with gr.Column(visible=False) as row:
-        said = gr.HTML("", apply_default_css=False)
-        with gr.Row(equal_height=False):
-            with gr.Column(min_width=280):
-                told_chosen, sound = _sound_view(synthesizer, f"experiments-sound-{at}", "Condition")
-            with gr.Column(min_width=280) as beside:
-                told_alone, alone = _sound_view(synthesizer, f"experiments-alone-{at}", "AR")
-    return PairView(row, said, told_chosen, sound, beside, told_alone, alone)
-
-
-def _sound_view(synthesizer: Synthesizer, elem_id: str, label: str) -> tuple[gr.HTML, gr.Audio]:
-    words = gr.HTML("", apply_default_css=False)
-    sound = gr.Audio(
-        label=label, show_label=False, interactive=False, editable=False, buttons=["download"], container=False,
-        elem_id=elem_id,
-        waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate),
-    )  # fmt: skip
-    return words, sound
 
 
 def _opener(archive: Archive) -> Callable[[], list[object]]:
@@ -314,45 +231,6 @@ def _card_updates(name: str, table: Table | None, figure: go.Figure | None, fact
     return [gr.update(visible=True), heading_html(table), *drawn, table_html(table, facts)]
 
 
-def _hearer(archive: Archive, speaker: Callable[[], Speaker], hearing: Hearing) -> Callable[..., Iterator[list[object]]]:
-    def say(condition: str | None, first: int) -> Iterator[list[object]]:
-        try:
-            chosen = pairs(archive.shelf(), condition or "", int(first))
-            views: list[object] = [update for _ in hearing.views for update in _pair_updates(None)]
-            yield [message_html(HEARING.format(at=1, all=len(chosen))), *views]
-            with closing(hear(speaker(), chosen)) as said:
-                for at, pair in enumerate(said):
-                    width = len(hearing.views[at].all)
-                    news: list[object] = [gr.skip()] * len(views)
-                    news[width * at : width * (at + 1)] = _pair_updates(pair)
-                    words = HEARING.format(at=at + 2, all=len(chosen)) if at + 1 < len(chosen) else ALL_HEARD
-                    yield [message_html(words), *news]
-        except PCGError as error:
-            yield ["", *[gr.skip()] * (len(hearing.places) - 1)]
-            raise told(error) from error
-
-    return say
-
-
-def _pair_updates(pair: Pair | None) -> list[object]:
-    if pair is None:
-        return [gr.update(visible=False), "", "", None, gr.update(visible=False), "", None]
-    alone = pair.alone
-    beside = [gr.update(visible=True), heard_html(alone), _sound(alone)] if alone else [gr.update(visible=False), "", None]
-    return [gr.update(visible=True), said_html(pair.chosen), heard_html(pair.chosen), _sound(pair.chosen), *beside]
-
-
-def _sound(heard: Heard) -> tuple[int, np.ndarray]:
-    # int16, because the player scales floats to their own peak, and loudness would no longer compare.
-    return heard.sample_rate, (heard.samples.clip(-1, 1) * 32767).astype(np.int16)
-
-
-def _clicked(event: gr.EventData) -> list[object]:
-    chosen = event._data if isinstance(event._data, Mapping) else {}
-    # Plotly keeps names escaped, as it would read them as markup.
-    return [unescape(str(chosen.get("condition", ""))), 0]
-
-
 def _reporter(archive: Archive, speaker: Callable[[], Speaker]) -> Callable[[bool], object]:
     # Lives as long as the page, and holds one report.
     folder = TemporaryDirectory(prefix="pcg-lab-report-")
@@ -394,27 +272,6 @@ def _wire_run(page: gr.Blocks, synthesizer: Synthesizer, archive: Archive, contr
         trigger_mode="always_last", show_progress="hidden", concurrency_limit=1,
         api_name="plan_experiments", api_description="Tell how many units some experiments have, and how many are stored.",
     )  # fmt: skip
-
-
-def _wire_hearing(archive: Archive, speaker: Callable[[], Speaker], hearing: Hearing) -> None:
-    private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    saying = {
-        "fn": _hearer(archive, speaker, hearing),
-        "inputs": [hearing.condition, hearing.first],
-        "outputs": hearing.places,
-        "show_progress": "hidden",
-        "concurrency_id": DECODING,
-        "concurrency_limit": 1,
-    }
-    hearing.run.click(
-        **saying, trigger_mode="always_last", api_name="hear_condition",
-        api_description="Say a few utterances of a condition again, each beside AR; streams words, WER and sounds.",
-    )  # fmt: skip
-    hearing.condition.input(lambda: 0, None, hearing.first, **private)
-    clicked = getattr(hearing.clicks, CLICK)(_clicked, None, [hearing.condition, hearing.first], **private)
-    clicked.then(**saying, api_visibility="private")
-    others = hearing.others.click(lambda first: first + 1, hearing.first, hearing.first, **private)
-    others.then(**saying, api_visibility="private")
 
 
 def _wire_report(archive: Archive, speaker: Callable[[], Speaker], controls: Controls) -> None:

@@ -1,117 +1,35 @@
 """What records say: figures of each condition with intervals over utterances, and differences between conditions.
 
-Every figure is a quotient of sums over utterances, so one resampling of the sums serves all of them. Knows records only:
-neither voices nor judges.
+Knows records only: neither voices nor judges.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from scipy.stats import ttest_rel
 
 from pcg.errors import InputError
-from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
+from pcg.experiments.naming import SCHEMES, acceptance_name, identity, knob, law, method
+from pcg.experiments.sums import (
+    COLUMNS,
+    Statistic,
+    Sums,
+    cer,
+    columns_of,
+    estimate,
+    mean,
+    speedup,
+    spoof,
+    wall_speedup,
+    wer,
+)
+from pcg.experiments.unit import Condition, Record, Utterance
 from pcg.metrics.bound import StepCosts
-from pcg.metrics.estimate import Estimate, between, resampled, share
-from pcg.settings import Settings
+from pcg.metrics.estimate import Estimate, between, share
 
-# A record's figures that add up over utterances; "count" makes means of the others.
-COLUMNS: dict[str, Callable[[Record], float | None]] = {
-    "count": lambda r: 1,
-    "word_errors": lambda r: r.result.words[0],
-    "words": lambda r: r.result.words[1],
-    "character_errors": lambda r: r.result.characters[0],
-    "characters": lambda r: r.result.characters[1],
-    "similarity": lambda r: r.result.similarity,
-    "dnsmos": lambda r: r.result.dnsmos,
-    "tokens": lambda r: len(r.result.tokens),
-    "rounds": lambda r: r.result.rounds,
-    "drafted": lambda r: r.result.drafted,
-    "accepted": lambda r: r.result.accepted,
-    "rejections": lambda r: sum(r.result.tested) - sum(r.result.accepted_at),
-    "trials": lambda r: r.result.trials,
-    "swapped": lambda r: r.result.swapped,
-    "mel_distance": lambda r: r.result.mel_distance,
-    "audio": lambda r: r.result.audio_seconds,
-    "decoding": lambda r: r.result.decoding_seconds,
-    "wall": lambda r: r.result.wall_seconds,
-    "computed": lambda r: _computed(r.result),
-    # Short utterances have no spoof, and must not take that of the others away.
-    "spoof": lambda r: r.result.spoof or 0.0,
-    "spoofed": lambda r: r.result.spoof is not None,
-}
-_PLACES = {name: place for place, name in enumerate(COLUMNS)}
 # What may differ between two records whose times are compared all the same.
 _NOT_THE_MACHINE = ("date", "judges")
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """`columns [..., K]`, one for each of COLUMNS: of single utterances, their totals, or the totals of many resamplings."""
-
-    columns: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.columns[..., _PLACES[name]]
-
-    @property
-    def total(self) -> "Sums":
-        return Sums(self.columns.sum(0))
-
-    @cached_property
-    def resampled(self) -> "Sums":
-        return Sums(resampled(self.columns))
-
-    def ratio(self, above: str, below: str) -> np.ndarray:
-        """One column over another; not a number where there is nothing to divide by."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self[below] > 0, self[above] / self[below], np.nan)
-
-
-Statistic = Callable[..., np.ndarray]
-
-
-def wer(sums: Sums) -> np.ndarray:
-    return sums.ratio("word_errors", "words")
-
-
-def cer(sums: Sums) -> np.ndarray:
-    return sums.ratio("character_errors", "characters")
-
-
-def mean(column: str) -> Statistic:
-    return lambda sums: sums.ratio(column, "count")
-
-
-def spoof(sums: Sums) -> np.ndarray:
-    """The mean over those utterances that are long enough for the detector."""
-    return sums.ratio("spoof", "spoofed")
-
-
-def speedup(sums: Sums, baseline: Sums) -> np.ndarray:
-    """Tokens per second of the decoding loop over those of the baseline, both pooled (PCG section 3.1)."""
-    return sums.ratio("tokens", "decoding") / baseline.ratio("tokens", "decoding")
-
-
-def wall_speedup(sums: Sums, baseline: Sums) -> np.ndarray:
-    """The same from text to audio, codec and prompt included."""
-    return sums.ratio("tokens", "wall") / baseline.ratio("tokens", "wall")
-
-
-def estimate(statistic: Statistic, *sums: Sums) -> Estimate | None:
-    """`statistic` of the totals of `sums` (by utterance, the same utterances in each), with its 95 % bootstrap interval.
-
-    None without utterances, or where it is no number, as a rate of acceptance is without drafts.
-    """
-    if not len(sums[0]):
-        return None
-    value = float(statistic(*(s.total for s in sums)))
-    return None if np.isnan(value) else between(value, statistic(*(s.resampled for s in sums)))
 
 
 class Results:
@@ -164,7 +82,7 @@ class Results:
         columns = np.zeros((len(tables), len(rows), len(COLUMNS)))
         for which, table in enumerate(tables):
             for utterance, seed in keys:
-                columns[which, rows[utterance]] += _columns(table[utterance, seed])
+                columns[which, rows[utterance]] += columns_of(table[utterance, seed])
         return tuple(map(Sums, columns))
 
 
@@ -357,32 +275,6 @@ def pareto(summaries: Sequence[Summary]) -> list[Summary]:
     return front[::-1]
 
 
-def identity(condition: Condition) -> str:
-    """What tells `condition` from others: neither its name nor its seed, nor settings that its method does not read."""
-    return Unit(Utterance("", ""), condition, 0).key("")
-
-
-# Names of `law`, and MSpoofTTS's own.
-SCHEMES = {"truncated": "Original", "RAS": "RAS", "EAS": "EAS", "HierRAS": "HierRAS", "HierEAS": "HierEAS"}
-_NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "cosine": "cosine", "mel": "Mel", "fsq": "FSQ", "both": "both"}
-
-
-def law(settings: Settings) -> str:
-    """What MSpoofTTS calls the sampling law: RAS, EAS, HierRAS, HierEAS; "truncated" for a plain one with top-k, top-p or a
-    penalty, and nothing for the softmax alone."""
-    cut = settings.top_k or 0 < settings.top_p < 1 or settings.repetition_penalty > 1
-    name = settings.sampler.upper() if settings.sampler != "plain" else "truncated" if cut else ""
-    return f"Hier{name}" if settings.hierarchical else name
-
-
-def method(condition: Condition) -> str:
-    """The curve that a condition is a point of: figures give each its colour."""
-    acceptance, sampled = _acceptance(condition), law(condition.settings)
-    if not sampled:
-        return acceptance
-    return sampled if acceptance == "AR" else f"{acceptance}, {sampled}"
-
-
 def schemes(results: Results) -> dict[str, Condition]:
     """The conditions of MSpoofTTS by its names for them: AR by each law, at its temperature and its top-k."""
     alone = [c for c in results.conditions if c.settings.method == "ar" and c.model == "target" and not c.swap]
@@ -391,36 +283,14 @@ def schemes(results: Results) -> dict[str, Condition]:
     return {name: found[name] for name in SCHEMES.values() if name in found}
 
 
-def _acceptance(condition: Condition) -> str:
-    if condition.swap:
-        return "random swap" if condition.swap.replacement == "random" else f"swap {_NAMES[condition.swap.similarity]}"
-    if condition.model == "draft":
-        return "draft"
-    if condition.rule:
-        rule = condition.rule.partition(":")[0]
-        return rule if rule in ("membership", "typical") else f"PCG {rule}"
-    settings = condition.settings
-    return f"PCG {_NAMES[settings.similarity]}" if settings.method == "pcg" else _NAMES[settings.method]
-
-
 def curve(results: Results, method_name: str, like: Condition) -> list[Condition]:
     """The conditions of one method that share lookahead and temperature with `like`, in order of their knob.
 
     SSD at beta 0 and PCG at theta 1 say what SD says, coin for coin, so SD is where the curves of both begin.
     """
     shared = [c for c in results.conditions if c.swap is None and _comparable(c, like)]
-    begins = [c for c in shared if _acceptance(c) == "SD"] if method_name.startswith(("SSD", "PCG")) else []
+    begins = [c for c in shared if acceptance_name(c) == "SD"] if method_name.startswith(("SSD", "PCG")) else []
     return begins + sorted((c for c in shared if method(c) == method_name), key=knob)
-
-
-def knob(condition: Condition) -> float:
-    """The relaxation of a condition on its method's own scale, growing with speed: beta, 1 - theta, or k."""
-    if condition.swap:
-        return 1 - condition.swap.theta
-    if condition.rule.startswith("membership:"):
-        return float(condition.rule.partition(":")[2])
-    settings = condition.settings
-    return {"ssd": settings.beta, "pcg": 1 - settings.theta}.get(settings.method, 0.0)
 
 
 def _comparable(one: Condition, other: Condition) -> bool:
@@ -453,16 +323,6 @@ def _by_position(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
         both[0, : len(record.result.tested)] += record.result.tested
         both[1, : len(record.result.accepted_at)] += record.result.accepted_at
     return both[0], both[1]
-
-
-def _computed(result: Result) -> int:
-    """Results of before it was kept have no pruned beams: each round read what was drafted, and one token more."""
-    return result.rounds + result.drafted if result.computed is None else result.computed
-
-
-def _columns(record: Record) -> list[float]:
-    values = (read(record) for read in COLUMNS.values())
-    return [np.nan if value is None else float(value) for value in values]
 
 
 def _place(record: Record) -> dict[str, object]:

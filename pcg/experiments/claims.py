@@ -4,19 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pcg.experiments import papers
-from pcg.experiments.analysis import (
-    EqualSpeed,
-    Results,
-    Summary,
-    Sums,
-    curve,
-    difference,
-    equal_speed,
-    estimate,
-    method,
-    schemes,
-    speedup,
-)
+from pcg.experiments.analysis import EqualSpeed, Results, Summary, curve, difference, equal_speed, schemes
+from pcg.experiments.naming import method
+from pcg.experiments.sums import Sums, estimate, speedup
 from pcg.experiments.unit import Condition
 from pcg.metrics.estimate import Estimate
 

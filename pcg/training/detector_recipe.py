@@ -32,8 +32,8 @@ class DetectorRecipe:
     """shards: of the corpus that are learned from. samples: how many texts the voice says, by temperature, as text;
     held_out_samples: at the first of these temperatures alone."""
 
-    shards: int = 24
-    samples: Mapping[str, int] = field(default_factory=lambda: {f"{Settings().temperature:g}": 6656, "1": 1024})
+    shards: int = 96
+    samples: Mapping[str, int] = field(default_factory=lambda: {f"{Settings().temperature:g}": 9216, "1": 1024})
     held_out_samples: int = 256
     plan: SpoofPlan = field(default_factory=SpoofPlan)
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from pcg.errors import InputError
-from pcg.experiments.analysis import Results, curve, difference, equal_speed, estimate, method, pareto, summarise, summary, wer
+from pcg.experiments.analysis import Results, curve, difference, equal_speed, pareto, summarise, summary
+from pcg.experiments.naming import method
+from pcg.experiments.sums import estimate, wer
 from pcg.experiments.unit import Condition, Record
 from pcg.metrics.bound import StepCosts
 from pcg.metrics.estimate import bootstrap, resampled

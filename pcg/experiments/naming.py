@@ -1,0 +1,52 @@
+"""What conditions are called: the curve that each is a point of, where on it, and the papers' own names."""
+
+from pcg.experiments.unit import Condition, Unit, Utterance
+from pcg.settings import Settings
+
+# Names of `law`, and MSpoofTTS's own.
+SCHEMES = {"truncated": "Original", "RAS": "RAS", "EAS": "EAS", "HierRAS": "HierRAS", "HierEAS": "HierEAS"}
+_NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "cosine": "cosine", "mel": "Mel", "fsq": "FSQ", "both": "both"}
+
+
+def identity(condition: Condition) -> str:
+    """What tells `condition` from others: neither its name nor its seed, nor settings that its method does not read."""
+    return Unit(Utterance("", ""), condition, 0).key("")
+
+
+def law(settings: Settings) -> str:
+    """What MSpoofTTS calls the sampling law: RAS, EAS, HierRAS, HierEAS; "truncated" for a plain one with top-k, top-p or a
+    penalty, and nothing for the softmax alone."""
+    cut = settings.top_k or 0 < settings.top_p < 1 or settings.repetition_penalty > 1
+    name = settings.sampler.upper() if settings.sampler != "plain" else "truncated" if cut else ""
+    return f"Hier{name}" if settings.hierarchical else name
+
+
+def method(condition: Condition) -> str:
+    """The curve that a condition is a point of: figures give each its colour."""
+    acceptance, sampled = acceptance_name(condition), law(condition.settings)
+    if not sampled:
+        return acceptance
+    return sampled if acceptance == "AR" else f"{acceptance}, {sampled}"
+
+
+def knob(condition: Condition) -> float:
+    """The relaxation of a condition on its method's own scale, growing with speed: beta, 1 - theta, or k."""
+    if condition.swap:
+        return 1 - condition.swap.theta
+    if condition.rule.startswith("membership:"):
+        return float(condition.rule.partition(":")[2])
+    settings = condition.settings
+    return {"ssd": settings.beta, "pcg": 1 - settings.theta}.get(settings.method, 0.0)
+
+
+def acceptance_name(condition: Condition) -> str:
+    """How a condition accepts, whatever law it samples from."""
+    if condition.swap:
+        return "random swap" if condition.swap.replacement == "random" else f"swap {_NAMES[condition.swap.similarity]}"
+    if condition.model == "draft":
+        return "draft"
+    if condition.rule:
+        rule = condition.rule.partition(":")[0]
+        return rule if rule in ("membership", "typical") else f"PCG {rule}"
+    settings = condition.settings
+    return f"PCG {_NAMES[settings.similarity]}" if settings.method == "pcg" else _NAMES[settings.method]
