@@ -20,7 +20,7 @@ NAME = "detector"
 class SpoofPlan:
     """What shapes the detectors. lr: the paper's is 1e-4 for its larger detectors and 100 hours of speech."""
 
-    steps: Mapping[str, int] = field(default_factory=lambda: {r.name: 600 for r in RESOLUTIONS})
+    steps: Mapping[str, int] = field(default_factory=lambda: {r.name: 1200 for r in RESOLUTIONS})
     batch: int = 192
     lr: float = 1e-3
     weight_decay: float = 1e-2
