@@ -18,6 +18,7 @@ from pcg.experiments.spoofing import fitting
 from pcg.metrics.bound import StepCosts
 from pcg.prompt import Reference
 from pcg.settings import Settings
+from pcg.spoof.detector import RESOLUTIONS
 from pcg.synthesizer import Synthesizer
 from pcg.take import Round, Sound, Take
 from pcg.text import check_text
@@ -247,12 +248,16 @@ def tune(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -
     bench = bench.spoken(Measured.of(event, synthesizer.voice.draft_kind))
     heard.live = False
     yield replace(heard.step(token_rate(synthesizer)), status=_done(event), take=event, reference=reference, bench=bench)
-    if turn.number != number:
-        return  # a knob has moved: the next take must not wait for what is told of this one
+    # Once a knob has moved, the next take must not wait for what is told of this one.
     if detectors := fitting(synthesizer):
-        curves = {name: curve.tolist() for name, curve in detectors.curves(event.tokens).items()}
+        curves: dict[str, list[float]] = {}
+        for resolution in RESOLUTIONS:
+            if turn.number != number:
+                return
+            curves[resolution.name] = detectors.curve(event.tokens, resolution).tolist()
         yield Step(_done(event), spoof=spoof_prop(number, detectors.name, curves))
-    yield Step(_done(event), bench=replace(bench, estimate=_estimate(synthesizer, event, reference)))
+    if turn.number == number:
+        yield Step(_done(event), bench=replace(bench, estimate=_estimate(synthesizer, event, reference)))
 
 
 def tune_again(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:

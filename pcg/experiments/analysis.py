@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import ttest_rel
 
 from pcg.errors import InputError
 from pcg.experiments.naming import SCHEMES, acceptance_name, identity, knob, law, method
@@ -312,6 +311,8 @@ def _interpolated(speed: np.ndarray, speeds: np.ndarray, rates: np.ndarray) -> n
 def _p_value(ours: np.ndarray, theirs: np.ndarray) -> float | None:
     if len(ours) < 2 or np.allclose(ours - theirs, (ours - theirs)[0]):
         return None
+    from scipy.stats import ttest_rel  # half a second to import, and the page reads results without it
+
     return float(ttest_rel(ours, theirs).pvalue)
 
 

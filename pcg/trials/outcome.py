@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scipy.stats import binom, binomtest
-
 from pcg.metrics.estimate import Estimate, bootstrap, share
 from pcg.trials.design import OPEN, TIE, UNKNOWN, Plan, Vote
 
@@ -86,7 +84,7 @@ def _preference(plan: Plan, votes: Sequence[Vote]) -> Outcome:
     decided = [system for system in chosen if system is not None]
     n, counts = len(decided), {system: decided.count(system) for system in plan.design.systems}
     figures = tuple(Figure(f"{name} preferred", n, share(k, n) if n else None, k) for name, k in counts.items())
-    p = float(binomtest(figures[0].count, n).pvalue) if n else None
+    p = _p_value(figures[0].count, n, "two-sided") if n else None
     return Outcome("ab", n, len(votes) - n, figures, p, fewest("two-sided"), votes_needed("two-sided"))
 
 
@@ -94,7 +92,7 @@ def _recognition(plan: Plan, votes: Sequence[Vote]) -> Outcome:
     right = sum(chosen_system(plan, i, vote) == plan.trials[i].systems[-1] for i, vote in enumerate(votes))
     n = len(votes)
     figure = Figure(f"{UNKNOWN} recognised", n, share(right, n) if n else None, right)
-    p = float(binomtest(right, n, alternative="greater").pvalue) if n else None
+    p = _p_value(right, n, "greater") if n else None
     return Outcome("abx", n, 0, (figure,), p, fewest("greater"), votes_needed("greater"))
 
 
@@ -128,14 +126,23 @@ def scores_of(plan: Plan, trial: int, vote: Vote) -> dict[str, float]:
 @lru_cache
 def fewest(alternative: str) -> int:
     """The least n at which votes that are all equal have p < LEVEL."""
-    return next(n for n in range(1, 100) if binomtest(n, n, alternative=alternative).pvalue < LEVEL)
+    return next(n for n in range(1, 100) if _p_value(n, n, alternative) < LEVEL)
 
 
 @lru_cache
 def votes_needed(alternative: str, true_share: float = CLEAR_SHARE, power: float = POWER) -> int:
     """The least n at which the exact test, at LEVEL, finds `true_share` with probability `power` or more."""
+    from scipy.stats import binom
+
     tail = LEVEL / 2 if alternative == "two-sided" else LEVEL
     return next(n for n in range(1, 10_000) if binom.sf(binom.isf(tail, n, 0.5), n, true_share) >= power)
+
+
+def _p_value(count: int, n: int, alternative: str) -> float:
+    """Of the exact binomial test against a half."""
+    from scipy.stats import binomtest  # half a second to import, and the page opens without it
+
+    return float(binomtest(count, n, alternative=alternative).pvalue)
 
 
 def _votes(n: int) -> str:
