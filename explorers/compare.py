@@ -10,11 +10,12 @@ from gradio.components import Component
 from gradio.events import Dependency
 
 from explorers.compare_tools import Tools, create_tools, wire_tools
+from explorers.components.controls import Desk
 from explorers.components.readout import card_html, message_html, preset_title_html
 from explorers.components.ribbon import legend_html
 from explorers.components.spoof_curves import curves_html
 from explorers.components.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
-from explorers.desk import Controls, create_desk
+from explorers.desk import create_desk
 from explorers.example import Example
 from explorers.judging import UNSAID, Ears, Verdicts, usual_judge
 from explorers.keeping import wav_file
@@ -163,9 +164,7 @@ def _shower(key: str) -> Callable[[int, Session], list[object]]:
     return show
 
 
-def _wire(
-    speaker: Speaker, controls: Controls, views: Mapping[str, CardView], session: gr.State, tools: Tools
-) -> list[Dependency]:
+def _wire(speaker: Speaker, controls: Desk, views: Mapping[str, CardView], session: gr.State, tools: Tools) -> list[Dependency]:
     """What speaks: the whole run, and a method again when one of its own knobs moves."""
     named, preset = controls.named, views[PRESET]
     beside = [preset.column, preset.title, named["transcript"], tools.record]
@@ -231,7 +230,7 @@ def _wire_takes(views: Mapping[str, CardView], session: gr.State, verdicts: gr.S
     )  # fmt: skip
 
 
-def _wire_desk(synthesizer: Synthesizer, controls: Controls, runs: Sequence[Dependency], turn: gr.State) -> None:
+def _wire_desk(synthesizer: Synthesizer, controls: Desk, runs: Sequence[Dependency], turn: gr.State) -> None:
     named, private = controls.named, {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
 
     def stop(turn: Turn) -> str:

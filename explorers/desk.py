@@ -1,12 +1,10 @@
 """The left-hand side of the Compare panel: what to say, in whose voice, and every knob."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 
 import gradio as gr
-from gradio.components import Component
 
-from explorers.components.controls import knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
+from explorers.components.controls import Desk, knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
 from explorers.components.readout import message_html
 from explorers.components.terms import term_info
 from explorers.map import SIMILARITY_NAMES
@@ -26,23 +24,7 @@ KNOBS = {
 WORDS = "Leave it empty, and the recogniser writes down what it understands."
 
 
-@dataclass(frozen=True)
-class Controls:
-    """`inputs` stand in the order of Request."""
-
-    inputs: list[Component]
-    run: gr.Button
-    stop: gr.Button
-    dice: gr.Button
-    status: gr.HTML
-    groups: gr.HTML
-
-    @property
-    def named(self) -> dict[str, Component]:
-        return dict(zip((f.name for f in fields(Request)), self.inputs, strict=True))
-
-
-def create_desk(synthesizer: Synthesizer, shown: Reading | None, status: str) -> Controls:
+def create_desk(synthesizer: Synthesizer, shown: Reading | None, status: str) -> Desk:
     """Lay the controls out, as they stood for the take that is `shown`; `status` is what the page says first."""
     settings = shown.settings if shown else Settings()
     with gr.Column(elem_classes="lab-desk"):
@@ -65,7 +47,7 @@ def create_desk(synthesizer: Synthesizer, shown: Reading | None, status: str) ->
         seed, dice = seed_and_dice("", settings.seed)
         takes, preset = _more()
     inputs = [text, voice, theta, lookahead, beta, temperature, seed, *own, similarity, takes, preset]
-    return Controls(inputs, run, stop, dice, told, groups)
+    return Desk(Request, inputs, run, stop, dice, told, groups)
 
 
 def offer_presets(page: gr.Blocks, own: gr.BrowserState, chosen: gr.Dropdown) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 
 import gradio as gr
@@ -12,7 +12,7 @@ from gradio.components import Component
 from explorers.beams import NOTE, SEARCHED, WAYS, Branch, Request, Said, Step, Tree, as_record, hear_branch, say_ways
 from explorers.compare import DECODING
 from explorers.components.beam_tree import PICK, branch_html, create_tree, tree_html, way_html
-from explorers.components.controls import knob, run_and_stop, seed_and_dice, text_box, voice_choice
+from explorers.components.controls import Desk, knob, run_and_stop, seed_and_dice, text_box, voice_choice
 from explorers.components.readout import TITLES, message_html
 from explorers.components.spoof_curves import curves_html
 from explorers.components.terms import term_html, term_info
@@ -44,21 +44,6 @@ FIRST, *_, LAST = WAYS
 NOTHING = [gr.skip()] * (4 + 3 * len(WAYS))
 # What the detectors' beams cost in takes, roughly: three plain ones, and twice five and a half.
 TAKES = 14
-
-
-@dataclass(frozen=True)
-class Controls:
-    """The left-hand side. `inputs` stand in the order of Request."""
-
-    inputs: list[Component]
-    run: gr.Button
-    stop: gr.Button
-    dice: gr.Button
-    status: gr.HTML
-
-    @property
-    def named(self) -> dict[str, Component]:
-        return dict(zip((f.name for f in fields(Request)), self.inputs, strict=True))
 
 
 @dataclass(frozen=True)
@@ -113,7 +98,7 @@ def create_spoof(synthesizer: Synthesizer) -> None:
     _wire_search(synthesizer, search)
 
 
-def _controls(synthesizer: Synthesizer) -> Controls:
+def _controls(synthesizer: Synthesizer) -> Desk:
     with gr.Column(elem_classes="lab-desk"):
         text, voice = text_box("spoof-", EXAMPLE), voice_choice(synthesizer, "spoof-")
         method = gr.Radio(
@@ -125,7 +110,7 @@ def _controls(synthesizer: Synthesizer) -> Controls:
     with gr.Column(elem_classes="lab-desk"):
         temperature = knob("temperature", Settings(), "spoof-", TEMPERATURE_INFO)
         seed, dice = seed_and_dice("spoof-")
-    return Controls([text, voice, method, temperature, seed], run, stop, dice, status)
+    return Desk(Request, [text, voice, method, temperature, seed], run, stop, dice, status)
 
 
 def _view(synthesizer: Synthesizer, key: str) -> View:
@@ -217,12 +202,12 @@ def _sound(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray] | No
     return (sample_rate, (samples.clip(-1, 1) * 32767).astype(np.int16)) if len(samples) else None
 
 
-def _wire(synthesizer: Synthesizer, controls: Controls, views: Mapping[str, View], search: Search, record: gr.JSON) -> None:
+def _wire(synthesizer: Synthesizer, controls: Desk, views: Mapping[str, View], search: Search, record: gr.JSON) -> None:
     private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
     spoken = [place for view in views.values() for place in view.all]
     running = controls.run.click(
         _handler(synthesizer), controls.inputs, [record, search.trees, search.way, search.tree, *spoken, controls.status],
-        show_progress="hidden", trigger_mode="once", concurrency_id=DECODING, concurrency_limit=1,
+        show_progress="hidden", trigger_mode="multiple", concurrency_id=DECODING, concurrency_limit=1,
         api_name="spoof",
         api_description="Say a text as Original, RAS, EAS, HierRAS and HierEAS at one seed; streams a record first of all "
         "(cost, spoof probabilities and curves, the beams of the searched ways), then the same as HTML and sounds.",

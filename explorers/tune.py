@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import gradio as gr
 from gradio.components import Component
 
 from explorers.compare import DECODING
-from explorers.components.controls import knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
+from explorers.components.controls import Desk, knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
 from explorers.components.readout import EXPLANATIONS, TITLES, groups_html, message_html
 from explorers.components.ribbon import legend_html
 from explorers.components.strip import HALT, LOCATE, MOVED, SPEAK, create_strip
@@ -56,22 +56,6 @@ INFO = {
     "top_p": "Of these keep the first that hold this share. 0: all, or 0.8 with RAS and EAS.",
     "adaptive": f"{term_info('adaptive', 'Draft fewer tokens')} where the draft is unsure.",
 }
-
-
-@dataclass(frozen=True)
-class Controls:
-    """The left-hand side. `inputs` stand in the order of Request."""
-
-    inputs: list[Component]
-    run: gr.Button
-    stop: gr.Button
-    dice: gr.Button
-    status: gr.HTML
-    groups: gr.HTML
-
-    @property
-    def named(self) -> dict[str, Component]:
-        return dict(zip((f.name for f in fields(Request)), self.inputs, strict=True))
 
 
 @dataclass(frozen=True)
@@ -125,7 +109,7 @@ def connect_map(synthesizer: Synthesizer, view: TuneView, map_view: MapView) -> 
     )  # fmt: skip
 
 
-def _controls(synthesizer: Synthesizer) -> Controls:
+def _controls(synthesizer: Synthesizer) -> Desk:
     settings = Settings() if Settings().method in synthesizer.methods else Settings("ar")
     with gr.Column(elem_classes="lab-desk"):
         text = text_box("tune-", TEXT, lines=2, max_lines=6)
@@ -155,7 +139,7 @@ def _controls(synthesizer: Synthesizer) -> Controls:
         seed, dice = seed_and_dice("tune-", settings.seed, "Seed (empty: rolled)")
         law = _sampling_law(settings)
     inputs = [text, voice, method, theta, lookahead, beta, similarity, temperature, seed, adaptive]
-    return Controls([*inputs, recording, transcript, consent, *law], run, stop, dice, status, groups)
+    return Desk(Request, [*inputs, recording, transcript, consent, *law], run, stop, dice, status, groups)
 
 
 def _sampling_law(settings: Settings) -> tuple[gr.Radio, gr.Slider, gr.Slider]:
@@ -285,7 +269,7 @@ def _explain_sampler(sampler: str) -> object:
     return gr.update(info=SAMPLERS[sampler][1]) if sampler in SAMPLERS else gr.skip()
 
 
-def _wire(synthesizer: Synthesizer, origin: Origin, controls: Controls, places: Places) -> None:
+def _wire(synthesizer: Synthesizer, origin: Origin, controls: Desk, places: Places) -> None:
     named, strip = controls.named, places.strip
     handler = partial(_handler, synthesizer, origin, Path(places.sound.GRADIO_CACHE))
     speaking = {

@@ -15,6 +15,7 @@ import torch
 from pcg.errors import AssetError, PCGError
 from pcg.prompt import Prompt, Reference, codes_at_pace
 from pcg.text import normalise
+from pcg.tokenizer import first_code, read_tokenizer
 from pcg.weights import first_line
 
 if TYPE_CHECKING:
@@ -67,26 +68,12 @@ def load_reader(folder: Path, codes: int) -> LlasaReader:
     Raises AssetError where there is no tokenizer, no chat template, or where marks or codes are not each one id of their own,
     the codes in order.
     """
-    from transformers import PreTrainedTokenizerFast
-
-    try:
-        # The class of every Llama 3; `AutoTokenizer` would look it up among all others, for longer than the reading takes.
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-        known = tokenizer.get_vocab()
-    except Exception as error:
-        raise AssetError(f"The tokenizer in {folder} is missing or damaged ({first_line(error)}).") from error
+    tokenizer = read_tokenizer(folder)
     if not tokenizer.chat_template:
         raise AssetError(f"The tokenizer in {folder} has no chat template, so it is none of a LLaSA.")
-    named = [*(f"<|s_{code}|>" for code in range(codes)), TEXT_START, TEXT_END, SPEECH_START, SPEECH_END]
-    if missing := [name for name in named if name not in known]:
-        raise AssetError(
-            f"The tokenizer in {folder} lacks {len(missing):,} of LLaSA's speech tokens, {missing[0]} first: "
-            "take the tokenizer of a LLaSA with X-codec2."
-        )
-    first = known["<|s_0|>"]
-    if any(known[name] != first + code for code, name in enumerate(named[:codes])):
-        raise AssetError(f"The speech tokens in {folder} do not follow one another, as those of a LLaSA do.")
-    reader = LlasaReader(tokenizer, first, known[SPEECH_END])
+    marks = (TEXT_START, TEXT_END, SPEECH_START, SPEECH_END)
+    first = first_code(tokenizer, folder, "<|s_{}|>", codes, marks, "LLaSA", "a LLaSA with X-codec2")
+    reader = LlasaReader(tokenizer, first, tokenizer.convert_tokens_to_ids(SPEECH_END))
     _check_template(reader, folder)
     return reader
 

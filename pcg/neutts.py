@@ -16,7 +16,7 @@ import torch
 from pcg.errors import AssetError, PCGError
 from pcg.prompt import Prompt, Reference, codes_at_pace
 from pcg.text import PUNCTUATION, normalise, phonemise
-from pcg.weights import first_line
+from pcg.tokenizer import first_code, read_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -62,28 +62,13 @@ def load_reader(folder: Path, codes: int) -> NeuTTSReader:
 
     Raises AssetError where there is no tokenizer, or where marks or codes are not each one id of their own, the codes in order.
     """
-    from transformers import PreTrainedTokenizerFast
-
-    try:
-        # Of a Qwen2 and of a Llama 3 this reads the same ids as a class of their own, without a search for it.
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-        known = tokenizer.get_vocab()
-    except Exception as error:
-        raise AssetError(f"The tokenizer in {folder} is missing or damaged ({first_line(error)}).") from error
-    named = [*(f"<|speech_{code}|>" for code in range(codes)), TEXT_START, TEXT_END, SPEECH_START, SPEECH_END]
-    if missing := [name for name in named if name not in known]:
-        raise AssetError(
-            f"The tokenizer in {folder} lacks {len(missing):,} of NeuTTS's speech tokens, {missing[0]} first: "
-            "take the tokenizer of a NeuTTS Air or Nano."
-        )
-    first = known["<|speech_0|>"]
-    if any(known[name] != first + code for code, name in enumerate(named[:codes])):
-        raise AssetError(f"The speech tokens in {folder} do not follow one another, as those of a NeuTTS do.")
-    reader = NeuTTSReader(tokenizer, first, known[SPEECH_END])
-    marks = [known[mark] for mark in (TEXT_START, TEXT_END, SPEECH_START)]
+    tokenizer, marks = read_tokenizer(folder), (TEXT_START, TEXT_END, SPEECH_START, SPEECH_END)
+    first = first_code(tokenizer, folder, "<|speech_{}|>", codes, marks, "NeuTTS", "a NeuTTS Air or Nano")
+    *said, end = tokenizer.convert_tokens_to_ids(list(marks))
+    reader = NeuTTSReader(tokenizer, first, end)
     ids = reader._read("ə")
     # A tokenizer that cuts the marks into pieces, or that closes every text, would make the model babble.
-    if [i for i in ids if i in marks] != marks or ids[-1] != marks[-1]:
+    if [i for i in ids if i in said] != said or ids[-1] != said[-1]:
         raise AssetError(f"The tokenizer in {folder} does not read NeuTTS's marks as they are written.")
     return reader
 

@@ -2,11 +2,33 @@
 
 The ids of a panel's controls begin with its `prefix`."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
 import gradio as gr
+from gradio.components import Component
 
 from pcg.settings import RANGES, Settings
 from pcg.synthesizer import Synthesizer
 from pcg.text import MAX_CHARACTERS
+
+
+@dataclass(frozen=True)
+class Desk:
+    """The left-hand side of a panel that speaks. `inputs` stand in the order of `request`'s fields; groups: what theta makes,
+    where the panel tells it."""
+
+    request: type
+    inputs: list[Component]
+    run: gr.Button
+    stop: gr.Button
+    dice: gr.Button
+    status: gr.HTML
+    groups: gr.HTML | None = None
+
+    @property
+    def named(self) -> Mapping[str, Component]:
+        return dict(zip((f.name for f in fields(self.request)), self.inputs, strict=True))
 
 
 def text_box(prefix: str, text: str = "", lines: int = 3, max_lines: int = 8, info: str | None = None) -> gr.Textbox:

@@ -5,6 +5,7 @@ from html import escape
 from math import ceil, isnan
 from pathlib import Path
 
+from explorers.components.terms import term_html
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.spoof.detectors import STEP
 
@@ -30,7 +31,7 @@ def curves_html(curves: Mapping[str, Sequence[float]], seconds: float) -> str:
         for r in RESOLUTIONS
     )
     return (
-        '<div class="spoof-curves"><div class="spoof-plane" role="img" '
+        f'<div class="spoof-curves"><p>{term_html("spoof")}, 0 to 1, and its means</p><div class="spoof-plane" role="img" '
         f'aria-label="Spoof probability along {seconds:.1f} s; means: {told}">'
         f'<div class="spoof-levels">{levels}</div>'
         f'<svg viewBox="0 0 {max(1, count)} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">{lines}</svg>'
