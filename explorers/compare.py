@@ -54,7 +54,7 @@ def create_compare(
     judges are loaded then.
     """
     hear = ears or lru_cache(maxsize=1)(lambda: Ears.load(usual_judge()))
-    rate, curves = synthesizer.voice.codec.sample_rate, _curves_by(synthesizer)
+    rate = synthesizer.voice.codec.sample_rate
     if example:
         session.value = Session.of_recorded(example.readings, example.sounds)
     with gr.Row(equal_height=False):
@@ -63,9 +63,9 @@ def create_compare(
             controls = create_desk(synthesizer, settings, RECORDED if example else READY)
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
             gr.HTML(legend_html(), apply_default_css=False)
-            views = create_pairs(session.value, rate, curves)
+            views = create_pairs(session.value, rate)
             with gr.Row(equal_height=True, elem_classes="lab-pair"):
-                views[PRESET] = create_card(PRESET, session.value, rate, curves)
+                views[PRESET] = create_card(PRESET, session.value, rate)
                 tools = create_tools(session.value)
     cache = Path(tools.file.GRADIO_CACHE)
 
@@ -73,7 +73,7 @@ def create_compare(
         return wav_file(take, Stored.of(take, origin, reference), cache)
 
     speaker = Speaker(synthesizer, keep, lambda path: hear().transcribe(path))
-    _wire_takes(views, session, tools.verdicts, curves)
+    _wire_takes(views, session, tools.verdicts, _curves_by(synthesizer))
     runs = _wire(speaker, controls, views, session, tools)
     wire_tools(synthesizer, hear, tools, runs, session)
     _wire_desk(synthesizer, controls, runs, tools.turn)
@@ -214,7 +214,7 @@ def _curves_by(synthesizer: Synthesizer) -> Curves:
 
 
 def _wire_takes(views: Mapping[str, CardView], session: gr.State, verdicts: gr.State, curves: Curves) -> None:
-    """Step through the takes of a card, and draw every card again when anything changes."""
+    """Step through the takes of a card, and draw every card when the page opens and whenever anything changes."""
     takes = [views[key].take for key in CARDS]
     quick = {"show_progress": "hidden", "queue": False}
     for key in CARDS:
@@ -222,8 +222,9 @@ def _wire_takes(views: Mapping[str, CardView], session: gr.State, verdicts: gr.S
             _shower(key), [views[key].take, session], views[key].spoken, **quick,
             api_name=f"show_{key}_take", api_description=f"One of the takes of the card {key.upper()}, by its number from 1.",
         )  # fmt: skip
+    # Without triggers: when the page is opened, and when any of the inputs changes.
     gr.on(
-        [session.change, verdicts.change, *(take.input for take in takes)],
+        None,
         lambda session, verdicts, *numbers: draw(session, verdicts, dict(zip(CARDS, numbers, strict=True)), curves),
         [session, verdicts, *takes], [place for key in CARDS for place in views[key].drawn],
         trigger_mode="always_last", api_visibility="private", **quick,

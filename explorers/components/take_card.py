@@ -42,23 +42,23 @@ class CardView:
         return [self.readout, self.curves, self.mel, self.judged]
 
 
-def create_pairs(session: Session, sample_rate: int, curves: Curves) -> dict[str, CardView]:
+def create_pairs(session: Session, sample_rate: int) -> dict[str, CardView]:
     """Lay out the cards of all methods, two by two, with what `session` holds."""
     views = {}
     for pair in (METHODS[:2], METHODS[2:]):
         with gr.Row(equal_height=True, elem_classes="lab-pair"):
-            views |= {key: create_card(key, session, sample_rate, curves) for key in pair}
+            views |= {key: create_card(key, session, sample_rate) for key in pair}
     return views
 
 
-def create_card(key: str, session: Session, sample_rate: int, curves: Curves) -> CardView:
-    """Lay out one card; a preset's is hidden until there is one."""
+def create_card(key: str, session: Session, sample_rate: int) -> CardView:
+    """Lay out one card; a preset's is hidden until there is one. Curves and mel picture, whose first ones take long to draw, come
+    with `draw`."""
     card = session.cards.get(key)
     shown = card is not None or key != PRESET
     with gr.Column(min_width=320, elem_classes="lab-card", elem_id=f"card-{key}", visible=shown) as column:
         title = gr.HTML(title_html(key) if key in METHODS else "", apply_default_css=False)
-        readout, synthetic, mel, judged = drawn_of(session, Verdicts(), key, 1, curves)
-        figures = gr.HTML(readout, apply_default_css=False, elem_id=f"readout-{key}")
+        figures = gr.HTML(card_html(card), apply_default_css=False, elem_id=f"readout-{key}")
         take = gr.Radio(
             [1], value=1, label=f"Take of {key.upper()}", show_label=False, container=False, visible=False,
             elem_id=f"take-{key}", elem_classes="lab-picker",
@@ -69,10 +69,11 @@ def create_card(key: str, session: Session, sample_rate: int, curves: Curves) ->
             waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=sample_rate),
         )  # fmt: skip
         ribbon = gr.HTML(strip_html(card.reading) if card else "", apply_default_css=False, elem_id=f"ribbon-{key}")
-        drawn = gr.HTML(synthetic, apply_default_css=False, elem_id=f"curves-{key}")
-        picture = gr.HTML(mel, apply_default_css=False, elem_id=f"mel-{key}")
+        curves = gr.HTML("", apply_default_css=False, elem_id=f"curves-{key}")
+        mel = gr.HTML("", apply_default_css=False, elem_id=f"mel-{key}")
+        judged = judged_html(card, 1, Verdicts()) if card else ""
         verdict = gr.HTML(judged, apply_default_css=False, elem_id=f"judged-{key}")
-    return CardView(column, title, figures, take, sound, ribbon, drawn, picture, verdict)
+    return CardView(column, title, figures, take, sound, ribbon, curves, mel, verdict)
 
 
 def drawn_of(session: Session, verdicts: Verdicts, key: str, number: int, curves: Curves) -> list[str]:
