@@ -52,7 +52,7 @@ def create_pairs(session: Session, sample_rate: int) -> dict[str, CardView]:
 
 
 def create_card(key: str, session: Session, sample_rate: int) -> CardView:
-    """Lay out one card; a preset's is hidden until there is one. Curves and mel picture, whose first ones take long to draw, come
+    """Lay out one card; a preset's is hidden until there is one. Curves and mel picture, slow to draw at first, come
     with `draw`."""
     card = session.cards.get(key)
     shown = card is not None or key != PRESET
