@@ -39,12 +39,13 @@ from explorers.reading import Session
 from explorers.sweep import MOST_FILES, Sweep, read_recordings, sweep
 from explorers.telling import telling, told
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
+from explorers.words import create_words
 from pcg.errors import InputError, PCGError
-from pcg.recognition.recogniser import Recogniser
+from pcg.recognition.recogniser import ScoringRecogniser
 from pcg.synthesizer import Synthesizer
 from pcg.text import MAX_CHARACTERS
 
-Load = Callable[[], Recogniser]
+Load = Callable[[], ScoringRecogniser]
 HEADING = """<header class="title"><h2>Recognise<small>self-speculative speech recognition</small></h2>
 <p>The encoder's CTC head drafts a text. If every frame is certain, that is the transcript; else the language model reads the
 draft in one pass; only from the first token that it finds unlikely does it write by itself.</p></header>"""
@@ -126,6 +127,7 @@ def create_recognise(synthesizer: Synthesizer, load: Load, session: gr.State) ->
             sweeping = _sweep_controls()
         with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
             places = _places()
+            create_words(ready, controls.sound, controls.reference)
             swept = _sweep_places()
     _wire(ready, synthesizer, controls, places, session)
     _wire_sweep(ready, sweeping, swept)

@@ -1,6 +1,6 @@
 """The embedded recogniser on speech that no training heard: its modes against one another, and against an independent judge."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -12,14 +12,16 @@ from pcg.bench.timing import milliseconds
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate
 from pcg.metrics.intelligibility import PocketSphinx, pooled, word_errors
+from pcg.recognition.judges import WORDS
+from pcg.recognition.lexicon import load_lexicon
 from pcg.recognition.recogniser import Recogniser
-from pcg.recognition.self_speculative import PRESETS, Thresholds, Transcript, transcribe
+from pcg.recognition.self_speculative import PRESETS, Thresholds, Transcript
+from pcg.recognition.word_search import Way, write_down
 from pcg.training.corpus import HELD_OUT, SAMPLE_RATE, read_shard, shards
 
 # The paper's Figure 4: with the first step alone, and with the second alone.
 ABLATIONS = {"ctc only": Thresholds(float("inf"), None), "lm only": Thresholds(None, 0.2)}
-MODES: Mapping[str, Thresholds] = {"ar": PRESETS["ar"], "accurate": PRESETS["accurate"], "fast": PRESETS["fast"], **ABLATIONS}
-REFERENCE_MODE = "accurate"
+BY_THRESHOLDS: Mapping[str, Thresholds] = {name: PRESETS[name] for name in ("ar", "accurate", "fast")} | ABLATIONS
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,16 +62,20 @@ def held_out(corpus: Path, split: str, count: int) -> list[Spoken]:
 
 
 def bench_judge(recogniser: Recogniser, corpus: Path, count: int, repeats: int) -> dict[str, object]:
-    """Print the modes as the paper's Table 1 does, and the other judge's rates; return all under their contract's names."""
+    """Print the modes as the paper's Table 1 does, the rates of the judge, which writes in listed words, and those of the other
+    one; return all under their contract's names."""
     spoken = {split: held_out(corpus, split, count) for split in HELD_OUT}
     every = [utterance for split in HELD_OUT for utterance in spoken[split]]
     counts = ", ".join(f"{len(spoken[split])} of {split}" for split in HELD_OUT)
     print(f"judge: {recogniser.name}; {counts}; {torch.get_num_threads()} threads")
     print(f"{'mode':10}{'%C':>7}{'%L':>7}{'WER %':>20}{'RTFx':>8}")
-    modes = {name: figures_of(recogniser, every, thresholds, repeats, name) for name, thresholds in MODES.items()}
+    ways: dict[str, Way] = {**BY_THRESHOLDS, WORDS: load_lexicon()}
+    modes = {name: figures_of(recogniser, every, way, repeats, name) for name, way in ways.items()}
     # "sentences" for held_out_sentences, "words" for held_out_words.
     short = {split: split.removeprefix("held_out_") for split in HELD_OUT}
-    ours = {f"wer_{short[s]}": _wer(spoken[s], _texts(_hear(recogniser, spoken[s], MODES[REFERENCE_MODE]))) for s in HELD_OUT}
+    ours = {
+        f"wer_{short[s]}": _wer(spoken[s], _texts(write_down(recogniser, _samples(spoken[s]), ways[WORDS]))) for s in HELD_OUT
+    }
     sphinx = PocketSphinx()
     theirs = {
         f"wer_pocketsphinx_{short[s]}": _wer(spoken[s], sphinx.transcribe([u.samples for u in spoken[s]], SAMPLE_RATE))
@@ -86,12 +92,10 @@ def bench_judge(recogniser: Recogniser, corpus: Path, count: int, repeats: int) 
     }
 
 
-def figures_of(
-    recogniser: Recogniser, spoken: Sequence[Spoken], thresholds: Thresholds, repeats: int, name: str
-) -> ModeFigures:
+def figures_of(recogniser: Recogniser, spoken: Sequence[Spoken], way: Way, repeats: int, name: str) -> ModeFigures:
     """Hear `spoken` once to warm up and be judged, then `repeats` times to be timed."""
-    found = _hear(recogniser, spoken, thresholds)
-    times = [milliseconds(_again(recogniser, spoken, thresholds)) for _ in range(repeats)]
+    found = write_down(recogniser, _samples(spoken), way)
+    times = [milliseconds(lambda: write_down(recogniser, _samples(spoken), way)) for _ in range(repeats)]
     seconds = sum(len(u.samples) for u in spoken) / SAMPLE_RATE
     wer = _wer(spoken, _texts(found))
     by_stage = {stage: sum(t.stage == stage for t in found) / len(found) for stage in ("ctc", "lm")}
@@ -101,12 +105,8 @@ def figures_of(
     return figures
 
 
-def _hear(recogniser: Recogniser, spoken: Sequence[Spoken], thresholds: Thresholds) -> list[Transcript]:
-    return transcribe(recogniser, [torch.from_numpy(u.samples) for u in spoken], thresholds)
-
-
-def _again(recogniser: Recogniser, spoken: Sequence[Spoken], thresholds: Thresholds) -> Callable[[], object]:
-    return lambda: _hear(recogniser, spoken, thresholds)
+def _samples(spoken: Sequence[Spoken]) -> list[torch.Tensor]:
+    return [torch.from_numpy(utterance.samples) for utterance in spoken]
 
 
 def _texts(found: Sequence[Transcript]) -> list[str]:

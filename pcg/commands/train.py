@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 VOICE_STAGES = ("corpus", "codec", "target", "draft", "publish", "all", "unpack")
-RECOGNISER_STAGES = ("recogniser", "unpack-recogniser")
+RECOGNISER_STAGES = ("recogniser", "unpack-recogniser", "words")
 DRAFT_STAGES = ("tokens", "draft-figure")
 DETECTORS = "detectors"
 
@@ -24,7 +24,9 @@ def add(commands: "Commands") -> None:
     )
     parser.add_argument("stage", choices=(*VOICE_STAGES, *RECOGNISER_STAGES, *DRAFT_STAGES, DETECTORS))
     parser.add_argument("--work", type=Path, default=Path("runs"), help="corpus and checkpoints (default runs/)")
-    parser.add_argument("--prose", type=Path, help="a text file of English prose, one sentence a line (stage corpus)")
+    parser.add_argument(
+        "--prose", type=Path, help="a text file of English prose, one sentence a line (stages corpus and words)"
+    )
     parser.add_argument(
         "--out",
         type=Path,
@@ -85,10 +87,12 @@ def _detectors(options: argparse.Namespace) -> None:
 
 
 def _recogniser(options: argparse.Namespace) -> None:
-    from pcg.training.judge_recipe import train_recogniser, unpack
+    from pcg.training.judge_recipe import publish_words, train_recogniser, unpack
 
     out = options.out or Path("assets/recogniser")
-    if options.stage == "unpack-recogniser":
+    if options.stage == "words":
+        publish_words(options.prose, out, options.seed)
+    elif options.stage == "unpack-recogniser":
         unpack(options.work, out, options.seed)
     else:
         train_recogniser(options.work, out, options.device, options.seed, options.processes)

@@ -10,16 +10,20 @@ from pcg.errors import InputError
 
 if TYPE_CHECKING:
     from pcg.commands.common import Commands
-    from pcg.recognition.self_speculative import Thresholds
+    from pcg.recognition.word_search import Way
 
 # Who accepted a text, the cheapest first.
-STAGES = ("ctc", "lm", "ar")
+STAGES = ("ctc", "lm", "ar", "words")
 
 
 def add(commands: "Commands") -> None:
     parser = commands.add_parser("transcribe", help="write down what recordings say, by self-speculative decoding")
     parser.add_argument("file", type=Path, nargs="+")
-    parser.add_argument("--mode", default="accurate", help="ar, accurate (the default) or fast")
+    parser.add_argument(
+        "--mode",
+        default="accurate",
+        help="ar, accurate (the default), fast, or words: among listed words, slower, with the fewest errors",
+    )
     parser.add_argument("--tau-ctc", type=float, help="entropy in nats below which a CTC frame is certain")
     parser.add_argument("--tau-slm", type=float, help="likelihood above which the language model accepts a token")
     parser.add_argument("--recogniser", type=Path, metavar="FOLDER", help="another recogniser than the shipped")
@@ -33,7 +37,7 @@ def run(options: argparse.Namespace) -> None:
     from pcg.recognition.embedded import EMBEDDED, load_recogniser
     from pcg.recognition.listening import listen_to_file
 
-    thresholds = _thresholds(options)
+    way = _way(options)
     for file in options.file:
         if not file.is_file():
             raise InputError("audio file", str(file), "a file that is there")
@@ -41,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
     rows = []
     for file in options.file:
         begun = perf_counter()
-        heard = listen_to_file(recogniser, file, thresholds)
+        heard = listen_to_file(recogniser, file, way)
         rtfx = soundfile.info(file).duration / (perf_counter() - begun)
         parts = [
             {"start": round(start, 3), "text": part.text, "stage": part.stage, "accepted": part.accepted_text}
@@ -55,16 +59,19 @@ def run(options: argparse.Namespace) -> None:
         print(json.dumps(rows[0] if len(rows) == 1 else rows))
 
 
-def _thresholds(options: argparse.Namespace) -> "Thresholds":
-    """Those of the mode, each replaced where its own option is given."""
-    from pcg.recognition.self_speculative import PRESETS, Thresholds
+def _way(options: argparse.Namespace) -> "Way":
+    """The mode's; each of its thresholds is replaced where its own option is given."""
+    from pcg.recognition.judges import way_of
+    from pcg.recognition.self_speculative import Thresholds
 
-    if options.mode not in PRESETS:
-        raise InputError("mode", options.mode, "one of " + ", ".join(PRESETS))
+    preset = way_of(options.mode)
     for name, given, high in (("tau-ctc", options.tau_ctc, 10), ("tau-slm", options.tau_slm, 1)):
         if given is not None and not 0 <= given <= high:
             raise InputError(name, given, f"a number from 0 to {high}")
-    preset = PRESETS[options.mode]
+    if not isinstance(preset, Thresholds):
+        if (options.tau_ctc, options.tau_slm) != (None, None):
+            raise InputError("mode", options.mode, "ar, accurate or fast, where there are thresholds")
+        return preset
     ctc, lm = (
         own if own is not None else of_mode for own, of_mode in ((options.tau_ctc, preset.ctc), (options.tau_slm, preset.lm))
     )

@@ -131,6 +131,22 @@ class EmbeddedRecogniser:
             rows = [row for row in rows if newest[row] != self.end]
         return written
 
+    @torch.inference_mode()
+    def score(self, reading: Reading, hypotheses: Sequence[Sequence[int]]) -> Tensor:
+        # The opening token is read anew, since its cache does not hold what it said of the first token.
+        before = reading.prompt - 1
+        width, prompt = 1 + max(map(len, hypotheses)), (reading.keys[:, :, :before], reading.values[:, :, :before])
+        ids, positions, wanted = (torch.zeros(len(hypotheses), width, dtype=torch.int64) for _ in range(3))
+        for row, tokens in enumerate(hypotheses):
+            count = len(tokens) + 1
+            wanted[row, :count] = torch.tensor([*tokens, self.end])
+            ids[row, 1:count] = wanted[row, : count - 1] + 1
+            positions[row, :count] = self._written(tokens)
+        cache = self._restore([prompt] * len(hypotheses), width)
+        laws = self._lm.forward(ids, self._lm.rotary(positions), cache).float().log_softmax(-1)
+        said = torch.arange(width) <= torch.tensor([[len(tokens)] for tokens in hypotheses])
+        return (laws.gather(2, wanted[..., None])[..., 0] * said).sum(1)
+
     def _written(self, tokens: Sequence[int]) -> Tensor:
         """Characters written before each of the U + 1 tokens after the opening one, `[U + 1]`: the positions of the inputs."""
         return torch.cat([torch.zeros(1, dtype=torch.int64), self._lengths[list(tokens)].cumsum(0)])

@@ -13,25 +13,29 @@ from pcg.errors import AssetError, InputError
 from pcg.metrics.intelligibility import Judge, PocketSphinx
 from pcg.metrics.wavlm import weights_digest
 from pcg.recognition.embedded import EMBEDDED, load_recogniser
+from pcg.recognition.lexicon import Lexicon, load_lexicon
 from pcg.recognition.listening import as_speech, listen_to_all
 from pcg.recognition.recogniser import Recogniser
-from pcg.recognition.self_speculative import PRESETS, Thresholds
+from pcg.recognition.self_speculative import PRESETS
+from pcg.recognition.word_search import Way
 
 HUBERT = "facebook/hubert-large-ls960-ft"
 WHISPER = "openai/whisper-large-v3"
 RATE = 16_000
 AT_ONCE = 8
+WORDS = "words"
+MODES = (*PRESETS, WORDS)
 
 
-class SpeculativeJudge:
-    """A `Recogniser`, decoded self-speculatively."""
+class ListeningJudge:
+    """A `Recogniser`, and how it writes down what it hears."""
 
-    def __init__(self, recogniser: Recogniser, thresholds: Thresholds, mode: str) -> None:
-        self._recogniser, self._thresholds = recogniser, thresholds
-        self.name = f"{recogniser.name}, {mode}"
+    def __init__(self, recogniser: Recogniser, way: Way, mode: str) -> None:
+        self._recogniser, self._way = recogniser, way
+        self.name = f"{recogniser.name}, {way.name if isinstance(way, Lexicon) else mode}"
 
     def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
-        return [r.text for r in listen_to_all(self._recogniser, recordings, sample_rate, self._thresholds)]
+        return [r.text for r in listen_to_all(self._recogniser, recordings, sample_rate, self._way)]
 
 
 class CTCJudge:
@@ -89,29 +93,41 @@ class WhisperJudge:
         return [text.strip() for text in self._processor.batch_decode(written, skip_special_tokens=True)]
 
 
-def load_judge(name: str, device: str = "cpu", mode: str = "accurate", checkpoint: str | None = None) -> Judge:
-    """name: one of JUDGES. mode: a preset of self-speculative decoding, for "embedded" and "granite". checkpoint: another
-    folder or name on the hub than the judge's own."""
+def load_judge(name: str, device: str = "cpu", mode: str | None = None, checkpoint: str | None = None) -> Judge:
+    """name: one of JUDGES. mode: for "embedded" one of MODES (by default "words"), for "granite" a preset of self-speculative
+    decoding (by default "accurate"). checkpoint: another folder or name on the hub than the judge's own."""
     if name not in JUDGES:
         raise InputError("judge", name, "one of " + ", ".join(JUDGES))
-    if mode not in PRESETS:
-        raise InputError("mode", mode, "one of " + ", ".join(PRESETS))
+    allowed = MODES if name == "embedded" else tuple(PRESETS)
+    if mode is not None and mode not in allowed:
+        raise InputError("mode", mode, "one of " + ", ".join(allowed))
     return JUDGES[name](device, mode, checkpoint)
 
 
-JUDGES: dict[str, Callable[[str, str, str | None], Judge]] = {
-    "embedded": lambda _, mode, at: SpeculativeJudge(load_recogniser(Path(at) if at else EMBEDDED), PRESETS[mode], mode),
-    "granite": lambda device, mode, at: SpeculativeJudge(_granite(at, device), PRESETS[mode], mode),
+def way_of(mode: str) -> Way:
+    """How the embedded recogniser writes in one of MODES."""
+    if mode not in MODES:
+        raise InputError("mode", mode, "one of " + ", ".join(MODES))
+    return load_lexicon() if mode == WORDS else PRESETS[mode]
+
+
+JUDGES: dict[str, Callable[[str, str | None, str | None], Judge]] = {
+    "embedded": lambda _, mode, at: _embedded(Path(at) if at else EMBEDDED, mode or WORDS),
+    "granite": lambda device, mode, at: _granite(at, device, mode or "accurate"),
     "pocketsphinx": lambda *_: PocketSphinx(),
     "hubert": lambda device, _, at: CTCJudge(at or HUBERT, device),
     "whisper": lambda device, _, at: WhisperJudge(at or WHISPER, device),
 }
 
 
-def _granite(checkpoint: str | None, device: str) -> Recogniser:
+def _embedded(folder: Path, mode: str) -> Judge:
+    return ListeningJudge(load_recogniser(folder), way_of(mode), mode)
+
+
+def _granite(checkpoint: str | None, device: str, mode: str) -> Judge:
     from pcg.recognition.granite import CHECKPOINT, load_granite  # transformers takes seconds to import
 
-    return load_granite(checkpoint or CHECKPOINT, device)
+    return ListeningJudge(load_granite(checkpoint or CHECKPOINT, device), PRESETS[mode], mode)
 
 
 def _load(load: Callable[..., object], checkpoint: str, **options: bool):  # type: ignore[no-untyped-def]

@@ -11,7 +11,8 @@ from torch import Tensor
 from pcg.audio import load_audio
 from pcg.errors import InputError
 from pcg.recognition.recogniser import Recogniser
-from pcg.recognition.self_speculative import Thresholds, Transcript, transcribe
+from pcg.recognition.self_speculative import Transcript
+from pcg.recognition.word_search import Way, write_down
 
 RATES = (4_000, 384_000)
 LONGEST_SECONDS = 2 * 3600.0
@@ -70,20 +71,18 @@ def cut(speech: np.ndarray, sample_rate: int) -> list[slice]:
     return [p for p in parts if p.stop - p.start >= _SHORTEST_SECONDS * sample_rate and np.abs(speech[p]).max() > _SILENCE]
 
 
-def listen(recogniser: Recogniser, samples: np.ndarray, sample_rate: int, thresholds: Thresholds) -> Recognition:
+def listen(recogniser: Recogniser, samples: np.ndarray, sample_rate: int, way: Way) -> Recognition:
     """Transcribe one recording of any length; raise InputError if it is no audio."""
-    return listen_to_all(recogniser, [samples], sample_rate, thresholds)[0]
+    return listen_to_all(recogniser, [samples], sample_rate, way)[0]
 
 
-def listen_to_all(
-    recogniser: Recogniser, recordings: Sequence[np.ndarray], sample_rate: int, thresholds: Thresholds
-) -> list[Recognition]:
+def listen_to_all(recogniser: Recogniser, recordings: Sequence[np.ndarray], sample_rate: int, way: Way) -> list[Recognition]:
     """`listen` to many recordings, whose parts share batches."""
     rate = recogniser.sample_rate
     speech = [as_speech(samples, sample_rate, rate) for samples in recordings]
     parts = [cut(heard, rate) for heard in speech]
     utterances: list[Tensor] = [torch.from_numpy(heard[p]) for heard, cuts in zip(speech, parts, strict=True) for p in cuts]
-    transcripts = iter(transcribe(recogniser, utterances, thresholds))
+    transcripts = iter(write_down(recogniser, utterances, way))
     recognitions = []
     for cuts in parts:
         own = tuple(next(transcripts) for _ in cuts)
@@ -92,12 +91,12 @@ def listen_to_all(
     return recognitions
 
 
-def listen_to_file(recogniser: Recogniser, path: Path, thresholds: Thresholds) -> Recognition:
+def listen_to_file(recogniser: Recogniser, path: Path, way: Way) -> Recognition:
     """`listen` to a file of up to two hours that libsndfile knows; raise InputError if it is none."""
     if not path.is_file():
         raise InputError("audio file", str(path), "a file that is there")
     samples = load_audio(path, recogniser.sample_rate, LONGEST_SECONDS)
-    return listen(recogniser, samples, recogniser.sample_rate, thresholds)
+    return listen(recogniser, samples, recogniser.sample_rate, way)
 
 
 def _scaled(samples: np.ndarray) -> np.ndarray:

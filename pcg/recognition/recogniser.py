@@ -78,6 +78,14 @@ class Recogniser(Protocol):
         ...
 
 
+class ScoringRecogniser(Recogniser, Protocol):
+    """A Recogniser whose CTC classes are those of `pcg.recognition.alphabet`, and whose language model compares texts."""
+
+    def score(self, reading: Reading, hypotheses: Sequence[Sequence[int]]) -> Tensor:
+        """log p(y, end | g) `[H]` of whole hypotheses behind the prompt that was read."""
+        ...
+
+
 def reading(logits: Tensor, hypothesis: Sequence[int], prompt: int, keys: Tensor, values: Tensor) -> Reading:
     """A Reading from the `logits [U + 1, V]` behind the prompt and behind each token."""
     laws = logits.float().log_softmax(-1)

@@ -15,9 +15,10 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
+from pcg.recognition.candidates import Candidate
 from pcg.recognition.recogniser import Heard, Reading, Recogniser
 
-Stage = Literal["ctc", "lm", "ar"]
+Stage = Literal["ctc", "lm", "ar", "words"]
 BATCH_SECONDS = 60.0
 _T = TypeVar("_T")
 
@@ -38,23 +39,26 @@ PRESETS = {"accurate": Thresholds(0.7, 0.2), "fast": Thresholds(3.0, 0.1), "ar":
 
 @dataclass(frozen=True)
 class Times:
-    """Milliseconds of wall time that each step took, an equal share of its batch's."""
+    """Milliseconds of wall time that each step took, an equal share of its batch's. search: among listed words
+    (`word_search`), which has no gate and reads no draft."""
 
     encode: float = 0.0
     gate: float = 0.0
     verify: float = 0.0
     go_on: float = 0.0
+    search: float = 0.0
 
     @property
     def total(self) -> float:
-        return self.encode + self.gate + self.verify + self.go_on
+        return self.encode + self.gate + self.verify + self.go_on + self.search
 
 
 @dataclass(frozen=True)
 class Transcript:
     """What was heard, and who decided it.
 
-    stage: who accepted the text: "ctc" (step 1), "lm" (step 2) or "ar" (step 3). entropies `[T]`, nats, of every CTC frame.
+    stage: who accepted the text: "ctc" (step 1), "lm" (step 2) or "ar" (step 3); or "words", the search among listed words,
+    with its candidates, the best first. entropies `[T]`, nats, of every CTC frame.
     tokens: the text's tokens (of step 1 none, it has characters). hypothesis: the CTC draft's tokens, and likelihoods `[U]` of
     each if the language model read them. accepted: how many of these stand at the front of the text; accepted_text: the same as
     text.
@@ -70,6 +74,7 @@ class Transcript:
     accepted: int = 0
     accepted_text: str = ""
     times: Times = Times()
+    candidates: tuple[Candidate, ...] = ()
 
 
 def frame_entropies(log_probs: Tensor) -> Tensor:
@@ -151,7 +156,7 @@ def _gate(
     encoded = time.perf_counter()
     entropies = [frame_entropies(h.log_probs).cpu() for h in heard]
     accepted = [threshold is not None and certain(e, threshold) for e in entropies]
-    times = Times(encode=_share(begun, encoded, len(indices)), gate=_share(encoded, time.perf_counter(), len(indices)))
+    times = Times(encode=share(begun, encoded, len(indices)), gate=share(encoded, time.perf_counter(), len(indices)))
     rest = []
     for index, h, frames, is_certain in zip(indices, heard, entropies, accepted, strict=True):
         if is_certain:
@@ -170,7 +175,7 @@ def _verify(
     begun = time.perf_counter()
     hypotheses = [p.hypothesis if threshold is not None else () for p in pending]
     readings = recogniser.read([p.heard for p in pending], hypotheses)
-    spent = _share(begun, time.perf_counter(), len(pending))
+    spent = share(begun, time.perf_counter(), len(pending))
     rest = []
     for p, r, hypothesis in zip(pending, readings, hypotheses, strict=True):
         count = verified_prefix(r.log_likelihoods, threshold) if threshold is not None else 0
@@ -188,7 +193,7 @@ def _go_on(recogniser: Recogniser, pending: Sequence[_Pending], done: dict[int, 
     begun = time.perf_counter()
     prefixes = [p.hypothesis[: p.accepted] for p in pending]
     written = recogniser.go_on([p.heard for p in pending], [p.reading for p in pending], prefixes)
-    spent = _share(begun, time.perf_counter(), len(pending))
+    spent = share(begun, time.perf_counter(), len(pending))
     for p, prefix, tokens in zip(pending, prefixes, written, strict=True):
         times = Times(p.times.encode, p.times.gate, p.times.verify, spent)
         done[p.index] = _finished(recogniser, p, "ar", (*prefix, *tokens), times)
@@ -210,5 +215,6 @@ def _finished(recogniser: Recogniser, p: _Pending, stage: Stage, tokens: tuple[i
     )
 
 
-def _share(begun: float, ended: float, rows: int) -> float:
+def share(begun: float, ended: float, rows: int) -> float:
+    """Milliseconds of each of `rows` that were worked on together."""
     return 1000 * (ended - begun) / rows

@@ -5,7 +5,7 @@
 3. ctc: how it is spelled (the encoder).
 4. lm: what was meant (projector and language model, the encoder frozen).
 5. together: both learn on, side by side.
-6. publish.
+6. publish; the list of words comes from text alone (`publish_words`).
 """
 
 import json
@@ -20,7 +20,9 @@ from pcg.errors import InputError
 from pcg.files import replacing
 from pcg.recognition.conformer import ConformerCTC, EncoderConfig
 from pcg.recognition.embedded import PARTS
+from pcg.recognition.lexicon import FILE as WORDS
 from pcg.training.alignments import align_shards
+from pcg.training.bigrams import write_bigrams
 from pcg.training.card import recogniser_card
 from pcg.training.corpus import HELD_OUT, shards
 from pcg.training.heard import HELD_OUT_VOICES, make_round_trips, make_voices
@@ -35,10 +37,12 @@ from pcg.training.recogniser import (
     train_recogniser_lm,
     trained_encoder,
 )
+from pcg.training.sentences import build_pool, dictionary
 from pcg.training.together import train_recogniser_together, unpack_recogniser
 from pcg.voice import EMBEDDED, load_codec
 
 NAME = "embedded recogniser 1"
+LONGEST_WORD = 24
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,15 @@ def unpack(work: Path, published: Path, seed: int, recipe: JudgeRecipe | None = 
         raise InputError("work", str(work), f"a folder without a recogniser's training of its own, and this one has {there[0]}")
     unpack_recogniser(work, published, {CTC: recipe.ctc_steps, LM: recipe.lm_steps}, seed)
     print(f"unpacked {published} into {work}", flush=True)
+
+
+def publish_words(prose: Path | None, out: Path, seed: int) -> None:
+    """Write the word list in `out`: what the corpus may say in training, spoken or not, and the dictionary. No sentence in it
+    is held out; the dictionary's words may be."""
+    if prose is None or not prose.is_file():
+        raise InputError("prose", str(prose), "a text file with one sentence a line")
+    words, pairs = write_bigrams(out / WORDS, build_pool(prose, seed).train, dictionary(LONGEST_WORD))
+    print(f"words: {words} words and {pairs} pairs in {out / WORDS}", flush=True)
 
 
 def publish(work: Path, out: Path, seed: int, recipe: JudgeRecipe) -> None:

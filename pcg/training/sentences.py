@@ -33,7 +33,7 @@ def build_pool(prose: Path, seed: int, list_share: float = 0.12, template_share:
     rng = random.Random(seed)
     written = list(_prose(prose)) + list(_wordnet())
     sentences = list(dict.fromkeys(s for s in map(normalise, written) if 3 <= len(s.split()) <= 24))
-    vocabulary = _dictionary()
+    vocabulary = dictionary()
     n = len(sentences)
     sentences += [normalise(_word_list(rng, vocabulary)) for _ in range(int(n * list_share))]
     sentences += [normalise(_from_template(rng)) for _ in range(int(n * template_share))]
@@ -82,9 +82,10 @@ def _wordnet() -> Iterator[str]:
             yield re.sub(r"\([^)]*\)", "", gloss.split('"')[0]).split(";")[0]
 
 
-def _dictionary() -> list[str]:
+def dictionary(longest: int = 13) -> list[str]:
+    """Words without capitals of 3 to `longest` letters."""
     words = WORD_LIST.read_text(encoding="utf-8").split()
-    return [w for w in words if w.isascii() and w.isalpha() and w.islower() and 3 <= len(w) <= 13]
+    return [w for w in words if w.isascii() and w.isalpha() and w.islower() and 3 <= len(w) <= longest]
 
 
 def _word_list(rng: random.Random, vocabulary: list[str]) -> str:

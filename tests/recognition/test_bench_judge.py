@@ -38,7 +38,7 @@ def test_the_modes_are_measured_side_by_side(work, recogniser_folder, capsys):
     assert figures["judge"].startswith("tiny (weights ")
     for name in ("wer_sentences", "wer_words", "wer_pocketsphinx_sentences", "wer_pocketsphinx_words"):
         assert figures[name] >= 0
-    assert set(figures["modes"]) >= {"ar", "accurate", "fast"}
+    assert set(figures["modes"]) >= {"ar", "accurate", "fast", "words"}
     assert all(set(mode) == {"wer", "rtfx", "ctc_accepted", "slm_accepted", "n"} for mode in figures["modes"].values())
     assert all(mode["n"] == 4 and mode["rtfx"] > 0 for mode in figures["modes"].values())
     ar, gate = figures["modes"]["ar"], figures["modes"]["ctc only"]
@@ -62,11 +62,19 @@ def test_a_recording_is_transcribed(tmp_path, recogniser_folder, babble, capsys)
     gated = last_json(capsys)
     assert gated["stage"] == "ctc"
     assert gated["text"] == " ".join(part["text"] for part in gated["parts"])
+    assert main([*given, "--mode", "words"]) == 0
+    assert last_json(capsys)["stage"] == "words"
 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [(["--mode", "magic"], "mode"), (["--tau-ctc", "-1"], "tau-ctc"), (["--tau-slm", "2"], "tau-slm"), ([], "audio file")],
+    [
+        (["--mode", "magic"], "mode"),
+        (["--mode", "words", "--tau-slm", "0.2"], "mode"),
+        (["--tau-ctc", "-1"], "tau-ctc"),
+        (["--tau-slm", "2"], "tau-slm"),
+        ([], "audio file"),
+    ],
 )
 def test_bad_input_is_one_sentence(recogniser_folder, capsys, arguments, named):
     assert main(["transcribe", "missing.wav", "--recogniser", str(recogniser_folder), *arguments]) == 2

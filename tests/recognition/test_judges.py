@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pcg.errors import AssetError, InputError
 from pcg.recognition.judges import JUDGES, Judge, load_judge
+from pcg.recognition.lexicon import load_lexicon
 from tests.recognition import checkpoints
 
 Babble = Callable[[int, int], list[Tensor]]
@@ -33,6 +34,15 @@ def test_every_judge_writes_a_text_for_every_recording(name: str, places: dict[s
     assert judge.name
 
 
+def test_the_embedded_judge_hears_in_listed_words_and_says_so(places: dict[str, Path | None], babble: Babble) -> None:
+    at, recordings = str(places["embedded"]), [u.numpy() for u in babble(4, 2)]
+    judge, greedy = load_judge("embedded", checkpoint=at), load_judge("embedded", mode="ar", checkpoint=at)
+    lexicon = load_lexicon()
+    assert lexicon.name in judge.name
+    assert lexicon.name not in greedy.name
+    assert judge.transcribe(recordings, 16_000) != greedy.transcribe(recordings, 16_000)
+
+
 def test_recordings_are_heard_at_any_rate(places: dict[str, Path | None], babble: Babble) -> None:
     judge = load_judge("hubert", checkpoint=str(places["hubert"]))
     assert len(judge.transcribe([babble(1, 2)[0].numpy().repeat(3)], 48_000)) == 1
@@ -49,5 +59,7 @@ def test_unknown_judges_modes_and_checkpoints_are_refused(tmp_path: Path) -> Non
         load_judge("nobody")
     with pytest.raises(InputError, match="mode"):
         load_judge("embedded", mode="reckless")
+    with pytest.raises(InputError, match="mode"):
+        load_judge("granite", mode="words")
     with pytest.raises(AssetError, match="missing"):
         load_judge("hubert", checkpoint=str(tmp_path / "nothing"))

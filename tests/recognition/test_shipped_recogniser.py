@@ -6,7 +6,9 @@ import torch
 
 from pcg.metrics.intelligibility import pooled, word_errors
 from pcg.recognition.embedded import EMBEDDED, load_recogniser
+from pcg.recognition.judges import MODES, way_of
 from pcg.recognition.self_speculative import PRESETS, transcribe
+from pcg.recognition.word_search import write_down
 from pcg.voice import load_voice
 
 MEGABYTE = 1e6
@@ -29,14 +31,14 @@ def test_it_is_small():
     assert sum(sizes) <= 25 * MEGABYTE
 
 
-@pytest.mark.parametrize("mode", PRESETS)
+@pytest.mark.parametrize("mode", MODES)
 def test_it_understands_the_voice_and_does_not_understand_shuffled_sound(recogniser, spoken, mode):
     """Bound 40 % on four sentences; the measured rates are in the README."""
-    heard = transcribe(recogniser, [samples for _, samples in spoken], PRESETS[mode])
+    heard = write_down(recogniser, [samples for _, samples in spoken], way_of(mode))
     assert pooled([word_errors(text, h.text) for (text, _), h in zip(spoken, heard, strict=True)]).value < 0.4
     rng = np.random.default_rng(0)
     babble = [torch.from_numpy(rng.permutation(s[: len(s) // 640 * 640].numpy().reshape(-1, 640)).ravel()) for _, s in spoken]
-    wrong = transcribe(recogniser, babble, PRESETS[mode])
+    wrong = write_down(recogniser, babble, way_of(mode))
     assert pooled([word_errors(text, h.text) for (text, _), h in zip(spoken, wrong, strict=True)]).value > 0.7
 
 

@@ -1,0 +1,100 @@
+"""The card of listed words: its text is the judge's, its scores are the candidates', its words stay words."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+import numpy as np
+import pytest
+import soundfile
+from gradio_client import Client, handle_file
+from gradio_client.exceptions import AppError
+from torch import Tensor
+
+from explorers.components.candidates import MOST_TABLES, wording_html
+from explorers.hearing import align
+from explorers.wording import MOST_CANDIDATES, Wording, hear_in_words
+from explorers.words import create_words
+from pcg.metrics.intelligibility import word_errors
+from pcg.recognition.candidates import Candidate, Weights
+from pcg.recognition.embedded import EmbeddedRecogniser
+from pcg.recognition.judges import ListeningJudge
+from pcg.recognition.lexicon import load_lexicon
+
+Babble = Callable[[int, int], list[Tensor]]
+RATE = 16_000
+HOSTILE = "<img src=x onerror=alert(1)> </p><script>hack()</script>"
+
+
+@pytest.fixture
+def sound(babble: Babble) -> np.ndarray:
+    return babble(1, 3)[0].numpy()
+
+
+@pytest.fixture
+def wording(recogniser: EmbeddedRecogniser, sound: np.ndarray) -> Wording:
+    return hear_in_words(recogniser, load_lexicon(), sound, RATE, "the quick brown fox")
+
+
+def test_it_is_what_the_judge_hears(recogniser: EmbeddedRecogniser, sound: np.ndarray, wording: Wording) -> None:
+    judge = ListeningJudge(recogniser, load_lexicon(), "words")
+    assert [wording.text] == judge.transcribe([sound], RATE)
+    record = wording.record()
+    assert record["judge"] == judge.name
+    assert record["wer"] == pytest.approx(word_errors("the quick brown fox", wording.text).rate, abs=1e-6)
+    (part,) = record["parts"]
+    assert part["candidates"][0]["text"] == wording.text
+    for candidate in part["candidates"]:
+        told = Candidate(*(candidate[name] for name in ("text", "ctc", "lm", "bigrams")))
+        assert Weights().score(told) == pytest.approx(candidate["score"], abs=0.01)
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+
+
+def test_the_page_shows_the_best_candidates(wording: Wording) -> None:
+    page = wording_html(wording)
+    shown = min(MOST_CANDIDATES, len(wording.parts[0].candidates))
+    assert page.count('class="candidate"') == shown
+    many = replace(wording, parts=wording.parts * (MOST_TABLES + 2), starts=wording.starts * (MOST_TABLES + 2))
+    assert wording_html(many).count("<table") == MOST_TABLES
+    assert "of 2 more utterances" in wording_html(many)
+
+
+def test_hostile_words_stay_words(wording: Wording) -> None:
+    part = replace(wording.parts[0], text=HOSTILE, candidates=(Candidate(HOSTILE, -1.0, -1.0, -1.0),))
+    for alignment in (None, align(HOSTILE, HOSTILE + " more")):
+        page = wording_html(replace(wording, judge=HOSTILE, text=HOSTILE, parts=(part,), alignment=alignment))
+        assert "<img" not in page
+        assert "<script" not in page
+        assert "&lt;img" in page
+
+
+def test_silence_is_told(recogniser: EmbeddedRecogniser) -> None:
+    heard = hear_in_words(recogniser, load_lexicon(), np.zeros(RATE, np.float32), RATE)
+    assert (heard.text, heard.rtfx, heard.record()["wer"]) == ("", None, None)
+    assert "Nothing is to be heard" in wording_html(heard)
+
+
+@pytest.fixture(scope="module")
+def client(recogniser: EmbeddedRecogniser) -> Iterator[Client]:
+    with gr.Blocks() as app:
+        create_words(lambda: recogniser, gr.Audio(type="filepath"), gr.Textbox())
+    _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+    yield Client(url, verbose=False)
+    app.close(verbose=False)
+
+
+def test_the_endpoint_answers_refuses_and_asks(client: Client, sound: np.ndarray, wording: Wording, tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", sound, RATE, subtype="FLOAT")
+    record, page = client.predict(
+        handle_file(tmp_path / "a.wav"), "the quick brown fox", api_name="/transcribe_in_listed_words"
+    )
+    assert (record["text"], record["wer"]) == (wording.text, wording.record()["wer"])
+    assert "Candidates" in page
+    record, page = client.predict(None, "", api_name="/transcribe_in_listed_words")
+    assert record is None
+    assert "Transcribe in listed words" in page
+    (tmp_path / "b.wav").write_text("no audio")
+    with pytest.raises(AppError, match="must be a readable"):
+        client.predict(handle_file(tmp_path / "b.wav"), "", api_name="/transcribe_in_listed_words")
