@@ -27,11 +27,11 @@ def wording_html(wording: Wording) -> str:
     left_out = f'<p class="draft">Candidates of {more} more utterances are in the JSON.</p>' if more > 0 else ""
     weights = Weights()
     counts = (
-        f"<b>{wording.rtfx:.0f}×</b> {term_html('rtfx')} by {escape(wording.judge)}. Log-probabilities in nats; sum: "
+        f"{wording.rtfx:.0f}× {term_html('rtfx')} of {escape(wording.judge)}. Log-probabilities in nats; sum: "
         f"{weights.ctc:g} of CTC, {weights.lm:g} of the language model and {weights.bigrams:g} of the bigrams, "
         f"{weights.word:+g} a word."
     )
-    return f'{aligned}<div class="transcript" role="status">{said}<p class="counts">{counts}</p>{tables}{left_out}</div>'
+    return f'{aligned}<div class="transcript" role="status">{said}<p class="draft">{counts}</p>{tables}{left_out}</div>'
 
 
 def _table(part: Transcript) -> str:

@@ -58,7 +58,7 @@ class Lexicon:
         except Exception as error:
             said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
             raise AssetError(f"The word list {path} is missing or damaged ({said}).") from error
-        self.name = f"{len(self.words)} words ({hashlib.sha256(packed).hexdigest()[:8]})"
+        self.name = f"in {len(self.words):,} listed words ({hashlib.sha256(packed).hexdigest()[:8]})"
         self._places = {word: place for place, word in enumerate(self.words)}
         self._trie = _tree(self.words, self._bigrams)
 
