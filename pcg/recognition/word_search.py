@@ -30,7 +30,7 @@ from pcg.recognition.self_speculative import (
     transcribe,
 )
 
-SEARCHED = 16
+SEARCHED = 8
 Way = Thresholds | Lexicon
 
 
