@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import torch
 
-from pcg.bench.timing import milliseconds
+from pcg.bench.timing import medians
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate
 from pcg.metrics.intelligibility import PocketSphinx, pooled, word_errors
@@ -34,7 +34,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class ModeFigures:
-    """One mode over n utterances. rtfx: seconds of speech in a second of work, the median over runs; ctc_accepted and
+    """One mode over n utterances. rtfx: seconds of speech in a second of work, the median over runs in turns; ctc_accepted and
     slm_accepted: the shares of utterances whose text came from the CTC gate and from the language model's one pass."""
 
     wer: Estimate
@@ -68,14 +68,18 @@ def bench_judge(recogniser: Recogniser, corpus: Path, count: int, repeats: int) 
     every = [utterance for split in HELD_OUT for utterance in spoken[split]]
     counts = ", ".join(f"{len(spoken[split])} of {split}" for split in HELD_OUT)
     print(f"judge: {recogniser.name}; {counts}; {torch.get_num_threads()} threads")
-    print(f"{'mode':10}{'%C':>7}{'%L':>7}{'WER %':>20}{'RTFx':>8}")
     ways: dict[str, Way] = {**BY_THRESHOLDS, WORDS: load_lexicon()}
-    modes = {name: figures_of(recogniser, every, way, repeats, name) for name, way in ways.items()}
+    works = {name: partial(write_down, recogniser, _samples(every), way) for name, way in ways.items()}
+    found = {name: work() for name, work in works.items()}
+    spent = medians(works, repeats)
+    modes = {name: figures_of(every, found[name], spent[name]) for name in ways}
+    print(f"{'mode':10}{'%C':>7}{'%L':>7}{'WER %':>20}{'RTFx':>8}{'to AR':>8}")
+    for name, figures in modes.items():
+        print(f"{name:10}{_row(figures)}{spent['ar'] / spent[name]:7.2f}x")
     # "sentences" for held_out_sentences, "words" for held_out_words.
     short = {split: split.removeprefix("held_out_") for split in HELD_OUT}
-    ours = {
-        f"wer_{short[s]}": _wer(spoken[s], _texts(write_down(recogniser, _samples(spoken[s]), ways[WORDS]))) for s in HELD_OUT
-    }
+    heard = iter(_texts(found[WORDS]))
+    ours = {f"wer_{short[split]}": _wer(spoken[split], [next(heard) for _ in spoken[split]]) for split in HELD_OUT}
     sphinx = PocketSphinx()
     theirs = {
         f"wer_pocketsphinx_{short[s]}": _wer(spoken[s], sphinx.transcribe([u.samples for u in spoken[s]], SAMPLE_RATE))
@@ -92,17 +96,17 @@ def bench_judge(recogniser: Recogniser, corpus: Path, count: int, repeats: int) 
     }
 
 
-def figures_of(recogniser: Recogniser, spoken: Sequence[Spoken], way: Way, repeats: int, name: str) -> ModeFigures:
-    """Hear `spoken` once to warm up and be judged, then `repeats` times to be timed."""
-    found = write_down(recogniser, _samples(spoken), way)
-    times = [milliseconds(lambda: write_down(recogniser, _samples(spoken), way)) for _ in range(repeats)]
+def figures_of(spoken: Sequence[Spoken], found: Sequence[Transcript], milliseconds: float) -> ModeFigures:
+    """What was `found` in `spoken`, in so many milliseconds."""
     seconds = sum(len(u.samples) for u in spoken) / SAMPLE_RATE
-    wer = _wer(spoken, _texts(found))
-    by_stage = {stage: sum(t.stage == stage for t in found) / len(found) for stage in ("ctc", "lm")}
-    figures = ModeFigures(wer, 1e3 * seconds / median(times), by_stage["ctc"], by_stage["lm"], len(found))
+    shares = [sum(t.stage == stage for t in found) / len(found) for stage in ("ctc", "lm")]
+    return ModeFigures(_wer(spoken, _texts(found)), 1e3 * seconds / milliseconds, *shares, len(found))
+
+
+def _row(figures: ModeFigures) -> str:
+    wer = figures.wer
     interval = f"{100 * wer.value:.1f} [{100 * wer.low:.1f}, {100 * wer.high:.1f}]"
-    print(f"{name:10}{100 * by_stage['ctc']:7.1f}{100 * by_stage['lm']:7.1f}{interval:>20}{figures.rtfx:8.1f}", flush=True)
-    return figures
+    return f"{100 * figures.ctc_accepted:7.1f}{100 * figures.slm_accepted:7.1f}{interval:>20}{figures.rtfx:8.1f}"
 
 
 def _samples(spoken: Sequence[Spoken]) -> list[torch.Tensor]:
