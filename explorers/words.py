@@ -1,9 +1,11 @@
 """Words: the card of Recognise that shows what the judge hears, in listed words."""
 
 from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
 
 import gradio as gr
+import numpy as np
 
 from explorers.compare import DECODING
 from explorers.components.candidates import PROMPT, wording_html
@@ -11,7 +13,7 @@ from explorers.components.transcript import message_html
 from explorers.hearing import read_sound
 from explorers.telling import telling
 from explorers.wording import hear_in_words
-from pcg.recognition.lexicon import load_lexicon
+from pcg.recognition.lexicon import Lexicon, load_lexicon
 from pcg.recognition.recogniser import ScoringRecogniser
 
 HEADING = """<header class="title"><h2>In listed words<small>how the judge hears</small></h2>
@@ -37,13 +39,23 @@ def create_words(ready: Callable[[], ScoringRecogniser], sound: gr.Audio, refere
 
 
 def _transcriber(ready: Callable[[], ScoringRecogniser]) -> Callable[[str | None, str | None], list[object]]:
+    warm = lru_cache(maxsize=1)(partial(_warmed, ready))
+
     def transcribe_in_listed_words(sound: str | None, reference: str | None) -> list[object]:
         with telling():
             if sound is None:
                 return [None, message_html(PROMPT)]
-            recogniser = ready()
+            recogniser, lexicon = warm()
             samples = read_sound(Path(sound), recogniser.sample_rate)
-            heard = hear_in_words(recogniser, load_lexicon(), samples, recogniser.sample_rate, reference or "")
+            heard = hear_in_words(recogniser, lexicon, samples, recogniser.sample_rate, reference or "")
         return [heard.record(), wording_html(heard)]
 
     return transcribe_in_listed_words
+
+
+def _warmed(ready: Callable[[], ScoringRecogniser]) -> tuple[ScoringRecogniser, Lexicon]:
+    """Load, and hear a second of noise: the first call of a process is slow, and would belie the RTFx."""
+    recogniser, lexicon = ready(), load_lexicon()
+    noise = np.random.default_rng(0).normal(0.0, 0.1, recogniser.sample_rate).astype(np.float32)
+    hear_in_words(recogniser, lexicon, noise, recogniser.sample_rate)
+    return recogniser, lexicon
