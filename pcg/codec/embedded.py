@@ -22,17 +22,17 @@ LOUDEST = 6.0
 
 @dataclass(frozen=True)
 class CodecConfig:
-    """`frames_per_token` mel frames of `frame` samples make one token: 16000 / 160 / 4 = 25 tokens a second."""
+    """`frames_per_token` mel frames of `frame` samples make one token: 16000 / 160 / 2 = 50 tokens a second."""
 
     sample_rate: int = 16_000
     frame: int = 160
     window: int = 640
     mels: int = 80
-    frames_per_token: int = 4
+    frames_per_token: int = 2
     levels: tuple[int, ...] = (8, 8, 8, 8)
-    encoder_width: int = 320
+    encoder_width: int = 256
     encoder_depth: int = 6
-    decoder_width: int = 384
+    decoder_width: int = 320
     decoder_depth: int = 6
     wave_width: int = 256
     wave_depth: int = 4

@@ -68,12 +68,20 @@ class Weights:
 
 
 class Cache:
-    """Keys and values of B sequences, `[layers, B, kv_heads, capacity, head_dim]`; of row b only `lengths[b]` count."""
+    """Keys and values of B sequences, `[layers, B, kv_heads, capacity, head_dim]`; of row b only `lengths[b]` count.
 
-    def __init__(self, layers: int, batch: int, heads: int, capacity: int, dim: int, like: Tensor) -> None:
+    `taps [B, capacity, len(tapped), D]` holds the hidden state of every cached token behind the layers `tapped` (counted from
+    1, rising), which a feature draft reads (EAGLE-3, arXiv 2503.01840, section 3.1).
+    """
+
+    def __init__(
+        self, layers: int, batch: int, heads: int, capacity: int, dim: int, like: Tensor, tapped: Sequence[int] = ()
+    ) -> None:
         shape = (layers, batch, heads, capacity, dim)
         self.keys = torch.zeros(shape, dtype=like.dtype, device=like.device)
         self.values = torch.zeros_like(self.keys)
+        self.tapped = tuple(tapped)
+        self.taps = torch.zeros((batch, capacity, len(self.tapped), like.shape[-1]), dtype=like.dtype, device=like.device)
         self.lengths = [0] * batch
 
     @cached_property
@@ -99,6 +107,7 @@ class Cache:
         """Let `row` hold what `source` holds; they agree before `start`, and `source` ends at `end`."""
         for part in (self.keys, self.values):
             part[:, row, :, start:end] = part[:, source, :, start:end]
+        self.taps[row, start:end] = self.taps[source, start:end]
         self.lengths[row] = end
 
 
@@ -132,8 +141,8 @@ class DecodingLlama:
         """Bytes of weights that one step of any number of tokens reads at least: all but the embedding."""
         return self.weights.bytes + self.head.nbytes + self.norm.nbytes
 
-    def cache(self, batch: int, capacity: int) -> Cache:
-        return Cache(self.weights.layers, batch, self.kv_heads, capacity, self.dim, self.embedding)
+    def cache(self, batch: int, capacity: int, tapped: Sequence[int] = ()) -> Cache:
+        return Cache(self.weights.layers, batch, self.kv_heads, capacity, self.dim, self.embedding, tapped)
 
     def rotary(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[..., dim]` of `positions [...]`, the first half of the sines negated."""
@@ -159,7 +168,7 @@ class DecodingLlama:
         starts = [cache.lengths[row] for row in rows]
         if max(starts) + count > cache.capacity:
             raise ValueError(f"{max(starts) + count} positions do not fit into a cache of {cache.capacity}")
-        if self._arrays and ids.numel() <= TOKENS_AT_ONCE:
+        if self._arrays and not cache.tapped and ids.numel() <= TOKENS_AT_ONCE:
             logits = self._forward_compiled(ids, rotary, cache, rows, starts, last or count)
         else:
             at = torch.tensor(starts, device=ids.device)
@@ -205,6 +214,8 @@ class DecodingLlama:
             x = x + F.linear(mixed.transpose(1, 2).reshape(batch, count, -1), w.out[layer])
             gate, up = F.linear(F.rms_norm(x, x.shape[-1:], w.mlp_norm[layer], self.epsilon), w.gate_up[layer]).chunk(2, -1)
             x = x + F.linear(F.silu(gate) * up, w.down[layer])
+            if layer + 1 in cache.tapped:
+                cache.taps[where[:, None], slots, cache.tapped.index(layer + 1)] = x
         return F.linear(F.rms_norm(x[:, -last:], x.shape[-1:], self.norm, self.epsilon), self.head)
 
     def _forward_compiled(

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from pcg.audio import normalise_loudness, trim
+from pcg.audio import fade_ends, normalise_loudness, trim
 from pcg.errors import PCGError
 from pcg.files import replacing, write_json
 from pcg.training.sentences import SentencePool, build_pool
@@ -27,6 +27,8 @@ SAMPLE_RATE = 16_000
 SHARD_SIZE = 250
 AVERAGE_SECONDS = 2.95
 MIN_SECONDS, MAX_SECONDS = 1.2, 8.0
+SILENCE_SECONDS = 0.1
+FADE_SECONDS = 0.02
 HELD_OUT = ("held_out_sentences", "held_out_words")
 
 
@@ -97,13 +99,16 @@ def shards(directory: Path, split: str = "train") -> list[Path]:
 
 
 def speak(voice: str, text: str) -> np.ndarray:
-    """Let flite's `voice` say `text`: float32 `[N]` at 16 kHz, trimmed and loudness-normalised."""
+    """Let flite's `voice` say `text`: float32 `[N]` at 16 kHz, loudness-normalised, with `SILENCE_SECONDS` of faded silence at
+    both ends."""
     with tempfile.NamedTemporaryFile(suffix=".wav") as file:
         subprocess.run(["flite", "-voice", voice, "-t", text, file.name], check=True, capture_output=True)
         samples, rate = soundfile.read(file.name, dtype="float32")
     if rate != SAMPLE_RATE:
         raise PCGError(f"flite voice {voice} speaks at {rate} Hz, but the corpus is {SAMPLE_RATE} Hz.")
-    return normalise_loudness(trim(samples, SAMPLE_RATE))
+    margin = np.zeros(int(SILENCE_SECONDS * SAMPLE_RATE), np.float32)  # some voices begin and end closer to the words
+    spoken = trim(np.concatenate([margin, samples, margin]), SAMPLE_RATE, SILENCE_SECONDS)
+    return fade_ends(normalise_loudness(spoken), SAMPLE_RATE, FADE_SECONDS)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ REFERENCE_TEXT = "the old boat moved slowly along the river, and the morning sun
 class Recipe:
     """Every choice that shapes the voice."""
 
-    hours: dict[str, float] = field(default_factory=lambda: {"rms": 14, "slt": 12, "awb": 10, "kal16": 8})
+    hours: dict[str, float] = field(default_factory=lambda: {"rms": 20, "slt": 18, "awb": 14, "kal16": 12})
     held_out_each: int = 100
     symbol_uses: int = 50
     codec: CodecConfig = CodecConfig()
