@@ -1,6 +1,7 @@
 """One training loop for every stage: schedule, log, curve picture, checkpoints, resume."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from torch.optim import AdamW, Muon, Optimizer
 
 from pcg.files import replacing
 from pcg.training import checkpoint
+
+
+# Parts that map from or to something outside the network; "encoder" and "decoder" are none of them.
+OUTER = re.compile(r"(^|[._])(embed|head|code|patch)")
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ def make_optimizers(module: nn.Module, lr: float, muon_lr: float, weight_decay: 
     are left out."""
     matrices, rest = [], []
     for name, parameter in ((n, p) for n, p in module.named_parameters() if p.requires_grad):
-        is_matrix = parameter.ndim == 2 and not any(part in name for part in ("embed", "head", "code", "patch"))
+        is_matrix = parameter.ndim == 2 and not OUTER.search(name)
         (matrices if is_matrix else rest).append(parameter)
     muon = Muon(matrices, lr=muon_lr, weight_decay=weight_decay, momentum=0.95, adjust_lr_fn="match_rms_adamw")
     return {"muon": muon, "adamw": AdamW(rest, lr=lr, betas=(0.9, 0.95), weight_decay=0.0)}

@@ -45,8 +45,8 @@ class Recipe:
     held_out_each: int = 100
     symbol_uses: int = 50
     codec: CodecConfig = CodecConfig()
-    codec_token_steps: int = 1700
-    codec_sound_steps: int = 3200
+    codec_token_steps: int = 1000
+    codec_sound_steps: int = 2000
     target: Shape = Shape()
     target_steps: int = 1600
     draft_layers: tuple[int, ...] = (0, 11)
