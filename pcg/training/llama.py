@@ -1,8 +1,8 @@
 """A Llama's forward pass for training on a CPU, from the weights of a transformers model.
 
-It computes the hidden states that transformers computes under bfloat16 autocast (tested), with fused projections, attention whose
-backward pass is three matrix products (PyTorch's fused kernel takes twice as long there), and norms and gates that pass
-memory once: on two cores a step takes about two thirds of the time.
+It computes the hidden states that transformers computes under bfloat16 autocast (tested), with fused projections, attention by
+plain matrix products (PyTorch's fused kernel takes twice as long on a CPU, mostly in its backward pass), and norms and gates
+that pass memory once: on two cores a step takes about two thirds of the time.
 """
 
 import torch

@@ -14,7 +14,6 @@ from torch.optim import AdamW, Muon, Optimizer
 from pcg.files import replacing
 from pcg.training import checkpoint
 
-
 # Parts that map from or to something outside the network; "encoder" and "decoder" are none of them.
 OUTER = re.compile(r"(^|[._])(embed|head|code|patch)")
 

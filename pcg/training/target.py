@@ -9,6 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.codec.fsq import FSQ
 from pcg.prompt import PhonemeReader
+from pcg.training.llama import hidden_states
 from pcg.training.loop import Stage, make_optimizers, run, update
 from pcg.training.sequences import IGNORED, Batch, Epochs
 from pcg.training.tokens import Spoken
@@ -20,9 +21,9 @@ class Shape:
     """Size of the target."""
 
     layers: int = 12
-    width: int = 256
-    heads: int = 4
-    feed_forward: int = 768
+    width: int = 320
+    heads: int = 5
+    feed_forward: int = 960
 
 
 def new_target(reader: PhonemeReader, vocabulary: Vocabulary, shape: Shape, seed: int) -> LlamaForCausalLM:
@@ -67,9 +68,13 @@ def speech_logits(model: LlamaForCausalLM, batch: Batch, vocabulary: Vocabulary)
     """
     mask = torch.ones_like(batch.ids)
     hidden = model.model(batch.ids, attention_mask=mask, position_ids=batch.positions, use_cache=False).last_hidden_state
+    return _head(model, hidden, batch, vocabulary)
+
+
+def _head(model: LlamaForCausalLM, hidden: Tensor, batch: Batch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
     learned = batch.labels != IGNORED
     head = model.get_output_embeddings().weight[vocabulary.model_ids().to(batch.ids.device)]
-    return nn.functional.linear(hidden[learned], head), batch.labels[learned]
+    return nn.functional.linear(hidden[learned], head.to(hidden.dtype)), batch.labels[learned]
 
 
 def train_target(
@@ -82,20 +87,24 @@ def train_target(
     steps: int,
     seed: int,
     device: str,
-    budget: int = 4096,
+    budget: int = 6144,
+    longest: int = 720,
 ) -> None:
     """Cross-entropy on the speech codes of `train`; logs loss and top-1 of each `held_out` set."""
     model.to(device)
-    # On a CPU the fused kernel's backward pass is the slower one.
-    model.set_attn_implementation("eager" if device == "cpu" else "sdpa")
-    epochs = Epochs(train, reader, vocabulary.codes, budget, seed)
-    checks = {name: Epochs(spoken, reader, vocabulary.codes, budget, 0) for name, spoken in held_out.items()}
+    epochs = Epochs(train, reader, vocabulary.codes, budget, seed, longest)
+    checks = {name: Epochs(spoken, reader, vocabulary.codes, budget, 0, longest) for name, spoken in held_out.items()}
     optimizers = make_optimizers(model, lr=3e-3, muon_lr=3e-3, weight_decay=0.1)
     print(f"target: {sum(p.numel() for p in model.parameters())} parameters, {epochs.per_epoch} batches an epoch", flush=True)
 
-    def step(index: int) -> dict[str, float]:
+    def logits_of(batch: Batch) -> tuple[Tensor, Tensor]:
+        if device == "cpu":
+            return _head(model, hidden_states(model, batch.ids, batch.positions), batch, vocabulary)
         with torch.autocast(device, torch.bfloat16):
-            logits, labels = speech_logits(model, epochs.batch(index).to(device), vocabulary)
+            return speech_logits(model, batch, vocabulary)
+
+    def step(index: int) -> dict[str, float]:
+        logits, labels = logits_of(epochs.batch(index).to(device))
         loss = nn.functional.cross_entropy(logits.float(), labels)
         update(loss, model, optimizers.values())
         return {"loss": loss.item()}
@@ -106,8 +115,7 @@ def train_target(
         for name, check in checks.items():
             total = right = count = 0.0
             for index in range(min(4, check.per_epoch)):
-                with torch.autocast(device, torch.bfloat16):
-                    logits, labels = speech_logits(model, check.batch(index).to(device), vocabulary)
+                logits, labels = logits_of(check.batch(index).to(device))
                 total += float(nn.functional.cross_entropy(logits.float(), labels, reduction="sum"))
                 right += float((logits.argmax(-1) == labels).sum())
                 count += len(labels)
