@@ -38,7 +38,7 @@ def coarse(groups: Grouping, residual: str = "dense", redraw: str = "never") -> 
         raise InputError("residual", residual, "one of " + ", ".join(RESIDUALS))
     if redraw not in REDRAWS:
         raise InputError("redraw", redraw, "one of " + ", ".join(REDRAWS))
-    replace = _dense if residual == "dense" else _thinned
+    replace = dense_replacement if residual == "dense" else thinned_replacement
 
     def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
         if q.shape[1] != groups.vocabulary:
@@ -73,15 +73,22 @@ def _within(groups: Grouping, group: int, q: np.ndarray, coins: Coins, trials: i
     return Replacement(token, group, len(members), trials)
 
 
-def _dense(groups: Grouping, p: np.ndarray, q: np.ndarray, coins: Coins, trials: int = 0) -> Replacement:
-    """K ~ [Q_c - P_c]_+ over all groups (Eq. 8), then a token of it."""
-    excess = groups.masses(np.subtract(q, p, dtype=np.float64)).clamp(min=0)
+def group_excess(groups: Grouping, p: np.ndarray, q: np.ndarray, share: float = 1.0) -> Tensor:
+    """[share Q_c - P_c]_+ of every group, `[M]` float64, from `p [V]` and `q [V]`."""
+    return groups.masses(share * q.astype(np.float64) - p).clamp(min=0)
+
+
+def dense_replacement(
+    groups: Grouping, p: np.ndarray, q: np.ndarray, coins: Coins, trials: int = 0, excess: Tensor | None = None
+) -> Replacement:
+    """K ~ [Q_c - P_c]_+ over all groups (Eq. 8), or another `excess [M]`, then a token of it."""
+    excess = group_excess(groups, p, q) if excess is None else excess
     # Rounding can reject although Q_c nowhere exceeds P_c; the law to emit is then Q_c itself.
     group = draw(excess if excess.any() else groups.masses(q), float(coins.residual[0]))
     return _within(groups, group, q, coins, trials)
 
 
-def _thinned(groups: Grouping, p: np.ndarray, q: np.ndarray, coins: Coins) -> Replacement:
+def thinned_replacement(groups: Grouping, p: np.ndarray, q: np.ndarray, coins: Coins) -> Replacement:
     """(y, K) ~ Q_c until one passes a(K) = [1 - P_c / Q_c]_+ (Eq. 9), in at most as many trials as there are coins.
 
     a(K) does not look at y, so y already has the q-conditional of Eq. 10 within K, and is emitted. When the trials run out the
@@ -93,4 +100,4 @@ def _thinned(groups: Grouping, p: np.ndarray, q: np.ndarray, coins: Coins) -> Re
         group = groups.label(token, group_coin)
         if accept_coin < 1 - groups.mass(p, group) / groups.mass(q, group):
             return Replacement(token, group, groups.size(group), trial)
-    return _dense(groups, p, q, coins, trials=len(rows))
+    return dense_replacement(groups, p, q, coins, trials=len(rows))
