@@ -50,7 +50,7 @@ def test_states_and_gradients_are_those_of_transformers(heads, kv_heads):
     assert distance(ours, reference) < 0.03  # both round to bfloat16, at other places
     a, b = gradients(model, ours, wanted), gradients(model, reference, wanted)
     assert a.keys() == b.keys()
-    assert max(distance(a[name], b[name]) for name in a) < 0.06
+    assert max(distance(a[name], b[name]) for name in a) < 0.1
     # The bounds would notice a wrong position or a look ahead.
     assert distance(hidden_states(model, ids, positions.flip(1)), reference) > 0.1
     assert distance(hidden_states(model, ids.flip(1), positions).flip(1), reference) > 0.1
