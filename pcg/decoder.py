@@ -7,10 +7,8 @@ import torch
 
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.hierarchical import Advance, Hierarchy, hierarchical
-from pcg.decoding.llama import DecodingLlama
-from pcg.decoding.lookup import LookupReaders, PromptLookup
+from pcg.decoding.readers import AnyReaders, make_readers
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
 from pcg.decoding.static import StaticPool, StaticReaders
 from pcg.decoding.utterance import Utterance, begin
 from pcg.errors import InputError
@@ -24,8 +22,6 @@ from pcg.take import Round
 from pcg.voice import Voice
 
 DRAFT_CONFIDENCE = 0.3
-
-AnyReaders = Readers | LookupReaders
 
 
 class Decoder:
@@ -63,8 +59,9 @@ class Decoder:
         plan = (plan or Hierarchy()) if settings.hierarchical else None
         rows = plan.beams[0] if plan else len(texts)
         beyond = settings.lookahead + 1
-        models = [self.voice.target] if settings.method == "ar" else [self.voice.target, self.voice.draft]
-        readers = [self._readers(m, prompts * rows if plan else prompts, max(limits) + beyond) for m in models]
+        draft = None if settings.method == "ar" else self.voice.draft
+        said = prompts * rows if plan else prompts
+        readers = make_readers(self.voice.target, draft, said, max(limits) + beyond, self._pool)
         for each in readers:
             each.prefill([0] if plan else None)
         advance = self._advance(readers, settings, rule)
@@ -105,11 +102,6 @@ class Decoder:
         """The most codes that `text` may take: a model that does not find its end must not speak for ever."""
         patience = int(1.6 * self.voice.reader.tokens_for(text, speaker)) + 40
         return patience if prompt.room is None else min(patience, prompt.room)
-
-    def _readers(self, model: DecodingLlama | PromptLookup, prompts: Sequence[Prompt], limit: int) -> AnyReaders:
-        if isinstance(model, PromptLookup):
-            return model.readers(prompts)
-        return self._pool.readers(model, prompts, limit) if self._pool else Readers(model, prompts, limit)
 
     def _to_the_end(
         self, steps: Iterator[dict[int, Round] | Cycle], readers: Sequence[AnyReaders]

@@ -1,25 +1,27 @@
 """One model reading a batch of utterances: their ids and positions, and the KV cache behind them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
+from pcg.decoding.kernel import TOKENS_AT_ONCE
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.proposal import Proposal, acceptance_bound
 from pcg.prompt import Prompt
 from pcg.rules.verdict import draw
 from pcg.sampling.memory import Memory, warp_each
+from pcg.sampling.plain import Plain
 
 
 class Readers:
     """Feeds B prompts and then speech tokens (as law indices) to a model, and forgets them by a length.
 
     `read(row)` counts the speech tokens of a row that the cache holds. `limit` is the most speech tokens that a row will be
-    fed, drafted ones included.
+    fed, drafted ones included. `tapped`: the layers whose hidden states are kept, for a draft that reads them (`Cache.taps`).
     """
 
-    def __init__(self, model: DecodingLlama, prompts: Sequence[Prompt], limit: int) -> None:
+    def __init__(self, model: DecodingLlama, prompts: Sequence[Prompt], limit: int, tapped: Sequence[int] = ()) -> None:
         self._model = model
         self._ids_of = model.vocabulary.model_ids().numpy()
         self._prompted = [len(p.ids) for p in prompts]
@@ -33,7 +35,7 @@ class Readers:
             positions[row, :count] = prompt.positions
             positions[row, count:] = prompt.next_position + torch.arange(capacity - count)
         self._rotary = model.rotary(positions.to(model.device))
-        self._cache = model.cache(len(prompts), capacity)
+        self._cache = model.cache(len(prompts), capacity, tapped)
 
     @property
     def batch(self) -> int:
@@ -58,11 +60,7 @@ class Readers:
         The first call also reads the prompts' last ids, so `feed(rows, [[], ...], 1)` is about the first speech tokens. Rows
         that are fed fewer tokens than others read some of their last ids once more.
         """
-        ends = self._write(rows, tokens)
-        count = max(end - self._cache.lengths[row] for row, end in zip(rows, ends, strict=True))
-        for row, end in zip(rows, ends, strict=True):
-            self._cache.roll_back(row, end - count)
-        return self._forward(rows, ends, count, last)
+        return self._forward(rows, *self._make_room(rows, tokens), last)
 
     def propose(
         self,
@@ -79,23 +77,10 @@ class Readers:
         (`acceptance_bound`). It looks at p before the token is drawn, never at the token or at q, so that what a rule says
         of the law of the verified tokens holds as before.
         """
-        tokens: dict[int, list[int]] = {row: [] for row in rows}
-        laws: dict[int, list[Tensor]] = {row: [] for row in rows}
-        following, coin_of = dict(zip(rows, unread, strict=True)), dict(zip(rows, coins.tolist(), strict=True))
-        memory_of = dict(zip(rows, memories, strict=True))
-        for position in range(coins.shape[1]):
-            logits = self.feed(list(following), list(following.values()), 1)[:, 0]
-            given, following = list(following), {}
-            for row, warped in zip(given, warp_each([memory_of[row] for row in given], logits), strict=True):
-                if confidence is None or acceptance_bound(warped.law) >= confidence:
-                    tokens[row].append(draw(warped.law, coin_of[row][position]))
-                    laws[row].append(warped.law)
-                    following[row] = tokens[row][-1:]
-                    memory_of[row] = memory_of[row].after(tokens[row][-1], warped)
-            if not following:
-                break
-        none = torch.empty(0, self.vocabulary_size)
-        return [Proposal(torch.tensor(tokens[r], dtype=torch.int64), torch.stack(laws[r]) if laws[r] else none) for r in rows]
+        if turn := self._whole_turn(rows, unread, coins, memories, confidence):
+            return [turn]
+        size = self.vocabulary_size
+        return draft_each(lambda *new: self.feed(*new, 1)[:, 0], rows, unread, coins, memories, confidence, size)
 
     def fork(self, source: int, rows: Sequence[int]) -> None:
         """Let `rows` have read what `source` has read, by a copy of what they lack of it; all have the same prompt."""
@@ -115,6 +100,40 @@ class Readers:
         """Forget all but the first `read` speech tokens of `row`."""
         self._cache.roll_back(row, self._prompted[row] + read)
 
+    def _whole_turn(
+        self,
+        rows: Sequence[int],
+        unread: Sequence[Sequence[int]],
+        coins: Tensor,
+        memories: Sequence[Memory],
+        confidence: float | None,
+    ) -> Proposal | None:
+        """What `propose` finds for one row, by one compiled call; None where the model, its company or its sampling is not made for
+        that."""
+        plain = isinstance(memories[0], Plain) and memories[0].softmax_alone
+        if len(rows) > 1 or confidence is not None or not (plain and self._model.compiled and coins.numel()):
+            return None
+        (end,), count = self._make_room(rows, unread)
+        if count > TOKENS_AT_ONCE:
+            return None
+        tokens, probs = self._turn(rows[0], end, count, coins[0], memories[0].temperature)
+        self._written[rows[0], end : end + len(tokens) - 1] = self._ids_of[tokens[:-1].numpy()]
+        return Proposal(tokens, probs)
+
+    def _turn(self, row: int, end: int, count: int, coins: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        """Read the `count` ids before `end`, and draft by `coins [L]`: tokens `[L]` and their probabilities `[L, V]`."""
+        ids, (cos, sin) = self._written[row, end - count : end], self._rotary
+        return self._model.draft(ids, (cos[row], sin[row]), self._cache, row, coins, temperature)
+
+    def _make_room(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> tuple[list[int], int]:
+        """Note the tokens behind what each row has read; return where they end, and how many ids before that are to be read in
+        each row, which forgets what it read of them."""
+        ends = self._write(rows, tokens)
+        count = max(end - self._cache.lengths[row] for row, end in zip(rows, ends, strict=True))
+        for row, end in zip(rows, ends, strict=True):
+            self._cache.roll_back(row, end - count)
+        return ends, count
+
     def _write(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> list[int]:
         """Note the tokens behind what each row has read; return where they end."""
         ends = []
@@ -127,13 +146,47 @@ class Readers:
 
     def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
         """Read the `count` ids before `ends` of each row."""
+        cos, sin = (self._before(table, rows, ends, count) for table in self._rotary)
+        ids = self._before(self._ids, rows, ends, count).to(self._model.device)
+        return self._model.forward(ids, (cos, sin), self._cache, last, rows)
 
-        def newest(table: Tensor) -> Tensor:
-            if len(rows) == 1:
-                return table[rows[0] : rows[0] + 1, ends[0] - count : ends[0]]
-            return torch.stack([table[row, end - count : end] for row, end in zip(rows, ends, strict=True)])
+    @staticmethod
+    def _before(table: Tensor, rows: Sequence[int], ends: Sequence[int], count: int) -> Tensor:
+        """The `count` entries before `ends` of each row of `table [B, capacity, ...]`, `[R, count, ...]`."""
+        if len(rows) == 1:
+            return table[rows[0] : rows[0] + 1, ends[0] - count : ends[0]]
+        return torch.stack([table[row, end - count : end] for row, end in zip(rows, ends, strict=True)])
 
-        cos, sin = self._rotary
-        return self._model.forward(
-            newest(self._ids).to(self._model.device), (newest(cos), newest(sin)), self._cache, last, rows
-        )
+
+Behind = Callable[[list[int], list[Sequence[int]]], Tensor]
+"""(rows, new tokens of each): lets a draft read the new tokens; the logits behind them, `[R, V]`."""
+
+
+def draft_each(
+    behind: Behind,
+    rows: Sequence[int],
+    unread: Sequence[Sequence[int]],
+    coins: Tensor,
+    memories: Sequence[Memory],
+    confidence: float | None,
+    size: int,
+) -> list[Proposal]:
+    """`Readers.propose` for any model: `behind` is called with the unread tokens first, then with each one that was drawn.
+    size: how many tokens there are."""
+    tokens: dict[int, list[int]] = {row: [] for row in rows}
+    probs: dict[int, list[Tensor]] = {row: [] for row in rows}
+    following, coin_of = dict(zip(rows, unread, strict=True)), dict(zip(rows, coins.tolist(), strict=True))
+    memory_of = dict(zip(rows, memories, strict=True))
+    for position in range(coins.shape[1]):
+        logits = behind(list(following), list(following.values()))
+        given, following = list(following), {}
+        for row, warped in zip(given, warp_each([memory_of[row] for row in given], logits), strict=True):
+            if confidence is None or acceptance_bound(warped.law) >= confidence:
+                tokens[row].append(draw(warped.law, coin_of[row][position]))
+                probs[row].append(warped.law)
+                following[row] = tokens[row][-1:]
+                memory_of[row] = memory_of[row].after(tokens[row][-1], warped)
+        if not following:
+            break
+    none = torch.empty(0, size)
+    return [Proposal(torch.tensor(tokens[r], dtype=torch.int64), torch.stack(probs[r]) if probs[r] else none) for r in rows]

@@ -1,0 +1,286 @@
+"""A draft that reads its target's hidden states: EAGLE-3 (Li et al., arXiv 2503.01840, section 3.1) in one Llama layer.
+
+The token at slot j stands behind what the target thought at slot j - 1:
+
+    x_j = A1 [unit(h_k at j - 1) for each tapped layer k] + E unit(embedding of token j)
+
+and a token that was only drafted, which the target has not read yet, behind the draft's own state there:
+
+    x_j = A2 unit(g at j - 1) + E unit(embedding of token j),    g = layer(x)
+
+The token that follows has the probabilities of head(norm(g)), where the head is the target's, or one of low rank. unit is RMS
+normalisation without a gain. Slot 0 has nothing before it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pcg.decoding.checkpoint import Checkpoint
+from pcg.decoding.llama import Cache, Weights
+from pcg.decoding.proposal import Proposal
+from pcg.decoding.state import Readers, draft_each
+from pcg.errors import AssetError, InputError
+from pcg.sampling.memory import Memory
+from pcg.vocabulary import Vocabulary
+from pcg.weights import first_line, read_tensors
+
+MODEL_TYPE = "pcg_feature_draft"
+UNIT_EPSILON = 1e-6
+
+
+def unit(x: Tensor) -> Tensor:
+    """x / RMS(x) over the last axis."""
+    return F.rms_norm(x, x.shape[-1:], None, UNIT_EPSILON)
+
+
+@dataclass(frozen=True)
+class FeatureShape:
+    """What `config.json` of a feature draft says. Its layer is shaped, and positions turn in it, as in its target.
+
+    tapped_layers: of the target's `num_target_layers`, counted from 1, rising. rank: of the head; 0 for the target's own.
+    """
+
+    tapped_layers: tuple[int, ...]
+    num_target_layers: int
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    rms_norm_eps: float
+    rank: int = 0
+
+    @classmethod
+    def of(cls, target: Checkpoint, tapped: Sequence[int], rank: int = 0) -> "FeatureShape":
+        """The shape that fits `target`."""
+        inner = target.tensors["model.layers.0.mlp.gate_proj.weight"].shape[0]
+        return cls(tuple(tapped), rank=rank, intermediate_size=inner, rms_norm_eps=target.epsilon, **sizes_of(target))
+
+    def __post_init__(self) -> None:
+        numbers = {name: value for name, value in vars(self).items() if name not in ("tapped_layers", "rms_norm_eps")}
+        if any(type(value) is not int or value < (name != "rank") for name, value in numbers.items()):
+            raise ValueError(f"sizes are {numbers}")
+        rising = sorted({0, *self.tapped_layers}) == [0, *self.tapped_layers]
+        if not self.tapped_layers or not rising or self.tapped_layers[-1] > self.num_target_layers:
+            raise ValueError(f"tapped layers are {self.tapped_layers}")
+
+    def tensors(self, speech: int) -> dict[str, tuple[int, ...]]:
+        """The weights of such a draft, by name, for `speech` tokens: their shapes."""
+        width, inner, rows = self.hidden_size, self.intermediate_size, self.num_attention_heads * self.head_dim
+        shapes = {
+            "features.weight": (width, len(self.tapped_layers) * width),
+            "state.weight": (width, width),
+            "token.weight": (width, width),
+            "layer.norm": (width,),
+            "layer.qkv.weight": (rows + 2 * self.num_key_value_heads * self.head_dim, width),
+            "layer.out.weight": (width, rows),
+            "layer.mlp_norm": (width,),
+            "layer.gate_up.weight": (2 * inner, width),
+            "layer.down.weight": (width, inner),
+            "norm": (width,),
+        }
+        return shapes | ({"head_down": (self.rank, width), "head_up": (speech, self.rank)} if self.rank else {})
+
+
+def sizes_of(target: Checkpoint) -> dict[str, int]:
+    """The sizes of `target` that its feature drafts share."""
+    ids, width = target.embedding.shape
+    return {
+        "num_target_layers": target.layers,
+        "vocab_size": ids,
+        "hidden_size": width,
+        "num_attention_heads": target.heads,
+        "num_key_value_heads": target.kv_heads,
+        "head_dim": target.dim,
+    }
+
+
+class FeatureDraft:
+    """The decoding view of a feature draft: what it adds up as inputs, its layer, and its head."""
+
+    def __init__(self, shape: FeatureShape, tensors: Mapping[str, Tensor], target: Checkpoint, vocabulary: Vocabulary) -> None:
+        """tensors: as `FeatureShape.tensors` names them; they come to the device and the type of `target`."""
+        own = {name: tensor.to(target.embedding) for name, tensor in tensors.items()}
+        self.shape, self.vocabulary, self.tapped = shape, vocabulary, shape.tapped_layers
+        self.compiled = False
+        self.heads, self.kv_heads, self.dim, self.epsilon = target.heads, target.kv_heads, target.dim, shape.rms_norm_eps
+        self.features, self.state = own["features.weight"], own["state.weight"]
+        self.tokens = F.linear(unit(target.embedding), own["token.weight"])
+        self.weights = Weights(
+            norm=own["layer.norm"][None],
+            qkv=own["layer.qkv.weight"][None],
+            qkv_bias=self.tokens.new_empty(1, 0),
+            out=own["layer.out.weight"][None],
+            mlp_norm=own["layer.mlp_norm"][None],
+            gate_up=own["layer.gate_up.weight"][None],
+            down=own["layer.down.weight"][None],
+        )
+        self.norm, self.head_down = own["norm"], own.get("head_down")
+        sliced = target.head[vocabulary.model_ids().to(self.device)] if self.head_down is None else None
+        self.head = own["head_up"] if sliced is None else sliced
+
+    @property
+    def device(self) -> torch.device:
+        return self.tokens.device
+
+    @property
+    def bytes_per_step(self) -> int:
+        """Bytes of weights that a step behind the first reads at least."""
+        read = [self.state, self.norm, self.head, *([] if self.head_down is None else [self.head_down])]
+        return self.weights.bytes + sum(tensor.nbytes for tensor in read)
+
+    def cache(self, batch: int, capacity: int) -> Cache:
+        return Cache(1, batch, self.kv_heads, capacity, self.dim, self.tokens)
+
+    @torch.inference_mode()
+    def behind_target(self, ids: Tensor, taps: Tensor) -> Tensor:
+        """Inputs `[R, T, D]` of the tokens `ids [R, T]`, behind the target's hidden states `taps [R, T, layers, D]` before
+        each."""
+        return F.linear(unit(taps).flatten(-2), self.features) + F.embedding(ids, self.tokens)
+
+    @torch.inference_mode()
+    def behind_itself(self, ids: Tensor, states: Tensor) -> Tensor:
+        """Inputs `[R, T, D]` of the drafted tokens `ids [R, T]`, behind its own `states [R, T, D]` before each."""
+        return F.linear(unit(states), self.state) + F.embedding(ids, self.tokens)
+
+    @torch.inference_mode()
+    def run(self, x: Tensor, rotary: tuple[Tensor, Tensor], cache: Cache, rows: Sequence[int]) -> Tensor:
+        """Append inputs `x [R, T, D]`, whose positions have the tables `rotary`, to the `rows` of `cache`; return the states
+        `[R, T, D]`."""
+        batch, count = x.shape[:2]
+        starts = torch.tensor([cache.lengths[row] for row in rows], device=self.device)
+        where = torch.tensor(rows, device=self.device)[:, None]
+        slots = starts[:, None] + torch.arange(count, device=self.device)
+        width = max(cache.lengths[row] for row in rows) + count
+        if width > cache.capacity:
+            raise ValueError(f"{width} positions do not fit into a cache of {cache.capacity}")
+        mask = (torch.arange(width, device=self.device) <= slots[..., None])[:, None]
+        (cos, sin), w = (table[:, None] for table in rotary), self.weights
+        qkv = F.linear(F.rms_norm(x, x.shape[-1:], w.norm[0], self.epsilon), w.qkv[0])
+        qkv = qkv.view(batch, count, -1, self.dim).transpose(1, 2)
+        rotated = qkv[:, : self.heads + self.kv_heads]
+        rotated = rotated * cos + rotated.roll(self.dim // 2, -1) * sin
+        cache.keys[0][where, :, slots] = rotated[:, self.heads :].transpose(1, 2)
+        cache.values[0][where, :, slots] = qkv[:, self.heads + self.kv_heads :].transpose(1, 2)
+        keys, values = (part[0, where[:, 0], :, :width] for part in (cache.keys, cache.values))
+        grouped = self.heads != self.kv_heads
+        mixed = F.scaled_dot_product_attention(rotated[:, : self.heads], keys, values, mask, enable_gqa=grouped)
+        x = x + F.linear(mixed.transpose(1, 2).reshape(batch, count, -1), w.out[0])
+        gate, up = F.linear(F.rms_norm(x, x.shape[-1:], w.mlp_norm[0], self.epsilon), w.gate_up[0]).chunk(2, -1)
+        for row in rows:
+            cache.lengths[row] += count
+        return x + F.linear(F.silu(gate) * up, w.down[0])
+
+    @torch.inference_mode()
+    def logits(self, states: Tensor) -> Tensor:
+        """What follows `states [..., D]`: logits `[..., V]`."""
+        normed = F.rms_norm(states, states.shape[-1:], self.norm, self.epsilon)
+        return F.linear(normed if self.head_down is None else F.linear(normed, self.head_down), self.head)
+
+
+class FeatureReaders(Readers):
+    """The Readers of a feature draft beside those of its target, which keep the taps and have to read first: prompts by
+    `prefill`, and every token but the newest.
+
+    Between two rounds the cache holds only tokens that were read behind the target: what was read behind the draft's own state
+    is forgotten at the end of `propose`, and read again if it was accepted.
+    """
+
+    def __init__(self, draft: FeatureDraft, target: Readers) -> None:
+        if target._cache.tapped != draft.tapped:
+            raise ValueError(f"the target keeps the layers {target._cache.tapped}, but the draft reads {draft.tapped}")
+        self._model, self._target = draft, target
+        self._ids_of, self._prompted, self._rotary = target._ids_of, target._prompted, target._rotary
+        self._ids = target._ids.clone()
+        self._written = self._ids.numpy()
+        self._cache = draft.cache(*self._ids.shape)
+
+    def propose(
+        self,
+        rows: Sequence[int],
+        unread: Sequence[Sequence[int]],
+        coins: Tensor,
+        memories: Sequence[Memory],
+        confidence: float | None = None,
+    ) -> list[Proposal]:
+        """As in `Readers`; the `unread` tokens are read behind the target's hidden states, those drafted behind the draft's own
+        states."""
+        states: dict[int, Tensor] = {}
+        kept: dict[int, int] = {}
+
+        def behind(given: list[int], new: list[Sequence[int]]) -> Tensor:
+            if kept:
+                found = self._behind_itself(given, [token for (token,) in new], torch.stack([states[row] for row in given]))
+            else:
+                found = self._behind_target(given, *self._make_room(given, new))[:, -1]
+                kept.update({row: self._cache.lengths[row] for row in given})
+            states.update(zip(given, found, strict=True))
+            return self._model.logits(found)
+
+        proposals = draft_each(behind, rows, unread, coins, memories, confidence, self.vocabulary_size)
+        for row in rows:
+            self._cache.roll_back(row, kept[row])
+        return proposals
+
+    def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
+        return self._model.logits(self._behind_target(rows, ends, count)[:, -last:])
+
+    def _behind_target(self, rows: Sequence[int], ends: Sequence[int], count: int) -> Tensor:
+        """Read the `count` ids before `ends` of each row behind the target's taps; their states `[R, count, D]`."""
+        cache = self._target._cache
+        if any(cache.lengths[row] < end - 1 for row, end in zip(rows, ends, strict=True)):
+            raise ValueError("the target has to read a token before its draft reads the next one")
+        slots = torch.tensor(ends)[:, None] + torch.arange(-count, 0)
+        taps = cache.taps[torch.tensor(rows)[:, None], (slots - 1).clamp(min=0)]
+        taps[slots == 0] = 0.0
+        ids = self._before(self._ids, rows, ends, count).to(self._model.device)
+        rotary = tuple(self._before(table, rows, ends, count) for table in self._rotary)
+        return self._model.run(self._model.behind_target(ids, taps), rotary, self._cache, rows)
+
+    def _behind_itself(self, rows: Sequence[int], tokens: Sequence[int], states: Tensor) -> Tensor:
+        """Read one drafted token in each row behind the draft's `states [R, D]`; the new ones, `[R, D]`."""
+        ends = [self._cache.lengths[row] + 1 for row in rows]
+        ids = torch.from_numpy(self._ids_of[list(tokens)]).to(self._model.device)[:, None]
+        rotary = tuple(self._before(table, rows, ends, 1) for table in self._rotary)
+        return self._model.run(self._model.behind_itself(ids, states[:, None]), rotary, self._cache, rows)[:, 0]
+
+
+def is_feature_draft(folder: Path) -> bool:
+    """Whether the draft in `folder` says that it is one; whether it is whole is for `read_feature_draft` to tell."""
+    try:
+        return json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"] == MODEL_TYPE
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def read_feature_draft(folder: Path, target: Checkpoint, vocabulary: Vocabulary) -> FeatureDraft:
+    """Load the feature draft in `folder` for `target`, on its device and in its type.
+
+    Raises AssetError where it is damaged, InputError where it was made for another target.
+    """
+    try:
+        values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        del values["model_type"]
+        shape = FeatureShape(**values | {"tapped_layers": tuple(values["tapped_layers"])})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AssetError(f"The config {folder / 'config.json'} is missing or damaged ({first_line(error)}).") from error
+    for name, size in sizes_of(target).items():
+        if (found := getattr(shape, name)) != size:
+            raise InputError("draft", f"made for a target with {name} {found}", f"made for this one, with {size}")
+    tensors = read_tensors(folder / "model.safetensors")
+    shapes = shape.tensors(vocabulary.size)
+    if lacking := [name for name, size in shapes.items() if name not in tensors or tensors[name].shape != size]:
+        raise AssetError(f"The draft in {folder} lacks weights: {lacking[:3]}.")
+    return FeatureDraft(shape, {name: tensors[name] for name in shapes}, target, vocabulary)
+
+
+def config_of(shape: FeatureShape) -> dict[str, object]:
+    """What `config.json` holds."""
+    return {"model_type": MODEL_TYPE} | asdict(shape)
