@@ -15,6 +15,7 @@ from pcg.settings import RANGES, SIMILARITIES, Settings
 
 if TYPE_CHECKING:
     from pcg.commands.common import Commands
+    from pcg.experiments.analysis import Results, Summary
     from pcg.experiments.unit import Condition
     from pcg.groups.library import GroupLibrary
 
@@ -50,11 +51,39 @@ def run(options: argparse.Namespace) -> None:
     conditions = list(_conditions(options.theta, options.similarity, synthesizer.library))
     units = [Unit(utterance, condition, 0) for utterance in utterances for condition in conditions]
     results = Results(do_units(units, spec, options))
-    table = swap_table(results, summarise(results), mean_sizes(synthesizer))
-    table = replace(table, command=_again(options))
+    summaries = summarise(results)
+    table = replace(swap_table(results, summaries, mean_sizes(synthesizer)), command=_again(options))
     print(table.markdown())
     if options.json:
-        print(json.dumps(table.as_dict() | {"model": options.model, "judge": options.judge, "similarity": options.similarity}))
+        asked = {"model": options.model, "judge": options.judge, "similarity": options.similarity}
+        rows = _swaps_within_groups(results, summaries, options.similarity)
+        print(json.dumps(asked | {"table": table.as_dict(), "rows": rows}))
+
+
+def _swaps_within_groups(results: "Results", summaries: "Iterable[Summary]", similarity: str) -> list[dict[str, object]]:
+    """What a swap within groups costs at each theta: the share of tokens `swapped`, `wer_points` over the same `n` utterances
+    before it, with the ends of their 95 % interval, and None where the judge hears no words."""
+    from pcg.experiments.analysis import difference
+
+    rows = []
+    for row in summaries:
+        swap = row.condition.swap
+        if swap is None or (swap.replacement, swap.similarity) != ("group", similarity):
+            continue
+        lost = difference(results, row.condition, results.baseline(row.condition))
+        points = (
+            [None] * 3 if lost.wer is None else [round(100 * each, 3) for each in (lost.wer.value, lost.wer.low, lost.wer.high)]
+        )
+        rows.append(
+            {
+                "theta": swap.theta,
+                "swapped": round(row.swapped.value, 4),
+                "wer_points": points[0],
+                "wer_interval": points[1:],
+                "n": lost.utterances,
+            }
+        )
+    return sorted(rows, key=lambda row: row["theta"])
 
 
 def _conditions(thetas: Iterable[float], similarity: str, library: "GroupLibrary") -> "Iterable[Condition]":

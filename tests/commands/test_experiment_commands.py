@@ -92,8 +92,8 @@ def where(model, tmp_path):
 def test_swap_prints_table_2_of_the_model_with_its_controls(where, capsys):
     assert main(["swap", "--sentences", "1", "--theta", "0.3", "--json", *where]) == 0
     captured = capsys.readouterr()
-    rows = json.loads(captured.out.strip().splitlines()[-1])["rows"]
-    group, mel, random, *papers = rows
+    said = json.loads(captured.out.strip().splitlines()[-1])
+    group, mel, random, *papers = said["table"]["rows"]
     assert [row["replaced by"] for row in (group, mel, random)] == ["cosine group", "Mel group", "any code (control)"]
     assert group["swapped %"]["value"] == random["swapped %"]["value"] > 0
     assert mel["mean |G|"] == pytest.approx(group["mean |G|"], rel=0.2)
@@ -102,6 +102,11 @@ def test_swap_prints_table_2_of_the_model_with_its_controls(where, capsys):
     assert [row["n"] for row in (group, mel, random)] == [1, 1, 1]
     assert [row["mean |G|"] for row in papers] == [1.0, 4.5, 10.3]
     assert "4 of 4 units" in captured.err
+    [row] = said["rows"]  # the groups that were asked for, without controls and papers
+    assert (row["theta"], row["n"]) == (0.3, 1)
+    assert row["swapped"] == pytest.approx(group["swapped %"]["value"], abs=1e-4)
+    assert row["wer_points"] == pytest.approx(100 * group["WER, points"]["value"], abs=1e-3)
+    assert row["wer_interval"][0] <= row["wer_points"] <= row["wer_interval"][1]
 
 
 def test_swap_leaves_out_mel_groups_where_mel_is_what_was_asked_for(where, calls, capsys):
