@@ -7,7 +7,9 @@ from pcg.errors import InputError
 
 METHODS = ("ar", "sd", "ssd", "pcg")
 SAMPLERS = ("plain", "ras", "eas")
+VERIFICATIONS = ("token", "block")
 SIMILARITIES = ("cosine", "mel", "fsq", "both")
+BLOCKWISE = ("sd", "pcg")
 LONGEST_WORD = 40
 
 
@@ -33,6 +35,7 @@ class Range:
 RANGES = {
     "theta": Range(0.2, 1.0, 0.01, "on the scale of the similarity"),
     "lookahead": Range(1, 16, 1, "tokens"),
+    "lookahead_cost": Range(0.0, 1.0, 0.001, "of a round that drafts nothing, for each drafted token; 0: fixed lookahead"),
     "beta": Range(0.0, 1.0, 0.05, "probability"),
     "temperature": Range(0.1, 2.0, 0.05),
     "seed": Range(0, 2**32 - 1, 1),
@@ -52,7 +55,10 @@ class Settings:
     theta: similarity above which two tokens share a group (PCG Eq. 1). lookahead: drafted tokens per round.
     beta: SSD's tolerance (SSD Eq. 5). temperature: of draft and target alike. seed: of every coin. adaptive: draft fewer than
     `lookahead` tokens where the draft is too unsure to be believed (see `pcg.decoding.proposal`). similarity: what makes tokens
-    alike (see `pcg.groups.similarities`); PCG alone looks at it.
+    alike (see `pcg.groups.similarities`); PCG alone looks at it. lookahead_cost: above 0, each round drafts as many tokens, up
+    to `lookahead`, as pay at this cost and at the acceptances so far (see `pcg.decoding.lookahead`). It is a number, and not
+    what a clock says while a take is spoken, so that the take can be said again. verification: "token", or "block"
+    (`pcg.rules.block`) with methods "sd" and "pcg".
 
     sampler: the law that draft and target share, "plain", "ras" or "eas" (see `pcg.sampling`). top_k, top_p: how much of it is
     kept; 0 is the sampler's own choice. repetition_penalty: of "plain" alone. hierarchical: spoof detectors choose among beams
@@ -72,6 +78,8 @@ class Settings:
     top_p: float = 0.0
     repetition_penalty: float = 1.0
     hierarchical: bool = False
+    verification: str = "token"
+    lookahead_cost: float = 0.0
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -80,6 +88,10 @@ class Settings:
             raise InputError("similarity", self.similarity, "one of " + ", ".join(SIMILARITIES))
         if self.sampler not in SAMPLERS:
             raise InputError("sampler", self.sampler, "one of " + ", ".join(SAMPLERS))
+        if self.verification not in VERIFICATIONS:
+            raise InputError("verification", self.verification, "one of " + ", ".join(VERIFICATIONS))
+        if self.verification == "block" and self.method not in BLOCKWISE:
+            raise InputError("verification", "block", f"token with method {self.method}")
         for name in SWITCHES:
             if not isinstance(getattr(self, name), bool):
                 raise InputError(name, getattr(self, name), "true or false")
@@ -94,6 +106,10 @@ class Settings:
 
     def with_(self, **changes: object) -> "Settings":
         return replace(self, **changes)
+
+    def for_method(self, method: str) -> "Settings":
+        """The same for another method, by token verification where that knows no other."""
+        return self.with_(method=method, verification=self.verification if method in BLOCKWISE else "token")
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)

@@ -54,7 +54,7 @@ def shell_snippet(stored: Stored, model: str = EMBEDDED) -> str:
     """A command that writes speech.wav. A streamed take is said at once: the same tokens, and samples within -45 dB."""
     settings = stored.settings
     words = ["python", "-m", "pcg", "speak", "--method", settings.method, "--similarity", settings.similarity]
-    words += ["--sampler", settings.sampler]
+    words += ["--sampler", settings.sampler, "--verification", settings.verification]
     for name in RANGES:
         words += [f"--{name.replace('_', '-')}", f"{getattr(settings, name)!r}"]
     words += [f"--{name}" for name in SWITCHES if getattr(settings, name)]

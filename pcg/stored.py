@@ -25,11 +25,11 @@ LARGEST = 16_384
 LONGEST_NAME = 160
 RECORDING = "a recording"
 DEVICES = ("cpu", "cuda")
-OPTIONAL = ("licence", "draft")
+OPTIONAL = ("licence", "draft", "verification", "lookahead_cost")
 WEIGHTS = ("voice.json", "usage.safetensors", "*/config.json", "*/model.safetensors")
 LLASA_WEIGHTS = ("config.json", "model*.safetensors", "tokenizer.json", "chat_template.jinja", "*/model-*.safetensors")
 TRAINED, OTHER_DRAFT = "trained", "folder:"
-DRAFTS = rf"{TRAINED}|lookup|none|layers:[0-9]+(,[0-9]+)*|{OTHER_DRAFT}[0-9a-f]{{16}}"
+DRAFTS = rf"(?!auto\Z)[a-z0-9-]{{1,40}}|layers:[0-9]+(,[0-9]+)*|{OTHER_DRAFT}[0-9a-f]{{16}}"
 SPDX = r"[A-Za-z0-9.+-]{0,40}"
 OURS = "a WAV or JSON file that PCG Lab wrote"
 
@@ -56,7 +56,8 @@ class Origin:
         if not isinstance(self.licence, str) or not re.fullmatch(SPDX, self.licence):
             raise InputError("licence", _shown(self.licence), "an SPDX identifier, or empty")
         if not isinstance(self.draft, str) or len(self.draft) > LONGEST_NAME or not re.fullmatch(DRAFTS, self.draft):
-            raise InputError("draft", _shown(self.draft), "trained, lookup, none, or layers of the target as in layers:0,1")
+            allowed = "trained, lookup, none, a name, or layers of the target as in layers:0,1"
+            raise InputError("draft", _shown(self.draft), allowed)
         if self.device not in DEVICES:
             raise InputError("device", _shown(self.device), "one of " + ", ".join(DEVICES))
 
@@ -177,7 +178,8 @@ def _object(field: str, value: object) -> dict[str, object]:
 def _check_keys(values: Mapping[str, object], schema: type) -> None:
     """Every field of `schema`, and no other: a file that lacks one would be completed by the defaults of another version.
 
-    Only what older files lack may be missing: a licence, which no take depends on, and a draft that is the voice's own.
+    Only what older files lack may be missing: a licence, which no take depends on, a draft that is the voice's own, and knobs
+    that did not exist, whose defaults do nothing.
     """
     known = [f.name for f in fields(schema)]
     for key in values:

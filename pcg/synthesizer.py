@@ -19,6 +19,7 @@ from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
 from pcg.groups.search import Progress
 from pcg.prompt import Reference
+from pcg.rules.block import block, coarse_block
 from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.tolerant import tolerant
@@ -79,13 +80,16 @@ class Synthesizer:
     def rule(self, settings: Settings) -> Rule:
         """The acceptance rule that `settings` ask for; AR has none."""
         if settings.method == "pcg":
-            return self._coarse(settings.theta, settings.similarity)
+            return self._coarse(settings.theta, settings.similarity, settings.verification)
+        if settings.verification == "block":
+            return block
         return tolerant(settings.beta) if settings.method == "ssd" else exact
 
-    def _coarse_rule(self, theta: float, similarity: str) -> Rule:
+    def _coarse_rule(self, theta: float, similarity: str, verification: str) -> Rule:
         """PCG by thinning, whose cost hardly grows with the vocabulary; where every token stands alone the dense residual, by
         which it says what SD says, coin for coin."""
-        return coarse(self.groups(theta, similarity), "thinning" if theta < 1 else "dense")
+        make = coarse_block if verification == "block" else coarse
+        return make(self.groups(theta, similarity), "thinning" if theta < 1 else "dense")
 
     def speak(
         self,

@@ -83,6 +83,11 @@ class Take:
         return computed / max(1, len(self.tokens))
 
     @property
+    def varies(self) -> bool:
+        """Whether the settings let rounds draft different numbers of tokens."""
+        return self.settings.adaptive or self.settings.lookahead_cost > 0
+
+    @property
     def drafted(self) -> int:
         return sum(len(r.drafted) for r in self.rounds)
 
@@ -91,6 +96,12 @@ class Take:
         """Accepted / drafted tokens, vLLM's draft acceptance rate; None where nothing was drafted."""
         accepted = sum(r.accepted for r in self.rounds)
         return accepted / self.drafted if self.drafted else None
+
+    @property
+    def acceptance_of_tested(self) -> float | None:
+        """Accepted / tested tokens: behind the first rejection of a round nothing is tested; None where nothing was."""
+        tests = [test.accepted for r in self.rounds for test in r.tests]
+        return sum(tests) / len(tests) if tests else None
 
     @property
     def mean_acceptance_length(self) -> float:
@@ -160,12 +171,13 @@ class Take:
             "rounds": len(self.rounds),
             "computed_per_token": round(self.computed_per_token, 4),
             "acceptance_rate": None if rate is None else round(rate, 4),
+            "acceptance_of_tested": None if rate is None else round(self.acceptance_of_tested, 4),
             "mean_acceptance_length": round(self.mean_acceptance_length, 4),
             "acceptance_by_position": [round(a, 4) for a in self.acceptance_by_position],
             "conditional_acceptance_by_position": [round(a, 4) for a in self.conditional_acceptance_by_position],
             "lm_rtf": round(self.lm_rtf, 4) if self.audio_seconds else None,
             "ms_per_round": {name: round(ms, 4) for name, ms in self.ms_per_round.items()},
-            "drafted_lengths": [len(r.drafted) for r in self.rounds] if self.settings.adaptive else None,
+            "drafted_lengths": [len(r.drafted) for r in self.rounds] if self.varies else None,
             "hit_limit": self.hit_limit,
             "settings": self.settings.as_dict(),
         }

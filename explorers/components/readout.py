@@ -127,6 +127,7 @@ def _figures(values: Sequence[str]) -> str:
 def _knobs(settings: Settings) -> str:
     told = [f"{name} {getattr(settings, name):g}" for name in (*KNOBS[settings.method], "temperature")]
     told += [f"by {settings.similarity}"] if settings.method == "pcg" and settings.similarity != Settings.similarity else []
+    told += ["block verification"] if settings.verification == "block" else []
     told += ["adaptive"] if settings.adaptive and settings.method != "ar" else []
     return " · ".join([*told, f"seed {settings.seed:d}"])
 

@@ -33,6 +33,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         text = f"{allowed}" + (f" {allowed.unit}" if allowed.unit else "")
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=f"{text} (default {getattr(Settings(), name)})")
     parser.add_argument("--similarity", help="what makes tokens alike: " + ", ".join(SIMILARITIES) + " (default cosine)")
+    parser.add_argument("--verification", help="of drafted tokens one by one, or as a block (sd, pcg): token (default) or block")
     parser.add_argument("--adaptive", action="store_true", help="draft fewer tokens where the draft is unsure")
     parser.add_argument("--sampler", help="the law of draft and target: " + ", ".join(SAMPLERS) + " (default plain)")
     parser.add_argument("--hierarchical", action="store_true", help="let spoof detectors choose among beams")

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
     rows: dict[str, dict[str, object]] = {}
     print(f"{'method':8}{'tokens/s':>10}{'speed-up':>10}{'bound':>8}{'accepted':>10}{'length':>8}{'RTF':>8}{'audio s':>9}")
     for method in synthesizer.methods:
-        takes = [synthesizer.take(options.text, settings.with_(method=method), voice, reference) for _ in range(options.repeat)]
+        takes = [synthesizer.take(options.text, settings.for_method(method), voice, reference) for _ in range(options.repeat)]
         take = sorted(takes, key=lambda t: t.wall_seconds)[len(takes) // 2]
         rows[method] = take.summary()
         speedup = take.tokens_per_second / float(str(rows["ar"]["tokens_per_second"]))

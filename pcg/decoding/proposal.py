@@ -15,6 +15,10 @@ class Proposal:
     drafted: Tensor
     laws: Tensor
 
+    def first(self, count: int) -> "Proposal":
+        """No more than the first `count` tokens."""
+        return self if count >= len(self.drafted) else Proposal(self.drafted[:count], self.laws[:count])
+
 
 def acceptance_bound(p: Tensor) -> float:
     """How probable it is that a token of the draft's law `p [V]` will be accepted, judged by the law's entropy alone.

@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from pcg.decoding.lookahead import Acceptances, choose_lookahead, linear_costs
 from pcg.decoding.proposal import Proposal
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import Utterance
@@ -18,10 +19,18 @@ from pcg.take import Round
 
 @dataclass(frozen=True)
 class Drafting:
-    """How many tokens are drafted a round: `lookahead`, or fewer where `confidence` is given (see `Readers.propose`)."""
+    """How many tokens are drafted a round: `lookahead`, or fewer where `confidence` is given (see `Readers.propose`), or where
+    fewer pay at `cost`, if that is above 0 (see `pcg.decoding.lookahead`)."""
 
     lookahead: int
     confidence: float | None = None
+    cost: float = 0.0
+
+    def count(self, past: Acceptances) -> int:
+        """Decided by past rounds alone, before anything of this one is drawn."""
+        if self.cost <= 0:
+            return self.lookahead
+        return choose_lookahead(linear_costs(self.cost, self.lookahead), past.expected(self.lookahead))
 
 
 class Drafter(Protocol):
@@ -51,13 +60,16 @@ def speculative(
     both at the start of the next round.
     """
     eos = target.vocabulary_size - 1
+    past = {u.row: Acceptances() for u in utterances}
     while speaking := [u for u in utterances if u.speaking]:
         coins = [Coins.draw(drafting.lookahead, u.generator) for u in speaking]
         rows, memories = [u.row for u in speaking], [u.memory for u in speaking]
         begun = perf_counter()
         unread = [u.emitted[draft.read(u.row) :] for u in speaking]
-        drafts = torch.stack([c.draft for c in coins])
+        counts = [drafting.count(past[row]) for row in rows]
+        drafts = torch.stack([c.draft for c in coins])[:, : max(counts)]
         proposals = draft.propose(rows, unread, drafts, memories, drafting.confidence)
+        proposals = [each.first(count) for each, count in zip(proposals, counts, strict=True)]
         proposed = perf_counter()
         trails = _verify(target, speaking, proposals)
         verified = perf_counter()
@@ -71,6 +83,7 @@ def speculative(
         step = {}
         for u, proposal, trail, verdict in zip(speaking, proposals, trails, verdicts, strict=True):
             step[u.row] = replace(_round(verdict, proposal.drafted.tolist(), eos, u.limit - len(u.emitted)), **times)
+            past[u.row] = past[u.row].after([test.accepted for test in verdict.tests])
             u.say(step[u.row], trail.after(verdict.accepted, verdict.next_token))
             if not u.ended and len(u.emitted) < u.limit:
                 target.roll_back(u.row, min(target.read(u.row), len(u.emitted) - 1))

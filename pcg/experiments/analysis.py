@@ -293,7 +293,8 @@ def curve(results: Results, method_name: str, like: Condition) -> list[Condition
 
 
 def _comparable(one: Condition, other: Condition) -> bool:
-    fields = ("lookahead", "temperature", "adaptive", "sampler", "top_k", "top_p", "repetition_penalty", "hierarchical")
+    fields = ("lookahead", "temperature", "adaptive", "sampler", "top_k", "top_p", "repetition_penalty", "hierarchical",
+              "verification", "lookahead_cost")  # fmt: skip
     return all(getattr(one.settings, f) == getattr(other.settings, f) for f in fields)
 
 

@@ -24,7 +24,7 @@ _READ = {
     "pcg": ("method", "temperature", "seed", "lookahead", "adaptive", "theta", "similarity"),
 }
 # Part of a unit's identity where they are not the defaults: units of before they existed keep theirs.
-_LATER = ("sampler", "top_k", "top_p", "repetition_penalty", "hierarchical")
+_LATER = ("sampler", "top_k", "top_p", "repetition_penalty", "hierarchical", "verification", "lookahead_cost")
 
 
 @dataclass(frozen=True)

@@ -237,6 +237,19 @@ def test_drafting_may_stop_where_the_draft_is_unsure(world, groups, over_groups)
     assert Enumeration(rule, world, 3, groups if over_groups else None, stops).furthest(wanted) < 1e-12
 
 
+@pytest.mark.parametrize("rule", [exact, block])
+def test_numbers_that_follow_from_the_past_leave_the_targets_probabilities(rule):
+    """The enumeration of several rounds, where each drafts by what the text before it was: any function of the past."""
+
+    class Changing(World):
+        def drafts(self, text, lookahead, stops):
+            return super().drafts(text, 1 + (sum(text) + len(text)) % 3, stops)
+
+    world = Changing(seed=4)
+    assert {len(next(world.drafts((x,), 3, lambda p: False))[0]) for x in range(CODES)} == {1, 2, 3}
+    assert Enumeration(rule, world, 3).furthest(target_of(world)) < 1e-12
+
+
 @pytest.mark.parametrize("lookahead", [2, 3])
 def test_the_enumeration_refuses_the_residual_of_token_verification(world, lookahead):
     alone = Groups.singletons(CODES)
