@@ -1,209 +1,182 @@
-"""The CPU fast path: a few tokens through a whole Llama in one compiled call, for float32 weights.
+"""The CPU fast path: a few tokens through a whole Llama, or a draft's whole turn, in one compiled call.
 
 At this size PyTorch spends most of a step between its operators, and reads weights by many streams at once, which the memory
-system dislikes. This kernel reads every weight once, in order, for all tokens of the call. It computes what
-`DecodingLlama.forward` computes (tested); it compiles on first use and numba keeps the result on disk.
+system dislikes. This kernel reads every weight once, in order, for up to eight tokens of the call (`panels.py` says how), and
+every key and value once for all neighbouring tokens of a row. It computes what `DecodingLlama.run` computes (tested); it
+compiles on first use and numba keeps the result on disk. numba looks at the time of this file alone to see whether that
+is outdated, not at those that it calls: touch this one after a change there.
 """
 
 import numpy as np
 from numba import njit
 
+from pcg.decoding.arithmetic import dot, draw, gate, normalise, rotate, scratch, share, soften
+from pcg.decoding.packing import Packed
+from pcg.decoding.panels import HEAD_DIM, NEIGHBOURS, TOKENS_IN_REGISTERS, VECTORS, mix_values, multiply_panel, score_keys
+
 TOKENS_AT_ONCE = 32
 """Above this many tokens a matrix library is faster."""
-CACHE_LINE = 64
+UNIT_EPSILON = np.float32(1e-6)
+"""As in `pcg.decoding.feature_draft`."""
+WIDE, NARROW = TOKENS_IN_REGISTERS[16], TOKENS_IN_REGISTERS[8]
 
 
 @njit(fastmath=True, nogil=True, cache=True)
-def read_tokens(x, cos, sin, rows, slots, keys, values, norms, qkv, qkv_biases, out, mlp_norms, gate_up, down, heads, epsilon):
-    """Run M tokens `x [M, D]` through all layers, in place; writes their keys and values.
+def read_tokens(model: Packed, ids, cos, sin, rows, starts, last, keys, values, taps, tapped):
+    """Run `ids [R * T]` through all layers; return the logits `[R * last, V]` of the `last` tokens of each row.
 
-    cos, sin `[M, dim]`: rotary tables of the tokens, the first half of `sin` negated. rows, slots `[M]`: where in the caches
-    `keys, values [layers, B, kv_heads, capacity, dim]` a token goes; it attends to its row up to its own slot, so a row's
-    tokens come in ascending slots. Weights are stacked over the layers, each `[layers, out, in]`; a Llama's
-    `qkv_biases` are `[layers, 0]`.
+    cos, sin `[R * T, dim]`: rotary tables of the tokens, the first half of `sin` negated. The T ids of row r go into row
+    `rows[r]` of the caches `keys, values [layers, B, kv_heads, capacity, dim]`, from slot `starts[r]` on, and see all before.
+    The hidden states behind the layers `tapped [n]` (counted from 1) are written to `taps [B, capacity, n, D]`.
     """
-    tokens, width = x.shape
-    kv_heads, dim = keys.shape[2], keys.shape[4]
-    normed = _scratch(tokens, width)
-    projected = _scratch(tokens, qkv.shape[1])
-    mixed = _scratch(tokens, heads * dim)
-    inner = _scratch(tokens, gate_up.shape[1])
-    gated = _scratch(tokens, down.shape[2])
-    added = _scratch(tokens, width)
-    scores = _scratch(1, slots.max() + 1)[0]
-    for layer in range(qkv.shape[0]):
-        _normalise(x, norms[layer], epsilon, normed)
-        _project(qkv[layer], normed, projected)
-        if qkv_biases.shape[1]:
-            projected += qkv_biases[layer]
+    count, width = len(ids) // len(rows), model.embedding.shape[1]
+    x = scratch(len(ids), width)
+    for m in range(len(ids)):
+        x[m] = model.embedding[ids[m]]
+    cursor = np.zeros(2, np.int64)
+    _read_layers(model, cursor, x, cos, sin, rows, starts, keys, values, taps, tapped)
+    newest = scratch(len(rows) * last, width)
+    for r in range(len(rows)):
+        newest[r * last : (r + 1) * last] = x[(r + 1) * count - last : (r + 1) * count]
+    logits = np.empty((len(newest), model.size), np.float32)
+    _read_head(model, cursor, newest, logits)
+    return logits
+
+
+@njit(fastmath=True, nogil=True, cache=True)
+def draft_turn(model: Packed, ids_of, ids, cos, sin, taps, row, start, coins, temperature, keys, values):
+    """Read `ids [T]` into `row` of the caches from slot `start` on, then draw a token by each of `coins [L]` from the softmax
+    at `temperature` and read it, but for the last. Returns the tokens `[L]` and their probabilities p `[L, V]`.
+
+    cos, sin `[capacity, dim]`: rotary tables of the row's slots; ids_of `[V]`: the id of each token. A feature draft reads
+    `ids` behind the target's `taps [T, n, D]`, and a drawn token behind its own state (`feature_draft.py`); for a Llama n is 0.
+    """
+    tokens, probs = np.empty(len(coins), np.int64), np.empty((len(coins), model.size), np.float32)
+    rows, starts, logits = np.array([row]), np.array([start]), np.empty((1, model.size), np.float32)
+    no_taps, tapped, cursor = np.empty((1, 1, 0, 0), np.float32), np.empty(0, np.int64), np.zeros(2, np.int64)
+    width, features = model.embedding.shape[1], taps.shape[1] * taps.shape[2]
+    state_matrix = width * features  # the panels of a feature draft begin with A1 and A2
+    unread, x = ids, scratch(len(ids), width)
+    x[:] = np.float32(0)
+    if features:
+        units = scratch(len(ids) * taps.shape[1], width)
+        normalise(taps.reshape(-1, width), np.ones(width, np.float32), UNIT_EPSILON, units)
+        _project(model, cursor, units.reshape(len(ids), features), x)
+        cursor[0], cursor[1] = state_matrix + width * width, 2 * width
+    for step in range(len(coins)):
+        end = starts[0] + len(x)
+        for m in range(len(x)):
+            x[m] += model.embedding[unread[m]]
+        _read_layers(model, cursor, x, cos[starts[0] : end], sin[starts[0] : end], rows, starts, keys, values, no_taps, tapped)
+        state, x = x[len(x) - 1 :], scratch(1, width)
+        _read_head(model, cursor, state, logits)
+        soften(logits[0], temperature, probs[step])
+        tokens[step] = draw(probs[step], coins[step])
+        unread, starts[0] = ids_of[tokens[step] : tokens[step] + 1], end
+        cursor[0], cursor[1] = state_matrix, width if features else 0
+        x[:] = np.float32(0)
+        if features:
+            normalise(state, np.ones(width, np.float32), UNIT_EPSILON, units)
+            _project(model, cursor, units[:1], x)
+    return tokens, probs
+
+
+@njit(fastmath=True, nogil=True)
+def _read_layers(model: Packed, cursor, x, cos, sin, rows, starts, keys, values, taps, tapped):
+    """Run `x [R * T, D]` through all layers, in place; writes keys, values and taps. Moves the `cursor` (see `_project`)."""
+    (tokens, width), heads, kv_heads = x.shape, model.heads, keys.shape[2]
+    count, mixed_width = tokens // len(rows), heads * HEAD_DIM
+    normed, added, mixed = scratch(tokens, width), scratch(tokens, width), scratch(tokens, mixed_width)
+    projected = scratch(tokens, mixed_width + 2 * kv_heads * HEAD_DIM)
+    inner, gated = scratch(tokens, 2 * model.inner), scratch(tokens, model.inner)
+    scores = scratch(NEIGHBOURS, -(-(starts.max() + count) // 16) * 16)
+    for layer in range(len(model.norms)):
+        normalise(x, model.norms[layer], model.epsilon, normed)
+        _project(model, cursor, normed, projected)
+        if model.biases.shape[1]:
+            projected += model.biases[layer]
         for m in range(tokens):
+            row, slot = rows[m // count], starts[m // count] + m % count
             for h in range(heads + kv_heads):
-                _rotate(projected[m, h * dim : (h + 1) * dim], cos[m], sin[m])
+                rotate(projected[m, h * HEAD_DIM : (h + 1) * HEAD_DIM], cos[m], sin[m])
             for h in range(kv_heads):
-                key, value = (heads + h) * dim, (heads + kv_heads + h) * dim
-                keys[layer, rows[m], h, slots[m]] = projected[m, key : key + dim]
-                values[layer, rows[m], h, slots[m]] = projected[m, value : value + dim]
-        for m in range(tokens):
-            for h in range(heads):
-                shared = h // (heads // kv_heads)
-                query, answer = projected[m, h * dim : (h + 1) * dim], mixed[m, h * dim : (h + 1) * dim]
-                row, seen = rows[m], slots[m] + 1
-                _attend(query, keys[layer, row, shared, :seen], values[layer, row, shared, :seen], scores[:seen], answer)
-        _project(out[layer], mixed, added)
+                key = mixed_width + h * HEAD_DIM
+                value = key + kv_heads * HEAD_DIM
+                keys[layer, row, h, slot] = projected[m, key : key + HEAD_DIM]
+                values[layer, row, h, slot] = projected[m, value : value + HEAD_DIM]
+        for r in range(len(rows)):
+            _attend_row(model.lanes, heads, projected, r * count, count, layer, rows[r], starts[r], keys, values, scores, mixed)
+        _project(model, cursor, mixed, added)
         x += added
-        _normalise(x, mlp_norms[layer], epsilon, normed)
-        _project(gate_up[layer], normed, inner)
+        normalise(x, model.mlp_norms[layer], model.epsilon, normed)
+        _project(model, cursor, normed, inner)
         for m in range(tokens):
-            _gate(inner[m, : gated.shape[1]], inner[m, gated.shape[1] :], gated[m])
-        _project(down[layer], gated, added)
+            gate(inner[m, : model.inner], inner[m, model.inner :], gated[m])
+        _project(model, cursor, gated, added)
         x += added
+        for t in range(len(tapped)):
+            if tapped[t] == layer + 1:
+                for m in range(tokens):
+                    taps[rows[m // count], starts[m // count] + m % count, t] = x[m]
 
 
-@njit(fastmath=True, nogil=True, cache=True)
-def read_head(x, norm, head, epsilon, logits):
-    """Final norm and head of `x [M, D]` into `logits [M, V]`."""
-    normed = _scratch(*x.shape)
-    _normalise(x, norm, epsilon, normed)
-    _project(head, normed, logits)
+@njit(fastmath=True, nogil=True)
+def _read_head(model: Packed, cursor, x, logits):
+    """Final norm and head of `x [N, D]` into `logits [N, V]`; with a `rank`, the head is two matrices, one behind the other."""
+    panel = VECTORS * model.lanes
+    normed, padded = scratch(*x.shape), scratch(len(x), -(-model.size // panel) * panel)
+    normalise(x, model.norm, model.epsilon, normed)
+    if model.rank:
+        small = scratch(len(x), model.rank)
+        _project(model, cursor, normed, small)
+        _project(model, cursor, small, padded)
+    else:
+        _project(model, cursor, normed, padded)
+    for n in range(len(x)):
+        logits[n] = padded[n, : model.size]
 
 
-@njit(nogil=True, cache=True)
-def _scratch(rows, columns):
-    """Where a row that starts between two cache lines is read, a pass of a few tokens takes half as long again."""
-    memory = np.empty(rows * columns + CACHE_LINE // 4, np.float32)
-    first = (-memory.ctypes.data % CACHE_LINE) // 4
-    return memory[first : first + rows * columns].reshape(rows, columns)
-
-
-@njit(fastmath=True, nogil=True, cache=True)
-def _project(weight, x, y):
-    """y = x weight^T. The weights are read as two long streams, one through each half of the rows: two rows at a time halve the
-    loads of `x`, and neighbouring rows as streams would keep breaking the memory's prefetching off."""
-    tokens, outputs = x.shape[0], weight.shape[0]
-    if outputs % 2:
+@njit(fastmath=True, nogil=True)
+def _project(model: Packed, cursor, x, y):
+    """y `[M, out]` = x `[M, in]` times the matrix at the `cursor`: where its panels and scales begin. Moves that on."""
+    (tokens, inputs), outputs, panel = x.shape, y.shape[1], VECTORS * model.lanes
+    most = WIDE if model.lanes == 16 else NARROW
+    blocks = -(-tokens // most)
+    size, at = -(-tokens // blocks), cursor[0]
+    for first in range(0, outputs, panel):
+        for m in range(0, tokens, size):
+            some = min(size, tokens - m)
+            multiply_panel(model.lanes, some, model.panels, at, x, m * inputs, inputs, y, m * outputs + first, outputs, inputs)
+        at += panel * inputs
+    if len(model.scales):
+        scales = model.scales[cursor[1] : cursor[1] + outputs]
         for m in range(tokens):
-            y[m, outputs - 1] = _dot(weight[outputs - 1], x[m])
-    tiled = tokens // 4 * 4
-    for m in range(0, tiled, 4):
-        _project_four(weight, outputs // 2, x[m], x[m + 1], x[m + 2], x[m + 3], y[m], y[m + 1], y[m + 2], y[m + 3])
-    for m in range(tiled, tokens):
-        _project_one(weight, outputs // 2, x[m], y[m])
+            for o in range(outputs):
+                y[m, o] *= scales[o]
+    cursor[0], cursor[1] = at, cursor[1] + outputs
 
 
-@njit(fastmath=True, nogil=True, cache=True)
-def _project_four(weight, half, a, b, c, d, ya, yb, yc, yd):
-    zero = np.float32(0)
-    for o in range(half):
-        first, second = weight[o], weight[o + half]
-        fa, fb, fc, fd, sa, sb, sc, sd = zero, zero, zero, zero, zero, zero, zero, zero
-        for i in range(weight.shape[1]):
-            f, s, ai, bi, ci, di = first[i], second[i], a[i], b[i], c[i], d[i]
-            fa += f * ai
-            fb += f * bi
-            fc += f * ci
-            fd += f * di
-            sa += s * ai
-            sb += s * bi
-            sc += s * ci
-            sd += s * di
-        ya[o], yb[o], yc[o], yd[o] = fa, fb, fc, fd
-        ya[o + half], yb[o + half], yc[o + half], yd[o + half] = sa, sb, sc, sd
-
-
-@njit(fastmath=True, nogil=True, cache=True)
-def _project_one(weight, half, a, y):
-    for o in range(half):
-        first, second = weight[o], weight[o + half]
-        f = s = np.float32(0)
-        for i in range(weight.shape[1]):
-            f += first[i] * a[i]
-            s += second[i] * a[i]
-        y[o], y[o + half] = f, s
-
-
-@njit(fastmath=True, nogil=True, cache=True)
-def _dot(a, b):
-    total = np.float32(0)
-    for i in range(a.shape[0]):
-        total += a[i] * b[i]
-    return total
-
-
-@njit(fastmath=True, nogil=True, cache=True)
-def _normalise(x, gain, epsilon, y):
-    """Root-mean-square norm of each row."""
-    for m in range(x.shape[0]):
-        row = x[m]
-        total = np.float32(0)
-        for i in range(row.shape[0]):
-            total += row[i] * row[i]
-        scale = np.float32(1) / np.sqrt(total / np.float32(row.shape[0]) + epsilon)
-        for i in range(row.shape[0]):
-            y[m, i] = row[i] * scale * gain[i]
-
-
-@njit(fastmath=True, nogil=True, cache=True)
-def _rotate(vector, cos, sin):
-    half = vector.shape[0] // 2
-    for i in range(half):
-        a, b = vector[i], vector[i + half]
-        vector[i] = a * cos[i] + b * sin[i]
-        vector[i + half] = b * cos[i + half] + a * sin[i + half]
-
-
-@njit(fastmath=True, nogil=True, cache=True)
-def _attend(query, keys, values, scores, answer):
-    """Softmax attention of one head of one token over `keys, values [N, dim]`, four of them at a time."""
-    count, dim = keys.shape
-    tiled = count // 4 * 4
-    scale, top, total = np.float32(1) / np.sqrt(np.float32(dim)), np.float32(-np.inf), np.float32(0)
-    for n in range(0, tiled, 4):
-        a, b, c, d = keys[n], keys[n + 1], keys[n + 2], keys[n + 3]
-        sa = sb = sc = sd = np.float32(0)
-        for i in range(dim):
-            q = query[i]
-            sa += q * a[i]
-            sb += q * b[i]
-            sc += q * c[i]
-            sd += q * d[i]
-        scores[n], scores[n + 1], scores[n + 2], scores[n + 3] = sa * scale, sb * scale, sc * scale, sd * scale
-    for n in range(tiled, count):
-        scores[n] = _dot(query, keys[n]) * scale
-    for n in range(count):
-        top = max(top, scores[n])
-    for n in range(count):
-        scores[n] = _exp_of_negative(scores[n] - top)
-        total += scores[n]
-    share = np.float32(1) / total
-    answer[:] = np.float32(0)
-    for n in range(0, tiled, 4):
-        a, b, c, d = values[n], values[n + 1], values[n + 2], values[n + 3]
-        pa, pb, pc, pd = scores[n] * share, scores[n + 1] * share, scores[n + 2] * share, scores[n + 3] * share
-        for i in range(dim):
-            answer[i] += pa * a[i] + pb * b[i] + pc * c[i] + pd * d[i]
-    for n in range(tiled, count):
-        p, a = scores[n] * share, values[n]
-        for i in range(dim):
-            answer[i] += p * a[i]
-
-
-@njit(fastmath=True, nogil=True, cache=True)
-def _gate(gate, up, gated):
-    """gated = silu(gate) * up."""
-    for i in range(gate.shape[0]):
-        g = gate[i]
-        e = _exp_of_negative(-abs(g))
-        gated[i] = (g if g > 0 else g * e) / (np.float32(1) + e) * up[i]
-
-
-@njit(fastmath=True, nogil=True, cache=True)
-def _exp_of_negative(x):
-    """exp(x) for x <= 0 within 1e-5 of itself: (a polynomial of x / 64) to the 64th. The compiler vectorises this; it does not
-    vectorise the library's exp."""
-    z = max(x, np.float32(-40)) * np.float32(1 / 64)
-    p = np.float32(1 / 40320)
-    for c in (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0):
-        p = p * z + np.float32(c)
-    for _ in range(6):
-        p *= p
-    return p
+@njit(fastmath=True, nogil=True)
+def _attend_row(lanes, heads, projected, first, count, layer, row, start, keys, values, scores, mixed):
+    """Attention of the `count` tokens from `first` on, neighbours in a `row` from slot `start` on, into `mixed`."""
+    batch, kv_heads, capacity = keys.shape[1:4]
+    stride, mixed_stride, apart = projected.shape[1], mixed.shape[1], capacity * HEAD_DIM
+    size = -(-count // -(-count // NEIGHBOURS))
+    for m in range(first, first + count, size):
+        some = min(size, first + count - m)
+        seen = start + m - first + 1
+        for h in range(heads):
+            shared = h // (heads // kv_heads)
+            at, place = ((layer * batch + row) * kv_heads + shared) * apart, h * HEAD_DIM
+            following = at + apart if shared + 1 < kv_heads else at
+            end = seen + some - 1
+            if end >= 4:
+                score_keys(lanes, some, projected, m * stride + place, stride, keys, at, scores, scores.shape[1], end, values)
+            else:
+                for n in range(some):
+                    for j in range(end):
+                        scores[n, j] = dot(projected[m + n, place : place + HEAD_DIM], keys[layer, row, shared, j])
+            for n in range(some):
+                share(scores[n, :end], seen + n)
+            y_at = m * mixed_stride + place
+            mix_values(lanes, some, scores, scores.shape[1], values, at, mixed, y_at, mixed_stride, end, keys, following)

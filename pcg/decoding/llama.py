@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.kernel import TOKENS_AT_ONCE, read_head, read_tokens
+from pcg.decoding.kernel import TOKENS_AT_ONCE, draft_turn, read_tokens
+from pcg.decoding.packing import Packed, fits, lanes_here, packed
 from pcg.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ class Cache:
         self.lengths = [0] * batch
 
     @cached_property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Keys and values as the compiled kernel reads them, the same memory."""
-        return self.keys.numpy(), self.values.numpy()
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Keys, values, taps and the tapped layers as the compiled kernel takes them, the same memory."""
+        return self.keys.numpy(), self.values.numpy(), self.taps.numpy(), np.array(self.tapped, np.int64)
 
     @property
     def batch(self) -> int:
@@ -114,11 +115,18 @@ class Cache:
 class DecodingLlama:
     """The decoding view of a model: ids and positions in, logits over the speech vocabulary out.
 
-    compiled: whether a CPU in float32 reads a few tokens by the compiled kernel, and not by PyTorch.
+    compiled: whether a CPU in float32 reads a few tokens by the compiled kernel, and not by PyTorch; where a shape does not
+    suit the kernel (`packing.fits`), PyTorch reads them after all. lanes: floats in a vector of the CPU. int8: whether the
+    kernel reads weights of 8 bits, which is half as much and not quite the same model: for drafts.
     """
 
     def __init__(
-        self, model: "Checkpoint | LlamaForCausalLM | Qwen2ForCausalLM", vocabulary: Vocabulary, compiled: bool = True
+        self,
+        model: "Checkpoint | LlamaForCausalLM | Qwen2ForCausalLM",
+        vocabulary: Vocabulary,
+        compiled: bool = True,
+        lanes: int | None = None,
+        int8: bool = False,
     ) -> None:
         read = model if isinstance(model, Checkpoint) else Checkpoint.of(model)
         self.vocabulary = vocabulary
@@ -127,10 +135,9 @@ class DecodingLlama:
         self.head = read.head[vocabulary.model_ids().to(read.head.device)]
         self.inverse_frequency, self.rope_scale = read.inverse_frequency, read.rope_scale
         self.weights = Weights.fuse(read)
-        self._arrays: list[np.ndarray] = []
-        if compiled and self.device.type == "cpu" and self.embedding.dtype == torch.float32:
-            self._arrays = [getattr(self.weights, f.name).numpy() for f in fields(self.weights)]
-            self._ends = [tensor.numpy() for tensor in (self.embedding, self.norm, self.head)]
+        self._lanes, self._int8 = lanes_here() if lanes is None else lanes, int8
+        w, on_cpu = self.weights, self.device.type == "cpu" and self.embedding.dtype == torch.float32
+        self.compiled = compiled and on_cpu and fits(self._lanes, self.dim, (w.qkv, w.out, w.gate_up, w.down))
 
     @property
     def device(self) -> torch.device:
@@ -139,7 +146,22 @@ class DecodingLlama:
     @property
     def bytes_per_step(self) -> int:
         """Bytes of weights that one step of any number of tokens reads at least: all but the embedding."""
-        return self.weights.bytes + self.head.nbytes + self.norm.nbytes
+        return self._packed.bytes if self.compiled else self.weights.bytes + self.head.nbytes + self.norm.nbytes
+
+    @cached_property
+    def _packed(self) -> Packed:
+        """What the kernel reads; made when it is first asked for, since training and CUDA never do."""
+        w = self.weights
+        layers = [[part[layer].numpy() for part in (w.qkv, w.out, w.gate_up, w.down)] for layer in range(w.layers)]
+        panels, scales = packed([*(part for layer in layers for part in layer), self.head.numpy()], self._lanes, self._int8)
+        tensors = (w.norm, w.mlp_norm, w.qkv_bias, self.norm, self.embedding)
+        arrays = [tensor.numpy() for tensor in tensors]
+        inner, epsilon = w.down.shape[2], np.float32(self.epsilon)
+        return Packed(panels, scales, *arrays, inner, len(self.head), 0, self.heads, self._lanes, epsilon)
+
+    @cached_property
+    def _ids_of(self) -> np.ndarray:
+        return self.vocabulary.model_ids().numpy()
 
     def cache(self, batch: int, capacity: int, tapped: Sequence[int] = ()) -> Cache:
         return Cache(self.weights.layers, batch, self.kv_heads, capacity, self.dim, self.embedding, tapped)
@@ -168,8 +190,13 @@ class DecodingLlama:
         starts = [cache.lengths[row] for row in rows]
         if max(starts) + count > cache.capacity:
             raise ValueError(f"{max(starts) + count} positions do not fit into a cache of {cache.capacity}")
-        if self._arrays and not cache.tapped and ids.numel() <= TOKENS_AT_ONCE:
-            logits = self._forward_compiled(ids, rotary, cache, rows, starts, last or count)
+        if self.compiled and ids.numel() <= TOKENS_AT_ONCE:
+            cos, sin = (np.ascontiguousarray(table.numpy().reshape(-1, self.dim)) for table in rotary)
+            where, begun = np.array(rows), np.array(starts)
+            logits = torch.from_numpy(
+                read_tokens(self._packed, ids.numpy().ravel(), cos, sin, where, begun, last or count, *cache.arrays)
+            )
+            logits = logits.view(len(rows), last or count, -1)
         else:
             at = torch.tensor(starts, device=ids.device)
             picked = None if len(rows) == cache.batch else torch.tensor(rows, device=ids.device)
@@ -218,23 +245,35 @@ class DecodingLlama:
                 cache.taps[where[:, None], slots, cache.tapped.index(layer + 1)] = x
         return F.linear(F.rms_norm(x[:, -last:], x.shape[-1:], self.norm, self.epsilon), self.head)
 
-    def _forward_compiled(
-        self,
-        ids: Tensor,
-        rotary: tuple[Tensor, Tensor],
-        cache: Cache,
-        rows: Sequence[int],
-        starts: Sequence[int],
-        last: int,
-    ) -> Tensor:
-        batch, count = ids.shape
-        (embedding, norm, head), epsilon = self._ends, np.float32(self.epsilon)
-        x = embedding[ids.numpy().ravel()]
-        cos, sin = (table.numpy().reshape(batch * count, self.dim) for table in rotary)
-        slots = np.concatenate([np.arange(start, start + count) for start in starts])
-        where = np.repeat(rows, count)
-        read_tokens(x, cos, sin, where, slots, *cache.arrays, *self._arrays, self.heads, epsilon)
-        newest = x if last == count else np.ascontiguousarray(x.reshape(batch, count, -1)[:, -last:]).reshape(batch * last, -1)
-        logits = np.empty((len(newest), len(head)), np.float32)
-        read_head(newest, norm, head, epsilon, logits)
-        return torch.from_numpy(logits).view(batch, last, -1)
+    def draft(
+        self, ids: np.ndarray, rotary: tuple[Tensor, Tensor], cache: Cache, row: int, coins: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """A draft's whole turn in one compiled call, for a `compiled` model and up to `TOKENS_AT_ONCE` ids: append `ids [T]` to
+        a `row` of `cache`, whose slots have the tables `rotary` (each `[capacity, dim]`), then draw a token by each of
+        `coins [L]` from the softmax at `temperature` and append it, but for the last.
+
+        Returns the tokens `[L]` and their probabilities p `[L, V]`.
+        """
+        taps = np.empty((len(ids), 0, self.embedding.shape[1]), np.float32)
+        return compiled_turn(self._packed, self._ids_of, ids, rotary, cache, taps, row, coins, temperature)
+
+
+def compiled_turn(
+    model: Packed,
+    ids_of: np.ndarray,
+    ids: np.ndarray,
+    rotary: tuple[Tensor, Tensor],
+    cache: Cache,
+    taps: np.ndarray,
+    row: int,
+    coins: Tensor,
+    temperature: float,
+) -> tuple[Tensor, Tensor]:
+    """`DecodingLlama.draft` of any packed draft; a feature draft has the target's `taps [T, n, D]`, another has n = 0."""
+    start, (cos, sin), (keys, values, *_) = cache.lengths[row], (table.numpy() for table in rotary), cache.arrays
+    end = start + len(ids) + len(coins) - 1
+    if end > cache.capacity:
+        raise ValueError(f"{end} positions do not fit into a cache of {cache.capacity}")
+    tokens, probs = draft_turn(model, ids_of, ids, cos, sin, taps, row, start, coins.numpy(), temperature, keys, values)
+    cache.lengths[row] = end
+    return torch.from_numpy(tokens), torch.from_numpy(probs)

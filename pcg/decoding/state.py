@@ -108,8 +108,8 @@ class Readers:
         memories: Sequence[Memory],
         confidence: float | None,
     ) -> Proposal | None:
-        """What `propose` finds for one row, by one compiled call; None where the model, its company or its sampling is not made for
-        that."""
+        """What `propose` finds for one row, by one compiled call; None where the model, its company or its sampling is not made
+        for that."""
         plain = isinstance(memories[0], Plain) and memories[0].softmax_alone
         if len(rows) > 1 or confidence is not None or not (plain and self._model.compiled and coins.numel()):
             return None

@@ -1,0 +1,132 @@
+"""What the CPU kernel computes beside matrix products and attention, in loops that numba's compiler vectorises itself."""
+
+import numpy as np
+from numba import njit
+
+from pcg.decoding.panels import HEAD_DIM, power_of_two
+
+CACHE_LINE = 64
+BLOCK = 256
+"""As in `pcg.rules.sampler`: a draw adds up blocks of so many probabilities first."""
+
+
+@njit(fastmath=True, nogil=True)
+def share(scores, seen):
+    """Softmax of the first `seen` scores, divided by the root of the head's width; the others become zero."""
+    top, total, scale = np.float32(-np.inf), np.float32(0), np.float32(HEAD_DIM**-0.5)
+    for j in range(seen):
+        top = max(top, scores[j])
+    for j in range(seen):
+        e = _exp((scores[j] - top) * scale)
+        scores[j] = e
+        total += e
+    share = np.float32(1) / total
+    for j in range(seen):
+        scores[j] *= share
+    scores[seen:] = np.float32(0)
+
+
+@njit(fastmath=True, nogil=True)
+def soften(logits, temperature, probs):
+    """Softmax of `logits [V]` at `temperature` into `probs [V]`."""
+    top, total, inverse = np.float32(-np.inf), np.float32(0), np.float32(1 / temperature)
+    for i in range(len(logits)):
+        top = max(top, logits[i])
+    for i in range(len(logits)):
+        e = _exp((logits[i] - top) * inverse)
+        probs[i] = e
+        total += e
+    share = np.float32(1) / total
+    for i in range(len(logits)):
+        probs[i] *= share
+
+
+@njit(nogil=True)
+def draw(probs, coin):
+    """The token at `coin` in [0, 1), as `pcg.rules.sampler.Sampler` draws it: sums are float64, and zero probability is never
+    drawn."""
+    count = len(probs)
+    ends, total = np.empty(-(-count // BLOCK)), 0.0
+    for block in range(len(ends)):
+        total += _sum(probs[block * BLOCK : (block + 1) * BLOCK])
+        ends[block] = total
+    goal, block = coin * total, 0
+    while block + 1 < len(ends) and ends[block] <= goal:
+        block += 1
+    while block and ends[block] == ends[block - 1]:  # rounding left none beyond the goal: the last that grew the sum
+        block -= 1
+    goal -= ends[block - 1] if block else 0.0
+    within, drawn = 0.0, block * BLOCK
+    for i in range(block * BLOCK, min(count, (block + 1) * BLOCK)):
+        if within + probs[i] > within:
+            within += probs[i]
+            drawn = i
+            if within > goal:
+                break
+    return drawn
+
+
+@njit(fastmath=True, nogil=True)
+def _sum(numbers):
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
+
+
+@njit(nogil=True)
+def scratch(rows, columns):
+    """Where a row that starts between two cache lines is read, a pass of a few tokens takes half as long again."""
+    memory = np.empty(rows * columns + CACHE_LINE // 4, np.float32)
+    first = (-memory.ctypes.data % CACHE_LINE) // 4
+    return memory[first : first + rows * columns].reshape(rows, columns)
+
+
+@njit(fastmath=True, nogil=True)
+def dot(a, b):
+    total = np.float32(0)
+    for i in range(a.shape[0]):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(fastmath=True, nogil=True)
+def normalise(x, gain, epsilon, y):
+    """Root-mean-square norm of each row."""
+    for m in range(x.shape[0]):
+        row = x[m]
+        scale = np.float32(1) / np.sqrt(dot(row, row) / np.float32(row.shape[0]) + epsilon)
+        for i in range(row.shape[0]):
+            y[m, i] = row[i] * scale * gain[i]
+
+
+@njit(fastmath=True, nogil=True)
+def rotate(vector, cos, sin):
+    half = vector.shape[0] // 2
+    for i in range(half):
+        a, b = vector[i], vector[i + half]
+        vector[i] = a * cos[i] + b * sin[i]
+        vector[i + half] = b * cos[i + half] + a * sin[i + half]
+
+
+@njit(fastmath=True, nogil=True)
+def gate(gate, up, gated):
+    """gated = silu(gate) * up."""
+    for i in range(gate.shape[0]):
+        g = gate[i]
+        e = _exp(-abs(g))
+        gated[i] = (g if g > 0 else g * e) / (np.float32(1) + e) * up[i]
+
+
+@njit(nogil=True)
+def _exp(x):
+    """exp(x) for x <= 0 within 3e-7 of itself, and zero below -87: 2 to the n times a polynomial of what is left of x (Cephes,
+    expf). The compiler vectorises this; it does not vectorise the library's exp. Without fastmath, which would undo the
+    subtraction of ln 2 in two steps."""
+    n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
+    n = max(n, np.float32(-126))
+    r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
+    p = np.float32(1.9875691500e-4)
+    for c in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1.0, 1.0):
+        p = p * r + np.float32(c)
+    return p * power_of_two(np.int32(n)) if x > np.float32(-87) else np.float32(0)

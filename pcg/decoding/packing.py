@@ -1,0 +1,90 @@
+"""A Llama's weights as the CPU kernel reads them: one ascending stream of panels (see `panels.py`)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from pcg.decoding.panels import HEAD_DIM, UNROLLED, VECTORS
+
+PAGE = 1 << 21
+"""Panels begin at a large page, which numpy asks the system for."""
+
+
+class Packed(NamedTuple):
+    """panels: the matrices of all layers and of the head, in the order in which they are read (a feature draft's begin with A1
+    and A2); scales: what their rows' results are multiplied by (empty but for int8). norms, mlp_norms `[layers, D]`; biases of
+    queries, keys and values `[layers, out]` or `[layers, 0]`; norm `[D]`; embedding `[ids, D]`. inner: the MLP's width; size:
+    the tokens that the head knows; rank: that of a head of two matrices, else 0; lanes: the floats in a vector."""
+
+    panels: np.ndarray
+    scales: np.ndarray
+    norms: np.ndarray
+    mlp_norms: np.ndarray
+    biases: np.ndarray
+    norm: np.ndarray
+    embedding: np.ndarray
+    inner: int
+    size: int
+    rank: int
+    heads: int
+    lanes: int
+    epsilon: np.float32
+
+    @property
+    def bytes(self) -> int:
+        """What a step of a few tokens reads of it: all but the embedding."""
+        return sum(part.nbytes for part in (self.panels, self.scales, self.norms, self.mlp_norms, self.biases, self.norm))
+
+
+def lanes_here() -> int:
+    """Floats in a vector of this CPU; 0 where it has no fused multiply-adds or cannot load half precision, so that the kernel
+    would not pay."""
+    if llvm.get_process_triple().startswith(("aarch64", "arm64")):
+        return 8
+    has = llvm.get_host_cpu_features()
+    if has.get("avx512f"):
+        return 16
+    return 8 if all(has.get(name) for name in ("avx2", "fma", "f16c")) else 0
+
+
+def fits(lanes: int, dim: int, layers: Sequence[np.ndarray]) -> bool:
+    """Whether the kernel can read the matrices `[layers, out, in]` of heads that are `dim` wide."""
+    panel = VECTORS * lanes
+    return lanes > 0 and dim == HEAD_DIM and all(m.shape[1] % panel == 0 and m.shape[2] % UNROLLED == 0 for m in layers)
+
+
+def packed(matrices: Sequence[np.ndarray], lanes: int, int8: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """The panels and scales of float32 `matrices`, each `[out, in]`, one behind the other; missing outputs become zero rows.
+
+    Half precision where it holds every weight exactly, else float32; or 8 bits and a scale for each row, which changes what the
+    model computes, and is meant for drafts.
+    """
+    panel = VECTORS * lanes
+    kind = np.dtype(np.int8 if int8 else np.uint16 if all(map(_is_half, matrices)) else np.float32)
+    outputs = [-(-len(m) // panel) * panel for m in matrices]
+    panels = _aligned(sum(out * m.shape[1] for out, m in zip(outputs, matrices, strict=True)), kind)
+    scales, at = [], 0
+    for out, m in zip(outputs, matrices, strict=True):
+        rows = np.concatenate([m, np.zeros((out - len(m), m.shape[1]), np.float32)]) if out > len(m) else m
+        if int8:
+            scales.append(np.maximum(np.abs(rows).max(1), np.finfo(np.float32).tiny) / 127)
+            rows = np.rint(rows / scales[-1][:, None]).astype(np.int8)
+        elif kind == np.uint16:
+            rows = rows.astype(np.float16).view(np.uint16)
+        place = panels[at : at + rows.size].reshape(out // panel, m.shape[1], panel)
+        place[:] = rows.reshape(out // panel, panel, m.shape[1]).transpose(0, 2, 1)
+        at += rows.size
+    return panels, np.concatenate(scales) if int8 else np.empty(0, np.float32)
+
+
+def _is_half(matrix: np.ndarray) -> bool:
+    with np.errstate(over="ignore"):
+        return bool((matrix.astype(np.float16) == matrix).all())
+
+
+def _aligned(count: int, kind: np.dtype) -> np.ndarray:
+    memory = np.empty(count * kind.itemsize + PAGE, np.uint8)
+    first = -memory.ctypes.data % PAGE
+    return memory[first : first + count * kind.itemsize].view(kind)

@@ -1,0 +1,96 @@
+"""Small pieces of LLVM IR on vectors of floats, which `panels.py` writes its loops with. Indices and counts are 64-bit."""
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+F, I8, I32, I64 = ir.FloatType(), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+POINTER, NOTHING = ir.PointerType(), ir.VoidType()
+LINE = 64
+"""Bytes in a cache line."""
+
+
+def address(b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, kind: ir.Type = F) -> ir.Value:
+    """Of element `index` behind `pointer`."""
+    return b.gep(pointer, [index], source_etype=kind)
+
+
+def load(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type) -> ir.Value:
+    """A float or a vector of them, from where any float may lie."""
+    return b.load(pointer, align=4, typ=kind)
+
+
+def widened(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, lanes: int) -> ir.Value:
+    """`lanes` numbers of a `kind` (float, half or 8-bit integer) as floats, from where a whole vector of them may lie."""
+    size = {F: 4, ir.HalfType(): 2, I8: 1}[kind]
+    loaded = b.load(pointer, align=lanes * size, typ=ir.VectorType(kind, lanes))
+    if kind == I8:
+        return b.sitofp(b.sext(loaded, ir.VectorType(I32, lanes)), ir.VectorType(F, lanes))
+    return loaded if kind == F else b.fpext(loaded, ir.VectorType(F, lanes))
+
+
+def broadcast(b: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
+    nothing = ir.Constant(ir.VectorType(F, lanes), ir.Undefined)
+    return _shuffle(b, b.insert_element(nothing, scalar, I32(0)), nothing, [0] * lanes)
+
+
+def multiply_add(b: ir.IRBuilder, one: ir.Value, other: ir.Value, added: ir.Value) -> ir.Value:
+    """one * other + added, fused where the CPU can."""
+    function = _declared(b, f"llvm.fmuladd.v{one.type.count}f32", one.type, [one.type] * 3)
+    return b.call(function, [one, other, added])
+
+
+def fetch(b: ir.IRBuilder, pointer: ir.Value, lines: int, locality: int) -> None:
+    """Ask for cache lines; locality 3 is the first-level cache, 2 the second. An address outside of any array does no harm."""
+    function = _declared(b, "llvm.prefetch.p0", NOTHING, [POINTER, I32, I32, I32])
+    for line in range(lines):
+        b.call(function, [address(b, pointer, I64(LINE * line), I8), I32(0), I32(locality), I32(1)])
+
+
+def sum_each(b: ir.IRBuilder, totals: Sequence[ir.Value]) -> ir.Value:
+    """The sums of four vectors as one vector of four: a transposition within each four lanes, added up on the way."""
+    lanes = totals[0].type.count
+
+    def paired(one: ir.Value, other: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Value:
+        fours = range(0, lanes, 4)
+        masks = [[four + (i if i < 4 else lanes + i - 4) for four in fours for i in chosen] for chosen in (low, high)]
+        return b.fadd(*(_shuffle(b, one, other, mask) for mask in masks))
+
+    first, second = (paired(totals[k], totals[k + 1], (0, 4, 1, 5), (2, 6, 3, 7)) for k in (0, 2))
+    total = paired(first, second, (0, 1, 4, 5), (2, 3, 6, 7))
+    while lanes > 4:
+        lanes //= 2
+        total = b.fadd(_shuffle(b, total, total, range(lanes)), _shuffle(b, total, total, range(lanes, 2 * lanes)))
+    return total
+
+
+def loop(
+    b: ir.IRBuilder,
+    count: ir.Value,
+    step: int,
+    carried: int,
+    vector: ir.Type,
+    body: Callable[[ir.Value, list[ir.Value]], list[ir.Value]],
+) -> list[ir.Value]:
+    """`body` for 0, step, 2 step ... below `count` > 0, with `carried` sums from zero on; returns the sums."""
+    before, inside, after = b.block, b.append_basic_block("loop"), b.append_basic_block("done")
+    b.branch(inside)
+    b.position_at_end(inside)
+    i = b.phi(I64)
+    sums = [b.phi(vector) for _ in range(carried)]
+    grown = body(i, sums)
+    following = b.add(i, I64(step))
+    for phi, first, then in zip([i, *sums], [I64(0), *[ir.Constant(vector, None)] * carried], [following, *grown], strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(then, b.block)
+    b.cbranch(b.icmp_signed("<", following, count), inside, after)
+    b.position_at_end(after)
+    return grown
+
+
+def _shuffle(b: ir.IRBuilder, one: ir.Value, other: ir.Value, lanes: Sequence[int]) -> ir.Value:
+    return b.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
+
+
+def _declared(b: ir.IRBuilder, name: str, answer: ir.Type, inputs: Sequence[ir.Type]) -> ir.Function:
+    return b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(answer, inputs), name)

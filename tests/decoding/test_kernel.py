@@ -1,0 +1,169 @@
+"""The compiled kernel against PyTorch and transformers: every width, ragged rows, taps, and each way to store a weight."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+
+from pcg.decoding import packing
+from pcg.decoding.arithmetic import draw
+from pcg.decoding.llama import DecodingLlama
+from pcg.decoding.state import Readers
+from pcg.prompt import Prompt
+from pcg.rules.sampler import Sampler
+from pcg.sampling.plain import Plain
+from pcg.vocabulary import Vocabulary
+from pcg.weights import load_llama
+
+VOCABULARY = Vocabulary(codes=300, first_code=20, end=3)
+SHAPE = {"vocab_size": 320, "hidden_size": 192, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 3}
+LANES = [16, 8]
+BOUND = {"atol": 2e-5, "rtol": 1e-5}
+VOICE = Path(__file__).parents[2] / "assets" / "voice" / "target"
+
+
+def make_model(kv_heads: int = 3, biased: bool = False, half: bool = True) -> PreTrainedModel:
+    """Random, and weighed so that every layer matters; with `half`, all weights are exact in half precision."""
+    torch.manual_seed(0)
+    config, kind = (Qwen2Config, Qwen2ForCausalLM) if biased else (LlamaConfig, LlamaForCausalLM)
+    model = kind(config(**SHAPE, num_key_value_heads=kv_heads)).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.mul_(3.0) if weight.ndim == 2 else weight.add_(0.1 * torch.randn(weight.shape))
+            if name.endswith("bias"):
+                weight.normal_()
+            if half:
+                weight.copy_(weight.half())
+    return model
+
+
+def check(decoding: DecodingLlama, model: PreTrainedModel, ids: torch.Tensor) -> None:
+    """Rows of ids `[R, T]` read at widths 1 to 8, one after another, have the logits that `model` gives all at once."""
+    with torch.no_grad():
+        wanted = model(ids).logits[..., decoding.vocabulary.model_ids()]
+    cos, sin = decoding.rotary(torch.arange(ids.shape[1] + 0.0).expand(ids.shape))
+    cache, at = decoding.cache(*ids.shape), 0
+    for width in range(1, 9):
+        piece = slice(at, at + width)
+        found = decoding.forward(ids[:, piece], (cos[:, piece], sin[:, piece]), cache)
+        torch.testing.assert_close(found, wanted[:, piece], **BOUND)
+        at += width
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize(("kv_heads", "biased", "half"), [(3, False, True), (1, True, True), (3, False, False)])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_every_width_computes_what_transformers_computes(lanes, kv_heads, biased, half, rows):
+    model = make_model(kv_heads, biased, half)
+    decoding = DecodingLlama(model, VOCABULARY, lanes=lanes)
+    assert decoding.compiled
+    check(decoding, model, torch.randint(0, 320, (rows, 36)))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_the_shipped_voice_computes_what_transformers_computes(lanes):
+    vocabulary = Vocabulary(codes=4096, first_code=115, end=3)
+    model = load_llama(VOICE, vocabulary)
+    decoding = DecodingLlama(model, vocabulary, lanes=lanes)
+    assert decoding.bytes_per_step < 0.51 * DecodingLlama(model, vocabulary, compiled=False).bytes_per_step
+    check(decoding, model, torch.randint(115, 4211, (2, 36)))
+
+
+def test_panels_in_the_wrong_order_are_noticed():
+    model = make_model()
+    decoding = DecodingLlama(model, VOCABULARY)
+    first = decoding._packed.panels[: 192 * 2 * decoding._lanes].reshape(192, -1)
+    first[:] = first[:, ::-1].copy()
+    with pytest.raises(AssertionError, match="not close"):
+        check(decoding, model, torch.randint(0, 320, (1, 36)))
+
+
+def test_panels_hold_every_weight_once_in_the_narrowest_exact_type():
+    exact, inexact = np.float32([[1.5, -2.0]] * 40), np.full((40, 2), 0.1, np.float32)
+    panels, scales = packing.packed([exact, exact], lanes=16)
+    assert (panels.dtype, len(panels), len(scales)) == (np.uint16, 2 * 64 * 2, 0)
+    rows = panels.view(np.float16)[: 64 * 2].reshape(2, 2, 32).transpose(0, 2, 1).reshape(64, 2)
+    assert (rows[:40] == exact).all()
+    assert not rows[40:].any()
+    assert packing.packed([exact, inexact], lanes=16)[0].dtype == np.float32
+    assert packing.packed([np.full((32, 4), 1e6, np.float32)], lanes=16)[0].dtype == np.float32
+
+
+@pytest.mark.parametrize(("changed", "reads"), [({}, True), ({"head_dim": 32}, False), ({"intermediate_size": 168}, False)])
+def test_shapes_that_do_not_suit_the_kernel_are_read_by_pytorch(changed, reads):
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(LlamaConfig(**SHAPE | changed)).eval()
+    decoding = DecodingLlama(model, VOCABULARY, lanes=16)
+    assert decoding.compiled == reads
+    check(decoding, model, torch.randint(0, 320, (2, 36)))
+    assert not DecodingLlama(make_model(), VOCABULARY, lanes=0).compiled
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_taps_are_the_hidden_states_that_transformers_gives(lanes):
+    model, ids = make_model(), torch.randint(0, 320, (2, 20))
+    with torch.no_grad():
+        states = model.model(ids, output_hidden_states=True).hidden_states
+    decoding = DecodingLlama(model, VOCABULARY, lanes=lanes)
+    cache, (cos, sin) = decoding.cache(2, 20, tapped=(1, 2)), decoding.rotary(torch.arange(20.0).expand(2, 20))
+    for piece in (slice(0, 17), slice(17, 18), slice(18, 20)):  # by PyTorch, then compiled
+        decoding.forward(ids[:, piece], (cos[:, piece], sin[:, piece]), cache)
+    torch.testing.assert_close(cache.taps, torch.stack(states[1:3], 2), **BOUND)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_int8_is_near_and_reads_half_as_much(lanes):
+    model = make_model()
+    exact, int8 = (DecodingLlama(model, VOCABULARY, lanes=lanes, int8=flag) for flag in (False, True))
+    assert int8.bytes_per_step < 0.55 * exact.bytes_per_step
+    ids, rotary = torch.randint(0, 320, (1, 8)), exact.rotary(torch.arange(8.0)[None])
+    one, other = (each.forward(ids, rotary, each.cache(1, 8)).log_softmax(-1) for each in (exact, int8))
+    divergence = (one.exp() * (one - other)).sum(-1)
+    assert 1e-7 < divergence.max() < 5e-3
+
+
+def test_a_draw_is_the_samplers():
+    generator = torch.Generator().manual_seed(0)
+    for size in (1, 255, 256, 257, 4097):
+        probs = (6 * torch.randn(size, generator=generator)).softmax(-1).numpy()
+        probs[: size // 3] = 0
+        probs[size - size // 4 :] = 0
+        sampler = Sampler(probs)
+        for coin in [0.0, 1 - 2**-53, *torch.rand(400, generator=generator, dtype=torch.float64).tolist()]:
+            token = draw(probs, coin)
+            assert token == sampler.draw(coin)
+            assert probs[token] > 0
+
+
+def propose(model: DecodingLlama, unread: list[list[int]], coins: torch.Tensor) -> list[tuple[list[int], torch.Tensor, int]]:
+    """What a draft proposes in round after round, and how much it has read behind each."""
+    prompt = Prompt(torch.arange(12), torch.arange(12.0), 12.0)
+    readers, said = Readers(model, [prompt], 60), []
+    readers.prefill()
+    for new, coin in zip(unread, coins, strict=True):
+        (proposal,) = readers.propose([0], [new], coin[None], [Plain(0.8)])
+        said.append((proposal.drafted.tolist(), proposal.laws, readers.read(0)))
+        readers.roll_back(0, max(0, readers.read(0) - 2))
+    return said
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_a_turn_in_one_call_draws_what_the_loop_draws(lanes, monkeypatch):
+    model = DecodingLlama(make_model(), VOCABULARY, lanes=lanes)
+    coins = torch.rand(6, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    unread = [[], [7, 8, 9], [5], [1, 2, 3, 4, 5, 6], [299, 0], [300]]
+    compiled = propose(model, unread, coins)
+    monkeypatch.setattr(Readers, "_whole_turn", lambda *_: None)
+    for (tokens, p, read), (wanted, probs, length) in zip(compiled, propose(model, unread, coins), strict=True):
+        assert (tokens, read) == (wanted, length)
+        torch.testing.assert_close(p, probs, atol=1e-6, rtol=2e-5)
+    assert [tokens for tokens, *_ in compiled] != [tokens for tokens, *_ in propose(model, unread, 1 - coins)]
+
+
+def test_a_turn_that_does_not_fit_says_so():
+    model = DecodingLlama(make_model(), VOCABULARY)
+    coins, table = torch.rand(3, dtype=torch.float64), tuple(each[0] for each in model.rotary(torch.arange(4.0)[None]))
+    with pytest.raises(ValueError, match="5 positions do not fit"):
+        model.draft(np.arange(3), table, model.cache(1, 4), 0, coins, 1.0)
