@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcg.decoding.checkpoint import Checkpoint
+from pcg.decoding.feature_draft import FeatureDraft, is_feature_draft, read_feature_draft
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import PromptLookup
 from pcg.errors import AssetError, InputError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 AUTO, TRAINED, LOOKUP, NONE = "auto", "trained", "lookup", "none"
 LAYERS, FOLDER = "layers:", "folder:"
+NAMED = "draft-"
+NAME = "[a-z0-9-]{1,40}"
 LONGEST_SHOWN = 60
 NO_DRAFT = "No draft is loaded, so only AR can speak."
 COPIES = "Drafts are copied from what was said before (prompt lookup), and most rounds have none."
@@ -37,7 +40,7 @@ class Draft:
     """
 
     kind: str
-    model: DecodingLlama | PromptLookup | None
+    model: DecodingLlama | FeatureDraft | PromptLookup | None
     notice: str
 
 
@@ -45,8 +48,8 @@ def choose_draft(choice: str, target: Checkpoint, vocabulary: Vocabulary, folder
     """The draft that `choice` asks for, on the device and in the type of `target`.
 
     choice: "auto" (the trained draft in `folder` if that is there, else three layers of the target), "layers:0,1,27", "lookup",
-    "none", or a folder that holds a trained draft. Raises InputError for anything else and for a draft of other ids than the
-    target's, AssetError for a damaged one.
+    "none", NAME for `draft-NAME/` beside `folder`, or a folder that holds a trained draft. Raises InputError for anything else
+    and for a draft of other ids or of another shape than the target's, AssetError for a damaged one.
     """
     if choice == NONE:
         return Draft(NONE, None, NO_DRAFT)
@@ -56,7 +59,10 @@ def choose_draft(choice: str, target: Checkpoint, vocabulary: Vocabulary, folder
     if not isinstance(origin, Path):
         kind = LAYERS + ",".join(map(str, origin))
         return Draft(kind, DecodingLlama(target.subset(origin), vocabulary), untrained_notice(kind))
-    kind = TRAINED if origin == folder else FOLDER + _digest(origin)
+    named = named_draft(choice, folder)
+    kind = TRAINED if origin == folder else choice if named else FOLDER + _digest(origin)
+    if is_feature_draft(origin):
+        return Draft(kind, read_feature_draft(origin, target, vocabulary), "")
     draft = read_checkpoint(origin, vocabulary, target.embedding.dtype)
     known, wanted = len(draft.embedding), len(target.embedding)
     if known != wanted:
@@ -72,10 +78,30 @@ def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int
         return untrained_layers(depth)
     if choice.startswith(LAYERS):
         return _read_layers(choice, depth)
+    if named := named_draft(choice, folder):
+        return named
     if not isdir(choice):  # which, unlike Path's, says no to a name of any length
-        ways = f"{AUTO}, {LOOKUP}, {NONE}, some of the target's layers as in {LAYERS}0,{depth - 1}"
-        raise InputError("draft", choice[:LONGEST_SHOWN], f"{ways}, or a folder that holds a draft")
+        ways = ", ".join([AUTO, *names_beside(folder), LOOKUP, NONE])
+        layers = f"some of the target's layers as in {LAYERS}0,{depth - 1}"
+        raise InputError("draft", choice[:LONGEST_SHOWN], f"{ways}, {layers}, or a folder that holds a draft")
     return Path(choice)
+
+
+def named_draft(choice: str, folder: Path | None) -> Path | None:
+    """The folder of the draft that goes by the name `choice`, where one lies beside the voice's own in `folder`.
+
+    A name comes before a folder of the same name elsewhere, so that what is chosen does not depend on where a command runs.
+    """
+    if folder is None or choice in (AUTO, TRAINED, LOOKUP, NONE) or not re.fullmatch(NAME, choice):
+        return None
+    named = folder.with_name(NAMED + choice)
+    return named if named.is_dir() else None
+
+
+def names_beside(folder: Path | None) -> list[str]:
+    """The names by which the further drafts of a voice are chosen, whose own one lies, or would lie, in `folder`."""
+    found = folder.parent.glob(f"{NAMED}*") if folder is not None else ()
+    return sorted(name for each in found if named_draft(name := each.name.removeprefix(NAMED), folder))
 
 
 def untrained_layers(depth: int) -> tuple[int, ...]:

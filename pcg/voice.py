@@ -2,7 +2,8 @@
 
 A folder of our own holds `voice.json` (symbols, durations, reference voices), `usage.safetensors` (how often the corpus used
 each code) and, each as `config.json` and `model.safetensors`, `target/`, `draft/` and `codec/`; a map of the codes may lie
-beside them (`atlas-*.safetensors`). Target and draft are transformers checkpoints, read as a checkpoint from the hub is.
+beside them (`atlas-*.safetensors`), and further drafts by name (`draft-NAME/`). Target and drafts are transformers checkpoints,
+read as a checkpoint from the hub is; but a draft may be a feature draft (`pcg.decoding.feature_draft`), too.
 
 The folder of a LLaSA or a NeuTTS is what its repository on the hub holds: `config.json`, weights and tokenizer. Its codec may
 lie beside them in `codec/`, and a trained draft in `draft/`.
@@ -23,7 +24,7 @@ from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.llama import DecodingLlama
-from pcg.decoding.lookup import PromptLookup
+from pcg.decoding.readers import AnyDraft
 from pcg.drafts import choose_draft
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.hub import codec_folder, is_from_hub, is_neutts, model_folder, model_name
@@ -53,7 +54,7 @@ class Voice:
 
     name: str
     target: DecodingLlama
-    draft: DecodingLlama | PromptLookup | None
+    draft: AnyDraft | None
     codec: Codec
     reader: PromptReader
     references: Mapping[str, Reference]

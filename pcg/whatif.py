@@ -18,13 +18,12 @@ import torch
 from torch import Tensor
 
 from pcg.decoder import DRAFT_CONFIDENCE
-from pcg.decoding.llama import DecodingLlama
-from pcg.decoding.lookup import PromptLookup
 from pcg.decoding.proposal import acceptance_bound
+from pcg.decoding.readers import AnyReaders, make_readers
 from pcg.decoding.state import Readers
 from pcg.errors import InputError
 from pcg.groups.groups import Grouping
-from pcg.prompt import Prompt, Reference
+from pcg.prompt import Reference
 from pcg.rules.sampler import Sampler
 from pcg.rules.walk import capped_ratio
 from pcg.sampling.choice import memory_of
@@ -111,8 +110,11 @@ def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = N
     for text, (tokens, count) in zip(texts, pieces, strict=True):
         prompt = voice.reader.prompt(text, speaker)
         memory = memory_of(take.settings)
-        trail = trails([memory], _logits(voice.target, prompt, tokens)[None], [tokens])[0]
-        p.append(_draft_laws(voice.draft, prompt, tokens, trail)[:count])
+        readers = make_readers(voice.target, voice.draft, [prompt], len(tokens) + 1)
+        for each in readers:
+            each.prefill()
+        trail = trails([memory], _logits(readers[0], tokens)[None], [tokens])[0]
+        p.append(_draft_laws(readers[1], tokens, trail)[:count])
         q.append(trail.laws[:count].numpy())
     starts, drafted = (0, *np.cumsum([count for _, count in pieces]).tolist()), np.concatenate(p)
     return Path(drafted, np.concatenate(q), starts, tuple(np.flatnonzero(~drafted.any(1)).tolist()))
@@ -209,22 +211,20 @@ def _pieces(take: Take) -> list[tuple[list[int], int]]:
     return [*pieces, (tokens, len(tokens))] if tokens else pieces
 
 
-def _logits(model: DecodingLlama, prompt: Prompt, tokens: list[int]) -> Tensor:
+def _logits(readers: Readers, tokens: list[int]) -> Tensor:
     """Logits at each of `tokens` and behind the last, `[T + 1, V]`."""
-    readers = Readers(model, [prompt], len(tokens) + 1)
-    readers.prefill()
     return readers.feed([0], [tokens], len(tokens) + 1)[0]
 
 
-def _draft_laws(draft: DecodingLlama | PromptLookup, prompt: Prompt, tokens: list[int], trail: Trail) -> np.ndarray:
+def _draft_laws(readers: AnyReaders, tokens: list[int], trail: Trail) -> np.ndarray:
     """The draft's law at each of `tokens` and behind the last, if its round began there, `[T + 1, V]`; zeros where nothing is
     proposed."""
-    if isinstance(draft, DecodingLlama):
-        logits = _logits(draft, prompt, tokens)
+    if isinstance(readers, Readers):
+        logits = _logits(readers, tokens)
         memories = trail.memories if trail.warped else trail.memories * len(logits)
         return torch.stack([w.law for w in warp_each(memories, logits)]).numpy()
-    copies, coin = draft.readers([prompt]), torch.zeros(1, 1)
-    proposals = [copies.propose([0], [new], coin, trail.memories[:1])[0] for new in ([], *([token] for token in tokens))]
+    coin = torch.zeros(1, 1)
+    proposals = [readers.propose([0], [new], coin, trail.memories[:1])[0] for new in ([], *([token] for token in tokens))]
     return torch.stack([proposal.laws.sum(0) for proposal in proposals]).numpy()
 
 

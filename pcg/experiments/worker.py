@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from pcg.decoding.llama import DecodingLlama
-from pcg.drafts import AUTO
+from pcg.drafts import AUTO, named_draft
 from pcg.errors import AssetError, InputError
 from pcg.experiments.context import context
 from pcg.experiments.spoofing import JUDGED, fitting, judge_name, spoof
@@ -81,7 +81,7 @@ class WorkerSpec:
             _add_folder(digest, codec)
         if self.judge == "embedded":
             _add_folder(digest, RECOGNISER)
-        if isdir(self.draft):
+        if isdir(self.draft) and not named_draft(self.draft, folder / "draft"):
             _add_folder(digest, Path(self.draft))
         elif self.draft != AUTO:  # which leaves no mark, as there were results before there was a choice
             digest.update(self.draft.encode())
