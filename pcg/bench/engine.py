@@ -3,7 +3,9 @@
 import torch
 
 from pcg.bench.generate import TOKENS, against_generate
-from pcg.bench.methods import as_json, draft_in_turns, method_speeds, step_costs
+from pcg.bench.methods import MethodSpeed, as_json, method_speeds
+from pcg.bench.pays import rounded
+from pcg.bench.rounds import LOOKAHEADS, round_costs
 from pcg.bench.rules import CODES, MEAN_SIZE, rule_costs
 from pcg.bench.takes import BATCH, adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import copy_bandwidth
@@ -13,6 +15,7 @@ from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 from pcg.voice import EMBEDDED
 
+TURNS = 20
 TEXT = "The old boat moved slowly along the river, and the morning sun was warm and bright."
 
 
@@ -30,12 +33,12 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
     print(f"ceiling of AR: {size / 1e6:.1f} MB of weights a token: {ceiling:.0f} tokens/s", flush=True)
 
     prompt = voice.reader.prompt(TEXT, voice.reference(name))
-    costs = step_costs(voice, prompt, settings.lookahead, settings.temperature, repeats)
-    fraction = 1e3 / costs.ar / ceiling
+    costs = round_costs(voice, prompt, settings.temperature, sorted({*LOOKAHEADS, settings.lookahead}), TURNS * repeats)
+    steps, fraction = costs.steps(settings.lookahead), 1e3 / costs.ar / ceiling
     print(f"AR step {costs.ar:.2f} ms: {1e3 / costs.ar:.0f} tokens/s, {fraction:.0%} of the ceiling")
-    in_turns = draft_in_turns(voice, prompt, settings.lookahead, settings.temperature)
-    print(f"draft step {costs.draft:.2f} ms, pass of {settings.lookahead + 1} tokens {costs.verify:.2f} ms; ", end="")
-    print(f"draft step in turns with that pass {in_turns:.2f} ms", flush=True)
+    print(f"in turns with it, draft step {steps.draft:.2f} ms, pass of {settings.lookahead + 1} tokens {steps.verify:.2f} ms")
+    for what, row in (("pass of v tokens", costs.pass_cost), ("round of L drafts", costs.round_cost)):
+        print(f"{what} in AR steps: " + ", ".join(f"{n} {cost:.2f}" for n, cost in row.items()), flush=True)
 
     theirs = against_generate(voice, EMBEDDED, TEXT, name, settings, repeats, draft)
     rates = ", ".join(f"{what} {1e3 * TOKENS / ms:.0f}" for what, ms in theirs.items())
@@ -44,7 +47,8 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
     speeds = method_speeds(synthesizer, [TEXT], name, settings, repeats)
     for method, speed in speeds.items():
         bound = "" if speed.bound is None else f", bound {speed.bound:.2f}x, reached {speed.bound_fraction:.0%}"
-        print(f"{method}: {speed.tokens_per_second:.0f} tokens/s, {speed.speedup_vs_ar:.2f}x AR{bound}", flush=True)
+        print(f"{method}: {speed.tokens_per_second:.0f} tokens/s, {speed.speedup_vs_ar:.2f}x AR{bound}", end="")
+        print(_accepted(speed), flush=True)
 
     batched = {m: batch_speedup(synthesizer, TEXT, name, settings.with_(method=m), repeats) for m in ("ar", "pcg")}
     sound = first_sound_seconds(synthesizer, TEXT, name, settings, repeats)
@@ -70,14 +74,20 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
         "bound": as_json(speeds, "bound"),
         "speedup_vs_ar": as_json(speeds, "speedup_vs_ar"),
         "acceptance_rate": as_json(speeds, "acceptance_rate"),
+        "acceptance_of_tested": as_json(speeds, "acceptance_of_tested"),
+        "acceptance_by_position": as_json(speeds, "acceptance_by_position"),
+        "pass_cost": rounded(costs.pass_cost, "v"),
+        "draft_cost": round(costs.draft_cost(settings.lookahead), 4),
+        "round_cost": rounded(costs.round_cost),
+        "lookahead_cost": round(costs.line[0], 4),
         "mean_acceptance_length": as_json(speeds, "mean_acceptance_length"),
         "tokens_per_second": as_json(speeds, "tokens_per_second"),
         "batch_speedup": {method: round(ratio, 3) for method, ratio in batched.items()},
         "first_sound_seconds": round(sound, 4),
         "adaptive_vs_fixed_lookahead": {str(n): round(ratio, 3) for n, ratio in adaptive.items()},
         "generate_ms": {what: round(ms, 2) for what, ms in theirs.items()},
-        "step_ms": {"ar": round(costs.ar, 4), "draft": round(costs.draft, 4), "verify": round(costs.verify, 4)},
-        "draft_in_turns_ms": round(in_turns, 4),
+        "step_ms": {name: round(getattr(steps, name), 4) for name in ("ar", "draft", "verify")},
+        "draft_in_turns_ms": round(steps.draft, 4),
         "copy_gigabytes_per_second": round(bandwidth / 1e9, 2),
         "megabytes_per_step": round(size / 1e6, 2),
         "repeats": repeats,
@@ -86,3 +96,12 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
         "device": device,
         "threads": torch.get_num_threads(),
     }
+
+
+def _accepted(speed: MethodSpeed) -> str:
+    """In both ways, and by position."""
+    if speed.acceptance_rate is None or speed.acceptance_of_tested is None:
+        return ""
+    by_position = ", ".join(f"{share:.0%}" for share in speed.acceptance_by_position)
+    told = f"{speed.acceptance_rate:.0%} of drafted and {speed.acceptance_of_tested:.0%} of tested tokens"
+    return f"; accepted {told}, by position {by_position} of rounds"

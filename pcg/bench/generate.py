@@ -9,11 +9,12 @@ from transformers.utils import logging
 from pcg.bench.methods import plain_prompt
 from pcg.bench.timing import medians
 from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.feature_draft import FeatureDraft, is_feature_draft
 from pcg.decoding.lookup import PromptLookup
+from pcg.decoding.readers import make_readers
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
 from pcg.decoding.utterance import begin
-from pcg.drafts import AUTO, find_draft, layer_subset
+from pcg.drafts import AUTO, find_draft, layer_subset, untrained_layers
 from pcg.prompt import Prompt
 from pcg.rules.exact import exact
 from pcg.sampling.plain import Plain
@@ -75,7 +76,11 @@ def _assistance(voice: Voice, target: LlamaForCausalLM, folder: Path, choice: st
     """What `generate` is told so that it drafts `lookahead` tokens by the voice's draft."""
     if isinstance(voice.draft, PromptLookup):
         return {"prompt_lookup_num_tokens": lookahead, "max_matching_ngram_size": voice.draft.longest}
-    origin = find_draft(choice, target.config.num_hidden_layers, folder)
+    layers = target.config.num_hidden_layers
+    # It knows no drafts that read the target's hidden states: its best is then a trained one of the usual kind.
+    origin = find_draft(AUTO if isinstance(voice.draft, FeatureDraft) else choice, layers, folder)
+    if isinstance(origin, Path) and is_feature_draft(origin):
+        origin = untrained_layers(layers)
     draft = load_llama(origin, voice.vocabulary) if isinstance(origin, Path) else layer_subset(target, origin)
     draft = draft.to(target.device).eval()
     draft.generation_config.num_assistant_tokens = lookahead
@@ -90,15 +95,11 @@ def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings) -> int:
     while spoken < TOKENS:
         left = TOKENS - spoken
         room = left + settings.lookahead + 1
-        target = Readers(voice.target, [prompt], room)
-        target.prefill()
+        readers = make_readers(voice.target, None if method == "ar" else voice.draft, [prompt], room)
+        for each in readers:
+            each.prefill()
         utterances = begin(Plain(settings.temperature), [left], [generator])
-        if method == "ar":
-            steps = autoregressive(target, utterances)
-        else:
-            copies = isinstance(voice.draft, PromptLookup)
-            draft = voice.draft.readers([prompt]) if copies else Readers(voice.draft, [prompt], room)
-            draft.prefill()
-            steps = speculative(target, draft, exact, Drafting(settings.lookahead), utterances)
+        drafting = Drafting(settings.lookahead)
+        steps = autoregressive(*readers, utterances) if method == "ar" else speculative(*readers, exact, drafting, utterances)
         spoken += sum(len(step[0].tokens) for step in steps)
     return spoken

@@ -1,95 +1,44 @@
 """The four methods on one prompt: tokens/s of the decoding loop, their ratio to AR, and the bound on it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
 import torch
 
-from pcg.bench.timing import medians
-from pcg.decoding.llama import DecodingLlama
-from pcg.decoding.lookup import PromptLookup
-from pcg.decoding.state import Readers
+from pcg.bench.rounds import round_costs
 from pcg.metrics.bound import StepCosts
 from pcg.prompt import Prompt
-from pcg.rules.verdict import draw
-from pcg.sampling.plain import Plain
-from pcg.sampling.warp import law
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take
 from pcg.voice import Voice
 
-STEPS_AT_ONCE = 20
+ROUNDS = 12
 
 
 @dataclass(frozen=True)
 class MethodSpeed:
-    """One method: pooled tokens/s of the decoding loop, over that of AR, the bound on that ratio and how much of it is reached
-    (None for AR, and where rounds draft different numbers of tokens and so cost different amounts)."""
+    """One method: tokens/s of the decoding loop, over that of AR, the bound on that ratio and how much of it is reached (None
+    for AR, and where rounds draft different numbers of tokens and so cost different amounts). Acceptance is told of drafted and
+    of tested tokens, and as the share of rounds in which the token at each position stood."""
 
     tokens_per_second: float
     speedup_vs_ar: float
     acceptance_rate: float | None
+    acceptance_of_tested: float | None
+    acceptance_by_position: tuple[float, ...]
     mean_acceptance_length: float
     bound: float | None
     bound_fraction: float | None
 
 
 def step_costs(voice: Voice, prompt: Prompt, lookahead: int, temperature: float, repeats: int = 7) -> StepCosts:
-    """Time the three steps alone, behind `prompt`; where nothing drafts, a draft step takes no time."""
-    target, draft = _started(voice.target, prompt, lookahead), _drafting(voice, prompt, lookahead, temperature)
-    works = {
-        "ar": lambda: _draw(target, STEPS_AT_ONCE, temperature),
-        "draft": lambda: draft(STEPS_AT_ONCE),
-        "verify": lambda: [_verify(target, lookahead, temperature) for _ in range(STEPS_AT_ONCE)],
-    }
-    spent = medians(works, repeats)
-    return StepCosts(**{name: ms / STEPS_AT_ONCE for name, ms in spent.items()})
-
-
-def draft_in_turns(voice: Voice, prompt: Prompt, lookahead: int, temperature: float, repeats: int = 60) -> float:
-    """Milliseconds of a draft step when a verification comes after every `lookahead` of them, as in a round: what the target
-    pushes out of the cache has to be read again."""
-    target, draft = _started(voice.target, prompt, lookahead), _drafting(voice, prompt, lookahead, temperature)
-    works = {
-        "draft": lambda: draft(lookahead),
-        "verify": lambda: _verify(target, lookahead, temperature),
-    }
-    return medians(works, repeats)["draft"] / lookahead
-
-
-def _started(model: DecodingLlama, prompt: Prompt, lookahead: int) -> Readers:
-    """Behind `prompt` and one code."""
-    readers = Readers(model, [prompt], STEPS_AT_ONCE + lookahead + 2)
-    readers.prefill()
-    readers.feed([0], [[0]], 1)
-    return readers
-
-
-def _drafting(voice: Voice, prompt: Prompt, lookahead: int, temperature: float) -> Callable[[int], object]:
-    """What lets the voice's draft, if there is one, draft so many codes one after the other, and forgets them."""
+    """The parts of rounds behind `prompt`, in turns with steps of AR; where nothing drafts, a draft step takes no time."""
     if voice.draft is None:
-        return lambda count: None
-    if isinstance(voice.draft, PromptLookup):
-        copies, coin = voice.draft.readers([prompt]), torch.zeros(1, 1)
-        return lambda count: [copies.propose([0], [[]], coin, [Plain(temperature)]) for _ in range(count)]
-    readers = _started(voice.draft, prompt, lookahead)
-    return lambda count: _draw(readers, count, temperature)
-
-
-def _draw(readers: Readers, count: int, temperature: float) -> None:
-    """Draw `count` codes one after the other, and forget them."""
-    token = [0]
-    for _ in range(count):
-        p = law(readers.feed([0], [token], 1)[:, 0], temperature).cpu()
-        token = [draw(p[0], 0.5) % (readers.vocabulary_size - 1)]
-    readers.roll_back(0, 1)
-
-
-def _verify(target: Readers, lookahead: int, temperature: float) -> None:
-    law(target.feed([0], [[0] * (lookahead + 1)], lookahead + 1), temperature).cpu()
-    target.roll_back(0, 1)
+        ar = round_costs(voice, prompt, temperature, (), ROUNDS * repeats).ar
+        return StepCosts(ar, 0.0, ar)
+    return round_costs(voice, prompt, temperature, (lookahead,), ROUNDS * repeats).steps(lookahead)
 
 
 def method_speeds(
@@ -104,11 +53,17 @@ def method_speeds(
     for turn in range(repeats):
         for text in texts:
             for method in synthesizer.methods:
-                takes[method].append(synthesizer.take(text, settings.with_(method=method, seed=settings.seed + turn), voice))
-        costs.append(step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature, repeats=3))
+                spoken = settings.for_method(method).with_(seed=settings.seed + turn)
+                takes[method].append(synthesizer.take(text, spoken, voice))
+        costs.append(step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature, repeats=1))
     steps = StepCosts(*(median(getattr(c, name) for c in costs) for name in ("ar", "draft", "verify")))
     speeds = {method: _tokens_per_second(those) for method, those in takes.items()}
     return {m: _row(those, speeds[m], speeds["ar"], steps, settings.lookahead) for m, those in takes.items()}
+
+
+def pooled(takes: Sequence[Take]) -> Take:
+    """All rounds of `takes`, as if one of them had them: for its figures of acceptance alone."""
+    return replace(takes[0], rounds=tuple(r for take in takes for r in take.rounds))
 
 
 def _tokens_per_second(takes: Sequence[Take]) -> float:
@@ -117,20 +72,31 @@ def _tokens_per_second(takes: Sequence[Take]) -> float:
 
 
 def _row(takes: Sequence[Take], speed: float, ar: float, steps: StepCosts, lookahead: int) -> MethodSpeed:
-    drafted = sum(t.drafted for t in takes)
-    accepted = sum(r.accepted for t in takes for r in t.rounds)
-    length = 1 + accepted / sum(len(t.rounds) for t in takes)
-    rate = accepted / drafted if drafted else None
-    if {len(r.drafted) for t in takes for r in t.rounds} != {lookahead}:
-        return MethodSpeed(speed, speed / ar, rate, length, None, None)
-    bound = steps.bound(length, lookahead)
-    return MethodSpeed(speed, speed / ar, rate, length, bound, speed / ar / bound)
+    every = pooled(takes)
+    bound = None
+    if {len(r.drafted) for r in every.rounds} == {lookahead}:
+        bound = steps.bound(every.mean_acceptance_length, lookahead)
+    return MethodSpeed(
+        speed,
+        speed / ar,
+        every.acceptance_rate,
+        every.acceptance_of_tested,
+        tuple(every.acceptance_by_position),
+        every.mean_acceptance_length,
+        bound,
+        None if bound is None else speed / ar / bound,
+    )
 
 
-def as_json(speeds: Mapping[str, MethodSpeed], field: str) -> dict[str, float | None]:
+def as_json(speeds: Mapping[str, MethodSpeed], field: str) -> dict[str, object]:
     """One field of every method, rounded."""
-    values = {method: getattr(speed, field) for method, speed in speeds.items()}
-    return {method: None if value is None else round(value, 4) for method, value in values.items()}
+    return {method: _rounded(getattr(speed, field)) for method, speed in speeds.items()}
+
+
+def _rounded(value: float | tuple[float, ...] | None) -> object:
+    if value is None:
+        return None
+    return [round(each, 4) for each in value] if isinstance(value, tuple) else round(value, 4)
 
 
 def plain_prompt(voice: Voice, text: str, name: str) -> Prompt:

@@ -17,17 +17,28 @@ def add(commands: "Commands") -> None:
     parser = commands.add_parser(
         "bench", help="time the engine: its ceiling, transformers, its own bound; JSON on the last line"
     )
-    parser.add_argument("what", nargs="?", choices=("engine", "groups", "judge", "shape", "codec", "spoof"), default="engine")
+    parser.add_argument(
+        "what", nargs="?", choices=("engine", "rules", "groups", "judge", "shape", "codec", "spoof"), default="engine"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="will it pay here? costs by width, acceptances, the fastest method; 20 seconds"
+    )
     parser.add_argument("file", nargs="?", type=Path, help="bench codec: a recording of someone who speaks")
     parser.add_argument(
-        "--model", default="embedded", help="bench codec: embedded, or X-codec2 or NeuCodec, a folder or hub name"
+        "--model",
+        default="embedded",
+        help="--quick, bench rules: the voice; bench codec: embedded, X-codec2 or NeuCodec, by folder or name",
     )
     parser.add_argument("--text", default="", help="bench codec: the words in the recording")
     parser.add_argument("--tokens", type=int, default=65_536, help="bench groups: tokens of the vocabulary (default 65536)")
     parser.add_argument("--dimensions", type=int, default=2048, help="bench groups: width of the embedding (default 2048)")
     parser.add_argument("--mean-size", type=float, default=140, help="bench groups: mean group size (default 140)")
     parser.add_argument("--work", type=Path, default=Path("runs"), help="bench judge: the folder of the corpus (default runs/)")
-    parser.add_argument("--utterances", type=int, default=100, help="bench judge: of each held-out split (default 100)")
+    parser.add_argument(
+        "--utterances",
+        type=int,
+        help="bench judge: of each held-out split (default 100); bench rules: how many are spoken (20)",
+    )
     parser.add_argument("--recogniser", type=Path, metavar="FOLDER", help="bench judge: another one than the shipped")
     parser.add_argument("--detectors", type=Path, metavar="FOLDER", help="bench spoof: others than the shipped ones")
     parser.add_argument(
@@ -51,7 +62,15 @@ def run(options: argparse.Namespace) -> None:
     if options.threads is not None:
         check_count("threads", options.threads)
         torch.set_num_threads(options.threads)
-    benches = {"engine": _engine, "groups": _groups, "judge": _judge, "shape": _shape, "codec": _codec, "spoof": _spoof}
+    benches = {
+        "engine": _quick if options.quick else _engine,
+        "rules": _rules,
+        "groups": _groups,
+        "judge": _judge,
+        "shape": _shape,
+        "codec": _codec,
+        "spoof": _spoof,
+    }
     figures = benches[options.what](options)
     if options.out:
         write_json(options.out, figures)
@@ -65,6 +84,23 @@ def _engine(options: argparse.Namespace) -> dict[str, object]:
     return bench_engine(synthesizer, Settings(), options.repeats, options.draft)
 
 
+def _quick(options: argparse.Namespace) -> dict[str, object]:
+    from pcg.bench.pays import will_it_pay
+
+    pays = will_it_pay(load_synthesizer(options.model, options.device, draft=options.draft), Settings())
+    print(pays.table())
+    print(pays.sentence)
+    return pays.as_dict()
+
+
+def _rules(options: argparse.Namespace) -> dict[str, object]:
+    from pcg.bench.rules import bench_rules
+
+    utterances = 20 if options.utterances is None else options.utterances
+    check_count("utterances", utterances)
+    return bench_rules(load_synthesizer(options.model, options.device, draft=options.draft), utterances)
+
+
 def _groups(options: argparse.Namespace) -> dict[str, object]:
     from pcg.bench.groups import bench_groups
 
@@ -75,9 +111,10 @@ def _judge(options: argparse.Namespace) -> dict[str, object]:
     from pcg.bench.judge import bench_judge
     from pcg.recognition.embedded import EMBEDDED, load_recogniser
 
-    check_count("utterances", options.utterances)
+    utterances = 100 if options.utterances is None else options.utterances
+    check_count("utterances", utterances)
     recogniser = load_recogniser(options.recogniser or EMBEDDED)
-    return bench_judge(recogniser, options.work / "corpus", options.utterances, options.repeats)
+    return bench_judge(recogniser, options.work / "corpus", utterances, options.repeats)
 
 
 def _shape(options: argparse.Namespace) -> dict[str, object]:

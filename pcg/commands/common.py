@@ -15,6 +15,10 @@ MODEL = (
     "'embedded', llasa-1b, llasa-3b, llasa-8b, neutts-air, neutts-nano, OWNER/NAME of the hub (@REVISION pins it), or a folder"
 )
 
+AUTO = "auto"
+MOST_DRAFTED = 8
+"""By a lookahead that is chosen each round: beyond it a pass costs a CPU twice as much."""
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -29,11 +33,12 @@ if TYPE_CHECKING:
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Every knob of a take but the method, who speaks, and on what."""
     for name, allowed in RANGES.items():
-        kind = int if name in WHOLE else float
+        kind = _count if name == "lookahead" else int if name in WHOLE else float
         text = f"{allowed}" + (f" {allowed.unit}" if allowed.unit else "")
+        text += ", or auto: each round what pays here" if name == "lookahead" else ""
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=f"{text} (default {getattr(Settings(), name)})")
     parser.add_argument("--similarity", help="what makes tokens alike: " + ", ".join(SIMILARITIES) + " (default cosine)")
-    parser.add_argument("--verification", help="of drafted tokens one by one, or as a block (sd, pcg): token (default) or block")
+    parser.add_argument("--verification", help="of drafted tokens one by one, or together (sd, pcg): token (default) or block")
     parser.add_argument("--adaptive", action="store_true", help="draft fewer tokens where the draft is unsure")
     parser.add_argument("--sampler", help="the law of draft and target: " + ", ".join(SAMPLERS) + " (default plain)")
     parser.add_argument("--hierarchical", action="store_true", help="let spoof detectors choose among beams")
@@ -44,6 +49,10 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference-text", metavar="T", help="the words in --reference (default: what the recogniser hears)")
     add_model(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+
+
+def _count(text: str) -> int | str:
+    return AUTO if text == AUTO else int(text)
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +77,19 @@ def add_judge(parser: argparse.ArgumentParser) -> None:
 def read_settings(options: argparse.Namespace) -> Settings:
     """The settings that were given, the defaults for all others."""
     given = {field.name: getattr(options, field.name, None) for field in fields(Settings)}
+    if given["lookahead"] == AUTO:
+        given["lookahead"] = MOST_DRAFTED
     return Settings.from_dict({name: value for name, value in given.items() if isinstance(value, str | int | float)})
+
+
+def settle_lookahead(options: argparse.Namespace, settings: Settings, synthesizer: "Synthesizer") -> Settings:
+    """With `--lookahead auto` and no `--lookahead-cost`, the cost as it is measured here; it is a part of the take from then
+    on, so that the take can be said again."""
+    from pcg.bench.rounds import lookahead_cost
+
+    if options.lookahead != AUTO or settings.lookahead_cost > 0 or synthesizer.voice.draft is None:
+        return settings
+    return settings.with_(lookahead_cost=lookahead_cost(synthesizer, settings.temperature))
 
 
 def load_synthesizer(

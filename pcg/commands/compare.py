@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import add_settings, check_count, find_speaker, load_synthesizer, read_settings
+from pcg.commands.common import add_settings, check_count, find_speaker, load_synthesizer, read_settings, settle_lookahead
 
 if TYPE_CHECKING:
     from pcg.commands.common import Commands
@@ -32,6 +32,7 @@ def run(options: argparse.Namespace) -> None:
     synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
     voice, reference = find_speaker(options, synthesizer)
     synthesizer.warm_up()
+    settings = settle_lookahead(options, settings, synthesizer)
     prompt = synthesizer.voice.reader.prompt(
         synthesizer.chunks(options.text)[0], reference or synthesizer.voice.reference(voice)
     )

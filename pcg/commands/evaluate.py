@@ -6,7 +6,15 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import add_judge, add_settings, check_count, find_speaker, load_synthesizer, read_settings
+from pcg.commands.common import (
+    add_judge,
+    add_settings,
+    check_count,
+    find_speaker,
+    load_synthesizer,
+    read_settings,
+    settle_lookahead,
+)
 from pcg.settings import METHODS
 
 if TYPE_CHECKING:
@@ -39,6 +47,7 @@ def run(options: argparse.Namespace) -> None:
     sentences = written[:: max(1, len(written) // options.sentences)][: options.sentences]
     synthesizer = load_synthesizer(options.model, options.device)
     name, _ = find_speaker(options, synthesizer)
+    settings = settle_lookahead(options, settings, synthesizer)
     figures: dict[str, dict[str, object]] = {}
     if "table" in options.figure:
         judge = RememberedJudge(load_judge(options.judge, options.device), Memory())

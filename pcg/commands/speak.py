@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import add_settings, find_speaker, load_synthesizer, read_settings
+from pcg.commands.common import add_settings, find_speaker, load_synthesizer, read_settings, settle_lookahead
 
 if TYPE_CHECKING:
     from pcg.commands.common import Commands
@@ -33,6 +33,7 @@ def run(options: argparse.Namespace) -> None:
     synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
     voice, reference = find_speaker(options, synthesizer)
     synthesizer.warm_up()  # the kernel is compiled or loaded on first use, which is no take's cost
+    settings = settle_lookahead(options, settings, synthesizer)
     if str(options.out) == "-":
         take = _pour(synthesizer.speak(options.text, settings, voice, reference, stream=True))
     else:

@@ -5,12 +5,13 @@ import json
 import pytest
 import torch
 
-from pcg.bench.methods import draft_in_turns, method_speeds, step_costs
-from pcg.bench.rules import overlapping_groups, rule_costs
+from pcg.bench.methods import method_speeds, step_costs
+from pcg.bench.rules import block_gain, overlapping_groups, rule_costs
 from pcg.bench.shapes import ModelShape, forced, random_pair
 from pcg.bench.takes import adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import medians
 from pcg.cli import main
+from pcg.experiments.unit import Utterance
 from pcg.metrics.bound import StepCosts
 from pcg.rules.verdict import Coins
 from pcg.settings import METHODS, Settings
@@ -45,10 +46,11 @@ def test_methods_are_measured_against_ar_and_their_bound(tiny_voice_folder, tmp_
         row = speeds[method]
         assert row.speedup_vs_ar == pytest.approx(row.tokens_per_second / speeds["ar"].tokens_per_second)
         assert row.bound_fraction == pytest.approx(row.speedup_vs_ar / row.bound)
+        assert 0 <= row.acceptance_rate <= row.acceptance_of_tested <= 1
+        assert list(row.acceptance_by_position) == sorted(row.acceptance_by_position, reverse=True)
     prompt = synthesizer.voice.reader.prompt("hello", synthesizer.voice.reference("one"))
     costs = step_costs(synthesizer.voice, prompt, 3, 0.8, repeats=1)
     assert min(costs.ar, costs.draft, costs.verify) > 0
-    assert draft_in_turns(synthesizer.voice, prompt, 3, 0.8, repeats=1) > 0
 
 
 def test_batches_streams_and_adaptive_lookahead_are_timed(tiny_voice_folder, tmp_path):
@@ -70,6 +72,16 @@ def test_the_rules_of_sd_and_pcg_are_timed_in_one_run():
     costs = rule_costs(2, tokens=12, shape=ModelShape(2, 32, 2, 2, 48, (0,), codes=200, others=80, tied=True))
     assert set(costs) == {"sd", "pcg"}
     assert all(0 < cost.share < 1 and cost.rule_ms < cost.round_ms for cost in costs.values())
+
+
+def test_block_verification_is_expected_to_gain_over_the_same_drafts(tiny_voice_folder, tmp_path):
+    synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
+    said = [Utterance("hello", "one"), Utterance("yes", "two")]
+    for method in ("sd", "pcg"):
+        gain = block_gain(synthesizer, said, Settings(method, theta=0.3, lookahead=4))
+        assert 1 <= gain.token < gain.block <= 5
+        alone = block_gain(synthesizer, said, Settings(method, theta=0.3, lookahead=1))
+        assert alone.token == pytest.approx(alone.block)
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])

@@ -1,0 +1,104 @@
+"""What rounds cost, and what follows from it: the parts belong together, and the verdict is the arithmetic's."""
+
+import json
+
+import pytest
+
+from pcg.bench.pays import judge, will_it_pay
+from pcg.bench.rounds import RoundCosts, lookahead_cost, round_costs
+from pcg.cli import main
+from pcg.errors import InputError
+from pcg.settings import Settings
+from pcg.synthesizer import Synthesizer
+from pcg.voice import load_voice
+
+
+@pytest.fixture(scope="module")
+def synthesizer(tiny_voice_folder, tmp_path_factory):
+    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+
+
+def costs(ar, fixed, more, most=8):
+    """Rounds that cost `fixed` and `more` for each draft, of which a draft step is half and the rest the wider pass."""
+    counts = range(1, most + 1)
+    draft = {n: n * more / 2 for n in counts}
+    verify = {n: fixed + n * more / 2 for n in counts}
+    return RoundCosts(ar, draft, verify, dict.fromkeys(counts, 0.0), {n: fixed + n * more for n in counts}, ar)
+
+
+def test_real_rounds_are_timed_by_lookahead(synthesizer):
+    voice = synthesizer.voice
+    found = round_costs(voice, voice.reader.prompt("hello", voice.references["one"]), 0.8, (1, 3), turns=3)
+    assert set(found.pass_cost) == {1, 2, 4}
+    assert set(found.round_cost) == {1, 3}
+    assert min(found.ar, found.first, *found.draft.values(), *found.verify.values()) > 0
+    steps = found.steps(3)
+    assert (steps.ar, steps.verify) == (found.ar, found.verify[3])
+    assert steps.draft == pytest.approx(found.draft_cost(3) * found.ar)
+    assert found.whole[3] >= found.verify[3]
+
+
+def test_the_line_through_the_costs_is_theirs_where_they_are_straight():
+    slope, missed = costs(2.0, 2.2, 0.33).line
+    assert slope == pytest.approx(0.15)
+    assert missed < 1e-9
+
+
+def test_the_cost_of_a_drafted_token_is_a_setting(synthesizer):
+    cost = lookahead_cost(synthesizer, 0.8, turns=2)
+    assert Settings(lookahead_cost=cost).lookahead_cost == cost == round(cost, 3) > 0
+
+
+def test_the_verdict_is_the_fastest_of_expected_tokens_over_cost():
+    found = judge(costs(1.0, 1.0, 0.1), {"sd": [0.5] * 8, "pcg": [0.8] * 8}, 3)
+    assert found.method == "pcg"
+    assert found.speedup == pytest.approx(max(sum(0.8**i for i in range(n + 1)) / (1 + 0.1 * n) for n in range(1, 9)))
+    assert found.speedups["pcg"][found.lookahead] == found.speedup
+    assert found.exact == (2, pytest.approx(1.75 / 1.2))
+    assert "PCG pays" in found.sentence
+    assert f"{found.exact[1]:.2f} x at lookahead 2" in found.sentence
+
+
+def test_where_nothing_is_faster_it_says_so():
+    found = judge(costs(1.0, 1.5, 0.5), {"sd": [0.3, 0.2], "pcg": [0.4]}, 3)
+    assert (found.method, found.lookahead, found.speedup) == ("ar", 0, 1.0)
+    assert "Nothing pays" in found.sentence
+    assert f"{1.4 / 2:.2f} x AR" in found.sentence
+
+
+def test_a_voice_is_judged_and_one_without_a_draft_refused(synthesizer, tiny_voice_folder, tmp_path):
+    found = will_it_pay(synthesizer, Settings(), (1, 2, 3), ("hello", "yes"))
+    assert set(found.speedups) == {"sd", "ssd", "pcg"}
+    assert json.loads(json.dumps(found.as_dict()))["pass_cost"].keys() == {"v1", "v2", "v3", "v4"}
+    assert len(found.table().splitlines()) == 9
+    with pytest.raises(InputError, match="draft is 'none'"):
+        will_it_pay(Synthesizer(load_voice(str(tiny_voice_folder), draft="none"), tmp_path), Settings())
+
+
+def test_the_command_answers_in_a_table_a_sentence_and_json(tiny_voice_folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path)
+    assert main(["bench", "--quick", "--model", str(tiny_voice_folder)]) == 0
+    *table, sentence, figures = capsys.readouterr().out.splitlines()
+    assert table[0].startswith("tokens at once")
+    assert json.loads(figures)["sentence"] == sentence
+
+
+def test_a_take_with_a_measured_lookahead_carries_its_cost(tiny_voice_folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path)
+    speak = ["speak", "hello, yes", "--model", str(tiny_voice_folder), "--out", str(tmp_path / "a.wav"), "--json"]
+    assert main([*speak, "--method", "sd", "--lookahead", "auto"]) == 0
+    settings = json.loads(capsys.readouterr().out.splitlines()[-1])["settings"]
+    assert settings["lookahead"] == 8
+    assert settings["lookahead_cost"] > 0
+    assert main([*speak, "--method", "sd", "--lookahead", "auto", "--lookahead-cost", "0.25"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["settings"]["lookahead_cost"] == 0.25
+
+
+def test_block_verification_is_an_option_of_those_methods_that_know_it(tiny_voice_folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path)
+    speak = ["speak", "hello", "--model", str(tiny_voice_folder), "--out", str(tmp_path / "a.wav"), "--json"]
+    assert main([*speak, "--verification", "block"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["settings"]["verification"] == "block"
+    for bad in (["--verification", "block", "--method", "ssd"], ["--verification", "tree"]):
+        assert main([*speak, *bad]) == 2
+        assert "verification" in capsys.readouterr().err
