@@ -9,8 +9,8 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from pcg.decoding.llama import DecodingLlama
+from pcg.decoding.readers import AnyDraft, make_readers
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
 from pcg.decoding.utterance import begin
 from pcg.groups.neighbours import build_neighbours
 from pcg.metrics.estimate import Estimate, bootstrap
@@ -74,20 +74,22 @@ class Examiner:
         The overlap is the mean of sum min(p, q) over the positions of the second utterances: the chance that a token drawn from
         p there passes exact speculative decoding. Coins are the same at each call.
         """
+        return self.accepted(DecodingLlama(draft, self._trial.vocabulary)) | {EXPECTED: self._overlap(draft)}
+
+    def accepted(self, draft: AnyDraft) -> dict[str, Estimate]:
+        """For each rule the share of the tokens drafted by any draft that the engine accepts."""
         trial = self._trial
         prompts = [lay_out(a, [b], trial.reader) for a, b in trial.pairs]
         limits = [int(1.6 * len(b.codes)) + 40 for _, b in trial.pairs]
-        decoding = DecodingLlama(draft, trial.vocabulary)
-        found = {name: self._accepted(decoding, rule, prompts, limits) for name, rule in trial.rules.items()}
-        return found | {EXPECTED: self._overlap(draft)}
+        return {name: self._accepted(draft, rule, prompts, limits) for name, rule in trial.rules.items()}
 
     def figures(self, draft: LlamaForCausalLM) -> dict[str, float]:
         """`examine` without intervals, for a log."""
         return {name: estimate.value for name, estimate in self.examine(draft).items()}
 
-    def _accepted(self, draft: DecodingLlama, rule: Rule, prompts: Sequence[Prompt], limits: Sequence[int]) -> Estimate:
+    def _accepted(self, draft: AnyDraft, rule: Rule, prompts: Sequence[Prompt], limits: Sequence[int]) -> Estimate:
         settings = self._trial.settings
-        readers = [Readers(model, prompts, max(limits) + settings.lookahead + 1) for model in (self._decoding, draft)]
+        readers = make_readers(self._decoding, draft, prompts, max(limits) + settings.lookahead + 1)
         for each in readers:
             each.prefill()
         coins = [torch.Generator().manual_seed(settings.seed + i) for i in range(len(prompts))]

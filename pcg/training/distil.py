@@ -23,12 +23,14 @@ PRECISIONS = ("bf16", "fp32")
 
 @dataclass(frozen=True)
 class Objective:
-    """What is minimised: `ce` times the cross-entropy of a batch's tokens and `kl` times the forward KL from the target's
-    speech laws, per token. own: the share of batches that are the target's own samples; the others are the corpus's."""
+    """What is minimised: `ce` times the cross-entropy of a batch's tokens, `kl` times the forward KL from the target's
+    probabilities of speech, and `tv` times the total variation between both, per token (LK losses: arXiv 2602.23881). own: the
+    share of batches that are the target's own samples; the others are the corpus's."""
 
     ce: float
     kl: float
     own: float
+    tv: float = 0.0
 
     def takes_own(self, number: int) -> bool:
         """Whether batch `number` holds own samples; the corpus's batches are spread evenly among them."""
@@ -40,6 +42,7 @@ OBJECTIVES = {
     "ce": Objective(ce=1.0, kl=0.0, own=0.0),
     "distil": Objective(ce=0.0, kl=1.0, own=0.75),
     "both": Objective(ce=0.5, kl=0.5, own=0.5),
+    "overlap": Objective(ce=0.0, kl=0.3, own=0.75, tv=1.0),
 }
 
 
@@ -122,7 +125,7 @@ def train_draft(
     def step(index: int) -> dict[str, float]:
         first = (index * workers.count + workers.rank) * schedule.accumulate
         batches = [batch(first + i).to(workers.device) for i in range(schedule.accumulate)]
-        return _step(batches, losses, draft, optimizers, workers)
+        return learn(batches, losses, draft, optimizers, workers)
 
     stage = Stage(
         name,
@@ -141,13 +144,18 @@ def train_draft(
     run(stage, seed)
 
 
-def _step(
+Losses = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
+"""The loss of a batch, summed over its tokens, and the sums of the figures that are logged."""
+
+
+def learn(
     batches: Sequence[Batch],
-    losses: "_Losses",
-    draft: LlamaForCausalLM,
+    losses: Losses,
+    draft: nn.Module,
     optimizers: dict[str, Optimizer],
     workers: Workers,
 ) -> dict[str, float]:
+    """One step down the mean loss of the tokens in all processes' `batches`; the means of the figures."""
     tokens = workers.add(torch.stack([(b.labels != IGNORED).sum() for b in batches]).sum())
     for optimizer in optimizers.values():
         optimizer.zero_grad(set_to_none=True)
@@ -165,8 +173,6 @@ def _step(
 
 @dataclass(frozen=True)
 class _Losses:
-    """The loss of a batch, summed over its tokens, and the sums of the figures that are logged."""
-
     draft: LlamaForCausalLM
     target: LlamaForCausalLM
     vocabulary: Vocabulary
@@ -178,13 +184,15 @@ class _Losses:
         with torch.autocast(self.kind, torch.bfloat16, enabled=self.precision == "bf16"):
             logits, labels = speech_logits(self.draft, batch, self.vocabulary)
             with torch.no_grad():
-                wanted = speech_logits(self.target, batch, self.vocabulary)[0] if self.objective.kl else None
+                wanted = (
+                    speech_logits(self.target, batch, self.vocabulary)[0] if self.objective.kl or self.objective.tv else None
+                )
         log_p = logits.float().log_softmax(-1)
         ce = nn.functional.nll_loss(log_p, labels, reduction="sum")
         if wanted is None:
             return self.objective.ce * ce, {"ce": ce.detach()}
         q = wanted.float().softmax(-1)
         kl = nn.functional.kl_div(log_p, q, reduction="sum")
-        overlap = torch.minimum(q, log_p.detach().exp()).sum()
-        found = {"ce": ce.detach(), "kl": kl.detach(), "expected_acceptance": overlap}
-        return self.objective.ce * ce + self.objective.kl * kl, found
+        overlap = torch.minimum(q, log_p.exp() if self.objective.tv else log_p.detach().exp()).sum()
+        found = {"ce": ce.detach(), "kl": kl.detach(), "expected_acceptance": overlap.detach()}
+        return self.objective.ce * ce + self.objective.kl * kl + self.objective.tv * (len(labels) - overlap), found

@@ -7,12 +7,16 @@ from pathlib import Path
 from torch import nn
 from transformers import LlamaForCausalLM
 
+from pcg.decoding.feature_draft import config_of
 from pcg.drafts import layer_subset
 from pcg.errors import InputError
 from pcg.files import write_json
-from pcg.training.publish import write_llama
+from pcg.training.feature import FeatureModel
+from pcg.training.publish import write_llama, write_tensors
 
 PLANS = ("pcg", "ssd")
+FEATURE = "feature"
+"""The plan that takes no layers: `pcg.training.feature`."""
 EVERY_LAYER = "the numbers of some of its layers, lowest first, as in 0,{last}"
 
 
@@ -47,7 +51,7 @@ class DraftPlan:
             return {"pcg": cls.pcg, "ssd": cls.ssd}[words](depth)
         numbers = [int(n) for n in words.split(",") if n.isascii() and n.isdigit() and len(n) < 5]
         if len(numbers) != words.count(",") + 1 or sorted(set(numbers)) != numbers or numbers[-1] >= depth:
-            raise InputError("plan", words[:40], ", ".join(PLANS) + ", or " + EVERY_LAYER.format(last=depth - 1))
+            raise InputError("plan", words[:40], ", ".join((*PLANS, FEATURE)) + ", or " + EVERY_LAYER.format(last=depth - 1))
         return cls(tuple(numbers))
 
 
@@ -75,6 +79,13 @@ def new_draft(target: LlamaForCausalLM, plan: DraftPlan) -> LlamaForCausalLM:
 def write_draft(folder: Path, draft: LlamaForCausalLM, facts: Mapping[str, object]) -> None:
     """Write the folder of a trained draft, which `load_voice(..., draft=folder)` reads, with `facts` on how it was made."""
     write_llama(folder, draft)
+    write_json(folder / "draft.json", facts)
+
+
+def write_feature_draft(folder: Path, draft: FeatureModel, facts: Mapping[str, object]) -> None:
+    """As `write_draft`, of a feature draft."""
+    write_json(folder / "config.json", config_of(draft.shape))
+    write_tensors(folder / "model.safetensors", {name: tensor.half() for name, tensor in draft.state_dict().items()})
     write_json(folder / "draft.json", facts)
 
 

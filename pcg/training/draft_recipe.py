@@ -4,6 +4,7 @@ Everything that a killed run goes on from lies in `training/` inside that folder
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,18 +12,21 @@ import torch
 from transformers import LlamaForCausalLM
 
 from pcg import llasa, neutts
+from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.llama import DecodingLlama
 from pcg.errors import InputError
 from pcg.hub import is_neutts
 from pcg.prompt import PromptReader
 from pcg.settings import Settings
 from pcg.training.acceptance import Examiner, Pair, Trial, draw_pairs, sd_and_pcg
-from pcg.training.distil import OBJECTIVES, Material, Schedule, train_draft
-from pcg.training.draft import DraftPlan, new_draft, write_draft
+from pcg.training.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
+from pcg.training.draft import FEATURE, DraftPlan, new_draft, write_draft, write_feature_draft
+from pcg.training.feature import FeatureModel, usual_taps
 from pcg.training.note import agrees
 from pcg.training.prepare import MANIFEST, read_shards
 from pcg.training.samples import Sampling, own_samples
 from pcg.training.tokens import Spoken, used_codes
+from pcg.training.unrolled import hold_out, train_feature
 from pcg.training.workers import Workers
 from pcg.vocabulary import Vocabulary
 from pcg.voice import EMBEDDED, load_voice
@@ -35,13 +39,15 @@ USUAL_LR, USUAL_WIDTH = 3e-3, 256
 @dataclass(frozen=True)
 class DraftJob:
     """What is asked for. target: "embedded" or a folder; tokens: what `prepare_tokens` wrote; out: the draft's folder; samples:
-    how many texts the target says for it; lr: None for one that falls with the target's width."""
+    how many texts the target says for it; lr: None for one that falls with the target's width; objective: None for that of the
+    plan. taps: layers of the target as in "3,6,9,12", counted from 1, and rank: of the head, for plan "feature" alone; None for
+    the layers behind each quarter, 0 for the target's own head."""
 
     target: str
     tokens: Path
     out: Path
     plan: str = "pcg"
-    objective: str = "distil"
+    objective: str | None = None
     steps: int = 2000
     samples: int = 2400
     temperature: float = 0.8
@@ -51,13 +57,31 @@ class DraftJob:
     lr: float | None = None
     precision: str = "bf16"
     seed: int = 0
+    taps: str | None = None
+    rank: int = 0
 
     def __post_init__(self) -> None:
-        if self.objective not in OBJECTIVES:
+        if self.objective is not None and self.objective not in OBJECTIVES:
             raise InputError("objective", self.objective, "one of " + ", ".join(OBJECTIVES))
+        for name in ("taps", "rank"):
+            if getattr(self, name) and self.plan != FEATURE:
+                raise InputError(name, getattr(self, name), f"left out where the plan is not {FEATURE}")
         if self.samples < 2:
             raise InputError("samples", self.samples, "a whole number from 2 up")
         Settings(temperature=self.temperature, seed=self.seed)
+
+    @property
+    def minimised(self) -> Objective:
+        return OBJECTIVES[self.objective or ("overlap" if self.plan == FEATURE else "distil")]
+
+    def tapped(self, depth: int) -> tuple[int, ...]:
+        """The layers that a feature draft of a target of `depth` layers reads."""
+        if self.taps is None:
+            return usual_taps(depth)
+        numbers = [int(n) for n in self.taps.split(",") if n.isascii() and n.isdigit() and len(n) < 5]
+        if len(numbers) != self.taps.count(",") + 1 or sorted({0, *numbers}) != [0, *numbers] or numbers[-1] > depth:
+            raise InputError("taps", self.taps[:40], f"numbers from 1 to {depth}, rising, with commas between them")
+        return tuple(numbers)
 
     def schedule(self, width: int) -> Schedule:
         lr = USUAL_LR * USUAL_WIDTH / width if self.lr is None else self.lr
@@ -69,37 +93,77 @@ class DraftJob:
 def train_for(job: DraftJob, workers: Workers) -> dict[str, float]:
     """Train the draft that `job` asks for, write it, and return what came of its last trial (to the process that leads)."""
     target, vocabulary, reader = open_target(job.target, job.tokens)
-    plan = DraftPlan.read(job.plan, target.config.num_hidden_layers)
-    schedule, objective = job.schedule(target.config.hidden_size), OBJECTIVES[job.objective]
+    depth = target.config.num_hidden_layers
+    plan = FEATURE if job.plan == FEATURE else DraftPlan.read(job.plan, depth)
+    draft = FeatureModel(target, vocabulary, job.tapped(depth), job.rank) if plan == FEATURE else new_draft(target, plan)
     corpus, pairs = _corpus(job, reader, vocabulary)
     state = job.out / "training"
     if not agrees(state / "job.json", _asked(job)):
         raise InputError("out", str(job.out), "a new folder, or one whose draft was begun with the same options")
-    draft = new_draft(target, plan)
     target.to(workers.device, torch.bfloat16 if workers.kind == "cuda" else torch.float32).requires_grad_(False)
     samples: list[Spoken] = []
-    if objective.own:
+    if job.minimised.own:
         sampling = Sampling(job.samples, job.temperature, job.seed)
         samples = own_samples(state / "samples", DecodingLlama(target, vocabulary), corpus, reader, sampling, workers)
     settings = Settings(temperature=job.temperature, seed=job.seed)
+    examiner = None
+    if workers.leads:
+        rules = sd_and_pcg(target, vocabulary, used_codes(corpus, vocabulary.codes) > 0, settings.theta)
+        examiner = Examiner(target, Trial(pairs, reader, vocabulary, rules, settings))
     material = Material(corpus, samples, reader, vocabulary)
+    learn_by = _feature if plan == FEATURE else _layers
+    found = learn_by(job, draft, target, material, pairs, examiner, workers)
     if not workers.leads:
-        train_draft(state, draft, target, material, objective, schedule, job.seed, workers)
         return {}
-    rules = sd_and_pcg(target, vocabulary, used_codes(corpus, vocabulary.codes) > 0, settings.theta)
-    examiner = Examiner(target, Trial(pairs, reader, vocabulary, rules, settings))
+    found = {name: round(value, 4) for name, value in found.items()}
+    facts = {"target": Path(job.target).name, "plan": plan if plan == FEATURE else asdict(plan)}
+    facts |= {"objective": asdict(job.minimised), "schedule": asdict(job.schedule(target.config.hidden_size))}
+    write = write_feature_draft if plan == FEATURE else write_draft
+    write(job.out, draft, facts | {"acceptance": found, "settings": settings.as_dict()})
+    return found
+
+
+def _layers(
+    job: DraftJob,
+    draft: LlamaForCausalLM,
+    target: LlamaForCausalLM,
+    material: Material,
+    pairs: Sequence[Pair],
+    examiner: Examiner | None,
+    workers: Workers,
+) -> dict[str, float]:
+    """Train layers of the target; what came of their last trial."""
     trials: list[dict[str, float]] = []
 
     def evaluate() -> dict[str, float]:
         trials.append(examiner.figures(draft))
         return trials[-1]
 
-    train_draft(state, draft, target, material, objective, schedule, job.seed, workers, evaluate)
-    last = trials[-1] if trials else evaluate()  # a run that was done already tries nothing
-    found = {name: round(value, 4) for name, value in last.items()}
-    facts = {"target": Path(job.target).name, "plan": asdict(plan), "objective": asdict(objective)}
-    write_draft(job.out, draft, facts | {"schedule": asdict(schedule), "acceptance": found, "settings": settings.as_dict()})
-    return found
+    state, schedule = job.out / "training", job.schedule(target.config.hidden_size)
+    trial = evaluate if examiner else None
+    train_draft(state, draft, target, material, job.minimised, schedule, job.seed, workers, trial)
+    if not examiner:
+        return {}
+    return trials[-1] if trials else evaluate()  # a run that was done already tries nothing
+
+
+def _feature(
+    job: DraftJob,
+    draft: FeatureModel,
+    target: LlamaForCausalLM,
+    material: Material,
+    pairs: Sequence[Pair],
+    examiner: Examiner | None,
+    workers: Workers,
+) -> dict[str, float]:
+    """Train a feature draft; its overlaps with the target on held-out rows, and what the engine accepts of it."""
+    learned, held_out = hold_out(material, pairs, TRIALS, job.seed)
+    state, schedule, asked = job.out / "training", job.schedule(target.config.hidden_size), (job.temperature, job.seed)
+    overlaps = train_feature(state, draft, target, learned, job.minimised, schedule, *asked, workers, held_out)
+    if not examiner:
+        return {}
+    accepted = examiner.accepted(draft.decoding(Checkpoint.of(target)))
+    return {name: estimate.value for name, estimate in accepted.items()} | overlaps
 
 
 def open_target(model: str, tokens: Path) -> tuple[LlamaForCausalLM, Vocabulary, PromptReader]:
@@ -138,4 +202,5 @@ def _codes(tokens: Path) -> int:
 
 def _asked(job: DraftJob) -> dict[str, object]:
     """The options that a run shares with the one it goes on from, which may have had fewer steps."""
-    return {k: str(v) if isinstance(v, Path) else v for k, v in asdict(job).items() if k not in ("steps", "out")}
+    asked = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(job).items() if k not in ("steps", "out")}
+    return asked | {"objective": asdict(job.minimised)}

@@ -29,8 +29,8 @@ def write_voice(
     for part, model in (("target", target), ("draft", draft)):
         write_llama(folder / part, model)
     write_json(folder / "codec" / "config.json", codec.config.as_dict())
-    _write_tensors(folder / "codec" / "model.safetensors", {k: v.half() for k, v in codec.state_dict().items()})
-    _write_tensors(folder / "usage.safetensors", {"usage": usage.to(torch.int32)})
+    write_tensors(folder / "codec" / "model.safetensors", {k: v.half() for k, v in codec.state_dict().items()})
+    write_tensors(folder / "usage.safetensors", {"usage": usage.to(torch.int32)})
     card = {
         "format": FORMAT,
         "name": name,
@@ -48,9 +48,10 @@ def write_llama(folder: Path, model: LlamaForCausalLM) -> None:
     write_json(folder / "config.json", config)
     tied = model.config.tie_word_embeddings
     state = {k: v.detach().half() for k, v in model.state_dict().items() if not (tied and k == "lm_head.weight")}
-    _write_tensors(folder / "model.safetensors", state)
+    write_tensors(folder / "model.safetensors", state)
 
 
-def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Write `tensors`, named as transformers and safetensors read them, whole or not at all."""
     with replacing(path) as temporary:
         save_file({k: t.detach().cpu().contiguous() for k, t in tensors.items()}, temporary, {"format": "pt"})
