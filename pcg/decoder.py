@@ -83,7 +83,8 @@ class Decoder:
     def _advance(self, readers: Sequence[AnyReaders], settings: Settings, rule: Rule) -> Advance:
         if settings.method == "ar":
             return partial(autoregressive, readers[0])
-        drafting = Drafting(settings.lookahead, DRAFT_CONFIDENCE if settings.adaptive else None)
+        confidence = DRAFT_CONFIDENCE if settings.adaptive else None
+        drafting = Drafting(settings.lookahead, confidence, settings.lookahead_cost)
         return partial(speculative, *readers, rule, drafting)
 
     def _search(
