@@ -15,18 +15,18 @@ normalisation without a gain. Slot 0 has nothing before it.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.llama import Cache, Weights
-from pcg.decoding.proposal import Proposal
-from pcg.decoding.state import Readers, draft_each
+from pcg.decoding.llama import Cache, Weights, compiled_turn
+from pcg.decoding.packing import Packed, fits, lanes_here, pack
 from pcg.errors import AssetError, InputError
-from pcg.sampling.memory import Memory
 from pcg.vocabulary import Vocabulary
 from pcg.weights import first_line, read_tensors
 
@@ -105,11 +105,20 @@ def sizes_of(target: Checkpoint) -> dict[str, int]:
 class FeatureDraft:
     """The decoding view of a feature draft: what it adds up as inputs, its layer, and its head."""
 
-    def __init__(self, shape: FeatureShape, tensors: Mapping[str, Tensor], target: Checkpoint, vocabulary: Vocabulary) -> None:
-        """tensors: as `FeatureShape.tensors` names them; they come to the device and the type of `target`."""
+    def __init__(
+        self,
+        shape: FeatureShape,
+        tensors: Mapping[str, Tensor],
+        target: Checkpoint,
+        vocabulary: Vocabulary,
+        compiled: bool = True,
+        lanes: int | None = None,
+        int8: bool = False,
+    ) -> None:
+        """tensors: as `FeatureShape.tensors` names them; they come to the device and the type of `target`. compiled, lanes,
+        int8: as in `DecodingLlama`, of a whole turn in one call."""
         own = {name: tensor.to(target.embedding) for name, tensor in tensors.items()}
         self.shape, self.vocabulary, self.tapped = shape, vocabulary, shape.tapped_layers
-        self.compiled = False
         self.heads, self.kv_heads, self.dim, self.epsilon = target.heads, target.kv_heads, target.dim, shape.rms_norm_eps
         self.features, self.state = own["features.weight"], own["state.weight"]
         self.tokens = F.linear(unit(target.embedding), own["token.weight"])
@@ -125,6 +134,8 @@ class FeatureDraft:
         self.norm, self.head_down = own["norm"], own.get("head_down")
         sliced = target.head[vocabulary.model_ids().to(self.device)] if self.head_down is None else None
         self.head = own["head_up"] if sliced is None else sliced
+        self._lanes, self._int8 = lanes_here() if lanes is None else lanes, int8
+        self.compiled = compiled and fits(self.weights, self.dim, self._lanes)
 
     @property
     def device(self) -> torch.device:
@@ -133,8 +144,34 @@ class FeatureDraft:
     @property
     def bytes_per_step(self) -> int:
         """Bytes of weights that a step behind the first reads at least."""
+        if self.compiled:
+            return self._packed.bytes - self.features.numel() * self._packed.panels.itemsize
         read = [self.state, self.norm, self.head, *([] if self.head_down is None else [self.head_down])]
         return self.weights.bytes + sum(tensor.nbytes for tensor in read)
+
+    @cached_property
+    def _packed(self) -> Packed:
+        head = [self.head] if self.head_down is None else [self.head_down, self.head]
+        ends, how = (self.norm, head, self.tokens), (self.heads, self.epsilon, self._lanes, self._int8)
+        return pack(self.weights, [self.features, self.state], *ends, *how)
+
+    @cached_property
+    def _ids_of(self) -> np.ndarray:
+        return self.vocabulary.model_ids().numpy()
+
+    def draft(
+        self,
+        ids: np.ndarray,
+        taps: np.ndarray,
+        rotary: tuple[Tensor, Tensor],
+        cache: Cache,
+        row: int,
+        coins: Tensor,
+        temperature: float,
+    ) -> tuple[Tensor, Tensor]:
+        """As `DecodingLlama.draft`: a whole turn in one compiled call. `ids [T]` are read behind the target's hidden states
+        `taps [T, layers, D]` before each, the tokens that are drawn behind the draft's own."""
+        return compiled_turn(self._packed, self._ids_of, ids, rotary, cache, taps, row, coins, temperature)
 
     def cache(self, batch: int, capacity: int) -> Cache:
         return Cache(1, batch, self.kv_heads, capacity, self.dim, self.tokens)
@@ -183,73 +220,6 @@ class FeatureDraft:
         """What follows `states [..., D]`: logits `[..., V]`."""
         normed = F.rms_norm(states, states.shape[-1:], self.norm, self.epsilon)
         return F.linear(normed if self.head_down is None else F.linear(normed, self.head_down), self.head)
-
-
-class FeatureReaders(Readers):
-    """The Readers of a feature draft beside those of its target, which keep the taps and have to read first: prompts by
-    `prefill`, and every token but the newest.
-
-    Between two rounds the cache holds only tokens that were read behind the target: what was read behind the draft's own state
-    is forgotten at the end of `propose`, and read again if it was accepted.
-    """
-
-    def __init__(self, draft: FeatureDraft, target: Readers) -> None:
-        if target._cache.tapped != draft.tapped:
-            raise ValueError(f"the target keeps the layers {target._cache.tapped}, but the draft reads {draft.tapped}")
-        self._model, self._target = draft, target
-        self._ids_of, self._prompted, self._rotary = target._ids_of, target._prompted, target._rotary
-        self._ids = target._ids.clone()
-        self._written = self._ids.numpy()
-        self._cache = draft.cache(*self._ids.shape)
-
-    def propose(
-        self,
-        rows: Sequence[int],
-        unread: Sequence[Sequence[int]],
-        coins: Tensor,
-        memories: Sequence[Memory],
-        confidence: float | None = None,
-    ) -> list[Proposal]:
-        """As in `Readers`; the `unread` tokens are read behind the target's hidden states, those drafted behind the draft's own
-        states."""
-        states: dict[int, Tensor] = {}
-        kept: dict[int, int] = {}
-
-        def behind(given: list[int], new: list[Sequence[int]]) -> Tensor:
-            if kept:
-                found = self._behind_itself(given, [token for (token,) in new], torch.stack([states[row] for row in given]))
-            else:
-                found = self._behind_target(given, *self._make_room(given, new))[:, -1]
-                kept.update({row: self._cache.lengths[row] for row in given})
-            states.update(zip(given, found, strict=True))
-            return self._model.logits(found)
-
-        proposals = draft_each(behind, rows, unread, coins, memories, confidence, self.vocabulary_size)
-        for row in rows:
-            self._cache.roll_back(row, kept[row])
-        return proposals
-
-    def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
-        return self._model.logits(self._behind_target(rows, ends, count)[:, -last:])
-
-    def _behind_target(self, rows: Sequence[int], ends: Sequence[int], count: int) -> Tensor:
-        """Read the `count` ids before `ends` of each row behind the target's taps; their states `[R, count, D]`."""
-        cache = self._target._cache
-        if any(cache.lengths[row] < end - 1 for row, end in zip(rows, ends, strict=True)):
-            raise ValueError("the target has to read a token before its draft reads the next one")
-        slots = torch.tensor(ends)[:, None] + torch.arange(-count, 0)
-        taps = cache.taps[torch.tensor(rows)[:, None], (slots - 1).clamp(min=0)]
-        taps[slots == 0] = 0.0
-        ids = self._before(self._ids, rows, ends, count).to(self._model.device)
-        rotary = tuple(self._before(table, rows, ends, count) for table in self._rotary)
-        return self._model.run(self._model.behind_target(ids, taps), rotary, self._cache, rows)
-
-    def _behind_itself(self, rows: Sequence[int], tokens: Sequence[int], states: Tensor) -> Tensor:
-        """Read one drafted token in each row behind the draft's `states [R, D]`; the new ones, `[R, D]`."""
-        ends = [self._cache.lengths[row] + 1 for row in rows]
-        ids = torch.from_numpy(self._ids_of[list(tokens)]).to(self._model.device)[:, None]
-        rotary = tuple(self._before(table, rows, ends, 1) for table in self._rotary)
-        return self._model.run(self._model.behind_itself(ids, states[:, None]), rotary, self._cache, rows)[:, 0]
 
 
 def is_feature_draft(folder: Path) -> bool:

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.kernel import TOKENS_AT_ONCE, draft_turn, read_tokens
-from pcg.decoding.packing import Packed, fits, lanes_here, packed
+from pcg.decoding.packing import Packed, fits, lanes_here, pack
 from pcg.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -136,8 +136,7 @@ class DecodingLlama:
         self.inverse_frequency, self.rope_scale = read.inverse_frequency, read.rope_scale
         self.weights = Weights.fuse(read)
         self._lanes, self._int8 = lanes_here() if lanes is None else lanes, int8
-        w, on_cpu = self.weights, self.device.type == "cpu" and self.embedding.dtype == torch.float32
-        self.compiled = compiled and on_cpu and fits(self._lanes, self.dim, (w.qkv, w.out, w.gate_up, w.down))
+        self.compiled = compiled and fits(self.weights, self.dim, self._lanes)
 
     @property
     def device(self) -> torch.device:
@@ -151,13 +150,8 @@ class DecodingLlama:
     @cached_property
     def _packed(self) -> Packed:
         """What the kernel reads; made when it is first asked for, since training and CUDA never do."""
-        w = self.weights
-        layers = [[part[layer].numpy() for part in (w.qkv, w.out, w.gate_up, w.down)] for layer in range(w.layers)]
-        panels, scales = packed([*(part for layer in layers for part in layer), self.head.numpy()], self._lanes, self._int8)
-        tensors = (w.norm, w.mlp_norm, w.qkv_bias, self.norm, self.embedding)
-        arrays = [tensor.numpy() for tensor in tensors]
-        inner, epsilon = w.down.shape[2], np.float32(self.epsilon)
-        return Packed(panels, scales, *arrays, inner, len(self.head), 0, self.heads, self._lanes, epsilon)
+        ends = (self.norm, [self.head], self.embedding)
+        return pack(self.weights, [], *ends, self.heads, self.epsilon, self._lanes, self._int8)
 
     @cached_property
     def _ids_of(self) -> np.ndarray:

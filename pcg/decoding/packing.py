@@ -1,12 +1,17 @@
 """A Llama's weights as the CPU kernel reads them: one ascending stream of panels (see `panels.py`)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
+import torch
+from torch import Tensor
 
 from pcg.decoding.panels import HEAD_DIM, UNROLLED, VECTORS
+
+if TYPE_CHECKING:
+    from pcg.decoding.llama import Weights
 
 PAGE = 1 << 21
 """Panels begin at a large page, which numpy asks the system for."""
@@ -49,10 +54,36 @@ def lanes_here() -> int:
     return 8 if all(has.get(name) for name in ("avx2", "fma", "f16c")) else 0
 
 
-def fits(lanes: int, dim: int, layers: Sequence[np.ndarray]) -> bool:
-    """Whether the kernel can read the matrices `[layers, out, in]` of heads that are `dim` wide."""
-    panel = VECTORS * lanes
-    return lanes > 0 and dim == HEAD_DIM and all(m.shape[1] % panel == 0 and m.shape[2] % UNROLLED == 0 for m in layers)
+def fits(weights: "Weights", dim: int, lanes: int) -> bool:
+    """Whether the kernel can read a model: float32 on a CPU, heads of 64, and outputs that fill panels."""
+    panel, matrices = VECTORS * lanes, (weights.qkv, weights.out, weights.gate_up, weights.down)
+    whole = lanes > 0 and all(m.shape[1] % panel == 0 and m.shape[2] % UNROLLED == 0 for m in matrices)
+    return whole and dim == HEAD_DIM and weights.norm.device.type == "cpu" and weights.norm.dtype == torch.float32
+
+
+def pack(
+    weights: "Weights",
+    before: Sequence[Tensor],
+    norm: Tensor,
+    head: Sequence[Tensor],
+    embedding: Tensor,
+    heads: int,
+    epsilon: float,
+    lanes: int,
+    int8: bool,
+) -> Packed:
+    """All layers of `weights` between the matrices that a feature draft's inputs come by (`before`) and the final `norm` and
+    the `head`, which is one matrix `[V, D]` or two: `[rank, D]` and `[V, rank]`."""
+    w = weights
+    layers = [part[layer].numpy() for layer in range(w.layers) for part in (w.qkv, w.out, w.gate_up, w.down)]
+    last = [matrix.numpy() for matrix in head]
+    if len(last) == 2:  # the rank, too, is a number of outputs
+        lacking = -len(last[0]) % (VECTORS * lanes)
+        last = [np.pad(last[0], ((0, lacking), (0, 0))), np.pad(last[1], ((0, 0), (0, lacking)))]
+    panels, scales = packed([*(matrix.numpy() for matrix in before), *layers, *last], lanes, int8)
+    arrays = [tensor.numpy() for tensor in (w.norm, w.mlp_norm, w.qkv_bias, norm, embedding)]
+    rank = last[0].shape[0] if len(last) == 2 else 0
+    return Packed(panels, scales, *arrays, w.down.shape[2], len(last[-1]), rank, heads, lanes, np.float32(epsilon))
 
 
 def packed(matrices: Sequence[np.ndarray], lanes: int, int8: bool = False) -> tuple[np.ndarray, np.ndarray]:

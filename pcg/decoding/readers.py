@@ -2,12 +2,99 @@
 
 from collections.abc import Sequence
 
-from pcg.decoding.feature_draft import FeatureDraft, FeatureReaders
+import torch
+from torch import Tensor
+
+from pcg.decoding.feature_draft import FeatureDraft
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import LookupReaders, PromptLookup
-from pcg.decoding.state import Readers
+from pcg.decoding.proposal import Proposal
+from pcg.decoding.state import Readers, draft_each
 from pcg.decoding.static import StaticPool
 from pcg.prompt import Prompt
+from pcg.sampling.memory import Memory
+
+
+class FeatureReaders(Readers):
+    """The Readers of a feature draft beside those of its target, which keep the taps and have to read first: prompts by
+    `prefill`, and every token but the newest.
+
+    Between two rounds the cache holds only tokens that were read behind the target: what was read behind the draft's own state
+    is forgotten at the end of `propose`, and read again if it was accepted.
+    """
+
+    def __init__(self, draft: FeatureDraft, target: Readers) -> None:
+        if target._cache.tapped != draft.tapped:
+            raise ValueError(f"the target keeps the layers {target._cache.tapped}, but the draft reads {draft.tapped}")
+        self._model, self._target = draft, target
+        self._ids_of, self._prompted, self._rotary = target._ids_of, target._prompted, target._rotary
+        self._ids = target._ids.clone()
+        self._written = self._ids.numpy()
+        self._cache = draft.cache(*self._ids.shape)
+
+    def propose(
+        self,
+        rows: Sequence[int],
+        unread: Sequence[Sequence[int]],
+        coins: Tensor,
+        memories: Sequence[Memory],
+        confidence: float | None = None,
+    ) -> list[Proposal]:
+        """As in `Readers`; the `unread` tokens are read behind the target's hidden states, those drafted behind the draft's own
+        states."""
+        states: dict[int, Tensor] = {}
+        kept: dict[int, int] = {}
+
+        def behind(given: list[int], new: list[Sequence[int]]) -> Tensor:
+            if kept:
+                found = self._behind_itself(given, [token for (token,) in new], torch.stack([states[row] for row in given]))
+            else:
+                found = self._behind_target(given, *self._make_room(given, new))[:, -1]
+                kept.update({row: self._cache.lengths[row] for row in given})
+            states.update(zip(given, found, strict=True))
+            return self._model.logits(found)
+
+        if turn := self._whole_turn(rows, unread, coins, memories, confidence):
+            return [turn]
+        proposals = draft_each(behind, rows, unread, coins, memories, confidence, self.vocabulary_size)
+        for row in rows:
+            self._cache.roll_back(row, kept[row])
+        return proposals
+
+    def _turn(self, row: int, end: int, count: int, coins: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        taps = self._taps([row], [end], count)[0].numpy()
+        ids, (cos, sin) = self._written[row, end - count : end], self._rotary
+        tokens, probs = self._model.draft(ids, taps, (cos[row], sin[row]), self._cache, row, coins, temperature)
+        self._cache.roll_back(row, end)
+        return tokens, probs
+
+    def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
+        return self._model.logits(self._behind_target(rows, ends, count)[:, -last:])
+
+    def _behind_target(self, rows: Sequence[int], ends: Sequence[int], count: int) -> Tensor:
+        """Read the `count` ids before `ends` of each row behind the target's taps; their states `[R, count, D]`."""
+        taps = self._taps(rows, ends, count)
+        ids = self._before(self._ids, rows, ends, count).to(self._model.device)
+        rotary = tuple(self._before(table, rows, ends, count) for table in self._rotary)
+        return self._model.run(self._model.behind_target(ids, taps), rotary, self._cache, rows)
+
+    def _taps(self, rows: Sequence[int], ends: Sequence[int], count: int) -> Tensor:
+        """The target's hidden states before each of the `count` ids before `ends`, `[R, count, layers, D]`."""
+        cache = self._target._cache
+        if any(cache.lengths[row] < end - 1 for row, end in zip(rows, ends, strict=True)):
+            raise ValueError("the target has to read a token before its draft reads the next one")
+        slots = torch.tensor(ends)[:, None] + torch.arange(-count, 0)
+        taps = cache.taps[torch.tensor(rows)[:, None], (slots - 1).clamp(min=0)]
+        taps[slots == 0] = 0.0
+        return taps
+
+    def _behind_itself(self, rows: Sequence[int], tokens: Sequence[int], states: Tensor) -> Tensor:
+        """Read one drafted token in each row behind the draft's `states [R, D]`; the new ones, `[R, D]`."""
+        ends = [self._cache.lengths[row] + 1 for row in rows]
+        ids = torch.from_numpy(self._ids_of[list(tokens)]).to(self._model.device)[:, None]
+        rotary = tuple(self._before(table, rows, ends, 1) for table in self._rotary)
+        return self._model.run(self._model.behind_itself(ids, states[:, None]), rotary, self._cache, rows)[:, 0]
+
 
 AnyDraft = DecodingLlama | PromptLookup | FeatureDraft
 AnyReaders = Readers | LookupReaders

@@ -11,14 +11,13 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.feature_draft import (
     FeatureDraft,
-    FeatureReaders,
     FeatureShape,
     config_of,
     is_feature_draft,
     read_feature_draft,
 )
 from pcg.decoding.llama import DecodingLlama
-from pcg.decoding.readers import make_readers
+from pcg.decoding.readers import FeatureReaders, make_readers
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import begin

@@ -9,7 +9,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Co
 
 from pcg.decoding import packing
 from pcg.decoding.arithmetic import draw
+from pcg.decoding.checkpoint import Checkpoint
+from pcg.decoding.feature_draft import FeatureDraft, FeatureShape
 from pcg.decoding.llama import DecodingLlama
+from pcg.decoding.readers import make_readers
 from pcg.decoding.state import Readers
 from pcg.prompt import Prompt
 from pcg.rules.sampler import Sampler
@@ -167,3 +170,39 @@ def test_a_turn_that_does_not_fit_says_so():
     coins, table = torch.rand(3, dtype=torch.float64), tuple(each[0] for each in model.rotary(torch.arange(4.0)[None]))
     with pytest.raises(ValueError, match="5 positions do not fit"):
         model.draft(np.arange(3), table, model.cache(1, 4), 0, coins, 1.0)
+
+
+def feature_pair(rank: int, lanes: int, compiled: bool) -> tuple[DecodingLlama, FeatureDraft]:
+    target = Checkpoint.of(make_model())
+    shape, generator = FeatureShape.of(target, (1, 3), rank), torch.Generator().manual_seed(5)
+    sizes = shape.tensors(VOCABULARY.size)
+    tensors = {n: (0.1 * torch.randn(size, generator=generator)).half() + (len(size) == 1) for n, size in sizes.items()}
+    return DecodingLlama(target, VOCABULARY), FeatureDraft(shape, tensors, target, VOCABULARY, compiled, lanes)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("rank", [0, 24])
+def test_a_feature_drafts_turn_in_one_call_draws_what_its_loop_draws(lanes, rank):
+    """In round after round, the last of which read what the rounds before left in the cache."""
+    coins = torch.rand(4, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    prompt, said = Prompt(torch.arange(12), torch.arange(12.0), 12.0), []
+    for compiled in (True, False):
+        pair = feature_pair(rank, lanes, compiled)
+        assert pair[1].compiled == compiled
+        readers, draft = make_readers(*pair, [prompt], 60)
+        for each in (readers, draft):
+            each.prefill()
+        readers.feed([0], [[7, 8, 9, 5]], 1)
+        for new, coin in zip(([], [7, 8, 9], [5]), coins, strict=False):
+            (proposal,) = draft.propose([0], [new], coin[None], [Plain(0.8)])
+            said.append((proposal.drafted.tolist(), proposal.laws, draft.read(0)))
+    for (tokens, p, read), (wanted, probs, length) in zip(said[:3], said[3:], strict=True):
+        assert (tokens, read) == (wanted, length)
+        torch.testing.assert_close(p, probs, atol=1e-6, rtol=5e-5)
+    assert said[0][2] == 0
+    assert said[2][2] == 4
+
+
+def test_a_feature_draft_reads_fewer_bytes_with_a_head_of_low_rank():
+    whole, low = (feature_pair(rank, 16, True)[1] for rank in (0, 64))
+    assert low.bytes_per_step == whole.bytes_per_step - 2 * (320 * 192 - 64 * (192 + 320))
