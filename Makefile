@@ -1,4 +1,5 @@
 # make app: the page, in a virtual environment of its own.  make test: lint and the whole test suite.
+# make gpu-check: on a machine with CUDA, the decoding tests and benches there, into assets/bench/.
 # make space: a Hugging Face Space in OUT.  make space-test: install and start it, as a Space would.
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +11,7 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 OUT ?= build/space
 
-.PHONY: app test lint space space-test clean
+.PHONY: app test lint gpu-check space space-test clean
 
 app: $(VENV)/app.done
 	MODEL=$(MODEL) DRAFT=$(DRAFT) DEVICE=$(DEVICE) $(VENV)/bin/python app.py --host $(HOST) --port $(PORT)
@@ -21,6 +22,9 @@ test: $(VENV)/dev.done lint
 lint: $(VENV)/dev.done
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+
+gpu-check: $(VENV)/dev.done
+	$(VENV)/bin/python -m pcg bench gpu
 
 space: $(VENV)/app.done
 	$(VENV)/bin/python -m pcg.space $(OUT) --model $(MODEL)

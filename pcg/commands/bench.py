@@ -18,7 +18,11 @@ def add(commands: "Commands") -> None:
         "bench", help="time the engine: its ceiling, transformers, its own bound; JSON on the last line"
     )
     parser.add_argument(
-        "what", nargs="?", choices=("engine", "rules", "groups", "judge", "shape", "codec", "spoof"), default="engine"
+        "what",
+        nargs="?",
+        choices=("engine", "rules", "groups", "judge", "shape", "codec", "spoof", "gpu"),
+        default="engine",
+        help="gpu: all that only a machine with CUDA can say, tests included, into assets/bench/",
     )
     parser.add_argument(
         "--quick", action="store_true", help="will it pay here? costs by width, acceptances, the fastest method; 20 seconds"
@@ -70,6 +74,7 @@ def run(options: argparse.Namespace) -> None:
         "shape": _shape,
         "codec": _codec,
         "spoof": _spoof,
+        "gpu": _gpu,
     }
     figures = benches[options.what](options)
     if options.out:
@@ -142,3 +147,9 @@ def _spoof(options: argparse.Namespace) -> dict[str, object]:
 
     folder = options.detectors or SHIPPED
     return bench_spoof(load_detectors(folder), Segments.load(folder / "held_out.safetensors"))
+
+
+def _gpu(options: argparse.Namespace) -> dict[str, object]:
+    from pcg.bench.gpu import gpu_check
+
+    return gpu_check()
