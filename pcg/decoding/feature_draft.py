@@ -163,12 +163,12 @@ class FeatureDraft:
         self,
         ids: np.ndarray,
         taps: np.ndarray,
-        rotary: tuple[Tensor, Tensor],
+        rotary: tuple[np.ndarray, np.ndarray],
         cache: Cache,
         row: int,
-        coins: Tensor,
+        coins: np.ndarray,
         temperature: float,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[np.ndarray, np.ndarray]:
         """As `DecodingLlama.draft`: a whole turn in one compiled call. `ids [T]` are read behind the target's hidden states
         `taps [T, layers, D]` before each, the tokens that are drawn behind the draft's own."""
         return compiled_turn(self._packed, self._ids_of, ids, rotary, cache, taps, row, coins, temperature)

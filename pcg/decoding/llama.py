@@ -240,8 +240,14 @@ class DecodingLlama:
         return F.linear(F.rms_norm(x[:, -last:], x.shape[-1:], self.norm, self.epsilon), self.head)
 
     def draft(
-        self, ids: np.ndarray, rotary: tuple[Tensor, Tensor], cache: Cache, row: int, coins: Tensor, temperature: float
-    ) -> tuple[Tensor, Tensor]:
+        self,
+        ids: np.ndarray,
+        rotary: tuple[np.ndarray, np.ndarray],
+        cache: Cache,
+        row: int,
+        coins: np.ndarray,
+        temperature: float,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """A draft's whole turn in one compiled call, for a `compiled` model and up to `TOKENS_AT_ONCE` ids: append `ids [T]` to
         a `row` of `cache`, whose slots have the tables `rotary` (each `[capacity, dim]`), then draw a token by each of
         `coins [L]` from the softmax at `temperature` and append it, but for the last.
@@ -256,18 +262,18 @@ def compiled_turn(
     model: Packed,
     ids_of: np.ndarray,
     ids: np.ndarray,
-    rotary: tuple[Tensor, Tensor],
+    rotary: tuple[np.ndarray, np.ndarray],
     cache: Cache,
     taps: np.ndarray,
     row: int,
-    coins: Tensor,
+    coins: np.ndarray,
     temperature: float,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[np.ndarray, np.ndarray]:
     """`DecodingLlama.draft` of any packed draft; a feature draft has the target's `taps [T, n, D]`, another has n = 0."""
-    start, (cos, sin), (keys, values, *_) = cache.lengths[row], (table.numpy() for table in rotary), cache.arrays
+    start, (keys, values, *_) = cache.lengths[row], cache.arrays
     end = start + len(ids) + len(coins) - 1
     if end > cache.capacity:
         raise ValueError(f"{end} positions do not fit into a cache of {cache.capacity}")
-    tokens, probs = draft_turn(model, ids_of, ids, cos, sin, taps, row, start, coins.numpy(), temperature, keys, values)
+    turn = draft_turn(model, ids_of, ids, *rotary, taps, row, start, coins, temperature, keys, values)
     cache.lengths[row] = end
-    return torch.from_numpy(tokens), torch.from_numpy(probs)
+    return turn

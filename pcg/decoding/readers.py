@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -61,12 +62,16 @@ class FeatureReaders(Readers):
             self._cache.roll_back(row, kept[row])
         return proposals
 
-    def _turn(self, row: int, end: int, count: int, coins: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-        taps = self._taps([row], [end], count)[0].numpy()
-        ids, (cos, sin) = self._written[row, end - count : end], self._rotary
-        tokens, probs = self._model.draft(ids, taps, (cos[row], sin[row]), self._cache, row, coins, temperature)
+    def _turn(self, row: int, end: int, count: int, coins: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+        if end > count:
+            self._check_target([row], [end])
+            taps = self._target._cache.arrays[2][row, end - count - 1 : end - 1]
+        else:
+            taps = self._taps([row], [end], count)[0].numpy()
+        ids, (cos, sin) = self._written[row, end - count : end], self._tables
+        turn = self._model.draft(ids, taps, (cos[row], sin[row]), self._cache, row, coins, temperature)
         self._cache.roll_back(row, end)
-        return tokens, probs
+        return turn
 
     def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
         return self._model.logits(self._behind_target(rows, ends, count)[:, -last:])
@@ -80,13 +85,16 @@ class FeatureReaders(Readers):
 
     def _taps(self, rows: Sequence[int], ends: Sequence[int], count: int) -> Tensor:
         """The target's hidden states before each of the `count` ids before `ends`, `[R, count, layers, D]`."""
+        self._check_target(rows, ends)
         cache = self._target._cache
-        if any(cache.lengths[row] < end - 1 for row, end in zip(rows, ends, strict=True)):
-            raise ValueError("the target has to read a token before its draft reads the next one")
         slots = torch.tensor(ends)[:, None] + torch.arange(-count, 0)
         taps = cache.taps[torch.tensor(rows)[:, None], (slots - 1).clamp(min=0)]
         taps[slots == 0] = 0.0
         return taps
+
+    def _check_target(self, rows: Sequence[int], ends: Sequence[int]) -> None:
+        if any(self._target._cache.lengths[row] < end - 1 for row, end in zip(rows, ends, strict=True)):
+            raise ValueError("the target has to read a token before its draft reads the next one")
 
     def _behind_itself(self, rows: Sequence[int], tokens: Sequence[int], states: Tensor) -> Tensor:
         """Read one drafted token in each row behind the draft's `states [R, D]`; the new ones, `[R, D]`."""

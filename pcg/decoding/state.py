@@ -1,7 +1,9 @@
 """One model reading a batch of utterances: their ids and positions, and the KV cache behind them."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -116,13 +118,19 @@ class Readers:
         (end,), count = self._make_room(rows, unread)
         if count > TOKENS_AT_ONCE:
             return None
-        tokens, probs = self._turn(rows[0], end, count, coins[0], memories[0].temperature)
-        self._written[rows[0], end : end + len(tokens) - 1] = self._ids_of[tokens[:-1].numpy()]
-        return Proposal(tokens, probs)
+        tokens, probs = self._turn(rows[0], end, count, coins.numpy()[0], memories[0].temperature)
+        self._written[rows[0], end : end + len(tokens) - 1] = self._ids_of[tokens[:-1]]
+        return Proposal(torch.from_numpy(tokens), torch.from_numpy(probs))
 
-    def _turn(self, row: int, end: int, count: int, coins: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    @cached_property
+    def _tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rotary tables as the compiled kernel takes them, the same memory."""
+        cos, sin = self._rotary
+        return cos.numpy(), sin.numpy()
+
+    def _turn(self, row: int, end: int, count: int, coins: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
         """Read the `count` ids before `end`, and draft by `coins [L]`: tokens `[L]` and their probabilities `[L, V]`."""
-        ids, (cos, sin) = self._written[row, end - count : end], self._rotary
+        ids, (cos, sin) = self._written[row, end - count : end], self._tables
         return self._model.draft(ids, (cos[row], sin[row]), self._cache, row, coins, temperature)
 
     def _make_room(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> tuple[list[int], int]:

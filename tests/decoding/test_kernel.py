@@ -167,7 +167,7 @@ def test_a_turn_in_one_call_draws_what_the_loop_draws(lanes, monkeypatch):
 
 def test_a_turn_that_does_not_fit_says_so():
     model = DecodingLlama(make_model(), VOCABULARY)
-    coins, table = torch.rand(3, dtype=torch.float64), tuple(each[0] for each in model.rotary(torch.arange(4.0)[None]))
+    coins, table = np.full(3, 0.5), tuple(each[0].numpy() for each in model.rotary(torch.arange(4.0)[None]))
     with pytest.raises(ValueError, match="5 positions do not fit"):
         model.draft(np.arange(3), table, model.cache(1, 4), 0, coins, 1.0)
 
