@@ -31,7 +31,8 @@ from pcg.voice import Voice
 LOOKAHEADS = tuple(range(1, 9))
 SPAN = 48
 """A loop begins anew behind the prompt after so many tokens, so that all read contexts of like lengths."""
-AUTO = 8
+BRIEF = 48
+MOST = 8
 
 
 @dataclass(frozen=True)
@@ -143,9 +144,12 @@ def round_costs(
     return RoundCosts(middle(0, "verify", "rule"), draft, verify, rules, whole, middle(0, "verify"))
 
 
-def lookahead_cost(synthesizer: Synthesizer, temperature: float, turns: int = 10) -> float:
-    """What `Settings.lookahead_cost` is on this computer, measured in about a quarter of a second; see `RoundCosts.line`."""
+def lookahead_cost(synthesizer: Synthesizer, temperature: float, turns: int = 8) -> float:
+    """What `Settings.lookahead_cost` is on this computer (see `RoundCosts.line`), measured in less than 0.3 seconds by the
+    embedded voice: behind the beginning of a prompt alone, as reading a whole one takes longer than all rounds."""
     allowed, voice = RANGES["lookahead_cost"], synthesizer.voice
     reference = next(iter(voice.references.values()))
-    costs = round_costs(voice, voice.reader.prompt(reference.text, reference), temperature, (1, 4, AUTO), turns, warm=1)
-    return min(max(round(costs.line[0], 3), allowed.step), allowed.high)
+    prompt = voice.reader.prompt(reference.text, reference)
+    prompt = Prompt(prompt.ids[:BRIEF], prompt.positions[:BRIEF], float(prompt.positions[:BRIEF].max()) + 1)
+    costs = round_costs(voice, prompt, temperature, (1, MOST), turns, warm=1)
+    return min(max(round(costs.line[0], 2), allowed.step), allowed.high)

@@ -25,7 +25,7 @@ SPEECH = Vocabulary(codes=7, first_code=4, end=2)
 PROMPT = Prompt(torch.tensor([1, 3, 0] * 7), torch.arange(21.0), 21.0)
 """Long enough to be read outside of the recorded calls, as real ones are."""
 TEMPERATURE, ROWS, LIMIT = 0.8, 1000, 2
-DRAWS = 20_000 if DEVICE == "cuda" else 3000
+DRAWS = 20_000 if DEVICE == "cuda" else 5000
 ROUNDING = 0.02
 """By which the probabilities of one wide pass may differ from those of passes of one token, as half the sum of differences."""
 BOUND = ROUNDING + 2 * 0.4 * (9 / DRAWS) ** 0.5
@@ -103,4 +103,4 @@ def test_the_second_token_has_the_targets_probabilities(models, second, rule):
 
 
 def test_the_bound_refuses_a_tolerance(models, second):
-    assert distance(said(models, tolerant(1.0)), second) > 1.2 * BOUND
+    assert distance(said(models, tolerant(1.0)), second) > BOUND
