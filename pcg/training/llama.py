@@ -5,6 +5,8 @@ plain matrix products (PyTorch's fused kernel takes twice as long on a CPU, most
 that pass memory once: on two cores a step takes about two thirds of the time.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
@@ -74,13 +76,21 @@ class _Gate(torch.autograd.Function):
 
 def hidden_states(model: LlamaForCausalLM, ids: Tensor, positions: Tensor) -> Tensor:
     """The last hidden states `[B, T, D]`, behind the final norm, of `ids [B, T]` at `positions [B, T]`, padded on the right."""
+    return tapped_states(model, ids, positions, ())[1]
+
+
+def tapped_states(
+    model: LlamaForCausalLM, ids: Tensor, positions: Tensor, tapped: Sequence[int]
+) -> tuple[dict[int, Tensor], Tensor]:
+    """As `hidden_states`; before them the hidden states `[B, T, D]` behind each of the layers `tapped` (counted from 1)."""
     batch, count = ids.shape
     config, inner = model.config, model.model
     heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     dim = inner.layers[0].self_attn.head_dim
     x = inner.embed_tokens(ids).view(batch * count, -1)
     cos, sin = (t.to(PRECISION)[:, :, None] for t in inner.rotary_emb(x, positions))
-    for layer in inner.layers:
+    taps: dict[int, Tensor] = {}
+    for number, layer in enumerate(inner.layers, 1):
         a, m = layer.self_attn, layer.mlp
         qkv = _product(_Norm.apply(x, layer.input_layernorm.weight, config.rms_norm_eps), a.q_proj, a.k_proj, a.v_proj)
         q, k, v = qkv.view(batch, count, -1, dim).split((heads, kv_heads, kv_heads), 2)
@@ -91,7 +101,9 @@ def hidden_states(model: LlamaForCausalLM, ids: Tensor, positions: Tensor) -> Te
         x = x + _product(mixed.reshape(batch * count, -1), a.o_proj)
         normed = _Norm.apply(x, layer.post_attention_layernorm.weight, config.rms_norm_eps)
         x = x + _product(_Gate.apply(_product(normed, m.gate_proj, m.up_proj)), m.down_proj)
-    return _Norm.apply(x, inner.norm.weight, config.rms_norm_eps).view(batch, count, -1)
+        if number in tapped:
+            taps[number] = x.view(batch, count, -1)
+    return taps, _Norm.apply(x, inner.norm.weight, config.rms_norm_eps).view(batch, count, -1)
 
 
 def _product(x: Tensor, *layers: torch.nn.Linear) -> Tensor:

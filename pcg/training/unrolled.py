@@ -17,6 +17,7 @@ from pcg.training.acceptance import Pair, draw_pairs
 from pcg.training.distil import Material, Objective, Schedule, learn
 from pcg.training.divergence import divergence
 from pcg.training.feature import FeatureModel, Places, later
+from pcg.training.llama import tapped_states
 from pcg.training.loop import Stage, make_optimizers, run
 from pcg.training.sequences import IGNORED, Batch, collate, make_row
 from pcg.training.workers import Workers
@@ -49,6 +50,10 @@ def tapping(target: LlamaForCausalLM, layers: Sequence[int]) -> Iterator[dict[in
 def read_target(target: LlamaForCausalLM, batch: Batch, tapped: Sequence[int]) -> tuple[Tensor, Tensor]:
     """What the target thinks of `batch`: its hidden states behind the layers `tapped`, `[B, S, layers, D]`, and what its head
     multiplies, `[B, S, D]`."""
+    plain = target.device.type == "cpu" and target.model.layers[0].self_attn.q_proj.bias is None
+    if plain and torch.is_autocast_enabled("cpu"):
+        found, last = tapped_states(target, batch.ids, batch.positions, tapped)
+        return torch.stack([found[layer] for layer in tapped], 2), last
     mask = torch.ones_like(batch.ids)  # see `speech_logits`
     with tapping(target, tapped) as found:
         last = target.model(batch.ids, attention_mask=mask, position_ids=batch.positions, use_cache=False).last_hidden_state

@@ -14,8 +14,6 @@ from pcg.decoding.readers import make_readers
 from pcg.errors import InputError
 from pcg.prompt import Prompt
 from pcg.sampling.plain import Plain
-from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
 from pcg.training.acceptance import Examiner
 from pcg.training.distil import OBJECTIVES, Material, Objective, Schedule
 from pcg.training.divergence import divergence
@@ -90,6 +88,19 @@ def test_unrolled_steps_are_those_of_the_loop(rank):
         found = readers[1].propose([0], [codes[:start]], drawn, [Plain(1.0)])[0]
         assert found.drafted.tolist()[:2] == codes[start : start + 2]
         torch.testing.assert_close(found.laws, torch.stack(wanted), atol=2e-5, rtol=1e-3)
+
+
+def test_the_fast_forward_pass_has_the_taps_of_transformers():
+    target, batch = make_target(), batch_of(same_voice(4))
+    wanted, last = read_target(target, batch, (1, 3))
+    with torch.autocast("cpu", torch.bfloat16):
+        taps, again = read_target(target, batch, (1, 3))
+    real = Places.of(batch)
+    for mine, theirs in ((taps, wanted), (again.float(), last)):
+        mine, theirs = (real.pick(t)[real.real] for t in (mine, theirs))
+        assert float((mine - theirs).norm() / theirs.norm()) < 0.03
+    other = read_target(target, batch, (2, 3))[0]
+    assert float((real.pick(other - wanted)[real.real][:, 0]).norm() / wanted.norm()) > 0.1
 
 
 @pytest.mark.parametrize(("kl", "tv"), [(1.0, 0.0), (0.0, 1.0), (0.3, 1.0)])
@@ -186,7 +197,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, monkeypatch):
     assert not torch.equal(whole.features.weight, other.features.weight)
 
 
-def test_two_processes_would_learn_from_what_one_accumulates(tmp_path):
+def test_a_step_learns_from_all_its_batches(tmp_path):
     target, material = make_target(), Material(make_spoken(60), make_spoken(60), READER, VOCABULARY)
     found = []
     for accumulate in (1, 2):
@@ -243,7 +254,7 @@ def test_the_command_trains_one_for_a_voice_that_speaks_with_it(tmp_path, tiny_t
     assert "out is" in capsys.readouterr().err
 
 
-def test_one_for_a_llasa_learns_from_what_it_is_given_and_speaks(tmp_path, llasa_folder):
+def test_one_for_a_llasa_learns_from_what_it_is_given_and_drafts(tmp_path, llasa_folder):
     """Its vocabulary holds text as well, and fewer heads have keys than queries. It never ends, so it has no own samples."""
     (tmp_path / MANIFEST).write_text(json.dumps({"codes": 65_536}))
     target, vocabulary, reader = open_target(str(llasa_folder), tmp_path)
@@ -252,11 +263,14 @@ def test_one_for_a_llasa_learns_from_what_it_is_given_and_speaks(tmp_path, llasa
     schedule, given = Schedule(2, 200), Objective(0, 0.3, 0, tv=1.0)
     train_feature(tmp_path, model, target, material, given, schedule, 0.8, 0, Workers())
     write_feature_draft(tmp_path / "draft", model, {"plan": "feature"})
-    synthesizer = Synthesizer(load_voice(str(llasa_folder), draft=str(tmp_path / "draft")), tmp_path)
-    assert isinstance(synthesizer.voice.draft, FeatureDraft)
-    assert len(synthesizer.voice.draft.head) == 65_537
-    take = synthesizer.take("hello", Settings("sd", seed=1), next(iter(synthesizer.voice.references)))
-    assert {len(round_.drafted) for round_ in take.rounds} == {3}
+    voice = load_voice(str(llasa_folder), draft=str(tmp_path / "draft"))
+    assert isinstance(voice.draft, FeatureDraft)
+    prompt = voice.reader.prompt("hello", next(iter(voice.references.values())))
+    readers = make_readers(voice.target, voice.draft, [prompt], 4)
+    for each in readers:
+        each.prefill()
+    (proposal,) = readers[1].propose([0], [[]], torch.rand(1, 3, dtype=torch.float64, generator=coins()), [Plain(0.8)])
+    assert proposal.laws.shape == (3, 65_537)
 
 
 @pytest.mark.parametrize(
