@@ -74,8 +74,9 @@ def start_from(model: FeatureModel, target: LlamaForCausalLM, batches: Iterable[
         token = F.embedding(batch.ids, model.embedding)
         x = places.pick(torch.cat([before, token], -1))[places.real]
         y = places.pick(states[:, :, tapped.index(depth)])[places.real]
-        xx += x.T @ x
-        xy += x.T @ y
+        with torch.autocast(x.device.type, enabled=False):  # rounded sums would not be those of any regression
+            xx += x.T @ x
+            xy += x.T @ y
         yy[0] += (y * y).sum()
     ridge = RIDGE * xx.diagonal().mean()
     seen = [*range(len(model.shape.tapped_layers) * width), *range(inputs - width, inputs)]

@@ -145,6 +145,10 @@ def test_least_squares_begin_nearer_than_chance():
     assert 0.05 < start_from(model, target, batches) <= 1
     after = losses.overlaps(batches)
     assert after["overlap_1"] > before["overlap_1"] + 0.02
+    exact = model.features.weight.detach().clone()
+    with torch.autocast("cpu", torch.bfloat16):
+        start_from(model, target, batches)
+    assert float((model.features.weight.detach() - exact).norm() / exact.norm()) < 0.15
 
 
 def learned(directory, target, steps=60, rank=0, precision="fp32", every=20, seed=0):
