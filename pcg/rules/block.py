@@ -70,8 +70,8 @@ def coarse_block(groups: Grouping, residual: str = "dense") -> Rule:
     Not exact, as in `coarse`: the token within an accepted group follows p there. Since min(w Q_c, P_c) / w of a group's
     probability stands as it was drafted, and not min(Q_c, P_c), more of the text is of that kind.
 
-    The price is time: the masses of all groups at up to L - 1 positions a round, 0.5 ms each with the embedded voice and 8 ms
-    at 65,536 tokens in groups of 140, for 3 % more tokens a round with lookahead 3 and 5 to 6 % with 6. On a CPU that is a loss.
+    The price is time: the masses of all groups at up to L - 1 positions a round, 0.5 ms each with the embedded voice, 8 ms
+    at 65,536 tokens in groups of 140; the gain is 3 % more tokens a round at lookahead 3, 5 to 6 % at 6. A CPU loses by it.
 
     residual: "dense", or "thinning" where w = 1 (elsewhere the masses of all groups were needed for the chances, and are at
     hand). With singleton groups and the dense residual this is `block`, coin for coin.
