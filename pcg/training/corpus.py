@@ -108,7 +108,7 @@ def speak(voice: str, text: str) -> np.ndarray:
         raise PCGError(f"flite voice {voice} speaks at {rate} Hz, but the corpus is {SAMPLE_RATE} Hz.")
     margin = np.zeros(int(SILENCE_SECONDS * SAMPLE_RATE), np.float32)  # some voices begin and end closer to the words
     spoken = trim(np.concatenate([margin, samples, margin]), SAMPLE_RATE, SILENCE_SECONDS)
-    return fade_ends(normalise_loudness(spoken), SAMPLE_RATE, FADE_SECONDS)
+    return np.ascontiguousarray(fade_ends(normalise_loudness(spoken), SAMPLE_RATE, FADE_SECONDS))
 
 
 @dataclass(frozen=True)
