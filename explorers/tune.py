@@ -16,6 +16,7 @@ from explorers.components.ribbon import legend_html
 from explorers.components.strip import HALT, LOCATE, MOVED, SPEAK, create_strip
 from explorers.components.terms import term_info
 from explorers.components.tune_figures import figures_html, what_if_html
+from explorers.computer import create_computer
 from explorers.keeping import wav_file
 from explorers.map import SIMILARITY_NAMES, MapView, look
 from explorers.speaking import new_seed
@@ -170,6 +171,7 @@ def _places(synthesizer: Synthesizer) -> Places:
             '<header class="title"><h2>What if<small>other settings, same take</small></h2></header>', apply_default_css=False
         )
         what_if = gr.HTML(what_if_html(Bench()), apply_default_css=False, elem_id="tune-what-if")
+    create_computer(synthesizer)
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(TAKE_HEADING, apply_default_css=False)
         sound = gr.Audio(

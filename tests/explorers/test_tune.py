@@ -197,9 +197,16 @@ def client(synthesizer: Synthesizer) -> Iterator[Client]:
 
 def test_the_endpoints_have_names_and_named_arguments(client: Client) -> None:
     endpoints = client.view_api(return_format="dict")["named_endpoints"]
-    assert set(endpoints) == {"/tune", "/measure_ar"}
-    for endpoint in endpoints.values():
-        assert [p["parameter_name"] for p in endpoint["parameters"]] == list(ARGUMENTS)
+    assert set(endpoints) == {"/tune", "/measure_ar", "/will_it_pay"}
+    for name in ("/tune", "/measure_ar"):
+        assert [p["parameter_name"] for p in endpoints[name]["parameters"]] == list(ARGUMENTS)
+
+
+def test_the_page_tells_whether_drafting_pays_on_this_computer(client: Client) -> None:
+    answer = client.predict(api_name="/will_it_pay")
+    assert "on this computer" in answer
+    assert "a round, in AR steps (R)" in answer
+    assert "pcg: times AR" in answer
 
 
 def test_an_endpoint_answers_with_a_record_and_a_file(client: Client, synthesizer: Synthesizer) -> None:

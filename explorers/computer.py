@@ -1,0 +1,43 @@
+"""Does drafting pay on this computer? Costs and acceptances, measured when the visitor asks, and which method pays here."""
+
+from html import escape
+
+import gradio as gr
+
+from explorers.compare import DECODING
+from explorers.telling import telling
+from explorers.zero import is_lent
+from pcg.bench.pays import Pays, will_it_pay
+from pcg.settings import Settings
+from pcg.synthesizer import Synthesizer
+
+HEADING = '<header class="title"><h2>Does drafting pay here?<small>this computer, measured in ten seconds</small></h2></header>'
+UNMEASURED = "A drafted token pays where a pass over several tokens costs little more than a pass over one."
+
+
+def create_computer(synthesizer: Synthesizer) -> None:
+    """Lay the card out within the Blocks that is being built; nothing, where nothing drafts or the GPU is lent by the call."""
+    if synthesizer.voice.draft is None or is_lent():
+        return
+    with gr.Column(elem_classes="lab-card"):
+        gr.HTML(HEADING, apply_default_css=False)
+        answer = gr.HTML(f"<p>{UNMEASURED}</p>", apply_default_css=False, elem_id="computer-answer")
+        measure = gr.Button("Measure this computer", elem_id="computer-measure", size="sm", scale=0, min_width=180)
+
+    def answered() -> str:
+        with telling():
+            return answer_html(will_it_pay(synthesizer, Settings()))
+
+    measure.click(
+        answered, None, answer, api_name="will_it_pay", concurrency_id=DECODING, concurrency_limit=1,
+        api_description="Time passes, drafts and rounds on this computer, and tell which method and lookahead pay here.",
+    )  # fmt: skip
+
+
+def answer_html(pays: Pays) -> str:
+    """The sentence and, folded, the figures that it rests on."""
+    return (
+        f"<p><strong>{escape(pays.sentence)}</strong></p>"
+        "<p>SD keeps the words of AR; PCG changes sounds within a group; SSD loses words as it accepts more.</p>"
+        f'<details><summary>The figures</summary><pre tabindex="0">{escape(pays.table())}</pre></details>'
+    )
