@@ -98,7 +98,7 @@ class PhonemeReader:
 
     symbols: tuple[str, ...]
     durations: tuple[float, ...]
-    chunk_tokens: int = 480
+    chunk_tokens: int = 240
 
     @property
     def first_code(self) -> int:

@@ -11,7 +11,7 @@ lie beside them in `codec/`, and a trained draft in `draft/`.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +38,8 @@ FORMAT = 2
 DEVICES = ("cpu", "cuda")
 EMBEDDED = Path(__file__).parent.parent / "assets" / "voice"
 REFERENCE_SECONDS = (1.0, 10.0)
+CHUNK_SECONDS = 9.6
+"""A text that takes longer is said in pieces: the embedded voice learned from shorter ones."""
 CODES = 65_536
 """Of X-codec2 and of NeuCodec."""
 
@@ -116,6 +118,7 @@ def _load_embedded(folder: Path, device: str, draft: str) -> Voice:
     except (KeyError, TypeError, ValueError) as error:
         raise AssetError(f"The voice file {folder / 'voice.json'} is damaged ({error}).") from error
     codec = load_codec(folder / "codec").to(device)
+    reader = replace(reader, chunk_tokens=round(CHUNK_SECONDS * codec.sample_rate / codec.hop))
     vocabulary = Vocabulary(codec.codebook_size, reader.first_code, reader.end)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     model = read_checkpoint(folder / "target", vocabulary, dtype).to(device)

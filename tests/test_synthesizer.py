@@ -99,7 +99,7 @@ def test_closing_the_generator_stops_the_work(synthesizer):
 
 
 def test_a_long_text_is_cut_at_sentence_ends_and_said_in_pieces(synthesizer):
-    text = "hello, is this one sentence? yes! " * 8
+    text = "hello, is this one sentence? yes! " * 14
     chunks = synthesizer.chunks(text.strip())
     assert len(chunks) > 1
     assert " ".join(chunks) == text.strip()
