@@ -97,7 +97,7 @@ def test_a_published_card_says_what_the_shipped_one_says(tmp_path: Path) -> None
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.safetensors").write_bytes(b"")
     codec = {"levels": (8,), "sample_rate": 16000, "frame": 160, "frames_per_token": 4}
-    recipe = {"codec": codec, "draft_layers": (0, 1), "target": {"layers": 1, "width": 1, "heads": 1}}
+    recipe = {"codec": codec, "draft_rank": 8, "target": {"layers": 1, "width": 1, "heads": 1}}
     facts = {"hours": {"rms": 1.0}, "recipe": recipe, "notes": "", "seed": 0, "utterances": 1}
     log = {"stage": [{"step": 1.0, "seconds": 1.0, "loss": 1.0}]}
     _same_words(model_card(facts, log, tmp_path), "voice")

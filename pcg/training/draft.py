@@ -7,12 +7,11 @@ from pathlib import Path
 from torch import nn
 from transformers import LlamaForCausalLM
 
-from pcg.decoding.feature_draft import config_of
 from pcg.drafts import layer_subset
 from pcg.errors import InputError
 from pcg.files import write_json
 from pcg.training.feature import FeatureModel
-from pcg.training.publish import write_llama, write_tensors
+from pcg.training.publish import write_feature, write_llama
 
 PLANS = ("pcg", "ssd")
 FEATURE = "feature"
@@ -84,8 +83,7 @@ def write_draft(folder: Path, draft: LlamaForCausalLM, facts: Mapping[str, objec
 
 def write_feature_draft(folder: Path, draft: FeatureModel, facts: Mapping[str, object]) -> None:
     """As `write_draft`, of a feature draft."""
-    write_json(folder / "config.json", config_of(draft.shape))
-    write_tensors(folder / "model.safetensors", {name: tensor.half() for name, tensor in draft.state_dict().items()})
+    write_feature(folder, draft)
     write_json(folder / "draft.json", facts)
 
 

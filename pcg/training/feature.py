@@ -6,6 +6,7 @@ at every position at once (EAGLE-3: Li et al., arXiv 2503.01840, section 3.2).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +14,11 @@ from torch.nn import functional as F
 from transformers import LlamaForCausalLM
 
 from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.feature_draft import FeatureDraft, FeatureShape, unit
+from pcg.decoding.feature_draft import FeatureDraft, FeatureShape, read_feature_draft, unit
 from pcg.errors import InputError
 from pcg.training.sequences import IGNORED, Batch
 from pcg.vocabulary import Vocabulary
+from pcg.weights import read_tensors
 
 
 def usual_taps(depth: int) -> tuple[int, ...]:
@@ -196,3 +198,11 @@ def _attend(q: Tensor, keys: Tensor, values: Tensor, newest: Tensor, own: Sequen
     for place, (_, v) in enumerate(own, keys.shape[2]):
         mixed = mixed + shares[..., place, None] * v
     return mixed
+
+
+def read_feature_model(folder: Path, target: LlamaForCausalLM, vocabulary: Vocabulary) -> FeatureModel:
+    """The feature draft in `folder`, to be trained further beside its `target`; raises as `read_feature_draft` does."""
+    read = read_feature_draft(folder, Checkpoint.of(target), vocabulary)
+    model = FeatureModel(target, vocabulary, read.tapped, read.shape.rank)
+    model.load_state_dict({name: tensor.float() for name, tensor in read_tensors(folder / "model.safetensors").items()})
+    return model

@@ -10,8 +10,10 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import EmbeddedCodec
+from pcg.decoding.feature_draft import config_of
 from pcg.files import replacing, write_json
 from pcg.prompt import PhonemeReader, Reference
+from pcg.training.feature import FeatureModel
 from pcg.voice import FORMAT
 
 
@@ -19,15 +21,15 @@ def write_voice(
     folder: Path,
     name: str,
     target: LlamaForCausalLM,
-    draft: LlamaForCausalLM,
+    draft: LlamaForCausalLM | FeatureModel,
     codec: EmbeddedCodec,
     reader: PhonemeReader,
     references: Mapping[str, Reference],
     usage: Tensor,
 ) -> None:
     """Write everything that a Voice is made of; files that are there are replaced one by one."""
-    for part, model in (("target", target), ("draft", draft)):
-        write_llama(folder / part, model)
+    write_llama(folder / "target", target)
+    (write_feature if isinstance(draft, FeatureModel) else write_llama)(folder / "draft", draft)
     write_json(folder / "codec" / "config.json", codec.config.as_dict())
     write_tensors(folder / "codec" / "model.safetensors", {k: v.half() for k, v in codec.state_dict().items()})
     write_tensors(folder / "usage.safetensors", {"usage": usage.to(torch.int32)})
@@ -49,6 +51,12 @@ def write_llama(folder: Path, model: LlamaForCausalLM) -> None:
     tied = model.config.tie_word_embeddings
     state = {k: v.detach().half() for k, v in model.state_dict().items() if not (tied and k == "lm_head.weight")}
     write_tensors(folder / "model.safetensors", state)
+
+
+def write_feature(folder: Path, draft: FeatureModel) -> None:
+    """A feature draft as `pcg.decoding.feature_draft.read_feature_draft` reads it."""
+    write_json(folder / "config.json", config_of(draft.shape))
+    write_tensors(folder / "model.safetensors", {name: tensor.half() for name, tensor in draft.state_dict().items()})
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:

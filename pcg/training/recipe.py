@@ -9,25 +9,26 @@ import torch
 from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
+from pcg.decoding.feature_draft import is_feature_draft
 from pcg.decoding.llama import DecodingLlama
-from pcg.drafts import layer_subset
 from pcg.errors import InputError, PCGError
 from pcg.files import replacing, write_json
 from pcg.groups.atlas import load_or_build_atlas
 from pcg.groups.neighbours import build_neighbours
 from pcg.prompt import PhonemeReader, Reference
-from pcg.settings import RANGES, Settings
+from pcg.settings import RANGES
 from pcg.training import checkpoint
-from pcg.training.acceptance import Examiner, Trial, draw_pairs, sd_and_pcg
+from pcg.training.acceptance import draw_pairs
 from pcg.training.card import model_card
 from pcg.training.codec import train_sound, train_tokens
 from pcg.training.corpus import CorpusPlan, make_corpus, read_index, shards, speak
-from pcg.training.distil import OBJECTIVES, Material, Schedule, train_draft
-from pcg.training.draft import DraftPlan, new_draft
+from pcg.training.distil import OBJECTIVES, Material, Schedule
+from pcg.training.feature import FeatureModel, read_feature_model, usual_taps
 from pcg.training.publish import write_voice
 from pcg.training.samples import Sampling, own_samples
 from pcg.training.target import Shape, new_target, start_from_digits, train_target
 from pcg.training.tokens import Spoken, make_reader, read_spoken, tokenize_corpus, used_codes
+from pcg.training.unrolled import hold_out, train_feature
 from pcg.training.workers import Workers
 from pcg.vocabulary import Vocabulary
 from pcg.voice import load_llama, load_voice
@@ -49,10 +50,10 @@ class Recipe:
     codec_sound_steps: int = 2000
     target: Shape = Shape()
     target_steps: int = 1600
-    draft_layers: tuple[int, ...] = (0, 11)
-    draft_steps: int = 400
-    samples: int = 2400
-    sample_temperature: float = 0.8
+    draft_rank: int = 96
+    draft_steps: int = 1200
+    samples: int = 9600
+    temperature: float = 0.8
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,12 @@ class Workshop:
         checkpoint.load(saved, {"target": model}, {})
         return model.eval()
 
-    def draft(self) -> LlamaForCausalLM:
-        model = layer_subset(self.target(), self.recipe.draft_layers)
+    def new_draft(self, target: LlamaForCausalLM) -> FeatureModel:
+        taps = usual_taps(self.recipe.target.layers)
+        return FeatureModel(target, self.vocabulary(), taps, self.recipe.draft_rank)
+
+    def draft(self) -> FeatureModel:
+        model = self.new_draft(self.target())
         saved = self.work / "draft.safetensors"
         if not saved.exists():
             raise PCGError(f"The draft is not trained yet: no draft.safetensors in {self.work}; run stage draft first.")
@@ -158,25 +163,26 @@ def _target(shop: Workshop) -> None:
 
 
 def _draft(shop: Workshop) -> None:
+    """A feature draft, from what the target says itself at the temperature in use."""
     recipe, alone = shop.recipe, Workers(shop.device)
     target, reader, vocabulary, corpus = shop.target().to(shop.device), shop.reader(), shop.vocabulary(), shop.spoken("train")
-    sampling = Sampling(recipe.samples, recipe.sample_temperature, shop.seed)
+    sampling = Sampling(recipe.samples, recipe.temperature, shop.seed)
     samples = own_samples(shop.work / "samples", DecodingLlama(target, vocabulary), corpus, reader, sampling, alone)
-    draft = new_draft(target, DraftPlan(recipe.draft_layers))
-    settings = Settings()
-    rules = sd_and_pcg(target, vocabulary, used_codes(corpus, vocabulary.codes) > 0, settings.theta)
     pairs = draw_pairs(shop.spoken("held_out_sentences"), DRAFT_TRIALS, shop.seed)
-    examiner = Examiner(target, Trial(pairs, reader, vocabulary, rules, settings))
-    train_draft(
+    # Two utterances of the longest kind fit into a row.
+    schedule = Schedule(recipe.draft_steps, longest=2 * max(len(u.codes) for u in corpus))
+    learned, held_out = hold_out(Material(corpus, samples, reader, vocabulary), pairs, DRAFT_TRIALS, shop.seed)
+    train_feature(
         shop.work,
-        draft,
+        shop.new_draft(target),
         target,
-        Material(corpus, samples, reader, vocabulary),
-        OBJECTIVES["distil"],
-        Schedule(recipe.draft_steps),
+        learned,
+        OBJECTIVES["overlap"],
+        schedule,
+        recipe.temperature,
         shop.seed,
         alone,
-        evaluate=lambda: examiner.figures(draft),
+        held_out,
     )
 
 
@@ -215,15 +221,19 @@ def _publish_map(out: Path) -> None:
 
 
 def _unpack(shop: Workshop, published: Path) -> None:
-    """Checkpoints of the voice in `published`, as if its stages had just ended here."""
+    """Checkpoints of the voice in `published`, as if its stages had just ended here; a draft of another kind than the recipe's
+    is left out."""
     voice = load_voice(str(published))
+    target = load_llama(published / "target", voice.vocabulary)
     reader = {"symbols": voice.reader.symbols, "durations": voice.reader.durations}
     stages = {
         "codec_tokens": ({"codec": voice.codec}, shop.recipe.codec_token_steps),
         "codec_sound": ({"codec": voice.codec}, shop.recipe.codec_sound_steps),
-        "target": ({"target": load_llama(published / "target", voice.vocabulary)}, shop.recipe.target_steps),
-        "draft": ({"draft": load_llama(published / "draft", voice.vocabulary)}, shop.recipe.draft_steps),
+        "target": ({"target": target}, shop.recipe.target_steps),
     }
+    if is_feature_draft(published / "draft"):
+        draft = read_feature_model(published / "draft", target, voice.vocabulary)
+        stages["draft"] = {"draft": draft}, shop.recipe.draft_steps
     if there := [name for name in stages if (shop.work / f"{name}.safetensors").exists()]:
         raise InputError(
             "work", str(shop.work), f"a folder without training of its own, and this one has {there[0]}.safetensors"

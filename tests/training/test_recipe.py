@@ -27,7 +27,7 @@ TINY = Recipe(
     codec_sound_steps=3,
     target=Shape(3, 16, 2, 24),
     target_steps=2,
-    draft_layers=(0, 2),
+    draft_rank=4,
     draft_steps=2,
     samples=8,
 )
