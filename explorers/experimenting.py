@@ -70,7 +70,7 @@ def chosen_grids(synthesizer: Synthesizer, names: Sequence[str], size: str, file
 
     utterances = offline_utterances(most, voices)
     grids = [declared(name, utterances, size == "quick", theta_for) for name in dict.fromkeys(names)] + own
-    return [grid.for_draft(synthesizer.voice.draft_kind) for grid in grids]
+    return [grid.for_draft(synthesizer.voice.draft_kind, synthesizer.voice.draft_speaks_alone) for grid in grids]
 
 
 def own_grid(file: Path, voices: Sequence[str]) -> Grid:

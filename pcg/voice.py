@@ -72,6 +72,11 @@ class Voice:
         return self.target.vocabulary
 
     @property
+    def draft_speaks_alone(self) -> bool:
+        """Whether the draft needs no other to speak: a feature draft reads its target, and lookup is no model."""
+        return isinstance(self.draft, DecodingLlama)
+
+    @property
     def target_folder(self) -> Path:
         """Where the target lies as a checkpoint of transformers."""
         return self.folder if is_from_hub(self.folder) else self.folder / "target"

@@ -119,7 +119,8 @@ def _grids(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "l
             return same_size_theta(load().library, theta, similarity)
 
         grids |= {name: declared(name, utterances, options.quick, theta_for) for name in names if name in TITLES}
-    return [grids[name].for_draft(options.draft) for name in names]
+    alone = not any(grid.hears_the_draft for grid in grids.values()) or load().voice.draft_speaks_alone
+    return [grids[name].for_draft(options.draft, alone) for name in names]
 
 
 def _utterances(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "Sequence[Utterance]":

@@ -42,12 +42,16 @@ class Grid:
             if names.count(name) > 1:
                 raise InputError("name", name, "that of one condition only")
 
-    def for_draft(self, draft: str) -> "Grid":
+    @property
+    def hears_the_draft(self) -> bool:
+        """Whether the draft speaks alone in any condition."""
+        return any(condition.model == "draft" for condition in self.conditions)
+
+    def for_draft(self, draft: str, alone: bool = True) -> "Grid":
         """Without what cannot be said with a draft of this kind (`pcg.drafts.Draft.kind`): prompt lookup does not speak alone,
-        and with none only AR speaks."""
-        if draft not in METHODS_OF:
-            return self
-        possible = (c for c in self.conditions if c.model != "draft" and c.settings.method in METHODS_OF[draft])
+        and with none only AR speaks. alone: whether the draft can speak without its target, which a feature draft cannot."""
+        methods, alone = METHODS_OF.get(draft, METHODS), alone and draft not in METHODS_OF
+        possible = (c for c in self.conditions if c.settings.method in methods and (alone or c.model != "draft"))
         return replace(self, conditions=tuple(possible))
 
     def units(self) -> list[Unit]:

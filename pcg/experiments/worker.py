@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pcg.decoding.llama import DecodingLlama
 from pcg.drafts import AUTO, named_draft
 from pcg.errors import AssetError, InputError
 from pcg.experiments.context import context
@@ -217,7 +216,7 @@ class Worker:
     def _draft(self) -> Synthesizer:
         """The draft as a voice of its own."""
         voice = self._target.voice
-        if not isinstance(voice.draft, DecodingLlama):
+        if not voice.draft_speaks_alone:
             raise InputError("draft", voice.draft_kind, "a model where the draft speaks alone")
         return Synthesizer(replace(voice, target=voice.draft), self.spec.cache, detectors=self._detectors)
 

@@ -62,7 +62,7 @@ def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> 
         "|---|---|---|",
         f"| codec | 16 kHz, {_rate(recipe)} tokens/s, FSQ {list(recipe['codec']['levels'])}, vocoder | {sizes['codec']:.1f} |",
         f"| target | Llama, {_shape(recipe)} | {sizes['target']:.1f} |",
-        f"| draft | one layer that reads the target's hidden states, head of rank {recipe['draft_rank']}, from the target's own "
+        f"| draft | one layer that reads the target's hidden states, rank {recipe['draft_rank']}, from the target's own "
         f"samples | {sizes['draft']:.1f} |",
         "",
         VOICE_USE,
