@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from pcg.audio import trim
 from pcg.errors import PCGError
 from pcg.files import replacing
-from pcg.training.corpus import SAMPLE_RATE, Utterance, read_index
+from pcg.training.corpus import SAMPLE_RATE, Utterance, between_silences, read_index
 
 PHONES = tuple(
     "pau aa ae ah ao aw ax ay b ch d dh eh er ey f g hh ih iy jh k l m n ng ow oy p r s sh t th uh uw v w y z zh".split()
@@ -45,11 +44,9 @@ def align(voice: str, utterance: Utterance) -> np.ndarray:
         command = ["flite", "-voice", voice, "-psdur", "-t", utterance.text, file.name]
         told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         samples, _ = soundfile.read(file.name, dtype="float32")
-    spoken = trim(samples, SAMPLE_RATE)
+    spoken, offset = between_silences(samples)
     if len(spoken) != utterance.length:
         raise PCGError(f"flite says {utterance.text!r} with {voice} in another time than in the corpus.")
-    # `trim` returns a view, so the distance in memory is the silence that it cut.
-    offset = (spoken.ctypes.data - samples.ctypes.data) // samples.itemsize
     names, ends = zip(*(part.rsplit(":", 1) for part in told), strict=True)
     middles = (offset + HOP * (np.arange(-(-utterance.length // HOP)) + 0.5)) / SAMPLE_RATE
     place = np.searchsorted(np.array(ends, float), middles).clip(max=len(names) - 1)

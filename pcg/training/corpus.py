@@ -106,9 +106,17 @@ def speak(voice: str, text: str) -> np.ndarray:
         samples, rate = soundfile.read(file.name, dtype="float32")
     if rate != SAMPLE_RATE:
         raise PCGError(f"flite voice {voice} speaks at {rate} Hz, but the corpus is {SAMPLE_RATE} Hz.")
+    return np.ascontiguousarray(fade_ends(normalise_loudness(between_silences(samples)[0]), SAMPLE_RATE, FADE_SECONDS))
+
+
+def between_silences(samples: np.ndarray) -> tuple[np.ndarray, int]:
+    """What sounds in `samples [N]` with `SILENCE_SECONDS` at both ends, and at which sample of them that begins (below 0 where
+    silence had to be added)."""
     margin = np.zeros(int(SILENCE_SECONDS * SAMPLE_RATE), np.float32)  # some voices begin and end closer to the words
-    spoken = trim(np.concatenate([margin, samples, margin]), SAMPLE_RATE, SILENCE_SECONDS)
-    return np.ascontiguousarray(fade_ends(normalise_loudness(spoken), SAMPLE_RATE, FADE_SECONDS))
+    padded = np.concatenate([margin, samples, margin])
+    spoken = trim(padded, SAMPLE_RATE, SILENCE_SECONDS)
+    # `trim` returns a view, so the distance in memory is the silence that it cut.
+    return spoken, (spoken.ctypes.data - padded.ctypes.data) // padded.itemsize - len(margin)
 
 
 @dataclass(frozen=True)
