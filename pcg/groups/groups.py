@@ -3,8 +3,9 @@
 Knows sets of tokens only: neither embeddings nor models. Groups are sets: centres with the same neighbours share one group.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -12,6 +13,9 @@ import torch
 from torch import Tensor
 
 from pcg.groups.kernel import number_sets, row_sums, running_names, tally
+
+REMEMBERED = 8192
+"""Groups and tokens whose members and groups are kept as numpy reads them fastest: a rule asks for the same ones again."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,21 @@ class Groups:
         """The members of group k, ascending, int32."""
         return torch.from_numpy(np.sort(self.sets.of(k)))
 
+    @cached_property
+    def _parts(self) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
+        """The members of a group (of numpy's own index type, which is read several times faster than int32), their shares."""
+
+        def part(k: int) -> tuple[np.ndarray, np.ndarray]:
+            members = self.sets.of(k).astype(np.intp)
+            return members, self._share[members]
+
+        return lru_cache(REMEMBERED)(part)
+
+    @cached_property
+    def _candidates(self) -> Callable[[int], list[int]]:
+        """S(t), ascending."""
+        return lru_cache(REMEMBERED)(lambda t: self.groups_of(t).tolist())
+
     def groups_of(self, t: int) -> Tensor:
         """S(t), ascending, int32."""
         centres = self.holders.of(t)
@@ -160,8 +179,8 @@ class Groups:
 
     def label(self, t: int, coin: float) -> int:
         """K ~ w_{k,t} over S(t) by `coin` in [0, 1) (Eq. 6); equal split makes it uniform."""
-        candidates = self.groups_of(t).numpy()
-        return int(candidates[int(coin * len(candidates))])
+        candidates = self._candidates(t)
+        return candidates[int(coin * len(candidates))]
 
     def weights(self, k: int) -> Tensor:
         """w_{k,t} = 1 / N(t) for the members t of group k, in the order of `members_of` (Eq. 3), float64."""
@@ -169,9 +188,8 @@ class Groups:
 
     def mass(self, law: Tensor | np.ndarray, k: int) -> float:
         """The mass of group k under `law [V]` (Eq. 5), in O(|G_k|)."""
-        # An array is read through numpy's own index type several times faster than through int32.
-        members = self.sets.of(k).astype(np.intp)
-        return float(np.asarray(law)[members].astype(np.float64) @ self._share[members])
+        members, shares = self._parts(k)
+        return float(np.asarray(law)[members].astype(np.float64) @ shares)
 
     def masses(self, law: Tensor | np.ndarray) -> Tensor:
         """The masses of all groups under `law [V]` (Eq. 5), `[M]` float64. Linear, so differences of laws are welcome."""
