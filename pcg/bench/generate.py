@@ -14,7 +14,7 @@ from pcg.decoding.lookup import PromptLookup
 from pcg.decoding.readers import make_readers
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.utterance import begin
-from pcg.drafts import AUTO, find_draft, layer_subset, untrained_layers
+from pcg.drafts import AUTO, find_draft, layer_subset, named_draft, names_beside, untrained_layers
 from pcg.prompt import Prompt
 from pcg.rules.exact import exact
 from pcg.sampling.plain import Plain
@@ -77,10 +77,11 @@ def _assistance(voice: Voice, target: LlamaForCausalLM, folder: Path, choice: st
     if isinstance(voice.draft, PromptLookup):
         return {"prompt_lookup_num_tokens": lookahead, "max_matching_ngram_size": voice.draft.longest}
     layers = target.config.num_hidden_layers
-    # It knows no drafts that read the target's hidden states: its best is then a trained one of the usual kind.
     origin = find_draft(AUTO if isinstance(voice.draft, FeatureDraft) else choice, layers, folder)
     if isinstance(origin, Path) and is_feature_draft(origin):
-        origin = untrained_layers(layers)
+        # It knows no drafts that read the target's hidden states: its best is then a trained one of the usual kind.
+        usual = (each for name in names_beside(folder) if not is_feature_draft(each := named_draft(name, folder)))
+        origin = next(usual, untrained_layers(layers))
     draft = load_llama(origin, voice.vocabulary) if isinstance(origin, Path) else layer_subset(target, origin)
     draft = draft.to(target.device).eval()
     draft.generation_config.num_assistant_tokens = lookahead
