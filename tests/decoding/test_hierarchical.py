@@ -74,7 +74,7 @@ def test_with_one_beam_it_is_plain_sampling(synthesizer: Synthesizer, method: st
 @pytest.mark.parametrize("method", ["sd", "pcg"])
 def test_a_beam_says_what_it_would_have_said_alone(synthesizer: Synthesizer, method: str) -> None:
     """The caches that were copied, and not computed again, hold what they should: the target finds each token as probable."""
-    cycles, rounds = search(synthesizer, SMALL, method, seed=3)
+    cycles, rounds = search(synthesizer, SMALL, method, seed=2)
     assert len(cycles) > 2
     spoken = tokens(rounds)
     for cycle in cycles:
