@@ -47,7 +47,9 @@ class Pays:
         if self.method == "ar":
             best = max(max(row.values()) for method, row in self.speedups.items() if method in PROMISING)
             return f"Nothing pays on this computer: AR is fastest, and the better of SD and PCG runs at {best:.2f} x AR."
-        said = f"{self.method.upper()} pays on this computer, with lookahead {self.lookahead}: by estimate {self.speedup:.2f} x AR"
+        said = (
+            f"{self.method.upper()} pays on this computer, with lookahead {self.lookahead}: by estimate {self.speedup:.2f} x AR"
+        )
         if self.method == "sd":
             return said + ", and it says exactly what AR would."
         return said + f"; SD, which says exactly what AR would, reaches {exact:.2f} x at lookahead {count}."
