@@ -193,7 +193,7 @@ class DecodingLlama:
             logits = logits.view(len(rows), last or count, -1)
         else:
             at = torch.tensor(starts, device=ids.device)
-            picked = None if len(rows) == cache.batch else torch.tensor(rows, device=ids.device)
+            picked = None if list(rows) == list(range(cache.batch)) else torch.tensor(rows, device=ids.device)
             logits = self.run(ids, rotary, cache, at, max(starts) + count, last or count, picked)
         for row, start in zip(rows, starts, strict=True):
             cache.lengths[row] = start + count

@@ -148,7 +148,7 @@ def test_a_swap_takes_the_utterance_that_was_said_just_before(worker: Worker) ->
 
 def test_a_long_text_is_rendered_alike_before_and_after_a_swap(worker: Worker, synthesizer: Synthesizer) -> None:
     long = replace(SAID, text=" ".join(["hello is this one sentence yes"] * 14))
-    assert len(synthesizer.chunks(long.text)) == 2
+    assert len(synthesizer.chunks(long.text)) > 1
     assert worker.run(unit(swapped(fraction=0.0), said=long)).mel_distance == 0.0
 
 
