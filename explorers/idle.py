@@ -11,8 +11,8 @@ USELESS = 0.05
 SELDOM = 0.5
 
 
-def why_idle(measured: "Measured", loop_speed_up: float | None) -> str | None:
-    """One sentence, the most telling reason first; None where drafting is of use. loop_speed_up: over AR, None if unknown."""
+def why_idle(measured: "Measured", speed_up: float | None) -> str | None:
+    """One sentence, the most telling reason first; None where drafting is of use. speed_up: over AR, None if unknown."""
     settings, rate = measured.settings, measured.reading.acceptance_rate
     if rate is None:
         return _why_nothing(measured)
@@ -28,8 +28,8 @@ def why_idle(measured: "Measured", loop_speed_up: float | None) -> str | None:
         return "Every token of this take stood alone in its group, so PCG decided as SD does. Lower theta for larger groups."
     if settings.method == "ssd" and settings.beta == 0:
         return "At beta 0 SSD is SD: the tolerance is inactive."
-    if loop_speed_up is not None and loop_speed_up < 1:
-        return f"Slower than AR here ({loop_speed_up:.2f}×): the drafts cost more time than their accepted tokens save."
+    if speed_up is not None and speed_up < 1:
+        return f"Slower than AR here ({speed_up:.2f}×): the drafts cost more time than their accepted tokens save."
     return None
 
 

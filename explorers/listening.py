@@ -167,17 +167,18 @@ class Sitting:
 
     def speeds(self, name: str) -> dict[str, float | None]:
         """tokens/s and real-time factor over all takes of a system, and its tokens/s over AR's, if AR was compared, too."""
-        tokens, wall, audio = self._work(name)
+        rate, readings = self._rate(name), [takes[name] for takes in self.takes]
         yardstick = next((other for other, settings in self.systems.items() if settings.method == "ar"), None)
-        of_ar = self._work(yardstick) if yardstick else (0, 0.0, 0.0)
-        rate = tokens / wall if wall else None
-        speed_up = rate / (of_ar[0] / of_ar[1]) if rate and of_ar[0] and of_ar[1] else None
+        of_ar = self._rate(yardstick) if yardstick else None
+        audio = sum(r.audio_seconds for r in readings)
+        wall = sum(r.rtf * r.audio_seconds for r in readings if r.rtf is not None)
+        speed_up = rate / of_ar if rate and of_ar else None
         return {"tokens_per_second": rate, "rtf": wall / audio if audio else None, "speed_up": speed_up}
 
-    def _work(self, name: str) -> tuple[int, float, float]:
+    def _rate(self, name: str) -> float | None:
         readings = [takes[name] for takes in self.takes]
-        wall = sum(len(r.tokens) / r.tokens_per_second for r in readings if r.tokens_per_second)
-        return sum(len(r.tokens) for r in readings), wall, sum(r.audio_seconds for r in readings)
+        seconds = sum(len(r.tokens) / r.tokens_per_second for r in readings if r.tokens_per_second)
+        return sum(len(r.tokens) for r in readings) / seconds if seconds else None
 
     def differences(self) -> dict[str, dict[str, object]]:
         """The knobs in which systems differ, by system; None where a method does not look at a knob."""

@@ -129,11 +129,6 @@ class Measured:
         """Whether every round drafted as many tokens as the others, and so cost as much."""
         return all(cost.drafted == self.settings.lookahead for cost in self.rounds)
 
-    @property
-    def loop_tokens_per_second(self) -> float:
-        """Tokens/s of the decoding loop alone, without prompt and codec."""
-        return 1e3 * len(self.reading.tokens) / self.decoding_ms if self.decoding_ms else 0.0
-
 
 @dataclass(frozen=True, eq=False)
 class Bench:
@@ -159,19 +154,12 @@ class Bench:
 
     @property
     def speed_up(self) -> float | None:
-        """Tokens/s over those of AR, all work included."""
+        """Tokens/s over those of AR: what the bound speaks of."""
         return self.last.reading.speed_up_over(self.yardstick.reading) if self.last and self.yardstick else None
 
     @property
-    def loop_speed_up(self) -> float | None:
-        """Tokens/s of the decoding loop over those of AR's: what the bound speaks of."""
-        if not self.yardstick or not self.yardstick.loop_tokens_per_second:
-            return None
-        return self.last.loop_tokens_per_second / self.yardstick.loop_tokens_per_second
-
-    @property
     def bound(self) -> float | None:
-        """The best `loop_speed_up` that the acceptance and the steps' costs allow; None in AR, before the steps were timed, and
+        """The best `speed_up` that the acceptance and the steps' costs allow; None in AR, before the steps were timed, and
         where rounds cost different amounts, as with adaptive lookahead and with prompt lookup."""
         if self.last is None or self.last.settings.adaptive or not self.last.is_steady:
             return None
@@ -181,7 +169,7 @@ class Bench:
     @property
     def idle(self) -> str | None:
         """Why drafting does nothing, or nothing good, in the newest take; None where it is of use."""
-        return why_idle(self.last, self.loop_speed_up) if self.last else None
+        return why_idle(self.last, self.speed_up) if self.last else None
 
     def record(self) -> dict[str, object] | None:
         """The newest take's figures and the estimates, ready for JSON; None before a take."""
@@ -189,7 +177,7 @@ class Bench:
             return None
         last, reading = self.last, self.last.reading
         figures = ("text", "voice", "audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length")
-        compared = {name: getattr(self, name) for name in ("speed_up", "loop_speed_up", "bound")}
+        compared = {name: getattr(self, name) for name in ("speed_up", "bound")}
         return {
             "settings": reading.settings.as_dict(),
             **{name: getattr(reading, name) for name in figures},
@@ -199,7 +187,6 @@ class Bench:
             "group_sizes": list(reading.group_sizes),
             "acceptance_by_position": list(last.by_position),
             "conditional_acceptance_by_position": list(last.conditional_by_position),
-            "loop_tokens_per_second": last.loop_tokens_per_second,
             "rounds": [asdict(cost) for cost in last.rounds],
             "codec_ms": last.codec_ms,
             "prefill_ms": last.prefill_ms,

@@ -31,10 +31,11 @@ Original = Callable[[str], np.ndarray]
 
 @dataclass(frozen=True)
 class Work:
-    """What an utterance cost: its seed, counts of its decoding loop, and the wall time from text to audio."""
+    """What an utterance cost: its seed, counts of its decoding loop, the time of that loop, and the wall time from text to audio."""
 
     seed: int
     tokens: int
+    decoding_seconds: float
     wall_seconds: float
     audio_seconds: float
     rounds: int
@@ -48,6 +49,7 @@ class Work:
         return cls(
             take.settings.seed,
             len(take.tokens),
+            1e-3 * take.decoding_ms,
             take.wall_seconds,
             take.audio_seconds,
             rounds=len(take.rounds),
@@ -324,7 +326,7 @@ def _speed(utterances: Sequence[Judged], baseline: float | None) -> Speed:
     drafted, accepted = sum(w.drafted for w in works), sum(w.accepted for w in works)
     factors = [w.wall_seconds / w.audio_seconds for w in works if w.audio_seconds]
     return Speed(
-        tokens_per_second=float(np.median([w.tokens / w.wall_seconds for w in works])),
+        tokens_per_second=float(np.median([w.tokens / w.decoding_seconds for w in works])),
         rtf=float(np.median(factors)) if factors else None,
         speed_up=_pooled_speed(utterances) / baseline if baseline else None,
         acceptance_rate=accepted / drafted if drafted else None,
@@ -335,7 +337,7 @@ def _speed(utterances: Sequence[Judged], baseline: float | None) -> Speed:
 
 def _pooled_speed(utterances: Sequence[Judged]) -> float:
     works = [u.work for u in utterances if u.work]
-    return sum(w.tokens for w in works) / sum(w.wall_seconds for w in works)
+    return sum(w.tokens for w in works) / sum(w.decoding_seconds for w in works)
 
 
 def _cells(row: Row) -> dict[str, str]:

@@ -69,7 +69,10 @@ class Take:
 
     @property
     def tokens_per_second(self) -> float:
-        return len(self.tokens) / self.wall_seconds
+        """Tokens per second of the decoding loop, the end of speech counted as one. Prompt and codec, which cost every method
+        the same, are in `rtf`."""
+        spoken = len(self.tokens) + sum(r.ended for r in self.rounds)
+        return 1e3 * spoken / self.decoding_ms if self.decoding_ms else 0.0
 
     @property
     def rtf(self) -> float:

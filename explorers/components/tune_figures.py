@@ -72,7 +72,6 @@ def _cell(value: float, estimate: Estimate, chosen: bool) -> str:
 
 def _headline(bench: Bench) -> str:
     reading, speed_up, bound = bench.last.reading, bench.speed_up, bench.bound
-    loop = f", decoding loop alone {bench.loop_speed_up:.2f}×" if bench.loop_speed_up is not None else ""
     values = {
         "tokens/s": f"{reading.tokens_per_second:.0f}",
         "speed-up": "–" if speed_up is None else f"{speed_up:.2f}×",
@@ -82,7 +81,7 @@ def _headline(bench: Bench) -> str:
         "tokens per call": f"{reading.mean_acceptance_length:.2f}",
     }
     items = (f"<div><dt>{titled_html(name)}</dt><dd>{value}</dd></div>" for name, value in values.items())
-    return f'<dl class="tune-headline">{"".join(items)}</dl><p class="tune-note">{_compared(bench)}{loop}.</p>'
+    return f'<dl class="tune-headline">{"".join(items)}</dl><p class="tune-note">{_compared(bench)}.</p>'
 
 
 def _compared(bench: Bench) -> str:

@@ -67,8 +67,7 @@ def pooled(takes: Sequence[Take]) -> Take:
 
 
 def _tokens_per_second(takes: Sequence[Take]) -> float:
-    """The median over takes, of the decoding loop alone. The end of speech is a token, too."""
-    return median((len(t.tokens) + t.rounds[-1].ended) / (1e-3 * t.decoding_ms) for t in takes)
+    return median(take.tokens_per_second for take in takes)
 
 
 def _row(takes: Sequence[Take], speed: float, ar: float, steps: StepCosts, lookahead: int) -> MethodSpeed:
