@@ -8,13 +8,13 @@ from pathlib import Path
 from explorers.reading import Reading, record
 from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError
-from pcg.files import write_json
+from pcg.files import ASSETS, write_json
 from pcg.settings import METHODS, Settings
 from pcg.stored import Origin, Stored
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take
 
-EXAMPLE = Path(__file__).parent.parent / "assets" / "example"
+EXAMPLE = ASSETS / "example"
 TEXT = "The quick brown fox jumps over the lazy dog, and nobody is surprised."
 FORMAT = 2
 TURNS = 7
@@ -45,7 +45,7 @@ def write_example(
     takes = {method: sorted(those, key=lambda take: take.decoding_ms)[TURNS // 2] for method, those in said.items()}
     origin = Origin.of(synthesizer.voice)
     for method, take in takes.items():
-        write_wav(folder / f"{method}.wav", take.audio, take.sample_rate, Stored.of(take, origin))
+        write_wav(folder / f"{method}.wav", take.audio, take.sample_rate, Stored.of(take, origin).to_json())
     content = {"format": FORMAT, "text": text, "voice": speaker, "settings": asked.as_dict()}
     write_json(folder / "example.json", {**content, "takes": {method: record(take) for method, take in takes.items()}})
 

@@ -40,10 +40,11 @@ from pcg.experiments.runner import Progress
 from pcg.experiments.tables import Table
 from pcg.experiments.unit import Unit
 from pcg.experiments.worker import WorkerSpec
+from pcg.files import ASSETS
 from pcg.synthesizer import Synthesizer
 
 RESULTS = Path("runs") / "results"
-COMMITTED = Path(__file__).parents[1] / "assets" / "results"
+COMMITTED = ASSETS / "results"
 HEADING = """<header class="title"><h2>Experiments<small>the papers' claims, on this voice</small></h2>
 <p>Every figure with its 95 % interval over utterances, beside the papers' own numbers. What was done once is kept, whether here
 or by <code>python -m pcg experiment</code>, and only what is missing is done.</p></header>"""

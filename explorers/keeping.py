@@ -124,5 +124,5 @@ def wav_file(take: Take, stored: Stored, cache: Path) -> Path:
     key = hashlib.sha256(stored.to_json().encode() + take.audio.tobytes()).hexdigest()
     path = cache / key / f"{stored.settings.method}-seed-{stored.settings.seed}.wav"
     if not path.is_file():
-        write_wav(path, take.audio, take.sample_rate, stored)
+        write_wav(path, take.audio, take.sample_rate, stored.to_json())
     return path

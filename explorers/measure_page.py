@@ -31,11 +31,12 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 
 from pcg.audio import write_wav
+from pcg.files import PROJECT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-APP = Path(__file__).parent.parent / "app.py"
+APP = PROJECT / "app.py"
 PATIENCE_SECONDS = 300
 REPEATS, EARLY = 5, 50
 REQUESTS_OF_A_VISITOR = 5

@@ -5,16 +5,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import soundfile
 
 from pcg.errors import InputError
 from pcg.files import replacing
-
-if TYPE_CHECKING:
-    from pcg.stored import Stored
 
 LOUDNESS_RMS = 0.08
 FADE_SECONDS = 0.005
@@ -81,14 +78,14 @@ def _mono(file: soundfile.SoundFile, frames: int) -> np.ndarray:
     return np.concatenate([np.zeros(0, np.float32), *(block.mean(axis=1) for block in blocks)])
 
 
-def write_wav(path: Path, samples: np.ndarray, sample_rate: int, stored: "Stored | None" = None) -> None:
-    """Write `samples [N]` as 16-bit mono WAV, whole or not at all, with `stored` inside, as JSON in the comment.
+def write_wav(path: Path, samples: np.ndarray, sample_rate: int, comment: str = "") -> None:
+    """Write `samples [N]` as 16-bit mono WAV, whole or not at all, with `comment` inside.
 
     The comment (ICMT of the LIST/INFO chunk) is what libsndfile can write, players skip and other programs keep and show.
     """
     with replacing(path) as temporary, soundfile.SoundFile(temporary, "w", sample_rate, 1, "PCM_16", format="WAV") as file:
-        if stored is not None:
-            file.comment = stored.to_json()
+        if comment:
+            file.comment = comment
         file.write(samples)
 
 

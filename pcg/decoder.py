@@ -15,10 +15,9 @@ from pcg.errors import InputError
 from pcg.prompt import Prompt, Reference
 from pcg.rules.verdict import Rule
 from pcg.sampling.choice import memory_of
-from pcg.search import Cycle
 from pcg.settings import METHODS, Settings
 from pcg.spoof.detectors import SHIPPED, Detectors, load_detectors
-from pcg.take import Round
+from pcg.take import Cycle, Round
 from pcg.voice import Voice
 
 DRAFT_CONFIDENCE = 0.3

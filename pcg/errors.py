@@ -19,6 +19,10 @@ class AssetError(PCGError):
     """A file of a model or a voice is missing, damaged or of another kind."""
 
 
+def first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
+
+
 def _quoted(value: object) -> str:
     """A value as one sentence can hold it; Python refuses to write out an integer of thousands of digits."""
     huge = isinstance(value, int) and value.bit_length() > 64

@@ -31,7 +31,7 @@ Original = Callable[[str], np.ndarray]
 
 @dataclass(frozen=True)
 class Work:
-    """What an utterance cost: its seed, counts of its decoding loop, the time of that loop, and the wall time from text to audio."""
+    """What an utterance cost: its seed, counts and time of its decoding loop, and the wall time from text to audio."""
 
     seed: int
     tokens: int

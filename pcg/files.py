@@ -1,10 +1,13 @@
-"""Files that are either whole or not there: written under a temporary name, then renamed."""
+"""Where the project lies, and files that are either whole or not there: written under a temporary name, then renamed."""
 
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+PROJECT = Path(__file__).parents[1]
+ASSETS, CACHE = PROJECT / "assets", PROJECT / "cache"
 
 
 @contextmanager

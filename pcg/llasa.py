@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from pcg.errors import AssetError, PCGError
+from pcg.errors import AssetError, PCGError, first_line
 from pcg.prompt import Prompt, Reference, codes_at_pace
 from pcg.text import normalise
 from pcg.tokenizer import first_code, read_tokenizer
-from pcg.weights import first_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

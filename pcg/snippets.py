@@ -45,7 +45,7 @@ def python_snippet(stored: Stored, model: str = EMBEDDED) -> str:
         f"settings = {stored.settings!r}",
         *reference,
         spoken,
-        f'write_wav(Path("speech.wav"), take.audio, take.sample_rate, Stored.of(take, {origin}))',
+        f'write_wav(Path("speech.wav"), take.audio, take.sample_rate, Stored.of(take, {origin}).to_json())',
     ]
     return "\n".join(lines) + "\n"
 

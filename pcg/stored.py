@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pcg.audio import read_comment
 from pcg.errors import InputError
@@ -17,7 +17,6 @@ from pcg.text import check_text
 if TYPE_CHECKING:
     from pcg.prompt import Reference
     from pcg.take import Take
-    from pcg.voice import Voice
 
 VERSION = 1
 APP = "0.1.0"
@@ -32,6 +31,18 @@ TRAINED, OTHER_DRAFT = "trained", "folder:"
 DRAFTS = rf"(?!auto\Z)[a-z0-9-]{{1,40}}|layers:[0-9]+(,[0-9]+)*|{OTHER_DRAFT}[0-9a-f]{{16}}"
 SPDX = r"[A-Za-z0-9.+-]{0,40}"
 OURS = "a WAV or JSON file that PCG Lab wrote"
+
+
+class Speaker(Protocol):
+    """What an Origin asks of a `Voice`, which lies above."""
+
+    name: str
+    folder: Path
+    licence: str
+    draft_kind: str
+
+    @property
+    def device(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -62,13 +73,12 @@ class Origin:
             raise InputError("device", _shown(self.device), "one of " + ", ".join(DEVICES))
 
     @classmethod
-    def of(cls, voice: "Voice") -> "Origin":
+    def of(cls, voice: Speaker) -> "Origin":
         """Reads every file of the voice: a few tenths of a second for the embedded one."""
         digest = hashlib.sha256()
         for file in sorted(file for pattern in (*WEIGHTS, *LLASA_WEIGHTS) for file in voice.folder.glob(pattern)):
             digest.update(f"{file.relative_to(voice.folder).as_posix()} {content_digest(file)}\n".encode())
-        kind = voice.target.device.type
-        return cls(voice.name, digest.hexdigest(), kind, licence=voice.licence, draft=voice.draft_kind)
+        return cls(voice.name, digest.hexdigest(), voice.device, licence=voice.licence, draft=voice.draft_kind)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pcg.audio import fade_ends
 from pcg.codec.streaming import AudioStream
 from pcg.decoder import Decoder
 from pcg.errors import InputError
+from pcg.files import CACHE
 from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
@@ -24,14 +25,12 @@ from pcg.rules.coarse import coarse
 from pcg.rules.exact import exact
 from pcg.rules.tolerant import tolerant
 from pcg.rules.verdict import Rule
-from pcg.search import Cycle
 from pcg.settings import RANGES, Settings
 from pcg.spoof.detectors import Detectors
-from pcg.take import Round, Sound, Take
+from pcg.take import Cycle, Round, Sound, Take
 from pcg.text import check_text
 from pcg.voice import Voice
 
-CACHE = Path(__file__).parent.parent / "cache"
 CONTEXT_TOKENS = 50
 
 

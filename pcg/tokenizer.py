@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.errors import AssetError
-from pcg.weights import first_line
+from pcg.errors import AssetError, first_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

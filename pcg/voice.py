@@ -26,17 +26,18 @@ from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.readers import AnyDraft
 from pcg.drafts import choose_draft
-from pcg.errors import AssetError, InputError, PCGError
+from pcg.errors import AssetError, InputError, PCGError, first_line
+from pcg.files import ASSETS
 from pcg.hub import codec_folder, is_from_hub, is_neutts, model_folder, model_name
 from pcg.llasa import OWN_VOICE, load_reader
 from pcg.prompt import PhonemeReader, PromptReader, Reference
 from pcg.room import check_memory, free_memory
 from pcg.vocabulary import Vocabulary
-from pcg.weights import count_weights, first_line, load_llama, read_checkpoint, read_tensors
+from pcg.weights import count_weights, load_llama, read_checkpoint, read_tensors
 
 FORMAT = 2
 DEVICES = ("cpu", "cuda")
-EMBEDDED = Path(__file__).parent.parent / "assets" / "voice"
+EMBEDDED = ASSETS / "voice"
 REFERENCE_SECONDS = (1.0, 10.0)
 CHUNK_SECONDS = 9.6
 """A text that takes longer is said in pieces: the embedded voice learned from shorter ones."""
@@ -70,6 +71,10 @@ class Voice:
     @property
     def vocabulary(self) -> Vocabulary:
         return self.target.vocabulary
+
+    @property
+    def device(self) -> str:
+        return self.target.device.type
 
     @property
     def draft_speaks_alone(self) -> bool:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from pcg.decoding.checkpoint import EMBEDDING, HEAD, NORM, Checkpoint, names_of
-from pcg.errors import AssetError
+from pcg.errors import AssetError, first_line
 from pcg.vocabulary import Vocabulary
 
 if TYPE_CHECKING:  # seconds to import, and `read_checkpoint` does without
@@ -116,10 +116,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except Exception as error:
         raise AssetError(f"The weights file {path} is damaged ({first_line(error)}).") from error
-
-
-def first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
 
 
 def _count(file: Path) -> int:

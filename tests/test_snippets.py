@@ -44,7 +44,7 @@ def said(model: str, text: str, settings: Settings, stream: bool = False) -> tup
     synthesizer = Synthesizer(load_voice(model))
     *_, take = synthesizer.speak(text, settings, "two", stream=stream)
     stored = Stored.of(take, Origin.of(synthesizer.voice), streamed=stream)
-    write_wav(Path("expected.wav"), take.audio, take.sample_rate, stored)
+    write_wav(Path("expected.wav"), take.audio, take.sample_rate, stored.to_json())
     return stored, take.tokens, samples("expected.wav")
 
 

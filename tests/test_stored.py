@@ -143,7 +143,7 @@ def test_infinite_and_missing_numbers_are_refused() -> None:
 
 def test_a_wav_carries_its_take_and_sounds_the_same(tmp_path: Path) -> None:
     with_it, without = tmp_path / "a.wav", tmp_path / "b.wav"
-    write_wav(with_it, SAMPLES, 16_000, STORED)
+    write_wav(with_it, SAMPLES, 16_000, STORED.to_json())
     write_wav(without, SAMPLES, 16_000)
     assert read_stored(with_it) == STORED
     samples, rate = soundfile.read(with_it, dtype="int16")
@@ -156,7 +156,7 @@ def test_a_wav_carries_its_take_and_sounds_the_same(tmp_path: Path) -> None:
 
 def test_a_comment_that_libsndfile_cannot_read_is_read(tmp_path: Path) -> None:
     long = replace(STORED, text="a" * 150 + "🎈" * 450)
-    write_wav(tmp_path / "a.wav", SAMPLES, 16_000, long)
+    write_wav(tmp_path / "a.wav", SAMPLES, 16_000, long.to_json())
     with soundfile.SoundFile(tmp_path / "a.wav") as file:
         assert file.comment == ""  # the reason for a reader of our own
     assert read_stored(tmp_path / "a.wav") == long

@@ -101,7 +101,7 @@ TERMS = {
     "rtfx": Term(
         "RTFx", "Seconds of sound that a second of work hears.", "RTFx = length of the sound / time of work", CTC,
     ),
-    "speed": Term("tokens/s", "Speech tokens for each second of decoding. Prompt and codec take as long for every method: see RTF."),
+    "speed": Term("tokens/s", "Speech tokens for each second of decoding; the RTF has prompt and codec, too."),
     "speed-up": Term(
         "speed-up", "Tokens a second over those of AR, with the same text, voice and temperature.",
         "(tokens/s) / (tokens/s of AR)",

@@ -10,9 +10,8 @@ from pathlib import Path
 import torch
 
 from pcg.errors import InputError, PCGError
-from pcg.files import write_json
+from pcg.files import PROJECT, write_json
 
-PROJECT = Path(__file__).parents[2]
 RESULTS = PROJECT / "assets" / "bench"
 BENCH = ("-m", "pcg", "bench")
 SHAPES = ("llasa-1b", "llasa-3b", "llasa-8b")

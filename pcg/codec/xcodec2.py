@@ -21,8 +21,7 @@ from transformers.utils import logging
 
 from pcg.codec.codec import Anchor
 from pcg.codec.fsq import FSQ
-from pcg.errors import AssetError, InputError, PCGError
-from pcg.weights import first_line
+from pcg.errors import AssetError, InputError, PCGError, first_line
 
 CHECKPOINT = "HKUSTAudio/xcodec2-hf"
 ENCODERS = r"^(semantic_encoder|semantic_adapter|acoustic_encoder|fc_encoder)\."

@@ -56,6 +56,6 @@ def run(options: argparse.Namespace) -> None:
         )
         if options.out:
             stored = Stored.of(take, Origin.of(synthesizer.voice), reference)
-            write_wav(options.out / f"{method}.wav", take.audio, take.sample_rate, stored)
+            write_wav(options.out / f"{method}.wav", take.audio, take.sample_rate, stored.to_json())
     if options.json:
         print(json.dumps({"text": options.text, "seed": settings.seed, "takes": rows}))

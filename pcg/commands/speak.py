@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
     else:
         take = synthesizer.take(options.text, settings, voice, reference)
         stored = Stored.of(take, Origin.of(synthesizer.voice), reference)
-        write_wav(options.out, take.audio, take.sample_rate, stored)
+        write_wav(options.out, take.audio, take.sample_rate, stored.to_json())
     # Where the sound itself goes to standard output, the words about it must not.
     said = sys.stderr if str(options.out) == "-" else sys.stdout
     summary = take.summary() | {"out": str(options.out)}

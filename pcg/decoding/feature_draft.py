@@ -26,9 +26,9 @@ from torch.nn import functional as F
 from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.llama import Cache, Weights, compiled_turn
 from pcg.decoding.packing import Packed, fits, lanes_here, pack
-from pcg.errors import AssetError, InputError
+from pcg.errors import AssetError, InputError, first_line
 from pcg.vocabulary import Vocabulary
-from pcg.weights import first_line, read_tensors
+from pcg.weights import read_tensors
 
 MODEL_TYPE = "pcg_feature_draft"
 UNIT_EPSILON = 1e-6

@@ -10,10 +10,9 @@ import torch
 
 from pcg.decoding.utterance import Utterance
 from pcg.errors import InputError
-from pcg.search import Branch, Cycle
 from pcg.spoof.detector import M10, M25, M50, M50_10, M50_25, Resolution
 from pcg.spoof.detectors import Detectors
-from pcg.take import Round
+from pcg.take import Branch, Cycle, Round
 
 PRUNING = (M10, M25)
 FINAL = (M50, M50_25, M50_10)

@@ -15,7 +15,7 @@ from pcg.decoding.packing import Packed
 from pcg.decoding.panels import HEAD_DIM, NEIGHBOURS, TOKENS_IN_REGISTERS, VECTORS, mix_values, multiply_panel, score_keys
 
 TOKENS_AT_ONCE = 512
-"""Above this many tokens, which only long prompts have, PyTorch reads them: the scratch memory of the kernel grows with them."""
+"""PyTorch reads longer prompts: the scratch memory of the kernel grows with the tokens."""
 UNIT_EPSILON = np.float32(1e-6)
 """As in `pcg.decoding.feature_draft`."""
 WIDE, NARROW = TOKENS_IN_REGISTERS[16], TOKENS_IN_REGISTERS[8]

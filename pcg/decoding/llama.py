@@ -6,7 +6,6 @@ transformers remains the one that trains and saves.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,57 +14,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pcg.decoding.checkpoint import Checkpoint
+from pcg.decoding.checkpoint import Checkpoint, Weights
 from pcg.decoding.kernel import TOKENS_AT_ONCE, draft_turn, read_tokens
 from pcg.decoding.packing import Packed, fits, lanes_here, pack
 from pcg.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, Qwen2ForCausalLM
-
-
-@dataclass(frozen=True)
-class Weights:
-    """The weights of all layers, each `[layers, out, in]`; norms `[layers, in]`; biases `[layers, out]`, or `[layers, 0]` where
-    a model has none."""
-
-    norm: Tensor
-    qkv: Tensor
-    qkv_bias: Tensor
-    out: Tensor
-    mlp_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
-
-    @classmethod
-    def fuse(cls, checkpoint: Checkpoint) -> "Weights":
-        tensors, layers = checkpoint.tensors, range(checkpoint.layers)
-        projections = [f"self_attn.{part}_proj" for part in "qkv"]
-        allowed = {f"model.layers.{layer}.{part}.bias" for layer in layers for part in projections}
-        if any(name.endswith(".bias") and name not in allowed for name in tensors):
-            raise ValueError("a bias can only stand behind queries, keys and values")
-
-        def stack(*parts: str) -> Tensor:
-            return torch.stack([torch.cat([tensors[f"model.layers.{layer}.{part}"] for part in parts]) for layer in layers])
-
-        biased = bool(allowed & tensors.keys())
-        return cls(
-            norm=stack("input_layernorm.weight"),
-            qkv=stack(*(f"{part}.weight" for part in projections)),
-            qkv_bias=stack(*(f"{part}.bias" for part in projections)) if biased else checkpoint.norm.new_empty(len(layers), 0),
-            out=stack("self_attn.o_proj.weight"),
-            mlp_norm=stack("post_attention_layernorm.weight"),
-            gate_up=stack("mlp.gate_proj.weight", "mlp.up_proj.weight"),
-            down=stack("mlp.down_proj.weight"),
-        )
-
-    @property
-    def layers(self) -> int:
-        return len(self.norm)
-
-    @property
-    def bytes(self) -> int:
-        return sum(getattr(self, f.name).nbytes for f in fields(self))
 
 
 class Cache:

@@ -1,17 +1,15 @@
 """A Llama's weights as the CPU kernel reads them: one ascending stream of panels (see `panels.py`)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.decoding.checkpoint import Weights
 from pcg.decoding.panels import HEAD_DIM, UNROLLED, VECTORS
-
-if TYPE_CHECKING:
-    from pcg.decoding.llama import Weights
 
 PAGE = 1 << 21
 """Panels begin at a large page, which numpy asks the system for."""
@@ -54,7 +52,7 @@ def lanes_here() -> int:
     return 8 if all(has.get(name) for name in ("avx2", "fma", "f16c")) else 0
 
 
-def fits(weights: "Weights", dim: int, lanes: int) -> bool:
+def fits(weights: Weights, dim: int, lanes: int) -> bool:
     """Whether the kernel can read a model: float32 on a CPU, heads of 64, and outputs that fill panels."""
     panel, matrices = VECTORS * lanes, (weights.qkv, weights.out, weights.gate_up, weights.down)
     whole = lanes > 0 and all(m.shape[1] % panel == 0 and m.shape[2] % UNROLLED == 0 for m in matrices)
@@ -62,7 +60,7 @@ def fits(weights: "Weights", dim: int, lanes: int) -> bool:
 
 
 def pack(
-    weights: "Weights",
+    weights: Weights,
     before: Sequence[Tensor],
     norm: Tensor,
     head: Sequence[Tensor],

@@ -11,8 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pcg.experiments.unit import FORMAT
+from pcg.files import PROJECT
 
-_PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+_PROJECT = PROJECT / "pyproject.toml"
 
 
 def context(device: str, threads: int, workers: int, judges: Mapping[str, str]) -> dict[str, object]:

@@ -14,11 +14,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from pcg.files import CACHE
 from pcg.metrics.intelligibility import Judge
 from pcg.metrics.metric import Metric, Sample
 from pcg.metrics.recording import fingerprint
 
-CACHE = Path(__file__).parents[2] / "cache"
 # Raise it when a measure changes and its name does not.
 FORMAT = 1
 PATIENCE_SECONDS = 30.0

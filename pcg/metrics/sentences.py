@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from pcg.errors import AssetError, InputError
+from pcg.files import ASSETS
 
-SENTENCES = Path(__file__).parents[2] / "assets" / "evaluation" / "sentences.txt"
+SENTENCES = ASSETS / "evaluation" / "sentences.txt"
 # The figures of a voice are measured on these; sections that experiments alone read were added behind them.
 SECTIONS = ("everyday", "balanced", "rare")
 

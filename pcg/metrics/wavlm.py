@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pcg.errors import AssetError
+from pcg.errors import AssetError, first_line
 from pcg.metrics.signal import JUDGE_RATE, for_judges
 
 if TYPE_CHECKING:  # torch and transformers wait until somebody asks for this judge
@@ -55,8 +55,7 @@ def _load(checkpoint: str) -> "tuple[WavLMForXVector, Wav2Vec2FeatureExtractor]"
             checkpoint, dtype=torch.float32, use_safetensors=True, output_loading_info=True
         )
     except Exception as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
-        raise AssetError(f"The speaker judge {checkpoint} is missing or damaged ({said}).") from error
+        raise AssetError(f"The speaker judge {checkpoint} is missing or damaged ({first_line(error)}).") from error
     # transformers fills what it does not find with random numbers, and such a judge would answer all the same.
     if lacking := sorted(key for key in found["missing_keys"] if not key.startswith(_UNHEARD)):
         raise AssetError(f"The speaker judge {checkpoint} lacks {len(lacking)} of its weights ({lacking[0]} among them).")

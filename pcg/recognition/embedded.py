@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.llama import Cache, DecodingLlama
-from pcg.errors import AssetError
-from pcg.files import replacing, write_json
+from pcg.errors import AssetError, first_line
+from pcg.files import ASSETS, replacing, write_json
 from pcg.recognition.alphabet import read_path
 from pcg.recognition.conformer import LABELS_PER_FRAME, ConformerCTC, EncoderConfig
 from pcg.recognition.features import SAMPLE_RATE, LogMel
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 PARTS = ("encoder", "projector", "lm")
-EMBEDDED = Path(__file__).parent.parent.parent / "assets" / "recogniser"
+EMBEDDED = ASSETS / "recogniser"
 
 
 def vocabulary_of(subwords: Subwords) -> Vocabulary:
@@ -218,8 +218,7 @@ def _load(folder: Path) -> tuple[str, ConformerCTC, Projector, Subwords]:
             module.load_state_dict({k: t.float() for k, t in load_file(folder / part / "model.safetensors").items()})
         name = str(card["name"])
     except Exception as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
-        raise AssetError(f"The recogniser in {folder} is missing or damaged ({said}).") from error
+        raise AssetError(f"The recogniser in {folder} is missing or damaged ({first_line(error)}).") from error
     return name, encoder, projector, Subwords.load(folder / "subwords.json")
 
 

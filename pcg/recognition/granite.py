@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, DynamicCache, GraniteSpeechForConditionalGeneration, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from pcg.errors import AssetError, InputError
+from pcg.errors import AssetError, InputError, first_line
 from pcg.recognition.recogniser import Heard, Reading, reading
 
 CHECKPOINT = "ibm-granite/granite-4.0-1b-speech"
@@ -169,8 +169,7 @@ def load_granite(checkpoint: str = CHECKPOINT, device: str = "cpu") -> GraniteRe
         )
         tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     except Exception as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
-        raise AssetError(f"The Granite Speech checkpoint {checkpoint} is missing or damaged ({said}).") from error
+        raise AssetError(f"The Granite Speech checkpoint {checkpoint} is missing or damaged ({first_line(error)}).") from error
     if info["missing_keys"] or info["mismatched_keys"]:
         raise AssetError(f"The Granite Speech checkpoint {checkpoint} lacks weights: {sorted(info['missing_keys'])[:3]}.")
     if model.config.has_lora_adapter and not getattr(model, "_hf_peft_config_loaded", False):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pcg.errors import AssetError, InputError
+from pcg.errors import AssetError, InputError, first_line
 from pcg.metrics.intelligibility import Judge, PocketSphinx
 from pcg.metrics.wavlm import weights_digest
 from pcg.recognition.embedded import EMBEDDED, load_recogniser
@@ -134,8 +134,7 @@ def _load(load: Callable[..., object], checkpoint: str, **options: bool):  # typ
     try:
         return load(checkpoint, **options)
     except Exception as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
-        raise AssetError(f"The judge {checkpoint} is missing or damaged ({said}).") from error
+        raise AssetError(f"The judge {checkpoint} is missing or damaged ({first_line(error)}).") from error
 
 
 def _sounds(speech: np.ndarray) -> bool:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pcg.errors import AssetError
+from pcg.errors import AssetError, first_line
+from pcg.files import ASSETS
 from pcg.recognition.alphabet import BLANK, CHARACTERS, CLASSES, spell
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from flashlight.lib.text.decoder.kenlm import KenLM
 
 FILE = "words.arpa.gz"
-EMBEDDED = Path(__file__).parent.parent.parent / "assets" / "recogniser" / FILE
+EMBEDDED = ASSETS / "recogniser" / FILE
 UNKNOWN, NO_WORDS = "<unk>", ("<s>", "</s>", "<unk>")
 _SPACE = spell(" ")[0]
 _NATS = log(10.0)
@@ -56,8 +57,7 @@ class Lexicon:
             self.words = _unigrams(arpa.decode("utf-8"))
             self._bigrams = _read_bigrams(arpa, self.words)
         except Exception as error:
-            said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
-            raise AssetError(f"The word list {path} is missing or damaged ({said}).") from error
+            raise AssetError(f"The word list {path} is missing or damaged ({first_line(error)}).") from error
         self.name = f"in {len(self.words):,} listed words ({hashlib.sha256(packed).hexdigest()[:8]})"
         self._places = {word: place for place, word in enumerate(self.words)}
         self._trie = _tree(self.words, self._bigrams)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pcg.errors import InputError, PCGError
+from pcg.files import PROJECT
 from pcg.hub import EMBEDDED, NAMES, XCODEC2
 from pcg.space.staging import stage
-
-ROOT = Path(__file__).parents[2]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", default=EMBEDDED, help=f"{EMBEDDED} (the default), " + ", ".join(NAMES))
     options = parser.parse_args(arguments)
     try:
-        staged = stage(ROOT, options.out, front_of(options.model))
+        staged = stage(PROJECT, options.out, front_of(options.model))
     except PCGError as error:
         print(f"space: {error}", file=sys.stderr)
         return 2

@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from pcg.errors import AssetError, InputError
-from pcg.files import replacing, write_json
+from pcg.errors import AssetError, InputError, first_line
+from pcg.files import ASSETS, replacing, write_json
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
 
 FORMAT = 1
-SHIPPED = Path(__file__).parent.parent.parent / "assets" / "detectors"
+SHIPPED = ASSETS / "detectors"
 STEP = 5
 
 
@@ -78,8 +78,7 @@ def load_detectors(folder: Path = SHIPPED) -> Detectors:
             raise ValueError(f"format {card['format']!r} is not {FORMAT}")
         by_name = {resolution.name: _detector(folder / resolution.key) for resolution in RESOLUTIONS}
     except Exception as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
-        raise AssetError(f"The detectors in {folder} are missing or damaged ({said}).") from error
+        raise AssetError(f"The detectors in {folder} are missing or damaged ({first_line(error)}).") from error
     return Detectors(card["name"], by_name)
 
 

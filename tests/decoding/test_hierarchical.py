@@ -9,12 +9,11 @@ from torch import Tensor
 from pcg.decoding.hierarchical import Hierarchy
 from pcg.errors import InputError
 from pcg.rules.exact import exact
-from pcg.search import Cycle
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
 from pcg.spoof.detectors import Detectors
 from pcg.synthesizer import Synthesizer
-from pcg.take import Round, Take
+from pcg.take import Cycle, Round, Take
 from pcg.voice import load_voice
 
 CODES = 64

@@ -149,7 +149,7 @@ def test_settings_from_anywhere_are_checked(raw: Raw, synthesizer: Synthesizer) 
 def test_a_comment_that_lies_about_its_length_is_no_settings(raw: Raw, synthesizer: Synthesizer, tmp_path: Path) -> None:
     take = synthesizer.take("Yes.", Settings(), "one")
     path = tmp_path / "take.wav"
-    write_wav(path, take.audio, take.sample_rate, Stored.of(take, Origin.of(synthesizer.voice)))
+    write_wav(path, take.audio, take.sample_rate, Stored.of(take, Origin.of(synthesizer.voice)).to_json())
     content = path.read_bytes()
     at = content.index(b"ICMT") + 4
     told = {}

@@ -72,7 +72,7 @@ def session(synthesizer: Synthesizer, folder: Path) -> Session:
     for method, seed in (("ar", 0), ("ar", 1), ("pcg", 0)):
         take = synthesizer.take(TEXT, Settings(method, seed=seed), "two")
         sound = folder / f"{method}-{seed}.wav"
-        write_wav(sound, take.audio, take.sample_rate, Stored.of(take, origin))
+        write_wav(sound, take.audio, take.sample_rate, Stored.of(take, origin).to_json())
         found = found.heard(Reading.of(take), True, sound=sound, joins=seed > 0)
     gone = replace(Reading.of(take), voice="your recording")
     return found.heard(gone, True, key=PRESET, name="mine <i>")

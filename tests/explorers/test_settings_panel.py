@@ -174,7 +174,7 @@ def test_a_program_takes_a_take_away_and_says_it_again(
 @pytest.mark.skipif(not (shutil.which("bash") and shutil.which("curl")), reason="no bash or no curl on this computer")
 def test_the_curl_lines_fetch_the_same_file(served: str, take: Take, stored: Stored, tmp_path: Path) -> None:
     wanted = tmp_path / "wanted.wav"
-    write_wav(wanted, take.audio, take.sample_rate, stored)
+    write_wav(wanted, take.audio, take.sample_rate, stored.to_json())
     lines = write_out(stored, "tiny", served).curl
     environment = {**os.environ, "no_proxy": "127.0.0.1"}
     subprocess.run(["bash", "-c", lines], cwd=tmp_path, check=True, timeout=60, env=environment)
@@ -182,7 +182,7 @@ def test_the_curl_lines_fetch_the_same_file(served: str, take: Take, stored: Sto
 
 
 def test_files_move_every_panels_controls(client: Client, take: Take, stored: Stored, tmp_path: Path) -> None:
-    write_wav(tmp_path / "a.wav", take.audio, take.sample_rate, stored)
+    write_wav(tmp_path / "a.wav", take.audio, take.sample_rate, stored.to_json())
     (tmp_path / "a.json").write_text(stored.to_json(), encoding="utf-8")
     answers = [client.predict(handle_file(tmp_path / name), api_name="/import_settings") for name in ("a.wav", "a.json")]
     for answer in answers:
