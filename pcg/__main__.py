@@ -2,6 +2,6 @@
 
 import sys
 
-from pcg.cli import main
+from pcg.commands import main
 
 sys.exit(main())

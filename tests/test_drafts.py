@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.bench.generate import against_generate
 from pcg.bench.methods import method_speeds, step_costs
-from pcg.cli import main
+from pcg.commands import main
 from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.feature_draft import FeatureDraft, FeatureShape, config_of
 from pcg.decoding.llama import DecodingLlama

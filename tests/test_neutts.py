@@ -22,7 +22,7 @@ from tiny_neutts import (
 from transformers import PreTrainedModel
 
 from pcg import hub
-from pcg.cli import main
+from pcg.commands import main
 from pcg.decoding.llama import DecodingLlama
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.hub import HubModel, codec_folder, hub_model, is_neutts, needs_hub

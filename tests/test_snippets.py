@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from pcg.audio import write_wav
-from pcg.cli import main
+from pcg.commands import main
 from pcg.settings import Settings
 from pcg.snippets import curl_snippet, python_snippet, shell_snippet
 from pcg.stored import Origin, Stored, read_stored

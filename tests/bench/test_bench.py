@@ -10,7 +10,7 @@ from pcg.bench.rules import block_gain, overlapping_groups, rule_costs
 from pcg.bench.shapes import ModelShape, forced, random_pair
 from pcg.bench.takes import adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import medians
-from pcg.cli import main
+from pcg.commands import main
 from pcg.experiments.unit import Utterance
 from pcg.metrics.bound import StepCosts
 from pcg.rules.verdict import Coins

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from pcg.cli import main
+from pcg.commands import main
 from pcg.errors import InputError
 from pcg.training.corpus import write_shard
 from pcg.training.draft_figure import CURVES, FigurePlan, draft_figure, draw

@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from pcg.cli import main
+from pcg.commands import main
 from pcg.decoding.llama import DecodingLlama
 from pcg.errors import InputError
 from pcg.prompt import PhonemeReader

@@ -6,7 +6,7 @@ import pytest
 import torch
 from test_draft_training import CODES, READER, VOCABULARY, coins, make_spoken, make_target, trial
 
-from pcg.cli import main
+from pcg.commands import main
 from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.feature_draft import FeatureDraft
 from pcg.decoding.llama import DecodingLlama

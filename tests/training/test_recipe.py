@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.cli import main
+from pcg.commands import main
 from pcg.codec.embedded import CodecConfig
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
