@@ -5,6 +5,7 @@ from functools import cached_property, partial
 
 import torch
 
+from pcg.acceptance.verdict import Rule
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.hierarchical import Advance, Hierarchy, hierarchical
 from pcg.decoding.readers import AnyReaders, make_readers
@@ -13,7 +14,6 @@ from pcg.decoding.static import StaticPool, StaticReaders
 from pcg.decoding.utterance import Utterance, begin
 from pcg.errors import InputError
 from pcg.prompt import Prompt, Reference
-from pcg.rules.verdict import Rule
 from pcg.sampling.choice import memory_of
 from pcg.settings import METHODS, Settings
 from pcg.spoof.detectors import SHIPPED, Detectors, load_detectors

@@ -58,7 +58,7 @@ class Settings:
     alike (see `pcg.groups.similarities`); PCG alone looks at it. lookahead_cost: above 0, each round drafts as many tokens, up
     to `lookahead`, as pay at this cost and at the acceptances so far (see `pcg.decoding.lookahead`). It is a number, and not
     what a clock says while a take is spoken, so that the take can be said again. verification: "token", or "block"
-    (`pcg.rules.block`) with methods "sd" and "pcg".
+    (`pcg.acceptance.block`) with methods "sd" and "pcg".
 
     sampler: the law that draft and target share, "plain", "ras" or "eas" (see `pcg.sampling`). top_k, top_p: how much of it is
     kept; 0 is the sampler's own choice. repetition_penalty: of "plain" alone. hierarchical: spoof detectors choose among beams

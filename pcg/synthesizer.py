@@ -10,6 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.acceptance.block import block, coarse_block
+from pcg.acceptance.coarse_grained import coarse
+from pcg.acceptance.exact import exact
+from pcg.acceptance.tolerant import tolerant
+from pcg.acceptance.verdict import Rule
 from pcg.audio import fade_ends
 from pcg.codec.streaming import AudioStream
 from pcg.decoder import Decoder
@@ -20,11 +25,6 @@ from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
 from pcg.groups.search import Progress
 from pcg.prompt import Reference
-from pcg.rules.block import block, coarse_block
-from pcg.rules.coarse import coarse
-from pcg.rules.exact import exact
-from pcg.rules.tolerant import tolerant
-from pcg.rules.verdict import Rule
 from pcg.settings import RANGES, Settings
 from pcg.spoof.detectors import Detectors
 from pcg.take import Cycle, Round, Sound, Take

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pcg.rules.verdict import Test
+from pcg.acceptance.verdict import Test
 from pcg.settings import Settings
 
 KINDS = ("accepted", "resampled", "bonus", "redrawn", "target")

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.acceptance.sampler import Sampler
+from pcg.acceptance.walk import capped_ratio
 from pcg.decoder import DRAFT_CONFIDENCE
 from pcg.decoding.proposal import acceptance_bound
 from pcg.decoding.readers import AnyReaders, make_readers
@@ -24,8 +26,6 @@ from pcg.decoding.state import Readers
 from pcg.errors import InputError
 from pcg.groups.groups import Grouping
 from pcg.prompt import Reference
-from pcg.rules.sampler import Sampler
-from pcg.rules.walk import capped_ratio
 from pcg.sampling.choice import memory_of
 from pcg.sampling.memory import Trail, trails, warp_each
 from pcg.settings import Settings

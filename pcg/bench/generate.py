@@ -6,6 +6,7 @@ import torch
 from transformers import LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
 from transformers.utils import logging
 
+from pcg.acceptance.exact import exact
 from pcg.bench.methods import plain_prompt
 from pcg.bench.timing import medians
 from pcg.decoding.autoregressive import autoregressive
@@ -16,7 +17,6 @@ from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.utterance import begin
 from pcg.drafts import AUTO, find_draft, layer_subset, named_draft, names_beside, untrained_layers
 from pcg.prompt import Prompt
-from pcg.rules.exact import exact
 from pcg.sampling.plain import Plain
 from pcg.settings import Settings
 from pcg.vocabulary import Vocabulary

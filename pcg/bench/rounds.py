@@ -13,6 +13,8 @@ from statistics import median
 import numpy as np
 import torch
 
+from pcg.acceptance.exact import exact
+from pcg.acceptance.verdict import Rule
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.readers import AnyReaders, make_readers
 from pcg.decoding.speculative import Drafting, speculative
@@ -20,8 +22,6 @@ from pcg.decoding.static import StaticPool, StaticReaders
 from pcg.decoding.utterance import begin
 from pcg.metrics.bound import StepCosts
 from pcg.prompt import Prompt
-from pcg.rules.exact import exact
-from pcg.rules.verdict import Rule
 from pcg.sampling.plain import Plain
 from pcg.settings import RANGES
 from pcg.synthesizer import Synthesizer

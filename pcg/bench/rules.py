@@ -13,6 +13,12 @@ from statistics import mean, median
 import torch
 from torch import Tensor
 
+from pcg.acceptance.block import block, coarse_block, prefix_shares
+from pcg.acceptance.coarse_grained import coarse
+from pcg.acceptance.exact import exact
+from pcg.acceptance.sampler import as_array
+from pcg.acceptance.verdict import Coins, Rule, Verdict
+from pcg.acceptance.walk import capped_ratio
 from pcg.bench.shapes import ModelShape, random_pair
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
@@ -21,12 +27,6 @@ from pcg.experiments.testset import offline_utterances
 from pcg.experiments.unit import Utterance
 from pcg.groups.groups import Groups
 from pcg.prompt import Prompt
-from pcg.rules.block import block, coarse_block, prefix_shares
-from pcg.rules.coarse import coarse
-from pcg.rules.exact import exact
-from pcg.rules.sampler import as_array
-from pcg.rules.verdict import Coins, Rule, Verdict
-from pcg.rules.walk import capped_ratio
 from pcg.sampling.plain import Plain
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
@@ -92,7 +92,7 @@ class Gain:
 
 def block_gain(synthesizer: Synthesizer, utterances: Sequence[Utterance], settings: Settings) -> Gain:
     """Speak by token verification, and expect tokens of both for what was drafted: 1 + the sum over prefixes of
-    min(1, r_1) .. min(1, r_i), or of w_i (see `pcg.rules.block`)."""
+    min(1, r_1) .. min(1, r_i), or of w_i (see `pcg.acceptance.block`)."""
     rule, groups = synthesizer.rule(settings), None
     if settings.method == "pcg":
         groups = synthesizer.groups(settings.theta, settings.similarity)

@@ -7,6 +7,9 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pcg.acceptance.sampler import as_array
+from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, draw
+from pcg.acceptance.walk import Replacement, walk
 from pcg.bench.timing import copy_bandwidth, milliseconds
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.llama import DecodingLlama
@@ -16,9 +19,6 @@ from pcg.decoding.static import StaticPool
 from pcg.decoding.utterance import begin
 from pcg.drafts import layer_subset
 from pcg.prompt import Prompt
-from pcg.rules.sampler import as_array
-from pcg.rules.verdict import Coins, Rule, Test, Verdict, draw
-from pcg.rules.walk import Replacement, walk
 from pcg.sampling.plain import Plain
 from pcg.vocabulary import Vocabulary
 

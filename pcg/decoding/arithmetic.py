@@ -7,7 +7,7 @@ from pcg.decoding.panels import HEAD_DIM, power_of_two
 
 CACHE_LINE = 64
 BLOCK = 256
-"""As in `pcg.rules.sampler`: a draw adds up blocks of so many probabilities first."""
+"""As in `pcg.acceptance.sampler`: a draw adds up blocks of so many probabilities first."""
 
 
 @njit(fastmath=True, nogil=True)
@@ -43,7 +43,7 @@ def soften(logits, temperature, probs):
 
 @njit(nogil=True)
 def draw(probs, coin):
-    """The token at `coin` in [0, 1), as `pcg.rules.sampler.Sampler` draws it: sums are float64, and zero probability is never
+    """The token at `coin` in [0, 1), as `pcg.acceptance.sampler.Sampler` draws it: sums are float64, and zero probability is never
     drawn."""
     count = len(probs)
     ends, total = np.empty(-(-count // BLOCK)), 0.0

@@ -6,9 +6,9 @@ from time import perf_counter
 
 import torch
 
+from pcg.acceptance.verdict import draw
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import Utterance
-from pcg.rules.verdict import draw
 from pcg.sampling.memory import warp_each
 from pcg.take import Round
 

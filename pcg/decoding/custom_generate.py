@@ -1,7 +1,7 @@
 """The speculative loop as transformers' `custom_generate`: for a plain pair of LlamaForCausalLM, in existing code.
 
 from pcg.decoding.custom_generate import SpeculativeGenerate
-from pcg.rules.exact import exact
+from pcg.acceptance.exact import exact
 from pcg.vocabulary import Vocabulary
 
 speculate = SpeculativeGenerate(target, draft, Vocabulary(codes=65_536, first_code=128_264, end=128_261), exact)
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, LlamaForCausalLM, LogitsProcessorList, StoppingCriteriaList
 
+from pcg.acceptance.verdict import Rule
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
@@ -19,7 +20,6 @@ from pcg.decoding.static import StaticPool
 from pcg.decoding.utterance import begin
 from pcg.errors import InputError
 from pcg.prompt import Prompt
-from pcg.rules.verdict import Rule
 from pcg.sampling.plain import Plain
 from pcg.settings import RANGES
 from pcg.take import Round

@@ -8,11 +8,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from pcg.acceptance.verdict import Coins, Rule, Verdict
 from pcg.decoding.lookahead import Acceptances, choose_lookahead, linear_costs
 from pcg.decoding.proposal import Proposal
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import Utterance
-from pcg.rules.verdict import Coins, Rule, Verdict
 from pcg.sampling.memory import Memory, Trail, trails
 from pcg.take import Round
 

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.acceptance.verdict import draw
 from pcg.decoding.kernel import TOKENS_AT_ONCE
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.proposal import Proposal, acceptance_bound
 from pcg.prompt import Prompt
-from pcg.rules.verdict import draw
 from pcg.sampling.memory import Memory, warp_each
 from pcg.sampling.plain import Plain
 

@@ -1,19 +1,19 @@
 """Acceptance rules beside the four methods, by name: what PCG is compared with, and PCG with one thing changed (its ablations).
 
-- membership:K: accept the target's K likeliest tokens. typical:EPS:DELTA: Medusa's typical acceptance (`pcg.rules.membership`).
+- membership:K: accept the target's K likeliest tokens. typical:EPS:DELTA: Medusa's typical acceptance (`pcg.acceptance.membership`).
 - weighted: PCG whose overlapping groups share a token by similarity, not equally (`pcg.groups.weighted`).
 - partition: PCG over groups that do not overlap, of the mean size that groups at theta have (`pcg.groups.partition`).
-- redraw: PCG that draws a round's last token again after a full acceptance (`pcg.rules.coarse`).
+- redraw: PCG that draws a round's last token again after a full acceptance (`pcg.acceptance.coarse_grained`).
 """
 
 from functools import lru_cache
 
+from pcg.acceptance.coarse_grained import coarse
+from pcg.acceptance.membership import membership, typical
+from pcg.acceptance.verdict import Rule
 from pcg.errors import InputError
 from pcg.groups.partition import partition
 from pcg.groups.weighted import WeightedGroups
-from pcg.rules.coarse import coarse
-from pcg.rules.membership import membership, typical
-from pcg.rules.verdict import Rule
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from pcg.acceptance.verdict import Rule
 from pcg.drafts import AUTO, named_draft
 from pcg.errors import AssetError, InputError
 from pcg.experiments.context import context
@@ -27,7 +28,6 @@ from pcg.metrics.speaker import Resemblyzer, cosine
 from pcg.prompt import Reference
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.judges import load_judge
-from pcg.rules.verdict import Rule
 from pcg.settings import Settings
 from pcg.spoof.detectors import load_detectors
 from pcg.swap import Swapped, mel_distance, swap, swap_coins

@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
+from pcg.acceptance.coarse_grained import coarse
+from pcg.acceptance.exact import exact
+from pcg.acceptance.verdict import Rule
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.readers import AnyDraft, make_readers
 from pcg.decoding.speculative import Drafting, speculative
@@ -15,9 +18,6 @@ from pcg.decoding.utterance import begin
 from pcg.groups.neighbours import build_neighbours
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.prompt import Prompt, PromptReader
-from pcg.rules.coarse import coarse
-from pcg.rules.exact import exact
-from pcg.rules.verdict import Rule
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.settings import Settings

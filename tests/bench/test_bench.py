@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from pcg.acceptance.verdict import Coins
 from pcg.bench.methods import method_speeds, step_costs
 from pcg.bench.rules import block_gain, overlapping_groups, rule_costs
 from pcg.bench.shapes import ModelShape, forced, random_pair
@@ -13,7 +14,6 @@ from pcg.bench.timing import medians
 from pcg.commands import main
 from pcg.experiments.unit import Utterance
 from pcg.metrics.bound import StepCosts
-from pcg.rules.verdict import Coins
 from pcg.settings import METHODS, Settings
 from pcg.synthesizer import Synthesizer
 from pcg.voice import load_voice

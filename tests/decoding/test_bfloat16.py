@@ -7,15 +7,15 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pcg.acceptance.block import block
+from pcg.acceptance.exact import exact
+from pcg.acceptance.tolerant import tolerant
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.static import StaticModel, StaticReaders
 from pcg.decoding.utterance import begin
 from pcg.drafts import layer_subset
 from pcg.prompt import Prompt
-from pcg.rules.block import block
-from pcg.rules.exact import exact
-from pcg.rules.tolerant import tolerant
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.vocabulary import Vocabulary

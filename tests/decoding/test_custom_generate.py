@@ -6,10 +6,10 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pcg.acceptance.exact import exact
+from pcg.acceptance.verdict import Verdict
 from pcg.decoding.custom_generate import SpeculativeGenerate
 from pcg.errors import InputError
-from pcg.rules.exact import exact
-from pcg.rules.verdict import Verdict
 from pcg.training.draft import layer_subset
 from pcg.vocabulary import Vocabulary
 

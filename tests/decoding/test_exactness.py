@@ -4,17 +4,17 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pcg.acceptance import verdict
+from pcg.acceptance.coarse_grained import coarse
+from pcg.acceptance.exact import exact
+from pcg.acceptance.sampler import as_array
+from pcg.acceptance.walk import Replacement, capped_ratio, walk
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import begin
 from pcg.groups.groups import Groups
 from pcg.prompt import Prompt
-from pcg.rules import verdict
-from pcg.rules.coarse import coarse
-from pcg.rules.exact import exact
-from pcg.rules.sampler import as_array
-from pcg.rules.walk import Replacement, capped_ratio, walk
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.training.draft import layer_subset

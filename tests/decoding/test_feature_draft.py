@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 from test_exactness import ROWS, SPEECH, TEMPERATURE, careless, distance, prompts, second_law, second_token
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pcg.acceptance.exact import exact
 from pcg.decoding.checkpoint import Checkpoint
 from pcg.decoding.feature_draft import (
     FeatureDraft,
@@ -23,7 +24,6 @@ from pcg.decoding.state import Readers
 from pcg.decoding.utterance import begin
 from pcg.errors import AssetError, InputError
 from pcg.prompt import Prompt
-from pcg.rules.exact import exact
 from pcg.sampling.plain import Plain
 from pcg.sampling.repetition_aware import RepetitionAware
 

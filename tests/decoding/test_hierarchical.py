@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from pcg.acceptance.exact import exact
 from pcg.decoding.hierarchical import Hierarchy
 from pcg.errors import InputError
-from pcg.rules.exact import exact
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
 from pcg.spoof.detectors import Detectors

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
+from pcg.acceptance.sampler import Sampler
 from pcg.decoding import packing
 from pcg.decoding.arithmetic import draw
 from pcg.decoding.checkpoint import Checkpoint
@@ -15,7 +16,6 @@ from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.readers import make_readers
 from pcg.decoding.state import Readers
 from pcg.prompt import Prompt
-from pcg.rules.sampler import Sampler
 from pcg.sampling.plain import Plain
 from pcg.vocabulary import Vocabulary
 from pcg.weights import load_llama

@@ -7,6 +7,9 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pcg.acceptance.coarse_grained import coarse
+from pcg.acceptance.exact import exact
+from pcg.acceptance.verdict import Coins, Verdict, draw
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import LookupReaders, PromptLookup
 from pcg.decoding.speculative import Drafting, speculative
@@ -16,9 +19,6 @@ from pcg.decoding.utterance import begin
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.prompt import Prompt
-from pcg.rules.coarse import coarse
-from pcg.rules.exact import exact
-from pcg.rules.verdict import Coins, Verdict, draw
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.settings import Settings

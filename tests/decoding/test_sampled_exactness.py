@@ -5,13 +5,13 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pcg.acceptance.exact import exact
 from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import begin
 from pcg.drafts import layer_subset
 from pcg.prompt import Prompt
-from pcg.rules.exact import exact
 from pcg.sampling.entropy_aware import EntropyAware
 from pcg.sampling.memory import Memory
 from pcg.sampling.plain import Plain

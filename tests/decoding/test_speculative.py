@@ -6,15 +6,15 @@ from collections import Counter
 import pytest
 import torch
 
+from pcg.acceptance.coarse_grained import coarse
+from pcg.acceptance.exact import exact
+from pcg.acceptance.verdict import Verdict
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.proposal import acceptance_bound
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import begin
 from pcg.errors import InputError
-from pcg.rules.coarse import coarse
-from pcg.rules.exact import exact
-from pcg.rules.verdict import Verdict
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.settings import Settings

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from pcg.acceptance.membership import membership, typical
+from pcg.acceptance.verdict import Coins
 from pcg.errors import InputError
 from pcg.experiments.variants import FORMS, Variants, variant_rule
 from pcg.groups.weighted import WeightedGroups
-from pcg.rules.membership import membership, typical
-from pcg.rules.verdict import Coins
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 from pcg.voice import load_voice

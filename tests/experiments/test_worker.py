@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from pcg.acceptance.membership import membership
 from pcg.errors import AssetError, InputError
 from pcg.experiments.runner import run
 from pcg.experiments.store import Store
@@ -20,7 +21,6 @@ from pcg.metrics.metric import Sample
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import Recording
 from pcg.metrics.speaker import Resemblyzer, Similarity
-from pcg.rules.membership import membership
 from pcg.settings import METHODS, Settings
 from pcg.swap import Swap, mel_distance
 from pcg.synthesizer import Synthesizer

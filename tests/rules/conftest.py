@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from pcg.acceptance.verdict import THINNING_TRIALS, Coins, Rule, Verdict, draw
 from pcg.groups.groups import Groups
-from pcg.rules.verdict import THINNING_TRIALS, Coins, Rule, Verdict, draw
 
 EOS = 7
 ALMOST_ONE = 1 - 2**-53

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import torch
 
+from pcg.acceptance.block import block, coarse_block, prefix_shares, stand_ratios
+from pcg.acceptance.coarse_grained import coarse
+from pcg.acceptance.exact import exact
+from pcg.acceptance.sampler import as_array
+from pcg.acceptance.verdict import Coins, Test, draw
+from pcg.acceptance.walk import Replacement, walk
 from pcg.groups.groups import Groups
-from pcg.rules.block import block, coarse_block, prefix_shares, stand_ratios
-from pcg.rules.coarse import coarse
-from pcg.rules.exact import exact
-from pcg.rules.sampler import as_array
-from pcg.rules.verdict import Coins, Test, draw
-from pcg.rules.walk import Replacement, walk
 
 ALMOST_ONE = 1 - 2**-53
 CODES, LENGTH = 3, 3
-DRAWING = "pcg.rules.block", "pcg.rules.coarse", "pcg.rules.walk", __name__
+DRAWING = "pcg.acceptance.block", "pcg.acceptance.coarse_grained", "pcg.acceptance.walk", __name__
 LOOKAHEADS = pytest.mark.parametrize("lookahead", [1, 2, 3])
 
 

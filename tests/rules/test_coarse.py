@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from pcg.acceptance.coarse_grained import coarse
+from pcg.acceptance.exact import exact
+from pcg.acceptance.verdict import THINNING_TRIALS, draw
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.neighbours import build_neighbours
-from pcg.rules.coarse import coarse
-from pcg.rules.exact import exact
-from pcg.rules.verdict import THINNING_TRIALS, draw
 
 ROUNDS = 4000
 # Sampling noise over at most 8 outcomes is about 0.4 sqrt(8 / 4000) = 0.018.

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from pcg.acceptance.coarse_grained import coarse
+from pcg.acceptance.exact import exact
+from pcg.acceptance.tolerant import tolerant
 from pcg.groups.groups import Groups
 from pcg.groups.neighbours import Neighbours
 from pcg.groups.weighted import WeightedGroups
-from pcg.rules.coarse import coarse
-from pcg.rules.exact import exact
-from pcg.rules.tolerant import tolerant
 
 ALMOST_ONE = 1 - 2**-53
 EOS = 7

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from pcg.acceptance.membership import membership, typical
+from pcg.acceptance.verdict import draw
 from pcg.errors import InputError
-from pcg.rules.membership import membership, typical
-from pcg.rules.verdict import draw
 
 ALMOST_ONE = 1 - 2**-53
 UNIFORM = torch.full((2, 8), 0.125, dtype=torch.float64)

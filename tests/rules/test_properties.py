@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from pcg.acceptance.coarse_grained import coarse
+from pcg.acceptance.exact import exact
+from pcg.acceptance.membership import membership, typical
+from pcg.acceptance.tolerant import tolerant
+from pcg.acceptance.verdict import THINNING_TRIALS, Coins, draw
 from pcg.groups.groups import Groups
-from pcg.rules.coarse import coarse
-from pcg.rules.exact import exact
-from pcg.rules.membership import membership, typical
-from pcg.rules.tolerant import tolerant
-from pcg.rules.verdict import THINNING_TRIALS, Coins, draw
 
 ALMOST_ONE = 1 - 2**-53
 steady = settings(derandomize=True, deadline=None, max_examples=60, database=None)

@@ -12,8 +12,8 @@ from math import prod
 import pytest
 import torch
 
+from pcg.acceptance.coarse_grained import coarse
 from pcg.groups.groups import Groups
-from pcg.rules.coarse import coarse
 
 ALMOST_ONE = 1 - 2**-53
 CODES = 3

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from pcg.acceptance.exact import exact
+from pcg.acceptance.tolerant import tolerant
 from pcg.errors import InputError
-from pcg.rules.exact import exact
-from pcg.rules.tolerant import tolerant
 
 
 def test_without_tolerance_it_is_exact_coin_for_coin(random_laws, play):

@@ -3,11 +3,11 @@
 import numpy as np
 from torch import Tensor
 
+from pcg.acceptance.sampler import Sampler, as_array
+from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, draw
+from pcg.acceptance.walk import Replacement, capped_ratio, walk
 from pcg.errors import InputError
 from pcg.groups.groups import Grouping
-from pcg.rules.sampler import Sampler, as_array
-from pcg.rules.verdict import Coins, Rule, Test, Verdict, draw
-from pcg.rules.walk import Replacement, capped_ratio, walk
 
 RESIDUALS = ("dense", "thinning")
 REDRAWS = ("never", "full", "last")

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.rules.sampler import Sampler
+from pcg.acceptance.sampler import Sampler
 
 # At 65,536 tokens a trial takes microseconds, the dense draw after the last one milliseconds: it has to stay rare.
 THINNING_TRIALS = 64

@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import entr
 from torch import Tensor
 
+from pcg.acceptance.sampler import as_array
+from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, draw
+from pcg.acceptance.walk import Replacement, walk
 from pcg.errors import InputError
-from pcg.rules.sampler import as_array
-from pcg.rules.verdict import Coins, Rule, Test, Verdict, draw
-from pcg.rules.walk import Replacement, walk
 
 
 def membership(k: int) -> Rule:

@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from pcg.rules.verdict import Coins, Verdict
-from pcg.rules.walk import judge_tokens
+from pcg.acceptance.verdict import Coins, Verdict
+from pcg.acceptance.walk import judge_tokens
 
 
 def exact(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from pcg.rules.sampler import as_array
-from pcg.rules.verdict import Coins, Test, Verdict, draw
+from pcg.acceptance.sampler import as_array
+from pcg.acceptance.verdict import Coins, Test, Verdict, draw
 
 
 @dataclass(frozen=True)

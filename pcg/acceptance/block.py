@@ -26,11 +26,11 @@ from itertools import pairwise
 import numpy as np
 from torch import Tensor
 
+from pcg.acceptance.coarse_grained import dense_replacement, group_excess, thinned_replacement
+from pcg.acceptance.sampler import as_array
+from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, draw
+from pcg.acceptance.walk import Replacement, capped_ratio, walk
 from pcg.groups.groups import Grouping
-from pcg.rules.coarse import dense_replacement, group_excess, thinned_replacement
-from pcg.rules.sampler import as_array
-from pcg.rules.verdict import Coins, Rule, Test, Verdict, draw
-from pcg.rules.walk import Replacement, capped_ratio, walk
 
 
 def block(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:

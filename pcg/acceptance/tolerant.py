@@ -2,9 +2,9 @@
 
 from functools import partial
 
+from pcg.acceptance.verdict import Rule
+from pcg.acceptance.walk import judge_tokens
 from pcg.errors import InputError
-from pcg.rules.verdict import Rule
-from pcg.rules.walk import judge_tokens
 
 
 def tolerant(beta: float) -> Rule:
