@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
-from pcg.hub import named_model, needs_hub
+from pcg.models.hub import named_model, needs_hub
 
 # Read when gradio and the hub client are imported: nothing on this page needs the network, but a model from the hub.
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")

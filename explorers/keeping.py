@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 from explorers.reading import Reading, Session
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
-from pcg.hub import model_name
+from pcg.models.hub import model_name
 from pcg.settings import METHODS
 from pcg.snippets import EMBEDDED, curl_snippet, python_snippet, shell_snippet
 from pcg.stored import LARGEST, Origin, Stored

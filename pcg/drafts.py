@@ -9,14 +9,14 @@ from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.feature_draft import FeatureDraft, is_feature_draft, read_feature_draft
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import PromptLookup
 from pcg.errors import AssetError, InputError
-from pcg.hub import content_digest
-from pcg.vocabulary import Vocabulary
-from pcg.weights import read_checkpoint
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.feature_draft import FeatureDraft, is_feature_draft, read_feature_draft
+from pcg.models.hub import content_digest
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import read_checkpoint
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig, LlamaForCausalLM

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pcg.audio import read_comment
 from pcg.errors import InputError
-from pcg.hub import content_digest
+from pcg.models.hub import content_digest
 from pcg.settings import Settings
 from pcg.text import check_text
 

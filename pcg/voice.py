@@ -3,7 +3,7 @@
 A folder of our own holds `voice.json` (symbols, durations, reference voices), `usage.safetensors` (how often the corpus used
 each code) and, each as `config.json` and `model.safetensors`, `target/`, `draft/` and `codec/`; a map of the codes may lie
 beside them (`atlas-*.safetensors`), and further drafts by name (`draft-NAME/`). Target and drafts are transformers checkpoints,
-read as a checkpoint from the hub is; but a draft may be a feature draft (`pcg.decoding.feature_draft`), too.
+read as a checkpoint from the hub is; but a draft may be a feature draft (`pcg.models.feature_draft`), too.
 
 The folder of a LLaSA or a NeuTTS is what its repository on the hub holds: `config.json`, weights and tokenizer. Its codec may
 lie beside them in `codec/`, and a trained draft in `draft/`.
@@ -22,18 +22,18 @@ from pcg import llasa, neutts
 from pcg.cloning import read_recording
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
-from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.readers import AnyDraft
 from pcg.drafts import choose_draft
 from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.files import ASSETS
-from pcg.hub import codec_folder, is_from_hub, is_neutts, model_folder, model_name
 from pcg.llasa import OWN_VOICE, load_reader
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.hub import codec_folder, is_from_hub, is_neutts, model_folder, model_name
+from pcg.models.llama import DecodingLlama
+from pcg.models.memory_check import check_memory, free_memory
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import count_weights, load_llama, read_checkpoint, read_tensors
 from pcg.prompt import PhonemeReader, PromptReader, Reference
-from pcg.room import check_memory, free_memory
-from pcg.vocabulary import Vocabulary
-from pcg.weights import count_weights, load_llama, read_checkpoint, read_tensors
 
 FORMAT = 2
 DEVICES = ("cpu", "cuda")
@@ -105,7 +105,7 @@ class Voice:
 def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto") -> Voice:
     """Load a voice: the shipped one ("embedded"), one in a folder, or a LLaSA or a NeuTTS in a folder or from the hub.
 
-    model: see `pcg.hub`. device: "cpu" or "cuda"; the models run in bfloat16 on the latter and in float32 on the former, one
+    model: see `pcg.models.hub`. device: "cpu" or "cuda"; the models run in bfloat16 on the latter and in float32 on the former, one
     from the hub that would not fit so in bfloat16 there, too. draft: see `pcg.drafts.choose_draft`. Raises InputError or
     AssetError where something is missing, damaged or of another kind, and PCGError where memory or disk have no room for it.
     """

@@ -13,22 +13,22 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.bench.generate import against_generate
 from pcg.bench.methods import method_speeds, step_costs
 from pcg.commands import main
-from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.feature_draft import FeatureDraft, FeatureShape, config_of
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import PromptLookup
 from pcg.drafts import choose_draft, layer_subset, untrained_layers
 from pcg.errors import AssetError, InputError
 from pcg.experiments.grid import Grid
 from pcg.experiments.unit import Condition, Utterance
 from pcg.experiments.worker import WorkerSpec
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.feature_draft import FeatureDraft, FeatureShape, config_of
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import read_checkpoint
 from pcg.settings import METHODS, Settings
 from pcg.snippets import python_snippet, shell_snippet
 from pcg.stored import Origin, Stored, read_stored
 from pcg.synthesizer import Synthesizer
-from pcg.vocabulary import Vocabulary
 from pcg.voice import load_voice
-from pcg.weights import read_checkpoint
 from pcg.whatif import follow, what_if
 
 WORDS = "hello, is this one sentence?"

@@ -12,9 +12,10 @@ import huggingface_hub
 import pytest
 from huggingface_hub import errors
 
-from pcg import hub, room
 from pcg.errors import AssetError, InputError, PCGError
-from pcg.hub import (
+from pcg.models import hub
+from pcg.models import memory_check as room
+from pcg.models.hub import (
     HubModel,
     codec_folder,
     content_digest,

@@ -20,14 +20,14 @@ from pcg.experiments.worker import WorkerSpec
 from pcg.groups.atlas import atlas_bytes
 from pcg.groups.similarities import fsq_features, mel_features
 from pcg.llasa import CONTEXT, OWN_VOICE, LlasaReader, load_reader
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import count_weights
 from pcg.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.stored import Origin, read_stored
 from pcg.swap import Swap, swap
 from pcg.synthesizer import Synthesizer
-from pcg.vocabulary import Vocabulary
 from pcg.voice import load_voice
-from pcg.weights import count_weights
 
 TEXT = "Hello, is this one sentence?"
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)
@@ -201,10 +201,10 @@ def test_weights_run_in_what_memory_has_room_for(llasa_folder: Path, monkeypatch
     weights = count_weights(llasa_folder)
     for free, expected in ((8 * weights, torch.float32), (8 * weights - 1, torch.bfloat16), (4 * weights, torch.bfloat16)):
         monkeypatch.setattr(voices, "free_memory", lambda _, free=free: free)
-        monkeypatch.setattr("pcg.room.free_memory", lambda _, free=free: free)
+        monkeypatch.setattr("pcg.models.memory_check.free_memory", lambda _, free=free: free)
         assert voices._precision("tiny", llasa_folder, "cpu") == expected
     monkeypatch.setattr(voices, "free_memory", lambda _: 4 * weights - 1)
-    monkeypatch.setattr("pcg.room.free_memory", lambda _: 4 * weights - 1)
+    monkeypatch.setattr("pcg.models.memory_check.free_memory", lambda _: 4 * weights - 1)
     with pytest.raises(PCGError, match=r"tiny needs 0.0 GiB of memory on the cpu, but 0.0 GiB are free: close other programs"):
         voices._precision("tiny", llasa_folder, "cpu")
 

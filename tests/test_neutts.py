@@ -21,21 +21,21 @@ from tiny_neutts import (
 )
 from transformers import PreTrainedModel
 
-from pcg import hub
 from pcg.commands import main
-from pcg.decoding.llama import DecodingLlama
 from pcg.errors import AssetError, InputError, PCGError
-from pcg.hub import HubModel, codec_folder, hub_model, is_neutts, needs_hub
 from pcg.llasa import OWN_VOICE
+from pcg.models import hub
+from pcg.models.hub import HubModel, codec_folder, hub_model, is_neutts, needs_hub
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import load_llama
 from pcg.neutts import APACHE, CONTEXT, OPEN, NeuTTSReader, licence_of, load_reader
 from pcg.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.stored import read_stored
 from pcg.swap import Swap, swap
 from pcg.synthesizer import Synthesizer
-from pcg.vocabulary import Vocabulary
 from pcg.voice import Voice, load_voice
-from pcg.weights import load_llama
 
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)
 OWN = Reference("", torch.empty(0, dtype=torch.int64))

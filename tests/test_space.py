@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 
 import app
 from pcg.errors import InputError
-from pcg.hub import NAMES
+from pcg.models.hub import NAMES
 from pcg.space.__main__ import front_of, main
 from pcg.space.front_matter import FrontMatter, pinned_versions, read_front_matter, read_requirements, split, with_changes
 from pcg.space.imports import third_party, uncovered

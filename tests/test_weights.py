@@ -11,11 +11,11 @@ import torch
 from tiny_llasa import CODES, END, FIRST_CODE, new_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.llama import DecodingLlama
 from pcg.errors import AssetError
-from pcg.vocabulary import Vocabulary
-from pcg.weights import count_weights, load_llama, read_checkpoint
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import count_weights, load_llama, read_checkpoint
 
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)
 SMALL = Vocabulary(codes=60, first_code=20, end=3)
@@ -34,7 +34,7 @@ def test_what_is_read_without_transformers_is_what_it_loads(
 ) -> None:
     plain_model(tied, kv_heads).half().save_pretrained(tmp_path)
     loaded = Checkpoint.of(load_llama(tmp_path, SMALL, dtype))
-    monkeypatch.setattr("pcg.weights.load_llama", None)
+    monkeypatch.setattr("pcg.models.weights.load_llama", None)
     read = read_checkpoint(tmp_path, SMALL, dtype)
     assert (read.layers, read.heads, read.kv_heads, read.dim) == (loaded.layers, loaded.heads, loaded.kv_heads, loaded.dim)
     assert (read.epsilon, read.rope_scale) == (loaded.epsilon, loaded.rope_scale)
@@ -148,7 +148,7 @@ def test_damage_is_one_sentence_without_transformers_too(
     damage: Callable[[Path], None], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain_model(tied=True).save_pretrained(tmp_path)
-    monkeypatch.setattr("pcg.weights.load_llama", None)
+    monkeypatch.setattr("pcg.models.weights.load_llama", None)
     damage(tmp_path)
     with pytest.raises(AssetError, match=sentence) as told:
         read_checkpoint(tmp_path, SMALL)

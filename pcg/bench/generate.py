@@ -10,18 +10,18 @@ from pcg.acceptance.exact import exact
 from pcg.bench.methods import plain_prompt
 from pcg.bench.timing import medians
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.feature_draft import FeatureDraft, is_feature_draft
 from pcg.decoding.lookup import PromptLookup
 from pcg.decoding.readers import make_readers
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.utterance import begin
 from pcg.drafts import AUTO, find_draft, layer_subset, named_draft, names_beside, untrained_layers
+from pcg.models.feature_draft import FeatureDraft, is_feature_draft
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import load_llama
 from pcg.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import Settings
-from pcg.vocabulary import Vocabulary
 from pcg.voice import Voice
-from pcg.weights import load_llama
 
 TOKENS = 96
 

@@ -12,15 +12,15 @@ from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, draw
 from pcg.acceptance.walk import Replacement, walk
 from pcg.bench.timing import copy_bandwidth, milliseconds
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.static import StaticPool
 from pcg.decoding.utterance import begin
 from pcg.drafts import layer_subset
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
 from pcg.prompt import Prompt
 from pcg.sampling.plain import Plain
-from pcg.vocabulary import Vocabulary
 
 PROMPT, TOKENS = 200, 96
 LOOKAHEADS = tuple(range(1, 9))

@@ -2,7 +2,7 @@
 
 from pcg.decoding.custom_generate import SpeculativeGenerate
 from pcg.acceptance.exact import exact
-from pcg.vocabulary import Vocabulary
+from pcg.models.vocabulary import Vocabulary
 
 speculate = SpeculativeGenerate(target, draft, Vocabulary(codes=65_536, first_code=128_264, end=128_261), exact)
 target.generate(input_ids, custom_generate=speculate, do_sample=True, temperature=0.8, top_k=0, max_new_tokens=500)
@@ -13,17 +13,17 @@ from torch import Tensor
 from transformers import GenerationConfig, LlamaForCausalLM, LogitsProcessorList, StoppingCriteriaList
 
 from pcg.acceptance.verdict import Rule
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.static import StaticPool
 from pcg.decoding.utterance import begin
 from pcg.errors import InputError
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
 from pcg.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import RANGES
 from pcg.take import Round
-from pcg.vocabulary import Vocabulary
 
 UNSUPPORTED = {
     "top_k": (0, None),

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from pcg.decoding.proposal import Proposal
 from pcg.errors import InputError
+from pcg.models.vocabulary import Vocabulary
 from pcg.prompt import Prompt
 from pcg.sampling.memory import Memory
-from pcg.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.decoding.feature_draft import FeatureDraft
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import LookupReaders, PromptLookup
 from pcg.decoding.proposal import Proposal
 from pcg.decoding.state import Readers, draft_each
 from pcg.decoding.static import StaticPool
+from pcg.models.feature_draft import FeatureDraft
+from pcg.models.llama import DecodingLlama
 from pcg.prompt import Prompt
 from pcg.sampling.memory import Memory
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.proposal import Proposal
 from pcg.decoding.state import Readers
+from pcg.models.llama import DecodingLlama
 from pcg.prompt import Prompt
 from pcg.sampling.memory import Memory
 from pcg.sampling.plain import Plain

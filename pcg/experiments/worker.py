@@ -20,11 +20,11 @@ from pcg.experiments.context import context
 from pcg.experiments.spoofing import JUDGED, fitting, judge_name, spoof
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.experiments.variants import Variants
-from pcg.hub import codec_folder, content_digest, is_from_hub, model_folder
 from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.signal import JUDGE_RATE, for_judges
 from pcg.metrics.speaker import Resemblyzer, cosine
+from pcg.models.hub import codec_folder, content_digest, is_from_hub, model_folder
 from pcg.prompt import Reference
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.judges import load_judge

@@ -16,18 +16,18 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.llama import Cache, DecodingLlama
 from pcg.errors import AssetError, first_line
 from pcg.files import ASSETS, replacing, write_json
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.llama import Cache, DecodingLlama
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import load_llama, read_checkpoint
 from pcg.recognition.alphabet import read_path
 from pcg.recognition.conformer import LABELS_PER_FRAME, ConformerCTC, EncoderConfig
 from pcg.recognition.features import SAMPLE_RATE, LogMel
 from pcg.recognition.projector import Projector, ProjectorConfig
 from pcg.recognition.recogniser import Heard, Reading, reading
 from pcg.recognition.subwords import Subwords
-from pcg.vocabulary import Vocabulary
-from pcg.weights import load_llama, read_checkpoint
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pcg.errors import InputError, PCGError
 from pcg.files import PROJECT
-from pcg.hub import EMBEDDED, NAMES, XCODEC2
+from pcg.models.hub import EMBEDDED, NAMES, XCODEC2
 from pcg.space.staging import stage
 
 

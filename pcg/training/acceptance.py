@@ -11,12 +11,13 @@ from transformers import LlamaForCausalLM
 from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.exact import exact
 from pcg.acceptance.verdict import Rule
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.readers import AnyDraft, make_readers
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.utterance import begin
 from pcg.groups.neighbours import build_neighbours
 from pcg.metrics.estimate import Estimate, bootstrap
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
 from pcg.prompt import Prompt, PromptReader
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
@@ -25,7 +26,6 @@ from pcg.training.samples import voices
 from pcg.training.sequences import collate, lay_out, make_row
 from pcg.training.target import speech_logits
 from pcg.training.tokens import Spoken
-from pcg.vocabulary import Vocabulary
 
 EXPECTED = "expected"
 

@@ -10,13 +10,13 @@ from torch.optim import Optimizer
 from transformers import LlamaForCausalLM
 
 from pcg.errors import InputError
+from pcg.models.vocabulary import Vocabulary
 from pcg.prompt import PromptReader
 from pcg.training.loop import Stage, descend, make_optimizers, run
 from pcg.training.sequences import IGNORED, Batch, Epochs
 from pcg.training.target import speech_logits
 from pcg.training.tokens import Spoken
 from pcg.training.workers import Workers
-from pcg.vocabulary import Vocabulary
 
 PRECISIONS = ("bf16", "fp32")
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from transformers import LlamaForCausalLM
 
-from pcg.decoding.llama import DecodingLlama
 from pcg.errors import InputError
 from pcg.files import replacing, write_json
 from pcg.metrics.estimate import Estimate
+from pcg.models.llama import DecodingLlama
+from pcg.models.weights import load_llama
 from pcg.settings import Settings
 from pcg.training.acceptance import EXPECTED, Examiner, Trial, draw_pairs, sd_and_pcg
 from pcg.training.corpus import shards
@@ -23,7 +24,6 @@ from pcg.training.samples import Sampling, own_samples
 from pcg.training.voice_tokens import voice_tokens
 from pcg.training.workers import Workers
 from pcg.voice import Voice
-from pcg.weights import load_llama
 
 FIGURES = ("sd", "pcg", EXPECTED)
 NAMES = {"sd": "SD", "pcg": "PCG", EXPECTED: "sum min(p, q)", "ce": "cross-entropy", "distil": "distillation"}

@@ -12,10 +12,12 @@ import torch
 from transformers import LlamaForCausalLM
 
 from pcg import llasa, neutts
-from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.llama import DecodingLlama
 from pcg.errors import InputError
-from pcg.hub import is_neutts
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.hub import is_neutts
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import load_llama
 from pcg.prompt import PromptReader
 from pcg.settings import Settings
 from pcg.training.acceptance import Examiner, Pair, Trial, draw_pairs, sd_and_pcg
@@ -28,9 +30,7 @@ from pcg.training.samples import Sampling, own_samples
 from pcg.training.tokens import Spoken, used_codes
 from pcg.training.unrolled import hold_out, train_feature
 from pcg.training.workers import Workers
-from pcg.vocabulary import Vocabulary
 from pcg.voice import EMBEDDED, load_voice
-from pcg.weights import load_llama
 
 TRIALS = 24
 USUAL_LR, USUAL_WIDTH = 3e-3, 256

@@ -1,4 +1,4 @@
-"""A feature draft that learns: `pcg.decoding.feature_draft` as a module, started from its target's weights.
+"""A feature draft that learns: `pcg.models.feature_draft` as a module, started from its target's weights.
 
 As in the loop, the first step reads the target's hidden states, and each further one the draft's own states of the step before,
 at every position at once (EAGLE-3: Li et al., arXiv 2503.01840, section 3.2).
@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import LlamaForCausalLM
 
-from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.feature_draft import FeatureDraft, FeatureShape, read_feature_draft, unit
 from pcg.errors import InputError
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.feature_draft import FeatureDraft, FeatureShape, read_feature_draft, unit
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import read_tensors
 from pcg.training.sequences import IGNORED, Batch
-from pcg.vocabulary import Vocabulary
-from pcg.weights import read_tensors
 
 
 def usual_taps(depth: int) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import EmbeddedCodec
-from pcg.decoding.feature_draft import config_of
 from pcg.files import replacing, write_json
+from pcg.models.feature_draft import config_of
 from pcg.prompt import PhonemeReader, Reference
 from pcg.training.feature import FeatureModel
 from pcg.voice import FORMAT
@@ -54,7 +54,7 @@ def write_llama(folder: Path, model: LlamaForCausalLM) -> None:
 
 
 def write_feature(folder: Path, draft: FeatureModel) -> None:
-    """A feature draft as `pcg.decoding.feature_draft.read_feature_draft` reads it."""
+    """A feature draft as `pcg.models.feature_draft.read_feature_draft` reads it."""
     write_json(folder / "config.json", config_of(draft.shape))
     write_tensors(folder / "model.safetensors", {name: tensor.half() for name, tensor in draft.state_dict().items()})
 

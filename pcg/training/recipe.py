@@ -9,12 +9,13 @@ import torch
 from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
-from pcg.decoding.feature_draft import is_feature_draft
-from pcg.decoding.llama import DecodingLlama
 from pcg.errors import InputError, PCGError
 from pcg.files import replacing, write_json
 from pcg.groups.atlas import load_or_build_atlas
 from pcg.groups.neighbours import build_neighbours
+from pcg.models.feature_draft import is_feature_draft
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
 from pcg.prompt import PhonemeReader, Reference
 from pcg.settings import RANGES
 from pcg.training import checkpoint
@@ -30,7 +31,6 @@ from pcg.training.target import Shape, new_target, start_from_digits, train_targ
 from pcg.training.tokens import Spoken, make_reader, read_spoken, tokenize_corpus, used_codes
 from pcg.training.unrolled import hold_out, train_feature
 from pcg.training.workers import Workers
-from pcg.vocabulary import Vocabulary
 from pcg.voice import load_llama, load_voice
 
 STAGES = ("corpus", "codec", "target", "draft", "publish")

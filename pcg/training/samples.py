@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import begin
+from pcg.models.llama import DecodingLlama
 from pcg.prompt import Prompt, PromptReader
 from pcg.sampling.plain import Plain
 from pcg.training.prepare import read_shards, tokens_path, write_shard

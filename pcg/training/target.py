@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.codec.fsq import FSQ
+from pcg.models.vocabulary import Vocabulary
 from pcg.prompt import PhonemeReader
 from pcg.training.llama import hidden_states
 from pcg.training.loop import Stage, make_optimizers, run, update
 from pcg.training.sequences import IGNORED, Batch, Epochs
 from pcg.training.tokens import Spoken
-from pcg.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import LlamaForCausalLM
 
-from pcg.decoding.feature_draft import unit
 from pcg.errors import InputError
+from pcg.models.feature_draft import unit
 from pcg.training.acceptance import Pair, draw_pairs
 from pcg.training.distil import Material, Objective, Schedule, learn
 from pcg.training.divergence import divergence

@@ -10,15 +10,15 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.acceptance.block import block
 from pcg.acceptance.exact import exact
 from pcg.acceptance.tolerant import tolerant
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.static import StaticModel, StaticReaders
 from pcg.decoding.utterance import begin
 from pcg.drafts import layer_subset
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
 from pcg.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
-from pcg.vocabulary import Vocabulary
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)

@@ -9,16 +9,16 @@ from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.exact import exact
 from pcg.acceptance.sampler import as_array
 from pcg.acceptance.walk import Replacement, capped_ratio, walk
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import begin
 from pcg.groups.groups import Groups
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
 from pcg.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.training.draft import layer_subset
-from pcg.vocabulary import Vocabulary
 
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)
 TEMPERATURE = 0.8

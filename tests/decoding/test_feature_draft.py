@@ -9,20 +9,20 @@ from test_exactness import ROWS, SPEECH, TEMPERATURE, careless, distance, prompt
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.acceptance.exact import exact
-from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.feature_draft import (
+from pcg.decoding.readers import FeatureReaders, make_readers
+from pcg.decoding.speculative import Drafting, speculative
+from pcg.decoding.state import Readers
+from pcg.decoding.utterance import begin
+from pcg.errors import AssetError, InputError
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.feature_draft import (
     FeatureDraft,
     FeatureShape,
     config_of,
     is_feature_draft,
     read_feature_draft,
 )
-from pcg.decoding.llama import DecodingLlama
-from pcg.decoding.readers import FeatureReaders, make_readers
-from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
-from pcg.decoding.utterance import begin
-from pcg.errors import AssetError, InputError
+from pcg.models.llama import DecodingLlama
 from pcg.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.sampling.repetition_aware import RepetitionAware

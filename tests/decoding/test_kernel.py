@@ -8,17 +8,17 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from pcg.acceptance.sampler import Sampler
-from pcg.decoding import packing
-from pcg.decoding.arithmetic import draw
-from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.feature_draft import FeatureDraft, FeatureShape
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.readers import make_readers
 from pcg.decoding.state import Readers
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.cpu_kernel import packing
+from pcg.models.cpu_kernel.arithmetic import draw
+from pcg.models.feature_draft import FeatureDraft, FeatureShape
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import load_llama
 from pcg.prompt import Prompt
 from pcg.sampling.plain import Plain
-from pcg.vocabulary import Vocabulary
-from pcg.weights import load_llama
 
 VOCABULARY = Vocabulary(codes=300, first_code=20, end=3)
 SHAPE = {"vocab_size": 320, "hidden_size": 192, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 3}

@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from pcg.decoding.llama import DecodingLlama
-from pcg.vocabulary import Vocabulary
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(codes=60, first_code=20, end=3)
 

@@ -10,7 +10,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.exact import exact
 from pcg.acceptance.verdict import Coins, Verdict, draw
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.lookup import LookupReaders, PromptLookup
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
@@ -18,15 +17,16 @@ from pcg.decoding.static import StaticModel, StaticReaders
 from pcg.decoding.utterance import begin
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import load_llama
 from pcg.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 from pcg.take import Sound
-from pcg.vocabulary import Vocabulary
 from pcg.voice import load_voice
-from pcg.weights import load_llama
 
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)
 TEMPERATURE = 0.8

@@ -6,11 +6,11 @@ import torch
 from pcg.acceptance.exact import exact
 from pcg.acceptance.verdict import draw
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.static import StaticModel, StaticPool, StaticReaders, draw_each
 from pcg.decoding.utterance import begin
+from pcg.models.llama import DecodingLlama
 from pcg.sampling.plain import Plain
 from pcg.voice import load_llama, load_voice
 

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from pcg.commands import main
-from pcg.decoding.llama import DecodingLlama
 from pcg.errors import InputError
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import load_llama
 from pcg.prompt import PhonemeReader
 from pcg.settings import Settings
 from pcg.training.acceptance import Examiner, Trial, draw_pairs, sd_and_pcg
@@ -19,9 +21,7 @@ from pcg.training.samples import Sampling, own_samples
 from pcg.training.target import Shape, new_target
 from pcg.training.tokens import Spoken
 from pcg.training.workers import Workers
-from pcg.vocabulary import Vocabulary
 from pcg.voice import load_voice
-from pcg.weights import load_llama
 
 READER = PhonemeReader(tuple("helo.j"), (2.0,) * 6)
 CODES = 16

@@ -7,11 +7,11 @@ import torch
 from test_draft_training import CODES, READER, VOCABULARY, coins, make_spoken, make_target, trial
 
 from pcg.commands import main
-from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.feature_draft import FeatureDraft
-from pcg.decoding.llama import DecodingLlama
 from pcg.decoding.readers import make_readers
 from pcg.errors import InputError
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.feature_draft import FeatureDraft
+from pcg.models.llama import DecodingLlama
 from pcg.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.training.acceptance import Examiner
@@ -224,7 +224,7 @@ def test_a_written_draft_is_the_one_that_learned(tmp_path):
     target = make_target()
     model = random_model(target, rank=5)
     write_feature_draft(tmp_path, model, {"plan": "feature"})
-    from pcg.decoding.feature_draft import read_feature_draft
+    from pcg.models.feature_draft import read_feature_draft
 
     again = read_feature_draft(tmp_path, Checkpoint.of(target), VOCABULARY)
     torch.testing.assert_close(again.head, model.head_up.detach(), atol=2e-3, rtol=2e-3)

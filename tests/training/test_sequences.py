@@ -3,12 +3,12 @@
 import pytest
 import torch
 
+from pcg.models.vocabulary import Vocabulary
 from pcg.prompt import PhonemeReader
 from pcg.training.draft import layer_subset
 from pcg.training.sequences import IGNORED, Epochs, make_row
 from pcg.training.target import Shape, new_target, speech_logits
 from pcg.training.tokens import Spoken
-from pcg.vocabulary import Vocabulary
 
 READER = PhonemeReader(tuple("abcdef"), (1.0, 2.0, 1.0, 2.0, 1.0, 3.0))
 CODES = 16

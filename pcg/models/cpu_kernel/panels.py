@@ -18,7 +18,7 @@ from numba.core.base import BaseContext
 from numba.core.typing import Signature
 from numba.extending import intrinsic
 
-from pcg.decoding.vectors import (
+from pcg.models.cpu_kernel.vectors import (
     I8,
     I32,
     I64,

@@ -36,7 +36,7 @@ def check_memory(what: str, needed: int, device: str) -> None:
 def free_memory(device: str) -> int:
     """Bytes: of the current CUDA device, or of this computer and the container that this process is in, whichever is less."""
     if device == "cuda":
-        import torch  # not above: `pcg.hub` is read before what has to be imported before torch
+        import torch  # not above: `pcg.models.hub` is read before what has to be imported before torch
 
         return torch.cuda.mem_get_info()[0]
     found = [_available(), _left_in_container()]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pcg.errors import AssetError, InputError, PCGError
-from pcg.room import check_disk, check_memory
+from pcg.models.memory_check import check_disk, check_memory
 
 EMBEDDED = "embedded"
 REVISION = "PCG_REVISION"

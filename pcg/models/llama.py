@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pcg.decoding.checkpoint import Checkpoint, Weights
-from pcg.decoding.kernel import TOKENS_AT_ONCE, draft_turn, read_tokens
-from pcg.decoding.packing import Packed, fits, lanes_here, pack
-from pcg.vocabulary import Vocabulary
+from pcg.models.checkpoint import Checkpoint, Weights
+from pcg.models.cpu_kernel.packing import Packed, fits, lanes_here, pack
+from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE, draft_turn, read_tokens
+from pcg.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, Qwen2ForCausalLM

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from pcg.decoding.panels import HEAD_DIM, power_of_two
+from pcg.models.cpu_kernel.panels import HEAD_DIM, power_of_two
 
 CACHE_LINE = 64
 BLOCK = 256

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.decoding.checkpoint import Weights
-from pcg.decoding.panels import HEAD_DIM, UNROLLED, VECTORS
+from pcg.models.checkpoint import Weights
+from pcg.models.cpu_kernel.panels import HEAD_DIM, UNROLLED, VECTORS
 
 PAGE = 1 << 21
 """Panels begin at a large page, which numpy asks the system for."""

@@ -12,15 +12,15 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from pcg.decoding.checkpoint import EMBEDDING, HEAD, NORM, Checkpoint, names_of
 from pcg.errors import AssetError, first_line
-from pcg.vocabulary import Vocabulary
+from pcg.models.checkpoint import EMBEDDING, HEAD, NORM, Checkpoint, names_of
+from pcg.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:  # seconds to import, and `read_checkpoint` does without
     from transformers import LlamaForCausalLM, Qwen2ForCausalLM
 
 KINDS = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}
-"""What `pcg.decoding.llama` computes, by `model_type`."""
+"""What `pcg.models.llama` computes, by `model_type`."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 

@@ -23,12 +23,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pcg.decoding.checkpoint import Checkpoint
-from pcg.decoding.llama import Cache, Weights, compiled_turn
-from pcg.decoding.packing import Packed, fits, lanes_here, pack
 from pcg.errors import AssetError, InputError, first_line
-from pcg.vocabulary import Vocabulary
-from pcg.weights import read_tensors
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.cpu_kernel.packing import Packed, fits, lanes_here, pack
+from pcg.models.llama import Cache, Weights, compiled_turn
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import read_tensors
 
 MODEL_TYPE = "pcg_feature_draft"
 UNIT_EPSILON = 1e-6

@@ -10,14 +10,22 @@ is outdated, not at those that it calls: touch this one after a change there.
 import numpy as np
 from numba import njit
 
-from pcg.decoding.arithmetic import dot, draw, gate, normalise, rotate, scratch, share, soften
-from pcg.decoding.packing import Packed
-from pcg.decoding.panels import HEAD_DIM, NEIGHBOURS, TOKENS_IN_REGISTERS, VECTORS, mix_values, multiply_panel, score_keys
+from pcg.models.cpu_kernel.arithmetic import dot, draw, gate, normalise, rotate, scratch, share, soften
+from pcg.models.cpu_kernel.packing import Packed
+from pcg.models.cpu_kernel.panels import (
+    HEAD_DIM,
+    NEIGHBOURS,
+    TOKENS_IN_REGISTERS,
+    VECTORS,
+    mix_values,
+    multiply_panel,
+    score_keys,
+)
 
 TOKENS_AT_ONCE = 512
 """PyTorch reads longer prompts: the scratch memory of the kernel grows with the tokens."""
 UNIT_EPSILON = np.float32(1e-6)
-"""As in `pcg.decoding.feature_draft`."""
+"""As in `pcg.models.feature_draft`."""
 WIDE, NARROW = TOKENS_IN_REGISTERS[16], TOKENS_IN_REGISTERS[8]
 
 

@@ -1,0 +1,1 @@
+"""A whole pass of a small Llama in one compiled call."""
