@@ -11,12 +11,12 @@ import numpy as np
 from explorers.speaking import PROGRESS_SECONDS, token_rate
 from pcg.decoding.hierarchical import Hierarchy
 from pcg.errors import InputError, PCGError
+from pcg.prompts.text import check_text
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.spoof.detectors import STEP
 from pcg.synthesizer import Synthesizer
 from pcg.take import Round, Take
-from pcg.text import check_text
 
 PLAN = Hierarchy()
 NOTE = "One text and one seed: n = 1, so no interval can be given, and these figures say nothing about the ways in general."

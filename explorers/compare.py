@@ -27,7 +27,7 @@ from explorers.tuning import Turn
 from explorers.zero import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError
 from pcg.experiments.spoofing import fitting
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
 from pcg.stored import Origin, Stored
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take

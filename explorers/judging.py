@@ -14,7 +14,7 @@ from pcg.metrics.metric import Metric, Sample
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import Recording
 from pcg.metrics.speaker import Resemblyzer, Similarity
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
 from pcg.recognition.embedded import EMBEDDED
 from pcg.recognition.judges import load_judge
 from pcg.synthesizer import Synthesizer

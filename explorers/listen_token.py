@@ -16,7 +16,7 @@ from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.zero import STARTING_SECONDS, on_gpu
 from pcg.audition import FRAME_SECONDS, REPEATS, Audition, alone, band_frequencies, guarded, in_context
 from pcg.groups.groups import Groups
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
 from pcg.settings import RANGES
 from pcg.synthesizer import CONTEXT_TOKENS, Synthesizer
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.take import KINDS, Take
 

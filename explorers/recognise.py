@@ -41,9 +41,9 @@ from explorers.telling import telling, told
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.words import create_words
 from pcg.errors import InputError, PCGError
+from pcg.prompts.text import MAX_CHARACTERS
 from pcg.recognition.recogniser import ScoringRecogniser
 from pcg.synthesizer import Synthesizer
-from pcg.text import MAX_CHARACTERS
 
 Load = Callable[[], ScoringRecogniser]
 HEADING = """<header class="title"><h2>Recognise<small>self-speculative speech recognition</small></h2>

@@ -22,11 +22,11 @@ from pcg.experiments.worker import Worker, WorkerSpec
 from pcg.metrics.intelligibility import comparable
 from pcg.metrics.metric import Sample
 from pcg.metrics.recording import Recording
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
+from pcg.prompts.text import check_text
 from pcg.settings import Settings
 from pcg.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
 from pcg.synthesizer import Synthesizer
-from pcg.text import check_text
 
 SOURCES = ("last", "text")
 CONTROLS = ("random", "mel", "none")

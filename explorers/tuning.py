@@ -16,12 +16,12 @@ from pcg.drafts import TRAINED
 from pcg.errors import InputError
 from pcg.experiments.spoofing import fitting
 from pcg.metrics.bound import StepCosts
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
+from pcg.prompts.text import check_text
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.synthesizer import Synthesizer
 from pcg.take import Round, Sound, Take
-from pcg.text import check_text
 from pcg.whatif import WhatIf, what_if
 
 PROGRESS_SECONDS = 0.08

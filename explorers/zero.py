@@ -16,7 +16,7 @@ import spaces
 from spaces.config import Config
 
 from pcg.errors import PCGError
-from pcg.text import MAX_CHARACTERS
+from pcg.prompts.text import MAX_CHARACTERS
 
 SECONDS_PER_CHARACTER = 0.075
 """Of speech: 99 of 100 of the shipped results' 3,604 takes are faster (the median is 0.058)."""

@@ -17,7 +17,7 @@ from pcg.codec.codec import Codec
 from pcg.codec.embedded import log_mel
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
 from pcg.synthesizer import Synthesizer
 
 REPEATS = 12

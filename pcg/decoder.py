@@ -13,7 +13,7 @@ from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.static import StaticPool, StaticReaders
 from pcg.decoding.utterance import Utterance, begin
 from pcg.errors import InputError
-from pcg.prompt import Prompt, Reference
+from pcg.prompts.prompt import Prompt, Reference
 from pcg.sampling.choice import memory_of
 from pcg.settings import METHODS, Settings
 from pcg.spoof.detectors import SHIPPED, Detectors, load_detectors

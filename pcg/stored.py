@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 from pcg.audio import read_comment
 from pcg.errors import InputError
 from pcg.models.hub import content_digest
+from pcg.prompts.text import check_text
 from pcg.settings import Settings
-from pcg.text import check_text
 
 if TYPE_CHECKING:
-    from pcg.prompt import Reference
+    from pcg.prompts.prompt import Reference
     from pcg.take import Take
 
 VERSION = 1

@@ -24,11 +24,11 @@ from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
 from pcg.groups.search import Progress
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
+from pcg.prompts.text import check_text
 from pcg.settings import RANGES, Settings
 from pcg.spoof.detectors import Detectors
 from pcg.take import Cycle, Round, Sound, Take
-from pcg.text import check_text
 from pcg.voice import Voice
 
 CONTEXT_TOKENS = 50

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg import llasa, neutts
 from pcg.cloning import read_recording
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
@@ -26,14 +25,15 @@ from pcg.decoding.readers import AnyDraft
 from pcg.drafts import choose_draft
 from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.files import ASSETS
-from pcg.llasa import OWN_VOICE, load_reader
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.hub import codec_folder, is_from_hub, is_neutts, model_folder, model_name
 from pcg.models.llama import DecodingLlama
 from pcg.models.memory_check import check_memory, free_memory
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import count_weights, load_llama, read_checkpoint, read_tensors
-from pcg.prompt import PhonemeReader, PromptReader, Reference
+from pcg.prompts import llasa, neutts
+from pcg.prompts.llasa import OWN_VOICE, load_reader
+from pcg.prompts.prompt import PhonemeReader, PromptReader, Reference
 
 FORMAT = 2
 DEVICES = ("cpu", "cuda")

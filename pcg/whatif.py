@@ -25,7 +25,7 @@ from pcg.decoding.readers import AnyReaders, make_readers
 from pcg.decoding.state import Readers
 from pcg.errors import InputError
 from pcg.groups.groups import Grouping
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
 from pcg.sampling.choice import memory_of
 from pcg.sampling.memory import Trail, trails, warp_each
 from pcg.settings import Settings

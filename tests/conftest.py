@@ -28,8 +28,8 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A voice of 64 codes that babbles: everything works as in the shipped one, in milliseconds."""
     from pcg.codec.embedded import CodecConfig, EmbeddedCodec
     from pcg.models.vocabulary import Vocabulary
-    from pcg.prompt import PhonemeReader, Reference
-    from pcg.text import phonemise
+    from pcg.prompts.prompt import PhonemeReader, Reference
+    from pcg.prompts.text import phonemise
     from pcg.training.draft import layer_subset
     from pcg.training.publish import write_voice
     from pcg.training.target import Shape, new_target

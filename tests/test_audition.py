@@ -6,7 +6,7 @@ import torch
 
 from pcg.audition import BANDS, FULL_PEAK, REPEATS, Audition, alone, band_frequencies, guarded, in_context
 from pcg.errors import InputError
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take

@@ -12,7 +12,7 @@ import torch
 from pcg.audio import load_audio
 from pcg.cloning import last_pause, read_recording
 from pcg.errors import InputError, PCGError
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 from pcg.take import Sound

@@ -19,10 +19,10 @@ from pcg.errors import AssetError, InputError, PCGError
 from pcg.experiments.worker import WorkerSpec
 from pcg.groups.atlas import atlas_bytes
 from pcg.groups.similarities import fsq_features, mel_features
-from pcg.llasa import CONTEXT, OWN_VOICE, LlasaReader, load_reader
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import count_weights
-from pcg.prompt import Reference
+from pcg.prompts.llasa import CONTEXT, OWN_VOICE, LlasaReader, load_reader
+from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.stored import Origin, read_stored
 from pcg.swap import Swap, swap

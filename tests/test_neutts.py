@@ -23,14 +23,14 @@ from transformers import PreTrainedModel
 
 from pcg.commands import main
 from pcg.errors import AssetError, InputError, PCGError
-from pcg.llasa import OWN_VOICE
 from pcg.models import hub
 from pcg.models.hub import HubModel, codec_folder, hub_model, is_neutts, needs_hub
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
-from pcg.neutts import APACHE, CONTEXT, OPEN, NeuTTSReader, licence_of, load_reader
-from pcg.prompt import Reference
+from pcg.prompts.llasa import OWN_VOICE
+from pcg.prompts.neutts import APACHE, CONTEXT, OPEN, NeuTTSReader, licence_of, load_reader
+from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.stored import read_stored
 from pcg.swap import Swap, swap

@@ -3,7 +3,7 @@
 import pytest
 
 from pcg.errors import InputError
-from pcg.text import MAX_CHARACTERS, check_text, normalise, phonemise
+from pcg.prompts.text import MAX_CHARACTERS, check_text, normalise, phonemise
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 import gradio as gr
 from gradio.components import Component
 
+from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import RANGES, Settings
 from pcg.synthesizer import Synthesizer
-from pcg.text import MAX_CHARACTERS
 
 
 @dataclass(frozen=True)

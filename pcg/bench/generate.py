@@ -18,7 +18,7 @@ from pcg.drafts import AUTO, find_draft, layer_subset, named_draft, names_beside
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import Settings
 from pcg.voice import Voice

@@ -8,7 +8,7 @@ import torch
 
 from pcg.bench.rounds import round_costs
 from pcg.metrics.bound import StepCosts
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take

@@ -21,7 +21,7 @@ from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.static import StaticPool, StaticReaders
 from pcg.decoding.utterance import begin
 from pcg.metrics.bound import StepCosts
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import RANGES
 from pcg.synthesizer import Synthesizer

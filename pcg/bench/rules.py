@@ -26,7 +26,7 @@ from pcg.decoding.utterance import begin
 from pcg.experiments.testset import offline_utterances
 from pcg.experiments.unit import Utterance
 from pcg.groups.groups import Groups
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer

@@ -19,7 +19,7 @@ from pcg.decoding.utterance import begin
 from pcg.drafts import layer_subset
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 
 PROMPT, TOKENS = 200, 96

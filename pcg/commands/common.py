@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pcg.groups.search import Progress
-    from pcg.prompt import Reference
+    from pcg.prompts.prompt import Reference
     from pcg.synthesizer import Synthesizer
 
     # What `ArgumentParser.add_subparsers` gives, which has no public name.

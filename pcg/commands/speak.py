@@ -25,8 +25,8 @@ def add(commands: "Commands") -> None:
 
 def run(options: argparse.Namespace) -> None:
     from pcg.audio import write_wav
+    from pcg.prompts.text import check_text
     from pcg.stored import Origin, Stored
-    from pcg.text import check_text
 
     settings = read_settings(options)
     check_text(options.text)

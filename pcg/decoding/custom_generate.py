@@ -20,7 +20,7 @@ from pcg.decoding.utterance import begin
 from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import RANGES
 from pcg.take import Round

@@ -13,7 +13,7 @@ from torch import Tensor
 from pcg.decoding.proposal import Proposal
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.memory import Memory
 
 

@@ -12,7 +12,7 @@ from pcg.decoding.state import Readers, draft_each
 from pcg.decoding.static import StaticPool
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.memory import Memory
 
 

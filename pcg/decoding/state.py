@@ -11,7 +11,7 @@ from pcg.acceptance.verdict import draw
 from pcg.decoding.proposal import Proposal, acceptance_bound
 from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE
 from pcg.models.llama import DecodingLlama
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.memory import Memory, warp_each
 from pcg.sampling.plain import Plain
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from pcg.decoding.proposal import Proposal
 from pcg.decoding.state import Readers
 from pcg.models.llama import DecodingLlama
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.memory import Memory
 from pcg.sampling.plain import Plain
 

@@ -9,9 +9,9 @@ import yaml
 from pcg.errors import InputError
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.metrics.sentences import read_sentences
+from pcg.prompts.text import check_text
 from pcg.settings import METHODS, Settings
 from pcg.swap import Swap
-from pcg.text import check_text
 
 _GRID = ("name", "title", "sections", "count", "texts", "voices", "seeds", "conditions")
 _KNOBS = tuple(f.name for f in fields(Settings) if f.name != "seed")

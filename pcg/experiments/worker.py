@@ -25,7 +25,7 @@ from pcg.metrics.quality import DNSMOS
 from pcg.metrics.signal import JUDGE_RATE, for_judges
 from pcg.metrics.speaker import Resemblyzer, cosine
 from pcg.models.hub import codec_folder, content_digest, is_from_hub, model_folder
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.judges import load_judge
 from pcg.settings import Settings

@@ -1,6 +1,6 @@
 """Can it be understood? A judge writes down what it hears, and the differences to what was meant are counted.
 
-Both sides are normalised alike: `pcg.text.normalise` (lower case, numbers and abbreviations as words), punctuation stripped,
+Both sides are normalised alike: `pcg.prompts.text.normalise` (lower case, numbers and abbreviations as words), punctuation stripped,
 apostrophes kept, spelling variants made one. A rate is only as good as its judge, so it is never shown without the judge's
 name and the same judge's rate on the original recordings.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.metrics.signal import JUDGE_RATE, for_judges
-from pcg.text import normalise
+from pcg.prompts.text import normalise
 
 NORMALISED = "lower case, numbers as words, no punctuation, apostrophes kept"
 

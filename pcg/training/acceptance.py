@@ -18,7 +18,7 @@ from pcg.groups.neighbours import build_neighbours
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompt import Prompt, PromptReader
+from pcg.prompts.prompt import Prompt, PromptReader
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.settings import Settings

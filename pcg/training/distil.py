@@ -11,7 +11,7 @@ from transformers import LlamaForCausalLM
 
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompt import PromptReader
+from pcg.prompts.prompt import PromptReader
 from pcg.training.loop import Stage, descend, make_optimizers, run
 from pcg.training.sequences import IGNORED, Batch, Epochs
 from pcg.training.target import speech_logits

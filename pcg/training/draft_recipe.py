@@ -11,14 +11,14 @@ from pathlib import Path
 import torch
 from transformers import LlamaForCausalLM
 
-from pcg import llasa, neutts
 from pcg.errors import InputError
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.hub import is_neutts
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
-from pcg.prompt import PromptReader
+from pcg.prompts import llasa, neutts
+from pcg.prompts.prompt import PromptReader
 from pcg.settings import Settings
 from pcg.training.acceptance import Examiner, Pair, Trial, draw_pairs, sd_and_pcg
 from pcg.training.distil import OBJECTIVES, Material, Objective, Schedule, train_draft

@@ -18,7 +18,7 @@ from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.codec.codec import Codec
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.files import replacing, write_json
-from pcg.prompt import PhonemeReader, PromptReader
+from pcg.prompts.prompt import PhonemeReader, PromptReader
 from pcg.training.note import agrees
 from pcg.training.tokens import Spoken
 from pcg.voice import EMBEDDED, load_codec

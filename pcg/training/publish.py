@@ -12,7 +12,7 @@ from transformers import LlamaForCausalLM
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.files import replacing, write_json
 from pcg.models.feature_draft import config_of
-from pcg.prompt import PhonemeReader, Reference
+from pcg.prompts.prompt import PhonemeReader, Reference
 from pcg.training.feature import FeatureModel
 from pcg.voice import FORMAT
 

@@ -16,7 +16,7 @@ from pcg.groups.neighbours import build_neighbours
 from pcg.models.feature_draft import is_feature_draft
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompt import PhonemeReader, Reference
+from pcg.prompts.prompt import PhonemeReader, Reference
 from pcg.settings import RANGES
 from pcg.training import checkpoint
 from pcg.training.acceptance import draw_pairs

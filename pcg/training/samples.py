@@ -12,7 +12,7 @@ from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import begin
 from pcg.models.llama import DecodingLlama
-from pcg.prompt import Prompt, PromptReader
+from pcg.prompts.prompt import Prompt, PromptReader
 from pcg.sampling.plain import Plain
 from pcg.training.prepare import read_shards, tokens_path, write_shard
 from pcg.training.sequences import lay_out

@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from pcg.prompt import PhonemeReader, Prompt, PromptReader, Reference
+from pcg.prompts.prompt import PhonemeReader, Prompt, PromptReader, Reference
 from pcg.training.tokens import Spoken
 
 IGNORED = -100

@@ -9,7 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.codec.fsq import FSQ
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompt import PhonemeReader
+from pcg.prompts.prompt import PhonemeReader
 from pcg.training.llama import hidden_states
 from pcg.training.loop import Stage, make_optimizers, run, update
 from pcg.training.sequences import IGNORED, Batch, Epochs

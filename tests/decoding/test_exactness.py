@@ -15,7 +15,7 @@ from pcg.decoding.utterance import begin
 from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.training.draft import layer_subset

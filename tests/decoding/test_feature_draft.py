@@ -23,7 +23,7 @@ from pcg.models.feature_draft import (
     read_feature_draft,
 )
 from pcg.models.llama import DecodingLlama
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.sampling.repetition_aware import RepetitionAware
 

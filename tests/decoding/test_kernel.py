@@ -17,7 +17,7 @@ from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 
 VOCABULARY = Vocabulary(codes=300, first_code=20, end=3)

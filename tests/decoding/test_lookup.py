@@ -20,7 +20,7 @@ from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.settings import Settings

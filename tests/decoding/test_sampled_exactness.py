@@ -12,7 +12,7 @@ from pcg.decoding.utterance import begin
 from pcg.drafts import layer_subset
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.entropy_aware import EntropyAware
 from pcg.sampling.memory import Memory
 from pcg.sampling.plain import Plain

@@ -11,8 +11,8 @@ import soundfile
 from pcg.errors import AssetError, InputError
 from pcg.experiments.testset import SECTIONS, libritts_utterances, offline_utterances
 from pcg.metrics.sentences import read_sentences
-from pcg.prompt import PhonemeReader
-from pcg.text import normalise, phonemise
+from pcg.prompts.prompt import PhonemeReader
+from pcg.prompts.text import normalise, phonemise
 from pcg.training.sentences import _TEMPLATES
 from pcg.voice import EMBEDDED, load_codec
 

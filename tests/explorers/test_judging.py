@@ -18,7 +18,7 @@ from pcg.audio import write_wav
 from pcg.errors import PCGError
 from pcg.metrics.memory import Memory
 from pcg.metrics.metric import Sample
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
 from pcg.settings import Settings
 from pcg.stored import Origin, Stored, read_stored
 from pcg.synthesizer import Synthesizer

@@ -10,7 +10,7 @@ from gradio_client.exceptions import AppError
 
 from app import create_app
 from explorers.theme import launch_options
-from pcg.llasa import OWN_VOICE
+from pcg.prompts.llasa import OWN_VOICE
 from pcg.settings import METHODS
 from pcg.synthesizer import Synthesizer
 

@@ -24,7 +24,7 @@ from explorers.speaking import (
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.presets import PAPERS, Preset
-from pcg.prompt import Reference
+from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.synthesizer import Synthesizer
 from pcg.take import Take

@@ -15,9 +15,9 @@ from explorers.listening import prepare, write_sounds
 from explorers.tuning import STOPPED, Bench, Request, Step, Turn, tune, until_halted
 from explorers.zero import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, is_lent, on_gpu
 from pcg.errors import InputError, PCGError
+from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
-from pcg.text import MAX_CHARACTERS
 
 REQUEST = Request("Hello, yes.", "two", "pcg", 0.3, 3, 0.3, "cosine", 0.6, 7, False)
 

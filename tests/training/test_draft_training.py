@@ -11,7 +11,7 @@ from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
-from pcg.prompt import PhonemeReader
+from pcg.prompts.prompt import PhonemeReader
 from pcg.settings import Settings
 from pcg.training.acceptance import Examiner, Trial, draw_pairs, sd_and_pcg
 from pcg.training.distil import OBJECTIVES, Material, Objective, Schedule, train_draft

@@ -12,7 +12,7 @@ from pcg.errors import InputError
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama
-from pcg.prompt import Prompt
+from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.training.acceptance import Examiner
 from pcg.training.distil import OBJECTIVES, Material, Objective, Schedule

@@ -8,7 +8,7 @@ import torch
 from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.commands import main
 from pcg.errors import AssetError, InputError
-from pcg.prompt import PhonemeReader
+from pcg.prompts.prompt import PhonemeReader
 from pcg.training import prepare
 from pcg.training.prepare import find_recordings, open_codec, prepare_tokens, read_shards, tokens_path, write_shard
 from pcg.training.tokens import Spoken

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompt import PhonemeReader
+from pcg.prompts.prompt import PhonemeReader
 from pcg.training.draft import layer_subset
 from pcg.training.sequences import IGNORED, Epochs, make_row
 from pcg.training.target import Shape, new_target, speech_logits

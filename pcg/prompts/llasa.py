@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from pcg.errors import AssetError, PCGError, first_line
-from pcg.prompt import Prompt, Reference, codes_at_pace
-from pcg.text import normalise
-from pcg.tokenizer import first_code, read_tokenizer
+from pcg.prompts.prompt import Prompt, Reference, codes_at_pace
+from pcg.prompts.text import normalise
+from pcg.prompts.tokenizer import first_code, read_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

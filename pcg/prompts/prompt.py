@@ -1,4 +1,4 @@
-"""Text and reference speech -> the prompt of a model; here that of the embedded voice, in the shape of LLaSA's (`pcg.llasa`).
+"""Text and reference speech -> the prompt of a model; here that of the embedded voice, in the shape of LLaSA's (`pcg.prompts.llasa`).
 
     TEXT_START  reference phonemes, text phonemes  TEXT_END  SPEECH_START  reference codes ...
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pcg.errors import InputError, PCGError
-from pcg.text import PUNCTUATION, normalise, phonemise
+from pcg.prompts.text import PUNCTUATION, normalise, phonemise
 
 SPECIALS = ("<text_start>", "<text_end>", "<speech_start>", "<speech_end>")
 

@@ -1,0 +1,1 @@
+"""What a model reads before it speaks: normalised text, phonemes, reference speech, one prompt format a family."""
