@@ -46,8 +46,8 @@ from pcg.errors import InputError, PCGError
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.embedded import load_recogniser
 from pcg.recognition.judges import load_judge
-from pcg.stored import Origin
 from pcg.synthesizer import Synthesizer
+from pcg.takes.stored import Origin
 from pcg.voice import EMBEDDED, Voice, load_voice
 
 TITLE = "PCG Lab"

@@ -16,7 +16,7 @@ from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.spoof.detectors import STEP
 from pcg.synthesizer import Synthesizer
-from pcg.take import Round, Take
+from pcg.takes.take import Round, Take
 
 PLAN = Hierarchy()
 NOTE = "One text and one seed: n = 1, so no interval can be given, and these figures say nothing about the ways in general."

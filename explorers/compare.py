@@ -28,9 +28,9 @@ from explorers.zero import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError
 from pcg.experiments.spoofing import fitting
 from pcg.prompts.prompt import Reference
-from pcg.stored import Origin, Stored
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.stored import Origin, Stored
+from pcg.takes.take import Take
 
 DECODING = "decoding"
 TAKES_REMEMBERED = 64

@@ -10,9 +10,9 @@ from explorers.components.terms import term_info
 from explorers.map import SIMILARITY_NAMES
 from explorers.reading import Reading
 from explorers.speaking import TAKES, Request, describe_groups, preset_value
-from pcg.presets import PAPERS, Preset, read_presets
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
+from pcg.takes.presets import PAPERS, Preset, read_presets
 
 KNOBS = {
     "theta": f"How {term_info('theta', 'alike')} tokens must be to share a {term_info('group')}. Lower: larger groups, more "

@@ -10,9 +10,9 @@ from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError
 from pcg.files import ASSETS, write_json
 from pcg.settings import METHODS, Settings
-from pcg.stored import Origin, Stored
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.stored import Origin, Stored
+from pcg.takes.take import Take
 
 EXAMPLE = ASSETS / "example"
 TEXT = "The quick brown fox jumps over the lazy dog, and nobody is surprised."

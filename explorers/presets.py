@@ -8,8 +8,8 @@ from gradio.components import Component
 
 from explorers.components.readout import message_html
 from explorers.telling import telling
-from pcg.presets import PAPERS, Preset, find_preset, forget, keep, read_presets, write_presets
 from pcg.settings import Settings
+from pcg.takes.presets import PAPERS, Preset, find_preset, forget, keep, read_presets, write_presets
 
 # Fixed, so that presets outlive a restart of the server. The "secret" is public: it hides nothing, and nothing here is secret.
 STORAGE_KEY = "pcg-lab-presets"
@@ -23,7 +23,7 @@ KNOBS = ("method", "theta", "lookahead", "beta", "temperature", "adaptive", "sim
 def create_presets(page: gr.Blocks, targets: Sequence[Mapping[str, Component]]) -> gr.BrowserState:
     """Lay the section out within `page`. A preset moves all of `targets`; the first is where a new one is read from.
 
-    What is returned holds the visitor's own, as `pcg.presets.read_presets` reads them.
+    What is returned holds the visitor's own, as `pcg.takes.presets.read_presets` reads them.
     """
     own = gr.BrowserState([], storage_key=STORAGE_KEY, secret=STORAGE_SECRET)
     chosen = gr.Dropdown(

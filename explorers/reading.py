@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
-from pcg.take import KINDS, Take
+from pcg.takes.take import KINDS, Take
 
 PRESET = "preset"
 CARDS = (*METHODS, PRESET)

@@ -28,9 +28,9 @@ from explorers.telling import telling
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.zero import gpu_seconds, on_gpu
 from pcg.errors import PCGError
-from pcg.snippets import ENDPOINT
-from pcg.stored import Origin, Stored, read_stored
 from pcg.synthesizer import Synthesizer
+from pcg.takes.snippets import ENDPOINT
+from pcg.takes.stored import Origin, Stored, read_stored
 
 HEADING = """<p class="groups">A take is its text, its voice, its knobs and its seed: with the same weights on the same computer
 they give the same samples. Every WAV file from this page carries them.</p>"""

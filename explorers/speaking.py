@@ -11,12 +11,12 @@ from time import perf_counter
 from explorers.components.readout import done_html, groups_html, message_html, progress_html
 from explorers.reading import CARDS, PRESET, Reading, Session
 from pcg.errors import InputError, PCGError
-from pcg.presets import PAPERS, Preset, read_presets, write_presets
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 from pcg.settings import METHODS, RANGES, Range, Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Round, Take
+from pcg.takes.presets import PAPERS, Preset, read_presets, write_presets
+from pcg.takes.take import Round, Take
 
 PROGRESS_SECONDS = 0.2
 SEEDS = 10_000

@@ -26,9 +26,9 @@ from explorers.tuning import Bench, Request, Spoken, Step, Turn, time_ar, tune, 
 from explorers.zero import gpu_seconds, is_lent, on_gpu
 from pcg.errors import PCGError
 from pcg.settings import METHODS, RANGES, Settings
-from pcg.stored import Origin, Stored
 from pcg.synthesizer import Synthesizer
-from pcg.take import KINDS
+from pcg.takes.stored import Origin, Stored
+from pcg.takes.take import KINDS
 
 SAMPLERS = {
     "plain": ("Plain", "Softmax at the temperature."),

@@ -21,7 +21,7 @@ from pcg.prompts.text import check_text
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.synthesizer import Synthesizer
-from pcg.take import Round, Sound, Take
+from pcg.takes.take import Round, Sound, Take
 from pcg.whatif import WhatIf, what_if
 
 PROGRESS_SECONDS = 0.08

@@ -21,7 +21,7 @@ from pcg.settings import Settings
 
 if TYPE_CHECKING:  # they bring in torch, which only speaking needs
     from pcg.synthesizer import Synthesizer
-    from pcg.take import Take
+    from pcg.takes.take import Take
 
 ORIGINAL = "original"
 SAME_VOICE, OTHER_VOICE = 0.75, 0.65

@@ -28,7 +28,7 @@ from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 from pcg.settings import RANGES, Settings
 from pcg.spoof.detectors import Detectors
-from pcg.take import Cycle, Round, Sound, Take
+from pcg.takes.take import Cycle, Round, Sound, Take
 from pcg.voice import Voice
 
 CONTEXT_TOKENS = 50

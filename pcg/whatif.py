@@ -30,7 +30,7 @@ from pcg.sampling.choice import memory_of
 from pcg.sampling.memory import Trail, trails, warp_each
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.take import Take
 
 THETAS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 BETAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
@@ -68,7 +68,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is expected of a take: accepted / drafted tokens, and 1 + accepted / rounds, as `pcg.take.Take` has them."""
+    """What is expected of a take: accepted / drafted tokens, and 1 + accepted / rounds, as `pcg.takes.take.Take` has them."""
 
     acceptance_rate: float | None
     mean_acceptance_length: float

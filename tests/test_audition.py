@@ -9,7 +9,7 @@ from pcg.errors import InputError
 from pcg.prompts.prompt import Reference
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.take import Take
 from pcg.voice import load_voice
 
 THETA = 0.3

@@ -15,7 +15,7 @@ from pcg.errors import InputError, PCGError
 from pcg.prompts.prompt import Reference
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Sound
+from pcg.takes.take import Sound
 from pcg.voice import load_voice
 
 RATE = 16_000

@@ -25,9 +25,9 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import read_checkpoint
 from pcg.settings import METHODS, Settings
-from pcg.snippets import python_snippet, shell_snippet
-from pcg.stored import Origin, Stored, read_stored
 from pcg.synthesizer import Synthesizer
+from pcg.takes.snippets import python_snippet, shell_snippet
+from pcg.takes.stored import Origin, Stored, read_stored
 from pcg.voice import load_voice
 from pcg.whatif import follow, what_if
 

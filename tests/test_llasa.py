@@ -24,9 +24,9 @@ from pcg.models.weights import count_weights
 from pcg.prompts.llasa import CONTEXT, OWN_VOICE, LlasaReader, load_reader
 from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
-from pcg.stored import Origin, read_stored
 from pcg.swap import Swap, swap
 from pcg.synthesizer import Synthesizer
+from pcg.takes.stored import Origin, read_stored
 from pcg.voice import load_voice
 
 TEXT = "Hello, is this one sentence?"

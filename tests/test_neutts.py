@@ -32,9 +32,9 @@ from pcg.prompts.llasa import OWN_VOICE
 from pcg.prompts.neutts import APACHE, CONTEXT, OPEN, NeuTTSReader, licence_of, load_reader
 from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
-from pcg.stored import read_stored
 from pcg.swap import Swap, swap
 from pcg.synthesizer import Synthesizer
+from pcg.takes.stored import read_stored
 from pcg.voice import Voice, load_voice
 
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)

@@ -12,9 +12,9 @@ import soundfile
 from pcg.audio import write_wav
 from pcg.commands import main
 from pcg.settings import Settings
-from pcg.snippets import curl_snippet, python_snippet, shell_snippet
-from pcg.stored import Origin, Stored, read_stored
 from pcg.synthesizer import Synthesizer
+from pcg.takes.snippets import curl_snippet, python_snippet, shell_snippet
+from pcg.takes.stored import Origin, Stored, read_stored
 from pcg.voice import load_voice
 
 BASH = shutil.which("bash")

@@ -13,8 +13,8 @@ import soundfile
 from pcg.audio import load_audio, read_comment, write_wav
 from pcg.errors import InputError
 from pcg.settings import Settings
-from pcg.stored import APP, LARGEST, RECORDING, Origin, Stored, fingerprint, read_stored
 from pcg.synthesizer import Synthesizer
+from pcg.takes.stored import APP, LARGEST, RECORDING, Origin, Stored, fingerprint, read_stored
 from pcg.voice import load_voice
 
 ORIGIN = Origin("tiny", "0123456789abcdef" * 4)

@@ -12,7 +12,7 @@ from pcg.groups.library import GroupLibrary
 from pcg.settings import Settings
 from pcg.swap import Swap, Swapped, log_mel_db, mel_distance, same_size_theta, swap
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.take import Take
 from pcg.voice import load_voice
 
 THETA, RATE = 0.3, 16_000

@@ -10,7 +10,7 @@ import torch
 from pcg.errors import AssetError, InputError
 from pcg.settings import METHODS, Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Round, Sound, Take
+from pcg.takes.take import Round, Sound, Take
 from pcg.voice import load_voice
 
 TEXT = "hello, is this one sentence?"

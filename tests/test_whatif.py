@@ -11,7 +11,7 @@ from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.take import Take
 from pcg.voice import load_voice
 from pcg.whatif import Path as TakePath
 from pcg.whatif import acceptance_of, coarse_acceptance, estimate, follow, tolerant_acceptance, what_if

@@ -9,7 +9,7 @@ from math import log2
 from pathlib import Path
 
 from explorers.components.terms import term_html
-from pcg.take import KINDS
+from pcg.takes.take import KINDS
 
 STYLES = Path(__file__).with_name("ribbon.css")
 LOWEST, TALLEST_GROUP = 0.4, 256

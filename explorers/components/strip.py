@@ -14,7 +14,7 @@ import gradio as gr
 import numpy as np
 
 from pcg.spoof.detector import RESOLUTIONS
-from pcg.take import Round
+from pcg.takes.take import Round
 
 STYLES = Path(__file__).with_name("strip.css")
 SCRIPT = Path(__file__).with_name("strip.js")

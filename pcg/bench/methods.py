@@ -11,7 +11,7 @@ from pcg.metrics.bound import StepCosts
 from pcg.prompts.prompt import Prompt
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.take import Take
 from pcg.voice import Voice
 
 ROUNDS = 12

@@ -25,7 +25,7 @@ from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import RANGES
 from pcg.synthesizer import Synthesizer
-from pcg.take import Round
+from pcg.takes.take import Round
 from pcg.voice import Voice
 
 LOOKAHEADS = tuple(range(1, 9))

@@ -3,7 +3,7 @@
 from pcg.bench.timing import medians
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Sound
+from pcg.takes.take import Sound
 
 BATCH = 8
 

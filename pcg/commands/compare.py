@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> None:
     from pcg.audio import write_wav
     from pcg.bench.methods import step_costs
     from pcg.prompts.text import check_text
-    from pcg.stored import Origin, Stored
+    from pcg.takes.stored import Origin, Stored
 
     settings = read_settings(options)
     check_text(options.text)

@@ -11,7 +11,7 @@ from pcg.commands.common import add_settings, find_speaker, load_synthesizer, re
 
 if TYPE_CHECKING:
     from pcg.commands.common import Commands
-    from pcg.take import Round, Sound, Take
+    from pcg.takes.take import Round, Sound, Take
 
 
 def add(commands: "Commands") -> None:
@@ -26,7 +26,7 @@ def add(commands: "Commands") -> None:
 def run(options: argparse.Namespace) -> None:
     from pcg.audio import write_wav
     from pcg.prompts.text import check_text
-    from pcg.stored import Origin, Stored
+    from pcg.takes.stored import Origin, Stored
 
     settings = read_settings(options)
     check_text(options.text)
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _pour(steps: "Iterator[Round | Sound | Take]") -> "Take":
     """Write sound to standard output as it comes, as 16-bit PCM without a header; return the take."""
-    from pcg.take import Sound, Take
+    from pcg.takes.take import Sound, Take
 
     for step in steps:
         if isinstance(step, Sound):

@@ -10,7 +10,7 @@ from pcg.acceptance.verdict import draw
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import Utterance
 from pcg.sampling.memory import warp_each
-from pcg.take import Round
+from pcg.takes.take import Round
 
 ENDED = Round((), (), (), ended=True)
 

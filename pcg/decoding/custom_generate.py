@@ -23,7 +23,7 @@ from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import RANGES
-from pcg.take import Round
+from pcg.takes.take import Round
 
 UNSUPPORTED = {
     "top_k": (0, None),

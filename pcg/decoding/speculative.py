@@ -14,7 +14,7 @@ from pcg.decoding.proposal import Proposal
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import Utterance
 from pcg.sampling.memory import Memory, Trail, trails
-from pcg.take import Round
+from pcg.takes.take import Round
 
 
 @dataclass(frozen=True)

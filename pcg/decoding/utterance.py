@@ -7,7 +7,7 @@ from typing import Self
 import torch
 
 from pcg.sampling.memory import Memory
-from pcg.take import Round
+from pcg.takes.take import Round
 
 
 @dataclass

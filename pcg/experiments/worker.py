@@ -32,7 +32,7 @@ from pcg.settings import Settings
 from pcg.spoof.detectors import load_detectors
 from pcg.swap import Swapped, mel_distance, swap, swap_coins
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.take import Take
 from pcg.voice import EMBEDDED, load_voice
 
 # More methods and thetas than a grid has: one that was dropped would be warmed up again at every utterance.

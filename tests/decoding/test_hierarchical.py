@@ -13,7 +13,7 @@ from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
 from pcg.spoof.detectors import Detectors
 from pcg.synthesizer import Synthesizer
-from pcg.take import Cycle, Round, Take
+from pcg.takes.take import Cycle, Round, Take
 from pcg.voice import load_voice
 
 CODES = 64

@@ -25,7 +25,7 @@ from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Sound
+from pcg.takes.take import Sound
 from pcg.voice import load_voice
 
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)

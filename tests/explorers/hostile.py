@@ -8,8 +8,8 @@ import numpy as np
 import soundfile
 
 from pcg.settings import Settings
-from pcg.stored import Origin, Stored
 from pcg.synthesizer import Synthesizer
+from pcg.takes.stored import Origin, Stored
 from tests.explorers.raw import file_at
 
 RATE = 16_000

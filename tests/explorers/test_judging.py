@@ -20,8 +20,8 @@ from pcg.metrics.memory import Memory
 from pcg.metrics.metric import Sample
 from pcg.prompts.prompt import Reference
 from pcg.settings import Settings
-from pcg.stored import Origin, Stored, read_stored
 from pcg.synthesizer import Synthesizer
+from pcg.takes.stored import Origin, Stored, read_stored
 
 TEXT = "hello, is this one sentence"
 HOSTILE = "hello ${window.hacked = 1} <img src=x onerror=alert(1)><script>hack()</script>"

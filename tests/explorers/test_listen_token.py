@@ -13,7 +13,7 @@ from explorers.reading import Reading, Session
 from pcg.errors import PCGError
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.take import Take
 
 THETA = 0.3
 

@@ -26,7 +26,7 @@ from pcg.recognition.recogniser import Recogniser
 from pcg.recognition.self_speculative import PRESETS, Thresholds, transcribe
 from pcg.settings import Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.take import Take
 
 Babble = Callable[[int, int], list[Tensor]]
 RATE = 16_000

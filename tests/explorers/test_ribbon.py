@@ -3,7 +3,7 @@ import re
 import pytest
 
 from explorers.components.ribbon import height, legend_html, ribbon_html, tail_html
-from pcg.take import KINDS
+from pcg.takes.take import KINDS
 
 
 def test_every_token_is_a_bar_with_its_kind_its_group_and_its_time() -> None:

@@ -33,11 +33,11 @@ from explorers.settings import create_settings
 from explorers.theme import launch_options
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
-from pcg.presets import PAPERS
 from pcg.settings import METHODS, Settings
-from pcg.stored import Origin, Stored, read_stored
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.presets import PAPERS
+from pcg.takes.stored import Origin, Stored, read_stored
+from pcg.takes.take import Take
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 
 TEXT = 'It\'s the "quick" <b>fox</b> ${window.hacked = 1} $HOME \\ yes.'

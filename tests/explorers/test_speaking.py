@@ -23,11 +23,11 @@ from explorers.speaking import (
 )
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
-from pcg.presets import PAPERS, Preset
 from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.presets import PAPERS, Preset
+from pcg.takes.take import Take
 from pcg.voice import load_voice
 
 REQUEST = Request("The quick brown fox.", "one", 0.3, 3, 0.3, 0.6, 5)

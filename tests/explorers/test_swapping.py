@@ -35,7 +35,7 @@ from pcg.metrics.recording import Recording
 from pcg.settings import Settings
 from pcg.swap import Swap, mel_distance, same_size_theta
 from pcg.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.takes.take import Take
 
 TEXT, THETA = "The quick brown fox.", 0.3
 HOSTILE = "fox ${window.hacked = 1} `x` <img src=x onerror=alert(1)> </p><script>hack()</script>"

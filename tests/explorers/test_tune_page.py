@@ -14,8 +14,8 @@ from explorers.tuning import Bench, Request, Step, Turn, tune
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors
-from pcg.stored import Origin
 from pcg.synthesizer import Synthesizer
+from pcg.takes.stored import Origin
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")

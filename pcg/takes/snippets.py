@@ -7,7 +7,7 @@ import json
 from shlex import join, quote
 
 from pcg.settings import RANGES, SWITCHES
-from pcg.stored import OTHER_DRAFT, TRAINED, Stored
+from pcg.takes.stored import OTHER_DRAFT, TRAINED, Stored
 
 ENDPOINT = "repeat_take"
 RECORDING_FILE = "recording.wav"
@@ -34,7 +34,7 @@ def python_snippet(stored: Stored, model: str = EMBEDDED) -> str:
         "",
         "from pcg.audio import write_wav",
         "from pcg.settings import Settings",
-        "from pcg.stored import Origin, Stored",
+        "from pcg.takes.stored import Origin, Stored",
         "from pcg.synthesizer import Synthesizer",
         "from pcg.voice import load_voice",
         "",

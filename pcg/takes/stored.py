@@ -16,7 +16,7 @@ from pcg.settings import Settings
 
 if TYPE_CHECKING:
     from pcg.prompts.prompt import Reference
-    from pcg.take import Take
+    from pcg.takes.take import Take
 
 VERSION = 1
 APP = "0.1.0"

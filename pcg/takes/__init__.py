@@ -1,0 +1,1 @@
+"""What was said: a Take, how it is stored, and how it is said again."""
