@@ -41,14 +41,14 @@ from explorers.tools import offer_tools
 from explorers.tune import connect_map, create_tune
 from explorers.zero import is_lent
 from pcg.commands.common import MODEL
-from pcg.drafts import AUTO
 from pcg.errors import InputError, PCGError
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.embedded import load_recogniser
 from pcg.recognition.judges import load_judge
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.drafts import AUTO
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import EMBEDDED, Voice, load_voice
 from pcg.takes.stored import Origin
-from pcg.voice import EMBEDDED, Voice, load_voice
 
 TITLE = "PCG Lab"
 SUBTITLE = "Speculative decoding for speech tokens, to hear, see and tune."

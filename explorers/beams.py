@@ -15,7 +15,7 @@ from pcg.prompts.text import check_text
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.spoof.detectors import STEP
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Take
 
 PLAN = Hierarchy()

@@ -28,7 +28,7 @@ from explorers.zero import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError
 from pcg.experiments.spoofing import fitting
 from pcg.prompts.prompt import Reference
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored
 from pcg.takes.take import Take
 

@@ -15,7 +15,7 @@ from explorers.reading import Session
 from explorers.saving import record, save_takes
 from explorers.telling import telling
 from explorers.tuning import Turn
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 JUDGING = "judging"
 JUDGES = "The judges hear takes as soon as they are all there: which words came across, whose voice it is, how clean it sounds."

@@ -9,7 +9,7 @@ from explorers.telling import telling
 from explorers.zero import is_lent
 from pcg.bench.pays import Pays, will_it_pay
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 HEADING = '<header class="title"><h2>Does drafting pay here?<small>this computer, measured in ten seconds</small></h2></header>'
 UNMEASURED = "A drafted token pays where a pass over several tokens costs little more than a pass over one."

@@ -11,7 +11,7 @@ from explorers.map import SIMILARITY_NAMES
 from explorers.reading import Reading
 from explorers.speaking import TAKES, Request, describe_groups, preset_value
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS, Preset, read_presets
 
 KNOBS = {

@@ -10,7 +10,7 @@ from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError
 from pcg.files import ASSETS, write_json
 from pcg.settings import METHODS, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored
 from pcg.takes.take import Take
 
@@ -72,6 +72,6 @@ def read_example(folder: Path) -> Example | None:
 
 
 if __name__ == "__main__":
-    from pcg.voice import load_voice
+    from pcg.synthesis.voice import load_voice
 
     write_example(EXAMPLE, Synthesizer(load_voice()))

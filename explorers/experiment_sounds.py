@@ -16,7 +16,7 @@ from explorers.experimenting import HEARD, Archive, Heard, Pair, Speaker, hear, 
 from explorers.telling import told
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from pcg.errors import PCGError
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 HEARING, ALL_HEARD = "Saying {at} of {all} again.", "From settings and seed, as they were said in the experiment."
 

@@ -33,7 +33,7 @@ from pcg.metrics.bound import StepCosts
 from pcg.metrics.sentences import read_sentences
 from pcg.prompts.text import MAX_CHARACTERS
 from pcg.swap import same_size_theta
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 SIZES = ("quick", "full")
 # What a grid of one's own may be: read on a page that others use, too.

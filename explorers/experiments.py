@@ -41,7 +41,7 @@ from pcg.experiments.tables import Table
 from pcg.experiments.unit import Unit
 from pcg.experiments.worker import WorkerSpec
 from pcg.files import ASSETS
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 RESULTS = Path("runs") / "results"
 COMMITTED = ASSETS / "results"

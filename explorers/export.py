@@ -9,7 +9,7 @@ import gradio as gr
 from explorers.telling import telling
 from pcg.groups.export import export_atlas, export_groups
 from pcg.settings import RANGES
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 HEADING = """<header class="title"><h2>Export<small>groups at this theta, and the map</small></h2>
 <p>safetensors and parquet; the schema stands in <code>pcg/groups/export.py</code>. <code>map.parquet</code> opens in Embedding

@@ -17,7 +17,7 @@ from pcg.metrics.intelligibility import Errors, comparable
 from pcg.recognition.listening import as_speech, cut, listen
 from pcg.recognition.recogniser import Recogniser
 from pcg.recognition.self_speculative import PRESETS, Stage, Thresholds, Times, Transcript
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 # Those of self-speculative decoding, the cheapest first.
 STAGES: tuple[Stage, ...] = ("ctc", "lm", "ar")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pcg.drafts import LAYERS, LOOKUP, NONE
+from pcg.synthesis.drafts import LAYERS, LOOKUP, NONE
 
 if TYPE_CHECKING:
     from explorers.tuning import Measured

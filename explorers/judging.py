@@ -17,7 +17,7 @@ from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.prompts.prompt import Reference
 from pcg.recognition.embedded import EMBEDDED
 from pcg.recognition.judges import load_judge
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 UNSAID = "Nothing has been said yet: say a text, and the judges can hear it."
 RATE = 16_000

@@ -12,12 +12,12 @@ from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.models.hub import model_name
 from pcg.settings import METHODS
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import EMBEDDED as EMBEDDED_FOLDER
+from pcg.synthesis.voice import Voice
 from pcg.takes.snippets import EMBEDDED, curl_snippet, python_snippet, shell_snippet
 from pcg.takes.stored import LARGEST, Origin, Stored
 from pcg.takes.take import Take
-from pcg.voice import EMBEDDED as EMBEDDED_FOLDER
-from pcg.voice import Voice
 
 LAST = "last"
 CHOICES = (LAST, *METHODS)

@@ -5,7 +5,7 @@ Knows nothing of gradio.
 
 from html import escape
 
-from pcg.voice import Voice
+from pcg.synthesis.voice import Voice
 
 TERMS = {
     "CC-BY-NC-4.0": "CC BY-NC 4.0: non-commercial use only; sounds made with it carry this licence",

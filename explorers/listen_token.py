@@ -18,7 +18,7 @@ from pcg.audition import FRAME_SECONDS, REPEATS, Audition, alone, band_frequenci
 from pcg.groups.groups import Groups
 from pcg.prompts.prompt import Reference
 from pcg.settings import RANGES
-from pcg.synthesizer import CONTEXT_TOKENS, Synthesizer
+from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
 
 NAMES = ("A", "B")
 HEADING = f"""<header class="title"><h2>Listen to a token<small>the anchor against a member of its group</small></h2>

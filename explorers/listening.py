@@ -22,7 +22,7 @@ from pcg.metrics.recording import Recording
 from pcg.metrics.sentences import read_sentences
 from pcg.prompts.text import check_text
 from pcg.settings import METHODS, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.trials.design import ANCHOR, Design, Plan, Vote, check_vote, draw_plan
 from pcg.trials.loudness import dithered, low_anchor, matched
 from pcg.trials.outcome import Outcome, outcome

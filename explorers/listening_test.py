@@ -42,7 +42,7 @@ from pcg.errors import PCGError
 from pcg.metrics.intelligibility import Judge
 from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import METHODS, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 HEADING = """<header class="title"><h2>Listening test<small>blind, equally loud, in an order drawn from the seed</small></h2>
 <p>Who is behind a letter stays on the server until the last vote. Put on headphones, and set a comfortable level first.</p>

@@ -24,7 +24,7 @@ from pcg.codec.codec import Codec
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.groups.atlas import atlas_bytes
 from pcg.settings import RANGES, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 SIMILARITY_NAMES = {
     "cosine": "the voice's embeddings (cosine)",

@@ -43,7 +43,7 @@ from explorers.words import create_words
 from pcg.errors import InputError, PCGError
 from pcg.prompts.text import MAX_CHARACTERS
 from pcg.recognition.recogniser import ScoringRecogniser
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 Load = Callable[[], ScoringRecogniser]
 HEADING = """<header class="title"><h2>Recognise<small>self-speculative speech recognition</small></h2>

@@ -28,7 +28,7 @@ from explorers.telling import telling
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.zero import gpu_seconds, on_gpu
 from pcg.errors import PCGError
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.snippets import ENDPOINT
 from pcg.takes.stored import Origin, Stored, read_stored
 

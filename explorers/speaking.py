@@ -14,7 +14,7 @@ from pcg.errors import InputError, PCGError
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 from pcg.settings import METHODS, RANGES, Range, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS, Preset, read_presets, write_presets
 from pcg.takes.take import Round, Take
 

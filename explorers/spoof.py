@@ -23,7 +23,7 @@ from explorers.zero import STARTING_SECONDS, gpu_seconds, on_gpu
 from pcg.decoding.hierarchical import Hierarchy
 from pcg.errors import PCGError
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 HEADING = f"""<header class="title"><h2>Spoof<small>where does it stop sounding like speech?</small></h2>
 <p>Five ways to choose tokens, as MSpoofTTS compares them (arXiv 2603.05373). The curves are the

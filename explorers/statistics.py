@@ -17,7 +17,7 @@ from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.neighbours import Neighbours
 from pcg.groups.similarities import theta_for
 from pcg.settings import RANGES
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 HEADING = """<header class="title"><h2>Group statistics<small>what theta does to the groups of this voice</small></h2>
 <p>|G| is the number of tokens in a group, N(t) the number of groups that hold token t.</p></header>"""

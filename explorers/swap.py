@@ -50,7 +50,7 @@ from pcg.errors import PCGError
 from pcg.experiments.store import Store
 from pcg.experiments.worker import WorkerSpec
 from pcg.settings import Settings
-from pcg.synthesizer import CACHE, Synthesizer
+from pcg.synthesis.synthesizer import CACHE, Synthesizer
 
 HEADING = """<header class="title"><h2>Swap<small>the stress test of the groups</small></h2>
 <p>Every token that has company in its group gives way to another member, whatever the target thinks of it (PCG section 4,

@@ -26,7 +26,7 @@ from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 from pcg.settings import Settings
 from pcg.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 SOURCES = ("last", "text")
 CONTROLS = ("random", "mel", "none")

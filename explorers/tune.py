@@ -26,7 +26,7 @@ from explorers.tuning import Bench, Request, Spoken, Step, Turn, time_ar, tune, 
 from explorers.zero import gpu_seconds, is_lent, on_gpu
 from pcg.errors import PCGError
 from pcg.settings import METHODS, RANGES, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored
 from pcg.takes.take import KINDS
 

@@ -12,7 +12,6 @@ from explorers.idle import why_idle
 from explorers.reading import Reading
 from explorers.speaking import SPEECHLESS, new_seed, token_rate
 from pcg.bench.methods import step_costs
-from pcg.drafts import TRAINED
 from pcg.errors import InputError
 from pcg.experiments.spoofing import fitting
 from pcg.metrics.bound import StepCosts
@@ -20,7 +19,8 @@ from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.drafts import TRAINED
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Sound, Take
 from pcg.whatif import WhatIf, what_if
 
@@ -90,7 +90,7 @@ class RoundCost:
 @dataclass(frozen=True)
 class Measured:
     """The figures of one streamed take. The codec's and the prompt's milliseconds are those of the whole take; `draft` is what
-    drafted (`pcg.drafts.Draft.kind`)."""
+    drafted (`pcg.synthesis.drafts.Draft.kind`)."""
 
     reading: Reading
     by_position: tuple[float, ...]

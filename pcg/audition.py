@@ -18,7 +18,7 @@ from pcg.codec.embedded import log_mel
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.prompts.prompt import Reference
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 REPEATS = 12
 RUN_UP, RUN_OUT = 6, 2

@@ -20,7 +20,7 @@ from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.settings import Settings
 
 if TYPE_CHECKING:  # they bring in torch, which only speaking needs
-    from pcg.synthesizer import Synthesizer
+    from pcg.synthesis.synthesizer import Synthesizer
     from pcg.takes.take import Take
 
 ORIGINAL = "original"

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from pcg.acceptance.sampler import Sampler
 from pcg.acceptance.walk import capped_ratio
-from pcg.decoder import DRAFT_CONFIDENCE
 from pcg.decoding.proposal import acceptance_bound
 from pcg.decoding.readers import AnyReaders, make_readers
 from pcg.decoding.state import Readers
@@ -29,7 +28,8 @@ from pcg.prompts.prompt import Reference
 from pcg.sampling.choice import memory_of
 from pcg.sampling.memory import Trail, trails, warp_each
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.decoder import DRAFT_CONFIDENCE
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
 
 THETAS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from pcg.recognition.embedded import EmbeddedRecogniser
-    from pcg.synthesizer import Synthesizer
+    from pcg.synthesis.synthesizer import Synthesizer
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -81,8 +81,8 @@ def llasa_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def llasa(llasa_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Synthesizer":
     """A synthesizer over `llasa_folder`, its map flat: UMAP of so many points would take every test run a minute."""
-    from pcg.synthesizer import Synthesizer
-    from pcg.voice import load_voice
+    from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.synthesis.voice import load_voice
 
     synthesizer = Synthesizer(load_voice(str(llasa_folder)), tmp_path_factory.mktemp("cache"))
     with pytest.MonkeyPatch.context() as patch:
@@ -103,8 +103,8 @@ def neutts_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def neutts(neutts_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Synthesizer":
-    from pcg.synthesizer import Synthesizer
-    from pcg.voice import load_voice
+    from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.synthesis.voice import load_voice
 
     return Synthesizer(load_voice(str(neutts_folder)), tmp_path_factory.mktemp("cache"))
 

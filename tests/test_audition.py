@@ -8,9 +8,9 @@ from pcg.audition import BANDS, FULL_PEAK, REPEATS, Audition, alone, band_freque
 from pcg.errors import InputError
 from pcg.prompts.prompt import Reference
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Take
-from pcg.voice import load_voice
 
 THETA = 0.3
 

@@ -17,7 +17,7 @@ REQUIRED = {
 
 @pytest.fixture
 def model(tiny_voice_folder, monkeypatch, tmp_path):
-    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path)
+    monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path)
     return str(tiny_voice_folder)
 
 

@@ -10,13 +10,13 @@ import soundfile
 import torch
 
 from pcg.audio import load_audio
-from pcg.cloning import last_pause, read_recording
 from pcg.errors import InputError, PCGError
 from pcg.prompts.prompt import Reference
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.cloning import last_pause, read_recording
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Sound
-from pcg.voice import load_voice
 
 RATE = 16_000
 SECONDS = (1.0, 15.0)

@@ -14,7 +14,6 @@ from pcg.bench.generate import against_generate
 from pcg.bench.methods import method_speeds, step_costs
 from pcg.commands import main
 from pcg.decoding.lookup import PromptLookup
-from pcg.drafts import choose_draft, layer_subset, untrained_layers
 from pcg.errors import AssetError, InputError
 from pcg.experiments.grid import Grid
 from pcg.experiments.unit import Condition, Utterance
@@ -25,10 +24,11 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import read_checkpoint
 from pcg.settings import METHODS, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.drafts import choose_draft, layer_subset, untrained_layers
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.takes.snippets import python_snippet, shell_snippet
 from pcg.takes.stored import Origin, Stored, read_stored
-from pcg.voice import load_voice
 from pcg.whatif import follow, what_if
 
 WORDS = "hello, is this one sentence?"
@@ -285,7 +285,7 @@ def test_benches_measure_whatever_drafts(
 def test_the_command_line_names_the_draft_and_says_what_it_is(
     tiny_voice_folder: Path, draftless: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path / "cache")
+    monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     speak = ["speak", "hello, yes", "--model", str(tiny_voice_folder)]
     assert main([*speak, "--draft", "lookup"]) == 0

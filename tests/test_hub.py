@@ -26,7 +26,7 @@ from pcg.models.hub import (
     named_model,
     needs_hub,
 )
-from pcg.voice import EMBEDDED, load_voice
+from pcg.synthesis.voice import EMBEDDED, load_voice
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 GIB = 2**30

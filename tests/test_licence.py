@@ -17,10 +17,10 @@ from explorers.licence import banner_html, masthead_html, voice_line
 from pcg.errors import AssetError, InputError
 from pcg.settings import Settings
 from pcg.space.front_matter import read_requirements
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import Voice, load_voice
 from pcg.takes.stored import Origin, Stored, read_stored
 from pcg.training.card import LICENCE, model_card, recogniser_card
-from pcg.voice import Voice, load_voice
 
 ROOT = Path(__file__).parents[1]
 ASSETS = ROOT / "assets"

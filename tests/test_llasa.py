@@ -13,7 +13,6 @@ import tiny_llasa
 import torch
 from tiny_llasa import CODES, END, FIRST_CODE, MARKS, TEMPLATE, new_model, save_tokenizer
 
-from pcg import voice as voices
 from pcg.commands import main
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.experiments.worker import WorkerSpec
@@ -25,9 +24,10 @@ from pcg.prompts.llasa import CONTEXT, OWN_VOICE, LlasaReader, load_reader
 from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.swap import Swap, swap
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis import voice as voices
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.takes.stored import Origin, read_stored
-from pcg.voice import load_voice
 
 TEXT = "Hello, is this one sentence?"
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)

@@ -33,9 +33,9 @@ from pcg.prompts.neutts import APACHE, CONTEXT, OPEN, NeuTTSReader, licence_of, 
 from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.swap import Swap, swap
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import Voice, load_voice
 from pcg.takes.stored import read_stored
-from pcg.voice import Voice, load_voice
 
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)
 OWN = Reference("", torch.empty(0, dtype=torch.int64))

@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from pcg.metrics.intelligibility import PocketSphinx, pooled, word_errors
 from pcg.metrics.sentences import read_sentences
 from pcg.settings import METHODS, RANGES, Settings
-from pcg.synthesizer import Synthesizer
-from pcg.voice import EMBEDDED, load_voice
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import EMBEDDED, load_voice
 
 MEGABYTE = 1e6
 

@@ -12,10 +12,10 @@ import soundfile
 from pcg.audio import write_wav
 from pcg.commands import main
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.takes.snippets import curl_snippet, python_snippet, shell_snippet
 from pcg.takes.stored import Origin, Stored, read_stored
-from pcg.voice import load_voice
 
 BASH = shutil.which("bash")
 TEXTS = (
@@ -34,7 +34,7 @@ SETTINGS = (
 
 @pytest.fixture
 def model(tiny_voice_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path / "cache")
+    monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     return str(tiny_voice_folder)
 

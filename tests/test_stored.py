@@ -13,9 +13,9 @@ import soundfile
 from pcg.audio import load_audio, read_comment, write_wav
 from pcg.errors import InputError
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.takes.stored import APP, LARGEST, RECORDING, Origin, Stored, fingerprint, read_stored
-from pcg.voice import load_voice
 
 ORIGIN = Origin("tiny", "0123456789abcdef" * 4)
 STORED = Stored('He said "$HOME" \\ and\nleft 🎈.', "two", Settings("ssd", theta=0.31, seed=7, adaptive=True), ORIGIN)

@@ -11,9 +11,9 @@ from pcg.groups.groups import Groups
 from pcg.groups.library import GroupLibrary
 from pcg.settings import Settings
 from pcg.swap import Swap, Swapped, log_mel_db, mel_distance, same_size_theta, swap
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Take
-from pcg.voice import load_voice
 
 THETA, RATE = 0.3, 16_000
 # Overlapping groups over six codes and the end of speech: G(1) is not G(0), and code 5 stands alone.

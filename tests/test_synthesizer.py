@@ -9,9 +9,9 @@ import torch
 
 from pcg.errors import AssetError, InputError
 from pcg.settings import METHODS, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Round, Sound, Take
-from pcg.voice import load_voice
 
 TEXT = "hello, is this one sentence?"
 

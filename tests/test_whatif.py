@@ -10,9 +10,9 @@ import torch
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Take
-from pcg.voice import load_voice
 from pcg.whatif import Path as TakePath
 from pcg.whatif import acceptance_of, coarse_acceptance, estimate, follow, tolerant_acceptance, what_if
 

@@ -10,7 +10,7 @@ from gradio.components import Component
 
 from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import RANGES, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pcg.codec.xcodec2 import load_xcodec2
 from pcg.errors import InputError
 from pcg.metrics.intelligibility import Judge, word_errors
 from pcg.swap import mel_distance
-from pcg.voice import EMBEDDED, load_codec
+from pcg.synthesis.voice import EMBEDDED, load_codec
 
 KINDS = {"xcodec2": load_xcodec2, "neucodec": load_neucodec}
 LONGEST_SECONDS = 30.0

@@ -9,11 +9,11 @@ from pcg.bench.rounds import LOOKAHEADS, round_costs
 from pcg.bench.rules import CODES, MEAN_SIZE, rule_costs
 from pcg.bench.takes import BATCH, adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import copy_bandwidth
-from pcg.drafts import AUTO
 from pcg.errors import InputError
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
-from pcg.voice import EMBEDDED
+from pcg.synthesis.drafts import AUTO
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import EMBEDDED
 
 TURNS = 20
 TEXT = "The old boat moved slowly along the river, and the morning sun was warm and bright."

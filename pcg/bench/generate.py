@@ -14,14 +14,14 @@ from pcg.decoding.lookup import PromptLookup
 from pcg.decoding.readers import make_readers
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.utterance import begin
-from pcg.drafts import AUTO, find_draft, layer_subset, named_draft, names_beside, untrained_layers
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import Settings
-from pcg.voice import Voice
+from pcg.synthesis.drafts import AUTO, find_draft, layer_subset, named_draft, names_beside, untrained_layers
+from pcg.synthesis.voice import Voice
 
 TOKENS = 96
 
@@ -44,7 +44,7 @@ def against_generate(
     """Milliseconds for `TOKENS` tokens behind one prompt, prompt included: ours and theirs, medians of runs in turns.
 
     "generate" has a dynamic cache, "generate_static" a static one, "assisted" the draft as its assistant, or transformers' own
-    prompt lookup, with as many tokens. draft: how the voice's was chosen (`pcg.drafts.choose_draft`).
+    prompt lookup, with as many tokens. draft: how the voice's was chosen (`pcg.synthesis.drafts.choose_draft`).
     """
     logging.set_verbosity_error()
     target = load_llama(voice.target_folder, voice.vocabulary).to(voice.target.device)

@@ -10,9 +10,9 @@ from pcg.bench.rounds import round_costs
 from pcg.metrics.bound import StepCosts
 from pcg.prompts.prompt import Prompt
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import Voice
 from pcg.takes.take import Take
-from pcg.voice import Voice
 
 ROUNDS = 12
 

@@ -9,7 +9,7 @@ from pcg.bench.methods import pooled
 from pcg.bench.rounds import LOOKAHEADS, RoundCosts, round_costs
 from pcg.errors import InputError
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 TEXTS = (
     "The old boat moved slowly along the river, and the morning sun was warm and bright.",

@@ -24,9 +24,9 @@ from pcg.metrics.bound import StepCosts
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import RANGES
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import Voice
 from pcg.takes.take import Round
-from pcg.voice import Voice
 
 LOOKAHEADS = tuple(range(1, 9))
 SPAN = 48

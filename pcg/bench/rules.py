@@ -29,7 +29,7 @@ from pcg.groups.groups import Groups
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 CODES, MEAN_SIZE = 65_536, 140
 EMBEDDED_SHAPE = ModelShape(12, 256, 4, 4, 768, (0, 11), codes=CODES, others=100, tied=True)

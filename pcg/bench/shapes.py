@@ -16,11 +16,11 @@ from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.static import StaticPool
 from pcg.decoding.utterance import begin
-from pcg.drafts import layer_subset
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
+from pcg.synthesis.drafts import layer_subset
 
 PROMPT, TOKENS = 200, 96
 LOOKAHEADS = tuple(range(1, 9))

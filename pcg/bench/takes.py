@@ -2,7 +2,7 @@
 
 from pcg.bench.timing import medians
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Sound
 
 BATCH = 8

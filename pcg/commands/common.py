@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pcg.groups.search import Progress
     from pcg.prompts.prompt import Reference
-    from pcg.synthesizer import Synthesizer
+    from pcg.synthesis.synthesizer import Synthesizer
 
     # What `ArgumentParser.add_subparsers` gives, which has no public name.
     Commands = argparse._SubParsersAction[Any]
@@ -97,8 +97,8 @@ def load_synthesizer(
     model: str, device: str, announce: "Callable[[str], Progress] | None" = None, draft: str = "auto"
 ) -> "Synthesizer":
     """Whoever speaks by it is told on standard error what there is to know of the voice."""
-    from pcg.synthesizer import Synthesizer
-    from pcg.voice import load_voice
+    from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.synthesis.voice import load_voice
 
     voice = load_voice(model, device, draft)
     if voice.notice:

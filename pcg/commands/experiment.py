@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pcg.experiments.grid import Grid
     from pcg.experiments.unit import Record, Unit, Utterance
     from pcg.experiments.worker import WorkerSpec
-    from pcg.synthesizer import Synthesizer
+    from pcg.synthesis.synthesizer import Synthesizer
 
 ALL = "all"
 NAMES = f"of an experiment, a grid in FILE.yaml, or {ALL} (the default): each but mspoof, whose searches take as long again"

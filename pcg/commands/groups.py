@@ -15,7 +15,7 @@ from pcg.settings import RANGES, SIMILARITIES, Settings
 
 if TYPE_CHECKING:
     from pcg.commands.common import Commands
-    from pcg.synthesizer import Synthesizer
+    from pcg.synthesis.synthesizer import Synthesizer
 
 DEFAULT_THETAS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 1.0)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pcg.commands.common import Commands
     from pcg.experiments.unit import Record, Unit
     from pcg.metrics.bound import StepCosts
-    from pcg.synthesizer import Synthesizer
+    from pcg.synthesis.synthesizer import Synthesizer
 
 PAGE = "report.html"
 # What has to be as it was, or the costs of steps now say nothing about the times then.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pcg.experiments.tables import MeanSize
     from pcg.experiments.unit import Record, Unit
     from pcg.experiments.worker import WorkerSpec
-    from pcg.synthesizer import Synthesizer
+    from pcg.synthesis.synthesizer import Synthesizer
 
 RESULTS = Path("runs") / "results"
 

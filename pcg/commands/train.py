@@ -81,8 +81,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _detectors(options: argparse.Namespace) -> None:
+    from pcg.synthesis.voice import load_voice
     from pcg.training.detector_recipe import train_detectors_of
-    from pcg.voice import load_voice
 
     out = options.out or Path("assets/detectors")
     train_detectors_of(load_voice(options.target or "embedded"), options.work, out, options.device, options.seed)
@@ -129,8 +129,8 @@ def _draft(options: argparse.Namespace) -> None:
 
 
 def _draft_figure(options: argparse.Namespace) -> None:
+    from pcg.synthesis.voice import load_voice
     from pcg.training.draft_figure import FigurePlan, draft_figure
-    from pcg.voice import load_voice
 
     plan = FigurePlan(**_given(FigurePlan, options))
     out = options.out or Path("assets/draft")

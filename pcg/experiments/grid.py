@@ -17,7 +17,7 @@ _GRID = ("name", "title", "sections", "count", "texts", "voices", "seeds", "cond
 _KNOBS = tuple(f.name for f in fields(Settings) if f.name != "seed")
 _CONDITION = ("name", "model", "rule", "swap", *_KNOBS)
 _SWAP = tuple(f.name for f in fields(Swap))
-# By the kinds of drafts that are no models; `pcg.drafts` has their names, too, but brings in torch.
+# By the kinds of drafts that are no models; `pcg.synthesis.drafts` has their names, too, but brings in torch.
 METHODS_OF = {"lookup": METHODS, "none": ("ar",)}
 
 
@@ -48,7 +48,7 @@ class Grid:
         return any(condition.model == "draft" for condition in self.conditions)
 
     def for_draft(self, draft: str, alone: bool = True) -> "Grid":
-        """Without what cannot be said with a draft of this kind (`pcg.drafts.Draft.kind`): prompt lookup does not speak alone,
+        """Without what cannot be said with a draft of this kind (`pcg.synthesis.drafts.Draft.kind`): prompt lookup does not speak alone,
         and with none only AR speaks. alone: whether the draft can speak without its target, which a feature draft cannot."""
         methods, alone = METHODS_OF.get(draft, METHODS), alone and draft not in METHODS_OF
         possible = (c for c in self.conditions if c.settings.method in methods and (alone or c.model != "draft"))

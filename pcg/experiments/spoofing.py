@@ -17,7 +17,7 @@ from pcg.spoof.detectors import STEP, Detectors
 if TYPE_CHECKING:
     from pcg.experiments.store import Store
     from pcg.experiments.unit import Record
-    from pcg.synthesizer import Synthesizer
+    from pcg.synthesis.synthesizer import Synthesizer
 
 JUDGED = "Spoof"
 

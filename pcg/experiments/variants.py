@@ -15,7 +15,7 @@ from pcg.errors import InputError
 from pcg.groups.partition import partition
 from pcg.groups.weighted import WeightedGroups
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 FORMS = ("membership:K", "typical:EPS:DELTA", "weighted", "partition", "redraw")
 PARSED = {"membership": (membership, (int,)), "typical": (typical, (float, float))}

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from pcg.acceptance.verdict import Rule
-from pcg.drafts import AUTO, named_draft
 from pcg.errors import AssetError, InputError
 from pcg.experiments.context import context
 from pcg.experiments.spoofing import JUDGED, fitting, judge_name, spoof
@@ -31,9 +30,10 @@ from pcg.recognition.judges import load_judge
 from pcg.settings import Settings
 from pcg.spoof.detectors import load_detectors
 from pcg.swap import Swapped, mel_distance, swap, swap_coins
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.drafts import AUTO, named_draft
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import EMBEDDED, load_voice
 from pcg.takes.take import Take
-from pcg.voice import EMBEDDED, load_voice
 
 # More methods and thetas than a grid has: one that was dropped would be warmed up again at every utterance.
 METHODS_KEPT = 256
@@ -49,10 +49,10 @@ JUDGING_PACKAGES = ("pocketsphinx", "resemblyzer", "speechmos")
 class WorkerSpec:
     """What a worker is made of, small enough to be sent to another process.
 
-    model: as `pcg.voice.load_voice` takes it. judge: who writes down the words (`pcg.recognition.judges.JUDGES`).
+    model: as `pcg.synthesis.voice.load_voice` takes it. judge: who writes down the words (`pcg.recognition.judges.JUDGES`).
     threads: of torch in each worker; floats, and so results, may differ in their last digits with another number. dnsmos: ask
     for it, too; a third of a second of work on a CPU, nearly as much as speaking. cache: of groups, None for the usual. draft:
-    as `pcg.drafts.choose_draft` takes it. detectors: a folder of spoof detectors, None for the shipped ones.
+    as `pcg.synthesis.drafts.choose_draft` takes it. detectors: a folder of spoof detectors, None for the shipped ones.
     """
 
     model: str = "embedded"

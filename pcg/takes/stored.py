@@ -50,7 +50,7 @@ class Origin:
     """What spoke: the name and the SHA-256 of the voice's files, the kind of device, and the version of this program.
 
     licence: that of the voice and so of the sound, as its SPDX identifier; nothing in files of before it was kept. draft: what
-    drafted (`pcg.drafts.Draft.kind`); left out of files where it is the trained one that belongs to the voice.
+    drafted (`pcg.synthesis.drafts.Draft.kind`); left out of files where it is the trained one that belongs to the voice.
     """
 
     model: str

@@ -11,8 +11,8 @@ VOICE_USE = """## Use
 
 ```python
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
-from pcg.voice import load_voice
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 
 take = Synthesizer(load_voice("embedded")).take("The morning sun was warm.", Settings("pcg"), "rms")
 ```

@@ -15,6 +15,7 @@ from pcg.settings import Settings
 from pcg.spoof.detector import DetectorConfig
 from pcg.spoof.detectors import load_detectors, save_detectors
 from pcg.spoof.segments import Segments
+from pcg.synthesis.voice import Voice
 from pcg.training.card import detector_card
 from pcg.training.note import agrees
 from pcg.training.samples import Sampling, own_samples
@@ -22,7 +23,6 @@ from pcg.training.spoof import SpoofPlan, train_detectors
 from pcg.training.tokens import Spoken
 from pcg.training.voice_tokens import voice_tokens
 from pcg.training.workers import Workers
-from pcg.voice import Voice
 
 HELD_OUT = "held_out_sentences"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from torch import nn
 from transformers import LlamaForCausalLM
 
-from pcg.drafts import layer_subset
 from pcg.errors import InputError
 from pcg.files import write_json
+from pcg.synthesis.drafts import layer_subset
 from pcg.training.feature import FeatureModel
 from pcg.training.publish import write_feature, write_llama
 

@@ -15,6 +15,7 @@ from pcg.metrics.estimate import Estimate
 from pcg.models.llama import DecodingLlama
 from pcg.models.weights import load_llama
 from pcg.settings import Settings
+from pcg.synthesis.voice import Voice
 from pcg.training.acceptance import EXPECTED, Examiner, Trial, draw_pairs, sd_and_pcg
 from pcg.training.corpus import shards
 from pcg.training.distil import OBJECTIVES, Material, Schedule, train_draft
@@ -23,7 +24,6 @@ from pcg.training.note import agrees
 from pcg.training.samples import Sampling, own_samples
 from pcg.training.voice_tokens import voice_tokens
 from pcg.training.workers import Workers
-from pcg.voice import Voice
 
 FIGURES = ("sd", "pcg", EXPECTED)
 NAMES = {"sd": "SD", "pcg": "PCG", EXPECTED: "sum min(p, q)", "ce": "cross-entropy", "distil": "distillation"}

@@ -20,6 +20,7 @@ from pcg.models.weights import load_llama
 from pcg.prompts import llasa, neutts
 from pcg.prompts.prompt import PromptReader
 from pcg.settings import Settings
+from pcg.synthesis.voice import EMBEDDED, load_voice
 from pcg.training.acceptance import Examiner, Pair, Trial, draw_pairs, sd_and_pcg
 from pcg.training.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
 from pcg.training.draft import FEATURE, DraftPlan, new_draft, write_draft, write_feature_draft
@@ -30,7 +31,6 @@ from pcg.training.samples import Sampling, own_samples
 from pcg.training.tokens import Spoken, used_codes
 from pcg.training.unrolled import hold_out, train_feature
 from pcg.training.workers import Workers
-from pcg.voice import EMBEDDED, load_voice
 
 TRIALS = 24
 USUAL_LR, USUAL_WIDTH = 3e-3, 256

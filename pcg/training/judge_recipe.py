@@ -21,6 +21,7 @@ from pcg.files import replacing
 from pcg.recognition.conformer import ConformerCTC, EncoderConfig
 from pcg.recognition.embedded import PARTS
 from pcg.recognition.lexicon import FILE as WORDS
+from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training.alignments import align_shards
 from pcg.training.bigrams import write_bigrams
 from pcg.training.card import recogniser_card
@@ -39,7 +40,6 @@ from pcg.training.recogniser import (
 )
 from pcg.training.sentences import build_pool, dictionary
 from pcg.training.together import train_recogniser_together, unpack_recogniser
-from pcg.voice import EMBEDDED, load_codec
 
 NAME = "embedded recogniser 1"
 LONGEST_WORD = 24

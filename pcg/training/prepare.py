@@ -19,9 +19,9 @@ from pcg.codec.codec import Codec
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.files import replacing, write_json
 from pcg.prompts.prompt import PhonemeReader, PromptReader
+from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training.note import agrees
 from pcg.training.tokens import Spoken
-from pcg.voice import EMBEDDED, load_codec
 
 SHARD = 500
 SOUNDS = (".wav", ".flac")

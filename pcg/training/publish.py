@@ -1,4 +1,4 @@
-"""Write a trained voice as the folder that `pcg.voice.load_voice` reads: safetensors in half precision, and JSON."""
+"""Write a trained voice as the folder that `pcg.synthesis.voice.load_voice` reads: safetensors in half precision, and JSON."""
 
 import json
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from pcg.codec.embedded import EmbeddedCodec
 from pcg.files import replacing, write_json
 from pcg.models.feature_draft import config_of
 from pcg.prompts.prompt import PhonemeReader, Reference
+from pcg.synthesis.voice import FORMAT
 from pcg.training.feature import FeatureModel
-from pcg.voice import FORMAT
 
 
 def write_voice(

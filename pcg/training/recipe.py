@@ -18,6 +18,7 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import PhonemeReader, Reference
 from pcg.settings import RANGES
+from pcg.synthesis.voice import load_llama, load_voice
 from pcg.training import checkpoint
 from pcg.training.acceptance import draw_pairs
 from pcg.training.card import model_card
@@ -31,7 +32,6 @@ from pcg.training.target import Shape, new_target, start_from_digits, train_targ
 from pcg.training.tokens import Spoken, make_reader, read_spoken, tokenize_corpus, used_codes
 from pcg.training.unrolled import hold_out, train_feature
 from pcg.training.workers import Workers
-from pcg.voice import load_llama, load_voice
 
 STAGES = ("corpus", "codec", "target", "draft", "publish")
 DRAFT_TRIALS = 16

@@ -15,8 +15,8 @@ from pcg.commands import main
 from pcg.experiments.unit import Utterance
 from pcg.metrics.bound import StepCosts
 from pcg.settings import METHODS, Settings
-from pcg.synthesizer import Synthesizer
-from pcg.voice import load_voice
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 
 TINY = ModelShape(2, 32, 2, 1, 48, (0,), codes=60, others=80)
 

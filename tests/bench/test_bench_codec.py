@@ -11,7 +11,7 @@ from pcg.bench.codec import bench_codec, open_codec
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.commands import main
 from pcg.errors import InputError
-from pcg.voice import load_voice
+from pcg.synthesis.voice import load_voice
 
 
 class Hearing:

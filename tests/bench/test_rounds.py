@@ -9,8 +9,8 @@ from pcg.bench.rounds import RoundCosts, lookahead_cost, round_costs
 from pcg.commands import main
 from pcg.errors import InputError
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
-from pcg.voice import load_voice
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_a_voice_is_judged_and_one_without_a_draft_refused(synthesizer, tiny_voi
 
 
 def test_the_command_answers_in_a_table_a_sentence_and_json(tiny_voice_folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path)
+    monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path)
     assert main(["bench", "--quick", "--model", str(tiny_voice_folder)]) == 0
     *table, sentence, figures = capsys.readouterr().out.splitlines()
     assert table[0].startswith("tokens at once")
@@ -84,7 +84,7 @@ def test_the_command_answers_in_a_table_a_sentence_and_json(tiny_voice_folder, t
 
 
 def test_a_take_with_a_measured_lookahead_carries_its_cost(tiny_voice_folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path)
+    monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path)
     speak = ["speak", "hello, yes", "--model", str(tiny_voice_folder), "--out", str(tmp_path / "a.wav"), "--json"]
     assert main([*speak, "--method", "sd", "--lookahead", "auto"]) == 0
     settings = json.loads(capsys.readouterr().out.splitlines()[-1])["settings"]
@@ -95,7 +95,7 @@ def test_a_take_with_a_measured_lookahead_carries_its_cost(tiny_voice_folder, tm
 
 
 def test_block_verification_is_an_option_of_those_methods_that_know_it(tiny_voice_folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path)
+    monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path)
     speak = ["speak", "hello", "--model", str(tiny_voice_folder), "--out", str(tmp_path / "a.wav"), "--json"]
     assert main([*speak, "--verification", "block"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["settings"]["verification"] == "block"

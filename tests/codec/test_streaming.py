@@ -7,8 +7,8 @@ import torch
 from pcg.audio import fade_ends
 from pcg.codec.streaming import FUTURE_TOKENS, PAST_TOKENS, AudioStream
 from pcg.metrics.quality import measure
-from pcg.synthesizer import CONTEXT_TOKENS, Synthesizer
-from pcg.voice import load_voice
+from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
+from pcg.synthesis.voice import load_voice
 
 PUSH_SIZES = (1, 3, 7, 10_000)
 

@@ -64,7 +64,7 @@ class Parrot:
 
 @pytest.fixture
 def model(tiny_voice_folder, monkeypatch, tmp_path):
-    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path / "cache")
+    monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path / "cache")
     return str(tiny_voice_folder)
 
 
@@ -138,11 +138,11 @@ def test_results_of_before_there_were_detectors_are_judged_without_being_said_ag
     config = DetectorConfig(64, width=16, heads=2, layers=1, feed_forward=16)
     detectors = Detectors("untrained", {r.name: Detector(config).eval() for r in RESOLUTIONS})
     monkeypatch.setattr("pcg.spoof.detectors.SHIPPED", grid.parent)
-    monkeypatch.setattr("pcg.decoder.Decoder.detectors", detectors)
+    monkeypatch.setattr("pcg.synthesis.decoder.Decoder.detectors", detectors)
     for _ in range(2):
         assert main(["experiment", "run", str(grid), *where]) == 0
         assert "spoof %" in capsys.readouterr().out
-        monkeypatch.setattr("pcg.decoder.Decoder.detectors", None)
+        monkeypatch.setattr("pcg.synthesis.decoder.Decoder.detectors", None)
     assert len(calls) == 6
 
 

@@ -13,12 +13,12 @@ from pcg.acceptance.tolerant import tolerant
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.static import StaticModel, StaticReaders
 from pcg.decoding.utterance import begin
-from pcg.drafts import layer_subset
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
+from pcg.synthesis.drafts import layer_subset
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)

@@ -12,9 +12,9 @@ from pcg.errors import InputError
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
 from pcg.spoof.detectors import Detectors
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Cycle, Round, Take
-from pcg.voice import load_voice
 
 CODES = 64
 TEXT = "The quick brown fox jumps over a lazy dog, and is this one sentence?"

@@ -7,8 +7,8 @@ import pytest
 
 from pcg.decoding.lookahead import Acceptances, choose_lookahead, linear_costs
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
-from pcg.voice import load_voice
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 
 
 def rounds(chances, counts, seed=0):

@@ -24,9 +24,9 @@ from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Sound
-from pcg.voice import load_voice
 
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)
 TEMPERATURE = 0.8

@@ -9,7 +9,6 @@ from pcg.acceptance.exact import exact
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.decoding.state import Readers
 from pcg.decoding.utterance import begin
-from pcg.drafts import layer_subset
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt
@@ -17,6 +16,7 @@ from pcg.sampling.entropy_aware import EntropyAware
 from pcg.sampling.memory import Memory
 from pcg.sampling.plain import Plain
 from pcg.sampling.repetition_aware import RepetitionAware
+from pcg.synthesis.drafts import layer_subset
 
 SPEECH = Vocabulary(codes=5, first_code=4, end=2)
 PROMPT = Prompt(torch.tensor([1, 3, 0]), torch.arange(3.0), 3.0)

@@ -12,7 +12,7 @@ from pcg.decoding.static import StaticModel, StaticPool, StaticReaders, draw_eac
 from pcg.decoding.utterance import begin
 from pcg.models.llama import DecodingLlama
 from pcg.sampling.plain import Plain
-from pcg.voice import load_llama, load_voice
+from pcg.synthesis.voice import load_llama, load_voice
 
 TEXTS = ("hello", "hello, this is one sentence", "yes")
 

@@ -15,8 +15,8 @@ from pcg.experiments.worker import WorkerSpec
 from pcg.settings import Settings
 from pcg.spoof.detector import M50, RESOLUTIONS, Detector, DetectorConfig, Resolution
 from pcg.spoof.detectors import Detectors, save_detectors
-from pcg.synthesizer import Synthesizer
-from pcg.voice import load_voice
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 
 CODES = 64
 LONG = Utterance("The quick brown fox jumps over a lazy dog, and is this one sentence?", "one")

@@ -13,8 +13,8 @@ from pcg.experiments.testset import SECTIONS, libritts_utterances, offline_utter
 from pcg.metrics.sentences import read_sentences
 from pcg.prompts.prompt import PhonemeReader
 from pcg.prompts.text import normalise, phonemise
+from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training.sentences import _TEMPLATES
-from pcg.voice import EMBEDDED, load_codec
 
 ALL = 240
 VOICES = ("a", "b", "c", "d")

@@ -9,8 +9,8 @@ from pcg.errors import InputError
 from pcg.experiments.variants import FORMS, Variants, variant_rule
 from pcg.groups.weighted import WeightedGroups
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
-from pcg.voice import load_voice
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 
 SETTINGS = Settings(theta=0.3)
 CODES = 64

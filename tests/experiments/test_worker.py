@@ -23,8 +23,8 @@ from pcg.metrics.recording import Recording
 from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.settings import METHODS, Settings
 from pcg.swap import Swap, mel_distance
-from pcg.synthesizer import Synthesizer
-from pcg.voice import load_voice
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 
 SAID = Utterance("hello, is this one sentence?", "one")
 AR, PCG = Condition("AR", Settings("ar")), Condition("PCG", Settings("pcg", theta=0.3, lookahead=4))

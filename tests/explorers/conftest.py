@@ -12,8 +12,8 @@ from explorers.theme import launch_options
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors
-from pcg.synthesizer import Synthesizer
-from pcg.voice import load_voice
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 
 TEXT = "The quick brown fox, yes."
 

@@ -8,7 +8,7 @@ import numpy as np
 import soundfile
 
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored
 from tests.explorers.raw import file_at
 

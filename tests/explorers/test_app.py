@@ -8,7 +8,7 @@ import pytest
 import app
 from explorers.theme import launch_options
 from explorers.tools import offer_tools
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 
 @pytest.mark.parametrize("missing", ["voice.json", "target/model.safetensors", "codec/config.json"])
@@ -17,7 +17,7 @@ def test_a_missing_asset_of_the_only_voice_is_one_sentence_and_exit_2(
 ) -> None:
     folder = shutil.copytree(tiny_voice_folder, tmp_path / "voice")
     (folder / missing).unlink()
-    monkeypatch.setattr("pcg.voice.EMBEDDED", folder)
+    monkeypatch.setattr("pcg.synthesis.voice.EMBEDDED", folder)
     assert app.main([]) == 2
     told = capsys.readouterr().err.strip().splitlines()
     assert [line for line in told if "missing" in line] == told[-1:]

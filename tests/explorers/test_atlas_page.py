@@ -11,7 +11,7 @@ from explorers.map import create_map
 from explorers.reading import Reading, Session
 from explorers.theme import launch_options
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 
 SOFTWARE_WEBGL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]

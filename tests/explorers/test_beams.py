@@ -29,7 +29,7 @@ from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 TEXT = "The quick brown fox jumps."
 ASKED = Request(TEXT, "one", "ar", 1.0, 3)

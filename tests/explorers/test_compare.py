@@ -9,7 +9,7 @@ from gradio_client.exceptions import AppError
 
 from explorers.reading import CARDS
 from pcg.settings import METHODS, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 ARGUMENTS = {
     "text": "Hello, is this one sentence?",

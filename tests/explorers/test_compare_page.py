@@ -18,7 +18,7 @@ from explorers.presets import create_presets
 from explorers.reading import CARDS, Session
 from explorers.saving import FIGURES
 from explorers.theme import launch_options
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS
 from pcg.takes.stored import Origin
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM

@@ -32,7 +32,7 @@ from pcg.experiments.runner import Progress
 from pcg.experiments.store import FILE, Store
 from pcg.experiments.unit import Condition, Record, Unit, Utterance
 from pcg.experiments.worker import Sounding, WorkerSpec
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from tests.experiments.synthetic import CONTEXT, record
 
 VOICE = "a voice and its judges"

@@ -17,7 +17,7 @@ from pcg.experiments.declared import ar, pcg, sd, ssd
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Unit, Utterance
 from pcg.experiments.worker import WorkerSpec
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from tests.experiments.synthetic import CONTEXT, record
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 

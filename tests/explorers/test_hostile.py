@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 import app
 from pcg.audio import write_wav
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 from tests.explorers.hostile import BROKEN, HARMLESS, TEXTS, WRONG, settings_texts, sounds

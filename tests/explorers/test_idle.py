@@ -7,8 +7,8 @@ import pytest
 from explorers.idle import why_idle
 from explorers.tuning import Bench, Measured, Request, Turn, tune
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
-from pcg.voice import load_voice
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 
 WORDS = "Hello, yes."
 

@@ -20,7 +20,7 @@ from pcg.metrics.memory import Memory
 from pcg.metrics.metric import Sample
 from pcg.prompts.prompt import Reference
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored, read_stored
 
 TEXT = "hello, is this one sentence"

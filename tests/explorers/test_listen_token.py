@@ -12,7 +12,7 @@ from explorers.listen_token import PROMPT, UNSAID, Listening, audition, create_l
 from explorers.reading import Reading, Session
 from pcg.errors import PCGError
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
 
 THETA = 0.3

@@ -11,7 +11,7 @@ from explorers.components.player import SCRIPTS
 from explorers.listening_test import create_listening_test
 from explorers.reading import Session
 from explorers.theme import launch_options
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 from tests.explorers.test_listening_panel import FakeEars
 

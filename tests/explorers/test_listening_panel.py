@@ -40,7 +40,7 @@ from pcg.errors import InputError, PCGError
 from pcg.metrics.intelligibility import Errors
 from pcg.metrics.metric import Sample
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.trials.design import ANCHOR
 from pcg.trials.loudness import loudness
 

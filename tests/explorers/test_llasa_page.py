@@ -12,7 +12,7 @@ from app import create_app
 from explorers.theme import launch_options
 from pcg.prompts.llasa import OWN_VOICE
 from pcg.settings import METHODS
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 CODES = 65_536
 

@@ -7,7 +7,7 @@ import soundfile
 from gradio_client import Client
 
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 CLIENTS = 50
 OTHERS = {"voice": "one", "theta": 0.3, "lookahead": 3, "beta": 0.3, "temperature": 0.6, "recording": None}

@@ -19,7 +19,7 @@ from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.neighbours import build_neighbours
 from pcg.settings import SIMILARITIES, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 THETA = 0.3
 CODES = 60

@@ -6,7 +6,7 @@ import pytest
 from explorers.components.readout import card_html, groups_html, preset_title_html
 from explorers.reading import PRESET, Card, Reading, Said, Session, record
 from pcg.settings import METHODS, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 TASK = ("Hello.", "one", Settings().temperature, 0)
 

@@ -25,7 +25,7 @@ from pcg.recognition.embedded import EmbeddedRecogniser, load_recogniser
 from pcg.recognition.recogniser import Recogniser
 from pcg.recognition.self_speculative import PRESETS, Thresholds, transcribe
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
 
 Babble = Callable[[int, int], list[Tensor]]

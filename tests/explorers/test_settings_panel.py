@@ -34,7 +34,7 @@ from explorers.theme import launch_options
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.settings import METHODS, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS
 from pcg.takes.stored import Origin, Stored, read_stored
 from pcg.takes.take import Take

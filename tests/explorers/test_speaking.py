@@ -25,10 +25,10 @@ from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.takes.presets import PAPERS, Preset
 from pcg.takes.take import Take
-from pcg.voice import load_voice
 
 REQUEST = Request("The quick brown fox.", "one", 0.3, 3, 0.3, 0.6, 5)
 SHORT = replace(REQUEST, text="Yes.")

@@ -11,7 +11,7 @@ from explorers.beams import WAYS
 from explorers.components.terms import create_terms
 from explorers.spoof import create_spoof
 from explorers.theme import launch_options
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, SOFTWARE, picture
 from tests.explorers.test_accessibility import violations
 from tests.explorers.test_beams import untrained

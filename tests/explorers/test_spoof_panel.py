@@ -14,7 +14,7 @@ from explorers.beams import WAYS, Request
 from explorers.gate import Page
 from explorers.speaking import token_rate
 from explorers.spoof import create_spoof
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.test_beams import untrained
 
 TEXT = "Hello, yes <b>${1}</b>."

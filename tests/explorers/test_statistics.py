@@ -6,7 +6,7 @@ from gradio_client.exceptions import AppError
 
 from explorers.components.figures import distribution_figure, mean_size_figure, mel_figure
 from explorers.statistics import create_statistics, mean_sizes
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 
 def test_every_bar_counts_its_doubling() -> None:

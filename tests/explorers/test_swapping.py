@@ -34,7 +34,7 @@ from pcg.metrics.metric import Sample
 from pcg.metrics.recording import Recording
 from pcg.settings import Settings
 from pcg.swap import Swap, mel_distance, same_size_theta
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
 
 TEXT, THETA = "The quick brown fox.", 0.3

@@ -18,7 +18,7 @@ from explorers.tuning import Bench, Measured, Request, Step, Turn, time_ar, tune
 from pcg.errors import PCGError
 from pcg.metrics.bound import StepCosts
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin
 
 REQUEST = Request("Hello, yes.", "one", "pcg", 0.3, 3, 0.3, "cosine", 0.6, 5, False)

@@ -14,7 +14,7 @@ from explorers.tuning import Bench, Request, Step, Turn, tune
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 

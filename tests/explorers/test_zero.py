@@ -17,7 +17,7 @@ from explorers.zero import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, is_le
 from pcg.errors import InputError, PCGError
 from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 REQUEST = Request("Hello, yes.", "two", "pcg", 0.3, 3, 0.3, "cosine", 0.6, 7, False)
 

@@ -8,7 +8,7 @@ import torch
 from pcg.errors import InputError
 from pcg.groups.library import GroupLibrary
 from pcg.settings import SIMILARITIES
-from pcg.voice import load_voice
+from pcg.synthesis.voice import load_voice
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pcg.codec.fsq import FSQ
 from pcg.errors import InputError
 from pcg.groups.neighbours import build_neighbours
 from pcg.groups.similarities import fsq_features, mel_features, theta_for
-from pcg.voice import load_voice
+from pcg.synthesis.voice import load_voice
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import torch
 from pcg.errors import InputError
 from pcg.evaluation import ORIGINAL, Report, VoiceMatrix, evaluate, stopping, voice_matrix
 from pcg.settings import METHODS, Settings
-from pcg.synthesizer import Synthesizer
-from pcg.voice import load_voice
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 
 SENTENCES = ["hello, is this one?", "the quick brown fox jumps", "yes, a lazy dog"]
 SETTINGS = Settings(theta=0.3, seed=5)

@@ -16,8 +16,8 @@ from pcg.recognition.embedded import EmbeddedRecogniser, load_recogniser, vocabu
 from pcg.recognition.features import HOP, LogMel
 from pcg.recognition.projector import Projector, ProjectorConfig
 from pcg.recognition.subwords import Subwords
+from pcg.synthesis.voice import load_llama
 from pcg.training.recogniser import lay_out
-from pcg.voice import load_llama
 
 Babble = Callable[[int, int], list[Tensor]]
 

@@ -9,7 +9,7 @@ from pcg.recognition.embedded import EMBEDDED, load_recogniser
 from pcg.recognition.judges import MODES, way_of
 from pcg.recognition.self_speculative import PRESETS, transcribe
 from pcg.recognition.word_search import write_down
-from pcg.voice import load_voice
+from pcg.synthesis.voice import load_voice
 
 MEGABYTE = 1e6
 

@@ -11,7 +11,7 @@ def test_the_readmes_own_rule_speaks_and_prints_its_acceptance_rate(tiny_voice_f
     (snippet,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     assert len(snippet.splitlines()) < 20
     assert snippet.count('"embedded"') == snippet.count('"rms"') == 1
-    monkeypatch.setattr("pcg.synthesizer.CACHE", tmp_path)
+    monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path)
     exec(snippet.replace('"embedded"', repr(str(tiny_voice_folder))).replace('"rms"', '"one"'), {})
     (rate,) = re.fullmatch(r"accepted ([\d.]+)% of the drafts\n", capsys.readouterr().out).groups()
     assert 0 < float(rate) < 100

@@ -13,6 +13,7 @@ from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
 from pcg.prompts.prompt import PhonemeReader
 from pcg.settings import Settings
+from pcg.synthesis.voice import load_voice
 from pcg.training.acceptance import Examiner, Trial, draw_pairs, sd_and_pcg
 from pcg.training.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
 from pcg.training.draft import DraftPlan, new_draft, write_draft
@@ -21,7 +22,6 @@ from pcg.training.samples import Sampling, own_samples
 from pcg.training.target import Shape, new_target
 from pcg.training.tokens import Spoken
 from pcg.training.workers import Workers
-from pcg.voice import load_voice
 
 READER = PhonemeReader(tuple("helo.j"), (2.0,) * 6)
 CODES = 16

@@ -14,6 +14,7 @@ from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
+from pcg.synthesis.voice import load_voice
 from pcg.training.acceptance import Examiner
 from pcg.training.distil import OBJECTIVES, Material, Objective, Schedule
 from pcg.training.divergence import divergence
@@ -26,7 +27,6 @@ from pcg.training.sequences import collate, make_row
 from pcg.training.tokens import Spoken
 from pcg.training.unrolled import Unrolled, hold_out, read_target, start_from, train_feature
 from pcg.training.workers import Workers
-from pcg.voice import load_voice
 
 OVERLAP = OBJECTIVES["overlap"]
 

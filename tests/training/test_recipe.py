@@ -12,10 +12,10 @@ from pcg.codec.embedded import CodecConfig
 from pcg.commands import main
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
-from pcg.synthesizer import Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
 from pcg.training.recipe import Recipe, train
 from pcg.training.target import Shape
-from pcg.voice import load_voice
 
 TINY = Recipe(
     hours={"rms": 0.01},

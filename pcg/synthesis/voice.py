@@ -18,11 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.cloning import read_recording
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.decoding.readers import AnyDraft
-from pcg.drafts import choose_draft
 from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.files import ASSETS
 from pcg.models.checkpoint import Checkpoint
@@ -34,6 +32,8 @@ from pcg.models.weights import count_weights, load_llama, read_checkpoint, read_
 from pcg.prompts import llasa, neutts
 from pcg.prompts.llasa import OWN_VOICE, load_reader
 from pcg.prompts.prompt import PhonemeReader, PromptReader, Reference
+from pcg.synthesis.cloning import read_recording
+from pcg.synthesis.drafts import choose_draft
 
 FORMAT = 2
 DEVICES = ("cpu", "cuda")
@@ -52,7 +52,7 @@ class Voice:
 
     licence: of the weights, and so of what is made with them, as its SPDX identifier. reference_seconds: how long a recording
     may be whose voice is to be taken. notice: what whoever listens has to know beforehand, one sentence, or nothing.
-    draft_kind: what drafts, as `pcg.drafts.Draft.kind` names it.
+    draft_kind: what drafts, as `pcg.synthesis.drafts.Draft.kind` names it.
     """
 
     name: str
@@ -106,7 +106,7 @@ def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto"
     """Load a voice: the shipped one ("embedded"), one in a folder, or a LLaSA or a NeuTTS in a folder or from the hub.
 
     model: see `pcg.models.hub`. device: "cpu" or "cuda"; the models run in bfloat16 on the latter and in float32 on the former, one
-    from the hub that would not fit so in bfloat16 there, too. draft: see `pcg.drafts.choose_draft`. Raises InputError or
+    from the hub that would not fit so in bfloat16 there, too. draft: see `pcg.synthesis.drafts.choose_draft`. Raises InputError or
     AssetError where something is missing, damaged or of another kind, and PCGError where memory or disk have no room for it.
     """
     if device not in DEVICES or (device == "cuda" and not torch.cuda.is_available()):

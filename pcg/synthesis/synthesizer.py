@@ -17,7 +17,6 @@ from pcg.acceptance.tolerant import tolerant
 from pcg.acceptance.verdict import Rule
 from pcg.audio import fade_ends
 from pcg.codec.streaming import AudioStream
-from pcg.decoder import Decoder
 from pcg.errors import InputError
 from pcg.files import CACHE
 from pcg.groups.atlas import Atlas
@@ -28,8 +27,9 @@ from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 from pcg.settings import RANGES, Settings
 from pcg.spoof.detectors import Detectors
+from pcg.synthesis.decoder import Decoder
+from pcg.synthesis.voice import Voice
 from pcg.takes.take import Cycle, Round, Sound, Take
-from pcg.voice import Voice
 
 CONTEXT_TOKENS = 50
 

@@ -17,8 +17,8 @@ from pcg.prompts.prompt import Prompt, Reference
 from pcg.sampling.choice import memory_of
 from pcg.settings import METHODS, Settings
 from pcg.spoof.detectors import SHIPPED, Detectors, load_detectors
+from pcg.synthesis.voice import Voice
 from pcg.takes.take import Cycle, Round
-from pcg.voice import Voice
 
 DRAFT_CONFIDENCE = 0.3
 

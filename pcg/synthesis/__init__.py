@@ -1,0 +1,1 @@
+"""A voice and what makes it speak."""
