@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from explorers.speaking import PROGRESS_SECONDS, token_rate
-from pcg.decoding.hierarchical import Hierarchy
+from pcg.decoding.beam_search import Hierarchy
 from pcg.errors import InputError, PCGError
 from pcg.prompts.text import check_text
 from pcg.settings import Settings

@@ -20,7 +20,7 @@ from explorers.speaking import new_seed, token_rate
 from explorers.telling import telling, told
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.zero import STARTING_SECONDS, gpu_seconds, on_gpu
-from pcg.decoding.hierarchical import Hierarchy
+from pcg.decoding.beam_search import Hierarchy
 from pcg.errors import PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

@@ -62,7 +62,7 @@ class Settings:
 
     sampler: the law that draft and target share, "plain", "ras" or "eas" (see `pcg.sampling`). top_k, top_p: how much of it is
     kept; 0 is the sampler's own choice. repetition_penalty: of "plain" alone. hierarchical: spoof detectors choose among beams
-    (see `pcg.decoding.hierarchical`).
+    (see `pcg.decoding.beam_search`).
     """
 
     method: str = "pcg"

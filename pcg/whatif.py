@@ -19,9 +19,9 @@ from torch import Tensor
 
 from pcg.acceptance.sampler import Sampler
 from pcg.acceptance.walk import capped_ratio
+from pcg.decoding.model_runner import Readers
 from pcg.decoding.proposal import acceptance_bound
 from pcg.decoding.readers import AnyReaders, make_readers
-from pcg.decoding.state import Readers
 from pcg.errors import InputError
 from pcg.groups.groups import Grouping
 from pcg.prompts.prompt import Reference

@@ -12,8 +12,8 @@ from pcg.bench.timing import medians
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.lookup import PromptLookup
 from pcg.decoding.readers import make_readers
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.utterance import begin
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama

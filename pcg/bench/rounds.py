@@ -16,10 +16,10 @@ import torch
 from pcg.acceptance.exact import exact
 from pcg.acceptance.verdict import Rule
 from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.cuda_graphs import StaticPool, StaticReaders
 from pcg.decoding.readers import AnyReaders, make_readers
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.static import StaticPool, StaticReaders
-from pcg.decoding.utterance import begin
 from pcg.metrics.bound import StepCosts
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain

@@ -20,9 +20,9 @@ from pcg.acceptance.sampler import as_array
 from pcg.acceptance.verdict import Coins, Rule, Verdict
 from pcg.acceptance.walk import capped_ratio
 from pcg.bench.shapes import ModelShape, random_pair
+from pcg.decoding.model_runner import Readers
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
-from pcg.decoding.utterance import begin
 from pcg.experiments.testset import offline_utterances
 from pcg.experiments.unit import Utterance
 from pcg.groups.groups import Groups

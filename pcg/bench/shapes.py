@@ -12,10 +12,10 @@ from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, draw
 from pcg.acceptance.walk import Replacement, walk
 from pcg.bench.timing import copy_bandwidth, milliseconds
 from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.cuda_graphs import StaticPool
+from pcg.decoding.model_runner import Readers
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
-from pcg.decoding.static import StaticPool
-from pcg.decoding.utterance import begin
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt

@@ -7,8 +7,8 @@ from time import perf_counter
 import torch
 
 from pcg.acceptance.verdict import draw
-from pcg.decoding.state import Readers
-from pcg.decoding.utterance import Utterance
+from pcg.decoding.model_runner import Readers
+from pcg.decoding.sequence import Utterance
 from pcg.sampling.memory import warp_each
 from pcg.takes.take import Round
 

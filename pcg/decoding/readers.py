@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.decoding.cuda_graphs import StaticPool
 from pcg.decoding.lookup import LookupReaders, PromptLookup
+from pcg.decoding.model_runner import Readers, draft_each
 from pcg.decoding.proposal import Proposal
-from pcg.decoding.state import Readers, draft_each
-from pcg.decoding.static import StaticPool
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama
 from pcg.prompts.prompt import Prompt

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from pcg.acceptance.verdict import Coins, Rule, Verdict
 from pcg.decoding.lookahead import Acceptances, choose_lookahead, linear_costs
+from pcg.decoding.model_runner import Readers
 from pcg.decoding.proposal import Proposal
-from pcg.decoding.state import Readers
-from pcg.decoding.utterance import Utterance
+from pcg.decoding.sequence import Utterance
 from pcg.sampling.memory import Memory, Trail, trails
 from pcg.takes.take import Round
 

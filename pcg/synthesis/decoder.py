@@ -7,11 +7,11 @@ import torch
 
 from pcg.acceptance.verdict import Rule
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.hierarchical import Advance, Hierarchy, hierarchical
+from pcg.decoding.beam_search import Advance, Hierarchy, hierarchical
+from pcg.decoding.cuda_graphs import StaticPool, StaticReaders
 from pcg.decoding.readers import AnyReaders, make_readers
+from pcg.decoding.sequence import Utterance, begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.static import StaticPool, StaticReaders
-from pcg.decoding.utterance import Utterance, begin
 from pcg.errors import InputError
 from pcg.prompts.prompt import Prompt, Reference
 from pcg.sampling.choice import memory_of

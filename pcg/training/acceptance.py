@@ -12,8 +12,8 @@ from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.exact import exact
 from pcg.acceptance.verdict import Rule
 from pcg.decoding.readers import AnyDraft, make_readers
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.utterance import begin
 from pcg.groups.neighbours import build_neighbours
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.models.llama import DecodingLlama

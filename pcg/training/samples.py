@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.state import Readers
-from pcg.decoding.utterance import begin
+from pcg.decoding.model_runner import Readers
+from pcg.decoding.sequence import begin
 from pcg.models.llama import DecodingLlama
 from pcg.prompts.prompt import Prompt, PromptReader
 from pcg.sampling.plain import Plain

@@ -10,9 +10,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.acceptance.block import block
 from pcg.acceptance.exact import exact
 from pcg.acceptance.tolerant import tolerant
+from pcg.decoding.cuda_graphs import StaticModel, StaticReaders
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.static import StaticModel, StaticReaders
-from pcg.decoding.utterance import begin
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt

@@ -8,7 +8,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.acceptance.exact import exact
 from pcg.acceptance.verdict import Verdict
-from pcg.decoding.custom_generate import SpeculativeGenerate
+from pcg.decoding.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
 from pcg.training.draft import layer_subset

@@ -9,9 +9,9 @@ from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.exact import exact
 from pcg.acceptance.sampler import as_array
 from pcg.acceptance.walk import Replacement, capped_ratio, walk
+from pcg.decoding.model_runner import Readers
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
-from pcg.decoding.utterance import begin
 from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary

@@ -9,10 +9,10 @@ from test_exactness import ROWS, SPEECH, TEMPERATURE, careless, distance, prompt
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.acceptance.exact import exact
+from pcg.decoding.model_runner import Readers
 from pcg.decoding.readers import FeatureReaders, make_readers
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
-from pcg.decoding.utterance import begin
 from pcg.errors import AssetError, InputError
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import (

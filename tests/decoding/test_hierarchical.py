@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pcg.acceptance.exact import exact
-from pcg.decoding.hierarchical import Hierarchy
+from pcg.decoding.beam_search import Hierarchy
 from pcg.errors import InputError
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
@@ -88,7 +88,7 @@ def test_a_beam_says_what_it_would_have_said_alone(synthesizer: Synthesizer, met
 
 def replay(synthesizer: Synthesizer, said: Sequence[int]) -> list[float]:
     """The target's probability of each token of `said`, read at once."""
-    from pcg.decoding.state import Readers
+    from pcg.decoding.model_runner import Readers
 
     prompt = synthesizer.voice.reader.prompt(TEXT, synthesizer.voice.reference("one"))
     reader = Readers(synthesizer.voice.target, [prompt], len(said) + 1)

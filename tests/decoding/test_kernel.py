@@ -8,8 +8,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from pcg.acceptance.sampler import Sampler
+from pcg.decoding.model_runner import Readers
 from pcg.decoding.readers import make_readers
-from pcg.decoding.state import Readers
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.cpu_kernel import packing
 from pcg.models.cpu_kernel.arithmetic import draw

@@ -10,11 +10,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.exact import exact
 from pcg.acceptance.verdict import Coins, Verdict, draw
+from pcg.decoding.cuda_graphs import StaticModel, StaticReaders
 from pcg.decoding.lookup import LookupReaders, PromptLookup
+from pcg.decoding.model_runner import Readers
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
-from pcg.decoding.static import StaticModel, StaticReaders
-from pcg.decoding.utterance import begin
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama

@@ -6,9 +6,9 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.acceptance.exact import exact
+from pcg.decoding.model_runner import Readers
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
-from pcg.decoding.utterance import begin
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt

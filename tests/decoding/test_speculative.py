@@ -10,10 +10,10 @@ from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.exact import exact
 from pcg.acceptance.verdict import Verdict
 from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.model_runner import Readers
 from pcg.decoding.proposal import acceptance_bound
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
-from pcg.decoding.utterance import begin
 from pcg.errors import InputError
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law

@@ -6,10 +6,10 @@ import torch
 from pcg.acceptance.exact import exact
 from pcg.acceptance.verdict import draw
 from pcg.decoding.autoregressive import autoregressive
+from pcg.decoding.cuda_graphs import StaticModel, StaticPool, StaticReaders, draw_each
+from pcg.decoding.model_runner import Readers
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
-from pcg.decoding.static import StaticModel, StaticPool, StaticReaders, draw_each
-from pcg.decoding.utterance import begin
 from pcg.models.llama import DecodingLlama
 from pcg.sampling.plain import Plain
 from pcg.synthesis.voice import load_llama, load_voice

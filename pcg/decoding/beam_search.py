@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from pcg.decoding.utterance import Utterance
+from pcg.decoding.sequence import Utterance
 from pcg.errors import InputError
 from pcg.spoof.detector import M10, M25, M50, M50_10, M50_25, Resolution
 from pcg.spoof.detectors import Detectors

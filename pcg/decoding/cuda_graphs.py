@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from pcg.decoding.model_runner import Readers
 from pcg.decoding.proposal import Proposal
-from pcg.decoding.state import Readers
 from pcg.models.llama import DecodingLlama
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.memory import Memory

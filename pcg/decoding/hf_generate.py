@@ -1,6 +1,6 @@
 """The speculative loop as transformers' `custom_generate`: for a plain pair of LlamaForCausalLM, in existing code.
 
-from pcg.decoding.custom_generate import SpeculativeGenerate
+from pcg.decoding.hf_generate import SpeculativeGenerate
 from pcg.acceptance.exact import exact
 from pcg.models.vocabulary import Vocabulary
 
@@ -13,10 +13,10 @@ from torch import Tensor
 from transformers import GenerationConfig, LlamaForCausalLM, LogitsProcessorList, StoppingCriteriaList
 
 from pcg.acceptance.verdict import Rule
+from pcg.decoding.cuda_graphs import StaticPool
+from pcg.decoding.model_runner import Readers
+from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.decoding.state import Readers
-from pcg.decoding.static import StaticPool
-from pcg.decoding.utterance import begin
 from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
