@@ -17,6 +17,7 @@ import torch
 import yaml
 
 from explorers.report import Findings, write_report
+from pcg.analysis.swap import same_size_theta
 from pcg.bench.methods import step_costs
 from pcg.errors import InputError, PCGError
 from pcg.experiments.analysis import Results
@@ -32,7 +33,6 @@ from pcg.files import write_json
 from pcg.metrics.bound import StepCosts
 from pcg.metrics.sentences import read_sentences
 from pcg.prompts.text import MAX_CHARACTERS
-from pcg.swap import same_size_theta
 from pcg.synthesis.synthesizer import Synthesizer
 
 SIZES = ("quick", "full")

@@ -14,7 +14,7 @@ from explorers.reading import Reading, Session
 from explorers.telling import telling
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.zero import STARTING_SECONDS, on_gpu
-from pcg.audition import FRAME_SECONDS, REPEATS, Audition, alone, band_frequencies, guarded, in_context
+from pcg.analysis.audition import FRAME_SECONDS, REPEATS, Audition, alone, band_frequencies, guarded, in_context
 from pcg.groups.groups import Groups
 from pcg.prompts.prompt import Reference
 from pcg.settings import RANGES

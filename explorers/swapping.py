@@ -9,6 +9,7 @@ import numpy as np
 
 from explorers.judging import Ears, Verdict
 from explorers.reading import Reading, Session
+from pcg.analysis.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
 from pcg.errors import InputError, PCGError
 from pcg.experiments.analysis import Results, summarise
 from pcg.experiments.declared import ar, swapped
@@ -25,7 +26,6 @@ from pcg.metrics.recording import Recording
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 from pcg.settings import Settings
-from pcg.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
 from pcg.synthesis.synthesizer import Synthesizer
 
 SOURCES = ("last", "text")

@@ -11,6 +11,7 @@ from explorers.components.strip import packed, run_prop, sound_prop, spoof_prop
 from explorers.idle import why_idle
 from explorers.reading import Reading
 from explorers.speaking import SPEECHLESS, new_seed, token_rate
+from pcg.analysis.whatif import WhatIf, what_if
 from pcg.bench.methods import step_costs
 from pcg.errors import InputError
 from pcg.experiments.spoofing import fitting
@@ -22,7 +23,6 @@ from pcg.spoof.detector import RESOLUTIONS
 from pcg.synthesis.drafts import TRAINED
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Sound, Take
-from pcg.whatif import WhatIf, what_if
 
 PROGRESS_SECONDS = 0.08
 COST_REPEATS = 3

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.audition import BANDS, FULL_PEAK, REPEATS, Audition, alone, band_frequencies, guarded, in_context
+from pcg.analysis.audition import BANDS, FULL_PEAK, REPEATS, Audition, alone, band_frequencies, guarded, in_context
 from pcg.errors import InputError
 from pcg.prompts.prompt import Reference
 from pcg.settings import Settings

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pcg.analysis.whatif import follow, what_if
 from pcg.bench.generate import against_generate
 from pcg.bench.methods import method_speeds, step_costs
 from pcg.commands import main
@@ -29,7 +30,6 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.takes.snippets import python_snippet, shell_snippet
 from pcg.takes.stored import Origin, Stored, read_stored
-from pcg.whatif import follow, what_if
 
 WORDS = "hello, is this one sentence?"
 CHOICES = ("auto", "layers:0,2", "lookup", "none")

@@ -13,6 +13,7 @@ import tiny_llasa
 import torch
 from tiny_llasa import CODES, END, FIRST_CODE, MARKS, TEMPLATE, new_model, save_tokenizer
 
+from pcg.analysis.swap import Swap, swap
 from pcg.commands import main
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.experiments.worker import WorkerSpec
@@ -23,7 +24,6 @@ from pcg.models.weights import count_weights
 from pcg.prompts.llasa import CONTEXT, OWN_VOICE, LlasaReader, load_reader
 from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
-from pcg.swap import Swap, swap
 from pcg.synthesis import voice as voices
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice

@@ -21,6 +21,7 @@ from tiny_neutts import (
 )
 from transformers import PreTrainedModel
 
+from pcg.analysis.swap import Swap, swap
 from pcg.commands import main
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.models import hub
@@ -32,7 +33,6 @@ from pcg.prompts.llasa import OWN_VOICE
 from pcg.prompts.neutts import APACHE, CONTEXT, OPEN, NeuTTSReader, licence_of, load_reader
 from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
-from pcg.swap import Swap, swap
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice, load_voice
 from pcg.takes.stored import read_stored

@@ -5,12 +5,12 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from pcg.audition import Audition
+from pcg.analysis.audition import Audition
+from pcg.analysis.swap import Swap, Swapped, log_mel_db, mel_distance, same_size_theta, swap
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.library import GroupLibrary
 from pcg.settings import Settings
-from pcg.swap import Swap, Swapped, log_mel_db, mel_distance, same_size_theta, swap
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Take

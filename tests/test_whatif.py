@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
+from pcg.analysis.whatif import Path as TakePath
+from pcg.analysis.whatif import acceptance_of, coarse_acceptance, estimate, follow, tolerant_acceptance, what_if
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Take
-from pcg.whatif import Path as TakePath
-from pcg.whatif import acceptance_of, coarse_acceptance, estimate, follow, tolerant_acceptance, what_if
 
 TEXT = "Hello, yes."
 SEEDS = range(12)

@@ -14,8 +14,8 @@ from explorers.components.readout import message_html
 from explorers.components.ribbon import height
 from explorers.components.terms import term_html, titled_html
 from explorers.swapping import NOTE, ORIGINAL, Campaign, Stress, Version
-from pcg.audition import FRAME_SECONDS, band_frequencies
-from pcg.swap import Swap, log_mel_db
+from pcg.analysis.audition import FRAME_SECONDS, band_frequencies
+from pcg.analysis.swap import Swap, log_mel_db
 
 STYLES = Path(__file__).with_name("swap.css")
 MEANINGS = {

@@ -16,9 +16,9 @@ from PIL import Image
 from explorers.components.terms import term_html
 from explorers.judging import Verdict, Verdicts
 from explorers.reading import Card, Session
-from pcg.audition import FRAME_SECONDS, band_frequencies
+from pcg.analysis.audition import FRAME_SECONDS, band_frequencies
+from pcg.analysis.swap import log_mel_db
 from pcg.metrics.intelligibility import Errors
-from pcg.swap import log_mel_db
 
 QUIETEST_DB, LOUDEST_DB = -75.0, -5.0
 KILOHERTZ = (0.5, 1, 2, 4, 8)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from explorers.components.terms import titled_html
 from explorers.tuning import Bench, Measured, RoundCost
-from pcg.whatif import Choice, Estimate, WhatIf
+from pcg.analysis.whatif import Choice, Estimate, WhatIf
 
 PARTS = {"draft": "drafting", "verify": "verification by the target", "rule": "acceptance rule"}
 NO_AR = "AR is not measured yet for this text, voice and temperature."

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig
 
+from pcg.analysis.swap import mel_distance
 from pcg.audio import fade_ends, load_audio
 from pcg.bench.timing import medians
 from pcg.codec.codec import Codec
@@ -18,7 +19,6 @@ from pcg.codec.streaming import AudioStream
 from pcg.codec.xcodec2 import load_xcodec2
 from pcg.errors import InputError
 from pcg.metrics.intelligibility import Judge, word_errors
-from pcg.swap import mel_distance
 from pcg.synthesis.voice import EMBEDDED, load_codec
 
 KINDS = {"xcodec2": load_xcodec2, "neucodec": load_neucodec}

@@ -102,9 +102,9 @@ def _loader(options: argparse.Namespace) -> "Callable[[], Synthesizer]":
 
 def _grids(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "list[Grid]":
     """The grids that were named, each once."""
+    from pcg.analysis.swap import same_size_theta
     from pcg.experiments.declared import SET, TITLES, declared
     from pcg.experiments.grid import read_grid
-    from pcg.swap import same_size_theta
 
     names = list(dict.fromkeys(each for name in options.name for each in (SET if name == ALL else (name,))))
     files = {name: Path(name) for name in names if Path(name).suffix in GRID_FILES}

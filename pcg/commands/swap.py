@@ -88,8 +88,8 @@ def _swaps_within_groups(results: "Results", summaries: "Iterable[Summary]", sim
 
 def _conditions(thetas: Iterable[float], similarity: str, library: "GroupLibrary") -> "Iterable[Condition]":
     """AR; at each theta the swap, random codes at the same places, and the swap in Mel groups of equal mean size."""
+    from pcg.analysis.swap import same_size_theta
     from pcg.experiments.declared import ar, swapped
-    from pcg.swap import same_size_theta
 
     yield ar()
     for theta in thetas:

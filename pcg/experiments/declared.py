@@ -6,11 +6,11 @@ times as much as speaking, so the grid that does stands apart from the set.
 
 from collections.abc import Callable, Sequence
 
+from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.grid import Grid
 from pcg.experiments.unit import Condition, Utterance
 from pcg.settings import Settings
-from pcg.swap import Swap
 
 TITLES = {
     "main": "AR, SD, SSD and PCG (PCG Table 1)",
@@ -40,7 +40,7 @@ def declared(name: str, utterances: Sequence[Utterance], quick: bool, theta_for:
     """The grid `name` over the first of `utterances`, so that grids share them; `quick` takes few of them and few conditions.
 
     theta_for(similarity, theta): the theta at which the groups of `similarity` have the mean size of cosine groups at `theta`
-    (`pcg.swap.same_size_theta`). A similarity that cannot have such groups on this voice (InputError) is left out.
+    (`pcg.analysis.swap.same_size_theta`). A similarity that cannot have such groups on this voice (InputError) is left out.
     """
     if name not in TITLES:
         raise InputError("experiment", name, "one of " + ", ".join(TITLES))

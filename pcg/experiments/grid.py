@@ -6,12 +6,12 @@ from pathlib import Path
 
 import yaml
 
+from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.metrics.sentences import read_sentences
 from pcg.prompts.text import check_text
 from pcg.settings import METHODS, Settings
-from pcg.swap import Swap
 
 _GRID = ("name", "title", "sections", "count", "texts", "voices", "seeds", "conditions")
 _KNOBS = tuple(f.name for f in fields(Settings) if f.name != "seed")

@@ -8,9 +8,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.settings import Settings
-from pcg.swap import Swap
 
 # Raise it when units with the same fields come to mean other work.
 FORMAT = 1

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from pcg.acceptance.verdict import Rule
+from pcg.analysis.swap import Swapped, mel_distance, swap, swap_coins
 from pcg.errors import AssetError, InputError
 from pcg.experiments.context import context
 from pcg.experiments.spoofing import JUDGED, fitting, judge_name, spoof
@@ -29,7 +30,6 @@ from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.judges import load_judge
 from pcg.settings import Settings
 from pcg.spoof.detectors import load_detectors
-from pcg.swap import Swapped, mel_distance, swap, swap_coins
 from pcg.synthesis.drafts import AUTO, named_draft
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import EMBEDDED, load_voice

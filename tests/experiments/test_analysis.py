@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.analysis import Results, curve, difference, equal_speed, pareto, summarise, summary
 from pcg.experiments.naming import method
@@ -13,7 +14,6 @@ from pcg.experiments.unit import Condition, Record
 from pcg.metrics.bound import StepCosts
 from pcg.metrics.estimate import bootstrap, resampled
 from pcg.settings import Settings
-from pcg.swap import Swap
 from tests.experiments.synthetic import CONTEXT, record
 
 AR, SD = Condition("AR", Settings("ar")), Condition("SD", Settings("sd"))

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.grid import Grid, read_grid
 from pcg.experiments.unit import Condition, Result, Unit, Utterance
 from pcg.metrics.sentences import read_sentences
 from pcg.settings import Settings
-from pcg.swap import Swap
 
 AR, PCG = Condition("AR", Settings("ar")), Condition("PCG", Settings("pcg", theta=0.4))
 SAID = (Utterance("hello", "one"), Utterance("yes", "two"))

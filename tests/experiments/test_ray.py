@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from fake_worker import FakeSpec, result_of, units_of
 
+from pcg.analysis.swap import Swap
 from pcg.errors import InputError, PCGError
 from pcg.experiments import ray_runner
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.experiments.worker import WorkerSpec
 from pcg.settings import Settings
-from pcg.swap import Swap
 
 UNITS = units_of(4, 2)
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from pcg.acceptance.membership import membership
+from pcg.analysis.swap import Swap, mel_distance
 from pcg.errors import AssetError, InputError
 from pcg.experiments.runner import run
 from pcg.experiments.store import Store
@@ -22,7 +23,6 @@ from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import Recording
 from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.settings import METHODS, Settings
-from pcg.swap import Swap, mel_distance
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 

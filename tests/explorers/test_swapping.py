@@ -24,6 +24,7 @@ from explorers.components.swap_figures import (
 from explorers.reading import Reading, Session
 from explorers.swap import create_swap
 from explorers.swapping import NOTE, THETAS, UNSAID, Ears, Request, Stress, campaign, said_by_target, stress, swap_grid
+from pcg.analysis.swap import Swap, mel_distance, same_size_theta
 from pcg.errors import PCGError
 from pcg.experiments.declared import ar, swapped
 from pcg.experiments.grid import Grid
@@ -33,7 +34,6 @@ from pcg.experiments.worker import WorkerSpec
 from pcg.metrics.metric import Sample
 from pcg.metrics.recording import Recording
 from pcg.settings import Settings
-from pcg.swap import Swap, mel_distance, same_size_theta
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
 

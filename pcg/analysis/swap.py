@@ -105,7 +105,7 @@ def swap(tokens: Sequence[int], groups: "Groups", swap: Swap, usable: "Tensor", 
 def mel_distance(a: np.ndarray, b: np.ndarray, sample_rate: int) -> float:
     """The mean absolute difference of two sounds' log-mels over their common frames, in dB; 0 where they share no frame.
 
-    a and b are `[N]` and `[M]`, from the same moment on. The log-mel is that of `pcg.audition`, floor included, so that a pause
+    a and b are `[N]` and `[M]`, from the same moment on. The log-mel is that of `pcg.analysis.audition`, floor included, so that a pause
     in both adds nothing.
     """
     of_a, of_b = log_mel_db(a, sample_rate), log_mel_db(b, sample_rate)
@@ -114,8 +114,8 @@ def mel_distance(a: np.ndarray, b: np.ndarray, sample_rate: int) -> float:
 
 
 def log_mel_db(samples: np.ndarray, sample_rate: int) -> np.ndarray:
-    """The log-mel picture `[F, 80]` of `samples [N]` in dB, a frame every 10 ms, as `pcg.audition.Audition.mel`."""
-    from pcg.audition import Audition
+    """The log-mel picture `[F, 80]` of `samples [N]` in dB, a frame every 10 ms, as `pcg.analysis.audition.Audition.mel`."""
+    from pcg.analysis.audition import Audition
 
     return Audition(0, np.asarray(samples, np.float32), sample_rate, hop=1).mel
 
