@@ -11,10 +11,10 @@ import plotly.graph_objects as go
 
 from explorers.colours import BLUE, GREEN, INK, METHODS, ORANGE, SKY
 from explorers.components.figures import GRID, MARGIN, axis, layout
-from pcg.experiments import papers
-from pcg.experiments.analysis import Results, Summary, curve, difference, pareto
-from pcg.experiments.claims import lookaheads
-from pcg.experiments.naming import knob
+from pcg.experiments.results import papers
+from pcg.experiments.results.analysis import Results, Summary, curve, difference, pareto
+from pcg.experiments.results.claims import lookaheads
+from pcg.experiments.results.naming import knob
 from pcg.metrics.estimate import Estimate
 
 # Those that share a colour differ in mark and dash.

@@ -20,12 +20,12 @@ from explorers.report import Findings, write_report
 from pcg.analysis.swap import same_size_theta
 from pcg.bench.methods import step_costs
 from pcg.errors import InputError, PCGError
-from pcg.experiments.analysis import Results
 from pcg.experiments.context import context
-from pcg.experiments.declared import COUNTS, TITLES, declared
 from pcg.experiments.grid import Grid, read_grid
+from pcg.experiments.results.analysis import Results
 from pcg.experiments.runner import Progress, run, with_progress
 from pcg.experiments.store import FILE, Store
+from pcg.experiments.suites import COUNTS, TITLES, declared
 from pcg.experiments.testset import SECTIONS, offline_utterances
 from pcg.experiments.unit import Record, Unit, Utterance
 from pcg.experiments.worker import Sounding, WorkerSpec

@@ -35,9 +35,9 @@ from explorers.report import RESULTS as DATA
 from explorers.report import Findings
 from explorers.telling import telling, told
 from pcg.errors import PCGError
-from pcg.experiments.declared import TITLES
+from pcg.experiments.results.tables import Table
 from pcg.experiments.runner import Progress
-from pcg.experiments.tables import Table
+from pcg.experiments.suites import TITLES
 from pcg.experiments.unit import Unit
 from pcg.experiments.worker import WorkerSpec
 from pcg.files import ASSETS

@@ -14,6 +14,10 @@ from explorers.judging import Ears, Verdict
 from explorers.reading import Reading, Session
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
+from pcg.experiments.listening_tests.design import ANCHOR, Design, Plan, Vote, check_vote, draw_plan
+from pcg.experiments.listening_tests.loudness import dithered, low_anchor, matched
+from pcg.experiments.listening_tests.outcome import Outcome, outcome
+from pcg.experiments.listening_tests.record import as_csv, as_dict
 from pcg.files import replacing, write_json
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.metrics.intelligibility import comparable, pooled
@@ -23,10 +27,6 @@ from pcg.metrics.sentences import read_sentences
 from pcg.prompts.text import check_text
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.trials.design import ANCHOR, Design, Plan, Vote, check_vote, draw_plan
-from pcg.trials.loudness import dithered, low_anchor, matched
-from pcg.trials.outcome import Outcome, outcome
-from pcg.trials.record import as_csv, as_dict
 
 SOURCES = ("evaluation", "own")
 MOST_LINES, MOST_ASKED, MOST_KEPT = 60, 30, 20

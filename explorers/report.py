@@ -17,10 +17,10 @@ import plotly.offline
 from explorers.colours import swatch_html
 from explorers.experiment_figures import CAPTIONS, figures
 from pcg.errors import InputError
-from pcg.experiments.analysis import Results, Summary, summarise
-from pcg.experiments.naming import method
+from pcg.experiments.results.analysis import Results, Summary, summarise
+from pcg.experiments.results.naming import method
+from pcg.experiments.results.tables import MeanSize, Table, tables
 from pcg.experiments.store import Store
-from pcg.experiments.tables import MeanSize, Table, tables
 from pcg.experiments.unit import Record, Unit, Utterance
 from pcg.files import replacing, write_json
 from pcg.metrics.bound import StepCosts

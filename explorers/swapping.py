@@ -11,12 +11,12 @@ from explorers.judging import Ears, Verdict
 from explorers.reading import Reading, Session
 from pcg.analysis.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
 from pcg.errors import InputError, PCGError
-from pcg.experiments.analysis import Results, summarise
-from pcg.experiments.declared import ar, swapped
 from pcg.experiments.grid import Grid
+from pcg.experiments.results.analysis import Results, summarise
+from pcg.experiments.results.tables import Table, swap_table
 from pcg.experiments.runner import Progress, missing, run, with_progress
 from pcg.experiments.store import Store
-from pcg.experiments.tables import Table, swap_table
+from pcg.experiments.suites import ar, swapped
 from pcg.experiments.testset import offline_utterances
 from pcg.experiments.unit import Record
 from pcg.experiments.worker import Worker, WorkerSpec

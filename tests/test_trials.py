@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import binomtest
 
 from pcg.errors import InputError
-from pcg.trials.design import ANCHOR, OPEN, Design, Plan, Trial, Vote, check_vote, draw_plan
-from pcg.trials.loudness import PEAK_DB, TARGET_LUFS, dithered, loudness, low_anchor, matched
-from pcg.trials.outcome import fewest, outcome, votes_needed
-from pcg.trials.record import COLUMNS, as_csv, as_dict
+from pcg.experiments.listening_tests.design import ANCHOR, OPEN, Design, Plan, Trial, Vote, check_vote, draw_plan
+from pcg.experiments.listening_tests.loudness import PEAK_DB, TARGET_LUFS, dithered, loudness, low_anchor, matched
+from pcg.experiments.listening_tests.outcome import fewest, outcome, votes_needed
+from pcg.experiments.listening_tests.record import COLUMNS, as_csv, as_dict
 
 AB, ABX = Design("ab", ("AR", "PCG")), Design("abx", ("AR", "PCG"))
 RATING = Design("rating", ("AR", "SSD", "PCG"), "AR", anchor=True)

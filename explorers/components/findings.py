@@ -15,8 +15,8 @@ from explorers.components.readout import message_html
 from explorers.components.terms import titled_html
 from explorers.experiment_figures import CAPTIONS
 from explorers.experimenting import Heard, Study
-from pcg.experiments.claims import CONTRADICTED, HOLDS, OPEN, UNTESTED
-from pcg.experiments.tables import Column, Table
+from pcg.experiments.results.claims import CONTRADICTED, HOLDS, OPEN, UNTESTED
+from pcg.experiments.results.tables import Column, Table
 from pcg.metrics.intelligibility import comparable
 
 STYLES = Path(__file__).with_name("findings.css")

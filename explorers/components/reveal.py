@@ -6,9 +6,9 @@ from html import escape
 from explorers.colours import swatch_html
 from explorers.components.terms import titled_html
 from explorers.listening import Sitting
+from pcg.experiments.listening_tests.design import BEST, OPEN, TIE
+from pcg.experiments.listening_tests.outcome import Figure, Outcome
 from pcg.metrics.estimate import Estimate
-from pcg.trials.design import BEST, OPEN, TIE
-from pcg.trials.outcome import Figure, Outcome
 
 JUDGING = "The judges listen; their figures follow."
 # A bootstrap of a few numbers claims more than it knows. Wilson's interval does not.

@@ -36,7 +36,7 @@ def add(commands: "Commands") -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from pcg.evaluation import evaluate, stopping, voice_matrix
+    from pcg.experiments.evaluation import evaluate, stopping, voice_matrix
     from pcg.metrics.memory import Memory, RememberedJudge
     from pcg.metrics.sentences import read_sentences
     from pcg.recognition.judges import load_judge

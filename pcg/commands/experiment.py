@@ -41,8 +41,8 @@ def add(commands: "Commands") -> None:
 
 
 def run_grids(options: argparse.Namespace) -> None:
-    from pcg.experiments.analysis import Results, summarise
-    from pcg.experiments.tables import tables
+    from pcg.experiments.results.analysis import Results, summarise
+    from pcg.experiments.results.tables import tables
 
     check_workers(options)
     spec, load = worker_spec(options), _loader(options)
@@ -81,7 +81,7 @@ def show_status(options: argparse.Namespace) -> None:
 
 
 def list_grids(options: argparse.Namespace) -> None:
-    from pcg.experiments.declared import APART, COUNTS, TITLES
+    from pcg.experiments.suites import APART, COUNTS, TITLES
 
     for name, title in TITLES.items():
         full, quick = COUNTS[name]
@@ -103,8 +103,8 @@ def _loader(options: argparse.Namespace) -> "Callable[[], Synthesizer]":
 def _grids(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "list[Grid]":
     """The grids that were named, each once."""
     from pcg.analysis.swap import same_size_theta
-    from pcg.experiments.declared import SET, TITLES, declared
     from pcg.experiments.grid import read_grid
+    from pcg.experiments.suites import SET, TITLES, declared
 
     names = list(dict.fromkeys(each for name in options.name for each in (SET if name == ALL else (name,))))
     files = {name: Path(name) for name in names if Path(name).suffix in GRID_FILES}
@@ -125,7 +125,7 @@ def _grids(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "l
 
 def _utterances(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "Sequence[Utterance]":
     """As many as the largest experiment says; the others take theirs from among them."""
-    from pcg.experiments.declared import COUNTS
+    from pcg.experiments.suites import COUNTS
     from pcg.experiments.testset import libritts_utterances, offline_utterances
 
     count = max(full for full, _ in COUNTS.values())

@@ -12,8 +12,8 @@ from pcg.commands.common import add_judge, add_model, check_count
 from pcg.errors import InputError
 
 if TYPE_CHECKING:
+    from pcg.experiments.results.tables import MeanSize
     from pcg.experiments.runner import Progress
-    from pcg.experiments.tables import MeanSize
     from pcg.experiments.unit import Record, Unit
     from pcg.experiments.worker import WorkerSpec
     from pcg.synthesis.synthesizer import Synthesizer

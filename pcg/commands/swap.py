@@ -15,7 +15,7 @@ from pcg.settings import RANGES, SIMILARITIES, Settings
 
 if TYPE_CHECKING:
     from pcg.commands.common import Commands
-    from pcg.experiments.analysis import Results, Summary
+    from pcg.experiments.results.analysis import Results, Summary
     from pcg.experiments.unit import Condition
     from pcg.groups.library import GroupLibrary
 
@@ -35,8 +35,8 @@ def add(commands: "Commands") -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from pcg.experiments.analysis import Results, summarise
-    from pcg.experiments.tables import swap_table
+    from pcg.experiments.results.analysis import Results, summarise
+    from pcg.experiments.results.tables import swap_table
     from pcg.experiments.testset import offline_utterances
     from pcg.experiments.unit import Unit
 
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
 def _swaps_within_groups(results: "Results", summaries: "Iterable[Summary]", similarity: str) -> list[dict[str, object]]:
     """What a swap within groups costs at each theta: the share of tokens `swapped`, `wer_points` over the same `n` utterances
     before it, with the ends of their 95 % interval, and None where the judge hears no words."""
-    from pcg.experiments.analysis import difference
+    from pcg.experiments.results.analysis import difference
 
     rows = []
     for row in summaries:
@@ -89,7 +89,7 @@ def _swaps_within_groups(results: "Results", summaries: "Iterable[Summary]", sim
 def _conditions(thetas: Iterable[float], similarity: str, library: "GroupLibrary") -> "Iterable[Condition]":
     """AR; at each theta the swap, random codes at the same places, and the swap in Mel groups of equal mean size."""
     from pcg.analysis.swap import same_size_theta
-    from pcg.experiments.declared import ar, swapped
+    from pcg.experiments.suites import ar, swapped
 
     yield ar()
     for theta in thetas:

@@ -7,9 +7,9 @@ import pytest
 
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
-from pcg.experiments.analysis import Results, curve, difference, equal_speed, pareto, summarise, summary
-from pcg.experiments.naming import method
-from pcg.experiments.sums import estimate, wer
+from pcg.experiments.results.analysis import Results, curve, difference, equal_speed, pareto, summarise, summary
+from pcg.experiments.results.naming import method
+from pcg.experiments.results.sums import estimate, wer
 from pcg.experiments.unit import Condition, Record
 from pcg.metrics.bound import StepCosts
 from pcg.metrics.estimate import bootstrap, resampled

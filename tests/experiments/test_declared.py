@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from pcg.errors import InputError
-from pcg.experiments.declared import APART, COUNTS, SET, TITLES, declared
-from pcg.experiments.naming import method
+from pcg.experiments.results.naming import method
+from pcg.experiments.suites import APART, COUNTS, SET, TITLES, declared
 from pcg.experiments.unit import Unit, Utterance
 
 UTTERANCES = tuple(Utterance(f"Sentence {i}.", "one") for i in range(250))

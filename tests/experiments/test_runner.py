@@ -15,8 +15,8 @@ import pytest
 from fake_worker import AR, FakeSpec, result_of, units_of
 
 from pcg.errors import InputError, PCGError
+from pcg.experiments.results.scaling import measure_throughput
 from pcg.experiments.runner import Progress, missing, run, with_progress
-from pcg.experiments.scaling import measure_throughput
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit
 

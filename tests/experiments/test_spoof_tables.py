@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from pcg.experiments.analysis import Results, summarise
-from pcg.experiments.claims import CONTRADICTED, HOLDS, claims
-from pcg.experiments.declared import ar, declared, pcg, sd
-from pcg.experiments.table import Table
-from pcg.experiments.tables import tables
+from pcg.experiments.results.analysis import Results, summarise
+from pcg.experiments.results.claims import CONTRADICTED, HOLDS, claims
+from pcg.experiments.results.table import Table
+from pcg.experiments.results.tables import tables
+from pcg.experiments.suites import ar, declared, pcg, sd
 from pcg.experiments.unit import Condition, Record, Utterance
 from tests.experiments.synthetic import record
 

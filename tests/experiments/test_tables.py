@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from pcg.experiments import papers
-from pcg.experiments.analysis import Results, summarise
-from pcg.experiments.claims import CONTRADICTED, HOLDS, OPEN, UNTESTED, claims
-from pcg.experiments.declared import ar, draft, pcg, sd, ssd, swapped, variant
-from pcg.experiments.tables import Column, Table, tables
+from pcg.experiments.results import papers
+from pcg.experiments.results.analysis import Results, summarise
+from pcg.experiments.results.claims import CONTRADICTED, HOLDS, OPEN, UNTESTED, claims
+from pcg.experiments.results.tables import Column, Table, tables
+from pcg.experiments.suites import ar, draft, pcg, sd, ssd, swapped, variant
 from pcg.experiments.unit import Condition, Record
 from pcg.metrics.estimate import Estimate
 from tests.experiments.synthetic import record

@@ -26,10 +26,10 @@ from explorers.experimenting import (
     units_of,
 )
 from pcg.errors import InputError, PCGError
-from pcg.experiments.declared import ar, pcg, sd, ssd
 from pcg.experiments.grid import Grid
 from pcg.experiments.runner import Progress
 from pcg.experiments.store import FILE, Store
+from pcg.experiments.suites import ar, pcg, sd, ssd
 from pcg.experiments.unit import Condition, Record, Unit, Utterance
 from pcg.experiments.worker import Sounding, WorkerSpec
 from pcg.synthesis.synthesizer import Synthesizer

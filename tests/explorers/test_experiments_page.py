@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect, sync_playwright
 from explorers.components import findings
 from explorers.experiments import create_experiments
 from explorers.theme import launch_options
-from pcg.experiments.declared import ar, pcg, sd, ssd
 from pcg.experiments.store import Store
+from pcg.experiments.suites import ar, pcg, sd, ssd
 from pcg.experiments.unit import Unit, Utterance
 from pcg.experiments.worker import WorkerSpec
 from pcg.synthesis.synthesizer import Synthesizer

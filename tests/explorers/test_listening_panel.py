@@ -37,12 +37,12 @@ from explorers.listening import (
 from explorers.listening_test import create_listening_test
 from explorers.reading import Reading, Session
 from pcg.errors import InputError, PCGError
+from pcg.experiments.listening_tests.design import ANCHOR
+from pcg.experiments.listening_tests.loudness import loudness
 from pcg.metrics.intelligibility import Errors
 from pcg.metrics.metric import Sample
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.trials.design import ANCHOR
-from pcg.trials.loudness import loudness
 
 LINES = "The quick brown fox.\nHello, is this one sentence? yes!"
 HOSTILE = "hello ${window.hacked = 1} <img src=x onerror=alert(1)><script>hack()</script>"

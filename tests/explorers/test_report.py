@@ -15,9 +15,9 @@ from playwright.sync_api import sync_playwright
 from explorers.experiment_figures import STYLES, figures
 from explorers.report import Findings, write_report
 from pcg.errors import InputError
-from pcg.experiments.analysis import Results, summarise
-from pcg.experiments.declared import ar, pcg, sd, ssd, swapped, variant
+from pcg.experiments.results.analysis import Results, summarise
 from pcg.experiments.store import Store
+from pcg.experiments.suites import ar, pcg, sd, ssd, swapped, variant
 from pcg.experiments.unit import Condition, Record, Unit
 from pcg.metrics.bound import StepCosts
 from tests.experiments.synthetic import CONTEXT, record

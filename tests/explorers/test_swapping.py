@@ -26,9 +26,9 @@ from explorers.swap import create_swap
 from explorers.swapping import NOTE, THETAS, UNSAID, Ears, Request, Stress, campaign, said_by_target, stress, swap_grid
 from pcg.analysis.swap import Swap, mel_distance, same_size_theta
 from pcg.errors import PCGError
-from pcg.experiments.declared import ar, swapped
 from pcg.experiments.grid import Grid
 from pcg.experiments.store import Store
+from pcg.experiments.suites import ar, swapped
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.experiments.worker import WorkerSpec
 from pcg.metrics.metric import Sample

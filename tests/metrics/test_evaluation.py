@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pcg.errors import InputError
-from pcg.evaluation import ORIGINAL, Report, VoiceMatrix, evaluate, stopping, voice_matrix
+from pcg.experiments.evaluation import ORIGINAL, Report, VoiceMatrix, evaluate, stopping, voice_matrix
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -135,7 +135,7 @@ class Ear:
 def test_voices_are_compared_over_pairs_of_different_sentences(
     synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pcg.evaluation.Resemblyzer", Ear)
+    monkeypatch.setattr("pcg.experiments.evaluation.Resemblyzer", Ear)
     matrix = voice_matrix(synthesizer, SENTENCES, SETTINGS)
     same = np.cos(np.deg2rad([10, 10, 20])).mean()
     other = np.cos(np.deg2rad([70, 80, 50, 70, 40, 50])).mean()
@@ -161,6 +161,6 @@ def test_the_goal_needs_both_sides(same: float, other: float, reached: bool) -> 
 
 def test_importing_wakes_no_judge_and_no_engine() -> None:
     heavy = "pocketsphinx resemblyzer speechmos jiwer onnxruntime librosa scipy torch gradio plotly pcg.training"
-    code = f"import sys, pcg.evaluation; sys.exit(' '.join(set({heavy!r}.split()) & set(sys.modules)) or 0)"
+    code = f"import sys, pcg.experiments.evaluation; sys.exit(' '.join(set({heavy!r}.split()) & set(sys.modules)) or 0)"
     done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

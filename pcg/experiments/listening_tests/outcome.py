@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pcg.experiments.listening_tests.design import OPEN, TIE, UNKNOWN, Plan, Vote
 from pcg.metrics.estimate import Estimate, bootstrap, share
-from pcg.trials.design import OPEN, TIE, UNKNOWN, Plan, Vote
 
 LEVEL, POWER, CLEAR_SHARE = 0.05, 0.8, 0.75
 # ITU-R BS.1534-3, 4.1.2: who rates the hidden reference lower than this in more than 15 % of the trials is left out there.

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from pcg.experiments import papers
-from pcg.experiments.analysis import Results, Summary, curve, difference, schemes, summary
-from pcg.experiments.papers import DIFFERS, Quoted
-from pcg.experiments.table import (
+from pcg.experiments.results import papers
+from pcg.experiments.results.analysis import Results, Summary, curve, difference, schemes, summary
+from pcg.experiments.results.papers import DIFFERS, Quoted
+from pcg.experiments.results.table import (
     BRACKETS,
     DNSMOS,
     RUN,

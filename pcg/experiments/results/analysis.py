@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pcg.errors import InputError
-from pcg.experiments.naming import SCHEMES, acceptance_name, identity, knob, law, method
-from pcg.experiments.sums import (
+from pcg.experiments.results.naming import SCHEMES, acceptance_name, identity, knob, law, method
+from pcg.experiments.results.sums import (
     COLUMNS,
     Statistic,
     Sums,

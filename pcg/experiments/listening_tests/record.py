@@ -5,8 +5,8 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from pcg.trials.design import OPEN, VERSION, Plan, Vote
-from pcg.trials.outcome import outcome, scores_of
+from pcg.experiments.listening_tests.design import OPEN, VERSION, Plan, Vote
+from pcg.experiments.listening_tests.outcome import outcome, scores_of
 
 COLUMNS = ("version", "design", "seed", "trial", "text", "take_seed", "letter", "system", "plays", "vote", "score")
 

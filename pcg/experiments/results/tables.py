@@ -5,14 +5,14 @@ A table whose conditions were not measured is left out, and so is a row; `n` cou
 
 from collections.abc import Callable, Iterable, Sequence
 
-from pcg.experiments import papers
-from pcg.experiments.analysis import Results, Summary, curve, difference, equal_speed
-from pcg.experiments.claims import claims, lookaheads
-from pcg.experiments.naming import knob
-from pcg.experiments.papers import DIFFERS, PCG_BEST_LOOKAHEAD, PCG_SSD_BETA
-from pcg.experiments.spoof_tables import relax_table, sampling_tables
-from pcg.experiments.sums import estimate, speedup
-from pcg.experiments.table import (
+from pcg.experiments.results import papers
+from pcg.experiments.results.analysis import Results, Summary, curve, difference, equal_speed
+from pcg.experiments.results.claims import claims, lookaheads
+from pcg.experiments.results.naming import knob
+from pcg.experiments.results.papers import DIFFERS, PCG_BEST_LOOKAHEAD, PCG_SSD_BETA
+from pcg.experiments.results.spoof_tables import relax_table, sampling_tables
+from pcg.experiments.results.sums import estimate, speedup
+from pcg.experiments.results.table import (
     BRACKETS,
     CER,
     DNSMOS,

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pcg.experiments import papers
-from pcg.experiments.analysis import EqualSpeed, Results, Summary, curve, difference, equal_speed, schemes
-from pcg.experiments.naming import method
-from pcg.experiments.sums import Sums, estimate, speedup
+from pcg.experiments.results import papers
+from pcg.experiments.results.analysis import EqualSpeed, Results, Summary, curve, difference, equal_speed, schemes
+from pcg.experiments.results.naming import method
+from pcg.experiments.results.sums import Sums, estimate, speedup
 from pcg.experiments.unit import Condition
 from pcg.metrics.estimate import Estimate
 

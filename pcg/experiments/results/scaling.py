@@ -1,4 +1,4 @@
-"""Units a second of two workers against one, on real units: `python -m pcg.experiments.scaling [--ray]` measures it."""
+"""Units a second of two workers against one, on real units: `python -m pcg.experiments.results.scaling [--ray]` measures it."""
 
 import argparse
 import json
@@ -66,7 +66,7 @@ def main() -> None:
     from pcg.experiments import ray_runner
     from pcg.experiments.worker import WorkerSpec
 
-    parser = argparse.ArgumentParser(prog="python -m pcg.experiments.scaling", description="Two workers against one.")
+    parser = argparse.ArgumentParser(prog="python -m pcg.experiments.results.scaling", description="Two workers against one.")
     parser.add_argument("--ray", action="store_true", help="as Ray actors; else as local processes")
     runner = ray_runner.run if parser.parse_args().ray else run
     conditions = [Condition(method, Settings(method)) for method in ("ar", "pcg")]

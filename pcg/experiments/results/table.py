@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, replace
 
-from pcg.experiments.papers import Quoted
+from pcg.experiments.results.papers import Quoted
 from pcg.metrics.estimate import Estimate
 
 Cell = str | int | float | Estimate | None

@@ -1,0 +1,1 @@
+"""Results of experiments: sums, tables, claims."""
