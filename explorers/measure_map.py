@@ -20,7 +20,7 @@ import torch
 from explorers.map import create_map
 from explorers.reading import Session
 from explorers.theme import launch_options
-from pcg.bench.groups import clustered_embedding
+from pcg.bench.parts.groups import clustered_embedding
 from pcg.groups.atlas import Atlas
 from pcg.groups.neighbours import Neighbours, build_neighbours
 from pcg.groups.sample import Sample

@@ -4,9 +4,9 @@ import torch
 
 from pcg.bench.generate import TOKENS, against_generate
 from pcg.bench.methods import MethodSpeed, as_json, method_speeds
+from pcg.bench.parts.rules import CODES, MEAN_SIZE, rule_costs
 from pcg.bench.pays import rounded
 from pcg.bench.rounds import LOOKAHEADS, round_costs
-from pcg.bench.rules import CODES, MEAN_SIZE, rule_costs
 from pcg.bench.takes import BATCH, adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import copy_bandwidth
 from pcg.errors import InputError

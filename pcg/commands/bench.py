@@ -99,7 +99,7 @@ def _quick(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _rules(options: argparse.Namespace) -> dict[str, object]:
-    from pcg.bench.rules import bench_rules
+    from pcg.bench.parts.rules import bench_rules
 
     utterances = 20 if options.utterances is None else options.utterances
     check_count("utterances", utterances)
@@ -107,13 +107,13 @@ def _rules(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _groups(options: argparse.Namespace) -> dict[str, object]:
-    from pcg.bench.groups import bench_groups
+    from pcg.bench.parts.groups import bench_groups
 
     return bench_groups(options.tokens, options.dimensions, options.mean_size, options.repeats).as_dict()
 
 
 def _judge(options: argparse.Namespace) -> dict[str, object]:
-    from pcg.bench.judge import bench_judge
+    from pcg.bench.parts.judge import bench_judge
     from pcg.recognition.embedded import EMBEDDED, load_recogniser
 
     utterances = 100 if options.utterances is None else options.utterances
@@ -131,7 +131,7 @@ def _shape(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _codec(options: argparse.Namespace) -> dict[str, object]:
-    from pcg.bench.codec import bench_codec, open_codec
+    from pcg.bench.parts.codec import bench_codec, open_codec
     from pcg.recognition.judges import load_judge
 
     if options.file is None:
@@ -141,7 +141,7 @@ def _codec(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _spoof(options: argparse.Namespace) -> dict[str, object]:
-    from pcg.bench.spoof import bench_spoof
+    from pcg.bench.parts.spoof import bench_spoof
     from pcg.spoof.detectors import SHIPPED, load_detectors
     from pcg.spoof.segments import Segments
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from pcg.bench.spoof import bench_spoof
+from pcg.bench.parts.spoof import bench_spoof
 from pcg.errors import InputError
 from pcg.files import replacing, write_json
 from pcg.settings import Settings

@@ -7,7 +7,7 @@ import torch
 
 from pcg.acceptance.verdict import Coins
 from pcg.bench.methods import method_speeds, step_costs
-from pcg.bench.rules import block_gain, overlapping_groups, rule_costs
+from pcg.bench.parts.rules import block_gain, overlapping_groups, rule_costs
 from pcg.bench.shapes import ModelShape, forced, random_pair
 from pcg.bench.takes import adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import medians

@@ -7,7 +7,7 @@ import pytest
 import soundfile
 from tiny_xcodec2 import save_tiny_neucodec, save_tiny_xcodec2
 
-from pcg.bench.codec import bench_codec, open_codec
+from pcg.bench.parts.codec import bench_codec, open_codec
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.commands import main
 from pcg.errors import InputError

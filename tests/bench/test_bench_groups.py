@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pcg.bench.groups import bench_groups, clustered_embedding, theta_milliseconds
+from pcg.bench.parts.groups import bench_groups, clustered_embedding, theta_milliseconds
 from pcg.errors import InputError
 from pcg.groups.neighbours import build_neighbours
 from pcg.groups.similarities import theta_for

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcg.bench.spoof import bench_spoof
+from pcg.bench.parts.spoof import bench_spoof
 from pcg.errors import AssetError, InputError
 from pcg.spoof.detector import M10, M25, M50, M50_10, RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors, load_detectors, save_detectors

@@ -1,0 +1,1 @@
+"""Benches of single parts: codec, groups, rules, recogniser, detectors."""
