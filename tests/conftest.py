@@ -30,9 +30,9 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from pcg.models.vocabulary import Vocabulary
     from pcg.prompts.prompt import PhonemeReader, Reference
     from pcg.prompts.text import phonemise
-    from pcg.training.draft import layer_subset
-    from pcg.training.publish import write_voice
-    from pcg.training.target import Shape, new_target
+    from pcg.training.draft.layers import layer_subset
+    from pcg.training.voice.publish import write_voice
+    from pcg.training.voice.target import Shape, new_target
 
     torch.manual_seed(0)
     config = CodecConfig(
@@ -115,7 +115,7 @@ def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from pcg.recognition.conformer import ConformerCTC, EncoderConfig
     from pcg.recognition.embedded import save_recogniser
     from pcg.recognition.subwords import Subwords
-    from pcg.training.recogniser import ReaderShape, new_reader
+    from pcg.training.recogniser.stages import ReaderShape, new_reader
 
     torch.manual_seed(0)
     config = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=7)

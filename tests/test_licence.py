@@ -20,7 +20,7 @@ from pcg.space.front_matter import read_requirements
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice, load_voice
 from pcg.takes.stored import Origin, Stored, read_stored
-from pcg.training.card import LICENCE, model_card, recogniser_card
+from pcg.training.voice.card import LICENCE, model_card, recogniser_card
 
 ROOT = Path(__file__).parents[1]
 ASSETS = ROOT / "assets"

@@ -78,7 +78,7 @@ def _original(voice: str) -> "Callable[[str], np.ndarray] | None":
     known = subprocess.run(["flite", "-lv"], capture_output=True, text=True, check=False).stdout.split()
     if voice not in known:
         return None
-    from pcg.training.corpus import speak
+    from pcg.training.data.corpus import speak
 
     return lambda text: speak(voice, text)
 

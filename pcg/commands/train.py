@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
     elif options.stage == "draft" and options.target is not None:
         _draft(options)
     else:
-        from pcg.training.recipe import train
+        from pcg.training.voice.recipe import train
 
         out = options.out or Path("assets/voice")
         train(options.stage, options.work, options.prose, out, options.device, options.seed, options.processes)
@@ -82,14 +82,14 @@ def run(options: argparse.Namespace) -> None:
 
 def _detectors(options: argparse.Namespace) -> None:
     from pcg.synthesis.voice import load_voice
-    from pcg.training.detector_recipe import train_detectors_of
+    from pcg.training.detectors.recipe import train_detectors_of
 
     out = options.out or Path("assets/detectors")
     train_detectors_of(load_voice(options.target or "embedded"), options.work, out, options.device, options.seed)
 
 
 def _recogniser(options: argparse.Namespace) -> None:
-    from pcg.training.judge_recipe import publish_words, train_recogniser, unpack
+    from pcg.training.recogniser.recipe import publish_words, train_recogniser, unpack
 
     out = options.out or Path("assets/recogniser")
     if options.stage == "words":
@@ -106,7 +106,7 @@ def _tokens(options: argparse.Namespace) -> None:
     if options.tokens is None:
         raise InputError("tokens", None, "the folder that the codes go to")
     _check_device(options.device)
-    from pcg.training.prepare import open_codec, prepare_tokens
+    from pcg.training.data.prepare import open_codec, prepare_tokens
 
     codec, digest = open_codec(options.codec, options.device)
     made = prepare_tokens(options.speech, codec, digest, options.tokens, lambda done, of: print(f"tokens: {done}/{of} shards"))
@@ -118,7 +118,7 @@ def _draft(options: argparse.Namespace) -> None:
         raise InputError("tokens", None, "a folder that `pcg train tokens` wrote")
     if options.out is None:
         raise InputError("out", None, "the folder that the draft goes to")
-    from pcg.training.draft_recipe import DraftJob, train_for
+    from pcg.training.draft.recipe import DraftJob, train_for
 
     workers = _workers(options)
     job = DraftJob(**_given(DraftJob, options))
@@ -130,7 +130,7 @@ def _draft(options: argparse.Namespace) -> None:
 
 def _draft_figure(options: argparse.Namespace) -> None:
     from pcg.synthesis.voice import load_voice
-    from pcg.training.draft_figure import FigurePlan, draft_figure
+    from pcg.training.draft.figure import FigurePlan, draft_figure
 
     plan = FigurePlan(**_given(FigurePlan, options))
     out = options.out or Path("assets/draft")

@@ -18,7 +18,7 @@ from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
-from pcg.training.draft import layer_subset
+from pcg.training.draft.layers import layer_subset
 
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)
 TEMPERATURE = 0.8

@@ -14,7 +14,7 @@ from pcg.metrics.sentences import read_sentences
 from pcg.prompts.prompt import PhonemeReader
 from pcg.prompts.text import normalise, phonemise
 from pcg.synthesis.voice import EMBEDDED, load_codec
-from pcg.training.sentences import _TEMPLATES
+from pcg.training.data.sentences import _TEMPLATES
 
 ALL = 240
 VOICES = ("a", "b", "c", "d")

@@ -17,7 +17,7 @@ needs_flite = pytest.mark.skipif(shutil.which("flite") is None, reason="flite is
 
 @cache
 def recording(voice: str = "rms", text: str = SENTENCE) -> np.ndarray:
-    from pcg.training.corpus import speak
+    from pcg.training.data.corpus import speak
 
     return speak(voice, text)
 

@@ -70,7 +70,7 @@ def test_mos_is_the_package_own_figure_and_falls_with_noise(monkeypatch: pytest.
 
 @pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
 def test_mos_of_speech_falls_with_noise() -> None:
-    from pcg.training.corpus import speak
+    from pcg.training.data.corpus import speak
 
     judge, speech = DNSMOS(), speak("rms", "The children played in the yard until dinner was ready.")
     noisy = speech + np.random.default_rng(0).normal(0, 0.05, len(speech)).astype(np.float32)

@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from pcg.commands import main
-from pcg.training.corpus import HELD_OUT, Utterance
+from pcg.training.data.corpus import HELD_OUT, Utterance
 
 SENTENCES = ("the quick brown fox", "a warm bright morning sun", "don't the boats move")
 

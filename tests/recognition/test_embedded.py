@@ -17,7 +17,7 @@ from pcg.recognition.features import HOP, LogMel
 from pcg.recognition.projector import Projector, ProjectorConfig
 from pcg.recognition.subwords import Subwords
 from pcg.synthesis.voice import load_llama
-from pcg.training.recogniser import lay_out
+from pcg.training.recogniser.stages import lay_out
 
 Babble = Callable[[int, int], list[Tensor]]
 

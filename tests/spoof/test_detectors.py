@@ -11,7 +11,7 @@ from pcg.errors import AssetError, InputError
 from pcg.spoof.detector import M10, M25, M50, M50_10, RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors, load_detectors, save_detectors
 from pcg.spoof.segments import Segments
-from pcg.training.spoof import SpoofPlan, train_detectors
+from pcg.training.detectors.stages import SpoofPlan, train_detectors
 
 CODES = 16
 TINY = DetectorConfig(CODES, width=16, heads=2, layers=1, feed_forward=32)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pcg.audio import fade_ends, normalise_loudness, trim
-from pcg.training.corpus import speak
-from pcg.training.sentences import held_out_words, is_held_out
+from pcg.training.data.corpus import speak
+from pcg.training.data.sentences import held_out_words, is_held_out
 
 
 def test_held_out_words_are_rare_and_always_the_same():

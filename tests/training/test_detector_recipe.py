@@ -10,9 +10,9 @@ from pcg.spoof.detector import RESOLUTIONS
 from pcg.spoof.detectors import load_detectors
 from pcg.spoof.segments import Segments
 from pcg.synthesis.voice import load_voice
-from pcg.training.corpus import write_shard
-from pcg.training.detector_recipe import DetectorRecipe, train_detectors_of
-from pcg.training.spoof import SpoofPlan
+from pcg.training.data.corpus import write_shard
+from pcg.training.detectors.recipe import DetectorRecipe, train_detectors_of
+from pcg.training.detectors.stages import SpoofPlan
 
 TEXTS = ("the quick brown fox jumps over a lazy dog", "is this one sentence", "hello over a lazy fox", "the dog jumps")
 TINY = DetectorRecipe(

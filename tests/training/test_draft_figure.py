@@ -8,8 +8,8 @@ import pytest
 from pcg.commands import main
 from pcg.errors import InputError
 from pcg.synthesis.voice import load_voice
-from pcg.training.corpus import write_shard
-from pcg.training.draft_figure import CURVES, FigurePlan, draft_figure, draw
+from pcg.training.data.corpus import write_shard
+from pcg.training.draft.figure import CURVES, FigurePlan, draft_figure, draw
 
 PLAN = FigurePlan(steps=4, every=2, budget=400, shards=2, samples=40, sentences=6)
 TEXTS = ("hello", "yes, is this one?", "the quick brown fox jumps", "a lazy dog")

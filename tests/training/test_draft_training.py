@@ -14,13 +14,13 @@ from pcg.models.weights import load_llama
 from pcg.prompts.prompt import PhonemeReader
 from pcg.settings import Settings
 from pcg.synthesis.voice import load_voice
-from pcg.training.acceptance import Examiner, Trial, draw_pairs, sd_and_pcg
-from pcg.training.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
-from pcg.training.draft import DraftPlan, new_draft, write_draft
-from pcg.training.prepare import MANIFEST, tokens_path, write_shard
-from pcg.training.samples import Sampling, own_samples
-from pcg.training.target import Shape, new_target
-from pcg.training.tokens import Spoken
+from pcg.training.data.prepare import MANIFEST, tokens_path, write_shard
+from pcg.training.data.samples import Sampling, own_samples
+from pcg.training.data.tokens import Spoken
+from pcg.training.draft.acceptance import Examiner, Trial, draw_pairs, sd_and_pcg
+from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
+from pcg.training.draft.layers import DraftPlan, new_draft, write_draft
+from pcg.training.voice.target import Shape, new_target
 from pcg.training.workers import Workers
 
 READER = PhonemeReader(tuple("helo.j"), (2.0,) * 6)
@@ -188,7 +188,7 @@ def test_held_out_pairs_share_a_voice_and_no_utterance():
 
 
 def test_own_samples_resume_and_are_shared_by_processes(tmp_path, monkeypatch):
-    monkeypatch.setattr("pcg.training.samples.SHARD", 16)
+    monkeypatch.setattr("pcg.training.data.samples.SHARD", 16)
     decoding, corpus, sampling = DecodingLlama(make_target(), VOCABULARY), make_spoken(20), Sampling(40, 1.0)
     whole = own_samples(tmp_path / "whole", decoding, corpus, READER, sampling, Workers())
     assert 10 < len(whole) <= 40

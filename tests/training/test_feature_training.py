@@ -15,17 +15,17 @@ from pcg.models.llama import DecodingLlama
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.synthesis.voice import load_voice
-from pcg.training.acceptance import Examiner
-from pcg.training.distil import OBJECTIVES, Material, Objective, Schedule
-from pcg.training.divergence import divergence
-from pcg.training.draft import write_feature_draft
-from pcg.training.draft_recipe import DraftJob, open_target
-from pcg.training.feature import FeatureModel, Places, low_rank, usual_taps
-from pcg.training.prepare import MANIFEST, tokens_path, write_shard
-from pcg.training.samples import Sampling, own_samples
-from pcg.training.sequences import collate, make_row
-from pcg.training.tokens import Spoken
-from pcg.training.unrolled import Unrolled, hold_out, read_target, start_from, train_feature
+from pcg.training.data.prepare import MANIFEST, tokens_path, write_shard
+from pcg.training.data.samples import Sampling, own_samples
+from pcg.training.data.sequences import collate, make_row
+from pcg.training.data.tokens import Spoken
+from pcg.training.draft.acceptance import Examiner
+from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule
+from pcg.training.draft.divergence import divergence
+from pcg.training.draft.feature import FeatureModel, Places, low_rank, usual_taps
+from pcg.training.draft.layers import write_feature_draft
+from pcg.training.draft.recipe import DraftJob, open_target
+from pcg.training.draft.unrolled import Unrolled, hold_out, read_target, start_from, train_feature
 from pcg.training.workers import Workers
 
 OVERLAP = OBJECTIVES["overlap"]
@@ -105,7 +105,7 @@ def test_the_fast_forward_pass_has_the_taps_of_transformers():
 
 @pytest.mark.parametrize(("kl", "tv"), [(1.0, 0.0), (0.0, 1.0), (0.3, 1.0)])
 def test_the_divergence_and_its_gradient_are_those_of_autograd(kl, tv, monkeypatch):
-    monkeypatch.setattr("pcg.training.divergence.CHUNK", 40)  # so that there are several chunks
+    monkeypatch.setattr("pcg.training.draft.divergence.CHUNK", 40)  # so that there are several chunks
     rng = coins()
     hidden, head, wanted, wanted_head = (
         torch.randn(size, generator=rng, dtype=torch.float64) for size in ((2, 7, 3), (9, 3), (7, 4), (9, 4))
@@ -188,9 +188,9 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return learn(batches, *rest)
 
-    from pcg.training.distil import learn
+    from pcg.training.draft.distil import learn
 
-    monkeypatch.setattr("pcg.training.unrolled.learn", killed)
+    monkeypatch.setattr("pcg.training.draft.unrolled.learn", killed)
     with pytest.raises(KeyboardInterrupt):
         learned(tmp_path / "parts", target, steps=6, every=3)
     again, _ = learned(tmp_path / "parts", target, steps=6, every=3)

@@ -11,11 +11,11 @@ import torch
 
 from pcg.errors import PCGError
 from pcg.recognition.conformer import ConformerCTC, EncoderConfig
-from pcg.training.alignments import HOP, PHONES, align, align_shards, read_phones
-from pcg.training.augment import Disturbances
-from pcg.training.corpus import SAMPLE_RATE, Utterance, speak
-from pcg.training.phones import TimedBatches, train_recogniser_phones
-from pcg.training.sequences import IGNORED
+from pcg.training.data.alignments import HOP, PHONES, align, align_shards, read_phones
+from pcg.training.data.augment import Disturbances
+from pcg.training.data.corpus import SAMPLE_RATE, Utterance, speak
+from pcg.training.data.phones import TimedBatches, train_recogniser_phones
+from pcg.training.data.sequences import IGNORED
 
 TINY = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=5)
 needs_flite = pytest.mark.skipif(shutil.which("flite") is None, reason="flite tells the times")

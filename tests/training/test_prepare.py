@@ -9,9 +9,9 @@ from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.commands import main
 from pcg.errors import AssetError, InputError
 from pcg.prompts.prompt import PhonemeReader
-from pcg.training import prepare
-from pcg.training.prepare import find_recordings, open_codec, prepare_tokens, read_shards, tokens_path, write_shard
-from pcg.training.tokens import Spoken
+from pcg.training.data import prepare
+from pcg.training.data.prepare import find_recordings, open_codec, prepare_tokens, read_shards, tokens_path, write_shard
+from pcg.training.data.tokens import Spoken
 
 READER = PhonemeReader(tuple("helo.j"), (1.0,) * 6)
 

@@ -14,8 +14,8 @@ from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.training.recipe import Recipe, train
-from pcg.training.target import Shape
+from pcg.training.voice.recipe import Recipe, train
+from pcg.training.voice.target import Shape
 
 TINY = Recipe(
     hours={"rms": 0.01},

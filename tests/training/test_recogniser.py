@@ -16,10 +16,10 @@ from pcg.recognition.embedded import PARTS, load_parts, load_recogniser, save_re
 from pcg.recognition.features import LogMel
 from pcg.recognition.self_speculative import PRESETS, transcribe
 from pcg.recognition.subwords import Subwords
-from pcg.training.augment import Disturbances, change_speed, disturb, mask_features
-from pcg.training.corpus import SAMPLE_RATE, Utterance
-from pcg.training.hearings import Hearing, HearingBatches, in_order, read_hearings
-from pcg.training.recogniser import (
+from pcg.training.data.augment import Disturbances, change_speed, disturb, mask_features
+from pcg.training.data.corpus import SAMPLE_RATE, Utterance
+from pcg.training.recogniser.hearings import Hearing, HearingBatches, in_order, read_hearings
+from pcg.training.recogniser.stages import (
     CTC,
     LM,
     ReaderShape,
@@ -32,7 +32,7 @@ from pcg.training.recogniser import (
     train_recogniser_lm,
     trained_encoder,
 )
-from pcg.training.together import train_recogniser_together, unpack_recogniser
+from pcg.training.recogniser.together import train_recogniser_together, unpack_recogniser
 
 ENCODER = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=5)
 READER = ReaderShape(subwords=40, layers=2, width=32, heads=2, feed_forward=48)

@@ -5,10 +5,10 @@ import torch
 
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import PhonemeReader
-from pcg.training.draft import layer_subset
-from pcg.training.sequences import IGNORED, Epochs, make_row
-from pcg.training.target import Shape, new_target, speech_logits
-from pcg.training.tokens import Spoken
+from pcg.training.data.sequences import IGNORED, Epochs, make_row
+from pcg.training.data.tokens import Spoken
+from pcg.training.draft.layers import layer_subset
+from pcg.training.voice.target import Shape, new_target, speech_logits
 
 READER = PhonemeReader(tuple("abcdef"), (1.0, 2.0, 1.0, 2.0, 1.0, 3.0))
 CODES = 16

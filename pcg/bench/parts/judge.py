@@ -17,7 +17,7 @@ from pcg.recognition.lexicon import load_lexicon
 from pcg.recognition.recogniser import Recogniser
 from pcg.recognition.self_speculative import PRESETS, Thresholds, Transcript
 from pcg.recognition.word_search import Way, write_down
-from pcg.training.corpus import HELD_OUT, SAMPLE_RATE, read_shard, shards
+from pcg.training.data.corpus import HELD_OUT, SAMPLE_RATE, read_shard, shards
 
 # The paper's Figure 4: with the first step alone, and with the second alone.
 ABLATIONS = {"ctc only": Thresholds(float("inf"), None), "lm only": Thresholds(None, 0.2)}

@@ -14,9 +14,9 @@ from pcg.decoding.sequence import begin
 from pcg.models.llama import DecodingLlama
 from pcg.prompts.prompt import Prompt, PromptReader
 from pcg.sampling.plain import Plain
-from pcg.training.prepare import read_shards, tokens_path, write_shard
-from pcg.training.sequences import lay_out
-from pcg.training.tokens import Spoken
+from pcg.training.data.prepare import read_shards, tokens_path, write_shard
+from pcg.training.data.sequences import lay_out
+from pcg.training.data.tokens import Spoken
 from pcg.training.workers import Workers
 
 SHARD = 256

@@ -13,13 +13,13 @@ from transformers import LlamaForCausalLM
 
 from pcg.errors import InputError
 from pcg.models.feature_draft import unit
-from pcg.training.acceptance import Pair, draw_pairs
-from pcg.training.distil import Material, Objective, Schedule, learn
-from pcg.training.divergence import divergence
-from pcg.training.feature import FeatureModel, Places, later
+from pcg.training.data.sequences import IGNORED, Batch, collate, make_row
+from pcg.training.draft.acceptance import Pair, draw_pairs
+from pcg.training.draft.distil import Material, Objective, Schedule, learn
+from pcg.training.draft.divergence import divergence
+from pcg.training.draft.feature import FeatureModel, Places, later
 from pcg.training.llama import tapped_states
 from pcg.training.loop import Stage, make_optimizers, run
-from pcg.training.sequences import IGNORED, Batch, collate, make_row
 from pcg.training.workers import Workers
 
 UNROLLED = (1.0, 0.7, 0.5)
@@ -163,7 +163,7 @@ def train_feature(
     held_out: Sequence[Batch] = (),
     name: str = "draft",
 ) -> dict[str, float]:
-    """Train `model` to the last step of `schedule`, as `pcg.training.distil.train_draft` does; return the overlaps of its steps
+    """Train `model` to the last step of `schedule`, as `pcg.training.draft.distil.train_draft` does; return the overlaps of its steps
     on the rows `held_out`.
 
     A new run begins at the least squares. `temperature`: of the target's probabilities, which should be that in use.

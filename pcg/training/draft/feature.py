@@ -18,7 +18,7 @@ from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, read_feature_draft, unit
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import read_tensors
-from pcg.training.sequences import IGNORED, Batch
+from pcg.training.data.sequences import IGNORED, Batch
 
 
 def usual_taps(depth: int) -> tuple[int, ...]:

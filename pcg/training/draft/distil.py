@@ -12,10 +12,10 @@ from transformers import LlamaForCausalLM
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import PromptReader
+from pcg.training.data.sequences import IGNORED, Batch, Epochs
+from pcg.training.data.tokens import Spoken
 from pcg.training.loop import Stage, descend, make_optimizers, run
-from pcg.training.sequences import IGNORED, Batch, Epochs
-from pcg.training.target import speech_logits
-from pcg.training.tokens import Spoken
+from pcg.training.voice.target import speech_logits
 from pcg.training.workers import Workers
 
 PRECISIONS = ("bf16", "fp32")

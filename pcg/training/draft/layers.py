@@ -10,12 +10,12 @@ from transformers import LlamaForCausalLM
 from pcg.errors import InputError
 from pcg.files import write_json
 from pcg.synthesis.drafts import layer_subset
-from pcg.training.feature import FeatureModel
-from pcg.training.publish import write_feature, write_llama
+from pcg.training.draft.feature import FeatureModel
+from pcg.training.voice.publish import write_feature, write_llama
 
 PLANS = ("pcg", "ssd")
 FEATURE = "feature"
-"""The plan that takes no layers: `pcg.training.feature`."""
+"""The plan that takes no layers: `pcg.training.draft.feature`."""
 EVERY_LAYER = "the numbers of some of its layers, lowest first, as in 0,{last}"
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pcg.prompts.prompt import PhonemeReader, Prompt, PromptReader, Reference
-from pcg.training.tokens import Spoken
+from pcg.training.data.tokens import Spoken
 
 IGNORED = -100
 

@@ -21,15 +21,15 @@ from pcg.prompts import llasa, neutts
 from pcg.prompts.prompt import PromptReader
 from pcg.settings import Settings
 from pcg.synthesis.voice import EMBEDDED, load_voice
-from pcg.training.acceptance import Examiner, Pair, Trial, draw_pairs, sd_and_pcg
-from pcg.training.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
-from pcg.training.draft import FEATURE, DraftPlan, new_draft, write_draft, write_feature_draft
-from pcg.training.feature import FeatureModel, usual_taps
+from pcg.training.data.prepare import MANIFEST, read_shards
+from pcg.training.data.samples import Sampling, own_samples
+from pcg.training.data.tokens import Spoken, used_codes
+from pcg.training.draft.acceptance import Examiner, Pair, Trial, draw_pairs, sd_and_pcg
+from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
+from pcg.training.draft.feature import FeatureModel, usual_taps
+from pcg.training.draft.layers import FEATURE, DraftPlan, new_draft, write_draft, write_feature_draft
+from pcg.training.draft.unrolled import hold_out, train_feature
 from pcg.training.note import agrees
-from pcg.training.prepare import MANIFEST, read_shards
-from pcg.training.samples import Sampling, own_samples
-from pcg.training.tokens import Spoken, used_codes
-from pcg.training.unrolled import hold_out, train_feature
 from pcg.training.workers import Workers
 
 TRIALS = 24

@@ -6,9 +6,9 @@ import torch
 
 from pcg.errors import InputError
 from pcg.synthesis.voice import Voice
-from pcg.training.corpus import read_shard, shards
-from pcg.training.prepare import read_shards, tokens_path, write_shard
-from pcg.training.tokens import Spoken
+from pcg.training.data.corpus import read_shard, shards
+from pcg.training.data.prepare import read_shards, tokens_path, write_shard
+from pcg.training.data.tokens import Spoken
 
 
 def voice_tokens(voice: Voice, corpus: Path, tokens: Path, split: str, count: int) -> list[Spoken]:

@@ -14,7 +14,7 @@ from pcg.codec.embedded import EmbeddedCodec
 from pcg.files import replacing, write_json
 from pcg.prompts.prompt import PhonemeReader
 from pcg.prompts.text import PUNCTUATION, phonemise
-from pcg.training.corpus import read_index, read_shard, shards
+from pcg.training.data.corpus import read_index, read_shard, shards
 
 SPLITS = ("train", "held_out_sentences", "held_out_words")
 

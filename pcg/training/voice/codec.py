@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec, log_mel
 from pcg.codec.pitch import hertz
 from pcg.codec.vocoder import phases, pulses
-from pcg.training.corpus import Utterance, read_index, shards
+from pcg.training.data.corpus import Utterance, read_index, shards
 from pcg.training.loop import Stage, generator, make_optimizers, run, update
-from pcg.training.pitch import pitch
+from pcg.training.voice.pitch import pitch
 
 PITCH_WEIGHT = 3.0
 RESOLUTIONS = ((512, 128), (1024, 256), (256, 64))

@@ -22,14 +22,14 @@ from pcg.recognition.conformer import ConformerCTC, EncoderConfig
 from pcg.recognition.embedded import PARTS
 from pcg.recognition.lexicon import FILE as WORDS
 from pcg.synthesis.voice import EMBEDDED, load_codec
-from pcg.training.alignments import align_shards
-from pcg.training.bigrams import write_bigrams
-from pcg.training.card import recogniser_card
-from pcg.training.corpus import HELD_OUT, shards
-from pcg.training.heard import HELD_OUT_VOICES, make_round_trips, make_voices
-from pcg.training.hearings import Hearing, read_hearings
-from pcg.training.phones import train_recogniser_phones
-from pcg.training.recogniser import (
+from pcg.training.data.alignments import align_shards
+from pcg.training.data.corpus import HELD_OUT, shards
+from pcg.training.data.phones import train_recogniser_phones
+from pcg.training.data.sentences import build_pool, dictionary
+from pcg.training.recogniser.bigrams import write_bigrams
+from pcg.training.recogniser.heard import HELD_OUT_VOICES, make_round_trips, make_voices
+from pcg.training.recogniser.hearings import Hearing, read_hearings
+from pcg.training.recogniser.stages import (
     CTC,
     LM,
     ReaderShape,
@@ -38,8 +38,8 @@ from pcg.training.recogniser import (
     train_recogniser_lm,
     trained_encoder,
 )
-from pcg.training.sentences import build_pool, dictionary
-from pcg.training.together import train_recogniser_together, unpack_recogniser
+from pcg.training.recogniser.together import train_recogniser_together, unpack_recogniser
+from pcg.training.voice.card import recogniser_card
 
 NAME = "embedded recogniser 1"
 LONGEST_WORD = 24

@@ -22,10 +22,10 @@ from pcg.prompts.prompt import Prompt, PromptReader
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import law
 from pcg.settings import Settings
-from pcg.training.samples import voices
-from pcg.training.sequences import collate, lay_out, make_row
-from pcg.training.target import speech_logits
-from pcg.training.tokens import Spoken
+from pcg.training.data.samples import voices
+from pcg.training.data.sequences import collate, lay_out, make_row
+from pcg.training.data.tokens import Spoken
+from pcg.training.voice.target import speech_logits
 
 EXPECTED = "expected"
 

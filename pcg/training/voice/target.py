@@ -10,10 +10,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.codec.fsq import FSQ
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import PhonemeReader
+from pcg.training.data.sequences import IGNORED, Batch, Epochs
+from pcg.training.data.tokens import Spoken
 from pcg.training.llama import hidden_states
 from pcg.training.loop import Stage, make_optimizers, run, update
-from pcg.training.sequences import IGNORED, Batch, Epochs
-from pcg.training.tokens import Spoken
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import soundfile
 from pcg.audio import fade_ends, normalise_loudness, trim
 from pcg.errors import PCGError
 from pcg.files import replacing, write_json
-from pcg.training.sentences import SentencePool, build_pool
+from pcg.training.data.sentences import SentencePool, build_pool
 
 SAMPLE_RATE = 16_000
 SHARD_SIZE = 250

@@ -16,10 +16,10 @@ from pcg.recognition.embedded import EmbeddedRecogniser, load_parts
 from pcg.recognition.features import LogMel
 from pcg.recognition.subwords import Subwords
 from pcg.training import checkpoint
-from pcg.training.augment import Disturbances
-from pcg.training.hearings import Hearing, HearingBatches, in_order
+from pcg.training.data.augment import Disturbances
 from pcg.training.loop import Stage, generator, make_optimizers, run, update
-from pcg.training.recogniser import (
+from pcg.training.recogniser.hearings import Hearing, HearingBatches, in_order
+from pcg.training.recogniser.stages import (
     CTC,
     DRAFT_SHARE,
     LM,

@@ -14,7 +14,7 @@ from pcg.files import replacing, write_json
 from pcg.models.feature_draft import config_of
 from pcg.prompts.prompt import PhonemeReader, Reference
 from pcg.synthesis.voice import FORMAT
-from pcg.training.feature import FeatureModel
+from pcg.training.draft.feature import FeatureModel
 
 
 def write_voice(

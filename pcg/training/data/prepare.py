@@ -20,8 +20,8 @@ from pcg.errors import AssetError, InputError, PCGError
 from pcg.files import replacing, write_json
 from pcg.prompts.prompt import PhonemeReader, PromptReader
 from pcg.synthesis.voice import EMBEDDED, load_codec
+from pcg.training.data.tokens import Spoken
 from pcg.training.note import agrees
-from pcg.training.tokens import Spoken
 
 SHARD = 500
 SOUNDS = (".wav", ".flac")

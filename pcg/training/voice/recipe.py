@@ -20,17 +20,17 @@ from pcg.prompts.prompt import PhonemeReader, Reference
 from pcg.settings import RANGES
 from pcg.synthesis.voice import load_llama, load_voice
 from pcg.training import checkpoint
-from pcg.training.acceptance import draw_pairs
-from pcg.training.card import model_card
-from pcg.training.codec import train_sound, train_tokens
-from pcg.training.corpus import CorpusPlan, make_corpus, read_index, shards, speak
-from pcg.training.distil import OBJECTIVES, Material, Schedule
-from pcg.training.feature import FeatureModel, read_feature_model, usual_taps
-from pcg.training.publish import write_voice
-from pcg.training.samples import Sampling, own_samples
-from pcg.training.target import Shape, new_target, start_from_digits, train_target
-from pcg.training.tokens import Spoken, make_reader, read_spoken, tokenize_corpus, used_codes
-from pcg.training.unrolled import hold_out, train_feature
+from pcg.training.data.corpus import CorpusPlan, make_corpus, read_index, shards, speak
+from pcg.training.data.samples import Sampling, own_samples
+from pcg.training.data.tokens import Spoken, make_reader, read_spoken, tokenize_corpus, used_codes
+from pcg.training.draft.acceptance import draw_pairs
+from pcg.training.draft.distil import OBJECTIVES, Material, Schedule
+from pcg.training.draft.feature import FeatureModel, read_feature_model, usual_taps
+from pcg.training.draft.unrolled import hold_out, train_feature
+from pcg.training.voice.card import model_card
+from pcg.training.voice.codec import train_sound, train_tokens
+from pcg.training.voice.publish import write_voice
+from pcg.training.voice.target import Shape, new_target, start_from_digits, train_target
 from pcg.training.workers import Workers
 
 STAGES = ("corpus", "codec", "target", "draft", "publish")

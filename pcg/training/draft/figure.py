@@ -16,13 +16,13 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.weights import load_llama
 from pcg.settings import Settings
 from pcg.synthesis.voice import Voice
-from pcg.training.acceptance import EXPECTED, Examiner, Trial, draw_pairs, sd_and_pcg
-from pcg.training.corpus import shards
-from pcg.training.distil import OBJECTIVES, Material, Schedule, train_draft
-from pcg.training.draft import DraftPlan, ends, new_draft
+from pcg.training.data.corpus import shards
+from pcg.training.data.samples import Sampling, own_samples
+from pcg.training.draft.acceptance import EXPECTED, Examiner, Trial, draw_pairs, sd_and_pcg
+from pcg.training.draft.distil import OBJECTIVES, Material, Schedule, train_draft
+from pcg.training.draft.layers import DraftPlan, ends, new_draft
 from pcg.training.note import agrees
-from pcg.training.samples import Sampling, own_samples
-from pcg.training.voice_tokens import voice_tokens
+from pcg.training.voice.voice_tokens import voice_tokens
 from pcg.training.workers import Workers
 
 FIGURES = ("sd", "pcg", EXPECTED)

@@ -16,12 +16,12 @@ from pcg.spoof.detector import DetectorConfig
 from pcg.spoof.detectors import load_detectors, save_detectors
 from pcg.spoof.segments import Segments
 from pcg.synthesis.voice import Voice
-from pcg.training.card import detector_card
+from pcg.training.data.samples import Sampling, own_samples
+from pcg.training.data.tokens import Spoken
+from pcg.training.detectors.stages import SpoofPlan, train_detectors
 from pcg.training.note import agrees
-from pcg.training.samples import Sampling, own_samples
-from pcg.training.spoof import SpoofPlan, train_detectors
-from pcg.training.tokens import Spoken
-from pcg.training.voice_tokens import voice_tokens
+from pcg.training.voice.card import detector_card
+from pcg.training.voice.voice_tokens import voice_tokens
 from pcg.training.workers import Workers
 
 HELD_OUT = "held_out_sentences"

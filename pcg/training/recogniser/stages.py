@@ -20,10 +20,10 @@ from pcg.recognition.projector import Projector, ProjectorConfig
 from pcg.recognition.self_speculative import PRESETS, transcribe
 from pcg.recognition.subwords import Subwords
 from pcg.training import checkpoint
-from pcg.training.augment import Disturbances, mask_features
-from pcg.training.hearings import HeardBatch, Hearing, HearingBatches, in_order
+from pcg.training.data.augment import Disturbances, mask_features
+from pcg.training.data.sequences import IGNORED
 from pcg.training.loop import Stage, generator, make_optimizers, run, update
-from pcg.training.sequences import IGNORED
+from pcg.training.recogniser.hearings import HeardBatch, Hearing, HearingBatches, in_order
 
 DRAFT_SHARE = 0.3
 CHECKED = 48

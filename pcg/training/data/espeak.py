@@ -16,7 +16,7 @@ import numpy as np
 
 from pcg.audio import normalise_loudness, trim
 from pcg.errors import PCGError
-from pcg.training.corpus import SAMPLE_RATE, SHARD_SIZE, usable, write_shard
+from pcg.training.data.corpus import SAMPLE_RATE, SHARD_SIZE, usable, write_shard
 
 ACCENTS = ("en-us", "en-us", "en-us", "en-gb-x-rp", "en-gb-scotland")
 VARIANTS = ("m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "f1", "f2", "f4", "f5", "klatt", "klatt2", "Alex", "Andy", "Annie",

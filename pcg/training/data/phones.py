@@ -12,11 +12,11 @@ from torch.optim import AdamW
 
 from pcg.recognition.conformer import LABELS_PER_FRAME, ConformerCTC
 from pcg.recognition.features import LogMel
-from pcg.training.alignments import PHONES, read_phones
-from pcg.training.augment import Disturbances, disturb, mask_features
-from pcg.training.corpus import SAMPLE_RATE, read_index
+from pcg.training.data.alignments import PHONES, read_phones
+from pcg.training.data.augment import Disturbances, disturb, mask_features
+from pcg.training.data.corpus import SAMPLE_RATE, read_index
+from pcg.training.data.sequences import IGNORED
 from pcg.training.loop import Stage, generator, make_optimizers, run, update
-from pcg.training.sequences import IGNORED
 
 STAGE = "recogniser_phones"
 POOL = 1024

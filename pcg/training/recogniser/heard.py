@@ -16,8 +16,8 @@ import torch
 
 from pcg.audio import normalise_loudness, trim
 from pcg.codec.embedded import EmbeddedCodec
-from pcg.training.corpus import SAMPLE_RATE, read_index, read_shard, shards, write_shard
-from pcg.training.espeak import HELD_OUT_VARIANTS, VARIANTS, make_espeak
+from pcg.training.data.corpus import SAMPLE_RATE, read_index, read_shard, shards, write_shard
+from pcg.training.data.espeak import HELD_OUT_VARIANTS, VARIANTS, make_espeak
 
 HELD_OUT_VOICES = "held_out_voices"
 ESPEAK_SENTENCES = 10_000

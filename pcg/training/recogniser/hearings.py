@@ -11,8 +11,8 @@ import torch
 from torch import Generator, Tensor
 
 from pcg.metrics.intelligibility import comparable
-from pcg.training.augment import Disturbances, change_speed, disturb
-from pcg.training.corpus import SAMPLE_RATE, read_index, shards
+from pcg.training.data.augment import Disturbances, change_speed, disturb
+from pcg.training.data.corpus import SAMPLE_RATE, read_index, shards
 from pcg.training.loop import generator
 
 

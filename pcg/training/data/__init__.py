@@ -1,0 +1,1 @@
+"""Sentences, corpora, alignments and batches."""

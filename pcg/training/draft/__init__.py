@@ -1,0 +1,1 @@
+"""Drafts: layers of a target, or a feature draft."""

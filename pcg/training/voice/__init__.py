@@ -1,0 +1,1 @@
+"""The embedded voice: codec, target, model card, publishing."""
