@@ -40,7 +40,7 @@ from explorers.theme import launch_options
 from explorers.tools import offer_tools
 from explorers.tune import connect_map, create_tune
 from explorers.zero import is_lent
-from pcg.commands.common import MODEL
+from pcg.cli.common import MODEL
 from pcg.errors import InputError, PCGError
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.embedded import load_recogniser

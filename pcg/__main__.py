@@ -2,6 +2,6 @@
 
 import sys
 
-from pcg.commands import main
+from pcg.cli import main
 
 sys.exit(main())

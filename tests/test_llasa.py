@@ -14,7 +14,7 @@ import torch
 from tiny_llasa import CODES, END, FIRST_CODE, MARKS, TEMPLATE, new_model, save_tokenizer
 
 from pcg.analysis.swap import Swap, swap
-from pcg.commands import main
+from pcg.cli import main
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.experiments.worker import WorkerSpec
 from pcg.groups.atlas import atlas_bytes

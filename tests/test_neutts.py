@@ -22,7 +22,7 @@ from tiny_neutts import (
 from transformers import PreTrainedModel
 
 from pcg.analysis.swap import Swap, swap
-from pcg.commands import main
+from pcg.cli import main
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.models import hub
 from pcg.models.hub import HubModel, codec_folder, hub_model, is_neutts, needs_hub

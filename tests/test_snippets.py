@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from pcg.audio import write_wav
-from pcg.commands import main
+from pcg.cli import main
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice

@@ -11,7 +11,7 @@ from pcg.bench.parts.rules import block_gain, overlapping_groups, rule_costs
 from pcg.bench.shapes import ModelShape, forced, random_pair
 from pcg.bench.takes import adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import medians
-from pcg.commands import main
+from pcg.cli import main
 from pcg.experiments.unit import Utterance
 from pcg.metrics.bound import StepCosts
 from pcg.settings import METHODS, Settings

@@ -8,8 +8,8 @@ import soundfile
 from tiny_xcodec2 import save_tiny_neucodec, save_tiny_xcodec2
 
 from pcg.bench.parts.codec import bench_codec, open_codec
+from pcg.cli import main
 from pcg.codec.embedded import EmbeddedCodec
-from pcg.commands import main
 from pcg.errors import InputError
 from pcg.synthesis.voice import load_voice
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pcg.bench.gpu import gpu_check, run_part
-from pcg.commands import main
+from pcg.cli import main
 from pcg.errors import PCGError
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pcg.bench.pays import judge, will_it_pay
 from pcg.bench.rounds import RoundCosts, lookahead_cost, round_costs
-from pcg.commands import main
+from pcg.cli import main
 from pcg.errors import InputError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pcg.commands import main
+from pcg.cli import main
 from pcg.experiments.context import context
 from pcg.experiments.unit import Record, Result, Unit
 from pcg.experiments.worker import Sounding, WorkerSpec

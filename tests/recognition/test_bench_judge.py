@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from pcg.commands import main
+from pcg.cli import main
 from pcg.training.data.corpus import HELD_OUT, Utterance
 
 SENTENCES = ("the quick brown fox", "a warm bright morning sun", "don't the boats move")

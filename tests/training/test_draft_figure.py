@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from pcg.commands import main
+from pcg.cli import main
 from pcg.errors import InputError
 from pcg.synthesis.voice import load_voice
 from pcg.training.data.corpus import write_shard

@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from pcg.commands import main
+from pcg.cli import main
 from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary

@@ -6,7 +6,7 @@ import pytest
 import torch
 from test_draft_training import CODES, READER, VOCABULARY, coins, make_spoken, make_target, trial
 
-from pcg.commands import main
+from pcg.cli import main
 from pcg.decoding.readers import make_readers
 from pcg.errors import InputError
 from pcg.models.checkpoint import Checkpoint

@@ -6,7 +6,7 @@ import soundfile
 import torch
 
 from pcg.audio import load_audio, normalise_loudness, trim
-from pcg.commands import main
+from pcg.cli import main
 from pcg.errors import AssetError, InputError
 from pcg.prompts.prompt import PhonemeReader
 from pcg.training.data import prepare

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from pcg.cli import main
 from pcg.codec.embedded import CodecConfig
-from pcg.commands import main
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import add_judge, add_model, check_count
+from pcg.cli.common import add_judge, add_model, check_count
 from pcg.errors import InputError
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import add_settings, check_count, find_speaker, load_synthesizer, read_settings, settle_lookahead
+from pcg.cli.common import add_settings, check_count, find_speaker, load_synthesizer, read_settings, settle_lookahead
 
 if TYPE_CHECKING:
-    from pcg.commands.common import Commands
+    from pcg.cli.common import Commands
 
 
 def add(commands: "Commands") -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import (
+from pcg.cli.common import (
     add_judge,
     add_settings,
     check_count,
@@ -20,7 +20,7 @@ from pcg.settings import METHODS
 if TYPE_CHECKING:
     import numpy as np
 
-    from pcg.commands.common import Commands
+    from pcg.cli.common import Commands
 
 
 def add(commands: "Commands") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pcg.errors import InputError
 
 if TYPE_CHECKING:
-    from pcg.commands.common import Commands
+    from pcg.cli.common import Commands
     from pcg.recognition.word_search import Way
 
 # Who accepted a text, the cheapest first.

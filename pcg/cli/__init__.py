@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from pcg.commands import bench, compare, evaluate, experiment, groups, report, speak, swap, train, transcribe
+from pcg.cli import bench, compare, evaluate, experiment, groups, report, speak, swap, train, transcribe
 from pcg.errors import PCGError
 
 COMMANDS = (speak, compare, groups, bench, transcribe, evaluate, swap, experiment, report, train)

@@ -5,12 +5,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import add_draft, add_judge, check_count, load_synthesizer
+from pcg.cli.common import add_draft, add_judge, check_count, load_synthesizer
 from pcg.errors import InputError
 from pcg.settings import Settings
 
 if TYPE_CHECKING:
-    from pcg.commands.common import Commands
+    from pcg.cli.common import Commands
 
 
 def add(commands: "Commands") -> None:

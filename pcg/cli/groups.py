@@ -9,12 +9,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import load_synthesizer
+from pcg.cli.common import load_synthesizer
 from pcg.errors import InputError
 from pcg.settings import RANGES, SIMILARITIES, Settings
 
 if TYPE_CHECKING:
-    from pcg.commands.common import Commands
+    from pcg.cli.common import Commands
     from pcg.synthesis.synthesizer import Synthesizer
 
 DEFAULT_THETAS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 1.0)

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import check_count, load_synthesizer
-from pcg.commands.running import add_worker, add_workers, check_workers, do_units, mean_sizes, worker_spec
+from pcg.cli.common import check_count, load_synthesizer
+from pcg.cli.running import add_worker, add_workers, check_workers, do_units, mean_sizes, worker_spec
 from pcg.errors import InputError
 from pcg.settings import RANGES, SIMILARITIES, Settings
 
 if TYPE_CHECKING:
-    from pcg.commands.common import Commands
+    from pcg.cli.common import Commands
     from pcg.experiments.results.analysis import Results, Summary
     from pcg.experiments.unit import Condition
     from pcg.groups.library import GroupLibrary

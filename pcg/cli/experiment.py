@@ -7,12 +7,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import load_synthesizer
-from pcg.commands.running import add_worker, add_workers, check_workers, count_units, do_units, mean_sizes, worker_spec
+from pcg.cli.common import load_synthesizer
+from pcg.cli.running import add_worker, add_workers, check_workers, count_units, do_units, mean_sizes, worker_spec
 from pcg.errors import InputError
 
 if TYPE_CHECKING:
-    from pcg.commands.common import Commands
+    from pcg.cli.common import Commands
     from pcg.experiments.grid import Grid
     from pcg.experiments.unit import Record, Unit, Utterance
     from pcg.experiments.worker import WorkerSpec

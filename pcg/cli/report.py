@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import add_draft, add_judge, load_synthesizer
-from pcg.commands.running import mean_sizes, worker_spec
+from pcg.cli.common import add_draft, add_judge, load_synthesizer
+from pcg.cli.running import mean_sizes, worker_spec
 from pcg.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from pcg.commands.common import Commands
+    from pcg.cli.common import Commands
     from pcg.experiments.unit import Record, Unit
     from pcg.metrics.bound import StepCosts
     from pcg.synthesis.synthesizer import Synthesizer

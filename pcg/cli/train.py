@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pcg.errors import InputError
 
 if TYPE_CHECKING:
-    from pcg.commands.common import Commands
+    from pcg.cli.common import Commands
     from pcg.training.workers import Workers
 
 

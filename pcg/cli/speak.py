@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.commands.common import add_settings, find_speaker, load_synthesizer, read_settings, settle_lookahead
+from pcg.cli.common import add_settings, find_speaker, load_synthesizer, read_settings, settle_lookahead
 
 if TYPE_CHECKING:
-    from pcg.commands.common import Commands
+    from pcg.cli.common import Commands
     from pcg.takes.take import Round, Sound, Take
 
 
