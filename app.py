@@ -15,31 +15,31 @@ os.environ.setdefault("HF_HUB_OFFLINE", "0" if needs_hub(named_model(sys.argv[1:
 
 import gradio as gr
 import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
+from explorers.shared.first_minute import create_first_minute
 
 from explorers.beams import can_judge
 from explorers.compare import create_compare
-from explorers.components.first_minute import create_first_minute
-from explorers.components.terms import create_terms
 from explorers.desk import offer_presets
 from explorers.example import EXAMPLE, read_example
 from explorers.experiments import create_experiments
 from explorers.export import create_export
-from explorers.gate import Page
 from explorers.licence import banner_html, masthead_html
 from explorers.listen_token import create_listen
 from explorers.listening_test import create_listening_test
 from explorers.map import create_map
-from explorers.reading import Session
+from explorers.mcp_tools import offer_tools
 from explorers.recognise import create_recognise
+from explorers.request_validation import Page
+from explorers.session import Session
 from explorers.settings import create_settings
+from explorers.shared.terms import create_terms
 from explorers.spoof import create_spoof
 from explorers.statistics import create_statistics
 from explorers.swap import create_swap
 from explorers.swapping import LastingWorker
 from explorers.theme import launch_options
-from explorers.tools import offer_tools
 from explorers.tune import connect_map, create_tune
-from explorers.zero import is_lent
+from explorers.zero_gpu import is_lent
 from pcg.cli.common import MODEL
 from pcg.errors import InputError, PCGError
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER

@@ -10,21 +10,21 @@ from gradio.components import Component
 from gradio.events import Dependency
 
 from explorers.compare_tools import Tools, create_tools, wire_tools
-from explorers.components.controls import Desk
-from explorers.components.readout import card_html, message_html, preset_title_html
-from explorers.components.ribbon import legend_html
-from explorers.components.spoof_curves import curves_html
-from explorers.components.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
 from explorers.desk import create_desk
+from explorers.errors import telling, told
 from explorers.example import Example
 from explorers.judging import UNSAID, Ears, Verdicts, usual_judge
 from explorers.keeping import wav_file
-from explorers.reading import CARDS, PRESET, Session
 from explorers.saving import record
+from explorers.session import CARDS, PRESET, Session
+from explorers.shared.controls import Desk
+from explorers.shared.readout import card_html, message_html, preset_title_html
+from explorers.shared.ribbon import legend_html
+from explorers.shared.spoof_curves import curves_html
+from explorers.shared.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
 from explorers.speaking import Request, Speaker, Step, describe_groups, new_seed, say_again, say_four_ways
-from explorers.telling import telling, told
 from explorers.tuning import Turn
-from explorers.zero import gpu_seconds, on_gpu
+from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError
 from pcg.experiments.spoofing import fitting
 from pcg.prompts.prompt import Reference

@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 import gradio as gr
 from gradio.events import Dependency
 
-from explorers.components.readout import message_html
+from explorers.errors import telling
 from explorers.judging import Ears, Verdicts, judge_takes
-from explorers.reading import Session
 from explorers.saving import record, save_takes
-from explorers.telling import telling
+from explorers.session import Session
+from explorers.shared.readout import message_html
 from explorers.tuning import Turn
 from pcg.synthesis.synthesizer import Synthesizer
 

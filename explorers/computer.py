@@ -5,8 +5,8 @@ from html import escape
 import gradio as gr
 
 from explorers.compare import DECODING
-from explorers.telling import telling
-from explorers.zero import is_lent
+from explorers.errors import telling
+from explorers.zero_gpu import is_lent
 from pcg.bench.pays import Pays, will_it_pay
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import gradio as gr
 
-from explorers.components.controls import Desk, knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
-from explorers.components.readout import message_html
-from explorers.components.terms import term_info
 from explorers.map import SIMILARITY_NAMES
-from explorers.reading import Reading
+from explorers.session import Reading
+from explorers.shared.controls import Desk, knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
+from explorers.shared.readout import message_html
+from explorers.shared.terms import term_info
 from explorers.speaking import TAKES, Request, describe_groups, preset_value
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorers.reading import Reading, record
+from explorers.session import Reading, record
 from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError
 from pcg.files import ASSETS, write_json

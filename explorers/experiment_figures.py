@@ -10,7 +10,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from explorers.colours import BLUE, GREEN, INK, METHODS, ORANGE, SKY
-from explorers.components.figures import GRID, MARGIN, axis, layout
+from explorers.shared.figures import GRID, MARGIN, axis, layout
 from pcg.experiments.results import papers
 from pcg.experiments.results.analysis import Results, Summary, curve, difference, pareto
 from pcg.experiments.results.claims import lookaheads

@@ -10,10 +10,10 @@ import numpy as np
 from gradio.components import Component
 
 from explorers.compare import DECODING
-from explorers.components.findings import CLICK, create_clicks, heard_html, said_html
-from explorers.components.readout import message_html
+from explorers.errors import told
 from explorers.experimenting import HEARD, Archive, Heard, Pair, Speaker, hear, pairs
-from explorers.telling import told
+from explorers.shared.findings import CLICK, create_clicks, heard_html, said_html
+from explorers.shared.readout import message_html
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from pcg.errors import PCGError
 from pcg.synthesis.synthesizer import Synthesizer

@@ -13,12 +13,7 @@ import plotly.graph_objects as go
 from gradio.components import Component
 
 from explorers.compare import DECODING
-from explorers.components.findings import (
-    heading_html,
-    progress_html,
-    table_html,
-)
-from explorers.components.readout import message_html
+from explorers.errors import telling, told
 from explorers.experiment_figures import CAPTIONS
 from explorers.experiment_sounds import Hearing, create_hearing, wire_hearing
 from explorers.experimenting import (
@@ -33,7 +28,12 @@ from explorers.experimenting import (
 )
 from explorers.report import RESULTS as DATA
 from explorers.report import Findings
-from explorers.telling import telling, told
+from explorers.shared.findings import (
+    heading_html,
+    progress_html,
+    table_html,
+)
+from explorers.shared.readout import message_html
 from pcg.errors import PCGError
 from pcg.experiments.results.tables import Table
 from pcg.experiments.runner import Progress

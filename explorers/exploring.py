@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from torch import Tensor
 
-from explorers.reading import Reading, Session
+from explorers.session import Reading, Session
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.library import GroupLibrary

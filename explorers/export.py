@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import gradio as gr
 
-from explorers.telling import telling
+from explorers.errors import telling
 from pcg.groups.export import export_atlas, export_groups
 from pcg.settings import RANGES
 from pcg.synthesis.synthesizer import Synthesizer

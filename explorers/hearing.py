@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from explorers.reading import Session
+from explorers.session import Session
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
 from pcg.metrics.intelligibility import Errors, comparable

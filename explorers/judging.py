@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from explorers.reading import Said, Session
+from explorers.session import Said, Session
 from pcg.audio import load_audio
 from pcg.errors import PCGError
 from pcg.metrics.error_rate import transcripts

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 
-from explorers.reading import Reading, Session
+from explorers.session import Reading, Session
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.models.hub import model_name

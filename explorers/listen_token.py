@@ -9,11 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 from gradio.components import Component
 
-from explorers.components.figures import mel_figure
-from explorers.reading import Reading, Session
-from explorers.telling import telling
+from explorers.errors import telling
+from explorers.session import Reading, Session
+from explorers.shared.figures import mel_figure
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
-from explorers.zero import STARTING_SECONDS, on_gpu
+from explorers.zero_gpu import STARTING_SECONDS, on_gpu
 from pcg.analysis.audition import FRAME_SECONDS, REPEATS, Audition, alone, band_frequencies, guarded, in_context
 from pcg.groups.groups import Groups
 from pcg.prompts.prompt import Reference

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from explorers.components.readout import KNOBS
 from explorers.judging import Ears, Verdict
-from explorers.reading import Reading, Session
+from explorers.session import Reading, Session
+from explorers.shared.readout import KNOBS
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.experiments.listening_tests.design import ANCHOR, Design, Plan, Vote, check_vote, draw_plan

@@ -12,11 +12,7 @@ import numpy as np
 from gradio.components import Component
 
 from explorers.compare import DECODING
-from explorers.components.controls import knob, run_and_stop, seed_and_dice, voice_choice
-from explorers.components.player import VOTE, create_player, trial_value
-from explorers.components.readout import message_html
-from explorers.components.reveal import reveal_html
-from explorers.components.terms import term_info
+from explorers.errors import telling, told
 from explorers.listening import (
     MOST_ASKED,
     MOST_LINES,
@@ -34,10 +30,14 @@ from explorers.listening import (
     vote,
     write_sounds,
 )
-from explorers.reading import Session
+from explorers.session import Session
+from explorers.shared.controls import knob, run_and_stop, seed_and_dice, voice_choice
+from explorers.shared.player import VOTE, create_player, trial_value
+from explorers.shared.readout import message_html
+from explorers.shared.reveal import reveal_html
+from explorers.shared.terms import term_info
 from explorers.speaking import new_seed
-from explorers.telling import telling, told
-from explorers.zero import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
+from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.errors import PCGError
 from pcg.metrics.intelligibility import Judge
 from pcg.prompts.text import MAX_CHARACTERS

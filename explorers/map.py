@@ -6,8 +6,7 @@ from math import ceil
 
 import gradio as gr
 
-from explorers.components.atlas import PICK, create_atlas
-from explorers.components.terms import term_info
+from explorers.errors import telling
 from explorers.exploring import (
     check_token,
     equal_theta,
@@ -18,8 +17,9 @@ from explorers.exploring import (
     token_pair,
     utterances,
 )
-from explorers.reading import Session
-from explorers.telling import telling
+from explorers.session import Session
+from explorers.shared.atlas import PICK, create_atlas
+from explorers.shared.terms import term_info
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.groups.atlas import atlas_bytes

@@ -18,7 +18,7 @@ import gradio as gr
 import torch
 
 from explorers.map import create_map
-from explorers.reading import Session
+from explorers.session import Session
 from explorers.theme import launch_options
 from pcg.bench.parts.groups import clustered_embedding
 from pcg.groups.atlas import Atlas

@@ -6,8 +6,8 @@ from html import escape
 import gradio as gr
 from gradio.components import Component
 
-from explorers.components.readout import message_html
-from explorers.telling import telling
+from explorers.errors import telling
+from explorers.shared.readout import message_html
 from pcg.settings import Settings
 from pcg.takes.presets import PAPERS, Preset, find_preset, forget, keep, read_presets, write_presets
 

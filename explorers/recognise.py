@@ -11,18 +11,7 @@ import gradio as gr
 import numpy as np
 
 from explorers.compare import DECODING
-from explorers.components.hearing_figures import entropy_figure, sweep_figure
-from explorers.components.terms import term_info
-from explorers.components.transcript import (
-    PROMPT,
-    SWEEP_PROMPT,
-    alignment_html,
-    message_html,
-    progress_html,
-    sweep_table,
-    sweep_told,
-    transcript_html,
-)
+from explorers.errors import telling, told
 from explorers.hearing import (
     HIGHEST_CTC,
     HIGHEST_LM,
@@ -35,9 +24,20 @@ from explorers.hearing import (
     thresholds_of,
     warmed,
 )
-from explorers.reading import Session
+from explorers.session import Session
+from explorers.shared.hearing_figures import entropy_figure, sweep_figure
+from explorers.shared.terms import term_info
+from explorers.shared.transcript import (
+    PROMPT,
+    SWEEP_PROMPT,
+    alignment_html,
+    message_html,
+    progress_html,
+    sweep_table,
+    sweep_told,
+    transcript_html,
+)
 from explorers.sweep import MOST_FILES, Sweep, read_recordings, sweep
-from explorers.telling import telling, told
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.words import create_words
 from pcg.errors import InputError, PCGError

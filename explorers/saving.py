@@ -7,7 +7,7 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from explorers.judging import UNSAID, Verdict, Verdicts
-from explorers.reading import Card, Said, Session
+from explorers.session import Card, Said, Session
 from pcg.errors import PCGError
 from pcg.files import replacing
 

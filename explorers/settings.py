@@ -8,7 +8,7 @@ import gradio as gr
 from gradio.components import Component
 
 from explorers.compare import DECODING
-from explorers.components.readout import message_html
+from explorers.errors import telling
 from explorers.keeping import (
     CHOICES,
     LAST,
@@ -23,10 +23,10 @@ from explorers.keeping import (
     write_out,
 )
 from explorers.presets import create_presets
-from explorers.reading import Session
-from explorers.telling import telling
+from explorers.session import Session
+from explorers.shared.readout import message_html
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
-from explorers.zero import gpu_seconds, on_gpu
+from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import PCGError
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.snippets import ENDPOINT

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from explorers.components.readout import done_html, groups_html, message_html, progress_html
-from explorers.reading import CARDS, PRESET, Reading, Session
+from explorers.session import CARDS, PRESET, Reading, Session
+from explorers.shared.readout import done_html, groups_html, message_html, progress_html
 from pcg.errors import InputError, PCGError
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text

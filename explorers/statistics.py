@@ -9,9 +9,9 @@ import gradio as gr
 import numpy as np
 from torch import Tensor
 
-from explorers.components.figures import distribution_figure, mean_size_figure
-from explorers.components.terms import titled_html
-from explorers.telling import telling
+from explorers.errors import telling
+from explorers.shared.figures import distribution_figure, mean_size_figure
+from explorers.shared.terms import titled_html
 from pcg.errors import InputError
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.neighbours import Neighbours

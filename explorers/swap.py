@@ -11,9 +11,13 @@ import numpy as np
 from gradio.components import Component
 
 from explorers.compare import DECODING
-from explorers.components.controls import knob, seed_and_dice, text_box, voice_choice
-from explorers.components.readout import message_html
-from explorers.components.swap_figures import (
+from explorers.errors import telling, told
+from explorers.exploring import equal_theta
+from explorers.map import SIMILARITY_NAMES
+from explorers.session import Session
+from explorers.shared.controls import knob, seed_and_dice, text_box, voice_choice
+from explorers.shared.readout import message_html
+from explorers.shared.swap_figures import (
     campaign_html,
     heard_html,
     legend_html,
@@ -24,10 +28,7 @@ from explorers.components.swap_figures import (
     table_html,
     title_html,
 )
-from explorers.components.terms import term_info
-from explorers.exploring import equal_theta
-from explorers.map import SIMILARITY_NAMES
-from explorers.reading import Session
+from explorers.shared.terms import term_info
 from explorers.speaking import new_seed
 from explorers.swapping import (
     NOTE,
@@ -43,9 +44,8 @@ from explorers.swapping import (
     stress,
     swap_grid,
 )
-from explorers.telling import telling, told
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
-from explorers.zero import LONGEST_SECONDS, on_gpu
+from explorers.zero_gpu import LONGEST_SECONDS, on_gpu
 from pcg.errors import PCGError
 from pcg.experiments.store import Store
 from pcg.experiments.worker import WorkerSpec

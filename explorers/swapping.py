@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from explorers.judging import Ears, Verdict
-from explorers.reading import Reading, Session
+from explorers.session import Reading, Session
 from pcg.analysis.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
 from pcg.errors import InputError, PCGError
 from pcg.experiments.grid import Grid

@@ -5,7 +5,8 @@ from pathlib import Path
 import gradio as gr
 
 from explorers.colours import ORANGE, method_styles
-from explorers.components import (
+from explorers.request_validation import app_options
+from explorers.shared import (
     atlas,
     beam_tree,
     findings,
@@ -19,7 +20,6 @@ from explorers.components import (
     terms,
     transcript,
 )
-from explorers.gate import app_options
 
 STYLES = Path(__file__).with_name("page.css")
 COMPONENTS = (

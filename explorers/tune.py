@@ -10,20 +10,20 @@ import gradio as gr
 from gradio.components import Component
 
 from explorers.compare import DECODING
-from explorers.components.controls import Desk, knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
-from explorers.components.readout import EXPLANATIONS, TITLES, groups_html, message_html
-from explorers.components.ribbon import legend_html
-from explorers.components.strip import HALT, LOCATE, MOVED, SPEAK, create_strip
-from explorers.components.terms import term_info
-from explorers.components.tune_figures import figures_html, what_if_html
 from explorers.computer import create_computer
+from explorers.errors import telling, told
 from explorers.keeping import wav_file
 from explorers.map import SIMILARITY_NAMES, MapView, look
+from explorers.shared.controls import Desk, knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
+from explorers.shared.readout import EXPLANATIONS, TITLES, groups_html, message_html
+from explorers.shared.ribbon import legend_html
+from explorers.shared.strip import HALT, LOCATE, MOVED, SPEAK, create_strip
+from explorers.shared.terms import term_info
+from explorers.shared.tune_figures import figures_html, what_if_html
 from explorers.speaking import new_seed
-from explorers.telling import telling, told
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.tuning import Bench, Request, Spoken, Step, Turn, time_ar, tune, tune_again, until_halted
-from explorers.zero import gpu_seconds, is_lent, on_gpu
+from explorers.zero_gpu import gpu_seconds, is_lent, on_gpu
 from pcg.errors import PCGError
 from pcg.settings import METHODS, RANGES, Settings
 from pcg.synthesis.synthesizer import Synthesizer

@@ -8,10 +8,10 @@ import gradio as gr
 import numpy as np
 
 from explorers.compare import DECODING
-from explorers.components.candidates import PROMPT, wording_html
-from explorers.components.transcript import message_html
+from explorers.errors import telling
 from explorers.hearing import read_sound
-from explorers.telling import telling
+from explorers.shared.candidates import PROMPT, wording_html
+from explorers.shared.transcript import message_html
 from explorers.wording import hear_in_words
 from pcg.recognition.lexicon import Lexicon, load_lexicon
 from pcg.recognition.recogniser import ScoringRecogniser

@@ -5,8 +5,9 @@ Words come from a recogniser or a reference, so every one of them is escaped.
 
 from html import escape
 
-from explorers.components.terms import term_html
-from explorers.components.transcript import alignment_html
+from explorers.shared.transcript import alignment_html
+
+from explorers.shared.terms import term_html
 from explorers.wording import MOST_CANDIDATES, Wording
 from pcg.recognition.candidates import Weights
 from pcg.recognition.self_speculative import Transcript

@@ -11,10 +11,10 @@ from pathlib import Path
 import gradio as gr
 
 from explorers.colours import swatch_html
-from explorers.components.readout import message_html
-from explorers.components.terms import titled_html
 from explorers.experiment_figures import CAPTIONS
 from explorers.experimenting import Heard, Study
+from explorers.shared.readout import message_html
+from explorers.shared.terms import titled_html
 from pcg.experiments.results.claims import CONTRADICTED, HOLDS, OPEN, UNTESTED
 from pcg.experiments.results.tables import Column, Table
 from pcg.metrics.intelligibility import comparable

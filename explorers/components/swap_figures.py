@@ -9,10 +9,10 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from explorers.components.figures import mel_figure
-from explorers.components.readout import message_html
-from explorers.components.ribbon import height
-from explorers.components.terms import term_html, titled_html
+from explorers.shared.figures import mel_figure
+from explorers.shared.readout import message_html
+from explorers.shared.ribbon import height
+from explorers.shared.terms import term_html, titled_html
 from explorers.swapping import NOTE, ORIGINAL, Campaign, Stress, Version
 from pcg.analysis.audition import FRAME_SECONDS, band_frequencies
 from pcg.analysis.swap import Swap, log_mel_db

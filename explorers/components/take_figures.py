@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from explorers.components.terms import term_html
 from explorers.judging import Verdict, Verdicts
-from explorers.reading import Card, Session
+from explorers.session import Card, Session
+from explorers.shared.terms import term_html
 from pcg.analysis.audition import FRAME_SECONDS, band_frequencies
 from pcg.analysis.swap import log_mel_db
 from pcg.metrics.intelligibility import Errors

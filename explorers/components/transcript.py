@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from explorers.components.terms import term_html, titled_html
 from explorers.hearing import Alignment, Hearing, Part, Word, name_of
+from explorers.shared.terms import term_html, titled_html
 from explorers.sweep import Point, Sweep
 from pcg.recognition.self_speculative import Stage, Thresholds, Transcript
 

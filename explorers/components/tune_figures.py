@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from explorers.components.terms import titled_html
+from explorers.shared.terms import titled_html
 from explorers.tuning import Bench, Measured, RoundCost
 from pcg.analysis.whatif import Choice, Estimate, WhatIf
 

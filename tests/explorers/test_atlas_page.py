@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from explorers.map import create_map
-from explorers.reading import Reading, Session
+from explorers.session import Reading, Session
 from explorers.theme import launch_options
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

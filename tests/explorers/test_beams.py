@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from explorers.shared.beam_tree import FATES, branch_html, tree_html, way_html
 
 from explorers.beams import (
     NOTE,
@@ -23,8 +24,7 @@ from explorers.beams import (
     hear_branch,
     say_ways,
 )
-from explorers.components.beam_tree import FATES, branch_html, tree_html, way_html
-from explorers.components.spoof_curves import curves_html
+from explorers.shared.spoof_curves import curves_html
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig

@@ -7,7 +7,7 @@ import soundfile
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from explorers.reading import CARDS
+from explorers.session import CARDS
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 

@@ -15,8 +15,8 @@ from playwright.sync_api import Page, expect, sync_playwright
 from explorers.compare import create_compare
 from explorers.desk import offer_presets
 from explorers.presets import create_presets
-from explorers.reading import CARDS, Session
 from explorers.saving import FIGURES
+from explorers.session import CARDS, Session
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS

@@ -8,8 +8,8 @@ from time import perf_counter
 
 import numpy as np
 import pytest
+from explorers.shared.findings import duration, heading_html, heard_html, progress_html, said_html, table_html
 
-from explorers.components.findings import duration, heading_html, heard_html, progress_html, said_html, table_html
 from explorers.experimenting import (
     HEARD,
     MOST_BYTES,

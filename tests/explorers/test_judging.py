@@ -9,11 +9,11 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 import soundfile
+from explorers.shared.take_figures import judged_html, longest_of, mel_html
 
-from explorers.components.take_figures import judged_html, longest_of, mel_html
 from explorers.judging import UNSAID, Ears, Verdicts, judge_takes
-from explorers.reading import PRESET, Reading, Session
 from explorers.saving import FIGURES, GONE, record, save_takes
+from explorers.session import PRESET, Reading, Session
 from pcg.audio import write_wav
 from pcg.errors import PCGError
 from pcg.metrics.memory import Memory

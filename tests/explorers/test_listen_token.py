@@ -9,7 +9,7 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.listen_token import PROMPT, UNSAID, Listening, audition, create_listen, nearest_member
-from explorers.reading import Reading, Session
+from explorers.session import Reading, Session
 from pcg.errors import PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

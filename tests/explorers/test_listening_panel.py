@@ -8,10 +8,10 @@ import gradio as gr
 import numpy as np
 import pytest
 import soundfile
+from explorers.shared.reveal import reveal_html
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from explorers.components.reveal import reveal_html
 from explorers.judging import Verdict
 from explorers.listening import (
     MOST_KEPT,
@@ -35,7 +35,7 @@ from explorers.listening import (
     write_sounds,
 )
 from explorers.listening_test import create_listening_test
-from explorers.reading import Reading, Session
+from explorers.session import Reading, Session
 from pcg.errors import InputError, PCGError
 from pcg.experiments.listening_tests.design import ANCHOR
 from pcg.experiments.listening_tests.loudness import loudness

@@ -13,7 +13,7 @@ from gradio_client.exceptions import AppError
 
 from explorers.exploring import check_token, equal_theta, group_sizes, pack, token_group, token_pair, utterances
 from explorers.map import SIMILARITY_NAMES, create_map, look
-from explorers.reading import Reading, Session
+from explorers.session import Reading, Session
 from explorers.theme import launch_options
 from pcg.errors import InputError
 from pcg.groups.groups import Groups

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from explorers.components.readout import card_html, groups_html, preset_title_html
-from explorers.reading import PRESET, Card, Reading, Said, Session, record
+from explorers.session import PRESET, Card, Reading, Said, Session, record
+from explorers.shared.readout import card_html, groups_html, preset_title_html
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 

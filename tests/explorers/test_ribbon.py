@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from explorers.components.ribbon import height, legend_html, ribbon_html, tail_html
+from explorers.shared.ribbon import height, legend_html, ribbon_html, tail_html
 from pcg.takes.take import KINDS
 
 

@@ -28,7 +28,7 @@ from explorers.keeping import (
     write_out,
 )
 from explorers.presets import STORAGE_KEY
-from explorers.reading import Reading, Session
+from explorers.session import Reading, Session
 from explorers.settings import create_settings
 from explorers.theme import launch_options
 from pcg.audio import write_wav

@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from explorers import speaking
-from explorers.reading import PRESET, Session
+from explorers.session import PRESET, Session
 from explorers.speaking import (
     RECORDING,
     SPEECHLESS,

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from explorers.beams import WAYS
-from explorers.components.terms import create_terms
+from explorers.shared.terms import create_terms
 from explorers.spoof import create_spoof
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer

@@ -11,7 +11,7 @@ from gradio_client.exceptions import AppError
 
 from app import create_app
 from explorers.beams import WAYS, Request
-from explorers.gate import Page
+from explorers.request_validation import Page
 from explorers.speaking import token_rate
 from explorers.spoof import create_spoof
 from pcg.synthesis.synthesizer import Synthesizer

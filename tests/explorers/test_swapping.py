@@ -7,10 +7,7 @@ import gradio as gr
 import numpy as np
 import pytest
 import soundfile
-from gradio_client import Client
-from gradio_client.exceptions import AppError
-
-from explorers.components.swap_figures import (
+from explorers.shared.swap_figures import (
     campaign_html,
     heard_html,
     legend_html,
@@ -21,7 +18,10 @@ from explorers.components.swap_figures import (
     table_html,
     title_html,
 )
-from explorers.reading import Reading, Session
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from explorers.session import Reading, Session
 from explorers.swap import create_swap
 from explorers.swapping import NOTE, THETAS, UNSAID, Ears, Request, Stress, campaign, said_by_target, stress, swap_grid
 from pcg.analysis.swap import Swap, mel_distance, same_size_theta

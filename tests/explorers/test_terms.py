@@ -7,7 +7,7 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from explorers.components.terms import KEYS, TERMS, term_html, term_info, terms_html, titled_html
+from explorers.shared.terms import KEYS, TERMS, term_html, term_info, terms_html, titled_html
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM, NEEDS_CHROMIUM, open_tab
 
 ASKED_FOR = (

@@ -8,11 +8,11 @@ import gradio as gr
 import numpy as np
 import pytest
 import soundfile
+from explorers.shared.strip import packed
+from explorers.shared.tune_figures import figures_html, what_if_html
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from explorers.components.strip import packed
-from explorers.components.tune_figures import figures_html, what_if_html
 from explorers.tune import create_tune
 from explorers.tuning import Bench, Measured, Request, Step, Turn, time_ar, tune, tune_again
 from pcg.errors import PCGError

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from explorers.map import create_map
-from explorers.reading import Session
+from explorers.session import Session
 from explorers.theme import launch_options
 from explorers.tune import connect_map, create_tune
 from explorers.tuning import Bench, Request, Step, Turn, tune

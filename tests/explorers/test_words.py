@@ -9,11 +9,11 @@ import gradio as gr
 import numpy as np
 import pytest
 import soundfile
+from explorers.shared.candidates import MOST_TABLES, wording_html
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from torch import Tensor
 
-from explorers.components.candidates import MOST_TABLES, wording_html
 from explorers.hearing import align
 from explorers.wording import MOST_CANDIDATES, Wording, hear_in_words
 from explorers.words import create_words

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from explorers.components.ribbon import tail_html
-from explorers.components.terms import term_html
-from explorers.reading import Card, Said
+from explorers.session import Card, Said
+from explorers.shared.ribbon import tail_html
+from explorers.shared.terms import term_html
 from pcg.groups.groups import GroupStatistics
 from pcg.settings import METHODS, Settings
 

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from explorers.telling import telling, told
+from explorers.errors import telling, told
 from pcg.errors import InputError, PCGError
 from pcg.settings import Range
 

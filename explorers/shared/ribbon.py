@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import log2
 from pathlib import Path
 
-from explorers.components.terms import term_html
+from explorers.shared.terms import term_html
 from pcg.takes.take import KINDS
 
 STYLES = Path(__file__).with_name("ribbon.css")

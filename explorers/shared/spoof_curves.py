@@ -5,7 +5,7 @@ from html import escape
 from math import ceil, isnan
 from pathlib import Path
 
-from explorers.components.terms import term_html
+from explorers.shared.terms import term_html
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.spoof.detectors import STEP
 
