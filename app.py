@@ -18,9 +18,9 @@ import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is
 from explorers.shared.first_minute import create_first_minute
 
 from explorers.beams import can_judge
-from explorers.compare import create_compare
-from explorers.desk import offer_presets
-from explorers.example import EXAMPLE, read_example
+from explorers.compare.example import EXAMPLE, read_example
+from explorers.compare.form import offer_presets
+from explorers.compare.layout import create_compare
 from explorers.experiments import create_experiments
 from explorers.export import create_export
 from explorers.licence import banner_html, masthead_html

@@ -8,7 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
-from explorers.speaking import PROGRESS_SECONDS, token_rate
+from explorers.compare.actions import PROGRESS_SECONDS, token_rate
 from pcg.decoding.beam_search import Hierarchy
 from pcg.errors import InputError, PCGError
 from pcg.prompts.text import check_text

@@ -4,7 +4,7 @@ from html import escape
 
 import gradio as gr
 
-from explorers.compare import DECODING
+from explorers.compare.layout import DECODING
 from explorers.errors import telling
 from explorers.zero_gpu import is_lent
 from pcg.bench.pays import Pays, will_it_pay

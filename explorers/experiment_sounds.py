@@ -9,7 +9,7 @@ import gradio as gr
 import numpy as np
 from gradio.components import Component
 
-from explorers.compare import DECODING
+from explorers.compare.layout import DECODING
 from explorers.errors import told
 from explorers.experimenting import HEARD, Archive, Heard, Pair, Speaker, hear, pairs
 from explorers.shared.findings import CLICK, create_clicks, heard_html, said_html

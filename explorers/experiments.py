@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 from gradio.components import Component
 
-from explorers.compare import DECODING
+from explorers.compare.layout import DECODING
 from explorers.errors import telling, told
 from explorers.experiment_figures import CAPTIONS
 from explorers.experiment_sounds import Hearing, create_hearing, wire_hearing

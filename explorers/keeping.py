@@ -101,7 +101,7 @@ def read_link(link: str) -> Stored | None:
 
 
 def values_of(stored: Stored, voices: Collection[str]) -> dict[str, object]:
-    """What a take says of the controls, by the names of `explorers.speaking.Request` and of `Settings`.
+    """What a take says of the controls, by the names of `explorers.compare.actions.Request` and of `Settings`.
 
     A voice that this page does not know stays as it is; a known one speaks only where no recording is in its place.
     """

@@ -11,7 +11,8 @@ import gradio as gr
 import numpy as np
 from gradio.components import Component
 
-from explorers.compare import DECODING
+from explorers.compare.actions import new_seed
+from explorers.compare.layout import DECODING
 from explorers.errors import telling, told
 from explorers.listening import (
     MOST_ASKED,
@@ -36,7 +37,6 @@ from explorers.shared.player import VOTE, create_player, trial_value
 from explorers.shared.readout import message_html
 from explorers.shared.reveal import reveal_html
 from explorers.shared.terms import term_info
-from explorers.speaking import new_seed
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.errors import PCGError
 from pcg.metrics.intelligibility import Judge

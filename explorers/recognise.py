@@ -10,7 +10,7 @@ from pathlib import Path
 import gradio as gr
 import numpy as np
 
-from explorers.compare import DECODING
+from explorers.compare.layout import DECODING
 from explorers.errors import telling, told
 from explorers.hearing import (
     HIGHEST_CTC,

@@ -10,7 +10,8 @@ import gradio as gr
 import numpy as np
 from gradio.components import Component
 
-from explorers.compare import DECODING
+from explorers.compare.actions import new_seed
+from explorers.compare.layout import DECODING
 from explorers.errors import telling, told
 from explorers.exploring import equal_theta
 from explorers.map import SIMILARITY_NAMES
@@ -29,7 +30,6 @@ from explorers.shared.swap_figures import (
     title_html,
 )
 from explorers.shared.terms import term_info
-from explorers.speaking import new_seed
 from explorers.swapping import (
     NOTE,
     THETAS,

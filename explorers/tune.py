@@ -9,7 +9,8 @@ from pathlib import Path
 import gradio as gr
 from gradio.components import Component
 
-from explorers.compare import DECODING
+from explorers.compare.actions import new_seed
+from explorers.compare.layout import DECODING
 from explorers.computer import create_computer
 from explorers.errors import telling, told
 from explorers.keeping import wav_file
@@ -20,7 +21,6 @@ from explorers.shared.ribbon import legend_html
 from explorers.shared.strip import HALT, LOCATE, MOVED, SPEAK, create_strip
 from explorers.shared.terms import term_info
 from explorers.shared.tune_figures import figures_html, what_if_html
-from explorers.speaking import new_seed
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.tuning import Bench, Request, Spoken, Step, Turn, time_ar, tune, tune_again, until_halted
 from explorers.zero_gpu import gpu_seconds, is_lent, on_gpu

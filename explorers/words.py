@@ -7,7 +7,7 @@ from pathlib import Path
 import gradio as gr
 import numpy as np
 
-from explorers.compare import DECODING
+from explorers.compare.layout import DECODING
 from explorers.errors import telling
 from explorers.hearing import read_sound
 from explorers.shared.candidates import PROMPT, wording_html

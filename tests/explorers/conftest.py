@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from app import create_app
-from explorers.example import write_example
+from explorers.compare.example import write_example
 from explorers.theme import launch_options
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig

@@ -12,10 +12,10 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 from playwright.sync_api import Page, expect, sync_playwright
 
-from explorers.compare import create_compare
-from explorers.desk import offer_presets
+from explorers.compare.archive import FIGURES
+from explorers.compare.form import offer_presets
+from explorers.compare.layout import create_compare
 from explorers.presets import create_presets
-from explorers.saving import FIGURES
 from explorers.session import CARDS, Session
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer

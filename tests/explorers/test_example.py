@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from explorers.example import read_example
+from explorers.compare.example import read_example
 from pcg.errors import AssetError
 from pcg.settings import METHODS
 

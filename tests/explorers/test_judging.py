@@ -11,8 +11,8 @@ import pytest
 import soundfile
 from explorers.shared.take_figures import judged_html, longest_of, mel_html
 
+from explorers.compare.archive import FIGURES, GONE, record, save_takes
 from explorers.judging import UNSAID, Ears, Verdicts, judge_takes
-from explorers.saving import FIGURES, GONE, record, save_takes
 from explorers.session import PRESET, Reading, Session
 from pcg.audio import write_wav
 from pcg.errors import PCGError

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from explorers import speaking
-from explorers.session import PRESET, Session
-from explorers.speaking import (
+from explorers.compare.actions import (
     RECORDING,
     SPEECHLESS,
     Request,
@@ -21,6 +19,8 @@ from explorers.speaking import (
     say_again,
     say_four_ways,
 )
+from explorers.compare.layout import actions as speaking
+from explorers.session import PRESET, Session
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.prompts.prompt import Reference

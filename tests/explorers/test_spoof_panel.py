@@ -11,8 +11,8 @@ from gradio_client.exceptions import AppError
 
 from app import create_app
 from explorers.beams import WAYS, Request
+from explorers.compare.actions import token_rate
 from explorers.request_validation import Page
-from explorers.speaking import token_rate
 from explorers.spoof import create_spoof
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.test_beams import untrained

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 import gradio as gr
 from gradio.events import Dependency
 
+from explorers.compare.archive import record, save_takes
 from explorers.errors import telling
 from explorers.judging import Ears, Verdicts, judge_takes
-from explorers.saving import record, save_takes
 from explorers.session import Session
 from explorers.shared.readout import message_html
 from explorers.tuning import Turn

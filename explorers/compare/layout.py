@@ -6,23 +6,23 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import gradio as gr
+from explorers.shared.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
 from gradio.components import Component
 from gradio.events import Dependency
 
-from explorers.compare_tools import Tools, create_tools, wire_tools
-from explorers.desk import create_desk
+from explorers.compare.actions import Request, Speaker, Step, describe_groups, new_seed, say_again, say_four_ways
+from explorers.compare.all_takes import Tools, create_tools, wire_tools
+from explorers.compare.archive import record
+from explorers.compare.example import Example
+from explorers.compare.form import create_desk
 from explorers.errors import telling, told
-from explorers.example import Example
 from explorers.judging import UNSAID, Ears, Verdicts, usual_judge
 from explorers.keeping import wav_file
-from explorers.saving import record
 from explorers.session import CARDS, PRESET, Session
 from explorers.shared.controls import Desk
 from explorers.shared.readout import card_html, message_html, preset_title_html
 from explorers.shared.ribbon import legend_html
 from explorers.shared.spoof_curves import curves_html
-from explorers.shared.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
-from explorers.speaking import Request, Speaker, Step, describe_groups, new_seed, say_again, say_four_ways
 from explorers.tuning import Turn
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError

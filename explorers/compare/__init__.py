@@ -1,0 +1,1 @@
+"""The Compare panel: one text, said by every decoder."""
