@@ -31,7 +31,7 @@ from explorers.mcp_tools import offer_tools
 from explorers.recognise import create_recognise
 from explorers.request_validation import Page
 from explorers.session import Session
-from explorers.settings import create_settings
+from explorers.settings.layout import create_settings
 from explorers.shared.terms import create_terms
 from explorers.spoof import create_spoof
 from explorers.statistics import create_statistics

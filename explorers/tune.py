@@ -13,8 +13,8 @@ from explorers.compare.actions import new_seed
 from explorers.compare.layout import DECODING
 from explorers.computer import create_computer
 from explorers.errors import telling, told
-from explorers.keeping import wav_file
 from explorers.map import SIMILARITY_NAMES, MapView, look
+from explorers.settings.actions import wav_file
 from explorers.shared.controls import Desk, knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
 from explorers.shared.readout import EXPLANATIONS, TITLES, groups_html, message_html
 from explorers.shared.ribbon import legend_html

@@ -12,8 +12,8 @@ from huggingface_hub import ModelCard
 from packaging.utils import canonicalize_name
 
 import app
-from explorers.keeping import wav_file
 from explorers.licence import banner_html, masthead_html, voice_line
+from explorers.settings.actions import wav_file
 from pcg.errors import AssetError, InputError
 from pcg.settings import Settings
 from pcg.space.front_matter import read_requirements

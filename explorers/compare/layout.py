@@ -6,7 +6,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import gradio as gr
-from explorers.shared.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
 from gradio.components import Component
 from gradio.events import Dependency
 
@@ -17,12 +16,13 @@ from explorers.compare.example import Example
 from explorers.compare.form import create_desk
 from explorers.errors import telling, told
 from explorers.judging import UNSAID, Ears, Verdicts, usual_judge
-from explorers.keeping import wav_file
 from explorers.session import CARDS, PRESET, Session
+from explorers.settings.actions import wav_file
 from explorers.shared.controls import Desk
 from explorers.shared.readout import card_html, message_html, preset_title_html
 from explorers.shared.ribbon import legend_html
 from explorers.shared.spoof_curves import curves_html
+from explorers.shared.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
 from explorers.tuning import Turn
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError

@@ -15,8 +15,8 @@ from playwright.sync_api import Page, expect, sync_playwright
 from explorers.compare.archive import FIGURES
 from explorers.compare.form import offer_presets
 from explorers.compare.layout import create_compare
-from explorers.presets import create_presets
 from explorers.session import CARDS, Session
+from explorers.settings.presets import create_presets
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS

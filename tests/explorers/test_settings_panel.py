@@ -15,7 +15,8 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from playwright.sync_api import Page, expect, sync_playwright
 
-from explorers.keeping import (
+from explorers.session import Reading, Session
+from explorers.settings.actions import (
     ADDRESS,
     arrived,
     model_of,
@@ -27,9 +28,8 @@ from explorers.keeping import (
     wav_file,
     write_out,
 )
-from explorers.presets import STORAGE_KEY
-from explorers.session import Reading, Session
-from explorers.settings import create_settings
+from explorers.settings.layout import create_settings
+from explorers.settings.presets import STORAGE_KEY
 from explorers.theme import launch_options
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError

@@ -9,7 +9,8 @@ from gradio.components import Component
 
 from explorers.compare.layout import DECODING
 from explorers.errors import telling
-from explorers.keeping import (
+from explorers.session import Session
+from explorers.settings.actions import (
     CHOICES,
     LAST,
     UNSAID,
@@ -22,8 +23,7 @@ from explorers.keeping import (
     wav_file,
     write_out,
 )
-from explorers.presets import create_presets
-from explorers.session import Session
+from explorers.settings.presets import create_presets
 from explorers.shared.readout import message_html
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.zero_gpu import gpu_seconds, on_gpu

@@ -1,0 +1,1 @@
+"""The Settings panel: takes and settings that travel."""
