@@ -38,7 +38,7 @@ from explorers.statistics import create_statistics
 from explorers.swap import create_swap
 from explorers.swapping import LastingWorker
 from explorers.theme import launch_options
-from explorers.tune import connect_map, create_tune
+from explorers.tune.layout import connect_map, create_tune
 from explorers.zero_gpu import is_lent
 from pcg.cli.common import MODEL
 from pcg.errors import InputError, PCGError

@@ -14,7 +14,7 @@ from explorers.errors import telling
 from explorers.judging import Ears, Verdicts, judge_takes
 from explorers.session import Session
 from explorers.shared.readout import message_html
-from explorers.tuning import Turn
+from explorers.tune.actions import Turn
 from pcg.synthesis.synthesizer import Synthesizer
 
 JUDGING = "judging"

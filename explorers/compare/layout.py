@@ -23,7 +23,7 @@ from explorers.shared.readout import card_html, message_html, preset_title_html
 from explorers.shared.ribbon import legend_html
 from explorers.shared.spoof_curves import curves_html
 from explorers.shared.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
-from explorers.tuning import Turn
+from explorers.tune.actions import Turn
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError
 from pcg.experiments.spoofing import fitting

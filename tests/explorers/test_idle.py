@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from explorers.idle import why_idle
-from explorers.tuning import Bench, Measured, Request, Turn, tune
+from explorers.tune.actions import Bench, Measured, Request, Turn, tune
+from explorers.tune.idle import why_idle
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice

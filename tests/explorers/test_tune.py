@@ -13,8 +13,8 @@ from explorers.shared.tune_figures import figures_html, what_if_html
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from explorers.tune import create_tune
-from explorers.tuning import Bench, Measured, Request, Step, Turn, time_ar, tune, tune_again
+from explorers.tune.actions import Bench, Measured, Request, Step, Turn, time_ar, tune, tune_again
+from explorers.tune.layout import create_tune
 from pcg.errors import PCGError
 from pcg.metrics.bound import StepCosts
 from pcg.settings import Settings

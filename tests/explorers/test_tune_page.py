@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect, sync_playwright
 from explorers.map import create_map
 from explorers.session import Session
 from explorers.theme import launch_options
-from explorers.tune import connect_map, create_tune
-from explorers.tuning import Bench, Request, Step, Turn, tune
+from explorers.tune.actions import Bench, Request, Step, Turn, tune
+from explorers.tune.layout import connect_map, create_tune
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors

@@ -13,7 +13,7 @@ import pytest
 from explorers import listening
 from explorers import zero_gpu as zero
 from explorers.listening import prepare, write_sounds
-from explorers.tuning import STOPPED, Bench, Request, Step, Turn, tune, until_halted
+from explorers.tune.actions import STOPPED, Bench, Request, Step, Turn, tune, until_halted
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, is_lent, on_gpu
 from pcg.errors import InputError, PCGError
 from pcg.prompts.text import MAX_CHARACTERS

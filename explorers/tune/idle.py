@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pcg.synthesis.drafts import LAYERS, LOOKUP, NONE
 
 if TYPE_CHECKING:
-    from explorers.tuning import Measured
+    from explorers.tune.actions import Measured
 
 USELESS = 0.05
 SELDOM = 0.5
