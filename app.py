@@ -22,11 +22,12 @@ from explorers.compare.example import EXAMPLE, read_example
 from explorers.compare.form import offer_presets
 from explorers.compare.layout import create_compare
 from explorers.experiments import create_experiments
-from explorers.export import create_export
+from explorers.groups.export import create_export
+from explorers.groups.layout import create_map
+from explorers.groups.listen_token import create_listen
+from explorers.groups.statistics import create_statistics
 from explorers.licence import banner_html, masthead_html
-from explorers.listen_token import create_listen
 from explorers.listening_test import create_listening_test
-from explorers.map import create_map
 from explorers.mcp_tools import offer_tools
 from explorers.recognise import create_recognise
 from explorers.request_validation import Page
@@ -34,7 +35,6 @@ from explorers.session import Session
 from explorers.settings.layout import create_settings
 from explorers.shared.terms import create_terms
 from explorers.spoof import create_spoof
-from explorers.statistics import create_statistics
 from explorers.swap import create_swap
 from explorers.swapping import LastingWorker
 from explorers.theme import launch_options

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import gradio as gr
 import torch
 
-from explorers.map import create_map
+from explorers.groups.layout import create_map
 from explorers.session import Session
 from explorers.theme import launch_options
 from pcg.bench.parts.groups import clustered_embedding

@@ -13,8 +13,8 @@ from gradio.components import Component
 from explorers.compare.actions import new_seed
 from explorers.compare.layout import DECODING
 from explorers.errors import telling, told
-from explorers.exploring import equal_theta
-from explorers.map import SIMILARITY_NAMES
+from explorers.groups.actions import equal_theta
+from explorers.groups.layout import SIMILARITY_NAMES
 from explorers.session import Session
 from explorers.shared.controls import knob, seed_and_dice, text_box, voice_choice
 from explorers.shared.readout import message_html

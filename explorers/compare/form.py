@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import gradio as gr
 
 from explorers.compare.actions import TAKES, Request, describe_groups, preset_value
-from explorers.map import SIMILARITY_NAMES
+from explorers.groups.layout import SIMILARITY_NAMES
 from explorers.session import Reading
 from explorers.shared.controls import Desk, knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
 from explorers.shared.readout import message_html

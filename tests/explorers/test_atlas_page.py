@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from explorers.map import create_map
+from explorers.groups.layout import create_map
 from explorers.session import Reading, Session
 from explorers.theme import launch_options
 from pcg.settings import Settings

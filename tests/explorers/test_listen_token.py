@@ -8,7 +8,7 @@ import soundfile
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from explorers.listen_token import PROMPT, UNSAID, Listening, audition, create_listen, nearest_member
+from explorers.groups.listen_token import PROMPT, UNSAID, Listening, audition, create_listen, nearest_member
 from explorers.session import Reading, Session
 from pcg.errors import PCGError
 from pcg.settings import Settings

@@ -11,8 +11,8 @@ from gradio.utils import deep_hash
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from explorers.exploring import check_token, equal_theta, group_sizes, pack, token_group, token_pair, utterances
-from explorers.map import SIMILARITY_NAMES, create_map, look
+from explorers.groups.actions import check_token, equal_theta, group_sizes, pack, token_group, token_pair, utterances
+from explorers.groups.layout import SIMILARITY_NAMES, create_map, look
 from explorers.session import Reading, Session
 from explorers.theme import launch_options
 from pcg.errors import InputError

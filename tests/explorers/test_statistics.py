@@ -4,8 +4,8 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
+from explorers.groups.statistics import create_statistics, mean_sizes
 from explorers.shared.figures import distribution_figure, mean_size_figure, mel_figure
-from explorers.statistics import create_statistics, mean_sizes
 from pcg.synthesis.synthesizer import Synthesizer
 
 

@@ -6,7 +6,7 @@ import gradio as gr
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from explorers.map import create_map
+from explorers.groups.layout import create_map
 from explorers.session import Session
 from explorers.theme import launch_options
 from explorers.tune.actions import Bench, Request, Step, Turn, tune

@@ -34,7 +34,7 @@ function readAtlas(buffer) {
   };
 }
 
-/** The columns of explorers.exploring.pack. */
+/** The columns of explorers.groups.actions.pack. */
 async function unpack(text, count) {
   const deflated = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream("deflate"));

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from math import ceil
 
 import gradio as gr
+from explorers.shared.atlas import PICK, create_atlas
 
 from explorers.errors import telling
-from explorers.exploring import (
+from explorers.groups.actions import (
     check_token,
     equal_theta,
     group_sizes,
@@ -18,7 +19,6 @@ from explorers.exploring import (
     utterances,
 )
 from explorers.session import Session
-from explorers.shared.atlas import PICK, create_atlas
 from explorers.shared.terms import term_info
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import EmbeddedCodec

@@ -1,0 +1,1 @@
+"""The Groups panel: the map of the speech tokens and their groups."""
