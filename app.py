@@ -35,8 +35,8 @@ from explorers.session import Session
 from explorers.settings.layout import create_settings
 from explorers.shared.terms import create_terms
 from explorers.spoof import create_spoof
-from explorers.swap import create_swap
-from explorers.swapping import LastingWorker
+from explorers.swap.actions import LastingWorker
+from explorers.swap.layout import create_swap
 from explorers.theme import launch_options
 from explorers.tune.layout import connect_map, create_tune
 from explorers.zero_gpu import is_lent

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import ceil
 
 import gradio as gr
-from explorers.shared.atlas import PICK, create_atlas
 
 from explorers.errors import telling
 from explorers.groups.actions import (
@@ -19,6 +18,7 @@ from explorers.groups.actions import (
     utterances,
 )
 from explorers.session import Session
+from explorers.shared.atlas import PICK, create_atlas
 from explorers.shared.terms import term_info
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import EmbeddedCodec

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from explorers import swapping
 from explorers.measure_page import measure_requests, resident_mib
-from explorers.swapping import LastingWorker
+from explorers.swap.actions import LastingWorker
+from explorers.swap.layout import actions as swapping
 
 GROWTH = 0.10
 KINDS = ("say", "tune", "groups", "repeat", "refused")

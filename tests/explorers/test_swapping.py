@@ -22,8 +22,8 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.session import Reading, Session
-from explorers.swap import create_swap
-from explorers.swapping import NOTE, THETAS, UNSAID, Ears, Request, Stress, campaign, said_by_target, stress, swap_grid
+from explorers.swap.actions import NOTE, THETAS, UNSAID, Ears, Request, Stress, campaign, said_by_target, stress, swap_grid
+from explorers.swap.layout import create_swap
 from pcg.analysis.swap import Swap, mel_distance, same_size_theta
 from pcg.errors import PCGError
 from pcg.experiments.grid import Grid

@@ -13,7 +13,7 @@ from explorers.shared.figures import mel_figure
 from explorers.shared.readout import message_html
 from explorers.shared.ribbon import height
 from explorers.shared.terms import term_html, titled_html
-from explorers.swapping import NOTE, ORIGINAL, Campaign, Stress, Version
+from explorers.swap.actions import NOTE, ORIGINAL, Campaign, Stress, Version
 from pcg.analysis.audition import FRAME_SECONDS, band_frequencies
 from pcg.analysis.swap import Swap, log_mel_db
 

@@ -1,0 +1,1 @@
+"""The Swap panel: the intra-group swap stress test."""
