@@ -27,7 +27,7 @@ from explorers.groups.layout import create_map
 from explorers.groups.listen_token import create_listen
 from explorers.groups.statistics import create_statistics
 from explorers.licence import banner_html, masthead_html
-from explorers.listening_test import create_listening_test
+from explorers.listening.layout import create_listening_test
 from explorers.mcp_tools import offer_tools
 from explorers.recognise import create_recognise
 from explorers.request_validation import Page

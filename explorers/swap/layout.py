@@ -8,6 +8,16 @@ from pathlib import Path
 
 import gradio as gr
 import numpy as np
+from gradio.components import Component
+
+from explorers.compare.actions import new_seed
+from explorers.compare.layout import DECODING
+from explorers.errors import telling, told
+from explorers.groups.actions import equal_theta
+from explorers.groups.layout import SIMILARITY_NAMES
+from explorers.session import Session
+from explorers.shared.controls import knob, seed_and_dice, text_box, voice_choice
+from explorers.shared.readout import message_html
 from explorers.shared.swap_figures import (
     campaign_html,
     heard_html,
@@ -19,16 +29,6 @@ from explorers.shared.swap_figures import (
     table_html,
     title_html,
 )
-from gradio.components import Component
-
-from explorers.compare.actions import new_seed
-from explorers.compare.layout import DECODING
-from explorers.errors import telling, told
-from explorers.groups.actions import equal_theta
-from explorers.groups.layout import SIMILARITY_NAMES
-from explorers.session import Session
-from explorers.shared.controls import knob, seed_and_dice, text_box, voice_choice
-from explorers.shared.readout import message_html
 from explorers.shared.terms import term_info
 from explorers.swap.actions import (
     NOTE,

@@ -7,7 +7,7 @@ import pytest
 from explorers.shared.player import SCRIPTS
 from playwright.sync_api import Page, expect, sync_playwright
 
-from explorers.listening_test import create_listening_test
+from explorers.listening.layout import create_listening_test
 from explorers.session import Session
 from explorers.shared import player
 from explorers.theme import launch_options
@@ -92,7 +92,7 @@ def test_a_loop_goes_round_where_the_clock_says(browser_page: Page) -> None:
 @pytest.fixture(scope="module")
 def address(synthesizer: Synthesizer) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("explorers.listening_test.Ears", lambda judge: FakeEars())
+        patch.setattr("explorers.listening.layout.Ears", lambda judge: FakeEars())
         with gr.Blocks() as app, gr.Tab("Listening test"):
             create_listening_test(synthesizer, lambda: None, gr.State(Session()))
         options = launch_options()

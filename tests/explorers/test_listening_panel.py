@@ -13,7 +13,7 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.judging import Verdict
-from explorers.listening import (
+from explorers.listening.actions import (
     MOST_KEPT,
     NO_TEST,
     NOT_OVER,
@@ -34,7 +34,7 @@ from explorers.listening import (
     vote,
     write_sounds,
 )
-from explorers.listening_test import create_listening_test
+from explorers.listening.layout import create_listening_test
 from explorers.session import Reading, Session
 from pcg.errors import InputError, PCGError
 from pcg.experiments.listening_tests.design import ANCHOR
@@ -250,7 +250,7 @@ def test_a_closed_preparation_stops(synthesizer: Synthesizer) -> None:
 @pytest.fixture(scope="module")
 def address(synthesizer: Synthesizer) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("explorers.listening_test.Ears", lambda judge: FakeEars())
+        patch.setattr("explorers.listening.layout.Ears", lambda judge: FakeEars())
         with gr.Blocks() as app:
             session = gr.State(Session().heard(Reading.of(synthesizer.take("yes", Settings("sd"), "one")), False))
             create_listening_test(synthesizer, lambda: None, session)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from explorers.colours import swatch_html
-from explorers.listening import Sitting
+from explorers.listening.actions import Sitting
 from explorers.shared.terms import titled_html
 from pcg.experiments.listening_tests.design import BEST, OPEN, TIE
 from pcg.experiments.listening_tests.outcome import Figure, Outcome

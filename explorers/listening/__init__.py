@@ -1,0 +1,1 @@
+"""The Listening test panel."""
