@@ -29,7 +29,7 @@ from explorers.groups.statistics import create_statistics
 from explorers.licence import banner_html, masthead_html
 from explorers.listening.layout import create_listening_test
 from explorers.mcp_tools import offer_tools
-from explorers.recognise import create_recognise
+from explorers.recognise.layout import create_recognise
 from explorers.request_validation import Page
 from explorers.session import Session
 from explorers.settings.layout import create_settings

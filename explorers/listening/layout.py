@@ -9,8 +9,6 @@ from tempfile import TemporaryDirectory
 
 import gradio as gr
 import numpy as np
-from explorers.shared.player import VOTE, create_player, trial_value
-from explorers.shared.reveal import reveal_html
 from gradio.components import Component
 
 from explorers.compare.actions import new_seed
@@ -35,7 +33,9 @@ from explorers.listening.actions import (
 )
 from explorers.session import Session
 from explorers.shared.controls import knob, run_and_stop, seed_and_dice, voice_choice
+from explorers.shared.player import VOTE, create_player, trial_value
 from explorers.shared.readout import message_html
+from explorers.shared.reveal import reveal_html
 from explorers.shared.terms import term_info
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.errors import PCGError

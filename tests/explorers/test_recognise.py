@@ -15,10 +15,10 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from torch import Tensor
 
-from explorers.hearing import UNSAID, Hearing, Part, align, hear, last_utterance, preset_of, sliders_of, thresholds_of
-from explorers.recognise import create_recognise
+from explorers.recognise.actions import UNSAID, Hearing, Part, align, hear, last_utterance, preset_of, sliders_of, thresholds_of
+from explorers.recognise.layout import create_recognise
+from explorers.recognise.sweep import MOST_FILES, SWEPT, Sweep, read_recordings, read_transcripts, sweep
 from explorers.session import Reading, Session
-from explorers.sweep import MOST_FILES, SWEPT, Sweep, read_recordings, read_transcripts, sweep
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.metrics.intelligibility import comparable, word_errors
 from pcg.recognition.embedded import EmbeddedRecogniser, load_recogniser

@@ -14,9 +14,9 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from torch import Tensor
 
-from explorers.hearing import align
-from explorers.wording import MOST_CANDIDATES, Wording, hear_in_words
-from explorers.words import create_words
+from explorers.recognise.actions import align
+from explorers.recognise.word_list import create_words
+from explorers.recognise.word_list_actions import MOST_CANDIDATES, Wording, hear_in_words
 from pcg.metrics.intelligibility import word_errors
 from pcg.recognition.candidates import Candidate, Weights
 from pcg.recognition.embedded import EmbeddedRecogniser

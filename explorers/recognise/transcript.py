@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from explorers.hearing import Alignment, Hearing, Part, Word, name_of
+from explorers.recognise.actions import Alignment, Hearing, Part, Word, name_of
+from explorers.recognise.sweep import Point, Sweep
 from explorers.shared.terms import term_html, titled_html
-from explorers.sweep import Point, Sweep
 from pcg.recognition.self_speculative import Stage, Thresholds, Transcript
 
 STYLES = Path(__file__).with_name("transcript.css")

@@ -7,8 +7,8 @@ from html import escape
 
 from explorers.shared.transcript import alignment_html
 
+from explorers.recognise.word_list_actions import MOST_CANDIDATES, Wording
 from explorers.shared.terms import term_html
-from explorers.wording import MOST_CANDIDATES, Wording
 from pcg.recognition.candidates import Weights
 from pcg.recognition.self_speculative import Transcript
 

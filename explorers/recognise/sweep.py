@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from explorers.hearing import count_stages, name_of, read_sound, total_times
+from explorers.recognise.actions import count_stages, name_of, read_sound, total_times
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate
 from pcg.metrics.intelligibility import comparable, pooled, word_errors

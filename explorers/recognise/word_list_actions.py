@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorers.hearing import Alignment, align, total_times
+from explorers.recognise.actions import Alignment, align, total_times
 from pcg.recognition.candidates import Candidate, Weights
 from pcg.recognition.lexicon import Lexicon
 from pcg.recognition.listening import as_speech, listen

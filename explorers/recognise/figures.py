@@ -6,9 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from explorers.colours import BLUE, GREEN, INK, ORANGE, VERMILION
-from explorers.hearing import Hearing, Part, name_of, preset_of
+from explorers.recognise.actions import Hearing, Part, name_of, preset_of
+from explorers.recognise.sweep import Point, Sweep
 from explorers.shared.figures import GRID, HEIGHT, MARGIN, axis, layout
-from explorers.sweep import Point, Sweep
 
 WAVE, FILL = "rgba(125, 130, 136, 0.35)", "rgba(0, 114, 178, 0.18)"
 CURVES = ((BLUE, "solid", "circle"), (GREEN, "6px,3px", "square"), (VERMILION, "2px,3px", "triangle-up"))

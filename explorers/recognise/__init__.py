@@ -1,0 +1,1 @@
+"""The Recognise panel: self-speculative speech recognition."""
