@@ -17,7 +17,6 @@ import gradio as gr
 import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
 from explorers.shared.first_minute import create_first_minute
 
-from explorers.beams import can_judge
 from explorers.compare.example import EXAMPLE, read_example
 from explorers.compare.form import offer_presets
 from explorers.compare.layout import create_compare
@@ -34,7 +33,8 @@ from explorers.request_validation import Page
 from explorers.session import Session
 from explorers.settings.layout import create_settings
 from explorers.shared.terms import create_terms
-from explorers.spoof import create_spoof
+from explorers.spoof.actions import can_judge
+from explorers.spoof.layout import create_spoof
 from explorers.swap.actions import LastingWorker
 from explorers.swap.layout import create_swap
 from explorers.theme import launch_options

@@ -9,17 +9,6 @@ from pathlib import Path
 
 import gradio as gr
 import numpy as np
-from explorers.shared.hearing_figures import entropy_figure, sweep_figure
-from explorers.shared.transcript import (
-    PROMPT,
-    SWEEP_PROMPT,
-    alignment_html,
-    message_html,
-    progress_html,
-    sweep_table,
-    sweep_told,
-    transcript_html,
-)
 
 from explorers.compare.layout import DECODING
 from explorers.errors import telling, told
@@ -38,7 +27,18 @@ from explorers.recognise.actions import (
 from explorers.recognise.sweep import MOST_FILES, Sweep, read_recordings, sweep
 from explorers.recognise.word_list import create_words
 from explorers.session import Session
+from explorers.shared.hearing_figures import entropy_figure, sweep_figure
 from explorers.shared.terms import term_info
+from explorers.shared.transcript import (
+    PROMPT,
+    SWEEP_PROMPT,
+    alignment_html,
+    message_html,
+    progress_html,
+    sweep_table,
+    sweep_told,
+    transcript_html,
+)
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from pcg.errors import InputError, PCGError
 from pcg.prompts.text import MAX_CHARACTERS

@@ -10,7 +10,8 @@ import pytest
 import torch
 from explorers.shared.beam_tree import FATES, branch_html, tree_html, way_html
 
-from explorers.beams import (
+from explorers.shared.spoof_curves import curves_html
+from explorers.spoof.actions import (
     NOTE,
     PLAN,
     SEARCHED,
@@ -24,7 +25,6 @@ from explorers.beams import (
     hear_branch,
     say_ways,
 )
-from explorers.shared.spoof_curves import curves_html
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig

@@ -7,9 +7,9 @@ import gradio as gr
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from explorers.beams import WAYS
 from explorers.shared.terms import create_terms
-from explorers.spoof import create_spoof
+from explorers.spoof.actions import WAYS
+from explorers.spoof.layout import create_spoof
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, SOFTWARE, picture

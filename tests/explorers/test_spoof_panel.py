@@ -10,10 +10,10 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from app import create_app
-from explorers.beams import WAYS, Request
 from explorers.compare.actions import token_rate
 from explorers.request_validation import Page
-from explorers.spoof import create_spoof
+from explorers.spoof.actions import WAYS, Request
+from explorers.spoof.layout import create_spoof
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.test_beams import untrained
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import gradio as gr
 
-from explorers.beams import PLAN, WAYS, Beam, Branch, Fan, Said, Tree
 from explorers.shared.spoof_curves import spoken
 from explorers.shared.terms import term_html
+from explorers.spoof.actions import PLAN, WAYS, Beam, Branch, Fan, Said, Tree
 from pcg.spoof.detector import M10, M25, M50
 
 STYLES = Path(__file__).with_name("beam_tree.css")

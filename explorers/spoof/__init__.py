@@ -1,0 +1,1 @@
+"""The Spoof panel: samplers, detectors and beam search."""
