@@ -20,7 +20,7 @@ from explorers.shared.first_minute import create_first_minute
 from explorers.compare.example import EXAMPLE, read_example
 from explorers.compare.form import offer_presets
 from explorers.compare.layout import create_compare
-from explorers.experiments import create_experiments
+from explorers.experiments.layout import create_experiments
 from explorers.groups.export import create_export
 from explorers.groups.layout import create_map
 from explorers.groups.listen_token import create_listen

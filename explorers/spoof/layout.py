@@ -7,12 +7,12 @@ from functools import partial
 
 import gradio as gr
 import numpy as np
-from explorers.shared.beam_tree import PICK, branch_html, create_tree, tree_html, way_html
 from gradio.components import Component
 
 from explorers.compare.actions import new_seed, token_rate
 from explorers.compare.layout import DECODING
 from explorers.errors import telling, told
+from explorers.shared.beam_tree import PICK, branch_html, create_tree, tree_html, way_html
 from explorers.shared.controls import Desk, knob, run_and_stop, seed_and_dice, text_box, voice_choice
 from explorers.shared.readout import TITLES, message_html
 from explorers.shared.spoof_curves import curves_html

@@ -38,7 +38,7 @@ def add(commands: "Commands") -> None:
 
 def run(options: argparse.Namespace) -> None:
     # The command line is a composition root, as app.py is: here alone the engine's side looks at the explorers'.
-    from explorers.report import write_report
+    from explorers.experiments.report import write_report
     from pcg.experiments.store import FILE, Store
 
     if not (options.results / FILE).is_file():

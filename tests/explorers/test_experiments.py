@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from explorers.shared.findings import duration, heading_html, heard_html, progress_html, said_html, table_html
 
-from explorers.experimenting import (
+from explorers.experiments.actions import (
     HEARD,
     MOST_BYTES,
     Archive,

@@ -12,8 +12,8 @@ import pytest
 import soundfile
 from playwright.sync_api import sync_playwright
 
-from explorers.experiment_figures import STYLES, figures
-from explorers.report import Findings, write_report
+from explorers.experiments.figures import STYLES, figures
+from explorers.experiments.report import Findings, write_report
 from pcg.errors import InputError
 from pcg.experiments.results.analysis import Results, summarise
 from pcg.experiments.store import Store

@@ -11,8 +11,8 @@ from pathlib import Path
 import gradio as gr
 
 from explorers.colours import swatch_html
-from explorers.experiment_figures import CAPTIONS
-from explorers.experimenting import Heard, Study
+from explorers.experiments.actions import Heard, Study
+from explorers.experiments.figures import CAPTIONS
 from explorers.shared.readout import message_html
 from explorers.shared.terms import titled_html
 from pcg.experiments.results.claims import CONTRADICTED, HOLDS, OPEN, UNTESTED

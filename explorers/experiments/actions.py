@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import yaml
 
-from explorers.report import Findings, write_report
+from explorers.experiments.report import Findings, write_report
 from pcg.analysis.swap import same_size_theta
 from pcg.bench.methods import step_costs
 from pcg.errors import InputError, PCGError
@@ -148,7 +148,7 @@ class Archive:
         return Findings.of(records, shelf.costs, self._mean_size if shelf.own else None) if records else None
 
     def report(self, out: Path, sound: Callable[[Unit], tuple[np.ndarray, int]] | None) -> Findings:
-        """Write everything as the page `out` (`explorers.report.write_report`)."""
+        """Write everything as the page `out` (`explorers.experiments.report.write_report`)."""
         shelf = self.shelf()
         if not shelf.records:
             raise PCGError(UNMEASURED)

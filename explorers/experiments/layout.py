@@ -10,13 +10,16 @@ from tempfile import TemporaryDirectory
 import gradio as gr
 import numpy as np
 import plotly.graph_objects as go
+from explorers.shared.findings import (
+    heading_html,
+    progress_html,
+    table_html,
+)
 from gradio.components import Component
 
 from explorers.compare.layout import DECODING
 from explorers.errors import telling, told
-from explorers.experiment_figures import CAPTIONS
-from explorers.experiment_sounds import Hearing, create_hearing, wire_hearing
-from explorers.experimenting import (
+from explorers.experiments.actions import (
     UNMEASURED,
     Archive,
     Speaker,
@@ -26,13 +29,10 @@ from explorers.experimenting import (
     study,
     units_of,
 )
-from explorers.report import RESULTS as DATA
-from explorers.report import Findings
-from explorers.shared.findings import (
-    heading_html,
-    progress_html,
-    table_html,
-)
+from explorers.experiments.figures import CAPTIONS
+from explorers.experiments.report import RESULTS as DATA
+from explorers.experiments.report import Findings
+from explorers.experiments.sounds import Hearing, create_hearing, wire_hearing
 from explorers.shared.readout import message_html
 from pcg.errors import PCGError
 from pcg.experiments.results.tables import Table

@@ -1,0 +1,1 @@
+"""The Experiments panel and the static report."""
