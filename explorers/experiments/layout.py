@@ -10,11 +10,6 @@ from tempfile import TemporaryDirectory
 import gradio as gr
 import numpy as np
 import plotly.graph_objects as go
-from explorers.shared.findings import (
-    heading_html,
-    progress_html,
-    table_html,
-)
 from gradio.components import Component
 
 from explorers.compare.layout import DECODING
@@ -33,6 +28,11 @@ from explorers.experiments.figures import CAPTIONS
 from explorers.experiments.report import RESULTS as DATA
 from explorers.experiments.report import Findings
 from explorers.experiments.sounds import Hearing, create_hearing, wire_hearing
+from explorers.shared.findings import (
+    heading_html,
+    progress_html,
+    table_html,
+)
 from explorers.shared.readout import message_html
 from pcg.errors import PCGError
 from pcg.experiments.results.tables import Table

@@ -1,4 +1,4 @@
-"""`python -m explorers.measure_page`: what the page promises, measured on a page of its own; JSON on the last line.
+"""`python -m explorers.measure.page`: what the page promises, measured on a page of its own; JSON on the last line.
 
 `--requests N` sends N mixed requests, a new visitor every few of them, and tells the memory of the page's process after the
 first fifty and at the end (Linux alone tells it), and the milliseconds that each kind took. `--times` opens the page in

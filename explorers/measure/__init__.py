@@ -1,0 +1,1 @@
+"""What the page promises, measured in a real browser."""
