@@ -15,9 +15,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "0" if needs_hub(named_model(sys.argv[1:
 
 import gradio as gr
 import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
-from explorers.shared.first_minute import create_first_minute
 
 from explorers.compare.example import EXAMPLE, read_example
+from explorers.compare.first_minute import create_first_minute
 from explorers.compare.form import offer_presets
 from explorers.compare.layout import create_compare
 from explorers.experiments.layout import create_experiments

@@ -5,21 +5,16 @@ from pathlib import Path
 import gradio as gr
 
 from explorers.colours import ORANGE, method_styles
+from explorers.compare import first_minute
+from explorers.experiments import findings
+from explorers.groups import atlas
+from explorers.listening import player
+from explorers.recognise import transcript
 from explorers.request_validation import app_options
-from explorers.shared import (
-    atlas,
-    beam_tree,
-    findings,
-    first_minute,
-    player,
-    readout,
-    ribbon,
-    spoof_curves,
-    strip,
-    swap_figures,
-    terms,
-    transcript,
-)
+from explorers.shared import readout, ribbon, spoof_curves, terms
+from explorers.spoof import beam_tree
+from explorers.swap import figures as swap_figures
+from explorers.tune import strip
 
 STYLES = Path(__file__).with_name("page.css")
 COMPONENTS = (

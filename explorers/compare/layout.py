@@ -14,6 +14,7 @@ from explorers.compare.all_takes import Tools, create_tools, wire_tools
 from explorers.compare.archive import record
 from explorers.compare.example import Example
 from explorers.compare.form import create_desk
+from explorers.compare.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
 from explorers.errors import telling, told
 from explorers.judging import UNSAID, Ears, Verdicts, usual_judge
 from explorers.session import CARDS, PRESET, Session
@@ -22,7 +23,6 @@ from explorers.shared.controls import Desk
 from explorers.shared.readout import card_html, message_html, preset_title_html
 from explorers.shared.ribbon import legend_html
 from explorers.shared.spoof_curves import curves_html
-from explorers.shared.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
 from explorers.tune.actions import Turn
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import gradio as gr
 from gradio.components import Component
 
+from explorers.compare.take_figures import judged_html, longest_of, mel_html
 from explorers.judging import Verdicts
 from explorers.session import CARDS, PRESET, Reading, Session
 from explorers.shared.readout import card_html, title_html
 from explorers.shared.ribbon import ribbon_html
-from explorers.shared.take_figures import judged_html, longest_of, mel_html
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from pcg.settings import METHODS
 

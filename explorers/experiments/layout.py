@@ -25,14 +25,14 @@ from explorers.experiments.actions import (
     units_of,
 )
 from explorers.experiments.figures import CAPTIONS
-from explorers.experiments.report import RESULTS as DATA
-from explorers.experiments.report import Findings
-from explorers.experiments.sounds import Hearing, create_hearing, wire_hearing
-from explorers.shared.findings import (
+from explorers.experiments.findings import (
     heading_html,
     progress_html,
     table_html,
 )
+from explorers.experiments.report import RESULTS as DATA
+from explorers.experiments.report import Findings
+from explorers.experiments.sounds import Hearing, create_hearing, wire_hearing
 from explorers.shared.readout import message_html
 from pcg.errors import PCGError
 from pcg.experiments.results.tables import Table

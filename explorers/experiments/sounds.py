@@ -12,7 +12,7 @@ from gradio.components import Component
 from explorers.compare.layout import DECODING
 from explorers.errors import told
 from explorers.experiments.actions import HEARD, Archive, Heard, Pair, Speaker, hear, pairs
-from explorers.shared.findings import CLICK, create_clicks, heard_html, said_html
+from explorers.experiments.findings import CLICK, create_clicks, heard_html, said_html
 from explorers.shared.readout import message_html
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from pcg.errors import PCGError

@@ -17,8 +17,8 @@ from explorers.groups.actions import (
     token_pair,
     utterances,
 )
+from explorers.groups.atlas import PICK, create_atlas
 from explorers.session import Session
-from explorers.shared.atlas import PICK, create_atlas
 from explorers.shared.terms import term_info
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import EmbeddedCodec

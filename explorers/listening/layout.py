@@ -31,11 +31,11 @@ from explorers.listening.actions import (
     vote,
     write_sounds,
 )
+from explorers.listening.player import VOTE, create_player, trial_value
+from explorers.listening.reveal import reveal_html
 from explorers.session import Session
 from explorers.shared.controls import knob, run_and_stop, seed_and_dice, voice_choice
-from explorers.shared.player import VOTE, create_player, trial_value
 from explorers.shared.readout import message_html
-from explorers.shared.reveal import reveal_html
 from explorers.shared.terms import term_info
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.errors import PCGError

@@ -48,7 +48,7 @@ TEMPLATE = """
 def create_player() -> gr.HTML:
     """Lay the player out within the Blocks that is being built; its value is None, or what `trial_value` makes.
 
-    Its event VOTE brings `trial`, its number, `answer` and `plays`, as `pcg.experiments.listening_tests.design.check_vote` takes them.
+    Its event VOTE brings `trial`, its number, `answer` and `plays`, as `listening_tests.design.check_vote` takes them.
     """
     return gr.HTML(
         None,

@@ -5,9 +5,9 @@ Words come from a recogniser or a reference, so every one of them is escaped.
 
 from html import escape
 
+from explorers.recognise.transcript import alignment_html
 from explorers.recognise.word_list_actions import MOST_CANDIDATES, Wording
 from explorers.shared.terms import term_html
-from explorers.shared.transcript import alignment_html
 from pcg.recognition.candidates import Weights
 from pcg.recognition.self_speculative import Transcript
 

@@ -24,12 +24,9 @@ from explorers.recognise.actions import (
     thresholds_of,
     warmed,
 )
+from explorers.recognise.figures import entropy_figure, sweep_figure
 from explorers.recognise.sweep import MOST_FILES, Sweep, read_recordings, sweep
-from explorers.recognise.word_list import create_words
-from explorers.session import Session
-from explorers.shared.hearing_figures import entropy_figure, sweep_figure
-from explorers.shared.terms import term_info
-from explorers.shared.transcript import (
+from explorers.recognise.transcript import (
     PROMPT,
     SWEEP_PROMPT,
     alignment_html,
@@ -39,6 +36,9 @@ from explorers.shared.transcript import (
     sweep_told,
     transcript_html,
 )
+from explorers.recognise.word_list import create_words
+from explorers.session import Session
+from explorers.shared.terms import term_info
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from pcg.errors import InputError, PCGError
 from pcg.prompts.text import MAX_CHARACTERS

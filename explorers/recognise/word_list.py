@@ -10,9 +10,9 @@ import numpy as np
 from explorers.compare.layout import DECODING
 from explorers.errors import telling
 from explorers.recognise.actions import read_sound
+from explorers.recognise.candidates import PROMPT, wording_html
+from explorers.recognise.transcript import message_html
 from explorers.recognise.word_list_actions import hear_in_words
-from explorers.shared.candidates import PROMPT, wording_html
-from explorers.shared.transcript import message_html
 from pcg.recognition.lexicon import Lexicon, load_lexicon
 from pcg.recognition.recogniser import ScoringRecogniser
 

@@ -12,12 +12,12 @@ from gradio.components import Component
 from explorers.compare.actions import new_seed, token_rate
 from explorers.compare.layout import DECODING
 from explorers.errors import telling, told
-from explorers.shared.beam_tree import PICK, branch_html, create_tree, tree_html, way_html
 from explorers.shared.controls import Desk, knob, run_and_stop, seed_and_dice, text_box, voice_choice
 from explorers.shared.readout import TITLES, message_html
 from explorers.shared.spoof_curves import curves_html
 from explorers.shared.terms import term_html, term_info
 from explorers.spoof.actions import NOTE, SEARCHED, WAYS, Branch, Request, Said, Step, Tree, as_record, hear_branch, say_ways
+from explorers.spoof.beam_tree import PICK, branch_html, create_tree, tree_html, way_html
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.zero_gpu import STARTING_SECONDS, gpu_seconds, on_gpu
 from pcg.decoding.beam_search import Hierarchy

@@ -18,17 +18,6 @@ from explorers.groups.layout import SIMILARITY_NAMES
 from explorers.session import Session
 from explorers.shared.controls import knob, seed_and_dice, text_box, voice_choice
 from explorers.shared.readout import message_html
-from explorers.shared.swap_figures import (
-    campaign_html,
-    heard_html,
-    legend_html,
-    mels_figure,
-    original_html,
-    progress_html,
-    strip_html,
-    table_html,
-    title_html,
-)
 from explorers.shared.terms import term_info
 from explorers.swap.actions import (
     NOTE,
@@ -43,6 +32,17 @@ from explorers.swap.actions import (
     campaign,
     stress,
     swap_grid,
+)
+from explorers.swap.figures import (
+    campaign_html,
+    heard_html,
+    legend_html,
+    mels_figure,
+    original_html,
+    progress_html,
+    strip_html,
+    table_html,
+    title_html,
 )
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.zero_gpu import LONGEST_SECONDS, on_gpu

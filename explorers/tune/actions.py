@@ -5,12 +5,12 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 
+from explorers.compare import actions as speaking
 from explorers.compare.actions import SPEECHLESS, new_seed, token_rate
-from explorers.compare.layout import actions as speaking
 from explorers.session import Reading
 from explorers.shared.readout import message_html, progress_html
-from explorers.shared.strip import packed, run_prop, sound_prop, spoof_prop
 from explorers.tune.idle import why_idle
+from explorers.tune.strip import packed, run_prop, sound_prop, spoof_prop
 from pcg.analysis.whatif import WhatIf, what_if
 from pcg.bench.methods import step_costs
 from pcg.errors import InputError

@@ -48,8 +48,8 @@ class Grid:
         return any(condition.model == "draft" for condition in self.conditions)
 
     def for_draft(self, draft: str, alone: bool = True) -> "Grid":
-        """Without what cannot be said with a draft of this kind (`pcg.synthesis.drafts.Draft.kind`): prompt lookup does not speak alone,
-        and with none only AR speaks. alone: whether the draft can speak without its target, which a feature draft cannot."""
+        """Without what cannot be said with a draft of this kind (`Draft.kind`): prompt lookup does not speak alone, and
+        with none only AR speaks. alone: whether the draft can speak without its target, which a feature draft cannot."""
         methods, alone = METHODS_OF.get(draft, METHODS), alone and draft not in METHODS_OF
         possible = (c for c in self.conditions if c.settings.method in methods and (alone or c.model != "draft"))
         return replace(self, conditions=tuple(possible))

@@ -1,6 +1,6 @@
 """Can it be understood? A judge writes down what it hears, and the differences to what was meant are counted.
 
-Both sides are normalised alike: `pcg.prompts.text.normalise` (lower case, numbers and abbreviations as words), punctuation stripped,
+Both sides are normalised alike: `text.normalise` (lower case, numbers and abbreviations as words), punctuation stripped,
 apostrophes kept, spelling variants made one. A rate is only as good as its judge, so it is never shown without the judge's
 name and the same judge's rate on the original recordings.
 """

@@ -1,4 +1,4 @@
-"""Text and reference speech -> the prompt of a model; here that of the embedded voice, in the shape of LLaSA's (`pcg.prompts.llasa`).
+"""Text and reference speech -> the prompt of a model; here that of the embedded voice, in the shape of LLaSA's (`llasa.py`).
 
     TEXT_START  reference phonemes, text phonemes  TEXT_END  SPEECH_START  reference codes ...
 

@@ -105,8 +105,8 @@ class Voice:
 def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto") -> Voice:
     """Load a voice: the shipped one ("embedded"), one in a folder, or a LLaSA or a NeuTTS in a folder or from the hub.
 
-    model: see `pcg.models.hub`. device: "cpu" or "cuda"; the models run in bfloat16 on the latter and in float32 on the former, one
-    from the hub that would not fit so in bfloat16 there, too. draft: see `pcg.synthesis.drafts.choose_draft`. Raises InputError or
+    model: see `pcg.models.hub`. device: "cpu" or "cuda"; the models run in bfloat16 on the latter and in float32 on the former,
+    one from the hub that would not fit so in bfloat16 there, too. draft: see `drafts.choose_draft`. Raises InputError or
     AssetError where something is missing, damaged or of another kind, and PCGError where memory or disk have no room for it.
     """
     if device not in DEVICES or (device == "cuda" and not torch.cuda.is_available()):

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from explorers.shared.beam_tree import FATES, branch_html, tree_html, way_html
 
 from explorers.shared.spoof_curves import curves_html
 from explorers.spoof.actions import (
@@ -25,6 +24,7 @@ from explorers.spoof.actions import (
     hear_branch,
     say_ways,
 )
+from explorers.spoof.beam_tree import FATES, branch_html, tree_html, way_html
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig

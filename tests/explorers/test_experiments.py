@@ -8,7 +8,6 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-from explorers.shared.findings import duration, heading_html, heard_html, progress_html, said_html, table_html
 
 from explorers.experiments.actions import (
     HEARD,
@@ -25,6 +24,7 @@ from explorers.experiments.actions import (
     study,
     units_of,
 )
+from explorers.experiments.findings import duration, heading_html, heard_html, progress_html, said_html, table_html
 from pcg.errors import InputError, PCGError
 from pcg.experiments.grid import Grid
 from pcg.experiments.runner import Progress

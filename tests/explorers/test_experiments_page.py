@@ -10,8 +10,8 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from playwright.sync_api import Page, expect, sync_playwright
 
+from explorers.experiments import findings
 from explorers.experiments.layout import create_experiments
-from explorers.shared import findings
 from explorers.theme import launch_options
 from pcg.experiments.store import Store
 from pcg.experiments.suites import ar, pcg, sd, ssd

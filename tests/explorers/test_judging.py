@@ -9,9 +9,9 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 import soundfile
-from explorers.shared.take_figures import judged_html, longest_of, mel_html
 
 from explorers.compare.archive import FIGURES, GONE, record, save_takes
+from explorers.compare.take_figures import judged_html, longest_of, mel_html
 from explorers.judging import UNSAID, Ears, Verdicts, judge_takes
 from explorers.session import PRESET, Reading, Session
 from pcg.audio import write_wav

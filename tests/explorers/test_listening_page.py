@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import gradio as gr
 import pytest
-from explorers.shared.player import SCRIPTS
 from playwright.sync_api import Page, expect, sync_playwright
 
+from explorers.listening import player
 from explorers.listening.layout import create_listening_test
+from explorers.listening.player import SCRIPTS
 from explorers.session import Session
-from explorers.shared import player
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM

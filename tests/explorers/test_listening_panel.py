@@ -8,7 +8,6 @@ import gradio as gr
 import numpy as np
 import pytest
 import soundfile
-from explorers.shared.reveal import reveal_html
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
@@ -35,6 +34,7 @@ from explorers.listening.actions import (
     write_sounds,
 )
 from explorers.listening.layout import create_listening_test
+from explorers.listening.reveal import reveal_html
 from explorers.session import Reading, Session
 from pcg.errors import InputError, PCGError
 from pcg.experiments.listening_tests.design import ANCHOR

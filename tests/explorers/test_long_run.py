@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from explorers.measure.page import measure_requests, resident_mib
+from explorers.swap import actions as swapping
 from explorers.swap.actions import LastingWorker
-from explorers.swap.layout import actions as swapping
 
 GROWTH = 0.10
 KINDS = ("say", "tune", "groups", "repeat", "refused")

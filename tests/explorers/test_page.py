@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from explorers.shared.first_minute import HINTS
 from playwright.sync_api import Page, expect, sync_playwright
 
+from explorers.compare.first_minute import HINTS
 from pcg.settings import METHODS
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM, NEEDS_CHROMIUM, picture
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import soundfile
 import torch
-from explorers.shared.hearing_figures import entropy_figure, sweep_figure
-from explorers.shared.transcript import alignment_html, sweep_table, sweep_told, transcript_html
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from torch import Tensor
 
 from explorers.recognise.actions import UNSAID, Hearing, Part, align, hear, last_utterance, preset_of, sliders_of, thresholds_of
+from explorers.recognise.figures import entropy_figure, sweep_figure
 from explorers.recognise.layout import create_recognise
 from explorers.recognise.sweep import MOST_FILES, SWEPT, Sweep, read_recordings, read_transcripts, sweep
+from explorers.recognise.transcript import alignment_html, sweep_table, sweep_told, transcript_html
 from explorers.session import Reading, Session
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.metrics.intelligibility import comparable, word_errors

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from explorers.compare import actions as speaking
 from explorers.compare.actions import (
     RECORDING,
     SPEECHLESS,
@@ -19,7 +20,6 @@ from explorers.compare.actions import (
     say_again,
     say_four_ways,
 )
-from explorers.compare.layout import actions as speaking
 from explorers.session import PRESET, Session
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError

@@ -7,7 +7,12 @@ import gradio as gr
 import numpy as np
 import pytest
 import soundfile
-from explorers.shared.swap_figures import (
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from explorers.session import Reading, Session
+from explorers.swap.actions import NOTE, THETAS, UNSAID, Ears, Request, Stress, campaign, said_by_target, stress, swap_grid
+from explorers.swap.figures import (
     campaign_html,
     heard_html,
     legend_html,
@@ -18,11 +23,6 @@ from explorers.shared.swap_figures import (
     table_html,
     title_html,
 )
-from gradio_client import Client
-from gradio_client.exceptions import AppError
-
-from explorers.session import Reading, Session
-from explorers.swap.actions import NOTE, THETAS, UNSAID, Ears, Request, Stress, campaign, said_by_target, stress, swap_grid
 from explorers.swap.layout import create_swap
 from pcg.analysis.swap import Swap, mel_distance, same_size_theta
 from pcg.errors import PCGError

@@ -8,13 +8,13 @@ import gradio as gr
 import numpy as np
 import pytest
 import soundfile
-from explorers.shared.strip import packed
-from explorers.shared.tune_figures import figures_html, what_if_html
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.tune.actions import Bench, Measured, Request, Step, Turn, time_ar, tune, tune_again
+from explorers.tune.figures import figures_html, what_if_html
 from explorers.tune.layout import create_tune
+from explorers.tune.strip import packed
 from pcg.errors import PCGError
 from pcg.metrics.bound import StepCosts
 from pcg.settings import Settings

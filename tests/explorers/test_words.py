@@ -9,12 +9,12 @@ import gradio as gr
 import numpy as np
 import pytest
 import soundfile
-from explorers.shared.candidates import MOST_TABLES, wording_html
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from torch import Tensor
 
 from explorers.recognise.actions import align
+from explorers.recognise.candidates import MOST_TABLES, wording_html
 from explorers.recognise.word_list import create_words
 from explorers.recognise.word_list_actions import MOST_CANDIDATES, Wording, hear_in_words
 from pcg.metrics.intelligibility import word_errors

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from explorers import zero_gpu as zero
-from explorers.listening.actions import actions as listening
+from explorers.listening import actions as listening
 from explorers.listening.actions import prepare, write_sounds
 from explorers.tune.actions import STOPPED, Bench, Request, Step, Turn, tune, until_halted
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, is_lent, on_gpu

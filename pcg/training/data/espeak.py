@@ -1,6 +1,6 @@
 """More voices for the recogniser: espeak-ng, a formant synthesizer, in many variants, rates and pitches.
 
-The library is the one that `pcg.prompts.text` phonemises with. It keeps its voice in C globals, so speaking happens in processes of
+The library is the one that `prompts.text` phonemises with. It keeps its voice in C globals, so speaking happens in processes of
 its own.
 """
 

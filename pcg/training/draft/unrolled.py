@@ -163,7 +163,7 @@ def train_feature(
     held_out: Sequence[Batch] = (),
     name: str = "draft",
 ) -> dict[str, float]:
-    """Train `model` to the last step of `schedule`, as `pcg.training.draft.distil.train_draft` does; return the overlaps of its steps
+    """Train `model` to the last step of `schedule`, as `distil.train_draft` does; return the overlaps of its steps
     on the rows `held_out`.
 
     A new run begins at the least squares. `temperature`: of the target's probabilities, which should be that in use.
