@@ -32,7 +32,7 @@ space: $(VENV)/app.done
 space-test: space $(VENV)/dev.done
 	$(PYTHON) -m venv --clear $(OUT).venv
 	$(OUT).venv/bin/pip --quiet --disable-pip-version-check install -r $(OUT)/requirements.txt
-	SPACE=$(OUT) SPACE_PYTHON=$(OUT).venv/bin/python $(VENV)/bin/python -m pytest tests/test_space.py -k as_a_space_would
+	SPACE=$(OUT) SPACE_PYTHON=$(OUT).venv/bin/python $(VENV)/bin/python -m pytest tests/space/test_space.py -k as_a_space_would
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PCG Lab needs Python 3.11 or newer")'

@@ -1,1 +1,16 @@
-"""The engine of PCG Lab: decoders, acceptance rules, groups, codecs and metrics. It knows neither gradio nor plotly."""
+"""The engine of PCG Lab: decoders, acceptance rules, groups, codecs and metrics. It knows neither gradio nor plotly.
+
+`from pcg import Settings, Synthesizer, load_voice` is the library; see `docs/api.md`. The names are looked up when they are first
+used, so that the command line answers before PyTorch is imported.
+"""
+
+from importlib import import_module
+
+_HOMES = {"Settings": "pcg.settings", "Synthesizer": "pcg.synthesis.synthesizer", "load_voice": "pcg.synthesis.voice"}
+__all__ = ["Settings", "Synthesizer", "load_voice"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pcg' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -105,7 +105,7 @@ def swap(tokens: Sequence[int], groups: "Groups", swap: Swap, usable: "Tensor", 
 def mel_distance(a: np.ndarray, b: np.ndarray, sample_rate: int) -> float:
     """The mean absolute difference of two sounds' log-mels over their common frames, in dB; 0 where they share no frame.
 
-    a and b are `[N]` and `[M]`, from the same moment on. The log-mel is that of `audition`, floor included, so that a pause in both
+    a and b are `[N]` and `[M]`, from the same moment on. The log-mel is that of `audition`, with its floor: a pause in both
     adds nothing.
     """
     of_a, of_b = log_mel_db(a, sample_rate), log_mel_db(b, sample_rate)

@@ -15,6 +15,7 @@ from pcg.experiments import ray_runner
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.experiments.worker import WorkerSpec
+from pcg.files import PROJECT
 from pcg.settings import Settings
 
 UNITS = units_of(4, 2)
@@ -29,7 +30,7 @@ def test_without_ray_one_sentence_says_what_to_do(tmp_path: Path, monkeypatch: p
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     ray = pytest.importorskip("ray")
-    paths = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parent)])
+    paths = os.pathsep.join([str(PROJECT), str(Path(__file__).parent)])
     ray.init(
         num_cpus=2,
         include_dashboard=False,

@@ -1,11 +1,12 @@
 """The README's tables of experiments are those of the results that the project ships."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from pcg.files import PROJECT
+
+ROOT = PROJECT
 RESULTS = ROOT / "assets" / "results" / "results.json"
 
 

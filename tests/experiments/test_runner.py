@@ -19,6 +19,7 @@ from pcg.experiments.results.scaling import measure_throughput
 from pcg.experiments.runner import Progress, missing, run, with_progress
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit
+from pcg.files import PROJECT
 
 UNITS = units_of(5, 2)
 KILLS = 20
@@ -158,7 +159,7 @@ if __name__ == "__main__":
 def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     script, units, store, fake = tmp_path / "script.py", units_of(60), Store(tmp_path), spec(tmp_path)
     script.write_text(SCRIPT)
-    paths = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parent)])
+    paths = os.pathsep.join([str(PROJECT), str(Path(__file__).parent)])
     moments = random.Random(0)
     in_flight, told = 0, set()
     for kill in range(KILLS):

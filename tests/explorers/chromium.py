@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
+from pcg.files import PROJECT
+
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 ARGUMENTS = [
     "--no-sandbox",
@@ -26,7 +28,7 @@ SOFTWARE = [
     "--enable-unsafe-swiftshader",
 ]
 NEEDS_CHROMIUM = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
-ARTIFACTS = Path(__file__).parents[2] / "artifacts"
+ARTIFACTS = PROJECT / "artifacts"
 TABS = ("Compare", "Tune", "Map", "Swap", "Listening test", "Experiments", "Recognise")
 OPEN = """name => {
   const tabs = [...document.querySelectorAll('[role="tab"], .overflow-dropdown button')];

@@ -43,7 +43,7 @@ def soften(logits, temperature, probs):
 
 @njit(nogil=True)
 def draw(probs, coin):
-    """The token at `coin` in [0, 1), as `acceptance.sampler.Sampler` draws it: sums are float64, and zero probability is never drawn."""
+    """The token at `coin` in [0, 1), as `Sampler` of `pcg.acceptance` does: float64 sums, zero probability is never drawn."""
     count = len(probs)
     ends, total = np.empty(-(-count // BLOCK)), 0.0
     for block in range(len(ends)):

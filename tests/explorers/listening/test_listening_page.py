@@ -13,7 +13,7 @@ from explorers.session import Session
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
-from tests.explorers.test_listening_panel import FakeEars
+from tests.explorers.listening.test_listening_panel import FakeEars
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
 SOUND = [*ARGUMENTS, "--autoplay-policy=no-user-gesture-required"]

@@ -15,7 +15,7 @@ from explorers.request_validation import Page
 from explorers.spoof.actions import WAYS, Request
 from explorers.spoof.layout import create_spoof
 from pcg.synthesis.synthesizer import Synthesizer
-from tests.explorers.test_beams import untrained
+from tests.explorers.spoof.test_beams import untrained
 
 TEXT = "Hello, yes <b>${1}</b>."
 ASKED = {"text": TEXT, "voice": "two", "method": "ar", "temperature": 1.0, "seed": 5}

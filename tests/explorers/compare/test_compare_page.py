@@ -22,7 +22,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS
 from pcg.takes.stored import Origin
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
-from tests.explorers.test_judging import HOSTILE, new_ears
+from tests.explorers.compare.test_judging import HOSTILE, new_ears
 
 TEXT = "Hello, is this one sentence?"
 PATIENCE_MS = 90_000

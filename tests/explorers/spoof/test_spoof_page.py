@@ -13,8 +13,8 @@ from explorers.spoof.layout import create_spoof
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, SOFTWARE, picture
-from tests.explorers.test_accessibility import violations
-from tests.explorers.test_beams import untrained
+from tests.explorers.page.test_accessibility import violations
+from tests.explorers.spoof.test_beams import untrained
 
 pytestmark = NEEDS_CHROMIUM
 PATIENCE_MS = 120_000

@@ -12,6 +12,7 @@ from tiny_llasa import CODES, END, FIRST_CODE, new_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.errors import AssetError
+from pcg.files import PROJECT
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
@@ -47,7 +48,7 @@ def test_what_is_read_without_transformers_is_what_it_loads(
 def test_the_page_starts_without_transformers() -> None:
     """A visitor waits for nothing that a published voice does not need."""
     program = "import sys, app; app.load_voice(); assert 'transformers' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parent.parent)
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=PROJECT)
 
 
 @pytest.mark.parametrize(("tied", "shard"), [(True, "1GB"), (False, "1GB"), (False, "10MB")])

@@ -1,7 +1,5 @@
 """The compiled kernel against PyTorch and transformers: every width, ragged rows, taps, and each way to store a weight."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -10,6 +8,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Co
 from pcg.acceptance.sampler import Sampler
 from pcg.decoding.model_runner import Readers
 from pcg.decoding.readers import make_readers
+from pcg.files import PROJECT
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.cpu_kernel import packing
 from pcg.models.cpu_kernel.arithmetic import draw
@@ -24,7 +23,7 @@ VOCABULARY = Vocabulary(codes=300, first_code=20, end=3)
 SHAPE = {"vocab_size": 320, "hidden_size": 192, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 3}
 LANES = [16, 8]
 BOUND = {"atol": 2e-5, "rtol": 1e-5}
-VOICE = Path(__file__).parents[2] / "assets" / "voice" / "target"
+VOICE = PROJECT / "assets" / "voice" / "target"
 
 
 def make_model(kv_heads: int = 3, biased: bool = False, half: bool = True) -> PreTrainedModel:

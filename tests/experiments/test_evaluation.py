@@ -13,6 +13,7 @@ import torch
 
 from pcg.errors import InputError
 from pcg.experiments.evaluation import ORIGINAL, Report, VoiceMatrix, evaluate, stopping, voice_matrix
+from pcg.files import PROJECT
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -162,5 +163,5 @@ def test_the_goal_needs_both_sides(same: float, other: float, reached: bool) -> 
 def test_importing_wakes_no_judge_and_no_engine() -> None:
     heavy = "pocketsphinx resemblyzer speechmos jiwer onnxruntime librosa scipy torch gradio plotly pcg.training"
     code = f"import sys, pcg.experiments.evaluation; sys.exit(' '.join(set({heavy!r}.split()) & set(sys.modules)) or 0)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

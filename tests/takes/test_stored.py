@@ -12,6 +12,7 @@ import soundfile
 
 from pcg.audio import load_audio, read_comment, write_wav
 from pcg.errors import InputError
+from pcg.files import PROJECT
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -49,7 +50,7 @@ def test_the_longest_text_fits() -> None:
 
 
 def test_the_version_of_the_program_is_the_projects() -> None:
-    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["version"] == APP
 
 

@@ -19,13 +19,14 @@ from packaging.requirements import Requirement
 
 import app
 from pcg.errors import InputError
+from pcg.files import PROJECT
 from pcg.models.hub import NAMES
 from pcg.space.__main__ import front_of, main
 from pcg.space.front_matter import FrontMatter, pinned_versions, read_front_matter, read_requirements, split, with_changes
 from pcg.space.imports import third_party, uncovered
 from pcg.space.staging import ATTRIBUTES, CPU_WHEELS, LARGEST_PLAIN, LFS, check, stage
 
-ROOT = Path(__file__).parents[1]
+ROOT = PROJECT
 PATIENCE_SECONDS = 420
 
 

@@ -15,6 +15,7 @@ import app
 from explorers.licence import banner_html, masthead_html, voice_line
 from explorers.settings.actions import wav_file
 from pcg.errors import AssetError, InputError
+from pcg.files import PROJECT
 from pcg.settings import Settings
 from pcg.space.front_matter import read_requirements
 from pcg.synthesis.synthesizer import Synthesizer
@@ -22,7 +23,7 @@ from pcg.synthesis.voice import Voice, load_voice
 from pcg.takes.stored import Origin, Stored, read_stored
 from pcg.training.voice.card import LICENCE, model_card, recogniser_card
 
-ROOT = Path(__file__).parents[1]
+ROOT = PROJECT
 ASSETS = ROOT / "assets"
 
 

@@ -1,9 +1,10 @@
 """The rule in README.md runs as it stands there, on the tiny voice."""
 
 import re
-from pathlib import Path
 
-README = Path(__file__).parents[2] / "README.md"
+from pcg.files import PROJECT
+
+README = PROJECT / "README.md"
 
 
 def test_the_readmes_own_rule_speaks_and_prints_its_acceptance_rate(tiny_voice_folder, tmp_path, monkeypatch, capsys):

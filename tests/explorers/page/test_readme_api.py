@@ -1,9 +1,10 @@
 """The README's call from another program, as it stands there."""
 
 import re
-from pathlib import Path
 
-README = Path(__file__).parents[2] / "README.md"
+from pcg.files import PROJECT
+
+README = PROJECT / "README.md"
 
 
 def test_the_call_works_as_it_is_printed(address: str) -> None:
