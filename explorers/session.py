@@ -180,6 +180,18 @@ class Session:
         return reading.speed_up_over((same or own)[0].reading), "same run" if full_run else "last run"
 
 
+class Turn:
+    """Whose turn it is to speak on one visitor's page: a take that began earlier notices that it is of no use any more."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def next(self) -> int:
+        """Begin something new, or only end what is under way."""
+        self.number += 1
+        return self.number
+
+
 def record(take: Take) -> dict[str, object]:
     """A take's figures and tokens, ready for JSON."""
     return {

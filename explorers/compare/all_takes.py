@@ -12,9 +12,8 @@ from gradio.events import Dependency
 from explorers.compare.archive import record, save_takes
 from explorers.errors import telling
 from explorers.judging import Ears, Verdicts, judge_takes
-from explorers.session import Session
+from explorers.session import Session, Turn
 from explorers.shared.readout import message_html
-from explorers.tune.actions import Turn
 from pcg.synthesis.synthesizer import Synthesizer
 
 JUDGING = "judging"

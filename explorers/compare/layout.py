@@ -17,13 +17,12 @@ from explorers.compare.form import create_desk
 from explorers.compare.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
 from explorers.errors import telling, told
 from explorers.judging import UNSAID, Ears, Verdicts, usual_judge
-from explorers.session import CARDS, PRESET, Session
+from explorers.session import CARDS, PRESET, Session, Turn
 from explorers.settings.actions import wav_file
 from explorers.shared.controls import Desk
 from explorers.shared.readout import card_html, message_html, preset_title_html
 from explorers.shared.ribbon import legend_html
 from explorers.shared.spoof_curves import curves_html
-from explorers.tune.actions import Turn
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError
 from pcg.experiments.spoofing import fitting

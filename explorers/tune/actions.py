@@ -1,26 +1,24 @@
 """What the Tune panel does: speaks a take while it is heard, measures it, and compares it with AR. Knows nothing of gradio."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from explorers.compare import actions as speaking
 from explorers.compare.actions import SPEECHLESS, new_seed, token_rate
-from explorers.session import Reading
+from explorers.session import Turn
 from explorers.shared.readout import message_html, progress_html
-from explorers.tune.idle import why_idle
+from explorers.tune.measured import Bench, Measured
 from explorers.tune.strip import packed, run_prop, sound_prop, spoof_prop
 from pcg.analysis.whatif import WhatIf, what_if
 from pcg.bench.methods import step_costs
 from pcg.errors import InputError
 from pcg.experiments.spoofing import fitting
-from pcg.metrics.bound import StepCosts
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS
-from pcg.synthesis.drafts import TRAINED
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Sound, Take
 
@@ -62,138 +60,6 @@ class Request:
         knobs = (self.theta, self.lookahead, self.beta, self.temperature, self.seed or 0)
         own = (self.recording, self.transcript, self.consent)
         return speaking.Request(self.text, self.voice, *knobs, *own).speaker(synthesizer)
-
-
-class Turn:
-    """Whose turn it is to speak on one visitor's page: a take that began earlier notices that it is of no use any more."""
-
-    def __init__(self) -> None:
-        self.number = 0
-
-    def next(self) -> int:
-        """Begin something new, or only end what is under way."""
-        self.number += 1
-        return self.number
-
-
-@dataclass(frozen=True)
-class RoundCost:
-    """Where the time of one round went, in milliseconds, and what it brought."""
-
-    draft_ms: float
-    verify_ms: float
-    rule_ms: float
-    drafted: int
-    accepted: int
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The figures of one streamed take. The codec's and the prompt's milliseconds are those of the whole take; `draft` is what
-    drafted (`pcg.synthesis.drafts.Draft.kind`)."""
-
-    reading: Reading
-    by_position: tuple[float, ...]
-    conditional_by_position: tuple[float, ...]
-    rounds: tuple[RoundCost, ...]
-    decoding_ms: float
-    codec_ms: float
-    prefill_ms: float
-    draft: str = TRAINED
-
-    @classmethod
-    def of(cls, take: Take, draft: str = TRAINED) -> "Measured":
-        return cls(
-            Reading.of(take),
-            tuple(take.acceptance_by_position),
-            tuple(take.conditional_acceptance_by_position),
-            tuple(RoundCost(r.draft_ms, r.verify_ms, r.rule_ms, len(r.drafted), r.accepted) for r in take.rounds),
-            take.decoding_ms,
-            take.codec_ms,
-            take.prefill_ms,
-            draft,
-        )
-
-    @property
-    def settings(self) -> Settings:
-        return self.reading.settings
-
-    @property
-    def task(self) -> tuple[object, ...]:
-        """What takes must have in common for their speeds to be compared; the seed changes words' lengths, not the speed."""
-        law = (self.settings.temperature, self.settings.sampler, self.settings.top_k, self.settings.top_p)
-        return (self.reading.text, self.reading.voice, *law)
-
-    @property
-    def is_steady(self) -> bool:
-        """Whether every round drafted as many tokens as the others, and so cost as much."""
-        return all(cost.drafted == self.settings.lookahead for cost in self.rounds)
-
-
-@dataclass(frozen=True, eq=False)
-class Bench:
-    """What was measured on one visitor's page: the newest take, the newest AR take, and the costs of single steps by lookahead,
-    voice and temperature. Compared by identity, which is how gradio sees that it changed."""
-
-    last: Measured | None = None
-    ar: Measured | None = None
-    costs: Mapping[tuple[object, ...], StepCosts] = field(default_factory=dict)
-    estimate: WhatIf | None = None
-
-    def spoken(self, measured: Measured) -> "Bench":
-        ar = measured if measured.settings.method == "ar" else self.ar
-        return replace(self, last=measured, ar=ar, estimate=None)
-
-    def timed(self, ar: Measured, lookahead: int, costs: StepCosts) -> "Bench":
-        return replace(self, ar=ar, costs={**self.costs, _cost_key(ar, lookahead): costs})
-
-    @property
-    def yardstick(self) -> Measured | None:
-        """The AR take of the newest take's text, voice and temperature."""
-        return self.ar if self.ar and self.last and self.ar.task == self.last.task else None
-
-    @property
-    def speed_up(self) -> float | None:
-        """Tokens/s over those of AR: what the bound speaks of."""
-        return self.last.reading.speed_up_over(self.yardstick.reading) if self.last and self.yardstick else None
-
-    @property
-    def bound(self) -> float | None:
-        """The best `speed_up` that the acceptance and the steps' costs allow; None in AR, before the steps were timed, and
-        where rounds cost different amounts, as with adaptive lookahead and with prompt lookup."""
-        if self.last is None or self.last.settings.adaptive or not self.last.is_steady:
-            return None
-        costs = self.costs.get(_cost_key(self.last, self.last.settings.lookahead))
-        return costs and costs.bound(self.last.reading.mean_acceptance_length, self.last.settings.lookahead)
-
-    @property
-    def idle(self) -> str | None:
-        """Why drafting does nothing, or nothing good, in the newest take; None where it is of use."""
-        return why_idle(self.last, self.speed_up) if self.last else None
-
-    def record(self) -> dict[str, object] | None:
-        """The newest take's figures and the estimates, ready for JSON; None before a take."""
-        if self.last is None:
-            return None
-        last, reading = self.last, self.last.reading
-        figures = ("text", "voice", "audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length")
-        compared = {name: getattr(self, name) for name in ("speed_up", "bound")}
-        return {
-            "settings": reading.settings.as_dict(),
-            **{name: getattr(reading, name) for name in figures},
-            "hit_limit": reading.hit_limit,
-            "tokens": list(reading.tokens),
-            "kinds": list(reading.kinds),
-            "group_sizes": list(reading.group_sizes),
-            "acceptance_by_position": list(last.by_position),
-            "conditional_acceptance_by_position": list(last.conditional_by_position),
-            "rounds": [asdict(cost) for cost in last.rounds],
-            "codec_ms": last.codec_ms,
-            "prefill_ms": last.prefill_ms,
-            **compared,
-            "idle": self.idle,
-            "estimate": self.estimate and asdict(self.estimate),
-        }
 
 
 @dataclass(frozen=True)
@@ -337,7 +203,3 @@ def _estimate(synthesizer: Synthesizer, take: Take, reference: Reference | None)
 def _done(take: Take) -> str:
     words = f"{take.settings.method.upper()}: {take.audio_seconds:.2f} s of sound from {take.wall_seconds:.2f} s of work."
     return message_html(words + (" Cut at the length limit." if take.hit_limit else ""))
-
-
-def _cost_key(measured: Measured, lookahead: int) -> tuple[object, ...]:
-    return (*measured.task, lookahead)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from explorers.shared.terms import titled_html
-from explorers.tune.actions import Bench, Measured, RoundCost
+from explorers.tune.measured import Bench, Measured, RoundCost
 from pcg.analysis.whatif import Choice, Estimate, WhatIf
 
 PARTS = {"draft": "drafting", "verify": "verification by the target", "rule": "acceptance rule"}

@@ -13,15 +13,17 @@ from explorers.compare.actions import new_seed
 from explorers.compare.layout import DECODING
 from explorers.errors import telling, told
 from explorers.groups.layout import SIMILARITY_NAMES, MapView, look
+from explorers.session import Turn
 from explorers.settings.actions import wav_file
 from explorers.shared.controls import Desk, knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
 from explorers.shared.readout import EXPLANATIONS, TITLES, groups_html, message_html
 from explorers.shared.ribbon import legend_html
 from explorers.shared.terms import term_info
 from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
-from explorers.tune.actions import Bench, Request, Spoken, Step, Turn, time_ar, tune, tune_again, until_halted
+from explorers.tune.actions import Request, Spoken, Step, time_ar, tune, tune_again, until_halted
 from explorers.tune.computer import create_computer
 from explorers.tune.figures import figures_html, what_if_html
+from explorers.tune.measured import Bench
 from explorers.tune.strip import HALT, LOCATE, MOVED, SPEAK, create_strip
 from explorers.zero_gpu import gpu_seconds, is_lent, on_gpu
 from pcg.errors import PCGError

@@ -13,7 +13,9 @@ import pytest
 from explorers import zero_gpu as zero
 from explorers.listening import actions as listening
 from explorers.listening.actions import prepare, write_sounds
-from explorers.tune.actions import STOPPED, Bench, Request, Step, Turn, tune, until_halted
+from explorers.session import Turn
+from explorers.tune.actions import STOPPED, Request, Step, tune, until_halted
+from explorers.tune.measured import Bench
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, is_lent, on_gpu
 from pcg.errors import InputError, PCGError
 from pcg.prompts.text import MAX_CHARACTERS

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from explorers.tune.actions import Bench, Measured, Request, Turn, tune
-from explorers.tune.idle import why_idle
+from explorers.session import Turn
+from explorers.tune.actions import Request, tune
+from explorers.tune.measured import Bench, Measured, why_idle
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice

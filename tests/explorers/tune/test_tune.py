@@ -11,9 +11,11 @@ import soundfile
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from explorers.tune.actions import Bench, Measured, Request, Step, Turn, time_ar, tune, tune_again
+from explorers.session import Turn
+from explorers.tune.actions import Request, Step, time_ar, tune, tune_again
 from explorers.tune.figures import figures_html, what_if_html
 from explorers.tune.layout import create_tune
+from explorers.tune.measured import Bench, Measured
 from explorers.tune.strip import packed
 from pcg.errors import PCGError
 from pcg.metrics.bound import StepCosts

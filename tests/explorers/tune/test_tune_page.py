@@ -7,10 +7,11 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from explorers.groups.layout import create_map
-from explorers.session import Session
+from explorers.session import Session, Turn
 from explorers.theme import launch_options
-from explorers.tune.actions import Bench, Request, Step, Turn, tune
+from explorers.tune.actions import Request, Step, tune
 from explorers.tune.layout import connect_map, create_tune
+from explorers.tune.measured import Bench
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors
