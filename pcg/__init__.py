@@ -1,7 +1,7 @@
 """The engine of PCG Lab: decoders, acceptance rules, groups, codecs and metrics. It knows neither gradio nor plotly.
 
-`from pcg import Settings, Synthesizer, load_voice` is the library; see `docs/api.md`. The names are looked up when they are first
-used, so that the command line answers before PyTorch is imported.
+`from pcg import Settings, Synthesizer, load_voice` is the library; see `docs/api.md`. They are looked up at their first use,
+so that the command line answers before PyTorch is imported.
 """
 
 from importlib import import_module

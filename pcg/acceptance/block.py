@@ -27,9 +27,8 @@ import numpy as np
 from torch import Tensor
 
 from pcg.acceptance.coarse_grained import dense_replacement, group_excess, thinned_replacement
-from pcg.acceptance.sampler import as_array
-from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, draw
-from pcg.acceptance.walk import Replacement, capped_ratio, walk
+from pcg.acceptance.sampler import as_array, draw
+from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, all_accepted, capped_ratio
 from pcg.groups.groups import Grouping
 
 
@@ -48,14 +47,14 @@ def block(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
 
     ratios = stand_ratios(shares, lambda i: float(excess(i).sum()))
 
-    def test(i: int) -> Test:
-        return Test(tokens[i], *at[i], *at[i], ratios[i], accept[i], accept[i] < ratios[i])
-
-    def resample(i: int) -> Replacement:
-        # Rounding can reject although w q nowhere exceeds p; what is to be emitted is then q itself.
-        return Replacement(draw(excess(i) if excess(i).any() else q[i], float(coins.residual[0])))
-
-    return walk(drafted, q, coins, test, resample)
+    tests: list[Test] = []
+    for i, x in enumerate(tokens):
+        tests.append(Test(x, *at[i], *at[i], ratios[i], accept[i], accept[i] < ratios[i]))
+        if not tests[-1].accepted:
+            # Rounding can reject although w q nowhere exceeds p; the token then comes from q itself.
+            replacement = draw(excess(i) if excess(i).any() else q[i], float(coins.residual[0]))
+            return Verdict(i, replacement, "resampled", tuple(tests))
+    return all_accepted(tests, q, coins)
 
 
 def coarse_block(groups: Grouping, residual: str = "dense") -> Rule:
@@ -90,17 +89,15 @@ def coarse_block(groups: Grouping, residual: str = "dense") -> Rule:
 
         ratios = stand_ratios(shares, lambda i: float(excess(i).sum()))
 
-        def test(i: int) -> Test:
-            seen = float(p[i, tokens[i]]), float(q[i, tokens[i]])
-            size = groups.size(labels[i])
-            return Test(tokens[i], *seen, *at[i], ratios[i], accept[i], accept[i] < ratios[i], labels[i], size)
-
-        def resample(i: int) -> Replacement:
-            if shares[i] == 1:
-                return replace(groups, p[i], q[i], coins)
-            return dense_replacement(groups, p[i], q[i], coins, excess=excess(i))
-
-        return walk(drafted, q, coins, test, resample)
+        tests: list[Test] = []
+        for i, (x, group) in enumerate(zip(tokens, labels, strict=True)):
+            seen = float(p[i, x]), float(q[i, x])
+            tests.append(Test(x, *seen, *at[i], ratios[i], accept[i], accept[i] < ratios[i], group, groups.size(group)))
+            if not tests[-1].accepted:
+                lone = shares[i] == 1
+                new = replace(groups, p[i], q[i], coins) if lone else dense_replacement(groups, p[i], q[i], coins, 0, excess(i))
+                return new.verdict(i, "resampled", tests)
+        return all_accepted(tests, q, coins)
 
     return rule
 

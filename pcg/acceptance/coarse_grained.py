@@ -1,67 +1,72 @@
-"""PCG: principled coarse-grained acceptance (Yanuka et al., arXiv 2511.13732, section 2.2 and Algorithm 1)."""
+"""PCG: principled coarse-grained acceptance (Yanuka et al., arXiv 2511.13732, section 2.2 and Algorithm 1).
+
+With P_c(K) and Q_c(K) the masses that draft and target give group K (a token's mass is shared by the groups that it is in),
+a drafted token x, whose group K is drawn among those that hold it,
+
+    is accepted      if coin < min(1, Q_c(K) / P_c(K))                       (Eq. 7)
+    or is replaced   by K ~ [Q_c - P_c]_+, then x ~ q(. | K)                 (Eq. 8 and 10; by thinning: Eq. 9)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from torch import Tensor
 
-from pcg.acceptance.sampler import Sampler, as_array
-from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, draw
-from pcg.acceptance.walk import Replacement, capped_ratio, walk
+from pcg.acceptance.sampler import Sampler, as_array, draw
+from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, all_accepted, capped_ratio
 from pcg.errors import InputError
 from pcg.groups.groups import Grouping
 
 RESIDUALS = ("dense", "thinning")
-REDRAWS = ("never", "full", "last")
 
 
-def coarse(groups: Grouping, residual: str = "dense", redraw: str = "never") -> Rule:
-    """Accept or reject the drafted token's group; `residual` says how a rejected group is replaced.
+@dataclass(frozen=True)
+class Replacement:
+    """A token drawn from `group`, and how many thinning trials it took."""
 
-    Exact: the group drawn at each tested position, given what came before, has the target's coarse law Q_c (Eq. 11), by either
-    residual. Not exact: the token within an accepted group, which is the draft's (it follows p there, not q), and so the token
-    law and everything said after it. With singleton groups and the dense residual this is exact speculative decoding, coin for
-    coin.
+    token: int
+    group: int
+    group_size: int
+    trials: int = 0
 
-    `redraw` says when the last accepted token is drawn again from its group by the target (Eq. 10), and ends the round:
+    def verdict(self, accepted: int, kind: str, tests: Sequence[Test]) -> Verdict:
+        return Verdict(accepted, self.token, kind, tuple(tests), self.trials, self.group, self.group_size)
 
-    - "full": after a full acceptance, in place of the bonus token. Whether it comes to that depends on no test behind the
-      token, so groups keep the law Q_c, and the last drafted position of a round, where the text reaches it, has exactly the
-      target's token law q. The price is a token a fully accepted round.
-    - "last": after every round that accepted something. With one drafted token a round it is "full". With more, the first
-      token of a round has a group of the law Q_c, and the token that ends a round follows q within its group; nothing else
-      is kept, because where a round ends depends on the test of the next draft. The tokens before the last follow p within
-      their groups, tilted towards those after which that test passes; and the later groups, which stand only if they passed
-      it, follow min(P_c, Q_c) in their round instead of Q_c. The text leans towards the draft, even with singleton groups.
 
-    With one drafted token a round, either gives every emitted token exactly the target's law, at a token a target call.
+def coarse(groups: Grouping, residual: str = "dense", redraw: bool = False) -> Rule:
+    """Accept or reject the drafted token's group; `residual` says how a rejected group is replaced ("dense" or "thinning").
+
+    Exact: the group drawn at each tested position, given what came before, has the target's probabilities Q_c (Eq. 11), by
+    either residual. Not exact: the token within an accepted group, which is the draft's (it follows p there, not q), and so the
+    tokens and everything said after it. With singleton groups and the dense residual this is `exact`, coin for coin.
+
+    redraw: after a full acceptance, in place of the bonus token, draw the last accepted token again from its group by the
+    target (Eq. 10). Whether it comes to that depends on no test behind the token, so groups keep Q_c, and the last drafted
+    position of a round, where the text reaches it, has exactly the target's token probabilities q. The price is a token a fully
+    accepted round; with one drafted token a round every emitted token is exact, at a token a target call.
     """
     if residual not in RESIDUALS:
         raise InputError("residual", residual, "one of " + ", ".join(RESIDUALS))
-    if redraw not in REDRAWS:
-        raise InputError("redraw", redraw, "one of " + ", ".join(REDRAWS))
     replace = dense_replacement if residual == "dense" else thinned_replacement
 
     def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
         if q.shape[1] != groups.vocabulary:
-            raise InputError(
-                "groups", f"made for {groups.vocabulary} tokens", f"groups over the {q.shape[1]} tokens of the laws"
-            )
-        tokens, p, q = drafted.tolist(), as_array(p), as_array(q)
-        label_coins, accept_coins = coins.group.tolist(), coins.accept.tolist()
-
-        def test(i: int) -> Test:
-            group, coin = groups.label(tokens[i], label_coins[i]), accept_coins[i]
-            mass_p, mass_q = groups.mass(p[i], group), groups.mass(q[i], group)
-            ratio = capped_ratio(mass_q, mass_p)
-            token_p, token_q = float(p[i, tokens[i]]), float(q[i, tokens[i]])
-            return Test(tokens[i], token_p, token_q, mass_p, mass_q, ratio, coin, coin < ratio, group, groups.size(group))
-
-        def resample(i: int) -> Replacement:
-            return replace(groups, p[i], q[i], coins)
-
-        def draw_again(accepted: Test, i: int) -> Replacement:
-            return _within(groups, accepted.group, q[i], coins)
-
-        return walk(drafted, q, coins, test, resample, None if redraw == "never" else draw_again, redraw == "last")
+            raise InputError("groups", f"made for {groups.vocabulary} tokens", f"groups over the {q.shape[1]} tokens of q")
+        p, q, tests = as_array(p), as_array(q), []
+        labels, accept = coins.group.tolist(), coins.accept.tolist()
+        for i, x in enumerate(drafted.tolist()):
+            group = groups.label(x, labels[i])
+            p_group, q_group = groups.mass(p[i], group), groups.mass(q[i], group)
+            ratio = capped_ratio(q_group, p_group)
+            seen = float(p[i, x]), float(q[i, x])
+            tests.append(Test(x, *seen, p_group, q_group, ratio, accept[i], accept[i] < ratio, group, groups.size(group)))
+            if not tests[-1].accepted:
+                return replace(groups, p[i], q[i], coins).verdict(i, "resampled", tests)
+        if redraw and tests:
+            last = len(tests) - 1
+            return _within(groups, tests[last].group, q[last], coins).verdict(last, "redrawn", tests)
+        return all_accepted(tests, q, coins)
 
     return rule
 
@@ -83,7 +88,7 @@ def dense_replacement(
 ) -> Replacement:
     """K ~ [Q_c - P_c]_+ over all groups (Eq. 8), or another `excess [M]`, then a token of it."""
     excess = group_excess(groups, p, q) if excess is None else excess
-    # Rounding can reject although Q_c nowhere exceeds P_c; the law to emit is then Q_c itself.
+    # Rounding can reject although Q_c nowhere exceeds P_c; the group then comes from Q_c itself.
     group = draw(excess if excess.any() else groups.masses(q), float(coins.residual[0]))
     return _within(groups, group, q, coins, trials)
 

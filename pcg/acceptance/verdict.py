@@ -1,9 +1,10 @@
-"""The acceptance seam: a rule sees drafted tokens, both laws and coins, and answers with a Verdict.
+"""What every acceptance rule takes and returns: drafted tokens, probabilities and coins in, a Verdict out.
 
-Notation follows the PCG and SSD papers: `p` is the draft's law and `q` the target's (Leviathan et al. write it the other way
-round). Tokens are indices into the laws: speech codes first, the end-of-speech token last.
+Notation follows the PCG and SSD papers: `p` are the draft's probabilities and `q` the target's (Leviathan et al. write it the
+other way round). Tokens are indices into them: speech codes first, the end-of-speech token last.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.acceptance.sampler import Sampler
+from pcg.acceptance.sampler import draw
 
 # At 65,536 tokens a trial takes microseconds, the dense draw after the last one milliseconds: it has to stay rare.
 THINNING_TRIALS = 64
@@ -59,6 +60,8 @@ class Test:
     group: int = -1
     group_size: int = 1
 
+    __test__ = False  # pytest would collect it
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -85,9 +88,13 @@ class Rule(Protocol):
     def __call__(self, drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict: ...
 
 
-def draw(law: Tensor | np.ndarray, coin: float) -> int:
-    """Inverse-CDF draw from the non-negative weights `law [V]` (any positive sum) by `coin` in [0, 1).
+def all_accepted(tests: Sequence[Test], q: np.ndarray, coins: Coins) -> Verdict:
+    """Every drafted token stands, and a bonus token from the target's last probabilities, of q `[L + 1, V]`, follows."""
+    return Verdict(len(tests), draw(q[len(tests)], coins.bonus), "bonus", tuple(tests))
 
-    A weight of zero is never drawn, and the same weights with the same coin give the same index.
-    """
-    return Sampler(law).draw(coin)
+
+def capped_ratio(q: float, p: float) -> float:
+    """min(1, q / p); zero where q is, whatever p."""
+    if q <= 0:
+        return 0.0
+    return 1.0 if q >= p else q / p

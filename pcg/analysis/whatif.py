@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from pcg.acceptance.sampler import Sampler
-from pcg.acceptance.walk import capped_ratio
+from pcg.acceptance.verdict import capped_ratio
 from pcg.decoding.model_runner import Readers
 from pcg.decoding.proposal import acceptance_bound
 from pcg.decoding.readers import AnyReaders, make_readers

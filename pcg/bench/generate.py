@@ -6,7 +6,7 @@ import torch
 from transformers import LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
 from transformers.utils import logging
 
-from pcg.acceptance.exact import exact
+from pcg.acceptance.rejection import exact
 from pcg.bench.methods import plain_prompt
 from pcg.bench.timing import medians
 from pcg.decoding.autoregressive import autoregressive

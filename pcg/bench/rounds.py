@@ -13,7 +13,7 @@ from statistics import median
 import numpy as np
 import torch
 
-from pcg.acceptance.exact import exact
+from pcg.acceptance.rejection import exact
 from pcg.acceptance.verdict import Rule
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.cuda_graphs import StaticPool, StaticReaders

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.sampler import as_array
-from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, draw
-from pcg.acceptance.walk import Replacement, walk
+from pcg.acceptance.sampler import as_array, draw
+from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, all_accepted
 from pcg.bench.timing import copy_bandwidth, milliseconds
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.cuda_graphs import StaticPool
@@ -88,15 +87,15 @@ def random_pair(shape: ModelShape, device: str) -> tuple[DecodingLlama, Decoding
 
 
 def forced(rate: float) -> Rule:
-    """Accept every drafted token with the same probability, whatever the laws say: for timing only."""
+    """Accept every drafted token with the same probability, whatever p and q say: for timing only."""
 
     def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
-        laws, coin = as_array(q), coins.accept.tolist()
-
-        def test(i: int) -> Test:
-            return Test(int(drafted[i]), 0.0, 0.0, 0.0, 0.0, rate, coin[i], coin[i] < rate)
-
-        return walk(drafted, laws, coins, test, lambda i: Replacement(draw(laws[i], float(coins.residual[0]))))
+        probs, coin = as_array(q), coins.accept.tolist()
+        tests = [Test(x, 0.0, 0.0, 0.0, 0.0, rate, c, c < rate) for x, c in zip(drafted.tolist(), coin, strict=False)]
+        accepted = next((i for i, test in enumerate(tests) if not test.accepted), len(tests))
+        if accepted == len(tests):
+            return all_accepted(tests, probs, coins)
+        return Verdict(accepted, draw(probs[accepted], float(coins.residual[0])), "resampled", tuple(tests[: accepted + 1]))
 
     return rule
 

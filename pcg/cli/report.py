@@ -1,4 +1,4 @@
-"""pcg report: everything that the results of experiments say, on one page."""
+"""pcg report: everything that the results of experiments say, on one page, or its tables inside a markdown document."""
 
 import argparse
 import sys
@@ -28,6 +28,12 @@ def add(commands: "Commands") -> None:
     parser.add_argument("results", type=Path, help="the folder that experiment run or swap has filled")
     parser.add_argument("--out", type=Path, metavar="FILE.html", help=f"default: {PAGE} in that folder")
     parser.add_argument(
+        "--markdown",
+        type=Path,
+        metavar="FILE.md",
+        help="write no page, but the tables of the page that is there into this document, where its marks name them",
+    )
+    parser.add_argument(
         "--model", help="report what this one said ('embedded' or a folder), with sounds, group sizes and bounds"
     )
     add_judge(parser)
@@ -41,6 +47,9 @@ def run(options: argparse.Namespace) -> None:
     from explorers.experiments.report import write_report
     from pcg.experiments.store import FILE, Store
 
+    if options.markdown is not None:
+        _fill_document(options.results, options.markdown)
+        return
     if not (options.results / FILE).is_file():
         raise InputError("results", str(options.results), "a folder that experiment run or swap has filled")
     out, records = options.out or options.results / PAGE, Store(options.results).all()
@@ -56,6 +65,24 @@ def run(options: argparse.Namespace) -> None:
         costs, sizes = _step_costs(synthesizer, records, options.device), mean_sizes(synthesizer)
         findings = write_report(options.results, out, costs, sizes, _sounds(options), voice=voice)
     print(f"{out}: {findings.records} units, {len(findings.tables)} tables, {len(findings.figures)} figures")
+
+
+def _fill_document(results: Path, document: Path) -> None:
+    """Write the tables of `results` between the marks of `document`; see `pcg.experiments.results.document`."""
+    from explorers.experiments.report import RESULTS
+    from pcg.experiments.results.document import fill
+    from pcg.files import PROJECT, replacing
+
+    if not (results / RESULTS).is_file():
+        raise InputError("results", str(results), f"a folder with the {RESULTS} that report writes")
+    if not document.is_file():
+        raise InputError("markdown", str(document), "a document with marks: <!-- table NAME of FOLDER -->")
+    whole = results.resolve()
+    folder = whole.relative_to(PROJECT).as_posix() if whole.is_relative_to(PROJECT) else whole.as_posix()
+    filled = fill(document.read_text(encoding="utf-8"), folder, results / RESULTS)
+    with replacing(document) as temporary:
+        temporary.write_text(filled, encoding="utf-8")
+    print(f"{document}: the tables of {folder}")
 
 
 def _check_one_voice(records: "Sequence[Record]") -> None:

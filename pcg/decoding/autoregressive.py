@@ -6,7 +6,7 @@ from time import perf_counter
 
 import torch
 
-from pcg.acceptance.verdict import draw
+from pcg.acceptance.sampler import draw
 from pcg.decoding.model_runner import Readers
 from pcg.decoding.sequence import Utterance
 from pcg.sampling.memory import warp_each

@@ -1,7 +1,7 @@
 """The speculative loop as transformers' `custom_generate`: for a plain pair of LlamaForCausalLM, in existing code.
 
 from pcg.decoding.hf_generate import SpeculativeGenerate
-from pcg.acceptance.exact import exact
+from pcg.acceptance.rejection import exact
 from pcg.models.vocabulary import Vocabulary
 
 speculate = SpeculativeGenerate(target, draft, Vocabulary(codes=65_536, first_code=128_264, end=128_261), exact)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.acceptance.verdict import draw
+from pcg.acceptance.sampler import draw
 from pcg.decoding.proposal import Proposal, acceptance_bound
 from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE
 from pcg.models.llama import DecodingLlama

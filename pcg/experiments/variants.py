@@ -8,8 +8,8 @@
 
 from functools import lru_cache
 
+from pcg.acceptance.baselines import membership, typical
 from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.membership import membership, typical
 from pcg.acceptance.verdict import Rule
 from pcg.errors import InputError
 from pcg.groups.partition import partition
@@ -58,7 +58,7 @@ class Variants:
         return coarse(partition(voice.code_embedding, voice.usage > 0, size), _residual(theta))
 
     def _redraw(self, theta: float, similarity: str) -> Rule:
-        return coarse(self._synthesizer.groups(theta, similarity), _residual(theta), redraw="full")
+        return coarse(self._synthesizer.groups(theta, similarity), _residual(theta), redraw=True)
 
 
 def variant_rule(name: str, synthesizer: Synthesizer, settings: Settings) -> Rule:

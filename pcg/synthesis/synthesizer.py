@@ -12,8 +12,7 @@ from torch import Tensor
 
 from pcg.acceptance.block import block, coarse_block
 from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.exact import exact
-from pcg.acceptance.tolerant import tolerant
+from pcg.acceptance.rejection import exact, tolerant
 from pcg.acceptance.verdict import Rule
 from pcg.audio import fade_ends
 from pcg.codec.streaming import AudioStream

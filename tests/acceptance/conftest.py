@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcg.acceptance.verdict import THINNING_TRIALS, Coins, Rule, Verdict, draw
+from pcg.acceptance.sampler import draw
+from pcg.acceptance.verdict import THINNING_TRIALS, Coins, Rule, Verdict
 from pcg.groups.groups import Groups
 
 EOS = 7

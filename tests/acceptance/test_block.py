@@ -12,15 +12,20 @@ import torch
 
 from pcg.acceptance.block import block, coarse_block, prefix_shares, stand_ratios
 from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.exact import exact
-from pcg.acceptance.sampler import as_array
-from pcg.acceptance.verdict import Coins, Test, draw
-from pcg.acceptance.walk import Replacement, walk
+from pcg.acceptance.rejection import exact
+from pcg.acceptance.sampler import as_array, draw
+from pcg.acceptance.verdict import Coins, Test, Verdict, all_accepted
 from pcg.groups.groups import Groups
 
 ALMOST_ONE = 1 - 2**-53
 CODES, LENGTH = 3, 3
-DRAWING = "pcg.acceptance.block", "pcg.acceptance.coarse_grained", "pcg.acceptance.walk", __name__
+DRAWING = (
+    "pcg.acceptance.block",
+    "pcg.acceptance.coarse_grained",
+    "pcg.acceptance.rejection",
+    "pcg.acceptance.verdict",
+    __name__,
+)
 LOOKAHEADS = pytest.mark.parametrize("lookahead", [1, 2, 3])
 
 
@@ -196,17 +201,16 @@ def within_by(groups, drawn_by, naive=False):
 
         ratios = stand_ratios(shares, lambda i: float(excess(i, shares[i]).sum()))
 
-        def test(i):
-            coin = float(coins.accept[i])
-            return Test(tokens[i], 0.0, 0.0, 0.0, 0.0, ratios[i], coin, coin < ratios[i], labels[i])
-
-        def resample(i):
-            group = draw(excess(i, 1.0 if naive else shares[i]), float(coins.residual[0]))
-            members = groups.members_of(group).numpy()
-            inside = drawn_by(p[i], q[i])[members] * groups.weights(group).numpy()
-            return Replacement(int(members[draw(inside, float(coins.residual[1]))]), group)
-
-        return walk(drafted, q, coins, test, resample)
+        tests = []
+        for i, coin in enumerate(coins.accept[: len(tokens)].tolist()):
+            tests.append(Test(tokens[i], 0.0, 0.0, 0.0, 0.0, ratios[i], coin, coin < ratios[i], labels[i]))
+            if not tests[-1].accepted:
+                group = draw(excess(i, 1.0 if naive else shares[i]), float(coins.residual[0]))
+                members = groups.members_of(group).numpy()
+                inside = drawn_by(p[i], q[i])[members] * groups.weights(group).numpy()
+                token = int(members[draw(inside, float(coins.residual[1]))])
+                return Verdict(i, token, "resampled", tuple(tests), next_group=group)
+        return all_accepted(tests, q, coins)
 
     return rule
 

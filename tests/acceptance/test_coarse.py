@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.exact import exact
-from pcg.acceptance.verdict import THINNING_TRIALS, draw
+from pcg.acceptance.rejection import exact
+from pcg.acceptance.sampler import draw
+from pcg.acceptance.verdict import THINNING_TRIALS
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.neighbours import build_neighbours
@@ -219,26 +220,26 @@ def test_an_empty_residual_falls_back_to_the_coarse_target(residual, coins):
 
 
 @BOTH
-def test_a_redraw_drops_what_was_decided_behind_it_and_looks_at_no_other_coin(residual, groups, laws, coins):
+def test_a_redraw_takes_the_bonus_tokens_place_and_looks_at_no_other_coin(residual, groups, laws, coins):
     p, q = laws
-    for threshold, accepted in ((0.0, 1), (ALMOST_ONE, 0)):
-        for coin in (0.1, 0.9):
-            flip = coins(group=[0.0, 0.5], accept=[0.0, threshold], residual=[float("nan"), coin])
-            flip = replace(flip, thinning=None, bonus=float("nan"))
-            verdict = coarse(groups, residual, redraw="last")(torch.tensor([3, 2]), p, q, flip)
-            assert [test.accepted for test in verdict.tests] == [True, threshold == 0]
-            assert (verdict.accepted, verdict.next_kind, verdict.trials) == (accepted, "redrawn", 0)
-            last = verdict.tests[accepted]
-            assert (verdict.next_group, verdict.next_group_size) == (last.group, last.group_size)
-            members = groups.members_of(last.group)
-            inside = q[accepted, members] * groups.weights(last.group)
-            assert verdict.next_token == int(members[draw(inside, coin)])
+    for coin in (0.1, 0.9):
+        flip = coins(group=[0.0, 0.5], accept=[0.0, 0.0], residual=[float("nan"), coin])
+        verdict = coarse(groups, residual, redraw=True)(
+            torch.tensor([3, 2]), p, q, replace(flip, thinning=None, bonus=float("nan"))
+        )
+        assert [test.accepted for test in verdict.tests] == [True, True]
+        assert (verdict.accepted, verdict.next_kind, verdict.trials) == (1, "redrawn", 0)
+        last = verdict.tests[1]
+        assert (verdict.next_group, verdict.next_group_size) == (last.group, last.group_size)
+        members = groups.members_of(last.group)
+        inside = q[1, members] * groups.weights(last.group)
+        assert verdict.next_token == int(members[draw(inside, coin)])
 
 
 @BOTH
 def test_with_nothing_accepted_or_drafted_there_is_nothing_to_redraw(residual, groups, laws, coins):
     p, q = laws
-    plain, again = coarse(groups, residual), coarse(groups, residual, redraw="last")
+    plain, again = coarse(groups, residual), coarse(groups, residual, redraw=True)
     flip = coins(accept=[ALMOST_ONE, 0.0])
     rejected = torch.tensor([2, 2]), p[[1, 0]], q[[1, 0, 2]], flip
     assert again(*rejected) == plain(*rejected)
@@ -251,11 +252,6 @@ def test_with_nothing_accepted_or_drafted_there_is_nothing_to_redraw(residual, g
 def test_an_unknown_residual_is_refused(groups):
     with pytest.raises(InputError, match="dense, thinning"):
         coarse(groups, "sparse")
-
-
-def test_an_unknown_redraw_is_refused(groups):
-    with pytest.raises(InputError, match="never, full, last"):
-        coarse(groups, redraw="always")
 
 
 def test_groups_of_another_vocabulary_are_refused(random_laws, play):

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pcg.acceptance.exact import exact
-from pcg.acceptance.verdict import draw
+from pcg.acceptance.rejection import exact
+from pcg.acceptance.sampler import draw
 
 ROUNDS = 4000
 # Sampling noise over 8 outcomes is about 0.4 sqrt(8 / 4000) = 0.018.

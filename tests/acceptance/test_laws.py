@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.exact import exact
-from pcg.acceptance.tolerant import tolerant
+from pcg.acceptance.rejection import exact, tolerant
 from pcg.groups.groups import Groups
 from pcg.groups.neighbours import Neighbours
 from pcg.groups.weighted import WeightedGroups

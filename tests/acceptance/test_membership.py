@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from pcg.acceptance.membership import membership, typical
-from pcg.acceptance.verdict import draw
+from pcg.acceptance.baselines import membership, typical
+from pcg.acceptance.sampler import draw
 from pcg.errors import InputError
 
 ALMOST_ONE = 1 - 2**-53

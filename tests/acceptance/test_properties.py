@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from pcg.acceptance.baselines import membership, typical
 from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.exact import exact
-from pcg.acceptance.membership import membership, typical
-from pcg.acceptance.tolerant import tolerant
-from pcg.acceptance.verdict import THINNING_TRIALS, Coins, draw
+from pcg.acceptance.rejection import exact, tolerant
+from pcg.acceptance.sampler import draw
+from pcg.acceptance.verdict import THINNING_TRIALS, Coins
 from pcg.groups.groups import Groups
 
 ALMOST_ONE = 1 - 2**-53
@@ -25,9 +25,8 @@ RULES = {
     "typical": lambda groups: typical(0.2, 0.5),
     "dense": lambda groups: coarse(groups),
     "thinning": lambda groups: coarse(groups, "thinning"),
-    "dense, redrawn": lambda groups: coarse(groups, redraw="last"),
-    "thinning, redrawn": lambda groups: coarse(groups, "thinning", redraw="last"),
-    "dense, redrawn when full": lambda groups: coarse(groups, redraw="full"),
+    "dense, redrawn": lambda groups: coarse(groups, redraw=True),
+    "thinning, redrawn": lambda groups: coarse(groups, "thinning", redraw=True),
 }
 
 
@@ -86,7 +85,7 @@ def test_a_verdict_is_an_accepted_prefix_and_a_possible_token(name, case):
     assert [test.token for test in verdict.tests] == drafted[: len(verdict.tests)].tolist()
     assert [test.accepted for test in verdict.tests] == [True] * passed + [False] * rejected
     assert all(test.accepted == (test.coin < test.ratio) and 0 <= test.ratio <= 1 for test in verdict.tests)
-    again = "redrawn" in name and passed > 0 and not (rejected and name.endswith("when full"))
+    again = "redrawn" in name and passed > 0 and not rejected
     assert verdict.accepted == passed - again
     assert verdict.next_kind == ("redrawn" if again else "resampled" if rejected else "bonus")
     assert q[verdict.accepted, verdict.next_token] > 0

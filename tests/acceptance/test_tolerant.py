@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from pcg.acceptance.exact import exact
-from pcg.acceptance.tolerant import tolerant
+from pcg.acceptance.rejection import exact, tolerant
 from pcg.errors import InputError
 
 

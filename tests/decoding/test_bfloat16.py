@@ -8,8 +8,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.acceptance.block import block
-from pcg.acceptance.exact import exact
-from pcg.acceptance.tolerant import tolerant
+from pcg.acceptance.rejection import exact, tolerant
 from pcg.decoding.cuda_graphs import StaticModel, StaticReaders
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative

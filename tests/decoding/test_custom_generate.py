@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.exact import exact
+from pcg.acceptance.rejection import exact
 from pcg.acceptance.verdict import Verdict
 from pcg.decoding.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError

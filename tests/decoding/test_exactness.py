@@ -1,14 +1,14 @@
 """The law of what the real loop says, by many draws, against the law computed from the model itself."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance import verdict
 from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.exact import exact
-from pcg.acceptance.sampler import as_array
-from pcg.acceptance.walk import Replacement, capped_ratio, walk
+from pcg.acceptance.rejection import exact
+from pcg.acceptance.sampler import as_array, draw
 from pcg.decoding.model_runner import Readers
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
@@ -96,13 +96,10 @@ def distance(outcomes, wanted):
 
 def careless(drafted, p, q, coins):
     """As exact, but a rejected token is replaced by a draw from q and not from the residual."""
-    tokens, p, q = drafted.tolist(), as_array(p), as_array(q)
-
-    def test(i):
-        ratio, coin = capped_ratio(q[i, tokens[i]], p[i, tokens[i]]), float(coins.accept[i])
-        return verdict.Test(tokens[i], 0.0, 0.0, 0.0, 0.0, ratio, coin, coin < ratio)
-
-    return walk(drafted, q, coins, test, lambda i: Replacement(verdict.draw(q[i], float(coins.residual[0]))))
+    told = exact(drafted, p, q, coins)
+    if told.next_kind != "resampled":
+        return told
+    return replace(told, next_token=draw(as_array(q)[told.accepted], float(coins.residual[0])))
 
 
 @DRAWS

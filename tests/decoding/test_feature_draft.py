@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from test_exactness import ROWS, SPEECH, TEMPERATURE, careless, distance, prompts, second_law, second_token
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.exact import exact
+from pcg.acceptance.rejection import exact
 from pcg.decoding.model_runner import Readers
 from pcg.decoding.readers import FeatureReaders, make_readers
 from pcg.decoding.sequence import begin

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcg.acceptance.exact import exact
+from pcg.acceptance.rejection import exact
 from pcg.decoding.beam_search import Hierarchy
 from pcg.errors import InputError
 from pcg.settings import Settings

@@ -8,8 +8,9 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.exact import exact
-from pcg.acceptance.verdict import Coins, Verdict, draw
+from pcg.acceptance.rejection import exact
+from pcg.acceptance.sampler import draw
+from pcg.acceptance.verdict import Coins, Verdict
 from pcg.decoding.cuda_graphs import StaticModel, StaticReaders
 from pcg.decoding.lookup import LookupReaders, PromptLookup
 from pcg.decoding.model_runner import Readers

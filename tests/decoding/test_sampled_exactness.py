@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.exact import exact
+from pcg.acceptance.rejection import exact
 from pcg.decoding.model_runner import Readers
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.exact import exact
+from pcg.acceptance.rejection import exact
 from pcg.acceptance.verdict import Verdict
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.model_runner import Readers

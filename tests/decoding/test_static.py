@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from pcg.acceptance.exact import exact
-from pcg.acceptance.verdict import draw
+from pcg.acceptance.rejection import exact
+from pcg.acceptance.sampler import draw
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.cuda_graphs import StaticModel, StaticPool, StaticReaders, draw_each
 from pcg.decoding.model_runner import Readers

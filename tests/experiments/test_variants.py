@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pcg.acceptance.membership import membership, typical
+from pcg.acceptance.baselines import membership, typical
 from pcg.acceptance.verdict import Coins
 from pcg.errors import InputError
 from pcg.experiments.variants import FORMS, Variants, variant_rule

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.acceptance.membership import membership
+from pcg.acceptance.baselines import membership
 from pcg.analysis.swap import Swap, mel_distance
 from pcg.errors import AssetError, InputError
 from pcg.experiments.runner import run

@@ -15,10 +15,9 @@ from torch import Tensor
 
 from pcg.acceptance.block import block, coarse_block, prefix_shares
 from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.exact import exact
+from pcg.acceptance.rejection import exact
 from pcg.acceptance.sampler import as_array
-from pcg.acceptance.verdict import Coins, Rule, Verdict
-from pcg.acceptance.walk import capped_ratio
+from pcg.acceptance.verdict import Coins, Rule, Verdict, capped_ratio
 from pcg.bench.shapes import ModelShape, random_pair
 from pcg.decoding.model_runner import Readers
 from pcg.decoding.sequence import begin

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.exact import exact
+from pcg.acceptance.rejection import exact
 from pcg.acceptance.verdict import Rule
 from pcg.decoding.readers import AnyDraft, make_readers
 from pcg.decoding.sequence import begin

@@ -1,7 +1,7 @@
-"""Two rules that look at the target's law alone: the k likeliest tokens, and Medusa's typical acceptance.
+"""Two baselines that look at the target's probabilities alone: the k likeliest tokens, and Medusa's typical acceptance.
 
-They are here to be compared with. Neither reads the draft's law, so neither has any distribution guarantee: what they emit
-follows neither the target's law nor its law over groups, however small the draft's error is.
+Neither reads the draft's probabilities, so neither has any guarantee: what they emit follows neither the target's probabilities
+nor those of groups, however small the draft's error is.
 """
 
 from collections.abc import Callable
@@ -10,9 +10,8 @@ import numpy as np
 from scipy.special import entr
 from torch import Tensor
 
-from pcg.acceptance.sampler import as_array
-from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, draw
-from pcg.acceptance.walk import Replacement, walk
+from pcg.acceptance.sampler import as_array, draw
+from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, all_accepted
 from pcg.errors import InputError
 
 
@@ -45,16 +44,12 @@ def _accept_where(accepts: Callable[[np.ndarray, int], bool]) -> Rule:
     """The rule that accepts a token where `accepts(q [V], token)` says so, whatever its coin."""
 
     def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
-        tokens, accept, p, q = drafted.tolist(), coins.accept.tolist(), as_array(p), as_array(q)
-
-        def test(i: int) -> Test:
-            token_p, token_q = float(p[i, tokens[i]]), float(q[i, tokens[i]])
-            ratio = float(accepts(q[i], tokens[i]))
-            return Test(tokens[i], token_p, token_q, token_p, token_q, ratio, accept[i], accept[i] < ratio)
-
-        def resample(i: int) -> Replacement:
-            return Replacement(draw(q[i], float(coins.residual[0])))
-
-        return walk(drafted, q, coins, test, resample)
+        accept, p, q, tests = coins.accept.tolist(), as_array(p), as_array(q), []
+        for i, x in enumerate(drafted.tolist()):
+            seen, ratio = (float(p[i, x]), float(q[i, x])), float(accepts(q[i], x))
+            tests.append(Test(x, *seen, *seen, ratio, accept[i], accept[i] < ratio))
+            if not tests[-1].accepted:
+                return Verdict(i, draw(q[i], float(coins.residual[0])), "resampled", tuple(tests))
+        return all_accepted(tests, q, coins)
 
     return rule

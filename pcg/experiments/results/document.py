@@ -1,0 +1,90 @@
+"""Tables of results inside a markdown document: each stands between two marks that name it, and a command writes it there.
+
+    <!-- table claims of assets/results -->
+    <!-- end of table -->
+
+The text around the marks is the author's, and stays as it is.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pcg.errors import InputError
+
+MARKED = re.compile(r"(<!-- table (\S+) of (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+OVERVIEW = "overview"
+
+
+def fill(document: str, folder: str, results: Path) -> str:
+    """`document` with every table that is marked as one of `folder`, read from the file `results` that the report writes.
+
+    Besides the report's tables there is "overview": speed, acceptance and word errors of each setting in one row.
+    """
+    found = json.loads(results.read_text(encoding="utf-8"))
+    tables = {table["name"]: table for table in found["tables"]} | {OVERVIEW: _overview(found)}
+
+    def filled(mark: re.Match[str]) -> str:
+        begin, name, of, end = mark.groups()
+        if of != folder:
+            return mark[0]
+        if name not in tables:
+            raise InputError("table", name, "one of " + ", ".join(tables))
+        return f"{begin}\n{_markdown(tables[name])}\n\n{end}"
+
+    if folder not in folders(document):
+        raise InputError("markdown", folder, "a folder that a mark in the document names: <!-- table NAME of FOLDER -->")
+    return MARKED.sub(filled, document)
+
+
+def folders(document: str) -> list[str]:
+    """The folders of results that the marks of a document name, each once."""
+    return list(dict.fromkeys(mark[3] for mark in MARKED.finditer(document)))
+
+
+def _markdown(table: Mapping) -> str:
+    columns: Sequence[str] = table["columns"]
+    lines = [columns, ["---"] * len(columns), *table["shown"]]
+    body = ["| " + " | ".join(_plain(cell) for cell in line) + " |" for line in lines]
+    return "\n".join([*body, "", table["note"], "", f"Computed by `{table['command']}`."])
+
+
+def _plain(text: str) -> str:
+    """A cell of a markdown table: one line, no bars, no markup."""
+    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
+
+
+def _overview(found: Mapping) -> dict:
+    """The settings of the main table: what they cost and what they lose, from three of the report's tables."""
+    by_name = {table["name"]: table for table in found["tables"]}
+    words, accepted, lost = (_rows(by_name.get(name)) for name in ("main", "acceptance", "differences"))
+    tested = {s["condition"]["name"]: _accepted_of_tested(s) for s in found["summaries"]}
+    shown = [
+        [
+            name,
+            row["n"],
+            row["speed-up"],
+            accepted.get(name, {}).get("tokens per target call", "-"),
+            tested.get(name, "-"),
+            row["WER %"],
+            lost.get(name, {}).get("WER, points", "-"),
+        ]
+        for name, row in words.items()
+    ]
+    columns = ["method", "n", "speed-up", "tokens per target call", "accepted of tested %", "WER %", "WER, points over AR"]
+    note = "Brackets: 95 % bootstrap interval over utterances. Speed-up: tokens per second of the decoding loop over AR."
+    command = by_name["main"]["command"] if "main" in by_name else ""
+    return {"columns": columns, "shown": shown, "note": note, "command": command}
+
+
+def _rows(table: Mapping | None) -> dict[str, dict[str, str]]:
+    """The rows of a table by their first cell."""
+    return {row[0]: dict(zip(table["columns"], row, strict=True)) for row in table["shown"]} if table else {}
+
+
+def _accepted_of_tested(summary: Mapping) -> str:
+    """Of the drafted tokens that the rule tested, the share that it accepted."""
+    passed, conditional = summary["acceptance"], summary["conditional"]
+    tested = sum(a / c for a, c in zip(passed, conditional, strict=True) if c)
+    return f"{100 * sum(passed) / tested:.0f}" if tested else "-"
