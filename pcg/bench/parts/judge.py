@@ -11,13 +11,13 @@ import torch
 from pcg.bench.timing import medians
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate
+from pcg.metrics.signal import JUDGE_RATE
 from pcg.metrics.intelligibility import PocketSphinx, pooled, word_errors
 from pcg.recognition.judges import WORDS
 from pcg.recognition.lexicon import load_lexicon
 from pcg.recognition.recogniser import Recogniser
 from pcg.recognition.self_speculative import PRESETS, Thresholds, Transcript
 from pcg.recognition.word_search import Way, write_down
-from pcg.training.data.corpus import HELD_OUT, SAMPLE_RATE, read_shard, shards
 
 # The paper's Figure 4: with the first step alone, and with the second alone.
 ABLATIONS = {"ctc only": Thresholds(float("inf"), None), "lm only": Thresholds(None, 0.2)}
@@ -53,20 +53,11 @@ class ModeFigures:
         }
 
 
-def held_out(corpus: Path, split: str, count: int) -> list[Spoken]:
-    """`count` utterances of a held-out split, of all voices alike; raise InputError where there is no corpus."""
-    found = [Spoken(u.text, samples) for shard in shards(corpus, split) for u, samples in read_shard(shard)]
-    if not found:
-        raise InputError("work", str(corpus.parent), "a folder that `pcg train corpus` has filled")
-    return [found[i * len(found) // count] for i in range(min(count, len(found)))]
-
-
-def bench_judge(recogniser: Recogniser, corpus: Path, count: int, repeats: int) -> dict[str, object]:
+def bench_judge(recogniser: Recogniser, spoken: Mapping[str, Sequence[Spoken]], repeats: int) -> dict[str, object]:
     """Print the modes as the paper's Table 1 does, the rates of the judge, which writes in listed words, and those of the other
-    one; return all under their contract's names."""
-    spoken = {split: held_out(corpus, split, count) for split in HELD_OUT}
-    every = [utterance for split in HELD_OUT for utterance in spoken[split]]
-    counts = ", ".join(f"{len(spoken[split])} of {split}" for split in HELD_OUT)
+    one; return all under their contract's names. spoken: by split of the corpus."""
+    every = [utterance for those in spoken.values() for utterance in those]
+    counts = ", ".join(f"{len(those)} of {split}" for split, those in spoken.items())
     print(f"judge: {recogniser.name}; {counts}; {torch.get_num_threads()} threads")
     ways: dict[str, Way] = {**BY_THRESHOLDS, WORDS: load_lexicon()}
     works = {name: partial(write_down, recogniser, _samples(every), way) for name, way in ways.items()}
@@ -77,20 +68,20 @@ def bench_judge(recogniser: Recogniser, corpus: Path, count: int, repeats: int) 
     for name, figures in modes.items():
         print(f"{name:10}{_row(figures)}{spent['ar'] / spent[name]:7.2f}x")
     # "sentences" for held_out_sentences, "words" for held_out_words.
-    short = {split: split.removeprefix("held_out_") for split in HELD_OUT}
+    short = {split: split.removeprefix("held_out_") for split in spoken}
     heard = iter(_texts(found[WORDS]))
-    ours = {f"wer_{short[split]}": _wer(spoken[split], [next(heard) for _ in spoken[split]]) for split in HELD_OUT}
+    ours = {f"wer_{short[split]}": _wer(spoken[split], [next(heard) for _ in spoken[split]]) for split in spoken}
     sphinx = PocketSphinx()
     theirs = {
-        f"wer_pocketsphinx_{short[s]}": _wer(spoken[s], sphinx.transcribe([u.samples for u in spoken[s]], SAMPLE_RATE))
-        for s in HELD_OUT
+        f"wer_pocketsphinx_{short[s]}": _wer(spoken[s], sphinx.transcribe([u.samples for u in spoken[s]], JUDGE_RATE))
+        for s in spoken
     }
     for name, rate in (ours | theirs).items():
         print(f"{name}: {100 * rate.value:.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]")
     return {
         "judge": recogniser.name,
         **{name: round(rate.value, 4) for name, rate in (ours | theirs).items()},
-        "n": {short[split]: len(spoken[split]) for split in HELD_OUT},
+        "n": {short[split]: len(spoken[split]) for split in spoken},
         "modes": {name: figures.as_dict() for name, figures in modes.items()},
         "threads": torch.get_num_threads(),
     }
@@ -98,7 +89,7 @@ def bench_judge(recogniser: Recogniser, corpus: Path, count: int, repeats: int) 
 
 def figures_of(spoken: Sequence[Spoken], found: Sequence[Transcript], milliseconds: float) -> ModeFigures:
     """What was `found` in `spoken`, in so many milliseconds."""
-    seconds = sum(len(u.samples) for u in spoken) / SAMPLE_RATE
+    seconds = sum(len(u.samples) for u in spoken) / JUDGE_RATE
     shares = [sum(t.stage == stage for t in found) / len(found) for stage in ("ctc", "lm")]
     return ModeFigures(_wer(spoken, _texts(found)), 1e3 * seconds / milliseconds, *shares, len(found))
 

@@ -19,7 +19,7 @@ import numpy as np
 import soundfile
 
 from pcg.audio import fade_ends, normalise_loudness, trim
-from pcg.errors import PCGError
+from pcg.errors import InputError, PCGError
 from pcg.files import replacing, write_json
 from pcg.training.data.sentences import SentencePool, build_pool
 
@@ -96,6 +96,14 @@ def write_shard(shard: Path, spoken: Sequence[tuple[str, np.ndarray]]) -> None:
 def shards(directory: Path, split: str = "train") -> list[Path]:
     """Shards of `split` ("train", "held_out_sentences", "held_out_words"), in an order shared by all voices."""
     return sorted((directory / split).glob("*/*.npy"), key=lambda p: (p.stem, p.parent.name))
+
+
+def held_out(directory: Path, split: str, count: int) -> list[tuple[str, np.ndarray]]:
+    """Texts and samples of `count` utterances of a held-out split, of all voices alike; InputError where there is no corpus."""
+    found = [(u.text, samples) for shard in shards(directory, split) for u, samples in read_shard(shard)]
+    if not found:
+        raise InputError("work", str(directory.parent), "a folder that `pcg train corpus` has filled")
+    return [found[i * len(found) // count] for i in range(min(count, len(found)))]
 
 
 def speak(voice: str, text: str) -> np.ndarray:
