@@ -112,9 +112,9 @@ def neutts(neutts_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Sy
 @pytest.fixture(scope="session")
 def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recogniser with random weights: it spells nonsense, but everything works as in the shipped one."""
-    from pcg.recognition.conformer import ConformerCTC, EncoderConfig
     from pcg.recognition.embedded import save_recogniser
-    from pcg.recognition.subwords import Subwords
+    from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig
+    from pcg.recognition.network.subwords import Subwords
     from pcg.training.recogniser.stages import ReaderShape, new_reader
 
     torch.manual_seed(0)

@@ -22,7 +22,7 @@ MOST_DRAFTED = 8
 if TYPE_CHECKING:
     import numpy as np
 
-    from pcg.groups.search import Progress
+    from pcg.groups.pairs.search import Progress
     from pcg.prompts.prompt import Reference
     from pcg.synthesis.synthesizer import Synthesizer
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from pcg.errors import InputError
-from pcg.groups.neighbours import Neighbours
-from pcg.groups.search import unit_vectors
-from pcg.groups.store import content_key, load_or_make
+from pcg.groups.pairs.neighbours import Neighbours
+from pcg.groups.pairs.search import unit_vectors
+from pcg.groups.pairs.store import content_key, load_or_make
 
 FORMAT = 1
 MAGIC, VERSION = b"PCGA", 1

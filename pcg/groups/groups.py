@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.groups.kernel import number_sets, row_sums, running_names, tally
+from pcg.groups.pairs.kernel import number_sets, row_sums, running_names, tally
 
 REMEMBERED = 8192
 """Groups and tokens whose members and groups are kept as numpy reads them fastest: a rule asks for the same ones again."""

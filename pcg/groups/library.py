@@ -12,11 +12,11 @@ from pcg.codec.codec import Codec
 from pcg.errors import InputError
 from pcg.groups.atlas import Atlas, load_or_build_atlas
 from pcg.groups.groups import Groups
-from pcg.groups.neighbours import MAX_PAIRS, Neighbours, near_in_both
-from pcg.groups.sample import Sample
-from pcg.groups.search import Progress
+from pcg.groups.pairs.neighbours import MAX_PAIRS, Neighbours, near_in_both
+from pcg.groups.pairs.sample import Sample
+from pcg.groups.pairs.search import Progress
+from pcg.groups.pairs.store import content_key, load_or_build, load_or_make
 from pcg.groups.similarities import fsq_features, mel_features
-from pcg.groups.store import content_key, load_or_build, load_or_make
 from pcg.settings import SIMILARITIES
 
 FORMAT = 1

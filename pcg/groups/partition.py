@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pcg.errors import InputError
 from pcg.groups.groups import Groups, row_starts
-from pcg.groups.search import unit_vectors
+from pcg.groups.pairs.search import unit_vectors
 
 ITERATIONS = 20
 # Relative; finer than k-means itself, which moves further than this with its seed.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TextIO
 
-from pcg.groups.search import Progress
+from pcg.groups.pairs.search import Progress
 
 
 def eta_line(label: str, done: int, total: int, elapsed: float) -> str:

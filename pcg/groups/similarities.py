@@ -15,8 +15,8 @@ from pcg.codec.codec import Codec
 from pcg.codec.embedded import log_mel
 from pcg.codec.fsq import FSQ
 from pcg.errors import InputError
-from pcg.groups.neighbours import Neighbours
-from pcg.groups.search import Progress
+from pcg.groups.pairs.neighbours import Neighbours
+from pcg.groups.pairs.search import Progress
 
 REPEATS = 5
 MELS = 80

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pcg.errors import InputError
 from pcg.groups.groups import Rows
-from pcg.groups.neighbours import Neighbours
+from pcg.groups.pairs.neighbours import Neighbours
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,12 +22,12 @@ from pcg.models.checkpoint import Checkpoint
 from pcg.models.llama import Cache, DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama, read_checkpoint
-from pcg.recognition.alphabet import read_path
-from pcg.recognition.conformer import LABELS_PER_FRAME, ConformerCTC, EncoderConfig
-from pcg.recognition.features import SAMPLE_RATE, LogMel
-from pcg.recognition.projector import Projector, ProjectorConfig
+from pcg.recognition.network.alphabet import read_path
+from pcg.recognition.network.conformer import LABELS_PER_FRAME, ConformerCTC, EncoderConfig
+from pcg.recognition.network.features import SAMPLE_RATE, LogMel
+from pcg.recognition.network.projector import Projector, ProjectorConfig
+from pcg.recognition.network.subwords import Subwords
 from pcg.recognition.recogniser import Heard, Reading, reading
-from pcg.recognition.subwords import Subwords
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM

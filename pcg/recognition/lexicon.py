@@ -21,7 +21,7 @@ from torch import Tensor
 
 from pcg.errors import AssetError, first_line
 from pcg.files import ASSETS
-from pcg.recognition.alphabet import BLANK, CHARACTERS, CLASSES, spell
+from pcg.recognition.network.alphabet import BLANK, CHARACTERS, CLASSES, spell
 
 if TYPE_CHECKING:
     from flashlight.lib.text.decoder import Trie

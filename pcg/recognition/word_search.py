@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pcg.recognition.alphabet import BLANK, spell
 from pcg.recognition.candidates import Candidate, Weights, ranked
 from pcg.recognition.lexicon import Lexicon
+from pcg.recognition.network.alphabet import BLANK, spell
 from pcg.recognition.recogniser import Heard, Reading, Recogniser, ScoringRecogniser
 from pcg.recognition.self_speculative import (
     BATCH_SECONDS,

@@ -21,7 +21,7 @@ from pcg.files import CACHE
 from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
-from pcg.groups.search import Progress
+from pcg.groups.pairs.search import Progress
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 from pcg.settings import RANGES, Settings

@@ -11,7 +11,7 @@ from pcg.acceptance.sampler import draw
 from pcg.acceptance.verdict import THINNING_TRIALS
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
-from pcg.groups.neighbours import build_neighbours
+from pcg.groups.pairs.neighbours import build_neighbours
 
 ROUNDS = 4000
 # Sampling noise over at most 8 outcomes is about 0.4 sqrt(8 / 4000) = 0.018.

@@ -12,7 +12,7 @@ import torch
 from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.rejection import exact, tolerant
 from pcg.groups.groups import Groups
-from pcg.groups.neighbours import Neighbours
+from pcg.groups.pairs.neighbours import Neighbours
 from pcg.groups.weighted import WeightedGroups
 
 ALMOST_ONE = 1 - 2**-53

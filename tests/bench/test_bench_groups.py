@@ -5,7 +5,7 @@ import torch
 
 from pcg.bench.parts.groups import bench_groups, clustered_embedding, theta_milliseconds
 from pcg.errors import InputError
-from pcg.groups.neighbours import build_neighbours
+from pcg.groups.pairs.neighbours import build_neighbours
 from pcg.groups.similarities import theta_for
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from pcg.errors import InputError
-from pcg.groups import neighbours as module
-from pcg.groups.neighbours import Neighbours, build_neighbours
+from pcg.groups.pairs import neighbours as module
+from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
 
 CODES = 700  # more than one block of queries
 FLOOR = 0.2

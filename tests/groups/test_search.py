@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pcg.errors import InputError
-from pcg.groups.neighbours import Neighbours, build_neighbours, near_in_both
+from pcg.groups.pairs.neighbours import Neighbours, build_neighbours, near_in_both
 
 CODES = 1300  # two whole blocks of queries and a part of one
 

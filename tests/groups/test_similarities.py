@@ -5,7 +5,7 @@ import torch
 
 from pcg.codec.fsq import FSQ
 from pcg.errors import InputError
-from pcg.groups.neighbours import build_neighbours
+from pcg.groups.pairs.neighbours import build_neighbours
 from pcg.groups.similarities import fsq_features, mel_features, theta_for
 from pcg.synthesis.voice import load_voice
 

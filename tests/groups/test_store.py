@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pcg.groups import store
-from pcg.groups.neighbours import Neighbours
-from pcg.groups.store import load_or_build
+from pcg.groups.pairs import store
+from pcg.groups.pairs.neighbours import Neighbours
+from pcg.groups.pairs.store import load_or_build
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pcg.errors import InputError
-from pcg.groups.neighbours import Neighbours, build_neighbours
+from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
 from pcg.groups.weighted import WeightedGroups
 
 THETA = 0.4

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from pcg.errors import AssetError
-from pcg.recognition.alphabet import CHARACTERS, read_path, spell
-from pcg.recognition.conformer import LABELS_PER_FRAME, STRIDE
 from pcg.recognition.embedded import EmbeddedRecogniser, load_recogniser, vocabulary_of
-from pcg.recognition.features import HOP, LogMel
-from pcg.recognition.projector import Projector, ProjectorConfig
-from pcg.recognition.subwords import Subwords
+from pcg.recognition.network.alphabet import CHARACTERS, read_path, spell
+from pcg.recognition.network.conformer import LABELS_PER_FRAME, STRIDE
+from pcg.recognition.network.features import HOP, LogMel
+from pcg.recognition.network.projector import Projector, ProjectorConfig
+from pcg.recognition.network.subwords import Subwords
 from pcg.synthesis.voice import load_llama
 from pcg.training.recogniser.stages import lay_out
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from pcg.errors import AssetError, InputError
-from pcg.recognition.alphabet import BLANK, CLASSES, spell
 from pcg.recognition.candidates import Candidate, Weights, ranked
 from pcg.recognition.embedded import EmbeddedRecogniser
 from pcg.recognition.lexicon import Beam, Lexicon
 from pcg.recognition.listening import listen, listen_to_all
+from pcg.recognition.network.alphabet import BLANK, CLASSES, spell
 from pcg.recognition.word_search import ctc_log_probabilities, transcribe_in_words, write_down
 from pcg.training.recogniser.bigrams import BEGIN, write_bigrams
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pcg.errors import PCGError
-from pcg.recognition.conformer import ConformerCTC, EncoderConfig
+from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig
 from pcg.training.data.alignments import HOP, PHONES, align, align_shards, read_phones
 from pcg.training.data.augment import Disturbances
 from pcg.training.data.corpus import SAMPLE_RATE, Utterance, speak

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from pcg.errors import PCGError
-from pcg.recognition.alphabet import BLANK, CLASSES, spell
-from pcg.recognition.conformer import ConformerCTC, EncoderConfig
 from pcg.recognition.embedded import PARTS, load_parts, load_recogniser, save_recogniser
-from pcg.recognition.features import LogMel
+from pcg.recognition.network.alphabet import BLANK, CLASSES, spell
+from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig
+from pcg.recognition.network.features import LogMel
+from pcg.recognition.network.subwords import Subwords
 from pcg.recognition.self_speculative import PRESETS, transcribe
-from pcg.recognition.subwords import Subwords
 from pcg.training.data.augment import Disturbances, change_speed, disturb, mask_features
 from pcg.training.data.corpus import SAMPLE_RATE, Utterance
 from pcg.training.recogniser.hearings import Hearing, HearingBatches, in_order, read_hearings

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from pcg.bench.timing import milliseconds
 from pcg.errors import InputError
-from pcg.groups.neighbours import Neighbours, build_neighbours
+from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
+from pcg.groups.pairs.sample import Sample
 from pcg.groups.progress import printed
-from pcg.groups.sample import Sample
 from pcg.groups.similarities import theta_for
 
 LEVELS = 4

@@ -3,16 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from pcg.bench.timing import medians
-from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate
-from pcg.metrics.signal import JUDGE_RATE
 from pcg.metrics.intelligibility import PocketSphinx, pooled, word_errors
+from pcg.metrics.signal import JUDGE_RATE
 from pcg.recognition.judges import WORDS
 from pcg.recognition.lexicon import load_lexicon
 from pcg.recognition.recogniser import Recogniser

@@ -14,7 +14,7 @@ from pcg.acceptance.verdict import Rule
 from pcg.decoding.readers import AnyDraft, make_readers
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
-from pcg.groups.neighbours import build_neighbours
+from pcg.groups.pairs.neighbours import build_neighbours
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary

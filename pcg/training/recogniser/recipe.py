@@ -18,9 +18,9 @@ from safetensors import safe_open
 
 from pcg.errors import InputError
 from pcg.files import replacing
-from pcg.recognition.conformer import ConformerCTC, EncoderConfig
 from pcg.recognition.embedded import PARTS
 from pcg.recognition.lexicon import FILE as WORDS
+from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training.data.alignments import align_shards
 from pcg.training.data.corpus import HELD_OUT, shards

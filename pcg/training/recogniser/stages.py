@@ -12,13 +12,13 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.errors import PCGError
 from pcg.files import replacing
 from pcg.metrics.intelligibility import word_errors
-from pcg.recognition.alphabet import BLANK, read_path, spell
-from pcg.recognition.conformer import LABELS_PER_FRAME, ConformerCTC, Encoded, EncoderConfig
 from pcg.recognition.embedded import EmbeddedRecogniser, save_recogniser
-from pcg.recognition.features import LogMel
-from pcg.recognition.projector import Projector, ProjectorConfig
+from pcg.recognition.network.alphabet import BLANK, read_path, spell
+from pcg.recognition.network.conformer import LABELS_PER_FRAME, ConformerCTC, Encoded, EncoderConfig
+from pcg.recognition.network.features import LogMel
+from pcg.recognition.network.projector import Projector, ProjectorConfig
+from pcg.recognition.network.subwords import Subwords
 from pcg.recognition.self_speculative import PRESETS, transcribe
-from pcg.recognition.subwords import Subwords
 from pcg.training import checkpoint
 from pcg.training.data.augment import Disturbances, mask_features
 from pcg.training.data.sequences import IGNORED

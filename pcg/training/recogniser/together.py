@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from pcg.files import replacing
-from pcg.recognition.conformer import ConformerCTC
 from pcg.recognition.embedded import EmbeddedRecogniser, load_parts
-from pcg.recognition.features import LogMel
-from pcg.recognition.subwords import Subwords
+from pcg.recognition.network.conformer import ConformerCTC
+from pcg.recognition.network.features import LogMel
+from pcg.recognition.network.subwords import Subwords
 from pcg.training import checkpoint
 from pcg.training.data.augment import Disturbances
 from pcg.training.loop import Stage, generator, make_optimizers, run, update

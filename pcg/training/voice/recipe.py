@@ -12,7 +12,7 @@ from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.errors import InputError, PCGError
 from pcg.files import replacing, write_json
 from pcg.groups.atlas import load_or_build_atlas
-from pcg.groups.neighbours import build_neighbours
+from pcg.groups.pairs.neighbours import build_neighbours
 from pcg.models.feature_draft import is_feature_draft
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary

@@ -22,7 +22,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS
 from pcg.takes.stored import Origin
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
-from tests.explorers.compare.test_judging import HOSTILE, new_ears
+from tests.explorers.compare.test_judging import HOSTILE, new_judges
 
 TEXT = "Hello, is this one sentence?"
 PATIENCE_MS = 90_000
@@ -30,9 +30,9 @@ PATIENCE_MS = 90_000
 
 @pytest.fixture(scope="module")
 def address(judged: Synthesizer) -> Iterator[str]:
-    ears, *_ = new_ears(HOSTILE)
+    judges, *_ = new_judges(HOSTILE)
     with gr.Blocks() as app:
-        controls = create_compare(judged, Origin.of(judged.voice), gr.State(Session()), ears=lambda: ears)
+        controls = create_compare(judged, Origin.of(judged.voice), gr.State(Session()), load_judges=lambda: judges)
         # What SD says anyway: two cards then show one sound.
         own = gr.BrowserState([{"name": "<i>mine</i>", "settings": {"method": "sd"}}])
         offer_presets(app, own, controls["preset"])

@@ -12,7 +12,7 @@ import soundfile
 
 from explorers.compare.archive import FIGURES, GONE, record, save_takes
 from explorers.compare.take_figures import judged_html, longest_of, mel_html
-from explorers.judging import UNSAID, Ears, Verdicts, judge_takes
+from explorers.judging import NO_TAKE, Judges, Verdicts, judge_takes
 from explorers.session import PRESET, Reading, Session
 from pcg.audio import write_wav
 from pcg.errors import PCGError
@@ -55,9 +55,9 @@ class Seconds:
         return [len(sound.samples) / sound.sample_rate for sound in sounds]
 
 
-def new_ears(said: str = "hello is this one", memory: Memory | None = None) -> tuple[Ears, Parrot, Seconds]:
+def new_judges(said: str = "hello is this one", memory: Memory | None = None) -> tuple[Judges, Parrot, Seconds]:
     words, quality = Parrot(said), Seconds("dnsmos", of_reference=False)
-    return Ears(words, Seconds("sim", of_reference=True), quality, memory), words, quality
+    return Judges(words, Seconds("sim", of_reference=True), quality, memory), words, quality
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +80,15 @@ def session(synthesizer: Synthesizer, folder: Path) -> Session:
 
 @pytest.fixture(scope="module")
 def judged(synthesizer: Synthesizer, session: Session) -> Verdicts:
-    ears, *_ = new_ears()
-    *_, last = judge_takes(synthesizer, lambda: ears, session, Verdicts())
+    judges, *_ = new_judges()
+    *_, last = judge_takes(synthesizer, lambda: judges, session, Verdicts())
     return last
 
 
 def test_every_take_that_has_a_sound_is_judged_one_after_the_other(synthesizer: Synthesizer, session: Session) -> None:
     called: list[int] = []
-    ears, words, _ = new_ears()
-    steps = judge_takes(synthesizer, lambda: called.append(1) or ears, session, Verdicts())
+    judges, words, _ = new_judges()
+    steps = judge_takes(synthesizer, lambda: called.append(1) or judges, session, Verdicts())
     assert (next(steps).by_sound, called) == ({}, [])
     assert [len(step.by_sound) for step in steps] == [1, 2, 3]
     assert words.heard == 3
@@ -108,7 +108,7 @@ def test_figures_are_those_of_the_judges(synthesizer: Synthesizer, session: Sess
 
 
 def test_what_is_known_is_not_judged_again(synthesizer: Synthesizer, session: Session, judged: Verdicts, folder: Path) -> None:
-    def fail() -> Ears:
+    def fail() -> Judges:
         raise AssertionError("there is nothing to hear")
 
     (again,) = judge_takes(synthesizer, fail, session, judged)
@@ -120,8 +120,8 @@ def test_what_is_known_is_not_judged_again(synthesizer: Synthesizer, session: Se
 
 def test_a_memory_knows_sounds_by_their_content(synthesizer: Synthesizer, session: Session, tmp_path: Path) -> None:
     for expected in (3, 0):
-        ears, words, quality = new_ears(memory=Memory(tmp_path))
-        *_, last = judge_takes(synthesizer, lambda ears=ears: ears, session, Verdicts())
+        judges, words, quality = new_judges(memory=Memory(tmp_path))
+        *_, last = judge_takes(synthesizer, lambda judges=judges: judges, session, Verdicts())
         assert (words.heard, quality.measured) == (expected, expected)
         assert len(last.by_sound) == 3
 
@@ -130,26 +130,26 @@ def test_a_visitors_voice_is_compared_with_its_own_recording(synthesizer: Synthe
     reading = replace(session.cards["pcg"].reading, voice="your recording")
     own = Reference("yes", synthesizer.voice.references["two"].codes[:10])
     mine = Session().heard(reading, True, sound=folder / "pcg-0.wav", reference=own)
-    ears, *_ = new_ears()
-    *_, last = judge_takes(synthesizer, lambda: ears, mine, Verdicts())
+    judges, *_ = new_judges()
+    *_, last = judge_takes(synthesizer, lambda: judges, mine, Verdicts())
     (verdict,) = last.by_sound.values()
     assert verdict.similarity == len(synthesizer.decode(own.codes.tolist(), own)) / 16_000
     speechless = Session().heard(reading, True, sound=folder / "pcg-0.wav", reference=replace(own, codes=own.codes[:0]))
-    *_, last = judge_takes(synthesizer, lambda: ears, speechless, Verdicts())
+    *_, last = judge_takes(synthesizer, lambda: judges, speechless, Verdicts())
     assert [v.similarity for v in last.by_sound.values()] == [None]
 
 
 def test_nothing_said_nothing_judged(synthesizer: Synthesizer, tmp_path: Path) -> None:
-    with pytest.raises(PCGError, match=UNSAID):
+    with pytest.raises(PCGError, match=NO_TAKE):
         next(judge_takes(synthesizer, lambda: None, Session(), Verdicts()))
-    with pytest.raises(PCGError, match=UNSAID):
+    with pytest.raises(PCGError, match=NO_TAKE):
         save_takes(tmp_path / "all.zip", Session(), Verdicts())
 
 
 def test_ears_write_down_a_file(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "me.wav", np.zeros(8000), 8000)
-    ears, *_ = new_ears("yes")
-    assert ears.transcribe(tmp_path / "me.wav") == "yes"
+    judges, *_ = new_judges("yes")
+    assert judges.transcribe(tmp_path / "me.wav") == "yes"
 
 
 def test_the_zip_holds_every_take_and_the_figures(session: Session, judged: Verdicts, tmp_path: Path) -> None:

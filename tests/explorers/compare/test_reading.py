@@ -11,12 +11,12 @@ from pcg.synthesis.synthesizer import Synthesizer
 TASK = ("Hello.", "one", Settings().temperature, 0)
 
 
-def card(own: Reading, speed_up: float | None = None, yardstick: str = "none", outdated: bool = False) -> Card:
-    return Card((Said(own, speed_up=speed_up, yardstick=yardstick),), outdated=outdated)
+def card(own: Reading, speed_up: float | None = None, baseline: str = "none", outdated: bool = False) -> Card:
+    return Card((Said(own, speed_up=speed_up, baseline=baseline),), outdated=outdated)
 
 
 def compared(session: Session, key: str) -> tuple[float | None, str]:
-    return session.cards[key].first.speed_up, session.cards[key].first.yardstick
+    return session.cards[key].first.speed_up, session.cards[key].first.baseline
 
 
 def reading(method: str, speed: float, text: str = "Hello.") -> Reading:
@@ -48,7 +48,7 @@ def test_the_last_utterance_is_pcgs_take_or_else_the_newest() -> None:
 def test_a_recorded_ar_take_is_no_yardstick_for_a_live_one() -> None:
     session = Session.of_recorded({method: reading(method, 100) for method in METHODS})
     assert compared(session, "sd") == (1.0, "recorded")
-    assert "the yardstick" in card_html(session.cards["ar"])
+    assert "the baseline" in card_html(session.cards["ar"])
     live = session.heard(reading("pcg", 120), False)
     assert compared(live, "pcg") == (None, "none")
     assert "no AR speed measured on this page yet" in card_html(live.cards["pcg"])

@@ -8,17 +8,17 @@ import soundfile
 
 from explorers.compare import actions as speaking
 from explorers.compare.actions import (
+    NO_TEXT,
     RECORDING,
-    SPEECHLESS,
     Request,
     Speaker,
     Step,
+    compare_all,
     describe_groups,
     new_seed,
     preset_value,
     read_preset,
     say_again,
-    say_four_ways,
 )
 from explorers.session import PRESET, Session
 from pcg.audio import write_wav
@@ -49,19 +49,19 @@ def takes(steps: list[Step]) -> list[str]:
 
 
 def test_a_full_run_says_it_four_ways_and_compares_with_its_own_ar(speaker: Speaker) -> None:
-    steps = list(say_four_ways(speaker, REQUEST, Session()))
+    steps = list(compare_all(speaker, REQUEST, Session()))
     assert takes(steps) == list(METHODS)
     cards = steps[-1].session.cards
     for method in METHODS[1:]:
         expected = cards[method].reading.tokens_per_second / cards["ar"].reading.tokens_per_second
         assert cards[method].first.speed_up == pytest.approx(expected)
-        assert cards[method].first.yardstick == "same run"
+        assert cards[method].first.baseline == "same run"
     assert "Four takes in" in steps[-1].status
 
 
 def test_without_a_draft_a_full_run_is_ar_alone(speaker: Speaker, tiny_voice_folder: Path, tmp_path: Path) -> None:
     draftless = replace(speaker, synthesizer=Synthesizer(load_voice(str(tiny_voice_folder), draft="none"), tmp_path))
-    steps = list(say_four_ways(draftless, REQUEST, Session()))
+    steps = list(compare_all(draftless, REQUEST, Session()))
     assert takes(steps) == ["ar"]
     assert "AR in" in steps[-1].status
     with pytest.raises(InputError, match="no draft is loaded"):
@@ -70,22 +70,22 @@ def test_without_a_draft_a_full_run_is_ar_alone(speaker: Speaker, tiny_voice_fol
 
 def test_progress_tells_method_tokens_and_seconds(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speaking, "PROGRESS_SECONDS", 0.0)
-    statuses = [step.status for step in say_four_ways(speaker, REQUEST, Session())]
+    statuses = [step.status for step in compare_all(speaker, REQUEST, Session())]
     assert any("PCG: " in status and " tokens, " in status and "4 of 4" in status for status in statuses)
 
 
 def test_progress_is_told_at_a_modest_rate(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speaking, "PROGRESS_SECONDS", 1e9)
-    assert len(list(say_four_ways(speaker, REQUEST, Session()))) == 1 + len(METHODS)
+    assert len(list(compare_all(speaker, REQUEST, Session()))) == 1 + len(METHODS)
 
 
 @pytest.mark.parametrize(("method", "change"), [("pcg", {"theta": 0.6}), ("ssd", {"beta": 0.9})])
 def test_a_knob_says_its_own_method_again(method: str, change: dict[str, float], speaker: Speaker) -> None:
-    *_, last = say_four_ways(speaker, REQUEST, Session())
+    *_, last = compare_all(speaker, REQUEST, Session())
     steps = list(say_again(speaker, method, replace(REQUEST, **change), last.session))
     assert takes(steps) == [method]
     card = steps[-1].session.cards[method]
-    assert card.first.yardstick == "last run"
+    assert card.first.baseline == "last run"
     assert all(getattr(card.reading.settings, name) == value for name, value in change.items())
     others = set(METHODS) - {method}
     assert all(steps[-1].session.cards[other] == last.session.cards[other] for other in others)
@@ -93,7 +93,7 @@ def test_a_knob_says_its_own_method_again(method: str, change: dict[str, float],
 
 def test_a_knob_says_nothing_without_a_text(speaker: Speaker) -> None:
     (step,) = say_again(speaker, "pcg", replace(REQUEST, text="  "), Session())
-    assert SPEECHLESS in step.status
+    assert NO_TEXT in step.status
 
 
 def test_closing_stops_the_engine(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_closing_stops_the_engine(speaker: Speaker, monkeypatch: pytest.MonkeyPa
             closed.append(arguments[2].method)
 
     monkeypatch.setattr(Synthesizer, "speak", watched)
-    steps = say_four_ways(speaker, REQUEST, Session())
+    steps = compare_all(speaker, REQUEST, Session())
     for _ in range(3):
         next(steps)
     assert closed == []
@@ -138,7 +138,7 @@ def test_closing_stops_the_engine(speaker: Speaker, monkeypatch: pytest.MonkeyPa
 )
 def test_bad_input_is_refused_before_anything_changes(change: dict[str, object], sentence: str, speaker: Speaker) -> None:
     with pytest.raises(PCGError) as refused:
-        next(say_four_ways(speaker, replace(REQUEST, **change), Session()))
+        next(compare_all(speaker, replace(REQUEST, **change), Session()))
     assert sentence in str(refused.value)
 
 
@@ -172,7 +172,7 @@ def test_a_recording_in_which_nothing_is_understood_is_refused(speaker: Speaker,
 
 
 def test_several_takes_are_said_at_seeds_that_follow_card_by_card(speaker: Speaker) -> None:
-    *steps, last = say_four_ways(speaker, replace(SHORT, takes=2), Session())
+    *steps, last = compare_all(speaker, replace(SHORT, takes=2), Session())
     assert takes([*steps, last]) == [*METHODS, *METHODS]
     assert "8 takes in" in last.status
     for method, card in last.session.cards.items():
@@ -184,7 +184,7 @@ def test_several_takes_are_said_at_seeds_that_follow_card_by_card(speaker: Speak
 
 
 def test_a_new_run_begins_its_cards_anew(speaker: Speaker) -> None:
-    *_, last = say_four_ways(speaker, replace(SHORT, takes=2), Session())
+    *_, last = compare_all(speaker, replace(SHORT, takes=2), Session())
     *_, last = say_again(speaker, "pcg", SHORT, last.session)
     assert {key: len(card.takes) for key, card in last.session.cards.items()} == {"ar": 2, "sd": 2, "ssd": 2, "pcg": 1}
 
@@ -192,14 +192,14 @@ def test_a_new_run_begins_its_cards_anew(speaker: Speaker) -> None:
 @pytest.mark.parametrize("preset", [PAPERS[1], Preset("mine <b>", Settings("pcg", theta=0.4, similarity="fsq", seed=99))])
 def test_a_preset_is_a_fifth_card_at_the_seed_of_the_others(speaker: Speaker, preset: Preset) -> None:
     request = replace(SHORT, preset=preset_value(preset))
-    *steps, last = say_four_ways(speaker, request, Session())
+    *steps, last = compare_all(speaker, request, Session())
     assert takes([*steps, last]) == [*METHODS, PRESET]
     card = last.session.cards[PRESET]
     assert (card.name, card.reading.settings) == (preset.name, preset.settings.with_(seed=5))
     assert not last.session.asked({PRESET: card.reading.task}).cards[PRESET].outdated
     first, *_ = say_again(speaker, "pcg", request, last.session)
     assert not any(card.outdated for card in first.session.cards.values())
-    first, *_ = say_four_ways(speaker, SHORT, last.session)
+    first, *_ = compare_all(speaker, SHORT, last.session)
     assert PRESET not in first.session.cards
 
 

@@ -201,11 +201,11 @@ def test_committed_results_are_shown_until_there_are_own(synthesizer: Synthesize
     results, committed = tmp_path / "own", tmp_path / "committed"
     keep(committed, [ar(), sd()], voice="another voice")
     archive = archive_of(synthesizer, results, committed)
-    assert (archive.shelf().own, archive.shelf().voice, archive.findings().records) == (False, "another voice", 12)
+    assert (archive.result_set().own, archive.result_set().voice, archive.findings().records) == (False, "another voice", 12)
     keep(results, [ar()], voice="a third voice")
     assert archive.findings().records == 12
     keep(results, [ar()], utterances=3)
-    assert (archive.shelf().own, archive.findings().records) == (True, 3)
+    assert (archive.result_set().own, archive.findings().records) == (True, 3)
 
 
 def test_the_record_says_how_it_was_made_and_is_json(full: Archive) -> None:
@@ -284,8 +284,8 @@ def test_a_run_on_a_real_voice_has_its_bound_and_is_heard_token_for_token(
     (coarse,) = [summary for summary in last.findings.summaries if summary.name == pcg(0.4).name]
     assert coarse.bound > 0
     # Another archive finds the costs that this one measured.
-    assert Archive(synthesizer, spec, tmp_path).shelf().costs == archive.shelf().costs != {}
-    found = list(hear(spec.load(), pairs(archive.shelf(), pcg(0.4).name)))
+    assert Archive(synthesizer, spec, tmp_path).result_set().costs == archive.result_set().costs != {}
+    found = list(hear(spec.load(), pairs(archive.result_set(), pcg(0.4).name)))
     assert [pair.chosen.same for pair in found] == [True, True]
     assert all(pair.alone.record.unit.utterance == pair.chosen.record.unit.utterance for pair in found)
     assert all(len(pair.chosen.samples) > 0 for pair in found)
@@ -296,7 +296,7 @@ def test_a_run_on_a_real_voice_has_its_bound_and_is_heard_token_for_token(
 
 def test_a_condition_is_heard_beside_ar_over_the_same_utterances(full: Archive) -> None:
     speaker = Echo(garbled="Sentence 2.")
-    found = list(hear(speaker, pairs(full.shelf(), pcg(0.4).name)))
+    found = list(hear(speaker, pairs(full.result_set(), pcg(0.4).name)))
     assert [pair.chosen.record.unit.utterance.text for pair in found] == ["Sentence 0.", "Sentence 2.", "Sentence 4."]
     assert [pair.alone.record.unit.condition.name for pair in found] == ["AR"] * HEARD
     assert [pair.chosen.same for pair in found] == [True, False, True]
@@ -304,18 +304,18 @@ def test_a_condition_is_heard_beside_ar_over_the_same_utterances(full: Archive) 
 
 
 def test_other_utterances_come_next_and_ar_has_nothing_beside_it(full: Archive) -> None:
-    shelf = full.shelf()
-    texts = {r.unit.utterance.text for first in (0, 1) for r, _ in pairs(shelf, sd().name, first)}
+    result_set = full.result_set()
+    texts = {r.unit.utterance.text for first in (0, 1) for r, _ in pairs(result_set, sd().name, first)}
     assert len(texts) == 6
-    assert all(alone is None for _, alone in pairs(shelf, "AR"))
-    assert len(pairs(shelf, "AR", 123_456, count=99)) == 6
+    assert all(alone is None for _, alone in pairs(result_set, "AR"))
+    assert len(pairs(result_set, "AR", 123_456, count=99)) == 6
 
 
 def test_what_was_not_measured_cannot_be_heard(full: Archive, synthesizer: Synthesizer, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one that was measured"):
-        pairs(full.shelf(), "PCG, theta 0.123")
+        pairs(full.result_set(), "PCG, theta 0.123")
     with pytest.raises(PCGError, match="Nothing has been measured"):
-        pairs(archive_of(synthesizer, tmp_path / "none").shelf(), "AR")
+        pairs(archive_of(synthesizer, tmp_path / "none").result_set(), "AR")
 
 
 # The words of the page.
@@ -348,7 +348,7 @@ def test_hostile_names_stay_words(full: Archive) -> None:
 
 
 def test_a_take_that_is_not_as_it_was_is_called_so(full: Archive) -> None:
-    (first, *_), again = zip(*pairs(full.shelf(), "AR"), strict=True), Echo()
+    (first, *_), again = zip(*pairs(full.result_set(), "AR"), strict=True), Echo()
     (pair,) = hear(again, [(first[0], None)])
     assert "differ" not in heard_html(pair.chosen)
     assert "WER 10 % (1 of 10)" in heard_html(pair.chosen)

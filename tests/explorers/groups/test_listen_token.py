@@ -8,7 +8,7 @@ import soundfile
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from explorers.groups.listen_token import PROMPT, UNSAID, Listening, audition, create_listen, nearest_member
+from explorers.groups.listen_token import NO_TAKE, PROMPT, Listening, audition, create_listen, nearest_member
 from explorers.session import Reading, Session
 from pcg.errors import PCGError
 from pcg.settings import Settings
@@ -86,7 +86,7 @@ def test_without_a_member_in_the_utterance_the_words_say_so(synthesizer: Synthes
 
 def test_without_a_take_a_token_is_heard_alone(synthesizer: Synthesizer, anchor: int) -> None:
     heard = hear(synthesizer, Session(), anchor)
-    assert (len(heard.alone), heard.context, heard.words[-1]) == (2, (), UNSAID)
+    assert (len(heard.alone), heard.context, heard.words[-1]) == (2, (), NO_TAKE)
 
 
 def test_without_a_token_the_page_asks_for_one(synthesizer: Synthesizer, session: Session) -> None:

@@ -12,12 +12,13 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.groups.actions import check_token, equal_theta, group_sizes, pack, token_group, token_pair, utterances
-from explorers.groups.layout import SIMILARITY_NAMES, create_map, look
+from explorers.groups.layout import create_map, look
 from explorers.session import Reading, Session
+from explorers.shared.blocks import SIMILARITY_NAMES
 from explorers.theme import launch_options
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
-from pcg.groups.neighbours import build_neighbours
+from pcg.groups.pairs.neighbours import build_neighbours
 from pcg.settings import SIMILARITIES, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 

@@ -92,7 +92,7 @@ def test_a_loop_goes_round_where_the_clock_says(browser_page: Page) -> None:
 @pytest.fixture(scope="module")
 def address(synthesizer: Synthesizer) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("explorers.listening.layout.Ears", lambda judge: FakeEars())
+        patch.setattr("explorers.listening.layout.Judges", lambda judge: FakeEars())
         with gr.Blocks() as app, gr.Tab("Listening test"):
             create_listening_test(synthesizer, lambda: None, gr.State(Session()))
         options = launch_options()

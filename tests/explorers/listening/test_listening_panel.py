@@ -14,12 +14,12 @@ from gradio_client.exceptions import AppError
 from explorers.judging import Verdict
 from explorers.listening.actions import (
     MOST_KEPT,
+    NO_TAKE,
     NO_TEST,
     NOT_OVER,
-    UNSAID,
+    BlindTest,
     Preparing,
     Request,
-    Sitting,
     end,
     export,
     judge,
@@ -61,40 +61,40 @@ class FakeEars:
         return [Verdict("", Errors(1, 4), Errors(1, 4), 0.25, 0.25) for _ in samples]
 
 
-def prepared(synthesizer: Synthesizer, request: Request, kept: dict[str, Settings] | None = None) -> Sitting:
+def prepared(synthesizer: Synthesizer, request: Request, kept: dict[str, Settings] | None = None) -> BlindTest:
     *steps, last = prepare(synthesizer, request, kept or {})
     assert [step.done for step in steps] == list(range(steps[0].count))
     return last
 
 
 @pytest.fixture(scope="module")
-def sitting(synthesizer: Synthesizer) -> Sitting:
+def blind_test(synthesizer: Synthesizer) -> BlindTest:
     return prepared(synthesizer, ASKED)
 
 
-def voted(sitting: Sitting, answer: object = "A") -> Sitting:
-    plays = [1] * len(sitting.plan.design.letters)
-    while not sitting.over:
-        sitting = vote(sitting, len(sitting.votes) + 1, answer, plays)
-    return sitting
+def voted(blind_test: BlindTest, answer: object = "A") -> BlindTest:
+    plays = [1] * len(blind_test.plan.design.letters)
+    while not blind_test.over:
+        blind_test = vote(blind_test, len(blind_test.votes) + 1, answer, plays)
+    return blind_test
 
 
-def swapped(sitting: Sitting) -> Sitting:
+def swapped(blind_test: BlindTest) -> BlindTest:
     """The same sounds behind the same letters, made by the other method."""
     other = {"AR": "PCG", "PCG": "AR"}
-    trials = tuple(replace(t, systems=tuple(other[s] for s in t.systems)) for t in sitting.plan.trials)
-    takes = tuple({other[name]: reading for name, reading in takes.items()} for takes in sitting.takes)
-    return replace(sitting, plan=replace(sitting.plan, trials=trials), takes=takes)
+    trials = tuple(replace(t, systems=tuple(other[s] for s in t.systems)) for t in blind_test.plan.trials)
+    takes = tuple({other[name]: reading for name, reading in takes.items()} for takes in blind_test.takes)
+    return replace(blind_test, plan=replace(blind_test.plan, trials=trials), takes=takes)
 
 
-def messages(synthesizer: Synthesizer, sitting: Sitting, folder: Path) -> list[object]:
+def messages(synthesizer: Synthesizer, blind_test: BlindTest, folder: Path) -> list[object]:
     """All that a listener gets before the votes: words, names of files and their bytes."""
     sent: list[object] = []
-    while not sitting.over:
+    while not blind_test.over:
         folder.mkdir(exist_ok=True)
-        paths = write_sounds(synthesizer, folder, sitting, np.random.default_rng(3))
-        sent += [question(sitting), *((path.name, path.read_bytes()) for path in paths)]
-        sitting = vote(sitting, len(sitting.votes) + 1, "B", [1] * len(paths))
+        paths = write_sounds(synthesizer, folder, blind_test, np.random.default_rng(3))
+        sent += [question(blind_test), *((path.name, path.read_bytes()) for path in paths)]
+        blind_test = vote(blind_test, len(blind_test.votes) + 1, "B", [1] * len(paths))
     return sent
 
 
@@ -102,12 +102,12 @@ def messages(synthesizer: Synthesizer, sitting: Sitting, folder: Path) -> list[o
 def test_nothing_that_is_sent_before_the_vote_differs_with_the_identity(
     synthesizer: Synthesizer, tmp_path: Path, design: str
 ) -> None:
-    sitting = prepared(synthesizer, replace(ASKED, design=design))
-    sent = messages(synthesizer, sitting, tmp_path)
-    assert sent == messages(synthesizer, swapped(sitting), tmp_path)
-    assert [t.systems for t in sitting.plan.trials] != [t.systems for t in swapped(sitting).plan.trials]
+    blind_test = prepared(synthesizer, replace(ASKED, design=design))
+    sent = messages(synthesizer, blind_test, tmp_path)
+    assert sent == messages(synthesizer, swapped(blind_test), tmp_path)
+    assert [t.systems for t in blind_test.plan.trials] != [t.systems for t in swapped(blind_test).plan.trials]
     # And what is sent does follow the sounds.
-    exchanged = replace(swapped(sitting), plan=sitting.plan)
+    exchanged = replace(swapped(blind_test), plan=blind_test.plan)
     assert sent != messages(synthesizer, exchanged, tmp_path)
     told = json.dumps([message for message in sent if isinstance(message, dict)])
     assert not any(word in told for word in ("AR", "PCG", "theta", "seed"))
@@ -120,19 +120,19 @@ def test_progress_does_not_tell_whose_take_comes_next(synthesizer: Synthesizer) 
 
 
 def test_the_sounds_of_a_trial_are_the_takes_equally_loud_and_long(synthesizer: Synthesizer) -> None:
-    sitting, rate = prepared(synthesizer, RATED), synthesizer.voice.codec.sample_rate
-    trial = sitting.plan.trials[0]
-    heard = dict(zip(sitting.plan.design.letters, sounds(synthesizer, sitting, np.random.default_rng(0)), strict=True))
+    blind_test, rate = prepared(synthesizer, RATED), synthesizer.voice.codec.sample_rate
+    trial = blind_test.plan.trials[0]
+    heard = dict(zip(blind_test.plan.design.letters, sounds(synthesizer, blind_test, np.random.default_rng(0)), strict=True))
     assert list(heard) == ["R", "A", "B", "C", "D"]
     assert len({len(samples) for samples in heard.values()}) == 1
     assert len({samples.tobytes() for samples in heard.values()}) == 5
     levels = []
     for samples, name in zip(heard.values(), trial.systems, strict=True):
         take = synthesizer.take(
-            sitting.texts[trial.item], sitting.systems.get(name, Settings("ar")).with_(seed=trial.seed), "two"
+            blind_test.texts[trial.item], blind_test.systems.get(name, Settings("ar")).with_(seed=trial.seed), "two"
         )
         if name != ANCHOR:
-            assert np.array_equal(sound_of(synthesizer, sitting, 0, name), take.audio)
+            assert np.array_equal(sound_of(synthesizer, blind_test, 0, name), take.audio)
             assert np.corrcoef(samples[: len(take.audio)], take.audio)[0, 1] > 0.999
         levels.append(loudness(samples[: len(take.audio)] / 2**15, rate))
     assert max(levels) - min(levels) < 0.2
@@ -140,35 +140,39 @@ def test_the_sounds_of_a_trial_are_the_takes_equally_loud_and_long(synthesizer: 
     assert np.abs(hidden.astype(int) - heard["R"]).max() <= 3
 
 
-def test_a_sitting_takes_each_vote_once(sitting: Sitting) -> None:
-    once = vote(sitting, 1, "tie", [1, 1])
+def test_a_sitting_takes_each_vote_once(blind_test: BlindTest) -> None:
+    once = vote(blind_test, 1, "tie", [1, 1])
     refusals = {
         "trial is 1, but must be 2": (once, 1, "A", [1, 1]),
         "given before B was played": (once, 2, "A", [1, 0]),
         "answer is 'X'": (once, 2, "X", [1, 1]),
-        "takes no more votes": (voted(sitting), 3, "A", [1, 1]),
+        "takes no more votes": (voted(blind_test), 3, "A", [1, 1]),
         NO_TEST: (None, 1, "A", [1, 1]),
     }
     for sentence, given in refusals.items():
         with pytest.raises(PCGError, match=sentence):
             vote(*given)
     # What was refused changed nothing.
-    assert (len(once.votes), question(once)["number"], sitting.votes) == (1, 2, ())
+    assert (len(once.votes), question(once)["number"], blind_test.votes) == (1, 2, ())
 
 
-def test_who_was_who_is_told_only_in_the_end(sitting: Sitting, synthesizer: Synthesizer, tmp_path: Path) -> None:
-    for refused in (sitting.record, lambda: export(tmp_path, sitting), lambda: list(judge(synthesizer, FakeEars, sitting))):
+def test_who_was_who_is_told_only_in_the_end(blind_test: BlindTest, synthesizer: Synthesizer, tmp_path: Path) -> None:
+    for refused in (
+        blind_test.record,
+        lambda: export(tmp_path, blind_test),
+        lambda: list(judge(synthesizer, FakeEars, blind_test)),
+    ):
         with pytest.raises(PCGError, match=NOT_OVER):
             refused()
     assert list(tmp_path.iterdir()) == []
-    early = end(vote(sitting, 1, "A", [1, 1]))
+    early = end(vote(blind_test, 1, "A", [1, 1]))
     assert (early.over, early.record()["outcome"]["n"], early.record()["trials"][1]["vote"]) == (True, 1, None)
     with pytest.raises(PCGError, match=NO_TEST):
         end(None)
 
 
-def test_the_record_says_who_how_fast_and_how_good(sitting: Sitting, synthesizer: Synthesizer, tmp_path: Path) -> None:
-    *_, judged = judge(synthesizer, FakeEars, voted(sitting))
+def test_the_record_says_who_how_fast_and_how_good(blind_test: BlindTest, synthesizer: Synthesizer, tmp_path: Path) -> None:
+    *_, judged = judge(synthesizer, FakeEars, voted(blind_test))
     record = judged.record()
     assert json.loads(json.dumps(record, allow_nan=False)) == json.loads(json.dumps(record))
     assert record["systems"]["AR"]["speed_up"] == 1.0
@@ -180,12 +184,12 @@ def test_the_record_says_who_how_fast_and_how_good(sitting: Sitting, synthesizer
     assert len(list(csv.DictReader(csv_path.open()))) == 4
 
 
-def test_the_reveal_tells_differences_and_small_numbers(sitting: Sitting, synthesizer: Synthesizer) -> None:
-    assert set(sitting.differences()) == {"method", "theta", "lookahead", "similarity", "adaptive"}
-    page = reveal_html(voted(sitting))
+def test_the_reveal_tells_differences_and_small_numbers(blind_test: BlindTest, synthesizer: Synthesizer) -> None:
+    assert set(blind_test.differences()) == {"method", "theta", "lookahead", "similarity", "adaptive"}
+    page = reveal_html(voted(blind_test))
     assert "n too small: 2 votes count" in page
     assert "The judges listen" in page
-    *_, judged = judge(synthesizer, FakeEars, voted(sitting))
+    *_, judged = judge(synthesizer, FakeEars, voted(blind_test))
     assert "nobody &lt;b&gt;" in reveal_html(judged)
     rating = voted(prepared(synthesizer, RATED), [10, 20, 30, 40])
     page = reveal_html(rating)
@@ -194,8 +198,8 @@ def test_the_reveal_tells_differences_and_small_numbers(sitting: Sitting, synthe
 
 
 def test_hostile_words_stay_words(synthesizer: Synthesizer) -> None:
-    sitting = prepared(synthesizer, replace(ASKED, lines=HOSTILE, trials=1))
-    page = reveal_html(voted(sitting))
+    blind_test = prepared(synthesizer, replace(ASKED, lines=HOSTILE, trials=1))
+    page = reveal_html(voted(blind_test))
     assert "<img" not in page
     assert "&lt;script" in page
 
@@ -205,11 +209,11 @@ def test_kept_settings_have_names_that_tell_them_apart(synthesizer: Synthesizer)
     assert list(kept) == ["PCG · theta 0.3 · lookahead 3 · temperature 0.6", "PCG · theta 0.4 · lookahead 3 · temperature 0.6"]
     odd = [Settings("pcg", similarity="mel"), Settings("sd", adaptive=True), Settings("ar", adaptive=True)]
     assert [name_of(s).split(" · ")[-1] for s in odd] == ["by mel", "adaptive", "temperature 0.6"]
-    sitting = prepared(synthesizer, replace(ASKED, compared=tuple(kept), trials=1), kept)
-    assert sitting.differences() == {"theta": dict(zip(kept, (0.3, 0.4), strict=True))}
+    blind_test = prepared(synthesizer, replace(ASKED, compared=tuple(kept), trials=1), kept)
+    assert blind_test.differences() == {"theta": dict(zip(kept, (0.3, 0.4), strict=True))}
     with pytest.raises(InputError, match="kept settings"):
         keep(kept, [Settings("ssd", beta=i / 100) for i in range(MOST_KEPT)])
-    with pytest.raises(PCGError, match=UNSAID):
+    with pytest.raises(PCGError, match=NO_TAKE):
         last_settings(Session())
 
 
@@ -250,7 +254,7 @@ def test_a_closed_preparation_stops(synthesizer: Synthesizer) -> None:
 @pytest.fixture(scope="module")
 def address(synthesizer: Synthesizer) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("explorers.listening.layout.Ears", lambda judge: FakeEars())
+        patch.setattr("explorers.listening.layout.Judges", lambda judge: FakeEars())
         with gr.Blocks() as app:
             session = gr.State(Session().heard(Reading.of(synthesizer.take("yes", Settings("sd"), "one")), False))
             create_listening_test(synthesizer, lambda: None, session)

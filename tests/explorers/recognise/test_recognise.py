@@ -13,7 +13,17 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from torch import Tensor
 
-from explorers.recognise.actions import UNSAID, Hearing, Part, align, hear, last_utterance, preset_of, sliders_of, thresholds_of
+from explorers.recognise.actions import (
+    NO_TAKE,
+    Hearing,
+    Part,
+    align,
+    hear,
+    last_utterance,
+    preset_of,
+    sliders_of,
+    thresholds_of,
+)
 from explorers.recognise.figures import entropy_figure, sweep_figure
 from explorers.recognise.layout import create_recognise
 from explorers.recognise.sweep import MOST_FILES, SWEPT, Sweep, read_recordings, read_transcripts, sweep
@@ -156,7 +166,7 @@ def test_the_last_utterance_is_the_take_again(synthesizer: Synthesizer) -> None:
     assert np.array_equal(spoken.samples, take.audio)
     stranger = last_utterance(synthesizer, _session(replace(take, voice="your recording")))
     assert (stranger.voice, stranger.stands_in) == ("one", True)
-    with pytest.raises(PCGError, match=UNSAID):
+    with pytest.raises(PCGError, match=NO_TAKE):
         last_utterance(synthesizer, Session())
 
 

@@ -11,7 +11,18 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.session import Reading, Session
-from explorers.swap.actions import NOTE, THETAS, UNSAID, Ears, Request, Stress, campaign, said_by_target, stress, swap_grid
+from explorers.swap.actions import (
+    NO_TAKE,
+    NOTE,
+    THETAS,
+    Judges,
+    Request,
+    StressTest,
+    campaign,
+    said_by_target,
+    stress,
+    swap_grid,
+)
 from explorers.swap.figures import (
     campaign_html,
     heard_html,
@@ -68,8 +79,8 @@ class Loudness:
 
 
 @pytest.fixture(scope="module")
-def ears() -> Ears:
-    return Ears(Parrot(), Loudness(relative=True), Loudness(relative=False))
+def judges() -> Judges:
+    return Judges(Parrot(), Loudness(relative=True), Loudness(relative=False))
 
 
 @pytest.fixture(scope="module")
@@ -82,18 +93,18 @@ def session(take: Take) -> Session:
     return Session().heard(Reading.of(take), full_run=False)
 
 
-def done(synthesizer: Synthesizer, ears: Ears, session: Session, **changes: object) -> Stress:
-    *_, last = stress(synthesizer, lambda: ears, replace(ASKED, **changes), session)
+def done(synthesizer: Synthesizer, judges: Judges, session: Session, **changes: object) -> StressTest:
+    *_, last = stress(synthesizer, lambda: judges, replace(ASKED, **changes), session)
     return last
 
 
 @pytest.fixture(scope="module")
-def found(synthesizer: Synthesizer, ears: Ears, session: Session) -> Stress:
-    return done(synthesizer, ears, session)
+def found(synthesizer: Synthesizer, judges: Judges, session: Session) -> StressTest:
+    return done(synthesizer, judges, session)
 
 
 def test_original_swap_and_control_are_the_same_utterance_with_other_tokens(
-    synthesizer: Synthesizer, found: Stress, take: Take
+    synthesizer: Synthesizer, found: StressTest, take: Take
 ) -> None:
     original, inside, control = found.versions
     assert original.swapped.tokens == take.tokens
@@ -107,7 +118,7 @@ def test_original_swap_and_control_are_the_same_utterance_with_other_tokens(
         assert np.array_equal(version.samples, synthesizer.decode(list(version.swapped.tokens), speaker))
 
 
-def test_every_figure_is_its_judges(found: Stress) -> None:
+def test_every_figure_is_its_judges(found: StressTest) -> None:
     original, inside, control = (v.figures for v in found.versions)
     assert [original["wer"], inside["wer"], control["wer"]] == [0, 0.25, 0.5]
     samples, rate = [v.samples for v in found.versions], found.versions[0].sample_rate
@@ -121,7 +132,7 @@ def test_every_figure_is_its_judges(found: Stress) -> None:
     assert set(found.judges) == {"WER, CER", "Speaker", "DNSMOS", "Mel distance"}
 
 
-def test_the_record_holds_everything_and_is_json(found: Stress, take: Take) -> None:
+def test_the_record_holds_everything_and_is_json(found: StressTest, take: Take) -> None:
     record = found.record()
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert (record["text"], record["voice"], record["method"], record["note"]) == (TEXT, "two", "ar", NOTE)
@@ -133,9 +144,9 @@ def test_the_record_holds_everything_and_is_json(found: Stress, take: Take) -> N
         assert differences[name]["mean_group_size"] is None
 
 
-def test_sounds_come_before_verdicts(synthesizer: Synthesizer, ears: Ears, session: Session) -> None:
+def test_sounds_come_before_verdicts(synthesizer: Synthesizer, judges: Judges, session: Session) -> None:
     called: list[int] = []
-    steps = stress(synthesizer, lambda: called.append(1) or ears, ASKED, session)
+    steps = stress(synthesizer, lambda: called.append(1) or judges, ASKED, session)
     assert [(len(s.versions), bool(called)) for s in (next(steps), next(steps))] == [(0, False), (3, False)]
     last = next(steps)
     assert (last.now, called) == ("", [1])
@@ -143,9 +154,9 @@ def test_sounds_come_before_verdicts(synthesizer: Synthesizer, ears: Ears, sessi
 
 
 def test_a_new_text_is_the_unit_of_the_experiments(
-    synthesizer: Synthesizer, ears: Ears, tiny_voice_folder: Path, tmp_path: Path
+    synthesizer: Synthesizer, judges: Judges, tiny_voice_folder: Path, tmp_path: Path
 ) -> None:
-    there = done(synthesizer, ears, Session(), source="text", text=TEXT, voice="one", fraction=0.5)
+    there = done(synthesizer, judges, Session(), source="text", text=TEXT, voice="one", fraction=0.5)
     worker = WorkerSpec(str(tiny_voice_folder), "embedded", dnsmos=False, cache=tmp_path).load()
     wanted = Condition("", Settings("ar"), swap=Swap(THETA, fraction=0.5))
     heard = worker.sound(Unit(Utterance(TEXT, "one"), wanted, ASKED.seed))
@@ -153,18 +164,18 @@ def test_a_new_text_is_the_unit_of_the_experiments(
     assert (there.original.method, there.original.voice) == ("ar", "one")
 
 
-def test_mel_groups_of_equal_mean_size_are_another_control(synthesizer: Synthesizer, ears: Ears, session: Session) -> None:
+def test_mel_groups_of_equal_mean_size_are_another_control(synthesizer: Synthesizer, judges: Judges, session: Session) -> None:
     theta = 0.6
-    *_, control = done(synthesizer, ears, session, theta=theta, control="mel").versions
+    *_, control = done(synthesizer, judges, session, theta=theta, control="mel").versions
     assert control.swap == Swap(same_size_theta(synthesizer.library, theta, "mel"), "mel")
 
 
-def test_the_control_may_be_left_out(synthesizer: Synthesizer, ears: Ears, session: Session) -> None:
-    assert [v.name for v in done(synthesizer, ears, session, control="none").versions] == ["original", "swapped"]
+def test_the_control_may_be_left_out(synthesizer: Synthesizer, judges: Judges, session: Session) -> None:
+    assert [v.name for v in done(synthesizer, judges, session, control="none").versions] == ["original", "swapped"]
 
 
-def test_at_theta_one_nothing_is_replaced(synthesizer: Synthesizer, ears: Ears, session: Session) -> None:
-    original, inside, control = done(synthesizer, ears, session, theta=1.0).versions
+def test_at_theta_one_nothing_is_replaced(synthesizer: Synthesizer, judges: Judges, session: Session) -> None:
+    original, inside, control = done(synthesizer, judges, session, theta=1.0).versions
     assert original.swapped == inside.swapped == control.swapped
     assert inside.figures["mel_distance"] == 0
 
@@ -177,9 +188,9 @@ def test_the_targets_own_take_is_preferred_if_it_says_the_same(synthesizer: Synt
     assert said_by_target(other) == coarse
 
 
-def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synthesizer, ears: Ears, take: Take) -> None:
+def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synthesizer, judges: Judges, take: Take) -> None:
     recorded = Session().heard(Reading.of(replace(take, voice="your recording")), full_run=False)
-    there = done(synthesizer, ears, recorded)
+    there = done(synthesizer, judges, recorded)
     assert (there.original.voice, there.original.stands_in) == ("one", True)
     assert "stands in" in original_html(there)
 
@@ -201,18 +212,18 @@ def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synth
     ],
 )
 def test_bad_input_is_refused(
-    changes: dict[str, object], told: str, synthesizer: Synthesizer, ears: Ears, session: Session
+    changes: dict[str, object], told: str, synthesizer: Synthesizer, judges: Judges, session: Session
 ) -> None:
     with pytest.raises(PCGError, match=told):
-        done(synthesizer, ears, session, **changes)
+        done(synthesizer, judges, session, **changes)
 
 
-def test_without_an_utterance_there_is_nothing_to_swap(synthesizer: Synthesizer, ears: Ears) -> None:
-    with pytest.raises(PCGError, match=UNSAID):
-        done(synthesizer, ears, Session())
+def test_without_an_utterance_there_is_nothing_to_swap(synthesizer: Synthesizer, judges: Judges) -> None:
+    with pytest.raises(PCGError, match=NO_TAKE):
+        done(synthesizer, judges, Session())
 
 
-def test_the_strips_mark_what_was_replaced(found: Stress) -> None:
+def test_the_strips_mark_what_was_replaced(found: StressTest) -> None:
     original, inside, _ = found.versions
     sizes = original.swapped.group_sizes
     company, replaced = sum(size > 1 for size in sizes), len(inside.swapped.positions)
@@ -226,7 +237,7 @@ def test_the_strips_mark_what_was_replaced(found: Stress) -> None:
     assert all(kind in legend_html() for kind in ("kept", "alone in its group", "replaced"))
 
 
-def test_the_table_says_what_the_record_says(found: Stress) -> None:
+def test_the_table_says_what_the_record_says(found: StressTest) -> None:
     page = table_html(found)
     assert "<td>0.0%</td><td>25.0%</td><td>50.0%</td><td>+25.0 points</td><td>+50.0 points</td>" in page
     assert NOTE in page
@@ -234,7 +245,7 @@ def test_the_table_says_what_the_record_says(found: Stress) -> None:
     assert "<td>–</td><td>–</td><td>–</td><td>–</td><td>–</td>" in before
 
 
-def test_hostile_words_stay_words(found: Stress) -> None:
+def test_hostile_words_stay_words(found: StressTest) -> None:
     assert found.original is not None
     heard = tuple(replace(v, verdict=replace(v.verdict, heard=HOSTILE)) for v in found.versions)
     hostile = replace(found, original=replace(found.original, text=HOSTILE, voice=HOSTILE), versions=heard)
@@ -244,13 +255,13 @@ def test_hostile_words_stay_words(found: Stress) -> None:
         assert "&lt;img" in page
 
 
-def test_the_picture_shows_every_version(found: Stress) -> None:
+def test_the_picture_shows_every_version(found: StressTest) -> None:
     figure = mels_figure(found)
     assert [note.text for note in figure.layout.annotations] == ["original", "swapped", "control"]
     assert len([trace for trace in figure.data if trace.type == "heatmap"]) == 3
 
 
-def test_titles_tell_what_was_done(found: Stress) -> None:
+def test_titles_tell_what_was_done(found: StressTest) -> None:
     told = [title_html(v.name, v.swap) for v in found.versions]
     assert "cosine 0.3" in told[1]
     assert "same places" in told[2]

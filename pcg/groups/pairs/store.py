@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from pcg.files import replacing
-from pcg.groups.neighbours import Neighbours, build_neighbours
-from pcg.groups.search import Progress
+from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
+from pcg.groups.pairs.search import Progress
 
 FORMAT = 1
 DTYPES = {"indptr": torch.int64, "neighbours": torch.int32, "similarity": torch.float16}

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.groups.search import unit_vectors
+from pcg.groups.pairs.search import unit_vectors
 
 ROWS = 256
 

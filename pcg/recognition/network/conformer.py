@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pcg.recognition.alphabet import CLASSES
-from pcg.recognition.features import BANDS
+from pcg.recognition.network.alphabet import CLASSES
+from pcg.recognition.network.features import BANDS
 
 STRIDE = 4
 LABELS_PER_FRAME = 2

@@ -6,7 +6,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from pcg.errors import AssetError
-from pcg.recognition.alphabet import CHARACTERS
+from pcg.recognition.network.alphabet import CHARACTERS
 
 _BREAK = "▁"
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pcg.recognition.alphabet import BLANK
+from pcg.recognition.network.alphabet import BLANK
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from pcg.errors import InputError
 from pcg.groups.groups import Groups, Rows, row_starts, token_names
-from pcg.groups.halves import halves, lowest_rank_above, ranks
-from pcg.groups.kernel import prefix_sizes, running_names
-from pcg.groups.search import Progress, pairs_above, unit_vectors
+from pcg.groups.pairs.halves import halves, lowest_rank_above, ranks
+from pcg.groups.pairs.kernel import prefix_sizes, running_names
+from pcg.groups.pairs.search import Progress, pairs_above, unit_vectors
 
 MAX_PAIRS = 2**25
 # The bits of a token and of a similarity in the number that an entry is sorted by.

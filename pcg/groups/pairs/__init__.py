@@ -1,0 +1,1 @@
+"""Which tokens sound alike: similar pairs, found, sorted and kept."""

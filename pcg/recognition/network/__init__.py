@@ -1,0 +1,1 @@
+"""The network of the embedded recogniser: features, encoder, projector, subwords."""
