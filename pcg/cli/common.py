@@ -123,7 +123,7 @@ def find_speaker(options: argparse.Namespace, synthesizer: "Synthesizer") -> "tu
 
 def _hear(samples: "np.ndarray", rate: int) -> str:
     """What the shipped recogniser hears in `samples [N]`."""
-    from pcg.metrics.signal import JUDGE_RATE, for_judges
+    from pcg.metrics.recording import JUDGE_RATE, for_judges
     from pcg.recognition.judges import load_judge
 
     return load_judge("embedded").transcribe([for_judges(samples, rate)], JUDGE_RATE)[0]

@@ -22,7 +22,7 @@ from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.experiments.variants import Variants
 from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS
-from pcg.metrics.signal import JUDGE_RATE, for_judges
+from pcg.metrics.recording import JUDGE_RATE, for_judges
 from pcg.metrics.speaker import Resemblyzer, cosine
 from pcg.models.hub import codec_folder, content_digest, is_from_hub, model_folder
 from pcg.prompts.prompt import Reference

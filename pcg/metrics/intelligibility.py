@@ -14,7 +14,7 @@ import numpy as np
 
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate, bootstrap
-from pcg.metrics.signal import JUDGE_RATE, for_judges
+from pcg.metrics.recording import JUDGE_RATE, for_judges
 from pcg.prompts.text import normalise
 
 NORMALISED = "lower case, numbers as words, no punctuation, apostrophes kept"

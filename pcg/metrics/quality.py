@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pcg.metrics.metric import Sample
-from pcg.metrics.signal import JUDGE_RATE, for_judges
+from pcg.metrics.recording import JUDGE_RATE, for_judges
 
 FULL_SCALE = 0.999
 QUIET = 0.012

@@ -1,4 +1,4 @@
-"""One channel of sound, and the name that its content gives it."""
+"""One channel of sound, the name that its content gives it, and what every judge is given: 16 kHz, float32, within -1..1."""
 
 import hashlib
 from dataclasses import dataclass
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pcg.errors import InputError
+
+JUDGE_RATE = 16_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,3 +39,12 @@ def fingerprint(samples: np.ndarray, sample_rate: int) -> str:
     digest = hashlib.sha256(f"{sample_rate} {content.dtype.str} {content.shape} ".encode())
     digest.update(np.ascontiguousarray(content).tobytes())
     return digest.hexdigest()
+
+
+def for_judges(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    """`samples [N]` at `sample_rate` -> `[M]` at JUDGE_RATE. What lies outside -1..1 is cut off, as a player would do."""
+    if sample_rate != JUDGE_RATE:
+        import librosa
+
+        samples = librosa.resample(samples, orig_sr=sample_rate, target_sr=JUDGE_RATE)
+    return np.clip(samples, -1.0, 1.0).astype(np.float32)

@@ -12,7 +12,7 @@ import numpy as np
 
 from pcg.errors import PCGError
 from pcg.metrics.metric import Sample
-from pcg.metrics.signal import JUDGE_RATE, for_judges
+from pcg.metrics.recording import JUDGE_RATE, for_judges
 
 
 class SpeakerEncoder(Protocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pcg.errors import AssetError, first_line
-from pcg.metrics.signal import JUDGE_RATE, for_judges
+from pcg.metrics.recording import JUDGE_RATE, for_judges
 
 if TYPE_CHECKING:  # torch and transformers wait until somebody asks for this judge
     from torch import nn

@@ -79,7 +79,7 @@ class Recogniser(Protocol):
 
 
 class ScoringRecogniser(Recogniser, Protocol):
-    """A Recogniser whose CTC classes are those of `pcg.recognition.network.alphabet`, and whose language model compares texts."""
+    """A Recogniser whose CTC classes are those of `network/alphabet.py`, and whose language model compares texts."""
 
     def score(self, reading: Reading, hypotheses: Sequence[Sequence[int]]) -> Tensor:
         """log p(y, end | g) `[H]` of whole hypotheses behind the prompt that was read."""

@@ -9,7 +9,7 @@ import pytest
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate
 from pcg.metrics.intelligibility import Errors, PocketSphinx, char_errors, comparable, pooled, word_errors
-from pcg.metrics.signal import JUDGE_RATE, for_judges
+from pcg.metrics.recording import JUDGE_RATE, for_judges
 
 SENTENCE = "We walked along the river until it started to rain."
 needs_flite = pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")

@@ -10,7 +10,7 @@ import torch
 from pcg.bench.timing import medians
 from pcg.metrics.estimate import Estimate
 from pcg.metrics.intelligibility import PocketSphinx, pooled, word_errors
-from pcg.metrics.signal import JUDGE_RATE
+from pcg.metrics.recording import JUDGE_RATE
 from pcg.recognition.judges import WORDS
 from pcg.recognition.lexicon import load_lexicon
 from pcg.recognition.recogniser import Recogniser
