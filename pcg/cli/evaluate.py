@@ -31,6 +31,9 @@ def add(commands: "Commands") -> None:
     parser.add_argument("--section", nargs="+", default=["everyday", "balanced"], metavar="SECTION")
     parser.add_argument("--sentences", type=int, default=100, help="at most so many, spread over the sections (default 100)")
     parser.add_argument("--stopping", type=int, default=200, help="takes for the stopping figure (default 200)")
+    parser.add_argument(
+        "--speaker-judge", default="resemblyzer", help="resemblyzer, wavlm (from the hub), or a folder that holds a WavLM"
+    )
     add_settings(parser)
     parser.set_defaults(command=run)
 
@@ -39,24 +42,29 @@ def run(options: argparse.Namespace) -> None:
     from pcg.experiments.evaluation import evaluate, stopping, voice_matrix
     from pcg.metrics.memory import Memory, RememberedJudge
     from pcg.metrics.sentences import read_sentences
+    from pcg.metrics.speaker import speaker_encoder
     from pcg.recognition.judges import load_judge
 
     settings = read_settings(options)
     written = read_sentences(*options.section)
     check_count("sentences", options.sentences)
+    check_count("stopping", options.stopping)
     sentences = written[:: max(1, len(written) // options.sentences)][: options.sentences]
-    synthesizer = load_synthesizer(options.model, options.device)
-    name, _ = find_speaker(options, synthesizer)
+    synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
+    name, reference = find_speaker(options, synthesizer)
     settings = settle_lookahead(options, settings, synthesizer)
     figures: dict[str, dict[str, object]] = {}
     if "table" in options.figure:
+        speaker = speaker_encoder(options.speaker_judge, options.device)
         judge = RememberedJudge(load_judge(options.judge, options.device), Memory())
-        report = evaluate(synthesizer, sentences, options.method, name, settings, judge, _original(name), _progress)
+        report = evaluate(
+            synthesizer, sentences, options.method, name, settings, judge, _original(name), _progress, reference, speaker
+        )
         figures["table"] = report.as_dict()
         print(report.table())
     if "stopping" in options.figure:
         texts = (read_sentences() * 2)[: options.stopping]
-        endings = stopping(synthesizer, texts, settings, name)
+        endings = stopping(synthesizer, texts, settings, name, reference)
         figures["stopping"] = endings.as_dict()
         limit, short = endings.hit_limit.value, endings.cut_short.value
         print(f"of {endings.n} takes {limit:.1%} hit the length limit and {short:.1%} stopped short")

@@ -102,11 +102,10 @@ class StaticReaders(Readers):
     """Readers on a StaticModel: every row takes part in every call, the silent ones with their old ids."""
 
     def __init__(self, static: StaticModel, prompts: Sequence[Prompt], limit: int) -> None:
-        super().__init__(static.model, prompts, limit)
+        super().__init__(static.model, prompts, limit, cache=static.cache)
         if self.batch != static.cache.batch or self._ids.shape[1] > static.cache.capacity:
             raise ValueError(f"{self.batch} rows of {self._ids.shape[1]} do not fit into {static.cache.keys.shape}")
         self.static = static
-        self._cache = static.cache
         self._cache.lengths = [0] * self.batch
         for mine, table in zip(static.rotary, self._rotary, strict=True):
             mine[:, : table.shape[1]] = table
@@ -139,7 +138,8 @@ class StaticReaders(Readers):
         return [Proposal(t, p) for t, p in zip(tokens, laws, strict=True)]
 
     def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
-        if count > LONGEST_CALL:
+        silent = set(range(self.batch)).difference(rows)
+        if count > LONGEST_CALL or any(self._cache.lengths[row] < count for row in silent):  # they could not read so many again
             return super()._forward(rows, ends, count, last)
         ids, starts = self._newest(rows, ends, count)
         logits = self.static.read(ids, starts, last)[list(rows)].clone()

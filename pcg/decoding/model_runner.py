@@ -10,7 +10,7 @@ from torch import Tensor
 from pcg.acceptance.sampler import draw
 from pcg.decoding.proposal import Proposal, acceptance_bound
 from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE
-from pcg.models.llama import DecodingLlama
+from pcg.models.llama import Cache, DecodingLlama
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.memory import Memory, warp_each
 from pcg.sampling.plain import Plain
@@ -21,9 +21,17 @@ class Readers:
 
     `read(row)` counts the speech tokens of a row that the cache holds. `limit` is the most speech tokens that a row will be
     fed, drafted ones included. `tapped`: the layers whose hidden states are kept, for a draft that reads them (`Cache.taps`).
+    `cache`: one to be used again, instead of a new one.
     """
 
-    def __init__(self, model: DecodingLlama, prompts: Sequence[Prompt], limit: int, tapped: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        model: DecodingLlama,
+        prompts: Sequence[Prompt],
+        limit: int,
+        tapped: Sequence[int] = (),
+        cache: Cache | None = None,
+    ) -> None:
         self._model = model
         self._ids_of = model.vocabulary.model_ids().numpy()
         self._prompted = [len(p.ids) for p in prompts]
@@ -37,7 +45,7 @@ class Readers:
             positions[row, :count] = prompt.positions
             positions[row, count:] = prompt.next_position + torch.arange(capacity - count)
         self._rotary = model.rotary(positions.to(model.device))
-        self._cache = model.cache(len(prompts), capacity, tapped)
+        self._cache = model.cache(len(prompts), capacity, tapped) if cache is None else cache
 
     @property
     def batch(self) -> int:

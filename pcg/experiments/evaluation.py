@@ -16,10 +16,11 @@ from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, 
 from pcg.metrics.metric import Sample
 from pcg.metrics.quality import DNSMOS, Sound, measure
 from pcg.metrics.recording import Recording
-from pcg.metrics.speaker import Resemblyzer, Similarity
+from pcg.metrics.speaker import Resemblyzer, Similarity, SpeakerEncoder
 from pcg.settings import Settings
 
 if TYPE_CHECKING:  # they bring in torch, which only speaking needs
+    from pcg.prompts.prompt import Reference
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.takes.take import Take
 
@@ -148,22 +149,26 @@ def evaluate(
     judge: Judge,
     original: Original | None = None,
     progress: Callable[[int, int], None] | None = None,
+    reference: "Reference | None" = None,
+    speaker: SpeakerEncoder | None = None,
 ) -> Report:
     """Speak each of `sentences` by each of `methods` with `settings`, and let the judges hear it.
 
     Sentence i has the seed `settings.seed + i` in every method. original: text -> samples of the synthesizer whose voice was
     learned, at the codec's rate; it is judged like a method, and its reading of the voice's reference text is what
     speakers are compared with (without it, the codec's rendering of the reference codes is). progress(done, of all).
+    reference: speech in place of a known `voice`. speaker: who compares speakers (Resemblyzer by default).
     """
     if not sentences or not methods:
         raise InputError("sentences and methods", f"{len(sentences)} and {len(methods)}", "at least one of each")
-    panel = _Panel(synthesizer, voice, judge, original)
+    heard_before = reference or synthesizer.voice.reference(voice)
+    panel = _Panel(synthesizer, heard_before, judge, original, speaker or Resemblyzer())
     for method in methods:  # the first take of a method pays for caches that later ones find filled
-        synthesizer.take(min(sentences, key=len), settings.with_(method=method), voice)
+        synthesizer.take(min(sentences, key=len), settings.with_(method=method), voice, reference)
     judged: list[Judged] = []
     for index, text in enumerate(sentences):
         # Methods take turns, so that a machine that slows down half-way slows them all.
-        takes = [synthesizer.take(text, _nth(settings.with_(method=method), index), voice) for method in methods]
+        takes = [synthesizer.take(text, _nth(settings.with_(method=method), index), voice, reference) for method in methods]
         spoken = [_Spoken(m, take.audio, Work.of(take)) for m, take in zip(methods, takes, strict=True)]
         if original:
             spoken.append(_Spoken(ORIGINAL, original(text), None))
@@ -188,14 +193,16 @@ class Stopping:
         return asdict(self)
 
 
-def stopping(synthesizer: "Synthesizer", texts: Sequence[str], settings: Settings, voice: str) -> Stopping:
+def stopping(
+    synthesizer: "Synthesizer", texts: Sequence[str], settings: Settings, voice: str, reference: "Reference | None" = None
+) -> Stopping:
     """Speak `texts`, each with a seed of its own, and count how they end. No judge listens: durations tell."""
-    reader, reference = synthesizer.voice.reader, synthesizer.voice.reference(voice)
+    reader, speaker = synthesizer.voice.reader, reference or synthesizer.voice.reference(voice)
     limit = short = 0
     for index, text in enumerate(texts):
-        take = synthesizer.take(text, _nth(settings, index), voice)
+        take = synthesizer.take(text, _nth(settings, index), voice, reference)
         limit += take.hit_limit
-        short += len(take.tokens) < reader.tokens_for(text, reference) / 2
+        short += len(take.tokens) < reader.tokens_for(text, speaker) / 2
     return Stopping(len(texts), share(limit, len(texts)), share(short, len(texts)))
 
 
@@ -265,10 +272,16 @@ class _Spoken:
 class _Panel:
     """The judges, and the speaker whom they compare with."""
 
-    def __init__(self, synthesizer: "Synthesizer", voice: str, judge: Judge, original: Original | None) -> None:
-        self._words, self._speaker, self._mos = judge, Similarity(Resemblyzer()), DNSMOS()
+    def __init__(
+        self,
+        synthesizer: "Synthesizer",
+        reference: "Reference",
+        judge: Judge,
+        original: Original | None,
+        speaker: SpeakerEncoder,
+    ) -> None:
+        self._words, self._speaker, self._mos = judge, Similarity(speaker), DNSMOS()
         self._rate = synthesizer.voice.codec.sample_rate
-        reference = synthesizer.voice.reference(voice)
         rendered = synthesizer.voice.codec.decode(reference.codes).numpy() if original is None else original(reference.text)
         self._reference = Recording(rendered, self._rate)
         against = "the codec's rendering of the reference" if original is None else "the original recording of the reference"

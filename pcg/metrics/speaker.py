@@ -6,11 +6,12 @@ synthesizer's voice have about .92 by Resemblyzer, those of two different male a
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from pcg.errors import PCGError
+from pcg.errors import InputError, PCGError
 from pcg.metrics.metric import Sample
 from pcg.metrics.recording import JUDGE_RATE, for_judges
 
@@ -67,6 +68,17 @@ class Resemblyzer:
         heard = for_judges(samples, sample_rate)
         voiced = preprocess_wav(heard, JUDGE_RATE) if np.any(heard) else heard[:0]
         return self._encoder.embed_utterance(voiced) if len(voiced) else np.zeros(256, np.float32)
+
+
+def speaker_encoder(name: str, device: str = "cpu") -> SpeakerEncoder:
+    """Resemblyzer by its name; WavLM by `wavlm`, which is fetched from the hub, or by the folder that holds it."""
+    if name == "resemblyzer":
+        return Resemblyzer()
+    if name != "wavlm" and not Path(name).is_dir():
+        raise InputError("speaker judge", name, "resemblyzer, wavlm, or a folder that holds a WavLM")
+    from pcg.metrics.wavlm import CHECKPOINT, WavLM
+
+    return WavLM(CHECKPOINT if name == "wavlm" else name, device)
 
 
 def cosine(left: np.ndarray, right: np.ndarray) -> float:

@@ -76,7 +76,7 @@ class Synthesizer:
         return self.library.atlas()
 
     def rule(self, settings: Settings) -> Rule:
-        """The acceptance rule that `settings` ask for; AR has none."""
+        """The acceptance rule that `settings` ask for; AR, which drafts nothing, never asks its rule, and gets that of SD."""
         if settings.method == "pcg":
             return self._coarse(settings.theta, settings.similarity, settings.verification)
         if settings.verification == "block":

@@ -52,7 +52,8 @@ class Voice:
 
     licence: of the weights, and so of what is made with them, as its SPDX identifier. reference_seconds: how long a recording
     may be whose voice is to be taken. notice: what whoever listens has to know beforehand, one sentence, or nothing.
-    draft_kind: what drafts, as `pcg.synthesis.drafts.Draft.kind` names it.
+    codec_folder: where the codec was loaded
+    from, if not from `folder`. draft_kind: what drafts, as `pcg.synthesis.drafts.Draft.kind` names it.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Voice:
     reference_seconds: tuple[float, float] = REFERENCE_SECONDS
     notice: str = ""
     draft_kind: str = "trained"
+    codec_folder: Path | None = None
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -181,6 +183,7 @@ def _load_from_hub(folder: Path, device: str, draft: str) -> Voice:
         reference_seconds=reference_seconds,
         notice=chosen.notice,
         draft_kind=chosen.kind,
+        codec_folder=None if codec_at.is_relative_to(folder) else codec_at,
     )
 
 

@@ -27,6 +27,7 @@ DEVICES = ("cpu", "cuda")
 OPTIONAL = ("licence", "draft", "verification", "lookahead_cost")
 WEIGHTS = ("voice.json", "usage.safetensors", "*/config.json", "*/model.safetensors")
 LLASA_WEIGHTS = ("config.json", "model*.safetensors", "tokenizer.json", "chat_template.jinja", "*/model-*.safetensors")
+CODEC_WEIGHTS = ("config.json", "*.safetensors", "*.ckpt", "*.bin")
 TRAINED, OTHER_DRAFT = "trained", "folder:"
 DRAFTS = rf"(?!auto\Z)[a-z0-9-]{{1,40}}|layers:[0-9]+(,[0-9]+)*|{OTHER_DRAFT}[0-9a-f]{{16}}"
 SPDX = r"[A-Za-z0-9.+-]{0,40}"
@@ -40,6 +41,7 @@ class Speaker(Protocol):
     folder: Path
     licence: str
     draft_kind: str
+    codec_folder: Path | None
 
     @property
     def device(self) -> str: ...
@@ -76,8 +78,10 @@ class Origin:
     def of(cls, voice: Speaker) -> "Origin":
         """Reads every file of the voice: a few tenths of a second for the embedded one."""
         digest = hashlib.sha256()
-        for file in sorted(file for pattern in (*WEIGHTS, *LLASA_WEIGHTS) for file in voice.folder.glob(pattern)):
-            digest.update(f"{file.relative_to(voice.folder).as_posix()} {content_digest(file)}\n".encode())
+        patterns = {voice.folder: (*WEIGHTS, *LLASA_WEIGHTS), voice.codec_folder: CODEC_WEIGHTS}
+        for folder, names in patterns.items():
+            for file in sorted(file for pattern in names for file in folder.glob(pattern)) if folder else ():
+                digest.update(f"{file.relative_to(folder).as_posix()} {content_digest(file)}\n".encode())
         return cls(voice.name, digest.hexdigest(), voice.device, licence=voice.licence, draft=voice.draft_kind)
 
 

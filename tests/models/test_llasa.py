@@ -304,6 +304,17 @@ def test_the_codec_lends_the_other_similarities(llasa: Synthesizer) -> None:
     assert len(mel.unique(dim=0)) == 96
 
 
+def test_a_takes_digest_knows_a_codec_that_lies_elsewhere(llasa: Synthesizer, llasa_folder: Path, tmp_path: Path) -> None:
+    codec = shutil.copytree(llasa_folder / "codec", tmp_path / "codec")
+    voice = replace(llasa.voice, codec_folder=codec)
+    before = Origin.of(voice).digest
+    assert before == Origin.of(voice).digest != Origin.of(llasa.voice).digest
+    with (codec / "model.safetensors").open("r+b") as file:
+        file.seek(-2, 2)
+        file.write(b"\x01\x02")
+    assert Origin.of(voice).digest != before
+
+
 @pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors", "codec/model.safetensors"])
 def test_digests_know_every_file(name: str, llasa: Synthesizer, llasa_folder: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(llasa_folder, tmp_path / "copy")
