@@ -1,14 +1,14 @@
-"""The rule in README.md runs as it stands there, on the tiny voice."""
+"""The rule in docs/acceptance.md runs as it stands there, on the tiny voice."""
 
 import re
 
 from pcg.files import PROJECT
 
-README = PROJECT / "README.md"
+DOCUMENT = PROJECT / "docs" / "acceptance.md"
 
 
-def test_the_readmes_own_rule_speaks_and_prints_its_acceptance_rate(tiny_voice_folder, tmp_path, monkeypatch, capsys):
-    section = README.read_text().split("## Your own acceptance rule\n")[1].split("\n## ")[0]
+def test_the_documents_own_rule_speaks_and_prints_its_acceptance_rate(tiny_voice_folder, tmp_path, monkeypatch, capsys):
+    section = DOCUMENT.read_text(encoding="utf-8").split("## Your own acceptance rule\n")[1].split("\n## ")[0]
     (snippet,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     assert len(snippet.splitlines()) < 20
     assert snippet.count('"embedded"') == snippet.count('"rms"') == 1

@@ -1,0 +1,107 @@
+"""The tables of docs/results.md are those of the results that the project ships, and the README's are among them."""
+
+import json
+import shutil
+
+import pytest
+
+from pcg.cli import main
+from pcg.errors import InputError
+from pcg.experiments.results.document import fill, folders
+from pcg.files import PROJECT
+
+DOCUMENT = PROJECT / "docs" / "results.md"
+README = PROJECT / "README.md"
+RESULTS = PROJECT / "assets" / "results"
+FEATURE = RESULTS / "feature-draft"
+MARKS = "<!-- table {} of {} -->\n{}<!-- end of table -->\n"
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The document without what stands between its marks, which the command has to write anew."""
+    text, path = DOCUMENT.read_text(encoding="utf-8"), tmp_path / "results.md"
+    begin, end = "-->\n", "<!-- end of table -->"
+    for part in text.split(end)[:-1]:
+        text = text.replace(part[part.rindex(begin) + len(begin) :] + end, end)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_command_writes_the_document_as_it_stands(copy, capsys):
+    assert len(copy.read_text(encoding="utf-8")) < DOCUMENT.stat().st_size / 2
+    for folder in (RESULTS, FEATURE):
+        assert main(["report", str(folder), "--markdown", str(copy)]) == 0
+    assert copy.read_text(encoding="utf-8") == DOCUMENT.read_text(encoding="utf-8")
+    assert "assets/results/feature-draft" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["claims", "main", "equal", "swap", "ssd", "lookahead", "acceptance", "sampling", "relax"])
+def test_the_document_shows_what_was_measured(name):
+    """Every row of the table, by a reading of the JSON that is not the command's."""
+    (table,) = [
+        table for table in json.loads((RESULTS / "results.json").read_text(encoding="utf-8"))["tables"] if table["name"] == name
+    ]
+    lines = _lines(DOCUMENT)
+    for row in table["shown"]:
+        assert row in lines
+
+
+def test_the_readme_shows_rows_of_the_document():
+    lines, overview = _lines(README), _lines(DOCUMENT)
+    (head,) = [i for i, line in enumerate(lines) if line[:3] == ["method", "n", "speed-up"]]
+    rows = lines[head : head + 7]
+    assert [row[0] for row in rows[2:]] == ["AR", "SD", "PCG, theta 0.5", "PCG, theta 0.4", "SSD, beta 0.3"]
+    assert [row for row in [rows[0], *rows[2:]] if row not in overview] == []
+    summaries = json.loads((FEATURE / "results.json").read_text(encoding="utf-8"))["summaries"]
+    by_name = {summary["condition"]["name"]: summary for summary in summaries}
+    for name, n, speedup, tokens, _, wer, _ in rows[3:]:
+        assert by_name[name]["n"] == int(n) == 200
+        assert float(speedup.split("x")[0]) == pytest.approx(by_name[name]["speedup"]["value"], abs=0.005)
+        assert float(tokens.split()[0]) == pytest.approx(by_name[name]["mean_acceptance_length"]["value"], abs=0.005)
+        assert float(wer.split()[0]) == pytest.approx(100 * by_name[name]["wer"]["value"], abs=0.05)
+
+
+def test_the_document_shows_what_the_detectors_were_found_to_be():
+    figures = json.loads((PROJECT / "assets" / "detectors" / "figures.json").read_text(encoding="utf-8"))
+    lines = _lines(DOCUMENT)
+    for name, found in figures.items():
+        if isinstance(found, dict):
+            low, high = found["auc_interval"]
+            own = [f"{found['auc']:.3f} [{low:.3f}, {high:.3f}]", f"{found['accuracy']:.3f}", f"{found['macro_f1']:.3f}"]
+            assert any(line[:4] == [name.replace("<", "&lt;"), *own] for line in lines)
+
+
+def test_a_table_is_filled_in_place_and_the_rest_stays(tmp_path):
+    found = {
+        "tables": [
+            {"name": "one", "columns": ["a", "b|c"], "shown": [["<1>", "2\n3"]], "note": "A note.", "command": "make it"}
+        ],
+        "summaries": [],
+    }
+    (tmp_path / "results.json").write_text(json.dumps(found))
+    before = "Words.\n" + MARKS.format("one", "here", "old\n") + MARKS.format("one", "there", "kept\n")
+    after = fill(before, "here", tmp_path / "results.json")
+    table = "\n| a | b\\|c |\n| --- | --- |\n| &lt;1> | 2 3 |\n\nA note.\n\nComputed by `make it`.\n\n"
+    assert after == "Words.\n" + MARKS.format("one", "here", table) + MARKS.format("one", "there", "kept\n")
+    assert fill(after, "here", tmp_path / "results.json") == after
+    assert folders(after) == ["here", "there"]
+    with pytest.raises(InputError, match="a folder that a mark in the document names"):
+        fill(before, "elsewhere", tmp_path / "results.json")
+    with pytest.raises(InputError, match="one of one"):
+        fill(MARKS.format("two", "here", ""), "here", tmp_path / "results.json")
+
+
+def test_what_is_not_there_is_said_in_one_sentence(tmp_path, capsys):
+    shutil.copy(DOCUMENT, tmp_path / "results.md")
+    assert main(["report", str(tmp_path / "none"), "--markdown", str(tmp_path / "results.md")]) == 2
+    assert main(["report", str(FEATURE), "--markdown", str(tmp_path / "none.md")]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert "results.json" in first
+    assert "a document with marks" in second
+
+
+def _lines(path):
+    """The cells of every line of a table."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]

@@ -1,0 +1,46 @@
+"""The calls from another program in docs/api.md, as they stand there."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from gradio_client import Client
+
+from pcg.files import PROJECT
+
+DOCUMENT = (PROJECT / "docs" / "api.md").read_text(encoding="utf-8")
+PAGE = "http://127.0.0.1:7860"
+
+
+def test_the_call_works_as_it_is_printed(address: str) -> None:
+    (example,) = re.findall(r"```python\n(from gradio_client .*?)```", DOCUMENT, re.DOTALL)
+    assert PAGE in example
+    names: dict[str, object] = {}
+    exec(example.replace(PAGE, address.rstrip("/")), names)
+    figures = names["figures"]
+    assert figures["text"] == "The morning sun was warm."
+    assert (figures["settings"]["method"], figures["settings"]["beta"]) == ("ssd", 0.2)
+    assert len(figures["tokens"]) > 0
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this computer")
+def test_the_call_of_curl_works_as_it_is_printed(address: str) -> None:
+    (example,) = re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)
+    assert PAGE in example
+    called = subprocess.run(
+        ["bash", "-c", example.replace(PAGE, address.rstrip("/"))], capture_output=True, text=True, timeout=60
+    )
+    (answer,) = re.findall(r"^data: (.*)$", called.stdout, re.MULTILINE)
+    assert json.loads(answer)[0]["token"] == 17
+
+
+def test_every_endpoint_that_is_named_is_there(address: str) -> None:
+    table = DOCUMENT.split("| tab | endpoints |")[1].split("\n\n")[0]
+    named = {f"/{name}" for name in re.findall(r"`(\w+)`", table)}
+    offered = set(Client(address, verbose=False).view_api(return_format="dict")["named_endpoints"])
+    assert named - offered == set()
+    assert {
+        name for name in offered - named if not re.fullmatch(r"/(show_(sd|ssd|pcg|preset)_take|say_\w+_again)", name)
+    } == set()

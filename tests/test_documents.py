@@ -1,0 +1,102 @@
+"""The documents keep their bounds, name what is there, and link to what is there."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pcg.files import PROJECT
+
+README, CONTRIBUTING = PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"
+DOCUMENTS = (README, CONTRIBUTING, PROJECT / "CHANGELOG.md", *sorted((PROJECT / "docs").glob("*.md")))
+CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+HOUSES = ("pcg", "explorers")
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def test_the_readme_keeps_its_bounds() -> None:
+    text = text_of(README)
+    assert len(text.splitlines()) <= 120
+    assert len(text.split()) <= 1200
+    assert [line for line in text.splitlines() if len(line) > 110] == []
+
+
+def test_contributing_keeps_its_bound() -> None:
+    assert len(text_of(CONTRIBUTING).splitlines()) <= 120
+
+
+def mapped() -> list[str]:
+    """The paths in the first column of the map."""
+    block = re.search(r"## The map\n\n```\n(.*?)```", text_of(CONTRIBUTING), re.DOTALL)
+    assert block is not None
+    return [line.split()[0] for line in block[1].splitlines()]
+
+
+def test_the_map_names_every_folder_and_nothing_else() -> None:
+    if shutil.which("git") is None or not (PROJECT / ".git").exists():
+        pytest.skip("no git here to say what belongs to the project")
+    listed = subprocess.run(["git", "ls-files", "--", *HOUSES], cwd=PROJECT, capture_output=True, text=True, check=True)
+    folders = {f"{parent.as_posix()}/" for file in listed.stdout.splitlines() for parent in Path(file).parents} - {"./"}
+    assert folders - set(mapped()) == set()
+    assert [path for path in mapped() if not (PROJECT / path).exists()] == []
+    assert len(mapped()) == len(set(mapped()))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_links_of_a_document_lead_somewhere(document: Path) -> None:
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", CODE.sub("", text_of(document))):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        to = document.parent / name if name else document
+        if not to.exists() or (anchor and anchor not in anchors(to)):
+            broken.append(link)
+    assert broken == []
+
+
+def anchors(document: Path) -> set[str]:
+    """The names that GitHub gives the headings."""
+    heads = re.findall(r"^#+ (.+)$", CODE.sub("", text_of(document)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_files_that_a_document_names_are_there(document: Path) -> None:
+    named = set(re.findall(r"(?<![\w/.-])((?:pcg|explorers|tests|assets)/[\w./-]*\w/?)", text_of(document)))
+    written = {"assets/draft"}  # by a command, with endings
+    assert [path for path in sorted(named - written) if not (PROJECT / path).exists()] == []
+
+
+def test_the_readmes_lines_of_python_write_a_sound(tiny_voice_folder, tmp_path, monkeypatch) -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", text_of(README), re.DOTALL)
+    assert len(snippet.splitlines()) <= 8
+    run_snippet(snippet, tiny_voice_folder, tmp_path, monkeypatch)
+    assert (tmp_path / "speech.wav").stat().st_size > 1000
+
+
+def test_the_first_example_of_the_api_writes_a_sound(tiny_voice_folder, tmp_path, monkeypatch, capsys) -> None:
+    snippet = re.findall(r"```python\n(.*?)```", text_of(PROJECT / "docs" / "api.md"), re.DOTALL)[0]
+    run_snippet(snippet, tiny_voice_folder, tmp_path, monkeypatch)
+    assert (tmp_path / "speech.wav").stat().st_size > 1000
+    assert re.fullmatch(r"\d+ tokens/s, \d+% of the drafts accepted\n", capsys.readouterr().out)
+
+
+def run_snippet(snippet: str, voice: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert snippet.count('"embedded"') == snippet.count('"rms"') == 1
+    monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", folder)
+    monkeypatch.chdir(folder)
+    exec(snippet.replace('"embedded"', repr(str(voice))).replace('"rms"', '"one"'), {})
+
+
+def test_the_workflow_runs_the_makefiles_tests() -> None:
+    workflow = yaml.safe_load(text_of(PROJECT / ".github" / "workflows" / "test.yml"))
+    (job,) = workflow["jobs"].values()
+    assert set(re.findall(r"'(test[\w-]*)'", job["env"]["TARGET"])) == {"test", "test-all"}
+    assert job["steps"][-1]["run"] == 'make "$TARGET"'
