@@ -39,7 +39,8 @@ def add(commands: "Commands") -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from pcg.experiments.evaluation import evaluate, stopping, voice_matrix
+    from pcg.experiments.evaluation.checks import stopping, voice_matrix
+    from pcg.experiments.evaluation.table import evaluate
     from pcg.metrics.memory import Memory, RememberedJudge
     from pcg.metrics.sentences import read_sentences
     from pcg.metrics.speaker import speaker_encoder

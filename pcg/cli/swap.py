@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
 def _swaps_within_groups(results: "Results", summaries: "Iterable[Summary]", similarity: str) -> list[dict[str, object]]:
     """What a swap within groups costs at each theta: the share of tokens `swapped`, `wer_points` over the same `n` utterances
     before it, with the ends of their 95 % interval, and None where the judge hears no words."""
-    from pcg.experiments.results.analysis import difference
+    from pcg.experiments.results.comparisons import difference
 
     rows = []
     for row in summaries:

@@ -7,7 +7,8 @@ import pytest
 
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
-from pcg.experiments.results.analysis import Results, curve, difference, equal_speed, pareto, summarise, summary
+from pcg.experiments.results.analysis import Results, summarise, summary
+from pcg.experiments.results.comparisons import curve, difference, equal_speed, pareto
 from pcg.experiments.results.naming import method
 from pcg.experiments.results.sums import estimate, wer
 from pcg.experiments.unit import Condition, Record

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from pcg.errors import InputError
-from pcg.experiments.evaluation import ORIGINAL, Report, VoiceMatrix, evaluate, stopping, voice_matrix
+from pcg.experiments.evaluation.checks import VoiceMatrix, stopping, voice_matrix
+from pcg.experiments.evaluation.table import ORIGINAL, Report, evaluate
 from pcg.files import PROJECT
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -136,7 +137,7 @@ class Ear:
 def test_voices_are_compared_over_pairs_of_different_sentences(
     synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pcg.experiments.evaluation.Resemblyzer", Ear)
+    monkeypatch.setattr("pcg.experiments.evaluation.checks.Resemblyzer", Ear)
     matrix = voice_matrix(synthesizer, SENTENCES, SETTINGS)
     same = np.cos(np.deg2rad([10, 10, 20])).mean()
     other = np.cos(np.deg2rad([70, 80, 50, 70, 40, 50])).mean()
@@ -162,6 +163,6 @@ def test_the_goal_needs_both_sides(same: float, other: float, reached: bool) -> 
 
 def test_importing_wakes_no_judge_and_no_engine() -> None:
     heavy = "pocketsphinx resemblyzer speechmos jiwer onnxruntime librosa scipy torch gradio plotly pcg.training"
-    code = f"import sys, pcg.experiments.evaluation; sys.exit(' '.join(set({heavy!r}.split()) & set(sys.modules)) or 0)"
+    code = f"import sys, pcg.experiments.evaluation.table; sys.exit(' '.join(set({heavy!r}.split()) & set(sys.modules)) or 0)"
     done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

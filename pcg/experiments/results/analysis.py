@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pcg.errors import InputError
-from pcg.experiments.results.naming import SCHEMES, acceptance_name, identity, knob, law, method
+from pcg.experiments.results.naming import identity, method
 from pcg.experiments.results.sums import (
     COLUMNS,
-    Statistic,
     Sums,
     cer,
     columns_of,
@@ -25,7 +24,7 @@ from pcg.experiments.results.sums import (
 )
 from pcg.experiments.unit import Condition, Record, Utterance
 from pcg.metrics.bound import StepCosts
-from pcg.metrics.estimate import Estimate, between, share
+from pcg.metrics.estimate import Estimate, share
 
 # What may differ between two records whose times are compared all the same.
 _NOT_THE_MACHINE = ("date", "judges")
@@ -174,147 +173,6 @@ def summary(results: Results, condition: Condition, costs: Mapping[int, StepCost
         computed=estimate(lambda s: s.ratio("computed", "tokens"), sums) if spoken else None,
         spoof=estimate(spoof, sums),
     )
-
-
-@dataclass(frozen=True)
-class Difference:
-    """`condition` less `baseline` over the `utterances` that both said, with paired intervals.
-
-    p: of Student's paired t-test on the utterances' word error rates (PCG section 4), None where all are equal.
-    """
-
-    condition: Condition
-    baseline: Condition
-    utterances: int
-    wer: Estimate | None
-    cer: Estimate | None
-    similarity: Estimate | None
-    dnsmos: Estimate | None
-    spoof: Estimate | None
-    p: float | None
-
-
-def difference(results: Results, condition: Condition, baseline: Condition) -> Difference:
-    pair = results.sums(condition, baseline)
-
-    def less(statistic: Statistic) -> Estimate | None:
-        return estimate(lambda ours, theirs: statistic(ours) - statistic(theirs), *pair)
-
-    return Difference(
-        condition,
-        baseline,
-        utterances=len(pair[0]),
-        wer=less(wer),
-        cer=less(cer),
-        similarity=less(mean("similarity")),
-        dnsmos=less(mean("dnsmos")),
-        spoof=less(spoof),
-        p=_p_value(wer(pair[0]), wer(pair[1])),
-    )
-
-
-@dataclass(frozen=True)
-class EqualSpeed:
-    """The error rate of a method's curve at the speed-up of another's `point`, interpolated between its neighbours.
-
-    difference: the curve's WER less the point's, over the same utterances. met: share of resamplings in which the point's
-    speed lay within the curve's. Curve and difference are None where the two are not comparable, and `reason` says why.
-    """
-
-    curve: str
-    point: Condition
-    utterances: int
-    speedup: Estimate | None
-    point_wer: Estimate | None
-    curve_wer: Estimate | None
-    difference: Estimate | None
-    met: float
-    reason: str = ""
-
-
-# Below it the interval would be that of the lucky resamplings alone.
-LEAST_MET = 0.9
-
-
-def equal_speed(results: Results, name: str, curve: Sequence[Condition], point: Condition) -> EqualSpeed:
-    """Compare `point` with the curve through the conditions `curve`, whose sums are interpolated linearly in speed-up."""
-    baseline = results.baseline(point)
-    if baseline is None or len(curve) < 2:
-        lacking = "AR was not measured" if baseline is None else "the curve has fewer than two points"
-        return EqualSpeed(name, point, 0, None, None, None, None, 0.0, lacking)
-    base, at, *along = results.sums(baseline, point, *curve, timed=True)
-    if not len(base):
-        return EqualSpeed(name, point, 0, None, None, None, None, 0.0, "no utterance was said by all of them")
-
-    def on_curve(at: Sums, base: Sums, *along: Sums) -> np.ndarray:
-        return _interpolated(speedup(at, base), np.array([speedup(s, base) for s in along]), np.array([wer(s) for s in along]))
-
-    everything = (at, base, *along)
-    speed, own = estimate(speedup, at, base), estimate(wer, at)
-    value = float(on_curve(*(s.total for s in everything)))
-    drawn = on_curve(*(s.resampled for s in everything))
-    met = float(np.isfinite(drawn).mean())
-    compared = EqualSpeed(name, point, len(base), speed, own, None, None, met)
-    if np.isnan(value) or met < LEAST_MET:
-        ends = [float(speedup(s.total, base.total)) for s in along]
-        reached = f"the curve reaches {min(ends):.2f}x to {max(ends):.2f}x"
-        return replace(compared, reason=reached if np.isnan(value) else f"{reached}, and the point lies near its end")
-    gap = between(value - float(wer(at.total)), drawn - wer(at.resampled))
-    return replace(compared, curve_wer=between(value, drawn), difference=gap)
-
-
-def pareto(summaries: Sequence[Summary]) -> list[Summary]:
-    """Those that no other beats, being at least as fast with at most as many word errors; the slowest first."""
-    there = [s for s in summaries if s.speedup and s.wer]
-    ranked = sorted(there, key=lambda s: (-s.speedup.value, s.wer.value))
-    front: list[Summary] = []
-    for candidate in ranked:
-        if not front or candidate.wer.value < front[-1].wer.value:
-            front.append(candidate)
-    return front[::-1]
-
-
-def schemes(results: Results) -> dict[str, Condition]:
-    """The conditions of MSpoofTTS by its names for them: AR by each law, at its temperature and its top-k."""
-    alone = [c for c in results.conditions if c.settings.method == "ar" and c.model == "target" and not c.swap]
-    theirs = [c for c in alone if c.settings.temperature == 1 and (c.settings.sampler != "plain" or c.settings.top_k == 50)]
-    found = {SCHEMES[law(c.settings)]: c for c in theirs if law(c.settings) in SCHEMES}
-    return {name: found[name] for name in SCHEMES.values() if name in found}
-
-
-def curve(results: Results, method_name: str, like: Condition) -> list[Condition]:
-    """The conditions of one method that share lookahead and temperature with `like`, in order of their knob.
-
-    SSD at beta 0 and PCG at theta 1 say what SD says, coin for coin, so SD is where the curves of both begin.
-    """
-    shared = [c for c in results.conditions if c.swap is None and _comparable(c, like)]
-    begins = [c for c in shared if acceptance_name(c) == "SD"] if method_name.startswith(("SSD", "PCG")) else []
-    return begins + sorted((c for c in shared if method(c) == method_name), key=knob)
-
-
-def _comparable(one: Condition, other: Condition) -> bool:
-    fields = ("lookahead", "temperature", "adaptive", "sampler", "top_k", "top_p", "repetition_penalty", "hierarchical",
-              "verification", "lookahead_cost")  # fmt: skip
-    return all(getattr(one.settings, f) == getattr(other.settings, f) for f in fields)
-
-
-def _interpolated(speed: np.ndarray, speeds: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """`rates [P, ...]` at `speeds [P, ...]` -> the rate at `speed [...]`; not a number outside of the speeds."""
-    flat, order = speeds.reshape(len(speeds), -1), np.argsort(speeds.reshape(len(speeds), -1), axis=0)
-    along = np.take_along_axis(flat, order, 0)
-    values = np.take_along_axis(rates.reshape(len(rates), -1), order, 0)
-    found = [
-        np.interp(x, xs, ys, left=np.nan, right=np.nan) for x, xs, ys in zip(np.ravel(speed), along.T, values.T, strict=True)
-    ]
-    return np.array(found).reshape(np.shape(speed))
-
-
-def _p_value(ours: np.ndarray, theirs: np.ndarray) -> float | None:
-    if len(ours) < 2 or np.allclose(ours - theirs, (ours - theirs)[0]):
-        return None
-    from scipy.stats import ttest_rel  # half a second to import, and the page reads results without it
-
-    return float(ttest_rel(ours, theirs).pvalue)
 
 
 def _by_position(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from pcg.experiments.results import papers
-from pcg.experiments.results.analysis import Results, Summary, curve, difference, schemes, summary
+from pcg.experiments.results.analysis import Results, Summary, summary
+from pcg.experiments.results.comparisons import curve, difference, schemes
 from pcg.experiments.results.papers import DIFFERS, Quoted
 from pcg.experiments.results.table import (
     BRACKETS,

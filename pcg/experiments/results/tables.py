@@ -6,8 +6,9 @@ A table whose conditions were not measured is left out, and so is a row; `n` cou
 from collections.abc import Callable, Iterable, Sequence
 
 from pcg.experiments.results import papers
-from pcg.experiments.results.analysis import Results, Summary, curve, difference, equal_speed
+from pcg.experiments.results.analysis import Results, Summary
 from pcg.experiments.results.claims import claims, lookaheads
+from pcg.experiments.results.comparisons import curve, difference, equal_speed
 from pcg.experiments.results.naming import knob
 from pcg.experiments.results.papers import DIFFERS, PCG_BEST_LOOKAHEAD, PCG_SSD_BETA
 from pcg.experiments.results.spoof_tables import relax_table, sampling_tables

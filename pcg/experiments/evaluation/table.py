@@ -5,12 +5,12 @@ It sees takes and samples only: not how they were decoded, and not who spoke the
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pcg.errors import InputError
+from pcg.experiments.evaluation.checks import nth_seed
 from pcg.metrics.estimate import Estimate, bootstrap, share
 from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, comparable, pooled, word_errors
 from pcg.metrics.metric import Sample
@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # they bring in torch, which only speaking needs
     from pcg.takes.take import Take
 
 ORIGINAL = "original"
-SAME_VOICE, OTHER_VOICE = 0.75, 0.65
 
 Original = Callable[[str], np.ndarray]
 
@@ -168,7 +167,7 @@ def evaluate(
     judged: list[Judged] = []
     for index, text in enumerate(sentences):
         # Methods take turns, so that a machine that slows down half-way slows them all.
-        takes = [synthesizer.take(text, _nth(settings.with_(method=method), index), voice, reference) for method in methods]
+        takes = [synthesizer.take(text, nth_seed(settings.with_(method=method), index), voice, reference) for method in methods]
         spoken = [_Spoken(m, take.audio, Work.of(take)) for m, take in zip(methods, takes, strict=True)]
         if original:
             spoken.append(_Spoken(ORIGINAL, original(text), None))
@@ -179,87 +178,6 @@ def evaluate(
     baseline = _pooled_speed(by_method["ar"]) if "ar" in by_method else None
     rows = tuple(_row(m, utterances, baseline) for m, utterances in by_method.items())
     return Report(voice, settings, panel.names, rows, tuple(judged))
-
-
-@dataclass(frozen=True)
-class Stopping:
-    """How `n` utterances ended: `hit_limit` never came to the end of speech, `cut_short` before half of the expected codes."""
-
-    n: int
-    hit_limit: Estimate
-    cut_short: Estimate
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
-
-
-def stopping(
-    synthesizer: "Synthesizer", texts: Sequence[str], settings: Settings, voice: str, reference: "Reference | None" = None
-) -> Stopping:
-    """Speak `texts`, each with a seed of its own, and count how they end. No judge listens: durations tell."""
-    reader, speaker = synthesizer.voice.reader, reference or synthesizer.voice.reference(voice)
-    limit = short = 0
-    for index, text in enumerate(texts):
-        take = synthesizer.take(text, _nth(settings, index), voice, reference)
-        limit += take.hit_limit
-        short += len(take.tokens) < reader.tokens_for(text, speaker) / 2
-    return Stopping(len(texts), share(limit, len(texts)), share(short, len(texts)))
-
-
-@dataclass(frozen=True)
-class VoiceMatrix:
-    """`similarity[i][j]`: mean over pairs of takes of different sentences, one by voice i and the other by voice j."""
-
-    voices: tuple[str, ...]
-    similarity: tuple[tuple[float, ...], ...]
-    judge: str
-    sentences: int
-
-    @property
-    def same(self) -> float:
-        """Mean over the voices of the similarity to themselves."""
-        return float(np.diagonal(self.similarity).mean())
-
-    @property
-    def others(self) -> float | None:
-        """Mean over pairs of different voices; None for a single voice."""
-        apart = [s for i, row in enumerate(self.similarity) for j, s in enumerate(row) if i != j]
-        return float(np.mean(apart)) if apart else None
-
-    @property
-    def reaches_goal(self) -> bool:
-        return self.same >= SAME_VOICE and (self.others is None or self.others <= OTHER_VOICE)
-
-    def as_dict(self) -> dict[str, object]:
-        goal = {"same": self.same, "others": self.others, "reaches_goal": self.reaches_goal}
-        return asdict(self) | goal
-
-    def table(self) -> str:
-        others = "-" if self.others is None else f"{self.others:.3f}"
-        same = f"Same voice {self.same:.3f} (goal: at least {SAME_VOICE})"
-        head = f"{same}, other voices {others} (goal: at most {OTHER_VOICE}); {self.judge}, {self.sentences} sentences a voice."
-        lines = [["voice", *self.voices], ["---"] + ["---:"] * len(self.voices)]
-        lines += [[v, *(f"{s:.3f}" for s in row)] for v, row in zip(self.voices, self.similarity, strict=True)]
-        return "\n".join([head, "", *("| " + " | ".join(line) + " |" for line in lines)])
-
-
-def voice_matrix(
-    synthesizer: "Synthesizer", sentences: Sequence[str], settings: Settings, voices: Sequence[str] | None = None
-) -> VoiceMatrix:
-    """How alike the takes of one voice are, and how unlike those of another, by the speaker judge.
-
-    Pairs of one sentence are left out everywhere, since equal words alone make two speakers more alike.
-    """
-    if len(sentences) < 2:
-        raise InputError("sentences", len(sentences), "at least two, to compare a voice with itself")
-    names = tuple(voices or synthesizer.voice.references)
-    ear, rate = Resemblyzer(), synthesizer.voice.codec.sample_rate
-    takes = [[synthesizer.take(s, _nth(settings, i), v).audio for i, s in enumerate(sentences)] for v in names]
-    embedded = [np.stack([ear.embed(audio, rate) for audio in row]) for row in takes]
-    different = ~np.eye(len(sentences), dtype=bool)
-    values = [float((a @ b.T)[different].mean()) for a, b in product(embedded, embedded)]
-    rows = tuple(tuple(values[i : i + len(names)]) for i in range(0, len(values), len(names)))
-    return VoiceMatrix(names, rows, ear.name, len(sentences))
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,10 +228,6 @@ class _Panel:
             )
             for one, said, mos, similarity in verdicts
         ]
-
-
-def _nth(settings: Settings, index: int) -> Settings:
-    return settings.with_(seed=(settings.seed + index) % 2**32)
 
 
 def _row(method: str, utterances: Sequence[Judged], baseline: float | None) -> Row:

@@ -1,0 +1,1 @@
+"""The figures that a voice must hold, by method."""
