@@ -25,6 +25,7 @@ from explorers.groups.export import create_export
 from explorers.groups.layout import create_map
 from explorers.groups.listen_token import create_listen
 from explorers.groups.statistics import create_statistics
+from explorers.judging import usual_judges
 from explorers.licence import banner_html, masthead_html
 from explorers.listening.layout import create_listening_test
 from explorers.mcp_tools import offer_tools
@@ -51,8 +52,8 @@ from pcg.synthesis.voice import EMBEDDED, Voice, load_voice
 from pcg.takes.stored import Origin
 
 TITLE = "PCG Lab"
-SUBTITLE = "Speculative decoding for speech tokens, to hear, see and tune."
-IN_ITS_PLACE = "The embedded voice speaks in its place."
+SUBTITLE = "Speculative decoding for speech tokens: compare, listen and tune."
+IN_ITS_PLACE = "The embedded voice is used instead."
 QUEUE_LENGTH = 64
 KEEP_SOUND_SECONDS = 6 * 3600
 
@@ -76,10 +77,11 @@ def create_app(
         origin, voice = Origin.of(synthesizer.voice), synthesizer.voice
         judge = "embedded" if recogniser.is_dir() else "pocketsphinx"
         spec = LastingWorker(str(voice.folder), judge, voice.target.device.type, draft=draft)
+        judges = usual_judges()
         with gr.Tab("Compare", elem_id="compare"):
-            compared = create_compare(synthesizer, origin, session, recorded)
+            compared = create_compare(synthesizer, origin, session, recorded, judges)
         with gr.Tab("Tune", elem_id="tune"):
-            tuned = create_tune(synthesizer, origin)
+            tuned = create_tune(synthesizer, origin, judges)
         with gr.Tab("Map", elem_id="map"):
             view = create_map(synthesizer, session)
             connect_map(synthesizer, tuned, view)
@@ -147,7 +149,7 @@ def _serve(app: gr.Blocks, options: argparse.Namespace, synthesizer: Synthesizer
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Serve PCG Lab, the page that says a text four ways.")
+    parser = argparse.ArgumentParser(description="Serve PCG Lab, the page that compares four ways to decode speech tokens.")
     parser.add_argument("--host", help="address to listen on (default: this computer only, or GRADIO_SERVER_NAME)")
     parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
     model, device = os.environ.get("MODEL") or "embedded", os.environ.get("DEVICE") or ("cuda" if is_lent() else "cpu")

@@ -1,1 +1,1 @@
-"""The panels of the page, one file a panel, thin over `pcg`: callbacks above, layout below."""
+"""The panels of the page, one folder each, thin over `pcg`: `layout.py` holds gradio, `actions.py` does not."""

@@ -2,6 +2,8 @@
 
 BLUE, VERMILION, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#D55E00", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
 INK = "#7d8288"
+# Of waveforms: what was played, and the rest.
+SOUND_COLOUR, WAVE_COLOUR = ORANGE, "#9aa0a6"
 # All stand out from the light and from the dark ground, so that one colour does for both. Names and marks say the same.
 METHODS = {"ar": INK, "sd": PURPLE, "ssd": VERMILION, "pcg": BLUE}
 

@@ -1,4 +1,4 @@
-"""How the page tells that something was refused: the same sentence that the command line says."""
+"""Errors on the page: the same sentences as on the command line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,15 +9,15 @@ import gradio as gr
 from pcg.errors import PCGError
 
 
-def told(error: PCGError) -> gr.Error:
-    """The sentence for the page, which would run what it takes for HTML."""
+def page_error(error: PCGError) -> gr.Error:
+    """The sentence for the page, escaped, as the page would run HTML."""
     return gr.Error(escape(str(error), quote=False), print_exception=False)
 
 
 @contextmanager
-def telling() -> Iterator[None]:
-    """Around the work of a handler: a PCGError is told, anything else is a fault and passes."""
+def showing_errors() -> Iterator[None]:
+    """Around the work of a handler: a PCGError is shown, anything else is a fault and passes."""
     try:
         yield
     except PCGError as error:
-        raise told(error) from error
+        raise page_error(error) from error

@@ -1,8 +1,11 @@
-"""Who judges the sounds of the page, and what they say of the takes that stand on it. Knows nothing of gradio."""
+"""The judges of sounds: words, speaker and quality, and their verdicts on the takes of the page. Knows nothing of gradio."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+
+import numpy as np
 
 from explorers.session import Said, Session
 from pcg.audio import load_audio
@@ -12,20 +15,19 @@ from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, 
 from pcg.metrics.memory import Memory, RememberedJudge, RememberedMetric
 from pcg.metrics.metric import Metric, Sample
 from pcg.metrics.quality import DNSMOS
-from pcg.metrics.recording import Recording
+from pcg.metrics.recording import JUDGE_RATE, Recording, for_judges
 from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.prompts.prompt import Reference
 from pcg.recognition.embedded import EMBEDDED
 from pcg.recognition.judges import load_judge
 from pcg.synthesis.synthesizer import Synthesizer
 
-UNSAID = "Nothing has been said yet: say a text, and the judges can hear it."
-RATE = 16_000
+NO_TAKE = "There are no takes to judge yet. Generate some first."
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judges say of one sound. similarity: of the speaker to a reference, None without one; dnsmos: 1 to 5."""
+    """What the judges measured on one sound. similarity: of the speaker to a reference, None without one; dnsmos: 1 to 5."""
 
     heard: str
     words: Errors
@@ -34,8 +36,8 @@ class Verdict:
     dnsmos: float
 
 
-class Ears:
-    """Everybody who judges sounds: words, speakers and quality. What was judged once, `memory` knows by its content."""
+class Judges:
+    """The judges of words, of speakers and of quality. `memory` keeps results by the content of a sound."""
 
     def __init__(
         self, words: Judge, speaker: Metric | None = None, quality: Metric | None = None, memory: Memory | None = None
@@ -45,12 +47,12 @@ class Ears:
         self._speaker, self._quality = (RememberedMetric(m, memory) for m in others) if memory else others
 
     @classmethod
-    def load(cls, judge: str, device: str = "cpu", memory: Memory | None = None) -> "Ears":
+    def load(cls, judge: str, device: str = "cpu", memory: Memory | None = None) -> "Judges":
         """The judge of words of that name, and the usual ones of speakers and quality; the usual memory if none is given."""
         return cls(load_judge(judge, device), memory=memory or Memory())
 
     def names(self, reference: str) -> dict[str, str]:
-        """Who gives which figure; `reference`: what speakers are compared with, in words."""
+        """The name of the judge of each figure; `reference`: what speakers are compared with, in words."""
         return {
             "WER, CER": f"{self._words.name}; {NORMALISED}",
             "Speaker": f"{self._speaker.name} to {reference}",
@@ -58,7 +60,7 @@ class Ears:
         }
 
     def verdicts(self, samples: Sequence[Sample]) -> list[Verdict]:
-        """What they say of each of `samples`, which have a text, and a reference where their speaker is to be compared."""
+        """The verdict on each of `samples`, which have a text, and a reference where their speaker is to be compared."""
         meant = [sample.text_for("wer") for sample in samples]
         compared = [i for i, sample in enumerate(samples) if sample.reference]
         alike = dict(zip(compared, self._speaker.measure([samples[i] for i in compared]), strict=True))
@@ -68,9 +70,20 @@ class Ears:
             for i, (text, said, mos) in enumerate(judged)
         ]
 
-    def transcribe(self, path: Path) -> str:
-        """What the judge of words hears in a file."""
-        return self._words.transcribe([load_audio(path, RATE)], RATE)[0]
+    def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:
+        """The words of a sound `[N]`, by the judge of words."""
+        return self._words.transcribe([for_judges(samples, sample_rate)], JUDGE_RATE)[0]
+
+
+def usual_judges() -> Callable[[], Judges]:
+    """What loads the offline judges, once, when they are first needed."""
+    return lru_cache(maxsize=1)(lambda: Judges.load(usual_judge()))
+
+
+def transcriber(synthesizer: Synthesizer, load_judges: Callable[[], Judges]) -> Callable[[np.ndarray], str]:
+    """What recognises the words of `[N]` samples at the rate of the codec."""
+    rate = synthesizer.voice.codec.sample_rate
+    return lambda samples: load_judges().transcribe(samples, rate)
 
 
 def usual_judge() -> str:
@@ -80,8 +93,8 @@ def usual_judge() -> str:
 
 @dataclass(frozen=True, eq=False)
 class Verdicts:
-    """What was said of the takes of one page, by the file of their sound, and `judges`, who said it. Compared by identity,
-    which is how gradio sees that it changed."""
+    """The verdicts on the takes of one page, by the file of their sound, and the names of the judges by figure. Compared by
+    identity, which is how gradio sees that it changed."""
 
     by_sound: Mapping[Path, Verdict] = field(default_factory=dict)
     judges: Mapping[str, str] = field(default_factory=dict)
@@ -90,14 +103,16 @@ class Verdicts:
         return self.by_sound.get(said.sound) if said.sound else None
 
 
-def judge_takes(synthesizer: Synthesizer, ears: Callable[[], Ears], session: Session, known: Verdicts) -> Iterator[Verdicts]:
-    """Let the judges hear the takes of `session` that `known` does not hold, take by take; yield what is known after each.
+def judge_takes(
+    synthesizer: Synthesizer, load_judges: Callable[[], Judges], session: Session, known: Verdicts
+) -> Iterator[Verdicts]:
+    """Judge the takes of `session` that `known` does not hold, one by one; yield all verdicts after each.
 
-    `ears` is called once there is something to hear. Takes that the page does not show any more are forgotten. Closing the
-    generator stops the work after the take that is being heard.
+    `load_judges` is called when there is something to judge. Verdicts on takes that left the page are
+    dropped. Closing the generator stops the work after the current take.
     """
     if not session.cards:
-        raise PCGError(UNSAID)
+        raise PCGError(NO_TAKE)
     takes = [said for card in session.cards.values() for said in card.takes if said.sound]
     found = Verdicts({s.sound: known.by_sound[s.sound] for s in takes if s.sound in known.by_sound}, known.judges)
     yield found
@@ -105,7 +120,7 @@ def judge_takes(synthesizer: Synthesizer, ears: Callable[[], Ears], session: Ses
     for said in takes:
         if said.sound in found.by_sound or not said.sound.is_file():
             continue
-        judges = ears()
+        judges = load_judges()
         sample = _sample(synthesizer, said, references)
         heard = {**found.by_sound, said.sound: judges.verdicts([sample])[0]}
         found = Verdicts(heard, judges.names("the voice's reference"))

@@ -1,4 +1,4 @@
-"""The page's endpoints as tools of a model: the MCP server that Gradio brings, with names that say what they do."""
+"""The page's endpoints as tools for language models, through the MCP server of Gradio."""
 
 from importlib.util import find_spec
 

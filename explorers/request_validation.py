@@ -1,4 +1,4 @@
-"""The page's gate: what any program may send is looked at before Gradio does, so that a refusal is one sentence of ours.
+"""Validation of requests before Gradio handles them, so that every refusal is one sentence of this page.
 
 Gradio lets some wrong values through to the handlers, answers others with a traceback on the server, and fetches an address
 that stands in the place of a file.
@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from explorers.errors import telling, told
+from explorers.errors import page_error, showing_errors
 from pcg.errors import InputError, PCGError
 from pcg.settings import Range
 
@@ -35,17 +35,17 @@ MOST_CHOICES = 12
 RECORDED_EVENTS = 200
 UPLOADED = "a file that was uploaded to this page"
 NOWHERE = "There is no such endpoint."
-ODD = "A value is of another kind than this page sends."
+WRONG_KIND = "A value has a type that this page does not send."
 
 
 class Page(gr.Blocks):
-    """Blocks behind the gate. Values of the wrong kind, files that nobody uploaded, too few or too many arguments and a full
-    queue are told as errors; anything else that goes wrong is a fault of ours, and passes."""
+    """Blocks with validated requests. Values of the wrong kind, files that nobody uploaded, too few or too many arguments and
+    a full queue are answered with an error; any other exception is a fault of the program, and passes."""
 
     async def preprocess_data(
         self, block_fn: BlockFunction, inputs: list[object], state: SessionState | None, explicit_call: bool = False
     ) -> list[object]:
-        with telling():
+        with showing_errors():
             if len(inputs) != len(block_fn.inputs):
                 raise InputError("request", f"{len(inputs)} values", f"{len(block_fn.inputs)} values")
             # A session's own component may have other choices than the page began with.
@@ -54,18 +54,18 @@ class Page(gr.Blocks):
         try:
             return await super().preprocess_data(block_fn, inputs, state, explicit_call)
         except (gr.Error, ValueError, TypeError) as error:
-            raise told(PCGError(ODD)) from error
+            raise page_error(PCGError(WRONG_KIND)) from error
 
     def queue(self, *arguments: object, **options: object) -> "Page":
         super().queue(*arguments, **options)
         # Gradio sums up all that it remembers after every single event.
         self._queue.ANALYTICS_MAX_EVENTS = RECORDED_EVENTS
-        self._queue.push = _telling_when_full(self._queue)
+        self._queue.push = _refusing_when_full(self._queue)
         return self
 
 
 def checked(field: str, component: Block, value: object) -> object:
-    """`value` as the component may send it; raise InputError for anything else. What a server remembers is not looked at."""
+    """`value` as the component may send it; raise InputError for anything else. States of the server are not checked."""
     if component.stateful:
         return value
     _check_content(field, value)
@@ -87,7 +87,7 @@ def checked(field: str, component: Block, value: object) -> object:
 
 
 def _fields(block_fn: BlockFunction) -> list[str]:
-    """What the arguments are called in the endpoint's documentation."""
+    """The names of the arguments in the documentation of the endpoint."""
     names = [name for name, *_ in get_function_params(block_fn.fn)]
     labels = [str(getattr(component, "label", None) or "value").lower() for component in block_fn.inputs]
     return names + labels[len(names) :]
@@ -154,12 +154,12 @@ def _check_choice(field: str, value: object, component: gr.Radio | gr.Dropdown |
             raise InputError(field, each, "one of " + listed)
 
 
-def _telling_when_full(queue: Queue) -> Callable[..., Awaitable[tuple[bool, object, str]]]:
-    """`queue.push`, which answers one visitor too many with an event that fails at once: for Gradio's own answer the page and
-    the client have words of theirs, whatever the server says."""
+def _refusing_when_full(queue: Queue) -> Callable[..., Awaitable[tuple[bool, object, str]]]:
+    """`queue.push`, which answers with an event that fails at once where the queue is full: the page and the client replace the
+    message of Gradio's own answer."""
     push = queue.push
 
-    async def push_or_tell(body: PredictBodyInternal, request: Request, username: str) -> tuple[bool, object, str]:
+    async def push_or_refuse(body: PredictBodyInternal, request: Request, username: str) -> tuple[bool, object, str]:
         if body.fn_index not in queue.blocks.fns:
             raise HTTPException(404, NOWHERE)
         answer = await push(body=body, request=request, username=username)
@@ -170,11 +170,11 @@ def _telling_when_full(queue: Queue) -> Callable[..., Awaitable[tuple[bool, obje
             if event.session_hash not in queue.pending_messages_per_session:
                 queue.pending_messages_per_session[event.session_hash] = asyncio.Queue()
             queue.pending_event_ids_session.setdefault(event.session_hash, set()).add(event._id)
-        busy = error_payload(told(PCGError(_busy(len(queue)))), show_error=True)
+        busy = error_payload(page_error(PCGError(_busy(len(queue)))), show_error=True)
         queue.send_message(event, ProcessCompletedMessage(output=busy, title="Busy", success=False))
         return True, event._id, "success"
 
-    return push_or_tell
+    return push_or_refuse
 
 
 def _busy(waiting: int) -> str:

@@ -1,4 +1,4 @@
-"""What the page keeps of its takes: figures, the kinds of their tokens, and where the sound lies. Knows nothing of gradio."""
+"""The state of one visitor's page: its takes with their figures and sounds. Knows nothing of gradio."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -64,11 +64,11 @@ class Reading:
 
     @property
     def task(self) -> tuple[object, ...]:
-        """What was to be said: takes of one task may be compared by ear."""
+        """Text, voice, temperature and seed: takes with the same task can be compared."""
         return (self.text, self.voice, self.settings.temperature, self.settings.seed)
 
     def speed_up_over(self, other: "Reading") -> float | None:
-        """The ratio of tokens per second; None where the other take stayed silent."""
+        """The ratio of tokens per second; None where the other take is silent."""
         return self.tokens_per_second / other.tokens_per_second if other.tokens_per_second else None
 
 
@@ -77,21 +77,21 @@ class Said:
     """A take as it stands on the page.
 
     sound: its WAV file; None where it is silent, or no file of it is kept. reference: the visitor's own voice that spoke it, if
-    it was one. yardstick: the AR take that it is compared with: "self", "same run", "last run", "recorded" or "none".
+    it was one. baseline: the AR take that it is compared with: "self", "same run", "last run", "recorded" or "none".
     """
 
     reading: Reading
     sound: Path | None = None
     reference: Reference | None = field(default=None, repr=False, compare=False)
     speed_up: float | None = None
-    yardstick: str = "none"
+    baseline: str = "none"
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a method, or a preset of that `name`, said: takes of one request, which differ in their seeds, at least one.
+    """The takes of a method, or of a preset of that `name`, from one request: at least one, with different seeds.
 
-    outdated: what was asked for last is another text, voice, temperature or seed.
+    outdated: the last request had another text, voice, temperature or seed.
     """
 
     takes: tuple[Said, ...]
@@ -104,7 +104,7 @@ class Card:
 
     @property
     def reading(self) -> Reading:
-        """The card's take, for whoever looks at one only."""
+        """The figures of the first take."""
         return self.first.reading
 
     def take(self, number: int) -> Said:
@@ -120,8 +120,8 @@ class Card:
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """What one visitor's page shows, by method, and under PRESET by a preset. Compared by identity, which is how gradio sees
-    that it changed."""
+    """The cards of one visitor's page, by method, and under PRESET that of a preset. Compared by identity, which is how gradio
+    sees that it changed."""
 
     cards: Mapping[str, Card] = field(default_factory=dict)
 
@@ -132,16 +132,16 @@ class Session:
         said = {m: Said(r, files.get(m), None, r.speed_up_over(ar), "recorded") for m, r in readings.items()}
         return cls({method: Card((take,)) for method, take in said.items()})
 
-    def asked(self, tasks: Mapping[str, tuple[object, ...]]) -> "Session":
+    def with_marks(self, tasks: Mapping[str, tuple[object, ...]]) -> "Session":
         """The same cards, each marked by whether it answers its task of `tasks`."""
         return Session({key: replace(c, outdated=c.reading.task != tasks.get(key)) for key, c in self.cards.items()})
 
     def without_other_preset(self, name: str | None) -> "Session":
-        """The session less what another preset than that of `name` said."""
+        """The session without the card of any preset but that of `name`."""
         kept = {key: card for key, card in self.cards.items() if key != PRESET or card.name == name}
         return Session(kept)
 
-    def heard(
+    def with_take(
         self,
         reading: Reading,
         full_run: bool,
@@ -165,7 +165,7 @@ class Session:
 
     @property
     def utterance(self) -> Reading | None:
-        """What the other panels call the last utterance: PCG's take, or, where it has said nothing, the newest one."""
+        """The last utterance: the take of PCG, or without one the newest take."""
         newest = list(self.cards.values())[-1].reading if self.cards else None
         return self.cards["pcg"].reading if "pcg" in self.cards else newest
 
@@ -173,7 +173,7 @@ class Session:
         """The speed-up over AR at the same seed, or else over AR's first take, and what that AR take is."""
         if key == "ar":
             return 1.0, "self"
-        own = [said for said in self.cards["ar"].takes if said.yardstick == "self"] if "ar" in self.cards else []
+        own = [said for said in self.cards["ar"].takes if said.baseline == "self"] if "ar" in self.cards else []
         if not own:
             return None, "none"
         same = [said for said in own if said.reading.settings.seed == reading.settings.seed]
@@ -181,13 +181,13 @@ class Session:
 
 
 class Turn:
-    """Whose turn it is to speak on one visitor's page: a take that began earlier notices that it is of no use any more."""
+    """The number of the current run on one visitor's page: an earlier run sees that it has been replaced, and stops."""
 
     def __init__(self) -> None:
         self.number = 0
 
     def next(self) -> int:
-        """Begin something new, or only end what is under way."""
+        """Begin a new run, or only stop the current one."""
         self.number += 1
         return self.number
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from explorers.colours import ORANGE, method_styles
+from explorers.colours import SOUND_COLOUR, method_styles
 from explorers.compare import first_minute
 from explorers.experiments import findings
 from explorers.groups import atlas
@@ -20,8 +20,6 @@ STYLES = Path(__file__).with_name("page.css")
 COMPONENTS = (
     readout, ribbon, strip, atlas, transcript, swap_figures, player, findings, terms, first_minute, spoof_curves, beam_tree,
 )  # fmt: skip
-SOUND_COLOUR = ORANGE
-WAVE_COLOUR = "#9aa0a6"
 
 
 def launch_options() -> dict[str, object]:

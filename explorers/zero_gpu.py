@@ -1,6 +1,6 @@
 """ZeroGPU, the hardware of a Space that lends a GPU for the length of a call. Anywhere else nothing here does anything.
 
-What is lent to runs in a process that is forked from this one: arguments and results are pickled on their way, so that an
+The function runs in a process that is forked from this one: arguments and results are pickled on their way, so that an
 object which this process goes on changing is a copy there, and of what is raised there only Gradio's own errors come back.
 """
 

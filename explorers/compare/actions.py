@@ -1,4 +1,4 @@
-"""What the page does when asked to speak: plain generators of steps over a Synthesizer. Knows nothing of gradio."""
+"""What the Compare panel does: plain generators of steps over a Synthesizer. Knows nothing of gradio."""
 
 import json
 import secrets
@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
+
 from explorers.session import CARDS, PRESET, Reading, Session
 from explorers.shared.readout import done_html, groups_html, message_html, progress_html
+from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 from pcg.settings import METHODS, RANGES, Range, Settings
+from pcg.synthesis.cloning import LONGEST_FILE_SECONDS
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS, Preset, read_presets, write_presets
 from pcg.takes.take import Round, Take
@@ -23,16 +27,17 @@ SEEDS = 10_000
 TAKES = Range(1, 5, 1)
 LONGEST_PRESET = 2_000
 RECORDING = "your recording"
-SPEECHLESS = "Type a text to hear what this changes."
+NO_TEXT = "Type a text to hear the effect of this setting."
 
 Keep = Callable[[Take, Reference | None], Path]
-Transcribe = Callable[[Path], str]
+Transcribe = Callable[[np.ndarray], str]
+"""`[N]` samples at the rate of the codec -> the words."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One take that is to be said: on the card `key`, the card's own `name` if a preset gave it one, and whether it joins takes
-    that the card has by then."""
+    """One take to generate: on the card `key`, the card's own `name` if a preset gave it one, and whether it joins the earlier
+    takes of that card."""
 
     key: str
     settings: Settings
@@ -42,9 +47,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Request:
-    """What the page's controls say, in the order of the controls.
+    """The values of the controls, in their order.
 
-    takes: how many each card says, at seeds that follow one another. preset: what `preset_value` makes of a preset, or "".
+    takes: how many of each card, at consecutive seeds. preset: what `preset_value` makes of a preset, or "".
     """
 
     text: str
@@ -72,7 +77,7 @@ class Request:
         return own | ({PRESET: (preset.name, preset.over(own["pcg"][1]))} if preset else {})
 
     def parts(self, keys: Collection[str]) -> list[Part]:
-        """The takes of the cards `keys`: each card's first, then each card's second."""
+        """The takes of the cards `keys`: the first of every card, then the second of every card."""
         TAKES.check("takes", self.takes)
         if self.takes != int(self.takes):
             raise InputError("takes", self.takes, f"a whole number from {TAKES}")
@@ -84,55 +89,60 @@ class Request:
         ]
 
     def speaker(self, synthesizer: Synthesizer, transcribe: Transcribe | None = None) -> tuple[str, Reference | None]:
-        """The voice's name, and the reference if it is the visitor's own: its words are `transcribe`d where none are given."""
+        """The voice's name, and the reference if it is the visitor's own. Without a transcript, `transcribe` recognises the
+        words, and a longer recording is cut at a pause."""
         if not self.recording:
             synthesizer.voice.reference(self.voice)
             return self.voice, None
         if not self.consent:
-            raise PCGError("To speak with a recorded voice, tick that its speaker agrees.")
-        words = self.transcript
-        if not words.strip() and transcribe:
-            words = transcribe(Path(self.recording))
-        if not words.strip():
-            raise InputError("transcript", words, "the words that are said in the recording")
-        return RECORDING, synthesizer.voice.reference_from_audio(Path(self.recording), words)
+            raise PCGError("To use a recorded voice, confirm that the speaker agrees.")
+        return RECORDING, synthesizer.voice.reference_from_audio(Path(self.recording), self.transcript, transcribe)
+
+    def recognised(self, synthesizer: Synthesizer, reference: Reference | None) -> str | None:
+        """The words that were recognised in the recording; "" where it was too long and so was cut: its words have to stay
+        blank, or it would be refused. None where there is no recording, or its words were given."""
+        if reference is None or not self.recording or self.transcript.strip():
+            return None
+        rate, longest = synthesizer.voice.codec.sample_rate, synthesizer.voice.reference_seconds[1]
+        fits = len(load_audio(Path(self.recording), rate, LONGEST_FILE_SECONDS)) <= longest * rate
+        return reference.text if fits else ""
 
 
 @dataclass(frozen=True)
 class Step:
     """What has changed: always the status, and either nothing else, or every card's marks, or the card `new`, which has one
-    more take. understood: the words of the visitor's recording, where they were not given."""
+    more take. recognised: see `Request.recognised`."""
 
     session: Session
     status: str
     marks: bool = False
     new: str | None = None
-    understood: str | None = None
+    recognised: str | None = None
 
 
 @dataclass(frozen=True)
 class Speaker:
-    """What says the takes: `keep` writes a take, said in the visitor's own voice if there is a reference, into a file;
-    `transcribe` writes down what is said in one."""
+    """What generates the takes: `keep` writes a take, spoken in the visitor's own voice if there is a reference, into a file;
+    `transcribe` recognises the words of a recording."""
 
     synthesizer: Synthesizer
     keep: Keep
     transcribe: Transcribe | None = None
 
 
-def say_four_ways(speaker: Speaker, request: Request, session: Session) -> Iterator[Step]:
-    """All takes of a full run, one after the other: four ways, or those that can be without a draft, and a preset's. Closing
-    the generator stops it."""
+def compare_all(speaker: Speaker, request: Request, session: Session) -> Iterator[Step]:
+    """All takes of a full run, one after the other: the four methods, or AR alone without a draft, and the preset. Closing the
+    generator stops it."""
     possible = (*speaker.synthesizer.methods, PRESET)
     yield from _speak(speaker, [key for key in CARDS if key in possible], request, session)
 
 
 def say_again(speaker: Speaker, method: str, request: Request, session: Session) -> Iterator[Step]:
-    """One method alone, because one of its knobs moved; without a text there is nothing to say, and no error either."""
+    """One method alone, after a change of one of its knobs; without a text nothing happens, and there is no error."""
     if request.text.strip():
         yield from _speak(speaker, (method,), request, session)
     else:
-        yield Step(session, message_html(SPEECHLESS))
+        yield Step(session, message_html(NO_TEXT))
 
 
 def describe_groups(synthesizer: Synthesizer, theta: float, similarity: str = Settings.similarity) -> str:
@@ -169,11 +179,11 @@ def _speak(speaker: Speaker, keys: Collection[str], request: Request, session: S
         preset = read_preset(request.preset)
         session = session.without_other_preset(preset.name if preset else None)
     voice, reference = request.speaker(speaker.synthesizer, speaker.transcribe)
-    understood = reference.text if reference and not request.transcript.strip() else None
+    recognised = request.recognised(speaker.synthesizer, reference)
     rate = token_rate(speaker.synthesizer)
     tasks = {key: (text, voice, settings.temperature, settings.seed) for key, (_, settings) in request.systems().items()}
-    session = session.asked(tasks)
-    yield Step(session, _progress_of(parts, 0, rate), marks=True, understood=understood)
+    session = session.with_marks(tasks)
+    yield Step(session, _progress_of(parts, 0, rate), marks=True, recognised=recognised)
     for at, part in enumerate(parts):
         with closing(speaker.synthesizer.speak(text, part.settings, voice, reference)) as events:
             take = yield from _progress(events, session, parts, at, rate)
@@ -186,7 +196,7 @@ def _speak(speaker: Speaker, keys: Collection[str], request: Request, session: S
 def _heard(session: Session, part: Part, take: Take, keep: Keep, reference: Reference | None, full_run: bool) -> Session:
     sound = keep(take, reference) if len(take.audio) else None
     own = {"key": part.key, "name": part.name, "sound": sound, "reference": reference, "joins": part.joins}
-    return session.heard(Reading.of(take), full_run, **own)
+    return session.with_take(Reading.of(take), full_run, **own)
 
 
 def _progress(
@@ -195,15 +205,15 @@ def _progress(
     """Report rounds now and then, and return the take."""
     kinds: list[str] = []
     sizes: list[int] = []
-    told = perf_counter()
+    reported = perf_counter()
     for event in events:
         if isinstance(event, Take):
             return event
         kinds += event.kinds
         sizes += event.group_sizes
-        if perf_counter() - told >= PROGRESS_SECONDS:
+        if perf_counter() - reported >= PROGRESS_SECONDS:
             yield Step(session, _progress_of(parts, at, rate, kinds, sizes))
-            told = perf_counter()
+            reported = perf_counter()
     raise AssertionError("a synthesizer ends with a take")
 
 

@@ -1,4 +1,4 @@
-"""The takes of a page, taken away at once: their figures as a record, and all of it as one zip. Knows nothing of gradio."""
+"""All takes of a page for download: their figures as a record, and everything as one zip. Knows nothing of gradio."""
 
 import json
 from collections.abc import Iterator
@@ -6,14 +6,14 @@ from dataclasses import asdict
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from explorers.judging import UNSAID, Verdict, Verdicts
+from explorers.judging import NO_TAKE, Verdict, Verdicts
 from explorers.session import Card, Said, Session
 from pcg.errors import PCGError
 from pcg.files import replacing
 
 FIGURES = "figures.json"
 MEANS = ("tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length", "audio_seconds", "speed_up")
-GONE = "Some of these sounds are not kept any more: say the text again."
+GONE = "Some of these sounds are no longer stored. Generate them again."
 
 
 def record(session: Session, verdicts: Verdicts) -> dict[str, object]:
@@ -26,7 +26,7 @@ def save_takes(path: Path, session: Session, verdicts: Verdicts) -> Path:
     """Write every take as the WAV file that it is, and `record` as `FIGURES`, into a zip at `path`, whole or not at all."""
     files = dict(_files(session))
     if not session.cards:
-        raise PCGError(UNSAID)
+        raise PCGError(NO_TAKE)
     if not all(sound.is_file() for sound in files.values()):
         raise PCGError(GONE)
     with replacing(path) as temporary, ZipFile(temporary, "w", ZIP_DEFLATED) as archive:
@@ -62,7 +62,7 @@ def _take(key: str, number: int, said: Said, verdict: Verdict | None) -> dict[st
         "tokens": len(reading.tokens),
         "hit_limit": reading.hit_limit,
         "speed_up": said.speed_up,
-        "compared_with_ar_of": said.yardstick,
+        "compared_with_ar_of": said.baseline,
         "settings": reading.settings.as_dict(),
         "judged": None if verdict is None else _judged(verdict),
     }

@@ -17,7 +17,7 @@ function remembered(value) {
   }
 }
 
-/** On a narrow screen the tab may wait in a menu, where only its name tells it. */
+/** On a narrow screen the tab may wait in a menu, where only its name identifies it. */
 function open(name) {
   const tabs = [...document.querySelectorAll('[role="tab"], .overflow-dropdown button')];
   tabs.find((tab) => tab.textContent.trim() === name)?.click();

@@ -1,4 +1,4 @@
-"""The first minute: three things to try, each a step away; put aside for good by one click, which the browser remembers."""
+"""Three hints for a first visit; one click hides them for good, which the browser remembers."""
 
 from dataclasses import dataclass
 from html import escape
@@ -12,36 +12,36 @@ SCRIPT = Path(__file__).with_name("first_minute.js")
 
 @dataclass(frozen=True)
 class Hint:
-    """A thing to try: the `control` to use, the name of the `tab` that holds it, the selector of its `place`, and what will be
-    `heard`."""
+    """A thing to try: the `control` to use, the name of the `tab` that holds it, the selector of its `place`, and the
+    `effect`."""
 
     control: str
     tab: str
     place: str
-    heard: str
+    effect: str
 
 
 HINTS = (
     Hint(
         "Play under AR, then under PCG", "Compare", "#sound-ar button[aria-label='Play']",
-        "One sentence, one voice: hear what the guesses of the small model change, and see which were kept.",
+        "One sentence, one voice: hear the effect of the drafts, and see which were accepted.",
     ),
     Hint(
         "Move Theta to 0.3", "Compare", "#theta input[type=range]",
-        "PCG says it again from larger groups: more guesses pass, and words begin to blur.",
+        "PCG generates the sentence again with larger groups: more drafts pass, and words become less clear.",
     ),
     Hint(
-        "Say it, in Tune", "Tune", "#tune-run",
-        "The sentence sounds while it is being made; then click a bar, and hear it from that token on.",
+        "Generate a take in Tune", "Tune", "#tune-run",
+        "The sentence plays while it is generated. Then click a bar to play from that token.",
     ),
 )  # fmt: skip
 
 
 def first_minute_html() -> str:
-    """The three hints, hidden until the script knows that they were not put aside before."""
+    """The three hints, hidden until the script has checked that the visitor did not close them before."""
     hints = "".join(
         f'<li><button type="button" data-tab="{hint.tab}" data-place="{escape(hint.place)}">{hint.control}</button>'
-        f"<span>{hint.heard}</span></li>"
+        f"<span>{hint.effect}</span></li>"
         for hint in HINTS
     )
     return (

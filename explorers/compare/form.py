@@ -1,13 +1,21 @@
-"""The left-hand side of the Compare panel: what to say, in whose voice, and every knob."""
+"""The form of the Compare panel: text, voice and settings."""
 
 from collections.abc import Sequence
 
 import gradio as gr
 
 from explorers.compare.actions import TAKES, Request, describe_groups, preset_value
-from explorers.groups.layout import SIMILARITY_NAMES
 from explorers.session import Reading
-from explorers.shared.controls import Desk, knob, own_voice, run_and_stop, seed_and_dice, text_box, voice_choice
+from explorers.shared.blocks import (
+    Form,
+    knob,
+    own_voice,
+    run_and_stop,
+    seed_and_dice,
+    similarity_choice,
+    text_box,
+    voice_choice,
+)
 from explorers.shared.readout import message_html
 from explorers.shared.terms import term_info
 from pcg.settings import Settings
@@ -15,39 +23,37 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS, Preset, read_presets
 
 KNOBS = {
-    "theta": f"How {term_info('theta', 'alike')} tokens must be to share a {term_info('group')}. Lower: larger groups, more "
-    "guesses pass, looser speech. Moving it says PCG again.",
-    "lookahead": f"Tokens the small model {term_info('lookahead', 'guesses')} before each check. Moving it says PCG again.",
-    "beta": f"How {term_info('beta', 'lenient')} SSD is: at 0 it is SD, at 1 every guess passes. Moving it says SSD again.",
-    "temperature": f"How {term_info('temperature', 'freely')} both models choose: low is steady, high is lively.",
+    "theta": f"{term_info('theta', 'Similarity')} above which tokens share a {term_info('group')}. Lower: larger groups, more "
+    "accepted drafts, less exact speech. A change generates PCG again.",
+    "lookahead": f"Tokens that the small model {term_info('lookahead', 'drafts')} before each check. A change generates PCG "
+    "again.",
+    "beta": f"{term_info('beta', 'Tolerance')} of SSD: at 0 it equals SD, at 1 it accepts every draft. A change generates SSD "
+    "again.",
+    "temperature": f"{term_info('temperature', 'Randomness')} of both models: low is steady, high is lively.",
 }
-WORDS = "Leave it empty, and the recogniser writes down what it understands."
 
 
-def create_desk(synthesizer: Synthesizer, shown: Reading | None, status: str) -> Desk:
-    """Lay the controls out, as they stood for the take that is `shown`; `status` is what the page says first."""
+def create_form(synthesizer: Synthesizer, shown: Reading | None, status: str) -> Form:
+    """Lay the controls out, with the settings of the take that is `shown`; `status` is the first message."""
     settings = shown.settings if shown else Settings()
-    with gr.Column(elem_classes="lab-desk"):
+    with gr.Column(elem_classes="lab-form"):
         text = text_box("", shown.text if shown else "")
         voice = voice_choice(synthesizer, "", shown.voice if shown else None)
-        own = own_voice(synthesizer, "", WORDS)
-        run, stop = run_and_stop("", "Say it four ways")
-        told = gr.HTML(message_html(status), apply_default_css=False, elem_id="status")
-    with gr.Column(elem_classes="lab-desk"):
+        own = own_voice(synthesizer, "")
+        run, stop = run_and_stop("", "Compare all four")
+        message = gr.HTML(message_html(status), apply_default_css=False, elem_id="status")
+    with gr.Column(elem_classes="lab-form"):
         theta = knob("theta", settings, "", KNOBS["theta"])
         about = describe_groups(synthesizer, settings.theta, settings.similarity)
         groups = gr.HTML(about, apply_default_css=False, elem_id="groups")
-        similarity = gr.Dropdown(
-            [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities], value=settings.similarity,
-            label="Alike by", info="Choosing another says PCG again.", elem_id="similarity",
-        )  # fmt: skip
+        similarity = similarity_choice(synthesizer, "", settings.similarity, "A change generates PCG again.")
         lookahead, beta = (knob(name, settings, "", KNOBS[name]) for name in ("lookahead", "beta"))
-    with gr.Column(elem_classes="lab-desk"):
+    with gr.Column(elem_classes="lab-form"):
         temperature = knob("temperature", settings, "", KNOBS["temperature"])
         seed, dice = seed_and_dice("", settings.seed)
         takes, preset = _more()
     inputs = [text, voice, theta, lookahead, beta, temperature, seed, *own, similarity, takes, preset]
-    return Desk(Request, inputs, run, stop, dice, told, groups)
+    return Form(Request, inputs, run, stop, dice, message, groups)
 
 
 def offer_presets(page: gr.Blocks, own: gr.BrowserState, chosen: gr.Dropdown) -> None:
@@ -60,12 +66,12 @@ def offer_presets(page: gr.Blocks, own: gr.BrowserState, chosen: gr.Dropdown) ->
 
 def _more() -> tuple[gr.Slider, gr.Dropdown]:
     takes = gr.Slider(
-        TAKES.low, TAKES.high, 1, step=TAKES.step, label="Takes of each", buttons=[], elem_id="takes",
-        info="At this seed and those that follow it.",
+        TAKES.low, TAKES.high, 1, step=TAKES.step, label="Takes per method", buttons=[], elem_id="takes",
+        info="At consecutive seeds from this one.",
     )  # fmt: skip
     preset = gr.Dropdown(
         _choices(()), value="", label="Fifth card: a preset", filterable=False, elem_id="compare-preset",
-        info="The papers' settings, or your own from Settings below; the seed stays.",
+        info="Settings of a paper, or your own from Settings below; the seed is kept.",
     )  # fmt: skip
     return takes, preset
 

@@ -1,4 +1,4 @@
-"""A card of the Compare panel: the places on the page of what one method, or a preset, said."""
+"""A card of the Compare panel: where the takes of one method, or of a preset, are shown."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,13 +9,14 @@ from gradio.components import Component
 from explorers.compare.take_figures import judged_html, longest_of, mel_html
 from explorers.judging import Verdicts
 from explorers.session import CARDS, PRESET, Reading, Session
+from explorers.shared.blocks import player
 from explorers.shared.readout import card_html, title_html
 from explorers.shared.ribbon import ribbon_html
-from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from pcg.settings import METHODS
+from pcg.synthesis.synthesizer import Synthesizer
 
 Curves = Callable[[Reading], str]
-"""What spoof detectors say along a take, as HTML; nothing where there are none."""
+"""The curves of the spoof detectors along a take, as HTML; empty without detectors."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +43,18 @@ class CardView:
         return [self.readout, self.curves, self.mel, self.judged]
 
 
-def create_pairs(session: Session, sample_rate: int) -> dict[str, CardView]:
+def create_pairs(synthesizer: Synthesizer, session: Session) -> dict[str, CardView]:
     """Lay out the cards of all methods, two by two, with what `session` holds."""
     views = {}
     for pair in (METHODS[:2], METHODS[2:]):
         with gr.Row(equal_height=True, elem_classes="lab-pair"):
-            views |= {key: create_card(key, session, sample_rate) for key in pair}
+            views |= {key: create_card(synthesizer, key, session) for key in pair}
     return views
 
 
-def create_card(key: str, session: Session, sample_rate: int) -> CardView:
-    """Lay out one card; a preset's is hidden until there is one. Curves and mel picture, slow to draw at first, come
-    with `draw`."""
+def create_card(synthesizer: Synthesizer, key: str, session: Session) -> CardView:
+    """Lay out one card; a preset's is hidden until there is one. Curves and mel picture, slow to draw at first, come with
+    `draw`."""
     card = session.cards.get(key)
     shown = card is not None or key != PRESET
     with gr.Column(min_width=320, elem_classes="lab-card", elem_id=f"card-{key}", visible=shown) as column:
@@ -63,11 +64,7 @@ def create_card(key: str, session: Session, sample_rate: int) -> CardView:
             [1], value=1, label=f"Take of {key.upper()}", show_label=False, container=False, visible=False,
             elem_id=f"take-{key}", elem_classes="lab-picker",
         )  # fmt: skip
-        sound = gr.Audio(
-            str(card.first.sound) if card and card.first.sound else None, label=key.upper(), show_label=False,
-            interactive=False, editable=False, buttons=["download"], container=False, elem_id=f"sound-{key}",
-            waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=sample_rate),
-        )  # fmt: skip
+        sound = player(synthesizer, key.upper(), f"sound-{key}", str(card.first.sound) if card and card.first.sound else None)
         ribbon = gr.HTML(strip_html(card.reading) if card else "", apply_default_css=False, elem_id=f"ribbon-{key}")
         curves = gr.HTML("", apply_default_css=False, elem_id=f"curves-{key}")
         mel = gr.HTML("", apply_default_css=False, elem_id=f"mel-{key}")

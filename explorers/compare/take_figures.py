@@ -1,6 +1,6 @@
-"""What stands below a take: its mel picture, what the judges say of it, and the means over the takes of its card, as HTML.
+"""Below a take: its mel spectrogram, its verdict, and the means over the takes of its card, as HTML.
 
-What a judge wrote down is escaped; all else is numbers and the page's own words.
+The words of a recogniser are escaped; all else is numbers and fixed words.
 """
 
 from base64 import b64encode
@@ -24,7 +24,7 @@ QUIETEST_DB, LOUDEST_DB = -75.0, -5.0
 KILOHERTZ = (0.5, 1, 2, 4, 8)
 MOST_SECONDS_MARKED, LAST_MARK = 8, 0.96
 WEBP_QUALITY = 80
-UNJUDGED = "Not judged yet."
+NOT_JUDGED = "Not judged yet."
 SILENT = "No sound to judge."
 DIRECTIONS = {
     "WER": ("wer", "less is better"),
@@ -51,13 +51,13 @@ def mel_html(sound: Path | None, longest: float) -> str:
 
 
 def judged_html(card: Card, number: int, verdicts: Verdicts) -> str:
-    """What the judges say of the card's take `number`, and the means over its takes; the judges' names stand beside."""
+    """The verdict on the take `number` of the card, the means over its takes, and the names of the judges."""
     verdict, count = verdicts.of(card.take(number)), len(card.takes)
     means = _means(card, [v for v in map(verdicts.of, card.takes) if v]) if count > 1 else ""
     if verdict is None:
-        return f'<div class="judged"><p>{UNJUDGED if card.take(number).sound else SILENT}</p>{means}</div>'
+        return f'<div class="judged"><p>{NOT_JUDGED if card.take(number).sound else SILENT}</p>{means}</div>'
     names = "".join(f"<li>{figure}: {escape(who)}</li>" for figure, who in verdicts.judges.items())
-    by = f"<details><summary>n = 1; who judged</summary><ul>{names}</ul></details>"
+    by = f"<details><summary>n = 1; the judges</summary><ul>{names}</ul></details>"
     return f'<div class="judged">{_judged([verdict])}{_heard(verdict)}{by}{means}</div>'
 
 
@@ -68,7 +68,7 @@ def longest_of(session: Session) -> float:
 
 @lru_cache(maxsize=64)
 def _picture(sound: Path) -> tuple[str, float, int]:
-    """The picture as base64, dark where it is loud, and the seconds and sample rate of the sound. Paths tell sounds apart."""
+    """The picture as base64, dark where it is loud, and the seconds and sample rate of the sound. A path is one sound."""
     import soundfile
 
     samples, rate = soundfile.read(sound, dtype="float32")
@@ -114,15 +114,15 @@ def _judged(verdicts: Sequence[Verdict]) -> str:
 
 
 def _heard(verdict: Verdict) -> str:
-    return f'<p class="heard">Heard: {f"<q>{escape(verdict.heard)}</q>" if verdict.heard else "nothing"}</p>'
+    return f'<p class="heard">Recognised: {f"<q>{escape(verdict.heard)}</q>" if verdict.heard else "nothing"}</p>'
 
 
 def _means(card: Card, verdicts: Sequence[Verdict]) -> str:
     rate, speed_up = card.mean("acceptance_rate"), card.mean("speed_up")
-    told = [f"{card.mean('tokens_per_second'):.0f} tokens/s"]
-    told += [f"{speed_up:.2f}× AR"] if speed_up is not None and card.first.yardstick != "self" else []
-    told += [f"{rate:.0%} accepted"] if rate is not None else []
-    measured = f'<p class="mean"><b>Mean of n = {len(card.takes)} takes:</b> {", ".join(told)}</p>'
+    parts = [f"{card.mean('tokens_per_second'):.0f} tokens/s"]
+    parts += [f"{speed_up:.2f}× AR"] if speed_up is not None and card.first.baseline != "self" else []
+    parts += [f"{rate:.0%} accepted"] if rate is not None else []
+    measured = f'<p class="mean"><b>Mean of n = {len(card.takes)} takes:</b> {", ".join(parts)}</p>'
     if not verdicts:
         return measured
     pooled = f'<p class="mean"><b>Judged, over n = {len(verdicts)} takes</b> (error rates pooled)</p>'

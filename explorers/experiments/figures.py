@@ -12,8 +12,9 @@ import plotly.graph_objects as go
 from explorers.colours import BLUE, GREEN, INK, METHODS, ORANGE, SKY
 from explorers.shared.figures import GRID, MARGIN, axis, layout
 from pcg.experiments.results import papers
-from pcg.experiments.results.analysis import Results, Summary, curve, difference, pareto
+from pcg.experiments.results.analysis import Results, Summary
 from pcg.experiments.results.claims import lookaheads
+from pcg.experiments.results.comparisons import curve, difference, pareto
 from pcg.experiments.results.naming import knob
 from pcg.metrics.estimate import Estimate
 
@@ -41,10 +42,10 @@ STYLES = {
 OTHER = (INK, "circle-open", "dot")
 PATTERNS = {"PCG cosine": "", "PCG weighted": "/", "PCG partition": "x", "PCG redraw": "."}
 CAPTIONS = {
-    "main": "Word errors against speed. The broad line is the Pareto front: nothing is both faster and better. The draft "
-    "alone stands in the table only, and the paper's points appear at a click on their name.",
-    "lookahead": "Speed by lookahead. Dotted: the bound by acceptance and the costs of steps, where these were measured.",
-    "acceptance": "Share of rounds that accepted each drafted token. Dotted: of the tests at that position.",
+    "main": "Word errors against speed. The broad line is the Pareto front. The draft alone is only in the table; a click on "
+    "their name shows the points of the paper.",
+    "lookahead": "Speed by lookahead. Dotted: the bound from acceptance and step costs, where measured.",
+    "acceptance": "Share of rounds that accepted the token drafted at each position. Dotted: share of the tests there.",
     "swap": "Change of WER by the share of tokens swapped.",
     "ablations": "Speed-up over AR and WER of plain PCG (full bars) and its variants (hatched).",
 }
@@ -195,9 +196,9 @@ def ablation_figure(summaries: Sequence[Summary]) -> go.Figure:
     traces = [
         go.Bar(
             x=[e.value for e in values], y=names, orientation="h", xaxis=place, error_x=_bars(values), marker=marker,
-            hovertemplate=f"{told}<extra></extra>",
+            hovertemplate=f"{label}<extra></extra>",
         )
-        for place, values, told in panels
+        for place, values, label in panels
     ]  # fmt: skip
     axes = {
         "xaxis": axis("speed-up", ticksuffix="x", domain=[0, 0.47], nticks=4, tickangle=0),

@@ -2,7 +2,7 @@
 // (element, trigger, props, server, upload, watch).
 
 const PAPER = "the paper";
-// A redrawn plot begins without listeners and with another `on`, so that tells whether it has ours.
+// A redrawn plot begins without listeners and with another `on`, which shows whether it has ours.
 const followed = new WeakMap();
 
 /** The name of the condition behind a point: plotly keeps it as custom data or as text. */

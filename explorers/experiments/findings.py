@@ -1,7 +1,7 @@
-"""What experiments say as HTML: tables beside the papers' numbers, verdicts, how a run stands; and the script that lets a point
-of a figure be clicked, which gradio's plots lack.
+"""The results of experiments as HTML: tables beside the papers' numbers, verdicts, progress; and the script that makes the
+points of a figure clickable, which gradio's plots lack.
 
-Names come from a user's file and words from a judge, so every one of them is escaped.
+Names come from a user's file and words from a recogniser, so all are escaped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ import gradio as gr
 from explorers.colours import swatch_html
 from explorers.experiments.actions import Heard, Study
 from explorers.experiments.figures import CAPTIONS
-from explorers.shared.readout import message_html
+from explorers.shared.readout import busy_html, message_html
 from explorers.shared.terms import titled_html
 from pcg.experiments.results.claims import CONTRADICTED, HOLDS, OPEN, UNTESTED
 from pcg.experiments.results.tables import Column, Table
@@ -24,7 +24,7 @@ SCRIPT = Path(__file__).with_name("findings.js")
 CLICK = "pick"
 SIGNS = {HOLDS: "✓", CONTRADICTED: "✗", OPEN: "?", UNTESTED: "–"}
 VERDICT = "verdict"
-# Long ones that few read: a click opens them.
+# Long tables, folded.
 FOLDED = ("acceptance", "ssd", "differences", "conditions")
 
 
@@ -32,7 +32,7 @@ def create_clicks(figures: Sequence[str]) -> gr.HTML:
     """A line that says what a click does, within the Blocks that is being built. Its event CLICK brings the name of the
     `condition` whose point was clicked, escaped, in one of the `figures`, the ids of plots."""
     return gr.HTML(
-        html_template='<p class="findings-note">Click a point to hear it, or choose its name here.</p>',
+        html_template='<p class="findings-note">Click a point to listen to its takes, or choose its name here.</p>',
         js_on_load=SCRIPT.read_text(encoding="utf-8"),
         apply_default_css=False,
         figures=list(figures),
@@ -40,17 +40,19 @@ def create_clicks(figures: Sequence[str]) -> gr.HTML:
 
 
 def heading_html(table: Table) -> str:
-    """A card's name, and what its figure shows."""
-    told = CAPTIONS.get(table.name, "")
-    return f'<header class="findings-head"><h2>{escape(table.title)}</h2>{f"<p>{escape(told)}</p>" if told else ""}</header>'
+    """The title of a card, and the caption of its figure."""
+    caption = CAPTIONS.get(table.name, "")
+    return (
+        f'<header class="findings-head"><h2>{escape(table.title)}</h2>{f"<p>{escape(caption)}</p>" if caption else ""}</header>'
+    )
 
 
 def table_html(table: Table, made: Mapping[str, str]) -> str:
-    """A table, what differs from the papers, how to run it again, and who judged it where."""
+    """A table, its differences to the papers, its command, and its judges and machine."""
     heads = "".join(f'<th scope="col"{_kind(column)}>{titled_html(column.title)}</th>' for column in table.columns)
     rows = "".join(_row(table.columns, shown) for shown in table.shown())
     notes = (
-        f"<p>{escape(table.note)}</p><p>To run it again: <code>{escape(table.command)}</code></p>"
+        f"<p>{escape(table.note)}</p><p>Command: <code>{escape(table.command)}</code></p>"
         f"<p>{escape(_numbers(table) + '; '.join(f'{what}: {_brief(who)}' for what, who in made.items()))}.</p>"
     )
     # What scrolls must be reached by the keyboard, too.
@@ -69,9 +71,9 @@ def progress_html(study: Study) -> str:
     at = study.progress
     if study.over:
         return message_html(f"All {at.total:,} units are done.")
-    left = "getting ready" if at.seconds_left is None else f"about {duration(at.seconds_left)} left"
+    left = "preparing" if at.seconds_left is None else f"about {duration(at.seconds_left)} left"
     bar = f'<progress max="{at.total}" value="{at.done}" aria-label="units done"></progress>'
-    return f'<div class="status busy"><p>{at.done:,} of {at.total:,} units <span>{left}</span></p>{bar}</div>'
+    return busy_html(f"{at.done:,} of {at.total:,} units <span>{left}</span>", bar)
 
 
 def duration(seconds: float) -> str:
@@ -84,17 +86,17 @@ def duration(seconds: float) -> str:
 
 
 def heard_html(heard: Heard) -> str:
-    """Who says it, what the judge heard, and its errors."""
+    """The condition, the recognised words, and their errors."""
     errors, words = heard.record.result.words
-    told = f"<q>{escape(heard.record.result.heard)}</q>" if comparable(heard.record.result.heard) else "nothing"
+    recognised = f"<q>{escape(heard.record.result.heard)}</q>" if comparable(heard.record.result.heard) else "nothing"
     rate = f"WER {100 * errors / words:.0f} % ({errors} of {words})" if words else "no words"
-    other = "" if heard.same else " Its tokens differ from the stored ones: another machine, or another voice of that name."
+    other = "" if heard.same else " The tokens differ from the stored ones: another machine, or another voice with this name."
     name = escape(heard.record.unit.condition.name)
-    return f'<p class="findings-heard"><b>{name}</b> <span>{rate}</span><br>Heard: {told}{other}</p>'
+    return f'<p class="findings-heard"><b>{name}</b> <span>{rate}</span><br>Recognised: {recognised}{other}</p>'
 
 
 def said_html(heard: Heard) -> str:
-    """What is said, by whom."""
+    """The text, the voice and the seed."""
     unit = heard.record.unit
     return (
         f'<p class="findings-said"><q>{escape(unit.utterance.text)}</q> '

@@ -1,4 +1,4 @@
-"""Experiments: the papers' tables, figures and claims on this voice, as they come, and any point of them to be heard."""
+"""The Experiments panel: the papers' tables, figures and claims on this voice, and the takes behind their points."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -10,29 +10,22 @@ from tempfile import TemporaryDirectory
 import gradio as gr
 import numpy as np
 import plotly.graph_objects as go
+from gradio.blocks import Block
 from gradio.components import Component
 
-from explorers.compare.layout import DECODING
-from explorers.errors import telling, told
-from explorers.experiments.actions import (
-    UNMEASURED,
-    Archive,
-    Speaker,
-    chosen_grids,
-    made,
-    record_of,
-    study,
-    units_of,
-)
+from explorers.errors import page_error, showing_errors
+from explorers.experiments.actions import NO_RESULTS, Archive, Speaker, made, record_of, study
 from explorers.experiments.figures import CAPTIONS
 from explorers.experiments.findings import (
     heading_html,
     progress_html,
     table_html,
 )
+from explorers.experiments.grids import chosen_grids, units_of
 from explorers.experiments.report import RESULTS as DATA
 from explorers.experiments.report import Findings
 from explorers.experiments.sounds import Hearing, create_hearing, wire_hearing
+from explorers.shared.blocks import DECODING, json_drawer, run_and_stop
 from explorers.shared.readout import message_html
 from pcg.errors import PCGError
 from pcg.experiments.results.tables import Table
@@ -46,23 +39,26 @@ from pcg.synthesis.synthesizer import Synthesizer
 RESULTS = Path("runs") / "results"
 COMMITTED = ASSETS / "results"
 HEADING = """<header class="title"><h2>Experiments<small>the papers' claims, on this voice</small></h2>
-<p>Every figure with its 95 % interval over utterances, beside the papers' own numbers. What was done once is kept, whether here
-or by <code>python -m pcg experiment</code>, and only what is missing is done.</p></header>"""
-EMPTY = f"""<p class="findings-note">{UNMEASURED} The quick ones take minutes, the full ones hours; partial results are drawn as
-they come.</p>"""
-# The order of the page; a card for each table that has rows.
+<p>Every figure has its 95 % interval over utterances and the number of the paper beside it. Results are stored, here and by
+<code>python -m pcg experiment</code>, and a run does only the missing units.</p></header>"""
+EMPTY = f"""<p class="findings-note">{NO_RESULTS} Quick experiments take minutes, full ones hours; partial results are shown
+during the run.</p>"""
+# The order of the page: a card for every table of `pcg.experiments.results.tables`, shown where it has rows.
 CARDS = (
-    "claims", "main", "equal", "lookahead", "acceptance", "swap", "ablations", "ssd", "differences", "conditions",
+    "claims", "main", "equal", "lookahead", "acceptance", "swap", "ablations", "ssd", "relax", "sampling", "twisters",
+    "differences", "conditions",
 )  # fmt: skip
 FIGURES = tuple(name for name in CARDS if name in CAPTIONS)
 # Those whose points know the name of their condition.
 CLICKABLE = ("main", "swap")
-GRID_HINT = '<p class="findings-note">Texts, voices, seeds and conditions, as <code>pcg/experiments/grid.py</code> tells.</p>'
-SIZE_NAMES = {"quick": "quick: few utterances, to try", "full": "full: to believe"}
+GRID_HINT = (
+    '<p class="findings-note">Texts, voices, seeds and conditions, as described in <code>pcg/experiments/grid.py</code>.</p>'
+)
+SIZE_NAMES = {"quick": "quick: few utterances, for a trial", "full": "full: for conclusions"}
 READY = "Choose experiments, then run."
-PLANNED = "{units:,} units, {known:,} of them stored. Each is an utterance, said and judged: a second or two of work."
-STOPPED = "Stopped. Finished units stay; the next run goes on from them."
-FAILED = "That did not work. Finished units stay."
+PLANNED = "{units:,} units, {known:,} of them stored. Each unit is one utterance, generated and judged in one or two seconds."
+STOPPED = "Stopped. Finished units stay; the next run continues from them."
+FAILED = "The run failed. Finished units stay."
 PAGE = "report.html"
 
 
@@ -134,7 +130,7 @@ def create_experiments(
 
 
 def _controls() -> Controls:
-    with gr.Column(elem_classes="lab-desk"):
+    with gr.Column(elem_classes="lab-form"):
         names = gr.CheckboxGroup(
             [(title, name) for name, title in TITLES.items()], value=["main"], label="Experiments", elem_id="experiments-names"
         )
@@ -142,13 +138,11 @@ def _controls() -> Controls:
         with gr.Accordion("A grid of your own", open=False):
             file = gr.File(label="YAML", file_types=[".yaml", ".yml"], height=110, elem_id="experiments-file")
             gr.HTML(GRID_HINT, apply_default_css=False)
-        with gr.Row():
-            run = gr.Button("Run", variant="primary", elem_id="experiments-run", scale=3)
-            stop = gr.Button("Stop", elem_id="experiments-stop", scale=1, min_width=80)
+        run, stop = run_and_stop("experiments-", "Run")
         status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="experiments-status")
-    with gr.Column(elem_classes="lab-desk"):
-        sounds = gr.Checkbox(label="with sounds", info="Some thirty takes are said again for it.", elem_id="experiments-sounds")
-        report = gr.Button("Make the report", elem_id="experiments-report", size="md")
+    with gr.Column(elem_classes="lab-form"):
+        sounds = gr.Checkbox(label="with sounds", info="About thirty takes are generated again.", elem_id="experiments-sounds")
+        report = gr.Button("Create the report", elem_id="experiments-report", size="md")
         files = gr.Files(label="Report", visible=False, interactive=False, elem_id="experiments-files")
     return Controls(names, size, file, run, stop, status, sounds, report, files)
 
@@ -162,8 +156,8 @@ def _places(synthesizer: Synthesizer) -> Places:
         cards[name] = _card(name)
         if name == "main":
             hearing = create_hearing(synthesizer, [f"experiments-figure-{name}" for name in CLICKABLE])
-    with gr.Column(elem_classes="lab-card"), gr.Accordion("As JSON", open=False):
-        record = gr.JSON(show_label=False, elem_id="experiments-record", max_height=320)
+    with gr.Column(elem_classes="lab-card"):
+        record = json_drawer("experiments-record")
     return Places(empty, cards, hearing, record)
 
 
@@ -175,10 +169,13 @@ def _card(name: str) -> Card:
     return Card(card, heading, figure, table)
 
 
-def _opener(archive: Archive) -> Callable[[], list[object]]:
-    def open_page() -> list[object]:
-        with telling():
-            return _shown(archive.findings())
+Updates = dict[Block, object]
+
+
+def _opener(archive: Archive, places: Places) -> Callable[[], Updates]:
+    def open_page() -> Updates:
+        with showing_errors():
+            return _shown(places, archive.findings())
 
     return open_page
 
@@ -187,7 +184,7 @@ def _planner(synthesizer: Synthesizer, archive: Archive) -> Callable[..., str]:
     def plan(names: list[str], size: str, file: str | None) -> str:
         if not names and not file:
             return message_html(READY)
-        with telling():
+        with showing_errors():
             units = units_of(chosen_grids(synthesizer, names, size, Path(file) if file else None))
             known, total = archive.count(units)
         return message_html(PLANNED.format(units=total, known=known))
@@ -195,10 +192,8 @@ def _planner(synthesizer: Synthesizer, archive: Archive) -> Callable[..., str]:
     return plan
 
 
-def _runner(synthesizer: Synthesizer, archive: Archive, places: Places) -> Callable[..., Iterator[list[object]]]:
-    unchanged = [gr.skip()] * len(places.all)
-
-    def run(names: list[str], size: str, file: str | None) -> Iterator[list[object]]:
+def _runner(synthesizer: Synthesizer, archive: Archive, places: Places, status: gr.HTML) -> Callable[..., Iterator[Updates]]:
+    def run(names: list[str], size: str, file: str | None) -> Iterator[Updates]:
         shown: Findings | None = None
         try:
             units = units_of(chosen_grids(synthesizer, names, size, Path(file) if file else None))
@@ -206,30 +201,36 @@ def _runner(synthesizer: Synthesizer, archive: Archive, places: Places) -> Calla
                 for step in steps:
                     news = step.over or step.findings is not shown
                     shown = step.findings
-                    yield [*(_shown(shown, step.progress) if news else unchanged), progress_html(step)]
+                    yield {status: progress_html(step)} | (_shown(places, shown, step.progress) if news else {})
         except PCGError as error:
-            yield [*unchanged, message_html(FAILED)]
-            raise told(error) from error
+            yield {status: message_html(FAILED)}
+            raise page_error(error) from error
 
     return run
 
 
-def _shown(findings: Findings | None, progress: Progress | None = None) -> list[object]:
-    """The record, the empty state, who can be heard, and every card."""
+def _shown(places: Places, findings: Findings | None, progress: Progress | None = None) -> Updates:
+    """The record, the empty state, the conditions that can be heard, and every card."""
     tables = {table.name: table for table in findings.tables} if findings else {}
     figures = findings.figures if findings else {}
     facts = made(findings) if findings else {}
-    cards = [update for name in CARDS for update in _card_updates(name, tables.get(name), figures.get(name), facts)]
     conditions = [condition.name for condition in findings.results.conditions] if findings else []
-    empty = gr.update(value=EMPTY, visible=findings is None)
-    return [record_of(findings, progress), empty, gr.update(visible=bool(conditions)), gr.update(choices=conditions), *cards]
+    updates: Updates = {
+        places.record: record_of(findings, progress),
+        places.empty: gr.update(value=EMPTY, visible=findings is None),
+        places.hearing.card: gr.update(visible=bool(conditions)),
+        places.hearing.condition: gr.update(choices=conditions),
+    }
+    for name, card in places.cards.items():
+        updates |= _card_updates(card, tables.get(name), figures.get(name), facts)
+    return updates
 
 
-def _card_updates(name: str, table: Table | None, figure: go.Figure | None, facts: Mapping[str, str]) -> list[object]:
-    drawn = [gr.update(value=figure, visible=figure is not None)] if name in FIGURES else []
+def _card_updates(card: Card, table: Table | None, figure: go.Figure | None, facts: Mapping[str, str]) -> Updates:
+    drawn = {card.figure: gr.update(value=figure, visible=figure is not None)} if card.figure else {}
     if table is None:
-        return [gr.update(visible=False), "", *drawn, ""]
-    return [gr.update(visible=True), heading_html(table), *drawn, table_html(table, facts)]
+        return drawn | {card.card: gr.update(visible=False), card.heading: "", card.table: ""}
+    return drawn | {card.card: gr.update(visible=True), card.heading: heading_html(table), card.table: table_html(table, facts)}
 
 
 def _reporter(archive: Archive, speaker: Callable[[], Speaker]) -> Callable[[bool], object]:
@@ -242,7 +243,7 @@ def _reporter(archive: Archive, speaker: Callable[[], Speaker]) -> Callable[[boo
 
     def write(sounds: bool) -> object:
         out = Path(folder.name) / PAGE
-        with telling():
+        with showing_errors():
             archive.report(out, say if sounds else None)
         return gr.update(value=[str(out), str(out.with_name(DATA))], visible=True)
 
@@ -251,16 +252,16 @@ def _reporter(archive: Archive, speaker: Callable[[], Speaker]) -> Callable[[boo
 
 def _wire_run(page: gr.Blocks, synthesizer: Synthesizer, archive: Archive, controls: Controls, places: Places) -> None:
     page.load(
-        _opener(archive), None, places.all, show_progress="hidden", concurrency_limit=1,
+        _opener(archive, places), None, places.all, show_progress="hidden", concurrency_limit=1,
         api_name="experiments",
-        api_description="What all stored results say: first a record with every table beside the papers' numbers, and how it "
+        api_description="All stored results: first a record with every table beside the papers' numbers, and how it "
         "was made; then the same as HTML and figures.",
     )  # fmt: skip
     running = controls.run.click(
-        _runner(synthesizer, archive, places), controls.asked, [*places.all, controls.status],
+        _runner(synthesizer, archive, places, controls.status), controls.asked, [*places.all, controls.status],
         show_progress="hidden", concurrency_id=DECODING, concurrency_limit=1,
         api_name="run_experiments",
-        api_description="Do what the stored results lack of some experiments (main, tradeoff, lookahead, swap, ablations), "
+        api_description="Run the missing units of some experiments (main, tradeoff, lookahead, swap, ablations), "
         "quick or full, or of a grid in a YAML file; streams a record with progress and tables first of all, then HTML and "
         "figures.",
     )  # fmt: skip
@@ -271,7 +272,7 @@ def _wire_run(page: gr.Blocks, synthesizer: Synthesizer, archive: Archive, contr
         [component.input for component in (controls.names, controls.size)] + [controls.file.change],
         _planner(synthesizer, archive), controls.asked, controls.status,
         trigger_mode="always_last", show_progress="hidden", concurrency_limit=1,
-        api_name="plan_experiments", api_description="Tell how many units some experiments have, and how many are stored.",
+        api_name="plan_experiments", api_description="The number of units of some experiments, and how many are stored.",
     )  # fmt: skip
 
 
@@ -280,5 +281,5 @@ def _wire_report(archive: Archive, speaker: Callable[[], Speaker], controls: Con
         _reporter(archive, speaker), controls.sounds, controls.files,
         show_progress="minimal", concurrency_id=DECODING, concurrency_limit=1,
         api_name="experiment_report",
-        api_description="All stored results as one HTML page that needs nothing else, with sounds if wanted, and as JSON.",
+        api_description="All stored results as one self-contained HTML page, optionally with sounds, and as JSON.",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""To be heard: a point of the experiments' figures, said again beside AR, on the same utterances."""
+"""The takes behind a point of the experiments' figures, generated again beside AR on the same utterances."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -6,19 +6,18 @@ from dataclasses import dataclass
 from html import unescape
 
 import gradio as gr
-import numpy as np
+from gradio.blocks import Block
 from gradio.components import Component
 
-from explorers.compare.layout import DECODING
-from explorers.errors import told
-from explorers.experiments.actions import HEARD, Archive, Heard, Pair, Speaker, hear, pairs
+from explorers.errors import page_error
+from explorers.experiments.actions import HEARD, Archive, Pair, Speaker, hear, pairs
 from explorers.experiments.findings import CLICK, create_clicks, heard_html, said_html
+from explorers.shared.blocks import DECODING, pcm, player
 from explorers.shared.readout import message_html
-from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from pcg.errors import PCGError
 from pcg.synthesis.synthesizer import Synthesizer
 
-HEARING, ALL_HEARD = "Saying {at} of {all} again.", "From settings and seed, as they were said in the experiment."
+HEARING, ALL_HEARD = "Generating {at} of {all} again.", "Generated again from settings and seed of the experiment."
 
 
 @dataclass(frozen=True)
@@ -27,15 +26,15 @@ class PairView:
 
     row: gr.Column
     said: gr.HTML
-    told: gr.HTML
+    heard: gr.HTML
     sound: gr.Audio
     beside: gr.Column
-    told_alone: gr.HTML
+    heard_alone: gr.HTML
     alone: gr.Audio
 
     @property
     def all(self) -> list[Component | gr.Column]:
-        return [self.row, self.said, self.told, self.sound, self.beside, self.told_alone, self.alone]
+        return [self.row, self.said, self.heard, self.sound, self.beside, self.heard_alone, self.alone]
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,14 @@ class Hearing:
 def create_hearing(synthesizer: Synthesizer, figures: Sequence[str]) -> Hearing:
     """Lay it out within the Blocks that is being built. figures: the ids of those whose points can be clicked."""
     with gr.Column(visible=False, elem_classes="lab-card", elem_id="experiments-hearing") as card:
-        gr.HTML('<header class="findings-head"><h2>To be heard</h2></header>', apply_default_css=False)
+        gr.HTML('<header class="findings-head"><h2>Listen to a condition</h2></header>', apply_default_css=False)
         clicks = create_clicks(figures)
         with gr.Row(elem_classes="lab-seed"):
             condition = gr.Dropdown(
                 [], value=None, label="Condition", allow_custom_value=True, elem_id="experiments-condition", scale=3,
                 min_width=200,
             )  # fmt: skip
-            run = gr.Button("Hear it beside AR", elem_id="experiments-hear", size="md", scale=1, min_width=140)
+            run = gr.Button("Play beside AR", elem_id="experiments-hear", size="md", scale=1, min_width=140)
             others = gr.Button("Other utterances", elem_id="experiments-others", size="md", scale=1, min_width=140)
         status = gr.HTML("", apply_default_css=False, elem_id="experiments-hearing-status")
         views = [_pair_view(synthesizer, at) for at in range(HEARD)]
@@ -78,20 +77,14 @@ def _pair_view(synthesizer: Synthesizer, at: int) -> PairView:
         said = gr.HTML("", apply_default_css=False)
         with gr.Row(equal_height=False):
             with gr.Column(min_width=280):
-                told_chosen, sound = _sound_view(synthesizer, f"experiments-sound-{at}", "Condition")
+                heard_chosen, sound = _sound_view(synthesizer, f"experiments-sound-{at}", "Condition")
             with gr.Column(min_width=280) as beside:
-                told_alone, alone = _sound_view(synthesizer, f"experiments-alone-{at}", "AR")
-    return PairView(row, said, told_chosen, sound, beside, told_alone, alone)
+                heard_alone, alone = _sound_view(synthesizer, f"experiments-alone-{at}", "AR")
+    return PairView(row, said, heard_chosen, sound, beside, heard_alone, alone)
 
 
 def _sound_view(synthesizer: Synthesizer, elem_id: str, label: str) -> tuple[gr.HTML, gr.Audio]:
-    words = gr.HTML("", apply_default_css=False)
-    sound = gr.Audio(
-        label=label, show_label=False, interactive=False, editable=False, buttons=["download"], container=False,
-        elem_id=elem_id,
-        waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate),
-    )  # fmt: skip
-    return words, sound
+    return gr.HTML("", apply_default_css=False), player(synthesizer, label, elem_id)
 
 
 def wire_hearing(archive: Archive, speaker: Callable[[], Speaker], hearing: Hearing) -> None:
@@ -107,7 +100,7 @@ def wire_hearing(archive: Archive, speaker: Callable[[], Speaker], hearing: Hear
     }
     hearing.run.click(
         **saying, trigger_mode="always_last", api_name="hear_condition",
-        api_description="Say a few utterances of a condition again, each beside AR; streams words, WER and sounds.",
+        api_description="Generate a few utterances of a condition again, each beside AR; streams words, WER and sounds.",
     )  # fmt: skip
     hearing.condition.input(lambda: 0, None, hearing.first, **private)
     clicked = getattr(hearing.clicks, CLICK)(_clicked, None, [hearing.condition, hearing.first], **private)
@@ -116,37 +109,39 @@ def wire_hearing(archive: Archive, speaker: Callable[[], Speaker], hearing: Hear
     others.then(**saying, api_visibility="private")
 
 
-def _hearer(archive: Archive, speaker: Callable[[], Speaker], hearing: Hearing) -> Callable[..., Iterator[list[object]]]:
-    def say(condition: str | None, first: int) -> Iterator[list[object]]:
+Updates = dict[Block, object]
+
+
+def _hearer(archive: Archive, speaker: Callable[[], Speaker], hearing: Hearing) -> Callable[..., Iterator[Updates]]:
+    def say(condition: str | None, first: int) -> Iterator[Updates]:
         try:
-            chosen = pairs(archive.shelf(), condition or "", int(first))
-            views: list[object] = [update for _ in hearing.views for update in _pair_updates(None)]
-            yield [message_html(HEARING.format(at=1, all=len(chosen))), *views]
+            chosen = pairs(archive.result_set(), condition or "", int(first))
+            updates = {hearing.status: message_html(HEARING.format(at=1, all=len(chosen)))}
+            for view in hearing.views:
+                updates |= _pair_updates(view, None)
+            yield updates
             with closing(hear(speaker(), chosen)) as said:
                 for at, pair in enumerate(said):
-                    width = len(hearing.views[at].all)
-                    news: list[object] = [gr.skip()] * len(views)
-                    news[width * at : width * (at + 1)] = _pair_updates(pair)
                     words = HEARING.format(at=at + 2, all=len(chosen)) if at + 1 < len(chosen) else ALL_HEARD
-                    yield [message_html(words), *news]
+                    yield {hearing.status: message_html(words)} | _pair_updates(hearing.views[at], pair)
         except PCGError as error:
-            yield ["", *[gr.skip()] * (len(hearing.places) - 1)]
-            raise told(error) from error
+            yield {hearing.status: ""}
+            raise page_error(error) from error
 
     return say
 
 
-def _pair_updates(pair: Pair | None) -> list[object]:
-    if pair is None:
-        return [gr.update(visible=False), "", "", None, gr.update(visible=False), "", None]
-    alone = pair.alone
-    beside = [gr.update(visible=True), heard_html(alone), _sound(alone)] if alone else [gr.update(visible=False), "", None]
-    return [gr.update(visible=True), said_html(pair.chosen), heard_html(pair.chosen), _sound(pair.chosen), *beside]
-
-
-def _sound(heard: Heard) -> tuple[int, np.ndarray]:
-    # int16, because the player scales floats to their own peak, and loudness would no longer compare.
-    return heard.sample_rate, (heard.samples.clip(-1, 1) * 32767).astype(np.int16)
+def _pair_updates(view: PairView, pair: Pair | None) -> Updates:
+    chosen, alone = (pair.chosen, pair.alone) if pair else (None, None)
+    return {
+        view.row: gr.update(visible=chosen is not None),
+        view.said: said_html(chosen) if chosen else "",
+        view.heard: heard_html(chosen) if chosen else "",
+        view.sound: pcm(chosen.samples, chosen.sample_rate) if chosen else None,
+        view.beside: gr.update(visible=alone is not None),
+        view.heard_alone: heard_html(alone) if alone else "",
+        view.alone: pcm(alone.samples, alone.sample_rate) if alone else None,
+    }
 
 
 def _clicked(event: gr.EventData) -> list[object]:

@@ -1,4 +1,4 @@
-"""What the map tells: a token's group and its overlaps, why two tokens share a group, an utterance's path. Knows no gradio."""
+"""What the map shows: a token's group and its overlaps, why two tokens share a group, an utterance's path. Knows no gradio."""
 
 import base64
 import zlib
@@ -12,11 +12,11 @@ from explorers.session import Reading, Session
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.library import GroupLibrary
-from pcg.groups.neighbours import Neighbours
+from pcg.groups.pairs.neighbours import Neighbours
 from pcg.groups.similarities import theta_for
 from pcg.settings import METHODS, RANGES
 
-# What one answer may list; the totals are told beside it.
+# What one answer may list; the totals stand beside it.
 MOST_NEIGHBOURS, MOST_OVERLAPS, MOST_LINKS = 3000, 300, 50
 THETA_DIGITS = 4
 
@@ -261,7 +261,7 @@ def _overlaps(
 
 
 def _rounded(values: Sequence[float] | np.ndarray) -> tuple[float, ...]:
-    # Six digits tell any two float16 apart, and from any theta of two digits.
+    # Six digits distinguish any two float16, and these from any theta of two digits.
     return tuple(round(float(value), 6) for value in values)
 
 

@@ -1,4 +1,4 @@
-"""Take the groups and the map away, as files for other programs."""
+"""Export of the groups and of the map as files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,13 +6,13 @@ from tempfile import TemporaryDirectory
 
 import gradio as gr
 
-from explorers.errors import telling
+from explorers.errors import showing_errors
 from pcg.groups.export import export_atlas, export_groups
 from pcg.settings import RANGES
 from pcg.synthesis.synthesizer import Synthesizer
 
 HEADING = """<header class="title"><h2>Export<small>groups at this theta, and the map</small></h2>
-<p>safetensors and parquet; the schema stands in <code>pcg/groups/export.py</code>. <code>map.parquet</code> opens in Embedding
+<p>safetensors and parquet; the schema is in <code>pcg/groups/export.py</code>. <code>map.parquet</code> opens in Embedding
 Atlas.</p></header>"""
 
 
@@ -20,7 +20,7 @@ def create_export(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr.Dro
     """Lay the section out within the Blocks that is being built."""
     gr.HTML(HEADING, apply_default_css=False)
     with gr.Row():
-        button = gr.Button("Make the files", elem_id="export", size="md", scale=0, min_width=140)
+        button = gr.Button("Create the files", elem_id="export", size="md", scale=0, min_width=140)
     files = gr.Files(label="Files", visible=False, interactive=False, elem_id="export-files")
     button.click(
         _exporter(synthesizer), [theta, similarity], files, show_progress="minimal",
@@ -34,7 +34,7 @@ def _exporter(synthesizer: Synthesizer) -> Callable[[float, str], object]:
     folder = TemporaryDirectory(prefix="pcg-lab-export-")
 
     def export(theta: float, similarity: str) -> object:
-        with telling():
+        with showing_errors():
             RANGES["theta"].check("theta", theta)
             groups, name = synthesizer.library.groups(theta, similarity), synthesizer.voice.name
         place = Path(folder.name) / f"{similarity}-{theta:g}"

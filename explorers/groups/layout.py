@@ -1,4 +1,4 @@
-"""The map of the groups: every speech token a point, its group at theta a click away, and why two tokens share one or not."""
+"""The Map panel: every speech token as a point, its group at theta, and why two tokens share a group or not."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from math import ceil
 
 import gradio as gr
 
-from explorers.errors import telling
+from explorers.errors import showing_errors
 from explorers.groups.actions import (
     check_token,
     equal_theta,
@@ -19,6 +19,7 @@ from explorers.groups.actions import (
 )
 from explorers.groups.atlas import PICK, create_atlas
 from explorers.session import Session
+from explorers.shared.blocks import similarity_choice
 from explorers.shared.terms import term_info
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import EmbeddedCodec
@@ -26,13 +27,10 @@ from pcg.groups.atlas import atlas_bytes
 from pcg.settings import RANGES, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
-SIMILARITY_NAMES = {
-    "cosine": "the voice's embeddings (cosine)",
-    "mel": "their sound (mel spectrum)",
-    "fsq": "their FSQ digits",
-    "both": "embeddings and sound, both",
-}
-THETA_INFO = f"How {term_info('theta', 'alike')} tokens must be to share a {term_info('group')}. The bright one follows."
+THETA_INFO = (
+    f"{term_info('theta', 'Similarity')} above which tokens share a {term_info('group')}. The highlighted group follows."
+)
+EQUAL_SIZE_INFO = "A change moves theta to groups of the same mean size."
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def look(synthesizer: Synthesizer, anchor: object, second: object, theta: float,
 def _pick_handler(synthesizer: Synthesizer) -> Callable[..., list[object]]:
     def pick(theta: float, similarity: str, event: gr.EventData) -> list[object]:
         chosen = event._data if isinstance(event._data, Mapping) else {}
-        with telling():
+        with showing_errors():
             scene = look(synthesizer, chosen.get("anchor"), chosen.get("second"), theta, similarity)
         return [gr.update(scene=scene.prop), scene.anchor, scene.second, scene.anchor]
 
@@ -79,7 +77,7 @@ def _pick_handler(synthesizer: Synthesizer) -> Callable[..., list[object]]:
 
 def _search_handler(synthesizer: Synthesizer) -> Callable[..., list[object]]:
     def search(token: float | None, theta: float, similarity: str) -> list[object]:
-        with telling():
+        with showing_errors():
             token = check_token("token", token, synthesizer.voice.codec.codebook_size)
             scene = look(synthesizer, token, None, theta, similarity)
         return [gr.update(scene=scene.prop), scene.anchor, None]
@@ -89,7 +87,7 @@ def _search_handler(synthesizer: Synthesizer) -> Callable[..., list[object]]:
 
 def _view_handler(synthesizer: Synthesizer) -> Callable[..., object]:
     def view(theta: float, similarity: str, anchor: int | None, second: int | None) -> object:
-        with telling():
+        with showing_errors():
             sizes = group_sizes(groups_at(synthesizer.library, theta, similarity))
             return gr.update(sizes=sizes, scene=look(synthesizer, anchor, second, theta, similarity).prop)
 
@@ -98,7 +96,7 @@ def _view_handler(synthesizer: Synthesizer) -> Callable[..., object]:
 
 def _similarity_handler(synthesizer: Synthesizer) -> Callable[[float, str, str], list[object]]:
     def change(theta: float, similarity: str, before: str) -> list[object]:
-        with telling():
+        with showing_errors():
             return [equal_theta(synthesizer.library, theta, before, similarity), similarity]
 
     return change
@@ -106,7 +104,7 @@ def _similarity_handler(synthesizer: Synthesizer) -> Callable[[float, str, str],
 
 def _utterances_handler(synthesizer: Synthesizer, theta_at: str) -> Callable[..., object]:
     def spoken(session: Session, theta: float, similarity: str, anchor: int | None, second: int | None) -> object:
-        with telling():
+        with showing_errors():
             scene = look(synthesizer, anchor, second, theta, similarity).prop
             sizes = group_sizes(groups_at(synthesizer.library, theta, similarity))
         # All props: an update that comes before its tab was opened leaves the others out.
@@ -123,26 +121,26 @@ def _constant(synthesizer: Synthesizer) -> dict[str, object]:
 
 
 def _endpoints(synthesizer: Synthesizer) -> None:
-    """The same answers for programs, without a page."""
+    """The same functions as endpoints."""
 
     def group(token: int, theta: float = Settings.theta, similarity: str = "cosine") -> dict:
-        with telling():
+        with showing_errors():
             return token_group(synthesizer.library, synthesizer.voice.usage, token, theta, similarity).as_dict()
 
     def pair(first: int, second: int, theta: float = Settings.theta, similarity: str = "cosine") -> dict:
-        with telling():
+        with showing_errors():
             return token_pair(synthesizer.library, first, second, theta, similarity).as_dict()
 
     def sizes(theta: float = Settings.theta, similarity: str = "cosine") -> str:
-        with telling():
+        with showing_errors():
             return group_sizes(groups_at(synthesizer.library, theta, similarity))
 
-    told = {
+    descriptions = {
         group: "The group of a token at theta: members, similarities, and the groups that overlap it.",
         pair: "Why two tokens do, or do not, share a group at theta, and how far theta would have to move.",
         sizes: "|G(t)| and |G(t)| - N(t) of all tokens: two columns of uint32, base64 of their deflated bytes, lowest first.",
     }
-    for endpoint, description in told.items():
+    for endpoint, description in descriptions.items():
         gr.api(endpoint, api_name=f"token_{endpoint.__name__}", api_description=description, queue=False)
 
 
@@ -177,15 +175,12 @@ def _controls(synthesizer: Synthesizer) -> Controls:
     # The lists of a crowded embedding may end above the lowest theta.
     low = max(allowed.low, ceil(synthesizer.library.neighbours("cosine").floor / allowed.step) * allowed.step)
     last = synthesizer.voice.codec.codebook_size - 1
-    with gr.Column(elem_classes="lab-desk"):
+    with gr.Column(elem_classes="lab-form"):
         theta = gr.Slider(
             low, allowed.high, max(low, Settings.theta), step=allowed.step, label="Theta of the map", buttons=[],
             info=THETA_INFO, elem_id="map-theta",
         )  # fmt: skip
-        similarity = gr.Dropdown(
-            [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities], value="cosine",
-            label="Alike by", info="Choosing another moves theta to groups of the same mean size.", elem_id="map-similarity",
-        )  # fmt: skip
+        similarity = similarity_choice(synthesizer, "map-", info=EQUAL_SIZE_INFO)
         with gr.Row(elem_classes="lab-seed"):
             token = gr.Number(None, label=f"Token, 0 to {last}", precision=0, scale=3, elem_id="map-token")
             find = gr.Button("Find", elem_id="map-find", size="md", scale=1, min_width=80)

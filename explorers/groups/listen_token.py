@@ -1,4 +1,4 @@
-"""Listen to a token: alone and in the last utterance, the anchor against another member of its group."""
+"""The token player of the Map: the anchor and another member of its group, alone and in the last utterance."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 from gradio.components import Component
 
-from explorers.errors import telling
+from explorers.errors import showing_errors
 from explorers.session import Reading, Session
+from explorers.shared.blocks import pcm, player
 from explorers.shared.figures import mel_figure
-from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.zero_gpu import STARTING_SECONDS, on_gpu
 from pcg.analysis.audition import FRAME_SECONDS, REPEATS, Audition, alone, band_frequencies, guarded, in_context
 from pcg.groups.groups import Groups
@@ -22,16 +22,16 @@ from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
 
 NAMES = ("A", "B")
 HEADING = f"""<header class="title"><h2>Listen to a token<small>the anchor against a member of its group</small></h2>
-<p>A token lasts a moment only, so alone it is held for {REPEATS} tokens. In context it stands wherever the last utterance
-has a member of the anchor's group; the take as it was said is in its card. A and B keep their loudness.</p></header>"""
+<p>A single token is short, so alone it is repeated {REPEATS} times. In context it replaces every member of the anchor's group
+in the last utterance; the original take is under Compare. A and B keep their loudness.</p></header>"""
 PROMPT = "Choose a token, then listen."
-UNSAID = "Nothing has been said yet: say a text above, and the tokens can be heard in it."
+NO_TAKE = "There is no utterance yet. Generate one under Compare to hear the tokens in it."
 TITLES = {"alone": "alone", "context": "in the last utterance"}
 
 
 @dataclass(frozen=True)
 class Listening:
-    """What one press of the button brings: lines of words (HTML-safe), and the sounds of A and B, or of A alone, or none."""
+    """The result of one request: lines of text (HTML-safe), and the sounds of A and B, of A alone, or none."""
 
     words: tuple[str, ...]
     alone: tuple[Audition, ...] = ()
@@ -41,7 +41,7 @@ class Listening:
 def audition(
     synthesizer: Synthesizer, session: Session, anchor: int | None, other: int | None, theta: float, similarity: str
 ) -> Listening:
-    """Let `anchor` be heard against `other`, else against the nearest member of its group at `theta`."""
+    """The sounds of `anchor` and of `other`, or of the nearest member of its group at `theta`."""
     if anchor is None:
         return Listening((PROMPT,))
     RANGES["theta"].check("theta", theta)
@@ -54,11 +54,11 @@ def audition(
         other = nearest_member(synthesizer, groups, anchor, similarity)
     tokens = [anchor] if other is None else [anchor, _whole(other)]
     heard += [alone(codec, token, context) for token in tokens[1:]]
-    words = [_pair_told(groups, tokens, theta, similarity), _levels_told(heard)]
+    words = [_pair_line(groups, tokens, theta, similarity), _levels_line(heard)]
     if reading is None or not reading.tokens:
-        return Listening((*words, UNSAID), guarded(heard))
+        return Listening((*words, NO_TAKE), guarded(heard))
     placed = [in_context(synthesizer, reading.tokens, groups, anchor, speaker, token) for token in tokens]
-    words.append(_places_told(reading, anchor, placed))
+    words.append(_places_line(reading, anchor, placed))
     return Listening(tuple(words), guarded(heard), guarded(placed) if placed[0].positions else ())
 
 
@@ -82,22 +82,22 @@ def _whole(token: float) -> int | float:
     return int(token) if isinstance(token, float) and token.is_integer() else token
 
 
-def _pair_told(groups: Groups, tokens: list[int], theta: float, similarity: str) -> str:
+def _pair_line(groups: Groups, tokens: list[int], theta: float, similarity: str) -> str:
     k = int(groups.group_of_centre[tokens[0]])
     size = groups.size(k)
-    first = f"A is token <b>{tokens[0]}</b>. At theta {theta:g} ({escape(similarity)}) its group G({tokens[0]}) holds "
+    first = f"A is token <b>{tokens[0]}</b>. At theta {theta:g} ({escape(similarity)}) its group G({tokens[0]}) contains "
     if len(tokens) == 1:
         return f"{first}nothing else, so there is no B."
-    belongs = "of the group too" if bool((groups.members_of(k) == tokens[1]).any()) else "not of the group"
+    belongs = "also in the group" if bool((groups.members_of(k) == tokens[1]).any()) else "not in the group"
     return f"{first}{size:,} token{'s' * (size > 1)}. B is token <b>{tokens[1]}</b>, {belongs}."
 
 
-def _levels_told(heard: list[Audition]) -> str:
+def _levels_line(heard: list[Audition]) -> str:
     levels = [f"{name} {'is silence' if a.silent else f'{a.level:.0f} dB'}" for name, a in zip(NAMES, heard, strict=False)]
     return f"Level alone, full scale being 0 dB: {', '.join(levels)}."
 
 
-def _places_told(reading: Reading, anchor: int, placed: list[Audition]) -> str:
+def _places_line(reading: Reading, anchor: int, placed: list[Audition]) -> str:
     count, length = len(placed[0].positions), len(reading.tokens)
     take = f"the {reading.method.upper()} take"
     if not count:
@@ -139,18 +139,14 @@ def _players(synthesizer: Synthesizer, name: str) -> list[gr.Audio]:
 
 def _player(synthesizer: Synthesizer, name: str, place: str) -> gr.Audio:
     gr.HTML(f'<p class="groups"><b>{name}</b> {TITLES[place]}</p>', apply_default_css=False)
-    return gr.Audio(
-        label=f"{name} {TITLES[place]}", show_label=False, interactive=False, editable=False, buttons=["download"],
-        container=False, elem_id=f"listen-{name.lower()}-{place}",
-        waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate),
-    )  # fmt: skip
+    return player(synthesizer, f"{name} {TITLES[place]}", f"listen-{name.lower()}-{place}")
 
 
 def _handler(synthesizer: Synthesizer, with_other: bool) -> Callable[..., list[object]]:
     """`audition` as gradio calls it, one update a place on the page."""
 
     def listen(anchor: int | None, other: int | None, theta: float, similarity: str, session: Session) -> list[object]:
-        with telling():
+        with showing_errors():
             heard = audition(synthesizer, session, anchor, other, theta, similarity)
         sounds = [_sound(a) for pair in (heard.alone, heard.context) for a in (*pair, None, None)[: len(NAMES)]]
         pictures = [_picture(heard.alone, False), _picture(heard.context, True)]
@@ -168,8 +164,7 @@ def _lines(words: tuple[str, ...]) -> str:
 
 
 def _sound(heard: Audition | None) -> tuple[int, np.ndarray] | None:
-    # int16, because the player scales floats to their own peak, and loudness would no longer compare.
-    return heard and (heard.sample_rate, (heard.samples * 32767).astype(np.int16))
+    return heard and pcm(heard.samples, heard.sample_rate)
 
 
 def _picture(pair: tuple[Audition, ...], stacked: bool) -> go.Figure | None:

@@ -1,4 +1,4 @@
-"""Group statistics: how large the groups are, how they overlap, and what theta does to them."""
+"""Group statistics: how large the groups are, how they overlap, and how theta changes them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ import gradio as gr
 import numpy as np
 from torch import Tensor
 
-from explorers.errors import telling
+from explorers.errors import showing_errors
 from explorers.shared.figures import distribution_figure, mean_size_figure
 from explorers.shared.terms import titled_html
 from pcg.errors import InputError
 from pcg.groups.groups import Groups, GroupStatistics
-from pcg.groups.neighbours import Neighbours
+from pcg.groups.pairs.neighbours import Neighbours
 from pcg.groups.similarities import theta_for
 from pcg.settings import RANGES
 from pcg.synthesis.synthesizer import Synthesizer
 
-HEADING = """<header class="title"><h2>Group statistics<small>what theta does to the groups of this voice</small></h2>
-<p>|G| is the number of tokens in a group, N(t) the number of groups that hold token t.</p></header>"""
+HEADING = """<header class="title"><h2>Group statistics<small>the groups of this voice at theta</small></h2>
+<p>|G| is the number of tokens in a group, N(t) the number of groups that contain token t.</p></header>"""
 PAPERS_RANGE = (0.38, 0.45)
 PAPERS_SIMILARITY = "cosine"
 WANTED_SIZE = 20
@@ -67,8 +67,8 @@ def create_statistics(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr
         ]
     places.append(gr.HTML(figures, apply_default_css=False, elem_id="statistics-figures"))
     with gr.Row(elem_classes="lab-seed"):
-        wanted = gr.Number(WANTED_SIZE, label="Mean size wanted", minimum=1, elem_id="wanted-size", scale=0, min_width=180)
-        button = gr.Button("Set theta to it", elem_id="set-theta", size="md", scale=0, min_width=150)
+        wanted = gr.Number(WANTED_SIZE, label="Target mean size", minimum=1, elem_id="wanted-size", scale=0, min_width=180)
+        button = gr.Button("Set theta for this size", elem_id="set-theta", size="md", scale=0, min_width=150)
     gr.on(
         [theta.change, similarity.change], describe, [theta, similarity], places,
         trigger_mode="always_last", show_progress="hidden",
@@ -76,7 +76,7 @@ def create_statistics(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr
     )  # fmt: skip
     button.click(
         fit, [wanted, similarity], theta, show_progress="hidden",
-        api_name="theta_for_mean_size", api_description="Tell the theta at which groups have a mean size.",
+        api_name="theta_for_mean_size", api_description="The theta at which groups have a given mean size.",
     )  # fmt: skip
 
 
@@ -86,14 +86,14 @@ def _describer(synthesizer: Synthesizer) -> Callable[[float, str], list[object]]
     )
 
     def describe(theta: float, similarity: str) -> list[object]:
-        with telling():
+        with showing_errors():
             RANGES["theta"].check("theta", theta)
             groups, means = synthesizer.library.groups(theta, similarity), curve(similarity)
         band = PAPERS_RANGE if similarity == PAPERS_SIMILARITY else None
         return [
             distribution_figure(groups.sizes[groups.group_of_centre].numpy(), "Group size |G|", "tokens in the group"),
             mean_size_figure(means.thetas, means.plain, means.weighted, theta, band),
-            distribution_figure(groups.count.numpy(), "Overlap N(t)", "groups that hold the token"),
+            distribution_figure(groups.count.numpy(), "Overlap N(t)", "groups that contain the token"),
             _table(groups, groups.statistics(synthesizer.voice.usage), theta, similarity),
         ]
 
@@ -102,7 +102,7 @@ def _describer(synthesizer: Synthesizer) -> Callable[[float, str], list[object]]
 
 def _fitter(synthesizer: Synthesizer) -> Callable[[float, str], float]:
     def fit(mean_size: float | None, similarity: str) -> float:
-        with telling():
+        with showing_errors():
             if mean_size is None:
                 raise InputError("mean size", mean_size, "a number of tokens")
             return round(theta_for(synthesizer.library.neighbours(similarity), mean_size), THETA_DIGITS)
@@ -118,7 +118,7 @@ def _table(groups: Groups, figures: GroupStatistics, theta: float, similarity: s
         ("mean |G| by use", "–" if weighted is None else f"{weighted:.2f}"),
         ("largest |G|", f"{figures.max_size:,}"),
         ("singletons", f"{figures.singletons:,}"),
-        ("tokens in company", f"{figures.multi_member_share:.2%}"),
+        ("tokens in groups of 2 or more", f"{figures.multi_member_share:.2%}"),
         ("mean N(t)", f"{float(groups.count.mean()):.2f}"),
         ("memory", f"{figures.bytes:,} B"),
     )

@@ -1,6 +1,6 @@
-"""The player of the listening test: sounds behind letters on one clock, a cross-fade away from each other, and the vote.
+"""The player of the listening test: synchronous sounds behind letters, with a cross-fade between them, and the vote.
 
-What it gets is the same whoever stands behind a letter. The template is constant, as gradio would run what stands in it: words
+Its data does not depend on the system behind a letter. The template is constant, as gradio would run what stands in it: words
 that change are put in place by the script, as text.
 """
 
@@ -15,13 +15,13 @@ VOTE = "vote"
 TEMPLATE = """
 <div class="player" data-state="empty">
   <p class="player-notice" data-part="notice" role="status"></p>
-  <p class="player-empty">Choose what to compare, and prepare the test: the sounds then wait here under letters.</p>
+  <p class="player-empty">Choose what to compare, then prepare the test: its sounds appear here under letters.</p>
   <div data-part="trial" hidden>
     <div class="player-head"><b data-part="number"></b><span data-part="question"></span></div>
     <div class="player-progress" aria-hidden="true"><i data-part="progress"></i></div>
     <blockquote data-part="said"></blockquote>
-    <div class="player-sounds" data-part="sounds" role="group" aria-label="Which sound is heard"></div>
-    <div class="player-bar" data-part="bar" role="slider" tabindex="0" aria-label="Place in the sounds; drag for a loop"
+    <div class="player-sounds" data-part="sounds" role="group" aria-label="Sound to play"></div>
+    <div class="player-bar" data-part="bar" role="slider" tabindex="0" aria-label="Position in the sounds; drag to set a loop"
       aria-valuemin="0" aria-valuemax="0" aria-valuenow="0">
       <i class="player-stretch" data-part="stretch" hidden></i><i class="player-now" data-part="head"></i>
     </div>
@@ -32,14 +32,14 @@ TEMPLATE = """
       <span class="player-clock" data-part="clock"></span>
       <fieldset class="player-switch">
         <legend>Switching</legend>
-        <label><input type="radio" name="player-switch" value="stay" checked> goes on at the same time</label>
-        <label><input type="radio" name="player-switch" value="restart"> starts again</label>
+        <label><input type="radio" name="player-switch" value="stay" checked> continues at the same position</label>
+        <label><input type="radio" name="player-switch" value="restart"> restarts</label>
       </fieldset>
     </div>
     <div class="player-vote" data-part="vote" role="group" aria-label="Your vote"></div>
     <p class="player-wanting" data-part="wanting" role="status" aria-live="polite"></p>
     <p class="player-keys">Keys: a letter or its number switches, <kbd>space</kbd> plays and pauses, <kbd>L</kbd> loops,
-    <kbd>[</kbd> and <kbd>]</kbd> set where the loop begins and ends. Use headphones, at a level that you do not change.</p>
+    <kbd>[</kbd> and <kbd>]</kbd> set where the loop begins and ends. Use headphones, and do not change the level.</p>
   </div>
 </div>
 """

@@ -1,39 +1,39 @@
-"""The reveal of a listening test as HTML: what the votes show, who was who, and what judges and clocks say."""
+"""The result of a listening test as HTML: the votes, the systems behind the letters, and the measured figures."""
 
 from collections.abc import Sequence
 from html import escape
 
 from explorers.colours import swatch_html
-from explorers.listening.actions import Sitting
+from explorers.listening.actions import BlindTest
 from explorers.shared.terms import titled_html
 from pcg.experiments.listening_tests.design import BEST, OPEN, TIE
 from pcg.experiments.listening_tests.outcome import Figure, Outcome
 from pcg.metrics.estimate import Estimate
 
-JUDGING = "The judges listen; their figures follow."
-# A bootstrap of a few numbers claims more than it knows. Wilson's interval does not.
+JUDGING = "Judging; the figures follow."
+# A bootstrap of a few numbers is overconfident. Wilson's interval is not.
 TOO_SMALL = "n too small"
 
 
-def reveal_html(sitting: Sitting) -> str:
-    """Everything about a test that is over; without judges' figures where they have not listened yet."""
-    result = sitting.outcome
+def reveal_html(blind_test: BlindTest) -> str:
+    """The result of a test that is over; without the judges' figures until they are known."""
+    result = blind_test.outcome
     verdict, *notes = result.sentences
     said = f'<p class="reveal-verdict" role="status">{escape(verdict)}</p><p>{escape(" ".join(notes))}</p>'
-    parts = [said, _votes(result), "<h3>Who was who</h3>", _trials(sitting), "<h3>Where the settings differ</h3>"]
-    parts += [_differences(sitting), "<h3>What was measured</h3>", _measured(sitting)]
+    parts = [said, _votes(result), "<h3>Systems behind the letters</h3>", _trials(blind_test), "<h3>Differing settings</h3>"]
+    parts += [_differences(blind_test), "<h3>Measurements</h3>", _measured(blind_test)]
     return f'<div class="reveal">{"".join(parts)}</div>'
 
 
 def _votes(result: Outcome) -> str:
     if not result.n:
         return ""
-    rows = [[_head(f.name), _told(f, result), _range(f, result)] for f in result.figures]
+    rows = [[_head(f.name), _estimate(f, result), _range(f, result)] for f in result.figures]
     what = "mean" if result.kind == "rating" else "share"
     return _table(("", f"{what}, 95 % interval", "chance, or no difference, is dashed"), rows)
 
 
-def _told(figure: Figure, result: Outcome) -> str:
+def _estimate(figure: Figure, result: Outcome) -> str:
     if figure.estimate is None:
         return _figure("–")
     if result.kind == "rating":
@@ -56,10 +56,10 @@ def _range(figure: Figure, result: Outcome) -> str:
     return f'<td aria-hidden="true"><div class="reveal-range" style="--chance:{chance}">{bar}</div></td>'
 
 
-def _trials(sitting: Sitting) -> str:
+def _trials(blind_test: BlindTest) -> str:
     rows = []
-    for i, (trial, vote) in enumerate(zip(sitting.plan.trials, sitting.votes, strict=False)):
-        letters = sitting.plan.design.letters
+    for i, (trial, vote) in enumerate(zip(blind_test.plan.trials, blind_test.votes, strict=False)):
+        letters = blind_test.plan.design.letters
         named = [(letter, system) for letter, system in zip(letters, trial.systems, strict=True) if letter != OPEN]
         behind = " | ".join(f"{letter}: {swatch_html(system)}{escape(system)}" for letter, system in named)
         if isinstance(vote.answer, tuple):
@@ -67,14 +67,14 @@ def _trials(sitting: Sitting) -> str:
         else:
             answer = "no difference" if vote.answer == TIE else str(vote.answer)
         plays = ", ".join(f"{letter} {count}×" for letter, count in zip(letters, vote.plays, strict=True))
-        cells = [f"<td>{behind}</td>", _cell(answer), _cell(plays), _cell(sitting.texts[trial.item])]
+        cells = [f"<td>{behind}</td>", _cell(answer), _cell(plays), _cell(blind_test.texts[trial.item])]
         rows.append([_head(str(i + 1)), *cells])
     return _table(("trial", "behind the letters", "your vote", "played", "text"), rows) if rows else "<p>No vote was given.</p>"
 
 
-def _differences(sitting: Sitting) -> str:
-    names = list(sitting.systems)
-    rows = [[_head(knob), *(_cell(_knob(row[name])) for name in names)] for knob, row in sitting.differences().items()]
+def _differences(blind_test: BlindTest) -> str:
+    names = list(blind_test.systems)
+    rows = [[_head(knob), *(_cell(_knob(row[name])) for name in names)] for knob, row in blind_test.differences().items()]
     return _table(("", *names), rows)
 
 
@@ -84,23 +84,23 @@ def _knob(value: object) -> str:
     return str(value)
 
 
-def _measured(sitting: Sitting) -> str:
+def _measured(blind_test: BlindTest) -> str:
     rows = []
-    for name in sitting.systems:
-        speeds, judged = sitting.speeds(name), sitting.judged.get(name)
+    for name in blind_test.systems:
+        speeds, judged = blind_test.speeds(name), blind_test.judged.get(name)
         cells = [_number(speeds["tokens_per_second"], "{:.0f}"), _number(speeds["speed_up"], "{:.2f}×")]
         cells.append(_number(speeds["rtf"], "{:.2f}"))
         forms = {"wer": "{:.1%}", "cer": "{:.1%}", "similarity": "{:.3f}", "dnsmos": "{:.2f}"}
         for key, form in forms.items():
             found = getattr(judged, key) if judged else None
-            interval = _ends(found, form) if found and judged.n >= sitting.outcome.fewest else TOO_SMALL
+            interval = _ends(found, form) if found and judged.n >= blind_test.outcome.fewest else TOO_SMALL
             cells.append(_figure(form.format(found.value), interval) if found else _figure("–"))
         rows.append([_head(name), *cells])
     heads = ("", "tokens/s", "over AR", "RTF", "WER", "CER", "similarity", "DNSMOS, 1 to 5")
-    n = len(sitting.plan.trials)
-    told = [f"{n} takes each; small: 95 % intervals over them. Speeds are those of the preparation of this test."]
-    told += [f"{figure}: {who}." for figure, who in sitting.judges.items()]
-    notes = "<br>".join(map(escape, told if len(sitting.judged) == len(sitting.systems) else [told[0], JUDGING]))
+    n = len(blind_test.plan.trials)
+    lines = [f"{n} takes each; small: 95 % intervals over them. Speeds are those of the preparation of this test."]
+    lines += [f"{figure}: {who}." for figure, who in blind_test.judges.items()]
+    notes = "<br>".join(map(escape, lines if len(blind_test.judged) == len(blind_test.systems) else [lines[0], JUDGING]))
     return f'{_table(heads, rows)}<p class="reveal-judges">{notes}</p>'
 
 

@@ -22,8 +22,8 @@ from explorers.session import Session
 from explorers.theme import launch_options
 from pcg.bench.parts.groups import clustered_embedding
 from pcg.groups.atlas import Atlas
-from pcg.groups.neighbours import Neighbours, build_neighbours
-from pcg.groups.sample import Sample
+from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
+from pcg.groups.pairs.sample import CosineSample
 
 DIMENSIONS, MEAN_SIZE, NEAREST = 64, 140, 12
 CLICKS, PAN_SECONDS = 7, 3
@@ -32,8 +32,8 @@ WATCH = """() => {
   const title = document.querySelector(".atlas [data-part=title]");
   addEventListener("pointerup", () => { window.clicked = performance.now(); }, { once: true, capture: true });
   window.answered = new Promise((resolve) => {
-    const told = (_, watching) => { watching.disconnect(); resolve(performance.now()); };
-    new MutationObserver(told).observe(title, { childList: true });
+    const answered = (_, watching) => { watching.disconnect(); resolve(performance.now()); };
+    new MutationObserver(answered).observe(title, { childList: true });
   });
 }"""
 FRAMES = """async (seconds) => {
@@ -49,7 +49,7 @@ class SyntheticVoice:
 
     def __init__(self, tokens: int) -> None:
         embedding = clustered_embedding(tokens, DIMENSIONS)
-        floor = Sample.of(embedding).theta_leaving((MEAN_SIZE - 1) * tokens / 2)
+        floor = CosineSample.of(embedding).theta_leaving((MEAN_SIZE - 1) * tokens / 2)
         lists = build_neighbours(embedding, floor)
         self.voice = SimpleNamespace(usage=torch.ones(tokens, dtype=torch.int32), codec=SimpleNamespace(codebook_size=tokens))
         self.library = SimpleNamespace(

@@ -1,10 +1,10 @@
-"""`python -m explorers.measure.page`: what the page promises, measured on a page of its own; JSON on the last line.
+"""`python -m explorers.measure.page`: memory and response times of a page of its own; JSON on the last line.
 
-`--requests N` sends N mixed requests, a new visitor every few of them, and tells the memory of the page's process after the
-first fifty and at the end (Linux alone tells it), and the milliseconds that each kind took. `--times` opens the page in
-Chromium (see requirements-dev.txt; on the path, or named by CHROMIUM) and tells, as medians, the seconds from the start of the
-process to a take that can be played, from the button to the first sound of a streamed take, and from moving theta to the first
-sound, and to the end, of the new take. Times mean something only on a computer that does nothing else.
+`--requests N` sends N mixed requests, a new visitor every few of them, and reports the memory of the page's process after the
+first fifty and at the end (on Linux only), and the milliseconds of each kind. `--times` opens the page in Chromium (see
+requirements-dev.txt; on the path, or named by CHROMIUM) and reports, as medians, the seconds from the start of the process to a
+take that can be played, from the button to the first sound of a streamed take, and from moving theta to the first sound, and
+to the end, of the new take. Times are valid only on an otherwise idle computer.
 """
 
 import argparse
@@ -173,8 +173,8 @@ def _start(page: "Page", model: str) -> float:
 
 
 def _until_heard(page: "Page", act: Callable[[], None], pause_ms: int = 0) -> tuple[float, float]:
-    """Seconds from `act` to the first sound, as the page tells it, and to the end of the take. pause_ms: before `act`; without
-    one, the page is still at its figures of the take before."""
+    """Seconds from `act` to the first sound, as the page reports it, and to the end of the take. pause_ms: before `act`;
+    without one, the page is still at its figures of the previous take."""
     page.wait_for_timeout(pause_ms)
     before = page.evaluate("document.querySelector('.strip').dataset.first")
     begun = perf_counter()
@@ -197,8 +197,8 @@ def main() -> None:
     parser.add_argument("--times", action="store_true", help="measure in Chromium what a visitor waits for")
     parser.add_argument("--repeats", type=int, default=REPEATS, help=f"of each time (default {REPEATS})")
     options = parser.parse_args()
-    told = measure_requests(options.model, options.requests) if options.requests else {}
-    print(json.dumps(told | (measure_times(options.model, options.repeats) if options.times else {})))
+    figures = measure_requests(options.model, options.requests) if options.requests else {}
+    print(json.dumps(figures | (measure_times(options.model, options.repeats) if options.times else {})))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the page does when asked to listen: a Hearing of one sound. Knows nothing of gradio."""
+"""What the Recognise panel does: the transcript of one sound and its alignment. Knows nothing of gradio."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ STAGES: tuple[Stage, ...] = ("ctc", "lm", "ar")
 PRESET_NAMES = {"accurate": "high accuracy", "fast": "high RTFx", "ar": "AR"}
 HIGHEST_CTC, HIGHEST_LM = 4.0, 1.0
 LONGEST_SECONDS = 600
-UNSAID = "Nothing has been said yet: say a text under Compare, and it can be heard here."
+NO_TAKE = "There is no utterance yet. Generate one under Compare to transcribe it here."
 
 
 def thresholds_of(tau_ctc: float, tau_slm: float) -> Thresholds:
@@ -210,7 +210,7 @@ def read_sound(path: Path, sample_rate: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Spoken:
-    """The last utterance, said again: `samples [N]`; `voice` spoke it, or stands in for a recorded one that is not kept."""
+    """The last utterance, decoded again: `samples [N]`; `voice` spoke it, or replaces a recorded one that is not stored."""
 
     text: str
     method: str
@@ -224,7 +224,7 @@ def last_utterance(synthesizer: Synthesizer, session: Session) -> Spoken:
     """Decode the tokens of the session's last utterance; raise PCGError if there is none."""
     reading, references = session.utterance, synthesizer.voice.references
     if reading is None or not reading.tokens:
-        raise PCGError(UNSAID)
+        raise PCGError(NO_TAKE)
     voice = reading.voice if reading.voice in references else next(iter(references))
     samples = synthesizer.decode(list(reading.tokens), references[voice])
     rate = synthesizer.voice.codec.sample_rate

@@ -8,10 +8,10 @@ from html import escape
 from explorers.recognise.transcript import alignment_html
 from explorers.recognise.word_list_actions import MOST_CANDIDATES, Wording
 from explorers.shared.terms import term_html
-from pcg.recognition.candidates import Weights
+from pcg.recognition.candidates import CandidateWeights
 from pcg.recognition.self_speculative import Transcript
 
-PROMPT = "Press “Transcribe in listed words”: the text is chosen here among candidates, all of whose scores are shown."
+PROMPT = "Press “Transcribe in listed words” to see the candidates with their scores and the chosen text."
 COLUMNS = ("candidate", "sum", "CTC", "LM", "bigrams")
 MOST_TABLES = 4
 
@@ -19,13 +19,13 @@ MOST_TABLES = 4
 def wording_html(wording: Wording) -> str:
     """The figures, the text, and a table of candidates for each of the first utterances."""
     if not wording.parts:
-        return '<div class="transcript" role="status"><p class="said">Nothing is to be heard in it.</p></div>'
+        return '<div class="transcript" role="status"><p class="said">The sound contains no speech.</p></div>'
     aligned = alignment_html(wording.alignment, wording.judge) if wording.alignment else ""
     said = "" if aligned else f'<p class="said">{escape(wording.text) or "(no words)"}</p>'
     tables = "".join(map(_table, wording.parts[:MOST_TABLES]))
     more = len(wording.parts) - MOST_TABLES
     left_out = f'<p class="draft">Candidates of {more} more utterances are in the JSON.</p>' if more > 0 else ""
-    weights = Weights()
+    weights = CandidateWeights()
     counts = (
         f"{wording.rtfx:.0f}× {term_html('rtfx')} of {escape(wording.judge)}. Log-probabilities in nats; sum: "
         f"{weights.ctc:g} of CTC, {weights.lm:g} of the language model and {weights.bigrams:g} of the bigrams, "
@@ -41,7 +41,7 @@ def _table(part: Transcript) -> str:
         + "".join(f"<td>{value:.1f}</td>" for value in (score, candidate.ctc, candidate.lm, candidate.bigrams))
         + "</tr>"
         for candidate in part.candidates[:MOST_CANDIDATES]
-        for score in [Weights().score(candidate)]
+        for score in [CandidateWeights().score(candidate)]
     )
     return (
         '<div class="wide"><table aria-label="Candidates, the best first">'

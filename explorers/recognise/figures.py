@@ -87,14 +87,14 @@ def _points(
         # The presets often lie close together.
         textposition=["bottom center" if preset_of(point.thresholds) == "fast" else "top center" for point in points],
         cliponaxis=False, textfont={"color": INK},
-        customdata=[_told(point) for point in points],
+        customdata=[_hover(point) for point in points],
         marker={"color": colour, "size": 9, "symbol": symbol}, line={"color": colour, "width": 2, "dash": dash},
         hovertemplate=f"%{{customdata[0]}}<br>{measure} %{{y:.2%}} %{{customdata[1]}}<br>RTFx %{{x:.1f}}<br>"
         "%{customdata[2]}<extra></extra>",
     )  # fmt: skip
 
 
-def _told(point: Point) -> tuple[str, str, str]:
+def _hover(point: Point) -> tuple[str, str, str]:
     shares = f"%C {point.share('ctc'):.0%}, %L {point.share('lm'):.0%}, of {point.utterances} utterances"
     return name_of(point.thresholds), f"[{point.rate.low:.2%}, {point.rate.high:.2%}]", shares
 

@@ -22,7 +22,7 @@ MOST_FILES = 50
 AT_ONCE = 8
 SWEPT_CTC, SWEPT_LM = (0.3, 0.7, 1.5, 3.0), (0.1, 0.2, 0.5)
 _AUDIO_NAME = re.compile(r"\.(wav|flac|ogg|oga|opus|mp3|aiff?|au|m4a)$", re.IGNORECASE)
-# AR first, as the others may be compared with it; the other presets lie in the grid.
+# AR first, as the others may be compared with it; the other presets are in the grid.
 SWEPT = (PRESETS["ar"], *(Thresholds(ctc, lm) for lm, ctc in product(SWEPT_LM, SWEPT_CTC)))
 
 
@@ -127,7 +127,7 @@ def read_recordings(paths: Sequence[Path], transcripts: Path | None, sample_rate
 
 
 def sweep(recogniser: Recogniser, recordings: Recordings, settings: Sequence[Thresholds] = SWEPT) -> Iterator[Sweep]:
-    """Hear all recordings at every setting, of which the first is AR; tell how far it is after every few files.
+    """Hear all recordings at every setting, of which the first is AR; yield the progress after every few files.
 
     Closing the generator stops the work.
     """
@@ -158,7 +158,7 @@ def _texts_of(paths: Sequence[Path], texts: Mapping[str, str]) -> list[str]:
     keys = [_key(path.name) for path in paths]
     for path, key in zip(paths, keys, strict=True):
         if keys.count(key) > 1:
-            raise InputError("file", path.name, "told apart from the others by its name, as the transcripts go by it")
+            raise InputError("file", path.name, "one with a unique name, as transcripts are found by name")
         if not comparable(texts.get(key, "")):
             raise InputError("file", path.name, "one that the transcript file has some words for")
     return [texts[key] for key in keys]

@@ -1,4 +1,4 @@
-"""A transcript as HTML: who accepted which part of it, its errors against a reference, and the table of a sweep.
+"""A transcript as HTML: the step that accepted each part, the errors against a reference, and the table of a sweep.
 
 Words come from a recogniser, a reference or a file's name, so every one of them is escaped.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from explorers.recognise.actions import Alignment, Hearing, Part, Word, name_of
 from explorers.recognise.sweep import Point, Sweep
+from explorers.shared.readout import busy_html, message_html
 from explorers.shared.terms import term_html, titled_html
 from pcg.recognition.self_speculative import Stage, Thresholds, Transcript
 
@@ -18,18 +19,18 @@ STEPS = (
     ("encode", "encode", "the Conformer and its CTC head"),
     ("gate", "gate", "entropies, and the comparison with the CTC gate"),
     ("verify", "verify", "one pass of the language model over sound and draft"),
-    ("go_on", "go on", "the language model writes by itself, token by token"),
+    ("go_on", "go on", "the language model decodes alone, token by token"),
 )
 KINDS = {"substitute": "substituted", "insert": "inserted", "delete": "deleted"}
-PROMPT = "Drop or record a sound, or take the last utterance."
+PROMPT = "Upload or record a sound, or use the last utterance."
 SHARES = "%C, %L, %AR: utterances that the CTC gate, the LM's verification and the AR fall-back accepted."
-SWEEP_PROMPT = "Drop some files, and see what the thresholds do to errors and speed."
+SWEEP_PROMPT = "Upload some files to measure errors and speed at several thresholds."
 
 
 def transcript_html(hearing: Hearing) -> str:
     """Figures, who accepted the text, and the text: CTC's own words and the language model's, each in its colour."""
     if not hearing.parts:
-        body = '<p class="said">Nothing is to be heard in it.</p>'
+        body = '<p class="said">The sound contains no speech.</p>'
     else:
         body = "".join(_part(part, hearing.thresholds, len(hearing.parts) > 1) for part in hearing.parts)
     figure = (
@@ -41,7 +42,7 @@ def transcript_html(hearing: Hearing) -> str:
 def alignment_html(alignment: Alignment | None, judge: str) -> str:
     """The errors in their places, beside their counts."""
     if alignment is None:
-        return message_html("With a reference text, errors are counted and shown here.")
+        return message_html("With a reference text, errors appear here.")
     errors = alignment.errors
     counts = ", ".join(f"{alignment.count(kind)} {name}" for kind, name in KINDS.items())
     rate = f"<b>{errors.rate:.1%}</b> {term_html('wer')} by {escape(judge)}"
@@ -50,13 +51,13 @@ def alignment_html(alignment: Alignment | None, judge: str) -> str:
     return f'<div class="transcript"><p class="counts">{caption}</p><p class="said aligned">{words}</p>{_errors_legend()}</div>'
 
 
-def sweep_told(sweep: Sweep) -> str:
+def sweep_summary(sweep: Sweep) -> str:
     """What the figure and the table of a sweep show, and who heard it."""
     files = f"{sweep.files} file{'s' * (sweep.files > 1)}"
     left_out = "" if sweep.compared == sweep.files else f", of which {sweep.compared} with words to compare with"
     return (
         f'<div class="transcript"><p class="counts">{escape(sweep.measure)} by {escape(sweep.judge)}; n = {files}{left_out}, '
-        f"{sweep.seconds:.0f} s of sound, {sweep.words:,} words; RTFx: seconds of sound that a second of work hears. "
+        f"{sweep.seconds:.0f} s of sound, {sweep.words:,} words; RTFx: seconds of sound per second of work. "
         f"{SHARES}</p></div>"
     )
 
@@ -77,12 +78,7 @@ def progress_html(sweep: Sweep) -> str:
     if sweep.now is None:
         return message_html(f"Swept {sweep.settings} settings over {sweep.files} file{'s' * (sweep.files > 1)}.")
     place = f"<span>{len(sweep.points) + 1} of {sweep.settings}</span>"
-    return f'<div class="status busy"><p>{escape(sweep.now)}: file {sweep.heard + 1} of {sweep.files} {place}</p></div>'
-
-
-def message_html(words: str) -> str:
-    """`words` are the page's own, never a user's."""
-    return f'<p class="groups" role="status">{words}</p>'
+    return busy_html(f"{escape(sweep.now)}: file {sweep.heard + 1} of {sweep.files} {place}")
 
 
 def _readout(hearing: Hearing) -> str:
@@ -110,23 +106,23 @@ def _stages(hearing: Hearing) -> str:
     total, only = len(hearing.parts), hearing.parts[0].transcript if len(hearing.parts) == 1 else None
     chips = []
     for stage, count in hearing.stages.items():
-        told = _told(stage, only, hearing.thresholds) if only else f"{count} of {total} utterances"
+        note = _note(stage, only, hearing.thresholds) if only else f"{count} of {total} utterances"
         chips.append(
-            f'<li class="{stage}{" accepting" if count else ""}"><b>{STAGE_NAMES[stage]}</b> <small>{told}</small></li>'
+            f'<li class="{stage}{" accepting" if count else ""}"><b>{STAGE_NAMES[stage]}</b> <small>{note}</small></li>'
         )
     return f'<ol class="stages" aria-label="Steps, and what each accepted">{"".join(chips)}</ol>'
 
 
-def _told(stage: Stage, own: Transcript, thresholds: Thresholds) -> str:
+def _note(stage: Stage, own: Transcript, thresholds: Thresholds) -> str:
     """What a step did with one utterance."""
     if stage == "ctc":
         if thresholds.ctc is None:
-            return "left out"
+            return "disabled"
         frames, above = len(own.entropies), int((own.entropies >= thresholds.ctc).sum())
         return f"{above} of {frames} frames not below {thresholds.ctc:g}" if above else f"accepted: {frames} frames are certain"
     if stage == "lm":
         if thresholds.lm is None:
-            return "left out"
+            return "disabled"
         verified = f"{own.accepted} of {len(own.hypothesis)} tokens verified"
         return "not needed" if own.stage == "ctc" else f"accepted: {verified}" if own.stage == "lm" else verified
     return f"accepted: {len(own.tokens) - own.accepted} tokens written" if own.stage == "ar" else "not needed"
@@ -144,7 +140,7 @@ def _part(part: Part, thresholds: Thresholds, one_of_many: bool) -> str:
     if part.refused is not None and thresholds.lm is not None:
         token, likelihood = part.refused
         # Rounded down, or a likelihood just below the threshold would seem to be above it.
-        refused = f" Refused at “{escape(token)}”: likelihood {_floored(likelihood)}, not above {thresholds.lm:g}."
+        refused = f" Rejected at “{escape(token)}”: likelihood {_floored(likelihood)}, not above {thresholds.lm:g}."
     return f'{said}<p class="draft">CTC draft: “{escape(own.draft)}”.{refused}</p>'
 
 
@@ -175,7 +171,7 @@ def _row(point: Point) -> str:
 
 
 def _legend() -> str:
-    return _entries((("kept", "written by the CTC head, and kept"), ("rewritten", "written by the language model")))
+    return _entries((("kept", "drafted by the CTC head and accepted"), ("rewritten", "decoded by the language model")))
 
 
 def _errors_legend() -> str:

@@ -1,4 +1,4 @@
-"""Words: the card of Recognise that shows what the judge hears, in listed words."""
+"""The card of Recognise with the transcript in words of a list, as the judge of words makes it."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -7,18 +7,18 @@ from pathlib import Path
 import gradio as gr
 import numpy as np
 
-from explorers.compare.layout import DECODING
-from explorers.errors import telling
+from explorers.errors import showing_errors
 from explorers.recognise.actions import read_sound
 from explorers.recognise.candidates import PROMPT, wording_html
-from explorers.recognise.transcript import message_html
 from explorers.recognise.word_list_actions import hear_in_words
+from explorers.shared.blocks import DECODING, json_drawer
+from explorers.shared.readout import message_html
 from pcg.recognition.lexicon import Lexicon, load_lexicon
 from pcg.recognition.recogniser import ScoringRecogniser
 
-HEADING = """<header class="title"><h2>In listed words<small>how the judge hears</small></h2>
-<p>Eighty thousand words and their bigrams: the CTC head's characters are searched for texts of these words, the language model
-reads the likeliest of them, and its own, and the best sum is the text. Slower, and with far fewer errors.</p></header>"""
+HEADING = """<header class="title"><h2>In listed words<small>as used by the judge</small></h2>
+<p>A list of eighty thousand words and their bigrams: a search over the characters of the CTC head finds texts of these words,
+and the language model scores the best of them and its own. The best sum wins. Slower, with far fewer errors.</p></header>"""
 
 
 def create_words(ready: Callable[[], ScoringRecogniser], sound: gr.Audio, reference: gr.Textbox) -> None:
@@ -27,8 +27,7 @@ def create_words(ready: Callable[[], ScoringRecogniser], sound: gr.Audio, refere
         gr.HTML(HEADING, apply_default_css=False)
         run = gr.Button("Transcribe in listed words", elem_id="words-run", size="md")
         page = gr.HTML(message_html(PROMPT), apply_default_css=False, elem_id="words-transcript")
-        with gr.Accordion("As JSON", open=False):
-            record = gr.JSON(show_label=False, elem_id="words-record", max_height=320)
+        record = json_drawer("words-record")
     run.click(
         _transcriber(ready), [sound, reference], [record, page],
         show_progress="hidden", concurrency_id=DECODING, concurrency_limit=1, trigger_mode="always_last",
@@ -42,7 +41,7 @@ def _transcriber(ready: Callable[[], ScoringRecogniser]) -> Callable[[str | None
     warm = lru_cache(maxsize=1)(partial(_warmed, ready))
 
     def transcribe_in_listed_words(sound: str | None, reference: str | None) -> list[object]:
-        with telling():
+        with showing_errors():
             if sound is None:
                 return [None, message_html(PROMPT)]
             recogniser, lexicon = warm()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorers.recognise.actions import Alignment, align, total_times
-from pcg.recognition.candidates import Candidate, Weights
+from pcg.recognition.candidates import Candidate, CandidateWeights
 from pcg.recognition.lexicon import Lexicon
 from pcg.recognition.listening import as_speech, listen
 from pcg.recognition.recogniser import ScoringRecogniser
@@ -39,7 +39,7 @@ class Wording:
             "seconds": round(self.seconds, 3),
             "rtfx": self.rtfx and round(self.rtfx, 2),
             "wer": self.alignment and round(self.alignment.errors.rate, 6),
-            "weights": vars(Weights()),
+            "weights": vars(CandidateWeights()),
             "parts": [
                 {"begin": round(begin, 3), "text": part.text, "candidates": [_record(c) for c in part.candidates]}
                 for begin, part in zip(self.starts, self.parts, strict=True)
@@ -60,4 +60,4 @@ def hear_in_words(
 
 def _record(candidate: Candidate) -> dict[str, object]:
     figures = {name: round(getattr(candidate, name), 3) for name in ("ctc", "lm", "bigrams")}
-    return {"text": candidate.text, **figures, "score": round(Weights().score(candidate), 3)}
+    return {"text": candidate.text, **figures, "score": round(CandidateWeights().score(candidate), 3)}

@@ -1,4 +1,4 @@
-"""What the page does to keep, share and repeat a take: plain functions over what is stored of it. Knows nothing of gradio."""
+"""What the Settings section does: export, share and import the settings of a take. Knows nothing of gradio."""
 
 import hashlib
 from collections.abc import Collection
@@ -24,8 +24,8 @@ CHOICES = (LAST, *METHODS)
 ADDRESS = "http://127.0.0.1:7860"
 LINKED = "take"
 LONGEST_LINK = 4 * LARGEST
-UNSAID = "Say a text first: its settings will stand here."
-OWN_RECORDING = "This take was spoken with your recording. Its WAV file carries its settings: download that."
+NO_TAKE = "Generate a take first: its settings appear here."
+OWN_RECORDING = "This take was spoken with your recording. Download its WAV file, which contains the settings."
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def stored_of(session: Session, which: str, synthesizer: Synthesizer, origin: Or
     """The last take of this page, or that of a method; raise PCGError where there is none, or a recording was its voice."""
     reading = _reading(session, which)
     if reading is None:
-        raise PCGError(UNSAID)
+        raise PCGError(NO_TAKE)
     if reading.voice not in synthesizer.voice.references:
         raise PCGError(OWN_RECORDING)
     return Stored(reading.text, reading.voice, reading.settings, origin)
@@ -110,13 +110,13 @@ def values_of(stored: Stored, voices: Collection[str]) -> dict[str, object]:
 
 
 def arrived(stored: Stored, origin: Origin, voices: Collection[str]) -> str:
-    """What to expect of settings that were just brought in, in words for the page."""
+    """What to expect of imported settings, as a message."""
     settings = stored.settings
-    told = [f"Settings are in place: {settings.method.upper()}, seed {settings.seed}. Nothing was said yet."]
+    sentences = [f"Settings are applied: {settings.method.upper()}, seed {settings.seed}. No take was generated yet."]
     if stored.reference is None and stored.voice not in voices:
-        told.append(f"The voice {escape(stored.voice, quote=False)} is not here, so another one speaks.")
-    told += stored.caveats(origin) or ["On the computer that made it, it will be the same, sample for sample."]
-    return " ".join(told)
+        sentences.append(f"The voice {escape(stored.voice, quote=False)} is not available, so another one is used.")
+    sentences += stored.caveats(origin) or ["On the same computer the take will be the same, sample for sample."]
+    return " ".join(sentences)
 
 
 def wav_file(take: Take, stored: Stored, cache: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Settings that travel: a take as JSON, link or lines to copy; a JSON or WAV file brought back; a take said again from it."""
+"""The Settings section: a take as JSON, link or code; import of a JSON or WAV file; a take generated again from it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -7,13 +7,12 @@ from pathlib import Path
 import gradio as gr
 from gradio.components import Component
 
-from explorers.compare.layout import DECODING
-from explorers.errors import telling
+from explorers.errors import showing_errors
 from explorers.session import Session
 from explorers.settings.actions import (
     CHOICES,
     LAST,
-    UNSAID,
+    NO_TAKE,
     arrived,
     model_of,
     page_address,
@@ -24,17 +23,17 @@ from explorers.settings.actions import (
     write_out,
 )
 from explorers.settings.presets import create_presets
+from explorers.shared.blocks import DECODING, player
 from explorers.shared.readout import message_html
-from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import PCGError
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.snippets import ENDPOINT
 from pcg.takes.stored import Origin, Stored, read_stored
 
-HEADING = """<p class="groups">A take is its text, its voice, its knobs and its seed: with the same weights on the same computer
-they give the same samples. Every WAV file from this page carries them.</p>"""
-READY = "Drop a JSON file, or a WAV file from this page: its settings move the controls, and nothing is said."
+HEADING = """<p class="groups">Text, voice, settings and seed define a take: with the same weights on the same computer they
+give the same samples. Every WAV file from this page contains them.</p>"""
+READY = "Upload a JSON file, or a WAV file from this page: its settings are applied to the controls. No take is generated."
 KINDS = {"json": ("JSON", "json"), "link": ("Link", None), "python": ("Python", "python"), "shell": ("Shell", "shell"),
          "curl": ("curl", "shell")}  # fmt: skip
 NOTHING = [""] * len(KINDS)
@@ -59,15 +58,15 @@ def create_settings(
     What is returned holds a visitor's own presets.
     """
     others = others or {}
-    with gr.Accordion("Settings: keep, share and repeat a take", open=open, elem_id="settings"):
+    with gr.Accordion("Settings: save, share and repeat a take", open=open, elem_id="settings"):
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(equal_height=False, elem_classes="lab-pair"):
             with gr.Column(scale=3, min_width=340, elem_classes="lab-card"):
                 which, codes, status = _take_away(session, list(others), synthesizer, origin)
-            with gr.Column(scale=2, min_width=320, elem_classes="lab-card lab-desk"):
+            with gr.Column(scale=2, min_width=320, elem_classes="lab-card lab-form"):
                 file, brought, repeat, sound = _bring_in(synthesizer)
                 own = create_presets(page, targets)
-    # Filled by the browser when the page opens; the settings that were brought in last are what is repeated.
+    # Filled by the browser when the page opens; the settings that were imported last are repeated.
     address = gr.Textbox(visible=False, label="address")
     held = gr.Textbox(visible=False, label="settings")
     write = _writer(synthesizer, origin, list(others))
@@ -91,12 +90,12 @@ def create_settings(
     opened.then(**writing, **quiet, api_visibility="private")
     file.upload(
         _file_reader(synthesizer, origin, targets), file, [held, brought, repeat, *places], **quiet,
-        api_name="import_settings", api_description="The settings in a JSON or WAV file, for every control. Nothing is said.",
+        api_name="import_settings", api_description="The settings in a JSON or WAV file, for every control; no take.",
     )  # fmt: skip
     repeat.click(
         on_gpu(_repeater(synthesizer, origin, Path(sound.GRADIO_CACHE)), gpu_seconds), held, sound,
         concurrency_id=DECODING, concurrency_limit=1,
-        api_name=ENDPOINT, api_description="Say a take again from its JSON (see take_settings); answers with a WAV file.",
+        api_name=ENDPOINT, api_description="Generate a take again from its JSON (see take_settings); answers with a WAV file.",
     )  # fmt: skip
     return own
 
@@ -107,7 +106,7 @@ def _take_away(
     labels = [("last take", LAST), *((method.upper(), method) for method in CHOICES[1:]), *((name, name) for name in others)]
     which = gr.Radio(labels, value=LAST, label="Take", elem_id="stored-take")
     codes = []
-    told, *values = _writer(synthesizer, origin, ())(LAST, session.value, "")
+    message, *values = _writer(synthesizer, origin, ())(LAST, session.value, "")
     with gr.Tabs():
         for (name, (label, language)), value in zip(KINDS.items(), values, strict=True):
             with gr.Tab(label, elem_id=f"as-{name}"):
@@ -116,23 +115,19 @@ def _take_away(
                     max_lines=24, show_line_numbers=False, buttons=["copy", "download"], elem_id=f"stored-{name}",
                 )  # fmt: skip
             codes.append(code)
-    return which, codes, gr.HTML(told, apply_default_css=False, elem_id="stored-told")
+    return which, codes, gr.HTML(message, apply_default_css=False, elem_id="stored-status")
 
 
 def _bring_in(synthesizer: Synthesizer) -> tuple[gr.File, gr.HTML, gr.Button, gr.Audio]:
     file = gr.File(label="Settings: a JSON or WAV file", file_types=[".json", ".wav"], height=130, elem_id="settings-file")
-    brought = gr.HTML(message_html(READY), apply_default_css=False, elem_id="settings-told")
-    repeat = gr.Button("Say this take again", visible=False, elem_id="repeat")
-    sound = gr.Audio(
-        label="The take, said again", show_label=False, interactive=False, editable=False, buttons=["download"],
-        container=False, visible=False, elem_id="repeated",
-        waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate),
-    )  # fmt: skip
+    brought = gr.HTML(message_html(READY), apply_default_css=False, elem_id="settings-status")
+    repeat = gr.Button("Generate this take again", visible=False, elem_id="repeat")
+    sound = player(synthesizer, "The repeated take", "repeated", visible=False)
     return file, brought, repeat, sound
 
 
 def _writer(synthesizer: Synthesizer, origin: Origin, others: Sequence[str]) -> Callable[..., list[str]]:
-    """A take of the session as the texts to copy; where there is none, why not, which is no error."""
+    """A take of the session as the texts to copy; without one the reason, which is no error."""
     model = model_of(synthesizer.voice)
 
     def write(which: str, session: Session, address: str, *said: Stored | None) -> list[str]:
@@ -140,7 +135,7 @@ def _writer(synthesizer: Synthesizer, origin: Origin, others: Sequence[str]) -> 
         try:
             stored = newest[which] if which in newest else stored_of(session, which, synthesizer, origin)
             if stored is None:
-                raise PCGError(UNSAID)
+                raise PCGError(NO_TAKE)
             written = write_out(stored, model, address)
         except PCGError as error:
             return [message_html(escape(str(error), quote=False)), *NOTHING]
@@ -151,7 +146,7 @@ def _writer(synthesizer: Synthesizer, origin: Origin, others: Sequence[str]) -> 
 
 def _file_reader(synthesizer: Synthesizer, origin: Origin, targets: Targets) -> Callable[[str | None], list[object]]:
     def read(file: str | None) -> list[object]:
-        with telling():
+        with showing_errors():
             stored = read_stored(Path(file)) if file else None
         return _updates(stored, synthesizer, origin, targets)
 
@@ -164,28 +159,28 @@ def _link_reader(synthesizer: Synthesizer, origin: Origin, targets: Targets) -> 
             return [page_address(address), *_updates(read_link(address), synthesizer, origin, targets)]
         except PCGError as error:
             # A toast would be gone before the page that is just opening has drawn it.
-            refused = message_html(escape(f"The link holds no take: {error}", quote=False))
+            refused = message_html(escape(f"The link contains no take: {error}", quote=False))
             return [page_address(address), gr.skip(), refused, *[gr.skip()] * (1 + sum(map(len, targets)))]
 
     return read
 
 
 def _updates(stored: Stored | None, synthesizer: Synthesizer, origin: Origin, targets: Targets) -> list[object]:
-    """What is held, what is told, the button, and every control of every target; without settings nothing changes."""
+    """What is held, the message, the button, and every control of every target; without settings nothing changes."""
     controls = [name for target in targets for name in target]
     if stored is None:
         return [gr.skip()] * (3 + len(controls))
     voices = synthesizer.voice.references
     values = values_of(stored, voices)
-    told = message_html(arrived(stored, origin, voices))
+    message = message_html(arrived(stored, origin, voices))
     can_repeat = gr.update(visible=stored.reference is None and stored.voice in voices)
-    return [stored.to_json(), told, can_repeat, *(values.get(name, gr.skip()) for name in controls)]
+    return [stored.to_json(), message, can_repeat, *(values.get(name, gr.skip()) for name in controls)]
 
 
 def _repeater(synthesizer: Synthesizer, origin: Origin, cache: Path) -> Callable[[str], object]:
     def repeat(settings: str) -> object:
-        """Say what is stored, as it was said; the WAV file that comes back carries its own settings."""
-        with telling():
+        """Generate the stored take again; the WAV file contains its settings."""
+        with showing_errors():
             stored = Stored.from_json(settings)
             *_, take = synthesizer.speak(stored.text, stored.settings, stored.voice, stream=stored.streamed)
             again = Stored.of(take, origin, streamed=stored.streamed)

@@ -6,7 +6,7 @@ from html import escape
 import gradio as gr
 from gradio.components import Component
 
-from explorers.errors import telling
+from explorers.errors import showing_errors
 from explorers.shared.readout import message_html
 from pcg.settings import Settings
 from pcg.takes.presets import PAPERS, Preset, find_preset, forget, keep, read_presets, write_presets
@@ -14,10 +14,10 @@ from pcg.takes.presets import PAPERS, Preset, find_preset, forget, keep, read_pr
 # Fixed, so that presets outlive a restart of the server. The "secret" is public: it hides nothing, and nothing here is secret.
 STORAGE_KEY = "pcg-lab-presets"
 STORAGE_SECRET = "pcg-lab"
-HINT = "A preset moves the knobs and leaves text, voice and seed alone."
-KEPT = "Kept in this browser."
-FORGOTTEN = "Forgotten."
-KNOBS = ("method", "theta", "lookahead", "beta", "temperature", "adaptive", "similarity")
+HINT = "A preset changes the settings, but not text, voice and seed."
+STORED = "Stored in this browser."
+DELETED = "Deleted."
+KNOBS = ("method", "theta", "lookahead", "beta", "temperature", "adaptive", "similarity", "sampler", "top_k", "top_p")
 
 
 def create_presets(page: gr.Blocks, targets: Sequence[Mapping[str, Component]]) -> gr.BrowserState:
@@ -27,29 +27,29 @@ def create_presets(page: gr.Blocks, targets: Sequence[Mapping[str, Component]]) 
     """
     own = gr.BrowserState([], storage_key=STORAGE_KEY, secret=STORAGE_SECRET)
     chosen = gr.Dropdown(
-        _names(()), value=PAPERS[0].name, label="Preset", info="The papers' and your own.", elem_id="preset", filterable=False,
+        _names(()), value=PAPERS[0].name, label="Preset", info="Papers' and own.", elem_id="preset", filterable=False,
     )  # fmt: skip
-    use = gr.Button("Use it", elem_id="use-preset", size="md")
-    told = gr.HTML(_described(PAPERS[0]), apply_default_css=False, elem_id="preset-told")
+    use = gr.Button("Apply", elem_id="use-preset", size="md")
+    note = gr.HTML(_described(PAPERS[0]), apply_default_css=False, elem_id="preset-note")
     with gr.Row(elem_classes="lab-seed"):
-        name = gr.Textbox(label="Name for the knobs as they stand", max_length=40, elem_id="preset-name", scale=3)
-        add = gr.Button("Keep", elem_id="keep-preset", size="md", scale=1, min_width=70)
-        drop = gr.Button("Forget", elem_id="forget-preset", size="md", scale=1, min_width=70)
+        name = gr.Textbox(label="Name for the current settings", max_length=40, elem_id="preset-name", scale=3)
+        add = gr.Button("Save", elem_id="keep-preset", size="md", scale=1, min_width=70)
+        drop = gr.Button("Delete", elem_id="forget-preset", size="md", scale=1, min_width=70)
     places = [component for target in targets for component in target.values()]
     knobs = {name: component for name, component in targets[0].items() if name in KNOBS}
     private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     # Its value is the browser's, so it is known only once the page is open there.
     page.load(lambda values: gr.update(choices=_names(read_presets(values))), own, chosen, **private)
-    chosen.change(_describe, [chosen, own], told, **private)
+    chosen.change(_describe, [chosen, own], note, **private)
     use.click(
         lambda name, values: _use(name, values, targets), [chosen, own], places, queue=False, show_progress="hidden",
-        api_name="preset", api_description="The knobs of a preset, the papers' or one of the visitor's own (name, settings).",
+        api_name="preset", api_description="The settings of a preset of the papers, or of the visitor's own (name, settings).",
     )  # fmt: skip
     add.click(
         lambda name, values, *states: _add(name, values, dict(zip(knobs, states, strict=True))),
-        [name, own, *knobs.values()], [own, chosen, told], **private,
+        [name, own, *knobs.values()], [own, chosen, note], **private,
     )  # fmt: skip
-    drop.click(_drop, [chosen, own], [own, chosen, told], **private)
+    drop.click(_drop, [chosen, own], [own, chosen, note], **private)
     return own
 
 
@@ -63,26 +63,26 @@ def _described(preset: Preset) -> str:
 
 
 def _describe(name: str, values: object) -> str:
-    with telling():
+    with showing_errors():
         return _described(find_preset(read_presets(values), name))
 
 
 def _use(name: str, values: object, targets: Sequence[Mapping[str, Component]]) -> list[object]:
-    with telling():
+    with showing_errors():
         settings = find_preset(read_presets(values), name).settings.as_dict()
     updates = [settings[knob] if knob in KNOBS else gr.skip() for target in targets for knob in target]
     return updates if len(updates) > 1 else updates[0]
 
 
 def _add(name: str, values: object, knobs: Mapping[str, object]) -> tuple[object, ...]:
-    with telling():
+    with showing_errors():
         own = keep(read_presets(values), Preset(name.strip(), Settings.from_dict(knobs)))
-    return write_presets(own), gr.update(choices=_names(own), value=name.strip()), message_html(KEPT)
+    return write_presets(own), gr.update(choices=_names(own), value=name.strip()), message_html(STORED)
 
 
 def _drop(name: str, values: object) -> tuple[object, ...]:
     own = read_presets(values)
     if name not in [preset.name for preset in own]:
-        return gr.skip(), gr.skip(), message_html("The papers' presets stay.")
+        return gr.skip(), gr.skip(), message_html("Presets of the papers cannot be deleted.")
     left = forget(own, name)
-    return write_presets(left), gr.update(choices=_names(left), value=PAPERS[0].name), message_html(FORGOTTEN)
+    return write_presets(left), gr.update(choices=_names(left), value=PAPERS[0].name), message_html(DELETED)

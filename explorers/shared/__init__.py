@@ -1,1 +1,1 @@
-"""What gradio lacks: figures and token strips, built from numbers and fixed words alone."""
+"""What several panels use: blocks, messages, figures, token strips and terms."""

@@ -1,22 +1,41 @@
-"""The controls that several panels have: what to say, whose voice, the knobs of Settings, the seed.
+"""The blocks that several panels have: text, voice, sliders and seed, players and JSON; and what turns them into a request.
 
 The ids of a panel's controls begin with its `prefix`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from inspect import Parameter, Signature
+from typing import TypeVar
 
 import gradio as gr
+import numpy as np
 from gradio.components import Component
 
+from explorers.colours import SOUND_COLOUR, WAVE_COLOUR
 from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import RANGES, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
+DECODING = "decoding"
+"""The queue of everything that is timed: one at a time."""
+SIMILARITY_NAMES = {
+    "cosine": "the voice's embeddings (cosine)",
+    "mel": "their sound (mel spectrum)",
+    "fsq": "their FSQ digits",
+    "both": "embeddings and sound, both",
+}
+WORDS = "Leave it empty to let the recogniser transcribe the recording. A longer recording is then cut at a pause."
+RECOGNISED = "Recognised in the recording. Correct it where it is wrong, and run again."
+CUT = "The recording is too long, so only its beginning is used. Leave this empty: the recogniser transcribes what is used."
+
+R = TypeVar("R")
+Handler = TypeVar("Handler", bound=Callable[..., object])
+
 
 @dataclass(frozen=True)
-class Desk:
-    """The left-hand side of a panel that speaks. `inputs` stand in the order of `request`'s fields; groups: what theta makes,
-    where the panel tells it."""
+class Form:
+    """The left-hand side of a panel that speaks. `inputs` stand in the order of `request`'s fields; groups: a line on the
+    groups at theta, where the panel has one."""
 
     request: type
     inputs: list[Component]
@@ -28,7 +47,23 @@ class Desk:
 
     @property
     def named(self) -> Mapping[str, Component]:
-        return dict(zip((f.name for f in fields(self.request)), self.inputs, strict=True))
+        return by_name(self.request, self.inputs)
+
+
+def by_name(request: type, values: Sequence[R]) -> dict[str, R]:
+    """`values`, one for each field of the dataclass `request`, by the names of the fields."""
+    return dict(zip((f.name for f in fields(request)), values, strict=True))
+
+
+def parameters_of(request: type, *states: str) -> Callable[[Handler], Handler]:
+    """Decorate a handler of `*values`: its endpoint's parameters are named as the fields of `request`, then as `states`."""
+    names = (*(f.name for f in fields(request)), *states)
+
+    def named(handler: Handler) -> Handler:
+        handler.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names])
+        return handler
+
+    return named
 
 
 def text_box(prefix: str, text: str = "", lines: int = 3, max_lines: int = 8, info: str | None = None) -> gr.Textbox:
@@ -43,8 +78,8 @@ def voice_choice(synthesizer: Synthesizer, prefix: str, chosen: str | None = Non
     return gr.Dropdown(voices, value=chosen if chosen in voices else voices[0], label="Voice", elem_id=f"{prefix}voice")
 
 
-def own_voice(synthesizer: Synthesizer, prefix: str, info: str | None = None) -> tuple[gr.Audio, gr.Textbox, gr.Checkbox]:
-    """A recording, what is said in it, and its speaker's consent. info: what becomes of it without the words."""
+def own_voice(synthesizer: Synthesizer, prefix: str) -> tuple[gr.Audio, gr.Textbox, gr.Checkbox]:
+    """A recording, its transcript, and the consent of its speaker."""
     low, high = synthesizer.voice.reference_seconds
     with gr.Accordion("Another voice, from a recording", open=False):
         recording = gr.Audio(
@@ -52,20 +87,33 @@ def own_voice(synthesizer: Synthesizer, prefix: str, info: str | None = None) ->
             elem_id=f"{prefix}recording",
         )  # fmt: skip
         transcript = gr.Textbox(
-            "", label="What is said in it", info=info, lines=2, max_length=MAX_CHARACTERS, elem_id=f"{prefix}transcript"
-        )
-        consent = gr.Checkbox(label="Its speaker agrees to have this voice imitated.", elem_id=f"{prefix}consent")
+            "", label="Transcript", info=WORDS, lines=2, max_length=MAX_CHARACTERS, elem_id=f"{prefix}transcript",
+        )  # fmt: skip
+        consent = gr.Checkbox(label="The speaker agrees to the imitation of this voice.", elem_id=f"{prefix}consent")
     return recording, transcript, consent
 
 
+def recognised_update(words: str) -> object:
+    """Show the words that were recognised in a recording; "" where it was cut, so that they have to stay blank."""
+    return gr.update(value=words, info=RECOGNISED if words else CUT)
+
+
 def knob(name: str, settings: Settings, prefix: str, info: str, visible: bool = True, label: str | None = None) -> gr.Slider:
-    """The slider of the knob `name`, as it stands in `settings`."""
+    """The slider of the knob `name`, at its value in `settings`."""
     allowed = RANGES[name]
-    # No reset button: it would move the knob without telling that a person did.
+    # No reset button: it would move the slider without the event of a user's input.
     return gr.Slider(
         allowed.low, allowed.high, getattr(settings, name), step=allowed.step, info=info, buttons=[], visible=visible,
         label=label or name.capitalize().replace("_", "-"), elem_id=prefix + name.replace("_", "-"),
     )  # fmt: skip
+
+
+def similarity_choice(
+    synthesizer: Synthesizer, prefix: str, chosen: str = Settings.similarity, info: str | None = None, visible: bool = True
+) -> gr.Dropdown:
+    """By which similarity tokens are grouped."""
+    choices = [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities]
+    return gr.Dropdown(choices, value=chosen, label="Similarity", info=info, visible=visible, elem_id=f"{prefix}similarity")
 
 
 def seed_and_dice(prefix: str, seed: int | None = 0, label: str = "Seed") -> tuple[gr.Number, gr.Button]:
@@ -74,7 +122,28 @@ def seed_and_dice(prefix: str, seed: int | None = 0, label: str = "Seed") -> tup
         return number, gr.Button("⚄ Roll", elem_id=f"{prefix}dice", size="md", scale=1, min_width=80)
 
 
-def run_and_stop(prefix: str, words: str) -> tuple[gr.Button, gr.Button]:
+def run_and_stop(prefix: str, words: str, variant: str = "primary") -> tuple[gr.Button, gr.Button]:
     with gr.Row():
-        run = gr.Button(words, variant="primary", elem_id=f"{prefix}run", scale=3)
+        run = gr.Button(words, variant=variant, elem_id=f"{prefix}run", scale=3)
         return run, gr.Button("Stop", elem_id=f"{prefix}stop", scale=1, min_width=80)
+
+
+def player(synthesizer: Synthesizer, label: str, elem_id: str, sound: str | None = None, **options: object) -> gr.Audio:
+    """A sound of the synthesizer, to play and to download."""
+    waveform = gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate)
+    return gr.Audio(
+        sound, label=label, interactive=False, editable=False, buttons=["download"], container=False, elem_id=elem_id,
+        waveform_options=waveform, **{"show_label": False, **options},
+    )  # fmt: skip
+
+
+def pcm(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray]:
+    """Samples `[N]` from -1 to 1 as a player takes them: int16, because it scales floats to their own peak, and loudness would
+    no longer compare."""
+    return sample_rate, (samples.clip(-1, 1) * 32767).astype(np.int16)
+
+
+def json_drawer(elem_id: str, value: object = None) -> gr.JSON:
+    """A folded record of the same figures, for programs."""
+    with gr.Accordion("As JSON", open=False):
+        return gr.JSON(value, show_label=False, elem_id=elem_id, max_height=320)

@@ -1,6 +1,6 @@
 """The token strip: one bar a token, its colour and pattern the kind, its height the size of the group behind it.
 
-The HTML is built from numbers and fixed words alone: what a user typed never reaches it.
+The HTML is built from numbers and fixed words only: a user's input never reaches it.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""How synthetic an utterance sounds to spoof detectors, as curves along its seconds, in HTML built from numbers alone."""
+"""The probabilities of the spoof detectors along an utterance, as HTML built from numbers alone."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -18,7 +18,7 @@ def curves_html(curves: Mapping[str, Sequence[float]], seconds: float) -> str:
     long it is. Beside the curves stand their means."""
     count = max(map(len, curves.values()))
     means = {name: _mean(curve) for name, curve in curves.items()}
-    told = ", ".join(f"{spoken(name)} {mean}" for name, mean in means.items())
+    listed = ", ".join(f"{spoken(name)} {mean}" for name, mean in means.items())
     lines = "".join(
         f'<polyline class="{r.key}" points="{_points(curves[r.name])}"/>' for r in RESOLUTIONS if _is_known(curves[r.name])
     )
@@ -32,7 +32,7 @@ def curves_html(curves: Mapping[str, Sequence[float]], seconds: float) -> str:
     )
     return (
         f'<div class="spoof-curves"><p>{term_html("spoof")}, 0 to 1, and its means</p><div class="spoof-plane" role="img" '
-        f'aria-label="Spoof probability along {seconds:.1f} s; means: {told}">'
+        f'aria-label="Spoof probability along {seconds:.1f} s; means: {listed}">'
         f'<div class="spoof-levels">{levels}</div>'
         f'<svg viewBox="0 0 {max(1, count)} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">{lines}</svg>'
         f'<div class="spoof-seconds">{ticks}</div></div><dl class="spoof-means">{legend}</dl></div>'

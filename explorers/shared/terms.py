@@ -1,6 +1,6 @@
-"""The terms of the page: what each means, its equation and where it stands; shown wherever a word is dotted, and in one list.
+"""The terms of the page: meaning, equation and source of each; shown at every dotted word, and in one list.
 
-A dotted word is a link to its entry in the list, so it is reached by the keyboard and says the same to a screen reader; the
+A dotted word is a link to its entry in the list, so it works with the keyboard and with a screen reader; the
 script shows the entry beside the word instead of going there.
 """
 
@@ -20,42 +20,42 @@ class Term:
     """A word of the page: one sentence, an equation as HTML, or none, and where it is from."""
 
     name: str
-    told: str
+    meaning: str
     equation: str = ""
     source: str = ""
 
 
 TERMS = {
-    "token": Term("token", "One of the codes that speech is made of; the embedded voice says 25 of them a second."),
-    "p": Term("p", "The law of the draft, the small model: the probability of every next token.", "x ~ p", f"{PCG}, 2.2"),
-    "q": Term("q", "The law of the target, the large model, which says what is exact.", "AR: x ~ q", f"{PCG}, section 2"),
+    "token": Term("token", "One of the codes that represent speech; the embedded voice uses 25 per second."),
+    "p": Term("p", "The distribution of the draft, the small model, over the next token.", "x ~ p", f"{PCG}, 2.2"),
+    "q": Term("q", "The distribution of the target, the large model, over the next token.", "AR: x ~ q", f"{PCG}, section 2"),
     "temperature": Term(
         "temperature", "Divides the logits z of both models before the softmax: low is steady, high is lively.",
         "q(x) = e<sup>z(x)/T</sup> / Σ<sub>y</sub> e<sup>z(y)/T</sup>",
     ),
     "lookahead": Term(
-        "lookahead", "How many tokens the draft guesses before the target checks them in one pass.",
+        "lookahead", "The number of tokens that the draft proposes before the target checks them in one pass.",
         "x<sub>i</sub> ~ p<sub>i</sub>, i = 1 … L", f"L<sub>d</sub> in {PCG}, Algorithm 1",
     ),
     "adaptive": Term(
-        "adaptive lookahead", "Drafting stops early where the entropy H of the draft's law promises little.",
+        "adaptive lookahead", "Drafting stops early where the entropy H of the draft's distribution predicts a rejection.",
         "1 − √(0.2 H(p))", "AdaEDL, arXiv 2410.18351",
     ),
     "coin": Term("coin", "A number drawn evenly from 0 to 1 for each test, from the seed.", "u ~ Uniform(0, 1)", f"{PCG}, 2.2"),
     "ratio": Term(
-        "ratio", "What the coin must be below; SSD adds beta, and PCG takes the group's mass in place of the token's.",
+        "ratio", "The acceptance threshold of the coin; SSD adds beta, and PCG uses the group's mass in place of the token's.",
         "r = min(1, q(x) / p(x)); PCG: r = min(1, Q<sub>c</sub>(G) / P<sub>c</sub>(G))", f"PCG Eq. 7, {PCG}",
     ),
     "beta": Term(
-        "beta", "How lenient SSD is: at 0 it is SD, at 1 every draft passes; no law is promised above 0.",
+        "beta", "The tolerance of SSD: at 0 it is SD, at 1 every draft passes; above 0 the output is not that of AR.",
         "accept if u &lt; min(1, q(x) / p(x)) + β", f"SSD Eq. 5, {SSD}",
     ),
     "group": Term(
-        "group", "The tokens that are alike enough to stand for each other; groups overlap.",
+        "group", "The tokens that are similar enough to replace each other; groups overlap.",
         "G(t) = { t′ : cos(e(t), e(t′)) &gt; θ }", f"PCG Eq. 1, {PCG}",
     ),
     "theta": Term(
-        "theta", "The similarity above which tokens share a group: lower theta, larger groups, looser speech.",
+        "theta", "The similarity above which tokens share a group: lower theta, larger groups, less exact speech.",
         "t′ ∈ G(t) if cos(e(t), e(t′)) &gt; θ", f"PCG Eq. 1, {PCG}",
     ),
     "group-size": Term("group size", "The number of tokens in a group, the token itself among them.", "|G(t)|", f"PCG, {PCG}"),
@@ -68,30 +68,30 @@ TERMS = {
         "P<sub>c</sub>(G) = Σ<sub>t∈G</sub> p(t) / N(t)", f"PCG Eq. 5, {PCG}",
     ),
     "q-c": Term(
-        "Q_c", "The target's mass of a group: at each step the group that PCG says has exactly this law.",
+        "Q_c", "The target's mass of a group: at each step PCG samples the group with exactly this probability.",
         "Q<sub>c</sub>(G) = Σ<sub>t∈G</sub> q(t) / N(t)", f"PCG Eq. 5, {PCG}",
     ),
     "resampled": Term(
-        "resampled", "After a rejection the target draws from what the draft gave too little of; the round ends there.",
+        "resampled", "A token drawn from the residual distribution after a rejection; the round ends there.",
         "x ~ [q − p]<sub>+</sub>; PCG: G ~ [Q<sub>c</sub> − P<sub>c</sub>]<sub>+</sub>", f"PCG Eq. 8 and 10, {PCG}",
     ),
     "accepted": Term(
-        "accepted", "A drafted token that passed its test, and stands.", "u &lt; r", f"PCG Algorithm 1, {PCG}",
+        "accepted", "A drafted token that passed its test.", "u &lt; r", f"PCG Algorithm 1, {PCG}",
     ),
     "redrawn": Term(
-        "redrawn", "A drafted token whose group was kept, and the token drawn again by the target.",
+        "redrawn", "A drafted token whose group was accepted, with the token drawn again by the target.",
         "x ~ q(x) w<sub>G,x</sub> / Q<sub>c</sub>(G)", f"PCG Eq. 10, {PCG}",
     ),
-    "target": Term("target only", "A token that the target drew alone: no draft, and no test.", "x ~ q"),
+    "target": Term("target only", "A token drawn by the target alone, without a draft and a test.", "x ~ q"),
     "bonus": Term(
-        "bonus", "After a round whose drafts all passed the target adds a token of its own, for nothing.",
+        "bonus", "After a round in which every draft passed, the target adds one token at no cost.",
         "x ~ q<sub>L+1</sub>", f"SSD, {SSD}",
     ),
     "acceptance": Term(
         "acceptance rate", "The share of drafted tokens that passed their test.", "accepted / drafted", "as vLLM counts it",
     ),
     "length": Term(
-        "mean acceptance length", "Tokens that one call of the target brings, its own one included.",
+        "mean acceptance length", "Tokens produced by one call of the target, its own token included.",
         "1 + accepted / rounds", "as vLLM counts it",
     ),
     "rtf": Term(
@@ -99,11 +99,11 @@ TERMS = {
         "RTF = time of work / length of the sound",
     ),
     "rtfx": Term(
-        "RTFx", "Seconds of sound that a second of work hears.", "RTFx = length of the sound / time of work", CTC,
+        "RTFx", "Seconds of sound that are processed in one second of work.", "RTFx = length of the sound / time of work", CTC,
     ),
-    "speed": Term("tokens/s", "Speech tokens for each second of decoding; the RTF has prompt and codec, too."),
+    "speed": Term("tokens/s", "Speech tokens per second of decoding; the RTF also includes prompt and codec."),
     "speed-up": Term(
-        "speed-up", "Tokens a second over those of AR, with the same text, voice and temperature.",
+        "speed-up", "Tokens per second relative to AR, with the same text, voice and temperature.",
         "(tokens/s) / (tokens/s of AR)",
     ),
     "bound": Term(
@@ -111,63 +111,63 @@ TERMS = {
         "E[tokens of a round] / (v + L c)", "after Theorem 3.8 of arXiv 2211.17192",
     ),
     "wer": Term(
-        "WER", "Word error rate: words that a judge heard wrongly, of the words that were meant.",
-        "(substituted + deleted + inserted) / words meant",
+        "WER", "Word error rate: errors of a recogniser in the words of the text.",
+        "(substituted + deleted + inserted) / words of the text",
     ),
     "cer": Term(
-        "CER", "Character error rate: as WER, by letters.", "(substituted + deleted + inserted) / characters meant",
+        "CER", "Character error rate: as WER, by character.", "(substituted + deleted + inserted) / characters of the text",
     ),
     "similarity": Term(
-        "similarity", "How alike two voices sound to a speaker encoder s: 1 is the same.", "cos(s(a), s(b))",
+        "similarity", "The similarity of two voices to a speaker encoder s: 1 is the same.", "cos(s(a), s(b))",
         "resemblyzer, unless another is named",
     ),
     "dnsmos": Term(
-        "DNSMOS", "What listeners would say of the quality, from 1, bad, to 5, excellent, as a model predicts it.", "",
+        "DNSMOS", "The quality rating of listeners, from 1, bad, to 5, excellent, as predicted by a model.", "",
         "DNSMOS P.835, overall",
     ),
     "swapped": Term(
-        "swapped", "The share of tokens replaced by another member of their group, whatever the target thinks of it.",
+        "swapped", "The share of tokens replaced by another member of their group, regardless of the target.",
         "t → t′, uniform over G(t) ∖ {t}", f"PCG section 4 and Table 2, {PCG}",
     ),
     "log-mel": Term(
-        "log-mel", "The energy of sound over time in bands that are spaced as the ear hears; in decibels.",
+        "log-mel", "The energy of sound over time in bands on the mel scale, in decibels.",
         "20 log<sub>10</sub> Σ<sub>f</sub> m<sub>b</sub>(f) |X(f)|",
     ),
     "mel-distance": Term(
         "mel distance", "The mean absolute difference of two sounds' log-mels over the frames that both have, in decibels.",
     ),
     "fsq": Term(
-        "FSQ digits", "A code as the codec writes it: a few numbers, each rounded to one of a few levels.",
+        "FSQ digits", "The digits of a code in finite scalar quantisation: a few numbers, each rounded to one of a few levels.",
         "code = Σ<sub>i</sub> d<sub>i</sub> Π<sub>j&lt;i</sub> levels<sub>j</sub>", "arXiv 2309.15505",
     ),
     "entropy-gate": Term(
-        "entropy gate", "The CTC text stands if the entropy of every frame is below τ.",
+        "entropy gate", "The CTC text is accepted if the entropy of every frame is below τ.",
         "H(p(·|h<sub>t</sub>)) &lt; τ<sub>CTC</sub> for all t", f"Eq. 3, {CTC}",
     ),
     "likelihood": Term(
-        "likelihood gate", "The language model verifies a drafted token if it finds it more likely than τ.",
+        "likelihood gate", "The language model accepts a drafted token if its probability is above τ.",
         "p(y<sub>i</sub> | y<sub>&lt;i</sub>, g) &gt; τ<sub>LM</sub>", f"Eq. 5, {CTC}",
     ),
     "ras": Term(
-        "RAS", "Repetition-aware sampling: a token that fills too much of the newest 25 is drawn again, from the whole law.",
+        "RAS", "Repetition-aware sampling: a token too frequent in the last 25 is drawn again from the whole distribution.",
         "Σ<sub>i=1…25</sub> [c<sub>t−i</sub> = x] / 25 &gt; 0.1 ⇒ x ~ q", "VALL-E 2, arXiv 2406.05370, Algorithm 1",
     ),
     "eas": Term(
-        "EAS", "Entropy-aware sampling: tokens that led or were spoken in the last 15 steps weigh less, the older the lighter.",
+        "EAS", "Entropy-aware sampling: tokens that ranked high or were chosen in the last 15 steps get a fading penalty.",
         "q′(x) = q(x) − min(γ, Σ α β<sup>age</sup> / (1 + rank))", f"Algorithm 1, {SPOOF}",
     ),
     "spoof": Term(
-        "spoof probability", "How likely a detector finds it that a stretch of tokens was generated and not spoken.",
+        "spoof probability", "A detector's probability that a stretch of tokens is synthetic.",
         "1 − P(real | c<sub>t</sub> … c<sub>t+L</sub>), L = 50, 25, 10", f"section 2.2, {SPOOF}",
     ),
     "beam": Term(
-        "beam", "One of several continuations from the same place, of which detectors prune all but one.",
+        "beam", "One of several continuations from the same position; detectors prune all but one.",
         "8 → 5 → 3 → 1 after 10, 25 and 50 tokens", f"Algorithm 2, {SPOOF}",
     ),
     "interval": Term(
-        "interval", "Made like this, 95 of 100 hold the true value; shares by Wilson, means by a bootstrap over utterances.",
+        "interval", "A 95 % confidence interval: of shares by Wilson, of means by a bootstrap over utterances.",
     ),
-    "seed": Term("seed", "The number that all coins come from: the same seed says the same tokens again."),
+    "seed": Term("seed", "The source of all random numbers: the same seed generates the same tokens again."),
 }  # fmt: skip
 # What tables and figures call them, where that is not the name.
 ALIASES = {
@@ -202,7 +202,7 @@ def terms_html() -> str:
 
 
 def create_terms() -> gr.HTML:
-    """Lay the list out within the Blocks that is being built; with it, every dotted word of the page comes alive."""
+    """Lay the list out within the Blocks that is being built; its script serves every dotted word of the page."""
     return gr.HTML(
         html_template=terms_html() + '<div class="term-tip" data-part="tip" role="tooltip" popover="manual"></div>',
         js_on_load=SCRIPT.read_text(encoding="utf-8"),
@@ -214,7 +214,7 @@ def create_terms() -> gr.HTML:
 def _entry(key: str, term: Term) -> str:
     equation = f'<span class="term-equation">{term.equation}</span>' if term.equation else ""
     source = f"<small>{term.source}</small>" if term.source else ""
-    return f'<div id="term-{key}"><dt>{_name(term.name)}</dt><dd>{term.told} {equation} {source}</dd></div>'
+    return f'<div id="term-{key}"><dt>{_name(term.name)}</dt><dd>{term.meaning} {equation} {source}</dd></div>'
 
 
 def _name(name: str) -> str:

@@ -1,5 +1,5 @@
-"""What the Spoof panel does: one text said five ways, as MSpoofTTS (Zhao et al., arXiv 2603.05373) compares them, how synthetic
-each sounds to the detectors, and the beams behind it. Knows nothing of gradio."""
+"""What the Spoof panel does: one text by five sampling schemes, as in MSpoofTTS (Zhao et al., arXiv 2603.05373), the spoof
+probabilities of each, and the beams of the search. Knows nothing of gradio."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -19,8 +19,8 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Take
 
 PLAN = Hierarchy()
-NOTE = "One text and one seed: n = 1, so no interval can be given, and these figures say nothing about the ways in general."
-UNSAID = "There are no beams of {way} yet: say a text first."
+NOTE = "One text and one seed: n = 1, so no interval can be given, and these figures say nothing about the schemes in general."
+NO_TAKE = "There are no beams of {way} yet: generate a text first."
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,20 @@ class Way:
 
     key: str
     name: str
-    told: str
+    note: str
     settings: Settings
 
 
-def _way(key: str, name: str, told: str, **sampling: object) -> Way:
-    return Way(key, name, told, Settings("ar", temperature=1.0, top_k=50, **sampling))
+def _way(key: str, name: str, note: str, **sampling: object) -> Way:
+    return Way(key, name, note, Settings("ar", temperature=1.0, top_k=50, **sampling))
 
 
 WAYS = {
     way.key: way
     for way in (
         _way("original", "Original", "Plain sampling, the 50 likeliest tokens."),
-        _way("ras", "RAS", "Repetition-aware: what was said too often of late is drawn again.", sampler="ras", top_p=0.8),
-        _way("eas", "EAS", "Entropy-aware: what lately led or was said weighs less for a while.", sampler="eas", top_p=0.8),
+        _way("ras", "RAS", "Repetition-aware: a token too frequent recently is drawn again.", sampler="ras", top_p=0.8),
+        _way("eas", "EAS", "Entropy-aware: tokens recently ranked high or chosen get a penalty.", sampler="eas", top_p=0.8),
         _way(
             "hierras", "HierRAS", "RAS in beams, pruned by the spoof detectors.",
             sampler="ras", top_p=0.8, hierarchical=True,
@@ -256,7 +256,7 @@ def hear_branch(synthesizer: Synthesizer, trees: Mapping[str, Tree], way: str, c
     if way not in SEARCHED:
         raise InputError("way", way, "one of " + ", ".join(SEARCHED))
     if way not in trees:
-        raise PCGError(UNSAID.format(way=WAYS[way].name))
+        raise PCGError(NO_TAKE.format(way=WAYS[way].name))
     tree = trees[way]
     fan, chosen = tree.find(cycle, beam)
     speaker, codec = synthesizer.voice.reference(tree.voice), synthesizer.voice.codec
@@ -274,14 +274,14 @@ def as_record(request: Request, said: Sequence[Said]) -> dict[str, object]:
 
 def _progress(events: Iterator[Round | Take], way: str) -> Generator[Step, None, Take]:
     """Report rounds now and then, and return the take."""
-    count, told = 0, perf_counter()
+    count, reported = 0, perf_counter()
     for event in events:
         if isinstance(event, Take):
             return event
         count += len(event.tokens)
-        if perf_counter() - told >= PROGRESS_SECONDS:
+        if perf_counter() - reported >= PROGRESS_SECONDS:
             yield Step(way, count)
-            told = perf_counter()
+            reported = perf_counter()
     raise AssertionError("a synthesizer ends with a take")
 
 

@@ -6,14 +6,14 @@ const ARROWS = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowR
 const beamOf = ({ target }) => target.closest?.(".beam");
 const find = (cycle, beam) => element.querySelector(`.beam[data-cycle="${cycle}"][data-beam="${beam}"]`);
 
-function tell(beam) {
-  element.querySelector('[data-part="told"]').textContent = beam.getAttribute("aria-label");
+function describe(beam) {
+  element.querySelector('[data-part="note"]').textContent = beam.getAttribute("aria-label");
 }
 
 function pick(beam) {
   element.querySelector(".beam[aria-pressed='true']")?.setAttribute("aria-pressed", "false");
   beam.setAttribute("aria-pressed", "true");
-  tell(beam);
+  describe(beam);
   trigger("pick", { cycle: Number(beam.dataset.cycle), beam: Number(beam.dataset.beam) });
 }
 
@@ -29,7 +29,7 @@ function walk(from, [cycles, beams]) {
 for (const event of ["pointerover", "focusin"]) {
   element.addEventListener(event, (happened) => {
     const beam = beamOf(happened);
-    if (beam) tell(beam);
+    if (beam) describe(beam);
   });
 }
 

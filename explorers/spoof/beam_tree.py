@@ -20,8 +20,8 @@ PICK = "pick"
 SECOND, LANE, BEFORE, BEHIND, ABOVE, BELOW, MARK = 230, 18, 14, 26, 22, 24, 4
 SPREAD_TOKENS = 5
 JUDGES = (M10.name, M25.name, M50.name)
-EMPTY = '<p class="beams-told">The beams stand here when a text was said this way.</p>'
-PROMPT = "Point at a beam to read its scores. Click it to hear the utterance up to its end. Arrow keys walk, Enter plays."
+EMPTY = '<p class="beams-note">The beams appear here after a run with this scheme.</p>'
+PROMPT = "Point at a beam to read its scores. Click it to hear the utterance up to its end. Arrow keys move, Enter plays."
 FATES = {
     "chosen": "chosen",
     "lost": f"lost the choice after {PLAN.stages[2]}",
@@ -42,7 +42,7 @@ def tree_html(tree: Tree | None) -> str:
     if tree is None:
         return EMPTY
     if not tree.cycles:
-        return f'<p class="beams-told">It ended within the {PLAN.warmup} tokens of the warm-up, before any beams.</p>'
+        return f'<p class="beams-note">The take ended within the {PLAN.warmup} tokens of the warm-up, before any beams.</p>'
     count = max(len(fan.beams) for fan in tree.fans)
     seconds = max(fan.start + max(len(beam.tokens) for beam in fan.beams) for fan in tree.fans) / tree.rate
     width, height = BEFORE + round(seconds * SECOND) + BEHIND, ABOVE + LANE * count + BELOW
@@ -50,14 +50,14 @@ def tree_html(tree: Tree | None) -> str:
     drawn = _axis(seconds, height) + "".join(_fans(tree, count))
     return (
         f'<div class="beams"><div class="beams-plane"><svg width="{width}" height="{height}" role="group" aria-label="{label}">'
-        f'{drawn}</svg></div><p class="beams-told" data-part="told" aria-hidden="true">{PROMPT}</p>{_legend()}</div>'
+        f'{drawn}</svg></div><p class="beams-note" data-part="note" aria-hidden="true">{PROMPT}</p>{_legend()}</div>'
     )
 
 
 def way_html(key: str, said: Said | None = None) -> str:
     """Who speaks, and what it cost."""
     way = WAYS[key]
-    return f'<header class="title"><h2>{way.name}</h2><p>{way.told}</p></header>{_figures(said)}'
+    return f'<header class="title"><h2>{way.name}</h2><p>{way.note}</p></header>{_figures(said)}'
 
 
 def branch_html(branch: Branch) -> str:
@@ -66,8 +66,8 @@ def branch_html(branch: Branch) -> str:
     ends = len(branch.samples) / branch.sample_rate
     fate = FATES[_fate(branch.fan, beam)].removesuffix(" tokens")
     return (
-        f'<p class="beams-told" role="status"><b>{name}, cycle {branch.cycle}, beam {beam.number}</b> ({fate}). Up to '
-        f"{branch.from_seconds:.2f} s the take as it was said, then this beam up to {ends:.2f} s.</p>"
+        f'<p class="beams-note" role="status"><b>{name}, cycle {branch.cycle}, beam {beam.number}</b> ({fate}). Up to '
+        f"{branch.from_seconds:.2f} s the original take, then this beam up to {ends:.2f} s.</p>"
     )
 
 
@@ -83,7 +83,7 @@ def _figures(said: Said | None) -> str:
     cut = '<p class="notes">cut at the length limit</p>' if said is not None and said.take.hit_limit else ""
     return (
         '<div class="readout spoof-readout"><p class="headline"><span><b>'
-        f"{computed}</b> tokens computed for each token heard</span></p><dl>{items}</dl>{cut}</div>"
+        f"{computed}</b> tokens computed for each token of the take</span></p><dl>{items}</dl>{cut}</div>"
     )
 
 
@@ -119,7 +119,7 @@ def _beam(fan: Fan, beam: Beam, cycle: int, rate: float, lane: float) -> str:
     first = " tabindex=0" if cycle == 1 and beam.number == 1 else " tabindex=-1"
     return (
         f'<g class="beam {fate}" role="button" aria-pressed="false" data-cycle="{cycle}" data-beam="{beam.number}"{first} '
-        f'aria-label="{_told(fan, beam, cycle, rate)}"><path class="hit" d="{curve}H{x(len(beam.tokens))}"/>'
+        f'aria-label="{_description(fan, beam, cycle, rate)}"><path class="hit" d="{curve}H{x(len(beam.tokens))}"/>'
         f"{''.join(stages)}{_mark(fate, float(x(len(beam.tokens))), float(y))}</g>"
     )
 
@@ -145,7 +145,7 @@ def _mark(fate: str, x: float, y: float) -> str:
     return f'<path class="mark" d="{shapes[fate]}"/>' if fate in shapes else ""
 
 
-def _told(fan: Fan, beam: Beam, cycle: int, rate: float) -> str:
+def _description(fan: Fan, beam: Beam, cycle: int, rate: float) -> str:
     """Number, scores in the order of the stages, each with its place, and the rank."""
     begin, end = fan.start / rate, (fan.start + len(beam.tokens)) / rate
     scores = []

@@ -1,4 +1,4 @@
-"""Spoof: one text by five ways to choose tokens, what detectors make of each, and the beams that a search threw away."""
+"""The Spoof panel: one text by five sampling schemes, their spoof probabilities, and the beams of the search."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -7,41 +7,53 @@ from functools import partial
 
 import gradio as gr
 import numpy as np
+from gradio.blocks import Block
 from gradio.components import Component
 
 from explorers.compare.actions import new_seed, token_rate
-from explorers.compare.layout import DECODING
-from explorers.errors import telling, told
-from explorers.shared.controls import Desk, knob, run_and_stop, seed_and_dice, text_box, voice_choice
-from explorers.shared.readout import TITLES, message_html
+from explorers.errors import page_error, showing_errors
+from explorers.shared.blocks import (
+    DECODING,
+    Form,
+    by_name,
+    json_drawer,
+    knob,
+    parameters_of,
+    pcm,
+    player,
+    run_and_stop,
+    seed_and_dice,
+    text_box,
+    voice_choice,
+)
+from explorers.shared.readout import FAILED, TITLES, busy_html, message_html
 from explorers.shared.spoof_curves import curves_html
 from explorers.shared.terms import term_html, term_info
 from explorers.spoof.actions import NOTE, SEARCHED, WAYS, Branch, Request, Said, Step, Tree, as_record, hear_branch, say_ways
 from explorers.spoof.beam_tree import PICK, branch_html, create_tree, tree_html, way_html
-from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
 from explorers.zero_gpu import STARTING_SECONDS, gpu_seconds, on_gpu
 from pcg.decoding.beam_search import Hierarchy
 from pcg.errors import PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
-HEADING = f"""<header class="title"><h2>Spoof<small>where does it stop sounding like speech?</small></h2>
-<p>Five ways to choose tokens, as MSpoofTTS compares them (arXiv 2603.05373). The curves are the
-{term_html("spoof", "spoof probability")} of stretches of 50, 25 or 10 tokens: lower is more like speech. The searched ways are
-chosen by these same detectors, so a lower curve of theirs is no proof of better speech. {NOTE}</p></header>"""
-BEAMS = """<header class="title"><h2>Beams<small>what the search tried, and threw away</small></h2>
-<p>After a warm-up of {0} tokens, {2[0]} {3} go on from the same place; {2[1]} are left after {1[0]} tokens, {2[2]} after
-{1[1]}, and after {1[2]} one is chosen by the sum of its ranks.</p></header>"""
+HEADING = f"""<header class="title"><h2>Spoof<small>which parts do detectors find synthetic?</small></h2>
+<p>Five sampling schemes, as compared in MSpoofTTS (arXiv 2603.05373). The curves are the
+{term_html("spoof", "spoof probability")} of stretches of 50, 25 or 10 tokens: lower is more like speech. The searched
+schemes are selected by these same detectors, so a lower curve is no proof of better speech. {NOTE}</p></header>"""
+BEAMS = """<header class="title"><h2>Beams<small>candidates of the search, and their pruning</small></h2>
+<p>After a warm-up of {0} tokens, {2[0]} {3} continue from the same position; {2[1]} are left after {1[0]} tokens, {2[2]}
+after {1[1]}, and after {1[2]} the one with the best sum of ranks is chosen.</p></header>"""
 EXAMPLE = "She sells sea shells by the sea shore."
-TEMPERATURE_INFO = f"How {term_info('temperature', 'freely')} all ways choose. Detectors here know 0.6 best; the paper has 1.0."
-METHOD_INFO = "The paper has AR. Beams of SD, SSD or PCG are this program's own; none of the papers has them."
-READY = "Choose a method, then say the text. The searched ways take several times as long."
-STOPPED = "Stopped. What was said stays."
-FAILED = "That did not work. Everything on the page is as it was."
-DONE = "Said five ways."
-UNHEARD = '<p class="beams-told">Click a beam, or give its numbers, and the utterance up to its end is heard here.</p>'
+TEMPERATURE_INFO = (
+    f"{term_info('temperature', 'Randomness')} of all schemes. Detectors here work best at 0.6; the paper uses 1.0."
+)
+METHOD_INFO = "The paper uses AR. Beams with SD, SSD or PCG are an extension of this program."
+READY = "Choose a method, then generate. The searched schemes take several times as long."
+STOPPED = "Stopped. Finished takes stay."
+DONE = "All five takes are ready."
+BEAM_HINT = '<p class="beams-note">Click a beam, or enter its numbers, to hear the utterance up to its end.</p>'
 FIRST, *_, LAST = WAYS
-NOTHING = [gr.skip()] * (4 + 3 * len(WAYS))
 # What the detectors' beams cost in takes, roughly: three plain ones, and twice five and a half.
 TAKES = 14
 
@@ -78,6 +90,20 @@ class Search:
         return [self.record, self.words, self.sound]
 
 
+@dataclass(frozen=True)
+class Places:
+    """Everything on the page that a run updates."""
+
+    record: gr.JSON
+    views: Mapping[str, View]
+    search: Search
+
+    @property
+    def outputs(self) -> list[Component]:
+        search, spoken = self.search, [place for view in self.views.values() for place in view.all]
+        return [self.record, search.trees, search.way, search.tree, *spoken]
+
+
 def create_spoof(synthesizer: Synthesizer) -> None:
     """Lay the panel out within the Blocks that is being built; the synthesizer has detectors for its codes."""
     with gr.Row(equal_height=False):
@@ -92,31 +118,31 @@ def create_spoof(synthesizer: Synthesizer) -> None:
                 with gr.Row(equal_height=True, elem_classes="lab-pair"):
                     views |= {key: _view(synthesizer, key) for key in row}
             search = _search(synthesizer)
-            with gr.Column(elem_classes="lab-card"), gr.Accordion("As JSON", open=False):
-                record = gr.JSON(show_label=False, elem_id="spoof-record", max_height=320)
-    _wire(synthesizer, controls, views, search, record)
+            with gr.Column(elem_classes="lab-card"):
+                record = json_drawer("spoof-record")
+    _wire(synthesizer, controls, Places(record, views, search))
     _wire_search(synthesizer, search)
 
 
-def _controls(synthesizer: Synthesizer) -> Desk:
-    with gr.Column(elem_classes="lab-desk"):
+def _controls(synthesizer: Synthesizer) -> Form:
+    with gr.Column(elem_classes="lab-form"):
         text, voice = text_box("spoof-", EXAMPLE), voice_choice(synthesizer, "spoof-")
         method = gr.Radio(
-            [(TITLES[key][0], key) for key in synthesizer.methods], value="ar", label="Method underneath",
+            [(TITLES[key][0], key) for key in synthesizer.methods], value="ar", label="Decoding method",
             info=METHOD_INFO, elem_id="spoof-method",
         )  # fmt: skip
-        run, stop = run_and_stop("spoof-", "Say it five ways")
+        run, stop = run_and_stop("spoof-", "Compare all five")
         status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="spoof-status")
-    with gr.Column(elem_classes="lab-desk"):
+    with gr.Column(elem_classes="lab-form"):
         temperature = knob("temperature", Settings(), "spoof-", TEMPERATURE_INFO)
         seed, dice = seed_and_dice("spoof-")
-    return Desk(Request, [text, voice, method, temperature, seed], run, stop, dice, status)
+    return Form(Request, [text, voice, method, temperature, seed], run, stop, dice, status)
 
 
 def _view(synthesizer: Synthesizer, key: str) -> View:
     with gr.Column(min_width=300, elem_classes="lab-card", elem_id=f"spoof-{key}"):
         head = gr.HTML(way_html(key), apply_default_css=False)
-        sound = _player(synthesizer, WAYS[key].name, f"spoof-sound-{key}")
+        sound = player(synthesizer, WAYS[key].name, f"spoof-sound-{key}")
         curves = gr.HTML("", apply_default_css=False, elem_id=f"spoof-curves-{key}")
     return View(head, sound, curves)
 
@@ -133,59 +159,57 @@ def _search(synthesizer: Synthesizer) -> Search:
         with gr.Row(elem_classes="lab-seed"):
             cycle = gr.Number(1, label="Cycle", precision=0, minimum=1, min_width=80, elem_id="spoof-cycle")
             beam = gr.Number(1, label="Beam", precision=0, minimum=1, min_width=80, elem_id="spoof-beam")
-            hear = gr.Button("Hear this beam", elem_id="spoof-hear", size="md", min_width=140)
-        words = gr.HTML(UNHEARD, apply_default_css=False, elem_id="spoof-words")
-        sound = _player(synthesizer, "Beam", "spoof-sound-beam", autoplay=True)
+            hear = gr.Button("Play this beam", elem_id="spoof-hear", size="md", min_width=140)
+        words = gr.HTML(BEAM_HINT, apply_default_css=False, elem_id="spoof-words")
+        sound = player(synthesizer, "Beam", "spoof-sound-beam", autoplay=True)
         record = gr.JSON(visible=False)
     return Search(gr.State({}), way, tree, cycle, beam, hear, record, words, sound)
 
 
-def _player(synthesizer: Synthesizer, label: str, elem_id: str, autoplay: bool = False) -> gr.Audio:
-    return gr.Audio(
-        label=label, show_label=False, interactive=False, editable=False, buttons=["download"], container=False,
-        autoplay=autoplay, elem_id=elem_id,
-        waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate),
-    )  # fmt: skip
+Updates = dict[Block, object]
 
 
-def _handler(synthesizer: Synthesizer) -> Callable[..., Iterator[list[object]]]:
-    """`say_ways` as gradio calls it: one argument a control, one update a place on the page."""
+def _handler(synthesizer: Synthesizer, controls: Form, places: Places) -> Callable[..., Iterator[Updates]]:
+    """`say_ways` as gradio calls it: one argument for each control, and updates by component."""
     say = on_gpu(partial(say_ways, synthesizer), lambda request: gpu_seconds(request.text, TAKES))
     rate = token_rate(synthesizer)
 
-    def say_five_ways(text: str, voice: str, method: str, temperature: float, seed: int) -> Iterator[list[object]]:
+    @parameters_of(Request)
+    def compare_ways(*values: object) -> Iterator[Updates]:
         said: list[Said] = []
         try:
-            request = Request(text, voice, method, temperature, seed)
+            request = Request(**by_name(Request, values))
             with closing(say(request)) as steps:
                 for step in steps:
                     said += [step.done] if step.done else []
-                    yield [*_updates(request, said, step), _progress_html(step, rate)]
+                    yield _updates(request, said, step, places) | {controls.status: _progress_html(step, rate)}
         except PCGError as error:
-            yield [*NOTHING, message_html(FAILED)]
-            raise told(error) from error
+            yield {controls.status: message_html(FAILED)}
+            raise page_error(error) from error
 
-    return say_five_ways
+    return compare_ways
 
 
-def _updates(request: Request, said: list[Said], step: Step) -> list[object]:
-    """The record, the trees, the newest one's way and picture, and the places of the way that is done; at the start all is
-    emptied."""
+def _updates(request: Request, said: list[Said], step: Step, places: Places) -> Updates:
+    """At the start everything is emptied; later only the places of the way that is done change."""
     begins = step.now == FIRST and not step.tokens and step.done is None
     if step.done is None and not begins:
-        return NOTHING
-    trees = {each.way: each.tree for each in said if each.tree}
-    new = step.now in trees
-    tree = tree_html(trees.get(step.now)) if begins or new else gr.skip()
-    places = {key: _card(key, step.done) if begins or step.now == key else [gr.skip()] * 3 for key in WAYS}
-    updates = (update for place in places.values() for update in place)
-    return [as_record(request, said), trees, step.now if new else gr.skip(), tree, *updates]
+        return {}
+    search, trees = places.search, {each.way: each.tree for each in said if each.tree}
+    updates: Updates = {places.record: as_record(request, said), search.trees: trees}
+    if step.now in trees:
+        updates[search.way] = step.now
+    if begins or step.now in trees:
+        updates[search.tree] = tree_html(trees.get(step.now))
+    for key in WAYS if begins else (step.now,):
+        updates |= _card_updates(key, places.views[key], step.done)
+    return updates
 
 
-def _card(key: str, said: Said | None) -> list[object]:
+def _card_updates(key: str, view: View, said: Said | None) -> Updates:
     sound = _sound(said.take.audio, said.take.sample_rate) if said else None
     curves = curves_html(said.curves, said.take.audio_seconds) if said else ""
-    return [way_html(key, said), sound, curves]
+    return {view.head: way_html(key, said), view.sound: sound, view.curves: curves}
 
 
 def _progress_html(step: Step, rate: float) -> str:
@@ -194,22 +218,20 @@ def _progress_html(step: Step, rate: float) -> str:
         return message_html(DONE)
     place = list(WAYS).index(step.now) + 1
     words = f"{WAYS[step.now].name}: {step.tokens} tokens, {step.tokens / rate:.1f} s <span>{place} of {len(WAYS)}</span>"
-    return f'<div class="status busy"><p>{words}</p></div>'
+    return busy_html(words)
 
 
 def _sound(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray] | None:
-    # int16, because the player scales floats to their own peak, and loudness would no longer compare.
-    return (sample_rate, (samples.clip(-1, 1) * 32767).astype(np.int16)) if len(samples) else None
+    return pcm(samples, sample_rate) if len(samples) else None
 
 
-def _wire(synthesizer: Synthesizer, controls: Desk, views: Mapping[str, View], search: Search, record: gr.JSON) -> None:
+def _wire(synthesizer: Synthesizer, controls: Form, places: Places) -> None:
     private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
-    spoken = [place for view in views.values() for place in view.all]
     running = controls.run.click(
-        _handler(synthesizer), controls.inputs, [record, search.trees, search.way, search.tree, *spoken, controls.status],
+        _handler(synthesizer, controls, places), controls.inputs, [*places.outputs, controls.status],
         show_progress="hidden", trigger_mode="multiple", concurrency_id=DECODING, concurrency_limit=1,
         api_name="spoof",
-        api_description="Say a text as Original, RAS, EAS, HierRAS and HierEAS at one seed; streams a record first of all "
+        api_description="Takes of a text by Original, RAS, EAS, HierRAS and HierEAS at one seed; streams a record first "
         "(cost, spoof probabilities and curves, the beams of the searched ways), then the same as HTML and sounds.",
     )  # fmt: skip
     controls.stop.click(lambda: message_html(STOPPED), None, controls.status, cancels=running, **private)
@@ -223,12 +245,12 @@ def _wire_search(synthesizer: Synthesizer, search: Search) -> None:
         return tree_html(trees.get(way))
 
     def hear_beam(way: str, cycle: int, beam: int, trees: Mapping[str, Tree]) -> list[object]:
-        with telling():
+        with showing_errors():
             return _heard(hear(trees, way, cycle, beam))
 
     def hear_picked(way: str, trees: Mapping[str, Tree], event: gr.EventData) -> list[object]:
         picked = event._data if isinstance(event._data, Mapping) else {}
-        with telling():
+        with showing_errors():
             branch = hear(trees, way, picked.get("cycle"), picked.get("beam"))
         return [branch.cycle, branch.beam.number, *_heard(branch)]
 

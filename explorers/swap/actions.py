@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from explorers.judging import Ears, Verdict
+from explorers.judging import Judges, Verdict
 from explorers.session import Reading, Session
 from pcg.analysis.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
 from pcg.errors import InputError, PCGError
@@ -31,9 +31,9 @@ from pcg.synthesis.synthesizer import Synthesizer
 SOURCES = ("last", "text")
 CONTROLS = ("random", "mel", "none")
 ORIGINAL, SWAPPED, CONTROL = VERSIONS = ("original", "swapped", "control")
-UNSAID = "Nothing has been said yet: say a text under Compare, or choose a new text here."
+NO_TAKE = "There is no utterance yet. Generate one under Compare, or choose a new text here."
 UTTERANCES, THETAS = 8, (0.6, 0.5, 0.4)
-NOTE = "One utterance proves nothing. Over many of them, with intervals: python -m pcg swap."
+NOTE = "One utterance proves nothing. Over many utterances, with intervals: python -m pcg swap."
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Request:
             if getattr(self, name) not in allowed:
                 raise InputError(name, getattr(self, name), "one of " + ", ".join(allowed))
         if self.control == self.similarity:
-            raise InputError("control", self.control, "another than the similarity itself")
+            raise InputError("control", self.control, "different from the similarity")
         assert self.settings  # or its InputError
 
     @property
@@ -77,7 +77,7 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Original:
-    """The utterance before the swap. `voice` spoke it, or stands in for a recorded one that is not kept."""
+    """The utterance before the swap. `voice` spoke it, or replaces a recorded one that is not stored."""
 
     text: str
     method: str
@@ -89,7 +89,7 @@ class Original:
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """The utterance before or after a swap, and its sound `samples [N]`. swap: None for the original, whose `swapped` tells the
+    """The utterance before or after a swap, and its sound `samples [N]`. swap: None for the original, whose `swapped` has the
     candidates and sizes of the groups that were asked for. verdict and mel_distance (to the original, in dB): None until both
     are known."""
 
@@ -108,8 +108,8 @@ class Version:
         shape = {"mean_group_size": self.swapped.mean_group_size if inside else None, "swapped": self.swapped.share}
         if self.verdict is None:
             return shape | dict.fromkeys(("wer", "cer", "similarity", "dnsmos", "mel_distance"))
-        told = {name: getattr(self.verdict, name) for name in ("similarity", "dnsmos")} | {"mel_distance": self.mel_distance}
-        return shape | {"wer": self.verdict.words.rate, "cer": self.verdict.characters.rate} | told
+        judged = {name: getattr(self.verdict, name) for name in ("similarity", "dnsmos")} | {"mel_distance": self.mel_distance}
+        return shape | {"wer": self.verdict.words.rate, "cer": self.verdict.characters.rate} | judged
 
     def record(self) -> dict[str, object]:
         return {
@@ -122,7 +122,7 @@ class Version:
 
 
 @dataclass(frozen=True, eq=False)
-class Stress:
+class StressTest:
     """How far a stress test has come: `now` says what is being done, "" at the end. versions: none, then without verdicts, then
     with them; judges: the name of whoever gave each figure."""
 
@@ -146,26 +146,28 @@ class Stress:
         return {**said, **found, "judges": dict(self.judges), "note": NOTE}
 
 
-def stress(synthesizer: Synthesizer, ears: Callable[[], Ears], request: Request, session: Session) -> Iterator[Stress]:
-    """Swap one utterance, and let it be judged beside the original and the control; `ears` is called when the sounds are there.
+def stress(
+    synthesizer: Synthesizer, load_judges: Callable[[], Judges], request: Request, session: Session
+) -> Iterator[StressTest]:
+    """Swap one utterance, and judge it beside the original and the control; `load_judges` is called when the sounds are there.
 
     Closing the generator stops the work after the step that it is at.
     """
     if request.source == "text":
-        yield Stress("The target says the text.")
+        yield StressTest("Generating the text with the target.")
     original = _original(synthesizer, request, session)
-    yield Stress("Finding groups, and swapping.", original)
+    yield StressTest("Finding groups and swapping.", original)
     versions = _versions(synthesizer, request, original)
-    heard = Stress("The judges listen.", original, versions)
+    heard = StressTest("Judging.", original, versions)
     yield heard
-    judges = ears()
+    judges = load_judges()
     names = {**judges.names("the original"), "Mel distance": "mean absolute difference of log-mels to the original"}
     yield replace(heard, now="", versions=_judged(judges, original.text, versions), judges=names)
 
 
-def _judged(ears: Ears, text: str, versions: Sequence[Version]) -> tuple[Version, ...]:
+def _judged(judges: Judges, text: str, versions: Sequence[Version]) -> tuple[Version, ...]:
     sounds, rate = [v.samples for v in versions], versions[0].sample_rate
-    verdicts = ears.verdicts([Sample(samples, rate, text, Recording(sounds[0], rate)) for samples in sounds])
+    verdicts = judges.verdicts([Sample(samples, rate, text, Recording(sounds[0], rate)) for samples in sounds])
     distances = [mel_distance(samples, sounds[0], rate) for samples in sounds]
     judged = zip(versions, verdicts, distances, strict=True)
     return tuple(replace(v, verdict=verdict, mel_distance=distance) for v, verdict, distance in judged)
@@ -179,7 +181,7 @@ def _original(synthesizer: Synthesizer, request: Request, session: Session) -> O
         _check_words(text)
         reading = Reading.of(synthesizer.take(text, request.settings, request.voice))
     if reading is None or not reading.tokens:
-        raise PCGError(UNSAID)
+        raise PCGError(NO_TAKE)
     _check_words(reading.text)
     references = synthesizer.voice.references
     voice = reading.voice if reading.voice in references else next(iter(references))
@@ -240,7 +242,7 @@ def swap_grid(synthesizer: Synthesizer, similarity: str) -> Grid:
 
 
 def campaign(synthesizer: Synthesizer, grid: Grid, spec: WorkerSpec, store: Store) -> Iterator[Campaign]:
-    """Run `grid`, as far as `store` does not know it; tell how far it is after every unit, the table after every utterance.
+    """Run `grid`, as far as `store` does not know it; yield the progress after every unit, and the table after every utterance.
 
     Closing the generator stops the work; finished units stay stored.
     """

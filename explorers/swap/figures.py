@@ -10,18 +10,18 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from explorers.shared.figures import mel_figure
-from explorers.shared.readout import message_html
+from explorers.shared.readout import busy_html, message_html
 from explorers.shared.ribbon import height
 from explorers.shared.terms import term_html, titled_html
-from explorers.swap.actions import NOTE, ORIGINAL, Campaign, Stress, Version
+from explorers.swap.actions import NOTE, ORIGINAL, Campaign, StressTest, Version
 from pcg.analysis.audition import FRAME_SECONDS, band_frequencies
 from pcg.analysis.swap import Swap, log_mel_db
 
 STYLES = Path(__file__).with_name("swap.css")
 MEANINGS = {
-    "kept": "has company in its group, and was left as it was",
-    "single": "stands alone in its group, so there is nothing to swap it with",
-    "replaced": "another code stands here now",
+    "kept": "shares its group with others, and was not replaced",
+    "single": "alone in its group, so there is nothing to swap it with",
+    "replaced": "replaced by another code",
 }
 NAMES = {"kept": "kept", "single": "alone in its group", "replaced": "replaced"}
 PICTURE_HEIGHT = 180
@@ -40,7 +40,7 @@ FIGURES = (
 
 def title_html(name: str, swap: Swap | None = None) -> str:
     """A card's name, and what was done in it."""
-    return f'<header class="title"><h2>{name.capitalize()}</h2><p>{_told(name, swap)}</p></header>'
+    return f'<header class="title"><h2>{name.capitalize()}</h2><p>{_note(name, swap)}</p></header>'
 
 
 def strip_html(version: Version) -> str:
@@ -74,20 +74,20 @@ def heard_html(version: Version) -> str:
     if version.verdict is None:
         return ""
     words = f"<q>{escape(version.verdict.heard)}</q>" if version.verdict.heard else "nothing"
-    return f'<p class="swap-words">Heard: {words}</p>'
+    return f'<p class="swap-words">Recognised: {words}</p>'
 
 
-def original_html(stress: Stress) -> str:
+def original_html(stress: StressTest) -> str:
     """Who said what."""
     said = stress.original
     if said is None:
         return ""
     spoken = "the target alone" if said.method == "ar" else f"{said.method.upper()}, not the target alone as in the paper"
-    by = f"{escape(said.voice)}, who stands in for your recording" if said.stands_in else escape(said.voice)
+    by = f"{escape(said.voice)}, in place of your recording" if said.stands_in else escape(said.voice)
     return f'<p class="swap-words">By {spoken}, in the voice of {by}: <q>{escape(said.text)}</q></p>'
 
 
-def table_html(stress: Stress) -> str:
+def table_html(stress: StressTest) -> str:
     """Original, swapped and control, and what each differs by from the original; then who judged."""
     versions = stress.versions
     changes = {v.name: stress.differences(v) for v in versions[1:]}
@@ -124,14 +124,14 @@ def progress_html(campaign: Campaign) -> str:
     if at.done == at.total:
         return message_html(f"All {at.total} units are done.")
     left = "" if at.seconds_left is None else f"<span>about {at.seconds_left:.0f} s left</span>"
-    return f'<div class="status busy"><p>{at.done} of {at.total} units {left}</p></div>'
+    return busy_html(f"{at.done} of {at.total} units {left}")
 
 
 def judges_html(judges: Mapping[str, str]) -> str:
     return "".join(f'<p class="swap-words">{escape(figure)}: {escape(judge)}.</p>' for figure, judge in judges.items())
 
 
-def mels_figure(stress: Stress) -> go.Figure:
+def mels_figure(stress: StressTest) -> go.Figure:
     """The log-mels of all versions, one below the other, on one colour scale."""
     mels = [log_mel_db(v.samples, v.sample_rate) for v in stress.versions]
     frequencies = band_frequencies(stress.versions[0].sample_rate)
@@ -146,9 +146,9 @@ def _kinds(version: Version) -> Iterator[str]:
 
 
 def _bar(kind: str, size: int, title: str = "", second: int | None = None) -> str:
-    told = f' title="{title}"' if title else ""
+    tooltip = f' title="{title}"' if title else ""
     mark = "" if second is None else f' data-second="{second:d}"'
-    return f'<i class="{kind}" style="--height:{height(size):.0%}"{told}{mark}></i>'
+    return f'<i class="{kind}" style="--height:{height(size):.0%}"{tooltip}{mark}></i>'
 
 
 def _table(label: str, head: str, rows: str, below: str) -> str:
@@ -163,13 +163,13 @@ def _cell(value: float | None, factor: float, digits: int, unit: str) -> str:
 
 
 def _change(value: float | None, factor: float, digits: int, unit: str) -> str:
-    told = unit.replace("%", " points")
-    return f"<td>{MISSING if value is None else f'{factor * value:+.{digits}f}{told}'}</td>"
+    suffix = unit.replace("%", " points")
+    return f"<td>{MISSING if value is None else f'{factor * value:+.{digits}f}{suffix}'}</td>"
 
 
-def _told(name: str, swap: Swap | None) -> str:
+def _note(name: str, swap: Swap | None) -> str:
     if swap is None:
-        return "as it was said" if name == ORIGINAL else "to be heard here after a swap"
+        return "unchanged" if name == ORIGINAL else "appears here after a swap"
     if swap.replacement == "random":
-        return "any other codes at the same places"
+        return "any other codes at the same positions"
     return f"other members of the group, {swap.similarity} {swap.theta:g}"

@@ -1,50 +1,53 @@
-"""Swap: whether the members of a group may stand for each other, heard and judged in one utterance."""
+"""The Swap panel: a test of whether the members of a group can replace each other, in one utterance."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import gradio as gr
-import numpy as np
+from gradio.blocks import Block
 from gradio.components import Component
 
 from explorers.compare.actions import new_seed
-from explorers.compare.layout import DECODING
-from explorers.errors import telling, told
+from explorers.errors import page_error, showing_errors
 from explorers.groups.actions import equal_theta
-from explorers.groups.layout import SIMILARITY_NAMES
-from explorers.session import Session
-from explorers.shared.controls import knob, seed_and_dice, text_box, voice_choice
-from explorers.shared.readout import message_html
+from explorers.groups.layout import EQUAL_SIZE_INFO
+from explorers.shared.blocks import (
+    DECODING,
+    by_name,
+    json_drawer,
+    knob,
+    parameters_of,
+    pcm,
+    player,
+    seed_and_dice,
+    similarity_choice,
+    text_box,
+    voice_choice,
+)
+from explorers.shared.readout import FAILED, message_html
 from explorers.shared.terms import term_info
 from explorers.swap.actions import (
     NOTE,
-    THETAS,
-    UTTERANCES,
     VERSIONS,
-    Campaign,
-    Ears,
+    Judges,
     Request,
-    Stress,
+    StressTest,
     Version,
-    campaign,
     stress,
-    swap_grid,
 )
 from explorers.swap.figures import (
-    campaign_html,
     heard_html,
     legend_html,
     mels_figure,
     original_html,
-    progress_html,
     strip_html,
     table_html,
     title_html,
 )
-from explorers.theme import SOUND_COLOUR, WAVE_COLOUR
+from explorers.swap.many import create_many_controls, create_many_table, wire_many
 from explorers.zero_gpu import LONGEST_SECONDS, on_gpu
 from pcg.errors import PCGError
 from pcg.experiments.store import Store
@@ -53,26 +56,19 @@ from pcg.settings import Settings
 from pcg.synthesis.synthesizer import CACHE, Synthesizer
 
 HEADING = """<header class="title"><h2>Swap<small>the stress test of the groups</small></h2>
-<p>Every token that has company in its group gives way to another member, whatever the target thinks of it (PCG section 4,
-Table 2). If the groups are what the paper says, little is lost; the control shows how much could be.</p></header>"""
-MANY_HEADING = f"""<header class="title"><h2>Over many utterances<small>the paper's Table 2, on this voice</small></h2>
-<p>{UTTERANCES} sentences, said by the target, swapped at the sizes of cosine groups at theta {", ".join(map(str, THETAS))},
-each with its control. What was done once is kept, and not done again.</p></header>"""
+<p>Every token is replaced by another member of its group, regardless of the target (PCG section 4, Table 2). If the groups are
+sound, the loss is small. The control shows the loss with arbitrary tokens.</p></header>"""
 SOURCE_NAMES = {"last": "the last utterance", "text": "a new text"}
 CONTROL_NAMES = {
-    "random": "any codes at the same places",
+    "random": "any codes at the same positions",
     "mel": "Mel groups of equal mean size",
     "none": "none",
 }
 READY = "Choose theta, then swap."
 THETA_INFO = (
-    f"How {term_info('theta', 'alike')} tokens must be to share a {term_info('group')}. Lower: larger groups, a harder test."
+    f"{term_info('theta', 'Similarity')} above which tokens share a {term_info('group')}. Lower: larger groups, a harder test."
 )
-FRACTION_INFO = f"Of the tokens in company, how many are {term_info('swapped')}: more keeps what fewer did."
-MANY_EMPTY = f"Press “Swap {UTTERANCES} sentences”, and the table fills here row by row."
-MANY_READY = "Some fifty units, each of a second or two of work."
-STOPPED = "Stopped. Finished utterances stay."
-FAILED = "That did not work. Everything on the page is as it was."
+FRACTION_INFO = f"Share of the replaceable tokens that are {term_info('swapped')}. A larger share includes the smaller ones."
 
 
 @dataclass(frozen=True)
@@ -87,16 +83,7 @@ class Controls:
 
     @property
     def named(self) -> dict[str, Component]:
-        return dict(zip((f.name for f in fields(Request)), self.inputs, strict=True))
-
-
-@dataclass(frozen=True)
-class ManyControls:
-    """What a run over many utterances reads."""
-
-    run: gr.Button
-    stop: gr.Button
-    status: gr.HTML
+        return by_name(Request, self.inputs)
 
 
 @dataclass(frozen=True)
@@ -133,54 +120,40 @@ def create_swap(synthesizer: Synthesizer, spec: WorkerSpec, session: gr.State, r
     """Lay the panel out within the Blocks that is being built. `spec` says by its judge who writes down words, and who works on
     many utterances; nothing of it is loaded before it is needed. `session` holds a Session, whose last utterance may be
     swapped; the folder `results` keeps the units of many utterances."""
-    ears = lru_cache(maxsize=1)(lambda: Ears.load(spec.judge, spec.device))
+    load_judges = lru_cache(maxsize=1)(lambda: Judges.load(spec.judge, spec.device))
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = _controls(synthesizer)
-            many = _many_controls()
+            many = create_many_controls()
         with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
             places = _places(synthesizer)
-            with gr.Column(elem_classes="lab-card"):
-                gr.HTML(MANY_HEADING, apply_default_css=False)
-                table = gr.HTML(message_html(MANY_EMPTY), apply_default_css=False, elem_id="swap-many-table")
-    _wire(synthesizer, ears, controls, places, session)
-    _wire_many(_campaigner(synthesizer, spec, Store(results)), many, controls.named["similarity"], table)
+            table = create_many_table()
+    _wire(synthesizer, load_judges, controls, places, session)
+    wire_many(synthesizer, spec, Store(results), many, controls.named["similarity"], table)
 
 
 def _controls(synthesizer: Synthesizer) -> Controls:
-    with gr.Column(elem_classes="lab-desk"):
+    with gr.Column(elem_classes="lab-form"):
         source = gr.Radio([(n, k) for k, n in SOURCE_NAMES.items()], value="last", label="Utterance", elem_id="swap-source")
         with gr.Column(visible=False) as new:
-            text = text_box("swap-", info="The target says it alone.")
+            text = text_box("swap-", info="Generated by the target alone.")
             voice = voice_choice(synthesizer, "swap-")
         run = gr.Button("Swap", variant="primary", elem_id="swap-run")
         status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="swap-status")
-    with gr.Column(elem_classes="lab-desk"):
+    with gr.Column(elem_classes="lab-form"):
         theta, similarity, fraction = _groups_of(synthesizer)
         control = gr.Radio(
             [(n, k) for k, n in CONTROL_NAMES.items()], value="random", label="Control", elem_id="swap-control",
-            info="What the swap is compared with.",
+            info="The comparison of the swap.",
         )  # fmt: skip
         seed, dice = seed_and_dice("swap-", Settings.seed)
     return Controls([source, text, voice, theta, similarity, fraction, control, seed], new, run, dice, status)
 
 
-def _many_controls() -> ManyControls:
-    with gr.Column(elem_classes="lab-desk"):
-        with gr.Row():
-            run = gr.Button(f"Swap {UTTERANCES} sentences", elem_id="swap-many-run", scale=3)
-            stop = gr.Button("Stop", elem_id="swap-many-stop", scale=1, min_width=80)
-        status = gr.HTML(message_html(MANY_READY), apply_default_css=False, elem_id="swap-many-status")
-    return ManyControls(run, stop, status)
-
-
 def _groups_of(synthesizer: Synthesizer) -> tuple[gr.Slider, gr.Dropdown, gr.Slider]:
     """What is swapped."""
     theta = knob("theta", Settings(), "swap-", THETA_INFO)
-    similarity = gr.Dropdown(
-        [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities], value=Settings.similarity,
-        label="Alike by", info="Choosing another moves theta to groups of the same mean size.", elem_id="swap-similarity",
-    )  # fmt: skip
+    similarity = similarity_choice(synthesizer, "swap-", info=EQUAL_SIZE_INFO)
     fraction = gr.Slider(
         0, 1, 1, step=0.05, label="Fraction", buttons=[], elem_id="swap-fraction",
         info=FRACTION_INFO,
@@ -198,103 +171,81 @@ def _places(synthesizer: Synthesizer) -> Places:
     with gr.Column(elem_classes="lab-card"):
         table = gr.HTML(message_html(NOTE), apply_default_css=False, elem_id="swap-table")
         mels = gr.Plot(show_label=False, visible=False, elem_id="swap-mels")
-        with gr.Accordion("As JSON", open=False):
-            record = gr.JSON(show_label=False, elem_id="swap-record", max_height=320)
+        record = json_drawer("swap-record")
     return Places(said, table, mels, record, views)
 
 
 def _view(synthesizer: Synthesizer, name: str) -> VersionView:
     with gr.Column(min_width=300, elem_classes="lab-card", elem_id=f"swap-{name}") as card:
         title = gr.HTML(title_html(name), apply_default_css=False)
-        sound = gr.Audio(
-            label=name.capitalize(), show_label=False, interactive=False, editable=False, buttons=["download"],
-            container=False, elem_id=f"swap-sound-{name}",
-            waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate),
-        )  # fmt: skip
+        sound = player(synthesizer, name.capitalize(), f"swap-sound-{name}")
         strip = gr.HTML("", apply_default_css=False, elem_id=f"swap-strip-{name}")
         heard = gr.HTML("", apply_default_css=False, elem_id=f"swap-heard-{name}")
     return VersionView(card, title, sound, strip, heard)
 
 
-def _handler(synthesizer: Synthesizer, ears: Callable[[], Ears]) -> Callable[..., Iterator[list[object]]]:
-    """`stress` as gradio calls it: one argument a control, one update a place on the page."""
+Updates = dict[Block, object]
 
-    def handle(
-        source: str,
-        text: str,
-        voice: str,
-        theta: float,
-        similarity: str,
-        fraction: float,
-        control: str,
-        seed: int,
-        session: Session,
-    ) -> Iterator[list[object]]:
+
+def _handler(
+    synthesizer: Synthesizer, load_judges: Callable[[], Judges], controls: Controls, places: Places
+) -> Callable[..., Iterator[Updates]]:
+    """`stress` as gradio calls it: one argument for each control, and updates by component."""
+
+    @parameters_of(Request, "session")
+    def handle(*values: object) -> Iterator[Updates]:
+        *inputs, session = values
         try:
-            request = Request(source, text, voice, theta, similarity, fraction, control, seed)
-            with closing(stress(synthesizer, ears, request, session)) as steps:
+            request = Request(**by_name(Request, inputs))
+            with closing(stress(synthesizer, load_judges, request, session)) as steps:
                 for step in steps:
-                    yield _updates(step)
+                    yield _updates(step, places) | {controls.status: message_html(step.now or "Swapped.")}
         except PCGError as error:
-            yield [*[gr.skip()] * (4 + 5 * len(VERSIONS)), message_html(FAILED)]
-            raise told(error) from error
+            yield {controls.status: message_html(FAILED)}
+            raise page_error(error) from error
 
     return handle
 
 
-def _campaigner(synthesizer: Synthesizer, spec: WorkerSpec, store: Store) -> Callable[[str], Iterator[list[object]]]:
-    def run(similarity: str) -> Iterator[list[object]]:
-        shown: Campaign | None = None
-        try:
-            with closing(campaign(synthesizer, swap_grid(synthesizer, similarity), spec, store)) as steps:
-                for step in steps:
-                    new = shown is None or step.table is not shown.table
-                    yield [campaign_html(step) if new else gr.skip(), progress_html(step)]
-                    shown = step
-        except PCGError as error:
-            yield [gr.skip(), message_html(FAILED)]
-            raise told(error) from error
-
-    return run
-
-
-def _updates(step: Stress) -> list[object]:
-    """The record, who said what, table, pictures, every version's places, and the status."""
-    said = original_html(step) if step.original else gr.skip()
+def _updates(step: StressTest, places: Places) -> Updates:
+    updates: Updates = {places.said: original_html(step)} if step.original else {}
     if not step.versions:
-        return [gr.skip(), said, *[gr.skip()] * (2 + 5 * len(VERSIONS)), message_html(step.now)]
+        return updates
     versions = {version.name: version for version in step.versions}
-    cards = [update for name in VERSIONS for update in _card(name, versions.get(name), fresh=bool(step.now))]
-    picture = gr.update(value=mels_figure(step), visible=True) if step.now else gr.skip()
-    return [step.record(), said, table_html(step), picture, *cards, message_html(step.now or "Swapped.")]
+    updates |= {places.record: step.record(), places.table: table_html(step)}
+    if step.now:
+        updates[places.mels] = gr.update(value=mels_figure(step), visible=True)
+    for name, view in places.views.items():
+        updates |= _card_updates(name, versions.get(name), view, fresh=bool(step.now))
+    return updates
 
 
-def _card(name: str, version: Version | None, fresh: bool) -> list[object]:
-    """fresh: its sound is new; the verdict alone comes later."""
+def _card_updates(name: str, version: Version | None, view: VersionView, fresh: bool) -> Updates:
+    """fresh: its sound is new; later only the verdict is."""
     if version is None:
-        return [gr.update(visible=False), title_html(name), None, "", ""]
+        empty = {view.title: title_html(name), view.sound: None, view.strip: "", view.heard: ""}
+        return {view.card: gr.update(visible=False), **empty}
     if not fresh:
-        return [*[gr.skip()] * 4, heard_html(version)]
-    return [gr.update(visible=True), title_html(name, version.swap), _sound(version), strip_html(version), ""]
-
-
-def _sound(version: Version) -> tuple[int, np.ndarray]:
-    # int16, because the player scales floats to their own peak, and loudness would no longer compare.
-    return version.sample_rate, (version.samples.clip(-1, 1) * 32767).astype(np.int16)
+        return {view.heard: heard_html(version)}
+    sound = pcm(version.samples, version.sample_rate)
+    shown = {view.title: title_html(name, version.swap), view.sound: sound, view.strip: strip_html(version), view.heard: ""}
+    return {view.card: gr.update(visible=True), **shown}
 
 
 def _similarity_handler(synthesizer: Synthesizer) -> Callable[[float, str, str], list[object]]:
     def change(theta: float, similarity: str, before: str) -> list[object]:
-        with telling():
+        with showing_errors():
             return [equal_theta(synthesizer.library, theta, before, similarity), similarity]
 
     return change
 
 
-def _wire(synthesizer: Synthesizer, ears: Callable[[], Ears], controls: Controls, places: Places, session: gr.State) -> None:
+def _wire(
+    synthesizer: Synthesizer, load_judges: Callable[[], Judges], controls: Controls, places: Places, session: gr.State
+) -> None:
     named, private = controls.named, {"api_visibility": "private", "show_progress": "hidden"}
     controls.run.click(
-        on_gpu(_handler(synthesizer, ears), lambda *_: LONGEST_SECONDS),
+        on_gpu(_handler(synthesizer, load_judges, controls, places), lambda *_: LONGEST_SECONDS),
         [*controls.inputs, session], [*places.all, controls.status],
         show_progress="hidden", trigger_mode="always_last", concurrency_id=DECODING, concurrency_limit=1,
         api_name="swap",
@@ -310,18 +261,3 @@ def _wire(synthesizer: Synthesizer, ears: Callable[[], Ears], controls: Controls
         _similarity_handler(synthesizer), [named["theta"], named["similarity"], before], [named["theta"], before],
         api_visibility="private", show_progress="minimal", concurrency_limit=None,
     )  # fmt: skip
-
-
-def _wire_many(
-    run: Callable[[str], Iterator[list[object]]], controls: ManyControls, similarity: gr.Dropdown, table: gr.HTML
-) -> None:
-    running = controls.run.click(
-        run, similarity, [table, controls.status],
-        show_progress="hidden", concurrency_id=DECODING, concurrency_limit=1,
-        api_name="swap_many",
-        api_description="Swap a few sentences at several thetas by one similarity, beside random controls; streams the table "
-        "and how far it is, both as HTML.",
-    )  # fmt: skip
-    controls.stop.click(
-        lambda: message_html(STOPPED), None, controls.status, cancels=running, queue=False, api_visibility="private"
-    )

@@ -1,4 +1,4 @@
-"""What the Tune panel does: speaks a take while it is heard, measures it, and compares it with AR. Knows nothing of gradio."""
+"""What the Tune panel does: streams a take, measures it, and compares it with AR. Knows nothing of gradio."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from explorers.compare import actions as speaking
-from explorers.compare.actions import SPEECHLESS, new_seed, token_rate
+from explorers.compare.actions import NO_TEXT, Transcribe, new_seed, token_rate
 from explorers.session import Turn
 from explorers.shared.readout import message_html, progress_html
 from explorers.tune.measured import Bench, Measured
@@ -29,7 +29,7 @@ STOPPED = "Stopped."
 
 @dataclass(frozen=True)
 class Request:
-    """What the panel's controls say, in their order. seed: None rolls the dice."""
+    """The values of the controls, in their order. seed: None draws a random one."""
 
     text: str
     voice: str
@@ -52,20 +52,22 @@ class Request:
     def settings(self) -> Settings:
         seed = new_seed() if self.seed is None else self.seed
         knobs = {"theta": self.theta, "lookahead": self.lookahead, "beta": self.beta, "temperature": self.temperature}
-        law = {"sampler": self.sampler, "top_k": self.top_k, "top_p": self.top_p}
-        return Settings(self.method, **knobs, **law, seed=seed, adaptive=self.adaptive, similarity=self.similarity)
+        sampling = {"sampler": self.sampler, "top_k": self.top_k, "top_p": self.top_p}
+        return Settings(self.method, **knobs, **sampling, seed=seed, adaptive=self.adaptive, similarity=self.similarity)
 
-    def speaker(self, synthesizer: Synthesizer) -> tuple[str, Reference | None]:
-        """The voice's name, and the reference if it is the visitor's own."""
+    @property
+    def voice_request(self) -> speaking.Request:
+        """The part that Compare knows: text, voice and recording."""
         knobs = (self.theta, self.lookahead, self.beta, self.temperature, self.seed or 0)
         own = (self.recording, self.transcript, self.consent)
-        return speaking.Request(self.text, self.voice, *knobs, *own).speaker(synthesizer)
+        return speaking.Request(self.text, self.voice, *knobs, *own)
 
 
 @dataclass(frozen=True)
 class Step:
     """What has changed: always the status; `run`, `sound` and `spoof` for the strip; a finished `take`, with the `reference`
-    that it was spoken with if that was the visitor's own; the `bench` after it."""
+    that it was spoken with if that was the visitor's own; the `bench` after it. recognised: see
+    `explorers.compare.actions.Request.recognised`."""
 
     status: str
     run: dict[str, object] | None = None
@@ -75,33 +77,37 @@ class Step:
     take: Take | None = None
     reference: Reference | None = None
     bench: Bench | None = None
+    recognised: str | None = None
 
 
-def tune(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
-    """Speak one take, its sound as soon as it is known; then ask the detectors, and estimate what other settings would have
-    accepted.
+def tune(
+    synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn, transcribe: Transcribe | None = None
+) -> Iterator[Step]:
+    """Stream one take; then run the detectors, and estimate what other settings would have accepted.
 
-    Ends early, without a take, once `turn` has passed on. Closing the generator stops it, too.
+    Ends early, without a take, once `turn` has passed on. Closing the generator stops it, too. transcribe: recognises the words
+    of a recording that comes without its transcript.
     """
     text, settings = check_text(request.text), request.settings
-    voice, reference = request.speaker(synthesizer)
+    voice, reference = request.voice_request.speaker(synthesizer, transcribe)
     number = turn.next()
-    heard = _Heard(number, settings.method, _expected(synthesizer, text, voice, reference))
-    yield replace(heard.step(token_rate(synthesizer), sounding=True), seed=settings.seed)
+    partial = _Partial(number, settings.method, _expected(synthesizer, text, voice, reference))
+    recognised = request.voice_request.recognised(synthesizer, reference)
+    yield replace(partial.step(token_rate(synthesizer), sounding=True), seed=settings.seed, recognised=recognised)
     with closing(synthesizer.speak(text, settings, voice, reference, stream=True)) as events:
         for event in events:
             if turn.number != number:
-                heard.live = False
-                yield replace(heard.step(token_rate(synthesizer)), status=message_html(STOPPED))
+                partial.live = False
+                yield replace(partial.step(token_rate(synthesizer)), status=message_html(STOPPED))
                 return
             if isinstance(event, Take):
                 break
-            if heard.add(event):
-                yield heard.step(token_rate(synthesizer), sounding=isinstance(event, Sound))
+            if partial.add(event):
+                yield partial.step(token_rate(synthesizer), sounding=isinstance(event, Sound))
     bench = bench.spoken(Measured.of(event, synthesizer.voice.draft_kind))
-    heard.live = False
-    yield replace(heard.step(token_rate(synthesizer)), status=_done(event), take=event, reference=reference, bench=bench)
-    # Once a knob has moved, the next take must not wait for what is told of this one.
+    partial.live = False
+    yield replace(partial.step(token_rate(synthesizer)), status=_done(event), take=event, reference=reference, bench=bench)
+    # Once a knob has moved, the next take must not wait for the analysis of this one.
     if detectors := fitting(synthesizer):
         curves: dict[str, list[float]] = {}
         for resolution in RESOLUTIONS:
@@ -113,20 +119,24 @@ def tune(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -
         yield Step(_done(event), bench=replace(bench, estimate=_estimate(synthesizer, event, reference)))
 
 
-def tune_again(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
-    """`tune`, because a knob moved; without a text there is nothing to say, and no error either."""
+def tune_again(
+    synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn, transcribe: Transcribe | None = None
+) -> Iterator[Step]:
+    """`tune`, after a change of a knob; without a text nothing happens, and there is no error."""
     if request.text.strip():
-        yield from tune(synthesizer, request, bench, turn)
+        yield from tune(synthesizer, request, bench, turn, transcribe)
     else:
-        yield Step(message_html(SPEECHLESS))
+        yield Step(message_html(NO_TEXT))
 
 
-def time_ar(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
+def time_ar(
+    synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn, transcribe: Transcribe | None = None
+) -> Iterator[Step]:
     """Measure AR with the same text, voice and temperature, streamed as every take here is; then time the steps of a round."""
     text, settings = check_text(request.text), request.settings
-    voice, reference = request.speaker(synthesizer)
+    voice, reference = request.voice_request.speaker(synthesizer, transcribe)
     number, rate = turn.next(), token_rate(synthesizer)
-    heard = _Heard(number, "ar", 0.0)
+    partial = _Partial(number, "ar", 0.0)
     yield Step(progress_html("ar", ("ar",), (), (), rate))
     with closing(synthesizer.speak(text, settings.with_(method="ar"), voice, reference, stream=True)) as events:
         for event in events:
@@ -135,8 +145,8 @@ def time_ar(synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn
                 return
             if isinstance(event, Take):
                 break
-            if heard.add(event):
-                yield Step(heard.progress(rate))
+            if partial.add(event):
+                yield Step(partial.progress(rate))
     speaker = reference or synthesizer.voice.reference(voice)
     prompt = synthesizer.voice.reader.prompt(synthesizer.chunks(text)[0], speaker)
     costs = step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature, COST_REPEATS)
@@ -148,7 +158,7 @@ Spoken = Callable[[Request, Bench, Turn], Iterator[Step]]
 
 
 def until_halted(spoken: Spoken, request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
-    """`spoken`, where it runs in a process of its own and so has a copy of `turn`: ours is watched here."""
+    """`spoken`, where it runs in another process and so has a copy of `turn`: ours is watched here."""
     number, run = turn.next(), None
     with closing(spoken(request, bench, turn)) as steps:
         for step in steps:
@@ -159,26 +169,26 @@ def until_halted(spoken: Spoken, request: Request, bench: Bench, turn: Turn) -> 
             yield step
 
 
-class _Heard:
-    """What has come of a take that is still spoken, told at a modest rate."""
+class _Partial:
+    """A take that is still being generated, reported at a modest rate."""
 
     def __init__(self, number: int, method: str, expected: float) -> None:
         self.live = True
         self._number, self._method, self._expected = number, method, expected
         self._rounds: list[Round] = []
         self._pieces: list[str] = []
-        self._told = perf_counter()
+        self._reported = perf_counter()
 
     def add(self, event: Round | Sound) -> bool:
-        """Note what came; return whether it is time to tell: sound does not wait."""
+        """Add an event; return whether it is time to report: sound does not wait."""
         if isinstance(event, Sound):
             self._pieces.append(packed(event.samples))
             return True
         self._rounds.append(event)
-        return perf_counter() - self._told >= PROGRESS_SECONDS
+        return perf_counter() - self._reported >= PROGRESS_SECONDS
 
     def progress(self, rate: float) -> str:
-        self._told = perf_counter()
+        self._reported = perf_counter()
         kinds = [kind for r in self._rounds for kind in r.kinds]
         sizes = [size for r in self._rounds for size in r.group_sizes]
         return progress_html(self._method, (self._method,), kinds, sizes, rate)

@@ -1,18 +1,20 @@
-"""Does drafting pay on this computer? Costs and acceptances, measured when the visitor asks, and which method pays here."""
+"""Which method is faster than AR on this computer: costs and acceptance, measured on request."""
 
 from html import escape
 
 import gradio as gr
 
-from explorers.compare.layout import DECODING
-from explorers.errors import telling
+from explorers.errors import showing_errors
+from explorers.shared.blocks import DECODING
 from explorers.zero_gpu import is_lent
 from pcg.bench.pays import Pays, will_it_pay
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
-HEADING = '<header class="title"><h2>Does drafting pay here?<small>this computer, measured in ten seconds</small></h2></header>'
-UNMEASURED = "A drafted token pays where a pass over several tokens costs little more than a pass over one."
+HEADING = (
+    '<header class="title"><h2>Is drafting faster here?<small>measured on this computer in ten seconds</small></h2></header>'
+)
+NO_RESULTS = "Drafting saves time where a pass over several tokens costs little more than a pass over one."
 
 
 def create_computer(synthesizer: Synthesizer) -> None:
@@ -21,16 +23,16 @@ def create_computer(synthesizer: Synthesizer) -> None:
         return
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
-        answer = gr.HTML(f"<p>{UNMEASURED}</p>", apply_default_css=False, elem_id="computer-answer")
+        answer = gr.HTML(f"<p>{NO_RESULTS}</p>", apply_default_css=False, elem_id="computer-answer")
         measure = gr.Button("Measure this computer", elem_id="computer-measure", size="sm", scale=0, min_width=180)
 
     def answered() -> str:
-        with telling():
+        with showing_errors():
             return answer_html(will_it_pay(synthesizer, Settings()))
 
     measure.click(
         answered, None, answer, api_name="will_it_pay", concurrency_id=DECODING, concurrency_limit=1,
-        api_description="Time passes, drafts and rounds on this computer, and tell which method and lookahead pay here.",
+        api_description="Time passes, drafts and rounds on this computer, and the method and lookahead that pay here.",
     )  # fmt: skip
 
 
@@ -38,6 +40,6 @@ def answer_html(pays: Pays) -> str:
     """The sentence and, folded, the figures that it rests on."""
     return (
         f"<p><strong>{escape(pays.sentence)}</strong></p>"
-        "<p>SD keeps the words of AR; PCG changes sounds within a group; SSD loses words as it accepts more.</p>"
-        f'<details><summary>The figures</summary><pre tabindex="0">{escape(pays.table())}</pre></details>'
+        "<p>SD keeps the output of AR. PCG changes sounds within a group. SSD loses words as beta rises.</p>"
+        f'<details><summary>Figures</summary><pre tabindex="0">{escape(pays.table())}</pre></details>'
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from explorers.shared.terms import titled_html
 from explorers.tune.measured import Bench, Measured, RoundCost
-from pcg.analysis.whatif import Choice, Estimate, WhatIf
+from pcg.analysis.whatif import Choice, PathEstimate, WhatIf
 
 PARTS = {"draft": "drafting", "verify": "verification by the target", "rule": "acceptance rule"}
 NO_AR = "AR is not measured yet for this text, voice and temperature."
@@ -13,7 +13,7 @@ NO_AR = "AR is not measured yet for this text, voice and temperature."
 def figures_html(bench: Bench) -> str:
     """Speed against AR and the bound, acceptance by position, and where the time of each round went."""
     if bench.last is None:
-        return '<p class="tune-empty">Speed, acceptance and timing of the take will stand here.</p>'
+        return '<p class="tune-empty">Speed, acceptance and timing of the take appear here.</p>'
     idle = f'<p class="tune-idle" role="status">{bench.idle}</p>' if bench.idle else ""
     return f'<div class="tune-figures">{_headline(bench)}{idle}{_positions(bench.last)}{_timeline(bench.last)}</div>'
 
@@ -21,7 +21,7 @@ def figures_html(bench: Bench) -> str:
 def what_if_html(bench: Bench) -> str:
     """What the take would have accepted with another theta, beta or lookahead."""
     if bench.last is None:
-        return '<p class="tune-empty">What another theta, beta or lookahead would have accepted will stand here.</p>'
+        return '<p class="tune-empty">Estimates for other values of theta, beta and lookahead appear here.</p>'
     if bench.estimate is None:
         return '<p class="tune-empty">No estimate for this take.</p>'
     settings, estimate = bench.last.settings, bench.estimate
@@ -42,8 +42,8 @@ def _caption(bench: Bench, estimate: WhatIf) -> str:
             f"and {bench.last.reading.acceptance_rate:.0%} was measured."
         )
     return (
-        '<p class="tune-note"><b>Estimated</b>, not decoded: both models have read this take again, which gives the chance of '
-        "acceptance at each of its tokens. Not known is what would have been said after another decision." + check + "</p>"
+        '<p class="tune-note"><b>Estimated</b>, not decoded: both models score this take again, which gives the probability '
+        "of acceptance at each token. The estimate cannot know the tokens after a different decision." + check + "</p>"
     )
 
 
@@ -62,7 +62,7 @@ def _value(value: float, chosen: bool) -> str:
     return f'<th scope="col"{" aria-current=true" if chosen else ""}>{value:g}</th>'
 
 
-def _cell(value: float, estimate: Estimate, chosen: bool) -> str:
+def _cell(value: float, estimate: PathEstimate, chosen: bool) -> str:
     rate = estimate.acceptance_rate
     if rate is None:
         return "<td>–</td>"
@@ -86,16 +86,16 @@ def _headline(bench: Bench) -> str:
 
 def _compared(bench: Bench) -> str:
     if bench.last.settings.method == "ar":
-        return "This is the yardstick that other takes of this text are measured against"
-    if bench.yardstick is None:
+        return "This is the baseline for other takes of this text"
+    if bench.baseline is None:
         return f"{NO_AR[:-1]}: press “Measure AR”"
-    against = bench.yardstick.reading
-    told = f"AR, measured on this page (seed {against.settings.seed}): {against.tokens_per_second:.0f} tokens/s"
+    against = bench.baseline.reading
+    text = f"AR, measured on this page (seed {against.settings.seed}): {against.tokens_per_second:.0f} tokens/s"
     if bench.bound is None and not bench.last.settings.adaptive:
-        told += f"; “Measure AR” again for the bound at lookahead {bench.last.settings.lookahead}"
+        text += f"; “Measure AR” again for the bound at lookahead {bench.last.settings.lookahead}"
     if bench.last.settings.adaptive:
-        told += "; no bound with adaptive lookahead, whose rounds differ in cost"
-    return told
+        text += "; no bound with adaptive lookahead, whose rounds differ in cost"
+    return text
 
 
 def _positions(measured: Measured) -> str:
@@ -120,7 +120,7 @@ def _timeline(measured: Measured) -> str:
     highest = max((r.draft_ms + r.verify_ms + r.rule_ms for r in rounds), default=1.0) or 1.0
     means = {part: sum(getattr(r, f"{part}_ms") for r in rounds) / count for part in PARTS}
     means |= {"codec": measured.codec_ms / count}
-    told = "".join(
+    text = "".join(
         f'<li class="{part}" title="{PARTS.get(part, "tokens into sound, spread over the rounds")}">{part} '
         f"<b>{ms:.2f} ms</b></li>"
         for part, ms in means.items()
@@ -129,7 +129,7 @@ def _timeline(measured: Measured) -> str:
     label = f"Milliseconds of each of {len(rounds)} rounds, up to {highest:.1f} ms"
     return (
         f"<section><h3>Time of a round <small>mean of {len(rounds)} rounds; the prompt took {measured.prefill_ms:.0f} ms once"
-        f'</small></h3><ul class="tune-parts">{told}</ul>'
+        f'</small></h3><ul class="tune-parts">{text}</ul>'
         f'<div class="tune-timeline" role="img" aria-label="{label}">'
         f"{columns}</div></section>"
     )
@@ -137,7 +137,7 @@ def _timeline(measured: Measured) -> str:
 
 def _column(number: int, cost: RoundCost, highest: float) -> str:
     shares = {part: getattr(cost, f"{part}_ms") for part in PARTS}
-    told = ", ".join(f"{part} {ms:.2f}" for part, ms in shares.items())
-    title = f"round {number}: {told} ms; {cost.accepted} of {cost.drafted} accepted"
+    text = ", ".join(f"{part} {ms:.2f}" for part, ms in shares.items())
+    title = f"round {number}: {text} ms; {cost.accepted} of {cost.drafted} accepted"
     stacked = "".join(f'<i class="{part}" style="--share:{ms / highest:.1%}"></i>' for part, ms in shares.items())
     return f'<span title="{title}">{stacked}</span>'

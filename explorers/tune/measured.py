@@ -16,7 +16,7 @@ SELDOM = 0.5
 
 @dataclass(frozen=True)
 class RoundCost:
-    """Where the time of one round went, in milliseconds, and what it brought."""
+    """The time of one round in milliseconds, and its tokens."""
 
     draft_ms: float
     verify_ms: float
@@ -58,7 +58,7 @@ class Measured:
 
     @property
     def task(self) -> tuple[object, ...]:
-        """What takes must have in common for their speeds to be compared; the seed changes words' lengths, not the speed."""
+        """What takes must have in common for their speeds to be compared; the seed changes the length, not the speed."""
         law = (self.settings.temperature, self.settings.sampler, self.settings.top_k, self.settings.top_p)
         return (self.reading.text, self.reading.voice, *law)
 
@@ -86,14 +86,14 @@ class Bench:
         return replace(self, ar=ar, costs={**self.costs, _cost_key(ar, lookahead): costs})
 
     @property
-    def yardstick(self) -> Measured | None:
+    def baseline(self) -> Measured | None:
         """The AR take of the newest take's text, voice and temperature."""
         return self.ar if self.ar and self.last and self.ar.task == self.last.task else None
 
     @property
     def speed_up(self) -> float | None:
-        """Tokens/s over those of AR: what the bound speaks of."""
-        return self.last.reading.speed_up_over(self.yardstick.reading) if self.last and self.yardstick else None
+        """Tokens/s relative to AR, which is what `bound` limits."""
+        return self.last.reading.speed_up_over(self.baseline.reading) if self.last and self.baseline else None
 
     @property
     def bound(self) -> float | None:
@@ -106,7 +106,7 @@ class Bench:
 
     @property
     def idle(self) -> str | None:
-        """Why drafting does nothing, or nothing good, in the newest take; None where it is of use."""
+        """Why drafting saves no time in the newest take; None where it does."""
         return why_idle(self.last, self.speed_up) if self.last else None
 
     def record(self) -> dict[str, object] | None:
@@ -135,20 +135,20 @@ class Bench:
 
 
 def why_idle(measured: Measured, speed_up: float | None) -> str | None:
-    """One sentence, the most telling reason first; None where drafting is of use. speed_up: over AR, None if unknown."""
+    """The most important reason in one sentence; None where drafting saves time. speed_up: over AR, None if unknown."""
     settings, rate = measured.settings, measured.reading.acceptance_rate
     if rate is None:
         return _why_nothing(measured)
     if settings.method == "ssd" and settings.beta == 1:
-        return "At beta 1 every drafted token passes, and the target decides the bonus tokens alone."
+        return "At beta 1 every drafted token passes, so the target chooses only the bonus tokens."
     if weakness := _weakness(measured, rate):
         return weakness
     if rate < USELESS:
         return (
-            f"Only {rate:.1%} of the drafted tokens passed: nearly every round brings one token, as AR does, at a higher price."
+            f"Only {rate:.1%} of the drafted tokens passed: nearly every round yields one token, as AR does, at a higher cost."
         )
     if settings.method == "pcg" and max(measured.reading.group_sizes, default=1) == 1:
-        return "Every token of this take stood alone in its group, so PCG decided as SD does. Lower theta for larger groups."
+        return "Every token of this take is alone in its group, so PCG decides as SD does. Lower theta for larger groups."
     if settings.method == "ssd" and settings.beta == 0:
         return "At beta 0 SSD is SD: the tolerance is inactive."
     if speed_up is not None and speed_up < 1:
@@ -159,21 +159,21 @@ def why_idle(measured: Measured, speed_up: float | None) -> str | None:
 def _why_nothing(measured: Measured) -> str:
     """Nothing at all was drafted."""
     if measured.draft == NONE:
-        return "No draft is loaded: the target is asked for every token."
+        return "No draft is loaded: the target generates every token."
     if measured.settings.method == "ar":
-        return "AR drafts nothing: the target is asked for every token."
+        return "AR drafts nothing: the target generates every token."
     if measured.draft == LOOKUP:
-        return "Prompt lookup found nothing to copy in this take: no code came twice, so the target was asked for every token."
-    return "Adaptive lookahead drafted nothing: the draft was too unsure at every position."
+        return "Prompt lookup found nothing to copy in this take: no sequence repeats, so the target generated every token."
+    return "Adaptive lookahead drafted nothing: the draft was too uncertain at every position."
 
 
 def _weakness(measured: Measured, rate: float) -> str | None:
-    """What is to be said of a draft that nobody trained, `rate` of whose tokens passed."""
+    """Why an untrained draft, `rate` of whose tokens passed, is of little use."""
     if measured.draft.startswith(LAYERS):
-        return f"The draft is untrained: {rate:.1%} of its tokens passed, and more would pass if it were trained."
+        return f"The draft is untrained: {rate:.1%} of its tokens passed. Training would raise this share."
     copied = sum(cost.drafted > 0 for cost in measured.rounds) / max(1, len(measured.rounds))
     if measured.draft == LOOKUP and copied < SELDOM:
-        return f"Prompt lookup found something to copy in {copied:.0%} of the rounds: the others brought one token, as in AR."
+        return f"Prompt lookup found something to copy in {copied:.0%} of the rounds: the others yielded one token, as in AR."
     return None
 
 

@@ -2,11 +2,11 @@
 
 const NAMES = { accepted: "accepted", resampled: "resampled", bonus: "bonus", redrawn: "redrawn", target: "target only" };
 const STORIES = {
-  accepted: "Drafted, and kept.",
-  resampled: "The draft was rejected, and this token drawn in its place.",
-  bonus: "All drafts of the round passed: the target's own next token, without a test.",
-  redrawn: "Drafted, its group kept, and the token drawn again by the target.",
-  target: "Drawn by the target alone: no draft, and no test.",
+  accepted: "Drafted and accepted.",
+  resampled: "The draft was rejected, and this token was drawn in its place.",
+  bonus: "All drafts of the round passed: the next token of the target, without a test.",
+  redrawn: "Drafted; its group was accepted, and the target drew the token again.",
+  target: "Drawn by the target alone, without a draft and a test.",
 };
 const LEAST_TOKEN = 6;
 const BARS = 70;
@@ -367,7 +367,7 @@ class Strip {
       this.drawTake(this.pen("picture", width, ratio), width);
     }
     this.drawMarks(this.pen("marks", width, ratio));
-    this.tell();
+    this.showClock();
     if (this.player.playing) this.schedule();
   }
 
@@ -485,9 +485,9 @@ class Strip {
     if (x < scroll.scrollLeft || x > scroll.scrollLeft + scroll.clientWidth - 12) scroll.scrollLeft = Math.max(0, x - 40);
   }
 
-  // What is told in words.
+  // Descriptions in words.
 
-  tell() {
+  showClock() {
     const { play, clock, notice, from, locate } = this.parts;
     const { playing, length, late } = this.player;
     const label = playing ? "❚❚ Stop" : "▶ Play";
@@ -509,7 +509,7 @@ class Strip {
     if (!entry) {
       title.textContent = "No token chosen";
       story.textContent = count
-        ? "Point at a bar, or use the arrow keys, for the test behind it; a click or Enter plays from there."
+        ? "Point at a bar, or use the arrow keys, to see its acceptance test. A click or Enter plays from there."
         : "";
       facts.replaceChildren();
       marks.setAttribute("aria-valuetext", count ? `${count} tokens` : "No take yet");
@@ -529,8 +529,8 @@ class Strip {
   /** In the legend: the curves' values at a token. */
   describeSpoof(place) {
     for (const { name, values } of this.spoof?.curves ?? []) {
-      const told = this.parts.curves.querySelector(`[data-curve="${name}"]:enabled output`);
-      if (told) told.textContent = place === null ? "" : values[place]?.toFixed(2) ?? "";
+      const output = this.parts.curves.querySelector(`[data-curve="${name}"]:enabled output`);
+      if (output) output.textContent = place === null ? "" : values[place]?.toFixed(2) ?? "";
     }
   }
 
@@ -542,20 +542,20 @@ class Strip {
   }
 
   facts({ size, test }) {
-    const told = [];
+    const rows = [];
     if (test) {
-      told.push(["p", "p", figure(test.p)]);
-      told.push(["q", "q", figure(test.q)]);
+      rows.push(["p", "p", figure(test.p)]);
+      rows.push(["q", "q", figure(test.q)]);
       if (test.grouped) {
-        told.push(["P_c", "p-c", figure(test.mass_p)]);
-        told.push(["Q_c", "q-c", figure(test.mass_q)]);
+        rows.push(["P_c", "p-c", figure(test.mass_p)]);
+        rows.push(["Q_c", "q-c", figure(test.mass_q)]);
       }
-      told.push(["ratio", "ratio", figure(test.ratio)]);
-      told.push(["coin", "coin", figure(test.coin)]);
-      if (test.grouped) told.push(["group tested", "group-size", `${test.size} tokens`]);
+      rows.push(["ratio", "ratio", figure(test.ratio)]);
+      rows.push(["coin", "coin", figure(test.coin)]);
+      if (test.grouped) rows.push(["group tested", "group-size", `${test.size} tokens`]);
     }
-    if (!test || test.size !== size) told.push(["group", "group-size", `${size} token${size > 1 ? "s" : ""}`]);
-    return told.map(([name, key, value]) => {
+    if (!test || test.size !== size) rows.push(["group", "group-size", `${size} token${size > 1 ? "s" : ""}`]);
+    return rows.map(([name, key, value]) => {
       const [entry, title, word] = [tag("div"), tag("dt"), tag("a", name)];
       Object.assign(word, { className: "term", href: `#term-${key}` });
       title.append(word);

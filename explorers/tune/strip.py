@@ -1,8 +1,8 @@
-"""One take as it is spoken: its tokens above the waveform, what the test of each one saw, how synthetic it sounds to detectors,
-and a player that starts with the first samples.
+"""A take as it is generated: its tokens above the waveform, the test of each, the curves of the spoof detectors, and a player
+that starts with the first samples.
 
 Tokens and sound travel as props that grow, of which gradio sends the new part only. The template is constant, as gradio would
-run what stands in it: words that change are put in place by the script, as text.
+run its content: the script inserts words that change, as text.
 """
 
 import base64
@@ -34,7 +34,7 @@ TEMPLATE = """
       <canvas data-part="picture" aria-hidden="true"></canvas>
       <canvas data-part="marks" tabindex="-1" role="slider" aria-label="Tokens of the take" aria-valuemin="0" aria-valuemax="0"
         aria-valuenow="0" aria-valuetext="No take yet"></canvas>
-      <p class="strip-empty" data-part="empty">Say a text: each bar is a token, above the sound that it makes.</p>
+      <p class="strip-empty" data-part="empty">Generate a take: each bar is a token above its sound.</p>
     </div>
   </div>
   <div class="strip-spoof" data-part="spoof" hidden>
@@ -49,7 +49,7 @@ TEMPLATE = """
         <button type="button" data-part="locate" disabled>Show on the map</button>
       </span>
     </div>
-    <p class="strip-story" data-part="story">Point at a bar, or use the arrow keys, for the test behind it; a click or
+    <p class="strip-story" data-part="story">Point at a bar, or use the arrow keys, to see its acceptance test. A click or
     Enter plays from there.</p>
     <dl class="strip-facts" data-part="facts"></dl>
   </div>
@@ -92,7 +92,7 @@ def sound_prop(number: int, pieces: Sequence[str]) -> dict[str, object]:
 def spoof_prop(number: int, judge: str, curves: Mapping[str, Sequence[float]]) -> dict[str, object]:
     """How synthetic each token of the run `number` sounds to the detectors `judge`, 0 to 1, by resolution; a curve of NaN is
     that of an utterance which is too short for its detector."""
-    told = [
+    listed = [
         {
             "name": r.name,
             "span": r.span,
@@ -101,7 +101,7 @@ def spoof_prop(number: int, judge: str, curves: Mapping[str, Sequence[float]]) -
         }
         for r in RESOLUTIONS
     ]
-    return {"number": number, "judge": judge, "curves": told}
+    return {"number": number, "judge": judge, "curves": listed}
 
 
 def packed(samples: np.ndarray) -> str:

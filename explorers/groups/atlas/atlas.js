@@ -1,4 +1,4 @@
-// The map itself: what is chosen, drawn and told, and what a person does.
+// The map itself: the choice, the drawing, the descriptions and the input.
 
 const CLICK_PIXELS = 4;
 const REACH = { mouse: 10, pen: 14, touch: 22 };
@@ -262,7 +262,7 @@ class AtlasMap {
     card.hidden = this.hovered === null || this.dragging;
     if (card.hidden) return;
     const t = this.hovered;
-    const groups = `group of ${told(this.sizes[t])}; in ${many(this.counts[t], "group")}`;
+    const groups = `group of ${formatted(this.sizes[t])}; in ${many(this.counts[t], "group")}`;
     const lines = [groups, `${many(this.usage[t], "use")} in training`];
     if (this.levels.length) lines.unshift(`digits ${this.digits(t).join(" ")}`);
     if (this.take.fates.has(t))
@@ -296,7 +296,7 @@ class AtlasMap {
     legend.append(bar, ticks);
   }
 
-  // What is told in words.
+  // Descriptions in words.
 
   describe() {
     const { title, facts, pair, hint, tabs, scroll, news, marks } = this.parts;
@@ -315,11 +315,11 @@ class AtlasMap {
     this.fillTable();
     const heard = group ? this.summary(group) : "No token chosen.";
     news.textContent = this.pair ? this.pair.sentences.join(" ") : heard;
-    marks.setAttribute("aria-label", `Map of ${told(this.atlas.count)} tokens. ${heard} The tables beside it say the same.`);
+    marks.setAttribute("aria-label", `Map of ${formatted(this.atlas.count)} tokens. ${heard} The tables beside it say the same.`);
   }
 
   summary({ token, size, theta, count }) {
-    return `Token ${token}: ${told(size)} in its group at theta ${theta.toFixed(2)}; in ${many(count, "group")}.`;
+    return `Token ${token}: ${formatted(size)} in its group at theta ${theta.toFixed(2)}; in ${many(count, "group")}.`;
   }
 
   describeGroup(group) {
@@ -332,14 +332,14 @@ class AtlasMap {
     this.parts.facts.replaceChildren(
       ...figures.map(([name, meaning, value]) => {
         const figure = tag("div", "", { title: meaning });
-        figure.append(tag("dt", name), tag("dd", told(value)));
+        figure.append(tag("dt", name), tag("dd", formatted(value)));
         return figure;
       }),
     );
     this.describeTabs({
-      members: `Members ${told(group.size)}`,
-      overlaps: `Overlaps ${told(group.overlapping)}`,
-      links: `Hold both ${told(this.pair?.shared ?? 0)}`,
+      members: `Members ${formatted(group.size)}`,
+      overlaps: `Overlaps ${formatted(group.overlapping)}`,
+      links: `Hold both ${formatted(this.pair?.shared ?? 0)}`,
     });
   }
 

@@ -86,7 +86,7 @@ function logarithmic(title, value, most, palette) {
   return {
     title,
     of: (t) => (value(t) > 0 ? palette.at(share(value(t))) : null),
-    ticks: ticks.map((tick) => [share(tick), told(tick)]),
+    ticks: ticks.map((tick) => [share(tick), formatted(tick)]),
   };
 }
 

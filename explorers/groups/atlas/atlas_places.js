@@ -5,8 +5,8 @@
 const UNIT = 65535;
 
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
-const told = (number) => number.toLocaleString("en");
-const many = (number, noun) => `${told(number)} ${noun}${number === 1 ? "" : "s"}`;
+const formatted = (number) => number.toLocaleString("en");
+const many = (number, noun) => `${formatted(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 function tag(name, text = "", attributes = {}) {
   const made = document.createElement(name);

@@ -65,7 +65,7 @@ class Table {
     this.part.replaceChildren(this.header(), tag("tbody"));
     this.part.lastChild.append(...rows.map((row, i) => this.row(row, i)));
     this.part.setAttribute("aria-rowcount", this.total + 1);
-    this.rest.textContent = rows.length < this.total ? `${told(rows.length)} of ${told(this.total)} shown.` : "";
+    this.rest.textContent = rows.length < this.total ? `${formatted(rows.length)} of ${formatted(this.total)} shown.` : "";
   }
 
   header() {
@@ -85,7 +85,7 @@ class Table {
     const made = tag("tr", "", { role: "row", tabindex: i ? -1 : 0, "data-token": row.token, "aria-rowindex": i + 2 });
     made.classList.toggle("is-anchor", row.token === this.anchor);
     made.append(
-      ...this.columns.map(([, key]) => tag("td", (SHOWN[key] ?? told)(row[key]), { role: "gridcell" })),
+      ...this.columns.map(([, key]) => tag("td", (SHOWN[key] ?? formatted)(row[key]), { role: "gridcell" })),
     );
     return made;
   }

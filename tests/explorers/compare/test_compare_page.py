@@ -48,7 +48,7 @@ def client(address: str) -> Client:
 
 
 def test_a_program_gets_every_take_the_verdicts_and_the_zip(client: Client, tmp_path: Path) -> None:
-    with pytest.raises(AppError, match="Nothing has been said yet"):
+    with pytest.raises(AppError, match="There are no takes to judge yet"):
         client.predict(api_name="/judge_takes")
     *_, answer = client.submit(text=TEXT, seed=3, takes=2, preset=PAPERS[3].name, recording=None, api_name="/say_four_ways")
     assert "10 takes in" in answer[0]

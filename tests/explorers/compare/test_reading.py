@@ -32,30 +32,30 @@ def test_a_reading_survives_json(synthesizer: Synthesizer) -> None:
 
 
 def test_speed_is_compared_with_ar_of_the_same_run_and_later_with_that_of_the_last_full_run() -> None:
-    session = Session().heard(reading("ar", 100), True).heard(reading("pcg", 150), True)
+    session = Session().with_take(reading("ar", 100), True).with_take(reading("pcg", 150), True)
     assert compared(session, "pcg") == (1.5, "same run")
-    session = session.heard(reading("pcg", 120), False)
+    session = session.with_take(reading("pcg", 120), False)
     assert compared(session, "pcg") == (1.2, "last run")
 
 
 def test_the_last_utterance_is_pcgs_take_or_else_the_newest() -> None:
-    session = Session().heard(reading("ar", 1), True).heard(reading("sd", 2), True).heard(reading("ar", 3), True)
+    session = Session().with_take(reading("ar", 1), True).with_take(reading("sd", 2), True).with_take(reading("ar", 3), True)
     assert Session().utterance is None
     assert session.utterance == reading("ar", 3)
-    assert session.heard(reading("pcg", 4), True).heard(reading("sd", 5), False).utterance == reading("pcg", 4)
+    assert session.with_take(reading("pcg", 4), True).with_take(reading("sd", 5), False).utterance == reading("pcg", 4)
 
 
-def test_a_recorded_ar_take_is_no_yardstick_for_a_live_one() -> None:
+def test_a_recorded_ar_take_is_no_baseline_for_a_live_one() -> None:
     session = Session.of_recorded({method: reading(method, 100) for method in METHODS})
     assert compared(session, "sd") == (1.0, "recorded")
-    assert "the baseline" in card_html(session.cards["ar"])
-    live = session.heard(reading("pcg", 120), False)
+    assert "the AR baseline" in card_html(session.cards["ar"])
+    live = session.with_take(reading("pcg", 120), False)
     assert compared(live, "pcg") == (None, "none")
     assert "no AR speed measured on this page yet" in card_html(live.cards["pcg"])
 
 
 def test_a_silent_ar_take_leaves_the_speed_up_open() -> None:
-    session = Session().heard(reading("ar", 0), True).heard(reading("pcg", 150), True)
+    session = Session().with_take(reading("ar", 0), True).with_take(reading("pcg", 150), True)
     assert compared(session, "pcg") == (None, "same run")
 
 
@@ -66,19 +66,19 @@ def seeded(method: str, speed: float, seed: int) -> Reading:
 def test_takes_of_one_request_stand_on_one_card_and_are_compared_at_their_own_seeds() -> None:
     session = Session()
     for seed, (ar, pcg) in enumerate([(100, 150), (200, 100)]):
-        session = session.heard(seeded("ar", ar, seed), True, joins=seed > 0)
-        session = session.heard(seeded("pcg", pcg, seed), True, joins=seed > 0)
+        session = session.with_take(seeded("ar", ar, seed), True, joins=seed > 0)
+        session = session.with_take(seeded("pcg", pcg, seed), True, joins=seed > 0)
     pair = session.cards["pcg"]
     assert [said.speed_up for said in pair.takes] == [1.5, 0.5]
     assert (pair.mean("tokens_per_second"), pair.mean("speed_up"), pair.mean("acceptance_rate")) == (125, 1.0, 0.5)
     assert [pair.take(number).reading.settings.seed for number in (0, 1, 2, 9)] == [0, 0, 1, 1]
     assert pair.reading.settings.seed == 0
-    alone = session.heard(seeded("pcg", 50, 7), False).cards["pcg"]
+    alone = session.with_take(seeded("pcg", 50, 7), False).cards["pcg"]
     assert [said.speed_up for said in alone.takes] == [0.5]  # no AR take has its seed: over the first
 
 
 def test_a_preset_has_a_card_of_its_own_name() -> None:
-    session = Session().heard(reading("ar", 100), True).heard(reading("pcg", 50), True, key=PRESET, name="mine")
+    session = Session().with_take(reading("ar", 100), True).with_take(reading("pcg", 50), True, key=PRESET, name="mine")
     assert set(session.cards) == {"ar", PRESET}
     assert compared(session, PRESET) == (0.5, "same run")
     assert session.without_other_preset("mine").cards == session.cards
@@ -89,10 +89,10 @@ def test_a_preset_has_a_card_of_its_own_name() -> None:
 
 
 def test_cards_of_another_text_are_marked() -> None:
-    session = Session().heard(reading("ar", 100), True)
-    assert not session.asked({"ar": TASK}).cards["ar"].outdated
-    assert session.asked({"pcg": TASK}).cards["ar"].outdated
-    outdated = session.asked({"ar": ("Bye.", *TASK[1:])}).cards["ar"]
+    session = Session().with_take(reading("ar", 100), True)
+    assert not session.with_marks({"ar": TASK}).cards["ar"].outdated
+    assert session.with_marks({"pcg": TASK}).cards["ar"].outdated
+    outdated = session.with_marks({"ar": ("Bye.", *TASK[1:])}).cards["ar"]
     assert outdated.outdated
     assert "from an earlier request" in card_html(outdated)
 

@@ -131,7 +131,7 @@ def test_closing_stops_the_engine(speaker: Speaker, monkeypatch: pytest.MonkeyPa
         ({"preset": "nobody's"}, 'preset is "nobody\'s", but must be one of'),
         ({"preset": "[" * 1000}, "or one of your own"),
         ({"preset": '{"name": "mine", "settings": {"theta": 7}}'}, "or one of your own"),
-        ({"recording": "a.wav"}, "tick that its speaker agrees"),
+        ({"recording": "a.wav"}, "confirm that the speaker agrees"),
         ({"recording": "a.wav", "consent": True}, "transcript is '', but must be the words"),
         ({"recording": "a.wav", "consent": True, "transcript": "yes"}, "a readable WAV"),
     ],
@@ -155,19 +155,39 @@ def test_a_recording_with_consent_is_the_voice(speaker: Speaker, recorded: Reque
     assert (said.reading.voice, said.reference.text) == (RECORDING, "hello, yes")
 
 
-def test_words_that_are_not_given_are_transcribed_and_told(speaker: Speaker, recorded: Request) -> None:
-    heard: list[Path] = []
-    listening = replace(speaker, transcribe=lambda path: heard.append(path) or "hello, this is one")
+def test_words_that_are_not_given_are_transcribed_and_shown(speaker: Speaker, recorded: Request) -> None:
+    heard: list[int] = []
+    listening = replace(speaker, transcribe=lambda samples: heard.append(len(samples)) or "hello, this is one")
     first, *_, last = say_again(listening, "pcg", replace(recorded, transcript=" "), Session())
-    assert (first.understood, heard) == ("hello, this is one", [Path(recorded.recording)])
+    rate = speaker.synthesizer.voice.codec.sample_rate
+    assert (first.recognised, heard) == ("hello, this is one", [pytest.approx(2 * rate, rel=0.05)])
     assert last.session.cards["pcg"].first.reference.text == "hello, this is one"
     first, *_ = say_again(listening, "pcg", recorded, Session())
-    assert (first.understood, len(heard)) == (None, 1)
+    assert (first.recognised, len(heard)) == (None, 1)
+
+
+def test_a_long_recording_without_words_is_cut_and_can_be_used_again(
+    speaker: Speaker, recorded: Request, tmp_path: Path
+) -> None:
+    heard: list[float] = []
+    rate, longest = speaker.synthesizer.voice.codec.sample_rate, speaker.synthesizer.voice.reference_seconds[1]
+    time = np.arange(int((longest + 5) * 16000)) / 16000
+    soundfile.write(tmp_path / "long.wav", 0.3 * np.sin(2 * np.pi * 220 * time) * (time % 3 < 2.6), 16000)
+    long = replace(recorded, recording=str(tmp_path / "long.wav"), transcript="")
+    listening = replace(speaker, transcribe=lambda samples: heard.append(len(samples) / rate) or "hello")
+    for _ in range(2):
+        first, *_, last = say_again(listening, "pcg", long, Session())
+        # Blank words stay blank: with words, a recording of this length is refused.
+        assert first.recognised == ""
+    assert last.session.cards["pcg"].first.reference.text == "hello"
+    assert all(1 < seconds <= longest for seconds in heard)
+    with pytest.raises(InputError, match="seconds of speech"):
+        next(say_again(listening, "pcg", replace(long, transcript="hello"), Session()))
 
 
 def test_a_recording_in_which_nothing_is_understood_is_refused(speaker: Speaker, recorded: Request) -> None:
-    deaf = replace(speaker, transcribe=lambda path: "")
-    with pytest.raises(InputError, match="the words that are said"):
+    deaf = replace(speaker, transcribe=lambda samples: "")
+    with pytest.raises(PCGError, match="No word was understood"):
         next(say_again(deaf, "pcg", replace(recorded, transcript=""), Session()))
 
 
@@ -196,7 +216,7 @@ def test_a_preset_is_a_fifth_card_at_the_seed_of_the_others(speaker: Speaker, pr
     assert takes([*steps, last]) == [*METHODS, PRESET]
     card = last.session.cards[PRESET]
     assert (card.name, card.reading.settings) == (preset.name, preset.settings.with_(seed=5))
-    assert not last.session.asked({PRESET: card.reading.task}).cards[PRESET].outdated
+    assert not last.session.with_marks({PRESET: card.reading.task}).cards[PRESET].outdated
     first, *_ = say_again(speaker, "pcg", request, last.session)
     assert not any(card.outdated for card in first.session.cards.values())
     first, *_ = compare_all(speaker, SHORT, last.session)

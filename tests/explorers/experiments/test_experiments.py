@@ -9,27 +9,16 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from explorers.experiments.actions import (
-    HEARD,
-    MOST_BYTES,
-    Archive,
-    Heard,
-    Study,
-    chosen_grids,
-    hear,
-    made,
-    own_grid,
-    pairs,
-    record_of,
-    study,
-    units_of,
-)
+from explorers.experiments.actions import HEARD, Archive, Heard, Study, hear, made, pairs, record_of, study
 from explorers.experiments.findings import duration, heading_html, heard_html, progress_html, said_html, table_html
+from explorers.experiments.grids import MOST_BYTES, chosen_grids, own_grid, units_of
+from explorers.experiments.layout import CARDS
+from explorers.experiments.report import Findings
 from pcg.errors import InputError, PCGError
 from pcg.experiments.grid import Grid
 from pcg.experiments.runner import Progress
 from pcg.experiments.store import FILE, Store
-from pcg.experiments.suites import ar, pcg, sd, ssd
+from pcg.experiments.suites import ar, declared, pcg, sd, ssd
 from pcg.experiments.unit import Condition, Record, Unit, Utterance
 from pcg.experiments.worker import Sounding, WorkerSpec
 from pcg.synthesis.synthesizer import Synthesizer
@@ -227,7 +216,7 @@ def test_the_report_is_written_from_what_is_shown(full: Archive, synthesizer: Sy
     out = tmp_path / "report.html"
     assert full.report(out, None).records == 36
     assert "PCG &lt;img" in out.read_text(encoding="utf-8")
-    with pytest.raises(PCGError, match="Nothing has been measured"):
+    with pytest.raises(PCGError, match="There are no results yet"):
         archive_of(synthesizer, tmp_path / "none").report(out, None)
 
 
@@ -314,7 +303,7 @@ def test_other_utterances_come_next_and_ar_has_nothing_beside_it(full: Archive) 
 def test_what_was_not_measured_cannot_be_heard(full: Archive, synthesizer: Synthesizer, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one that was measured"):
         pairs(full.result_set(), "PCG, theta 0.123")
-    with pytest.raises(PCGError, match="Nothing has been measured"):
+    with pytest.raises(PCGError, match="There are no results yet"):
         pairs(archive_of(synthesizer, tmp_path / "none").result_set(), "AR")
 
 
@@ -362,3 +351,16 @@ def test_progress_tells_units_and_time() -> None:
     assert 'value="1200"' in shown
     assert "All 4,190 units are done" in progress_html(Study(Progress(4190, 4190, 0.0), None, over=True))
     assert [duration(seconds) for seconds in (8.4, 61, 3600)] == ["8 s", "1 min 1 s", "1 h 0 min"]
+
+
+def in_section(condition: Condition, section: str) -> list[Record]:
+    made = [record(condition, f"{section} {i}.", spoof=0.5, **DRAFTING) for i in range(6)]
+    return [replace(r, unit=replace(r.unit, utterance=replace(r.unit.utterance, section=section))) for r in made]
+
+
+def test_every_table_that_has_rows_has_a_card() -> None:
+    schemes = declared("mspoof", (Utterance("Sentence 0.", "one", "twisters"),), False, lambda similarity, theta: theta)
+    conditions = (ar(), sd(), ssd(0.3), pcg(0.5), pcg(0.4), *schemes.conditions)
+    findings = Findings.of([r for c in conditions for section in ("everyday", "twisters") for r in in_section(c, section)])
+    names = {table.name for table in findings.tables}
+    assert {"relax", "sampling", "twisters"} <= names <= set(CARDS)

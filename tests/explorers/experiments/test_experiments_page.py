@@ -123,7 +123,7 @@ def test_stored_results_are_there_at_once_and_a_click_on_a_point_is_heard(page: 
     page.wait_for_timeout(200)
     page.mouse.click(x, y)
     expect(page.locator("#experiments-condition input")).to_have_value(MARKUP)
-    expect(page.locator("#experiments-hearing-status")).to_contain_text("From settings and seed")
+    expect(page.locator("#experiments-hearing-status")).to_contain_text("Generated again from settings and seed")
     expect(page.locator("#experiments-hearing .findings-heard")).to_have_count(6)
     # Nobody ever spoke these records.
     expect(page.locator("#experiments-hearing .findings-heard").first).to_contain_text("differ from the stored ones")
@@ -142,13 +142,13 @@ def test_a_condition_is_heard_by_the_keyboard_alone(page: Page) -> None:
     page.keyboard.press("Enter")
     page.locator("#experiments-hear").focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#experiments-hearing-status")).to_contain_text("From settings and seed")
+    expect(page.locator("#experiments-hearing-status")).to_contain_text("Generated again from settings and seed")
     expect(page.locator("#experiments-hearing .findings-heard b").first).to_have_text(ssd(0.3).name)
 
 
 def test_an_empty_page_tells_what_to_do_and_a_run_can_be_stopped(empty_page: Page, empty_address: str) -> None:
     page, client = empty_page, Client(empty_address, verbose=False)
-    expect(page.locator("#experiments-empty")).to_contain_text("choose an experiment, and run it")
+    expect(page.locator("#experiments-empty")).to_contain_text("Choose an experiment and run it")
     expect(page.locator("#experiments-table-claims")).to_be_hidden()
     page.click("#experiments-run")
     expect(page.locator("#experiments-status progress")).to_be_visible()
@@ -178,7 +178,7 @@ def test_the_endpoints_plan_run_hear_and_report(empty_address: str, tmp_path: Pa
     assert "All 4 units are done" in status
     assert "4 units, 4 of them stored" in client.predict([], "quick", handle_file(file), api_name="/plan_experiments")
     heard = client.predict("coarse", api_name="/hear_condition")
-    assert "From settings and seed" in heard[0]
+    assert "Generated again from settings and seed" in heard[0]
     assert "differ" not in str(heard)
     report = client.predict(False, api_name="/experiment_report")
     files = report["value"] if isinstance(report, dict) else report
@@ -192,5 +192,5 @@ def test_the_endpoints_refuse_in_one_sentence(empty_address: str, tmp_path: Path
         client.predict([], "quick", handle_file(file), api_name="/run_experiments")
     with pytest.raises(AppError, match="experiments is 'none'"):
         client.predict([], "quick", None, api_name="/run_experiments")
-    with pytest.raises(AppError, match=r"one that was measured|Nothing has been measured"):
+    with pytest.raises(AppError, match=r"one that was measured|There are no results yet"):
         client.predict("no such condition", api_name="/hear_condition")

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this co
 def spoken(tokens: tuple[int, ...]) -> Session:
     shape = (("accepted",) * len(tokens), (1,) * len(tokens), tokens, ((tokens[0], True), (tokens[1], False)))
     take = Reading(Settings("pcg"), "${window.hacked = 1}", "<b>", 1.5, 100.0, 0.3, 0.5, 2.0, False, *shape)
-    return Session().heard(take, True)
+    return Session().with_take(take, True)
 
 
 @pytest.fixture(scope="module")

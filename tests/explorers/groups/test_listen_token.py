@@ -25,7 +25,7 @@ def take(synthesizer: Synthesizer) -> Take:
 
 @pytest.fixture(scope="module")
 def session(take: Take) -> Session:
-    return Session().heard(Reading.of(take), full_run=False)
+    return Session().with_take(Reading.of(take), full_run=False)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_anchor_and_nearest_member_are_heard_alone_and_in_the_utterance(
     count = len(heard.context[0].positions)
     assert f"{count} of {len(take.tokens)} tokens of the PCG take belong" in heard.words[-1]
     assert f"replaced by {anchor} in A and by {int(nearest[1])} in B." in heard.words[-1]
-    assert "of the group too" in heard.words[0]
+    assert "also in the group" in heard.words[0]
 
 
 def test_the_voice_of_the_take_is_the_context(synthesizer: Synthesizer, session: Session, take: Take) -> None:
@@ -59,7 +59,7 @@ def test_the_voice_of_the_take_is_the_context(synthesizer: Synthesizer, session:
 
 
 def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synthesizer, take: Take) -> None:
-    recorded = Session().heard(Reading.of(replace(take, voice="your recording")), full_run=False)
+    recorded = Session().with_take(Reading.of(replace(take, voice="your recording")), full_run=False)
     heard = hear(synthesizer, recorded, take.tokens[0], theta=1.0).context[0]
     assert np.array_equal(heard.samples, synthesizer.decode(list(take.tokens), synthesizer.voice.reference("one")))
 
@@ -74,7 +74,7 @@ def test_a_token_without_company_has_no_b(synthesizer: Synthesizer, session: Ses
 def test_a_chosen_b_outside_the_group_is_told(synthesizer: Synthesizer, session: Session, anchor: int) -> None:
     heard = hear(synthesizer, session, float(anchor), float((anchor + 1) % 61), theta=1.0)
     assert [a.token for a in heard.alone] == [anchor, (anchor + 1) % 61]
-    assert "not of the group" in heard.words[0]
+    assert "not in the group" in heard.words[0]
 
 
 def test_without_a_member_in_the_utterance_the_words_say_so(synthesizer: Synthesizer, session: Session, take: Take) -> None:

@@ -171,7 +171,7 @@ def reading(method: str, tokens: tuple[int, ...]) -> Reading:
 
 
 def test_an_utterance_keeps_to_the_map_and_the_last_one_comes_first() -> None:
-    session = Session().heard(reading("ar", (1, 2, CODES)), True).heard(reading("pcg", (5, 6, 5)), True)
+    session = Session().with_take(reading("ar", (1, 2, CODES)), True).with_take(reading("pcg", (5, 6, 5)), True)
     told = utterances(session, CODES)
     assert list(told) == ["pcg", "ar"]
     assert told["pcg"] == {"tokens": [5, 6, 5], "accepted": [5], "rejected": [5]}
@@ -181,7 +181,7 @@ def test_an_utterance_keeps_to_the_map_and_the_last_one_comes_first() -> None:
 
 def test_a_changed_session_is_noticed() -> None:
     session = Session()
-    assert deep_hash(session) != deep_hash(session.heard(reading("pcg", (5, 6)), True))
+    assert deep_hash(session) != deep_hash(session.with_take(reading("pcg", (5, 6)), True))
 
 
 def test_every_similarity_has_a_name() -> None:

@@ -174,6 +174,6 @@ def handle_the_transport(page: Page) -> None:
     page.keyboard.type("x b l")
     expect(page.locator('[data-sound="0"]')).to_have_attribute("aria-pressed", "true")
     expect(part(page, "play")).to_have_text("Play")
-    page.get_by_label("starts again").check()
+    page.get_by_label("restarts").check()
     page.locator('[data-sound="1"]').click()
     expect(part(page, "play")).to_have_text("Pause")

@@ -146,7 +146,7 @@ def test_a_sitting_takes_each_vote_once(blind_test: BlindTest) -> None:
         "trial is 1, but must be 2": (once, 1, "A", [1, 1]),
         "given before B was played": (once, 2, "A", [1, 0]),
         "answer is 'X'": (once, 2, "X", [1, 1]),
-        "takes no more votes": (voted(blind_test), 3, "A", [1, 1]),
+        "accepts no more votes": (voted(blind_test), 3, "A", [1, 1]),
         NO_TEST: (None, 1, "A", [1, 1]),
     }
     for sentence, given in refusals.items():
@@ -188,7 +188,7 @@ def test_the_reveal_tells_differences_and_small_numbers(blind_test: BlindTest, s
     assert set(blind_test.differences()) == {"method", "theta", "lookahead", "similarity", "adaptive"}
     page = reveal_html(voted(blind_test))
     assert "n too small: 2 votes count" in page
-    assert "The judges listen" in page
+    assert "Judging; the figures follow" in page
     *_, judged = judge(synthesizer, FakeEars, voted(blind_test))
     assert "nobody &lt;b&gt;" in reveal_html(judged)
     rating = voted(prepared(synthesizer, RATED), [10, 20, 30, 40])
@@ -256,7 +256,7 @@ def address(synthesizer: Synthesizer) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("explorers.listening.layout.Judges", lambda judge: FakeEars())
         with gr.Blocks() as app:
-            session = gr.State(Session().heard(Reading.of(synthesizer.take("yes", Settings("sd"), "one")), False))
+            session = gr.State(Session().with_take(Reading.of(synthesizer.take("yes", Settings("sd"), "one")), False))
             create_listening_test(synthesizer, lambda: None, session)
         _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
         yield url

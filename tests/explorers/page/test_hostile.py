@@ -143,7 +143,7 @@ def test_settings_from_anywhere_are_checked(raw: Raw, synthesizer: Synthesizer) 
         assert refused(raw.ask("import_settings", [raw.upload("take.json", text.encode())])), name
         assert refused(raw.ask("repeat_take", [text])), name
         opened = raw.ask("open_link", [f"http://localhost/?take={quote(text)}"])
-        assert "The link holds no take" in str(opened.data), name
+        assert "The link contains no take" in str(opened.data), name
 
 
 def test_a_comment_that_lies_about_its_length_is_no_settings(raw: Raw, synthesizer: Synthesizer, tmp_path: Path) -> None:
@@ -219,8 +219,8 @@ def test_what_a_visitor_wrote_comes_back_as_text(address: str, synthesizer: Synt
 
 def _tell_back(page: Page, attack: str, file: Path) -> None:
     """Let the page show the attack wherever it quotes a visitor: a link, a file, an error, a take."""
-    page.get_by_text("Settings: keep, share and repeat a take").click()
-    expect(page.locator("#settings-told")).to_contain_text(f"The voice {attack} is not here")
+    page.get_by_text("Settings: save, share and repeat a take").click()
+    expect(page.locator("#settings-status")).to_contain_text(f"The voice {attack} is not available")
     expect(page.locator("#text textarea")).to_have_value(f"Hello. {attack}")
     page.click("#run")
     expect(page.locator("#status")).to_contain_text("takes in", timeout=60_000)
@@ -228,4 +228,4 @@ def _tell_back(page: Page, attack: str, file: Path) -> None:
     page.click("#run")
     expect(page.locator(".toast-body")).to_contain_text("<img src=x")
     page.set_input_files("#settings-file input[type=file]", file)
-    expect(page.locator("#settings-told")).to_contain_text(attack)
+    expect(page.locator("#settings-status")).to_contain_text(attack)

@@ -68,7 +68,7 @@ def test_a_method_has_one_colour_on_cards_choices_and_map(page: Page) -> None:
 
 def test_a_person_swaps_the_last_utterance_and_reads_what_it_cost(page: Page, complaints: list[str]) -> None:
     open_tab(page, "Swap")
-    expect(page.locator("#swap-swapped")).to_contain_text("to be heard here after a swap")
+    expect(page.locator("#swap-swapped")).to_contain_text("appears here after a swap")
     page.click("#swap-run")
     for name in ("original", "swapped", "control"):
         expect(page.locator(f"#swap-strip-{name} .ribbon")).to_have_attribute("role", "img")

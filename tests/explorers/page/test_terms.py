@@ -20,9 +20,9 @@ def test_a_term_is_one_sentence_and_stands_in_the_list() -> None:
     html = terms_html()
     for key in (*ASKED_FOR, *TERMS):
         term = TERMS[key]
-        assert re.fullmatch(r"([^.]|0\.)+\.", term.told)
+        assert re.fullmatch(r"([^.]|0\.)+\.", term.meaning)
         assert html.count(f'id="term-{key}"') == 1
-        assert all(part in html for part in (term.told, term.equation, term.source))
+        assert all(part in html for part in (term.meaning, term.equation, term.source))
 
 
 def test_terms_of_the_papers_name_their_equation() -> None:
@@ -92,9 +92,9 @@ def test_a_pointer_or_the_keyboard_shows_a_term_and_escape_closes_it(browser: Br
             break
     expect(tip).to_contain_text("lower theta, larger groups")
     described = page.evaluate("document.getElementById(document.activeElement.getAttribute('aria-describedby')).textContent")
-    assert TERMS["theta"].told in described
+    assert TERMS["theta"].meaning in described
     page.keyboard.press("Tab")
-    expect(tip).to_contain_text(TERMS["group"].told)
+    expect(tip).to_contain_text(TERMS["group"].meaning)
     page.keyboard.press("Escape")
     expect(tip).to_be_hidden()
     page.close()

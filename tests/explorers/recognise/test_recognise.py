@@ -27,7 +27,7 @@ from explorers.recognise.actions import (
 from explorers.recognise.figures import entropy_figure, sweep_figure
 from explorers.recognise.layout import create_recognise
 from explorers.recognise.sweep import MOST_FILES, SWEPT, Sweep, read_recordings, read_transcripts, sweep
-from explorers.recognise.transcript import alignment_html, sweep_table, sweep_told, transcript_html
+from explorers.recognise.transcript import alignment_html, sweep_summary, sweep_table, transcript_html
 from explorers.session import Reading, Session
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.metrics.intelligibility import comparable, word_errors
@@ -155,7 +155,7 @@ def test_thresholds_outside_their_range_are_refused(taus: tuple[object, object])
 def test_silence_has_no_parts_and_is_told(recogniser: EmbeddedRecogniser) -> None:
     heard = hear(recogniser, np.zeros(RATE, np.float32), RATE, PRESETS["fast"], "one two")
     assert (heard.record()["stage"], heard.rtfx, heard.alignment.errors.errors) == (None, None, 2)
-    assert "Nothing is to be heard" in transcript_html(heard)
+    assert "The sound contains no speech" in transcript_html(heard)
     assert entropy_figure(heard).layout.xaxis.range == (0, 1)
 
 
@@ -171,7 +171,7 @@ def test_the_last_utterance_is_the_take_again(synthesizer: Synthesizer) -> None:
 
 
 def _session(take: Take) -> Session:
-    return Session().heard(Reading.of(take), full_run=False)
+    return Session().with_take(Reading.of(take), full_run=False)
 
 
 def _paths(folder: Path) -> list[Path]:
@@ -199,7 +199,7 @@ def test_the_sweeps_counts_add_up(recogniser: EmbeddedRecogniser, folder: Path) 
     drawn = [x for trace in sweep_figure(last).data for x in trace.x]
     assert sorted(drawn) == pytest.approx(sorted(point.rtfx for point in last.points))
     assert sweep_table(last).count('<th scope="row">') == 6
-    assert "n = 10 files" in sweep_told(last)
+    assert "n = 10 files" in sweep_summary(last)
 
 
 def test_with_transcripts_the_sweep_counts_errors(recogniser: EmbeddedRecogniser, folder: Path) -> None:
@@ -243,7 +243,7 @@ def test_bad_files_are_refused_in_one_sentence(folder: Path) -> None:
         "audio file is 'notes.wav'": ([first, folder / "notes.wav"], None),
         "but must be speech": ([folder / "silence.wav"], None),
         "file is 'utt-1.wav', but must be one that": ([first, folder / "utt-1.wav"], folder / "some.tsv"),
-        "told apart": ([first, first], folder / "some.tsv"),
+        "a unique name": ([first, first], folder / "some.tsv"),
     }
     for sentence, (paths, transcripts) in refusals.items():
         with pytest.raises(InputError, match=sentence):
@@ -296,7 +296,7 @@ def test_the_endpoint_answers_with_a_record_and_pages(client: Client, folder: Pa
 def test_without_a_sound_the_page_asks_for_one(client: Client) -> None:
     record, page, *_ = client.predict(None, 0.7, 0.2, "", api_name="/transcribe")
     assert record is None
-    assert "Drop or record" in page
+    assert "Upload or record" in page
 
 
 def test_the_last_utterance_comes_with_its_text(client: Client, take: Take) -> None:
@@ -329,5 +329,5 @@ def test_a_missing_recogniser_is_one_sentence(deaf: Client, folder: Path) -> Non
         deaf.predict(handle_file(_paths(folder)[0]), 0.7, 0.2, "", api_name="/transcribe")
     with pytest.raises(AppError, match="is missing or damaged"):
         deaf.predict([handle_file(_paths(folder)[0])], None, api_name="/sweep_thresholds")
-    with pytest.raises(AppError, match="Nothing has been said yet"):
+    with pytest.raises(AppError, match="There is no utterance yet"):
         deaf.predict(api_name="/last_utterance")

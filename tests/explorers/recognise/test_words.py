@@ -18,7 +18,7 @@ from explorers.recognise.candidates import MOST_TABLES, wording_html
 from explorers.recognise.word_list import create_words
 from explorers.recognise.word_list_actions import MOST_CANDIDATES, Wording, hear_in_words
 from pcg.metrics.intelligibility import word_errors
-from pcg.recognition.candidates import Candidate, Weights
+from pcg.recognition.candidates import Candidate, CandidateWeights
 from pcg.recognition.embedded import EmbeddedRecogniser
 from pcg.recognition.judges import ListeningJudge
 from pcg.recognition.lexicon import load_lexicon
@@ -48,7 +48,7 @@ def test_it_is_what_the_judge_hears(recogniser: EmbeddedRecogniser, sound: np.nd
     assert part["candidates"][0]["text"] == wording.text
     for candidate in part["candidates"]:
         told = Candidate(*(candidate[name] for name in ("text", "ctc", "lm", "bigrams")))
-        assert Weights().score(told) == pytest.approx(candidate["score"], abs=0.01)
+        assert CandidateWeights().score(told) == pytest.approx(candidate["score"], abs=0.01)
     assert json.loads(json.dumps(record, allow_nan=False)) == record
 
 
@@ -73,7 +73,7 @@ def test_hostile_words_stay_words(wording: Wording) -> None:
 def test_silence_is_told(recogniser: EmbeddedRecogniser) -> None:
     heard = hear_in_words(recogniser, load_lexicon(), np.zeros(RATE, np.float32), RATE)
     assert (heard.text, heard.rtfx, heard.record()["wer"]) == ("", None, None)
-    assert "Nothing is to be heard" in wording_html(heard)
+    assert "The sound contains no speech" in wording_html(heard)
 
 
 @pytest.fixture(scope="module")

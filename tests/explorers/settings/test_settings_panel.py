@@ -33,9 +33,9 @@ from explorers.settings.presets import STORAGE_KEY
 from explorers.theme import launch_options
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
-from pcg.settings import METHODS, Settings
+from pcg.settings import METHODS, SAMPLERS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.presets import PAPERS
+from pcg.takes.presets import PAPERS, Preset, write_presets
 from pcg.takes.stored import Origin, Stored, read_stored
 from pcg.takes.take import Take
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
@@ -71,8 +71,14 @@ def served(synthesizer: Synthesizer, origin: Origin, take: Take) -> Iterator[str
             "seed": gr.Number(0, precision=0, elem_id="seed", label="Seed"),
             "recording": gr.Audio(type="filepath", label="Recording"),
         }
-        tune = {"method": gr.Radio(list(METHODS), value="pcg", label="Method"), "adaptive": gr.Checkbox(label="Adaptive")}
-        session = gr.State(Session().heard(Reading.of(take), full_run=False))
+        tune = {
+            "method": gr.Radio(list(METHODS), value="pcg", label="Method"),
+            "adaptive": gr.Checkbox(label="Adaptive"),
+            "sampler": gr.Radio(list(SAMPLERS), value="eas", label="Sampler"),
+            "top_k": gr.Slider(0, 1000, 50, label="Top-k"),
+            "top_p": gr.Slider(0, 1, 0.8, label="Top-p"),
+        }
+        session = gr.State(Session().with_take(Reading.of(take), full_run=False))
         newest = gr.State(None)
         create_settings(page, synthesizer, origin, session, [compare, tune], {"Tune": newest}, open=True)
         other = Stored("Hello, yes.", "one", Settings("ar", seed=99), origin, streamed=True)
@@ -119,14 +125,14 @@ def test_an_address_is_that_of_a_page(link: str) -> None:
 
 
 def test_the_session_says_which_take(synthesizer: Synthesizer, origin: Origin, take: Take, stored: Stored) -> None:
-    session = Session().heard(Reading.of(take), full_run=False)
+    session = Session().with_take(Reading.of(take), full_run=False)
     assert stored_of(session, "last", synthesizer, origin) == stored_of(session, "sd", synthesizer, origin) == stored
     for empty, which in ((session, "ssd"), (Session(), "last")):
-        with pytest.raises(PCGError, match="Say a text first"):
+        with pytest.raises(PCGError, match="Generate a take first"):
             stored_of(empty, which, synthesizer, origin)
     own = synthesizer.take("Yes.", Settings("ar"), "your recording", synthesizer.voice.reference("one"))
     with pytest.raises(PCGError, match="your recording"):
-        stored_of(session.heard(Reading.of(own), full_run=False), "last", synthesizer, origin)
+        stored_of(session.with_take(Reading.of(own), full_run=False), "last", synthesizer, origin)
 
 
 def test_another_voice_and_other_weights_are_told(stored: Stored, origin: Origin) -> None:
@@ -134,7 +140,7 @@ def test_another_voice_and_other_weights_are_told(stored: Stored, origin: Origin
     assert values_of(stored, ["one", "two"])["voice"] == "two"
     elsewhere = Stored(TEXT, "<b>bob", SETTINGS, Origin("other", "0" * 64))
     told = arrived(elsewhere, origin, ["one", "two"])
-    assert "&lt;b&gt;bob is not here" in told
+    assert "&lt;b&gt;bob is not available" in told
     assert "other weights" in told
     assert "sample for sample" not in told
     assert "voice" not in values_of(elsewhere, ["one", "two"])
@@ -166,9 +172,9 @@ def test_a_program_takes_a_take_away_and_says_it_again(
     assert read_stored(Path(path)) == stored
     assert samples(path) / 32768 == pytest.approx(take.audio, abs=1e-4)
     told, *nothing = client.predict("ssd", "", api_name="/take_settings")
-    assert "Say a text first" in told
+    assert "Generate a take first" in told
     assert nothing == [""] * 5
-    assert "Say a text first" in client.predict("Tune", "", api_name="/take_settings")[0]
+    assert "Generate a take first" in client.predict("Tune", "", api_name="/take_settings")[0]
 
 
 @pytest.mark.skipif(not (shutil.which("bash") and shutil.which("curl")), reason="no bash or no curl on this computer")
@@ -226,6 +232,14 @@ def test_a_preset_moves_the_knobs_alone(client: Client) -> None:
         client.predict("no such preset", [], api_name="/preset")
 
 
+def test_a_preset_sets_the_sampler_back(client: Client) -> None:
+    *_, sampler, top_k, top_p = client.predict("PCG, as published", [], api_name="/preset")
+    assert (sampler, top_k, top_p) == ("plain", 0, 0)
+    mine = write_presets([Preset("mine", Settings("sd", sampler="ras", top_k=40, top_p=0.7))])
+    *_, sampler, top_k, top_p = client.predict("mine", mine, api_name="/preset")
+    assert (sampler, top_k, top_p) == ("ras", 40, 0.7)
+
+
 @pytest.fixture
 def browser_page() -> Iterator[Page]:
     with sync_playwright() as playwright:
@@ -256,16 +270,16 @@ def test_a_person_shares_drops_and_keeps(browser_page: Page, served: str, stored
     assert read_link(link) == stored
 
     page.goto(link)
-    expect(page.locator("#settings-told")).to_contain_text("Settings are in place: SD, seed 12.")
+    expect(page.locator("#settings-status")).to_contain_text("Settings are applied: SD, seed 12.")
     expect(page.locator("#text textarea")).to_have_value(TEXT)
     expect(page.locator("#seed input")).to_have_value("12")
 
     page.goto(f"{served}?take=%7B%22<b>")
-    expect(page.locator("#settings-told")).to_contain_text("The link holds no take: settings is 'not JSON'")
+    expect(page.locator("#settings-status")).to_contain_text("The link contains no take: settings is 'not JSON'")
     (tmp_path / "a.json").write_text(stored.to_json().replace('"seed": 12', '"seed": 34'), encoding="utf-8")
     page.locator("#settings-file input[type=file]").set_input_files(tmp_path / "a.json")
     expect(page.locator("#seed input")).to_have_value("34")
-    page.get_by_role("button", name="Say this take again").click()
+    page.get_by_role("button", name="Generate this take again").click()
     expect(page.locator("#repeated").get_by_role("button", name="Play", exact=True)).to_be_visible(timeout=30_000)
 
     page.fill("#preset-name input, #preset-name textarea", "<i>mine</i>")
@@ -275,7 +289,7 @@ def test_a_person_shares_drops_and_keeps(browser_page: Page, served: str, stored
     page.goto(served)
     page.locator("#preset input").click()
     page.get_by_role("option", name="<i>mine</i>").click()
-    expect(page.locator("#preset-told")).to_contain_text("Kept by you")
+    expect(page.locator("#preset-note")).to_contain_text("Kept by you")
     page.locator("#use-preset").click()
     expect(page.locator("#beta input[type=number]")).to_have_value("0.1")
     expect(page.locator("#seed input")).to_have_value("0")

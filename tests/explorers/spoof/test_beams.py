@@ -223,7 +223,7 @@ def test_a_short_utterance_has_no_beams_and_no_long_curve(judging: Synthesizer, 
 
 def test_cards_tell_cost_and_curves(said: dict[str, Said], judging: Synthesizer, tree: Tree) -> None:
     searched = said["hiereas"]
-    assert f"<b>{searched.take.computed_per_token:.1f}</b> tokens computed for each token heard" in way_html(
+    assert f"<b>{searched.take.computed_per_token:.1f}</b> tokens computed for each token of the take" in way_html(
         "hiereas", searched
     )
     assert "<b>–</b>" in way_html("ras")

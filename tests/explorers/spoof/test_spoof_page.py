@@ -57,14 +57,14 @@ def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) ->
 def say(page: Page) -> None:
     page.fill("#spoof-text textarea", "Hello, yes ${window.hacked = 1} <b>one</b>.")
     page.click("#spoof-run")
-    expect(page.locator("#spoof-status")).to_contain_text("Said five ways.")
+    expect(page.locator("#spoof-status")).to_contain_text("All five takes are ready.")
 
 
 @pytest.mark.parametrize("page", [390, 1440, 1920], indirect=True)
 def test_a_person_says_a_text_five_ways_and_it_fits_in_both_themes(page: Page, complaints: list[str]) -> None:
     say(page)
     for key in WAYS:
-        expect(page.locator(f"#spoof-{key}")).to_contain_text("tokens computed for each token heard")
+        expect(page.locator(f"#spoof-{key}")).to_contain_text("tokens computed for each token of the take")
         expect(page.locator(f"#spoof-curves-{key} .spoof-plane")).to_have_attribute("role", "img")
         expect(page.locator(f"#spoof-sound-{key}").get_by_role("button", name="Play", exact=True)).to_be_visible()
     expect(page.locator("#spoof-tree .beams-plane svg")).to_have_attribute("aria-label", re.compile("^Beams of HierEAS"))
@@ -117,7 +117,7 @@ def test_a_run_is_stopped_and_what_was_said_stays(page: Page) -> None:
     page.click("#spoof-run")
     expect(page.locator("#spoof-status")).to_contain_text(re.compile("[2-5] of 5"))
     page.click("#spoof-stop")
-    expect(page.locator("#spoof-status")).to_contain_text("Stopped. What was said stays.")
+    expect(page.locator("#spoof-status")).to_contain_text("Stopped. Finished takes stay.")
     expect(page.locator("#spoof-curves-original .spoof-plane")).to_be_visible()
     page.fill("#spoof-text textarea", " ")
     page.click("#spoof-run")

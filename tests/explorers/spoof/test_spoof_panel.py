@@ -36,7 +36,7 @@ def client(judging: Synthesizer) -> Iterator[Client]:
 
 
 def test_a_beam_is_heard_only_after_a_text_was_said(client: Client) -> None:
-    with pytest.raises(AppError, match="There are no beams of HierRAS yet: say a text first"):
+    with pytest.raises(AppError, match="There are no beams of HierRAS yet: generate a text first"):
         client.predict(way="hierras", cycle=1, beam=1, api_name="/spoof_beam")
 
 
@@ -47,7 +47,7 @@ def test_a_program_says_a_text_five_ways_and_hears_a_pruned_beam(client: Client,
     assert (record["text"], record["n"], list(record["ways"])) == (TEXT, 1, list(WAYS))
     for each in record["ways"]:
         assert [step[0]["ways"] for step in steps if list(step[0].get("ways", {}))[-1:] == [each]]
-    assert "Said five ways." in _value(status)
+    assert "All five takes are ready." in _value(status)
     take = judging.take(TEXT, Request(**ASKED).settings(WAYS["hierras"]), "two")
     assert record["ways"]["hierras"]["computed_per_token"] == pytest.approx(take.computed_per_token, abs=1e-4)
     assert _value(way) == "hiereas"

@@ -90,7 +90,7 @@ def take(synthesizer: Synthesizer) -> Take:
 
 @pytest.fixture(scope="module")
 def session(take: Take) -> Session:
-    return Session().heard(Reading.of(take), full_run=False)
+    return Session().with_take(Reading.of(take), full_run=False)
 
 
 def done(synthesizer: Synthesizer, judges: Judges, session: Session, **changes: object) -> StressTest:
@@ -182,14 +182,14 @@ def test_at_theta_one_nothing_is_replaced(synthesizer: Synthesizer, judges: Judg
 
 def test_the_targets_own_take_is_preferred_if_it_says_the_same(synthesizer: Synthesizer, take: Take) -> None:
     coarse = Reading.of(synthesizer.take(TEXT, Settings("pcg", theta=THETA, seed=7), "two"))
-    both = Session().heard(Reading.of(take), full_run=True).heard(coarse, full_run=True)
+    both = Session().with_take(Reading.of(take), full_run=True).with_take(coarse, full_run=True)
     assert said_by_target(both).method == "ar"
-    other = Session().heard(replace(Reading.of(take), text="Hello."), full_run=True).heard(coarse, full_run=False)
+    other = Session().with_take(replace(Reading.of(take), text="Hello."), full_run=True).with_take(coarse, full_run=False)
     assert said_by_target(other) == coarse
 
 
 def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synthesizer, judges: Judges, take: Take) -> None:
-    recorded = Session().heard(Reading.of(replace(take, voice="your recording")), full_run=False)
+    recorded = Session().with_take(Reading.of(replace(take, voice="your recording")), full_run=False)
     there = done(synthesizer, judges, recorded)
     assert (there.original.voice, there.original.stands_in) == ("one", True)
     assert "stands in" in original_html(there)
@@ -200,7 +200,7 @@ def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synth
     [
         ({"source": "dream"}, "source is 'dream'"),
         ({"control": "cosine"}, "control is 'cosine'"),
-        ({"control": "mel", "similarity": "mel"}, "another than the similarity"),
+        ({"control": "mel", "similarity": "mel"}, "different from the similarity"),
         ({"theta": 7}, "theta is 7"),
         ({"theta": None}, "theta is None"),
         ({"similarity": "taste"}, "similarity is 'taste'"),
@@ -314,5 +314,5 @@ def test_the_endpoint_answers_with_record_sounds_and_pictures(client: Client, ta
 
 
 def test_the_endpoint_refuses_in_one_sentence(client: Client) -> None:
-    with pytest.raises(AppError, match="another than the similarity itself"):
+    with pytest.raises(AppError, match="different from the similarity"):
         client.predict(*{**vars(ASKED), "similarity": "mel", "control": "mel"}.values(), api_name="/swap")

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import gradio as gr
 import numpy as np
@@ -106,6 +107,17 @@ def test_a_moved_knob_without_a_text_says_nothing(synthesizer: Synthesizer) -> N
     assert step.run is step.take is None
 
 
+def test_a_recording_may_come_without_its_words(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    time = np.arange(2 * 16_000) / 16_000
+    soundfile.write(tmp_path / "me.wav", 0.3 * np.sin(2 * np.pi * 220 * time), 16_000)
+    request = replace(REQUEST, recording=str(tmp_path / "me.wav"), consent=True)
+    first, *steps = tune(synthesizer, request, Bench(), Turn(), transcribe=lambda samples: "hello")
+    assert first.recognised == "hello"
+    assert next(step.reference for step in steps if step.take).text == "hello"
+    with pytest.raises(PCGError, match="transcript is ''"):
+        next(tune(synthesizer, request, Bench(), Turn()))
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -115,7 +127,7 @@ def test_a_moved_knob_without_a_text_says_nothing(synthesizer: Synthesizer) -> N
         ({"theta": 3}, "theta is 3, but must be a number from 0.2 to 1."),
         ({"similarity": "taste"}, "similarity is 'taste', but must be one of"),
         ({"adaptive": "yes"}, "adaptive is 'yes', but must be true or false."),
-        ({"recording": "a.wav"}, "tick that its speaker agrees"),
+        ({"recording": "a.wav"}, "confirm that the speaker agrees"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_said(
@@ -155,7 +167,7 @@ def test_the_bound_is_that_of_the_steps_and_the_acceptance(steps: list[Step]) ->
         (Settings("ar"), None, (1, 1), "AR drafts nothing"),
         (Settings("sd", adaptive=True), None, (1, 1), "drafted nothing"),
         (Settings("sd"), 0.01, (1, 1), "Only 1.0% of the drafted tokens passed"),
-        (Settings("pcg"), 0.3, (1, 1), "stood alone in its group"),
+        (Settings("pcg"), 0.3, (1, 1), "is alone in its group"),
         (Settings("ssd", beta=1), 0.9, (1, 1), "every drafted token passes"),
         (Settings("pcg"), 0.3, (1, 4), None),
     ],
@@ -181,7 +193,7 @@ def test_drafting_that_costs_more_than_it_saves_is_told(steps: list[Step]) -> No
 def test_estimates_are_called_so_and_stand_beside_what_was_measured(steps: list[Step]) -> None:
     shown = what_if_html(steps[-1].bench)
     assert "<b>Estimated</b>, not decoded" in shown
-    assert "Not known is what would have been said" in shown
+    assert "The estimate cannot know the tokens after a different decision" in shown
     assert f"{steps[-1].bench.last.reading.acceptance_rate:.0%} was measured" in shown
     assert shown.count("aria-current") == 2
     assert "No estimate" in what_if_html(Bench().spoken(Measured.of(steps[-2].take)))

@@ -113,7 +113,7 @@ def test_the_curves_stand_below_the_tokens_and_the_law_can_be_chosen(page: Page,
     page.locator("#tune-law button").first.click()
     page.fill("#tune-text textarea", TEXT)
     page.locator("#tune-sampler label", has_text="EAS").click()
-    expect(page.locator("#tune-sampler")).to_contain_text("weigh less")
+    expect(page.locator("#tune-sampler")).to_contain_text("get a penalty")
     expect(legend).to_have_count(5)
     expect(page.locator('[data-part="judge"]')).to_contain_text("Detectors: untrained <b>.")
     take = judged.take(TEXT, Settings(sampler="eas"), "one")
