@@ -62,8 +62,8 @@ def create_app(
     synthesizer: Synthesizer, example: Path | None = None, recogniser: Path = RECOGNISER, trouble: str = "", draft: str = AUTO
 ) -> gr.Blocks:
     """The whole page; a panel is one more line. `example`: the folder of the takes that are ready when it opens, None for the
-    shipped ones, if the embedded voice speaks, who said them; `recogniser`: that of the recogniser, without which its panel is
-    left out; `trouble`: why another voice than the wanted one speaks; `draft`: how the voice's was chosen."""
+    shipped ones of the embedded voice; `recogniser`: that of the recogniser, without which its panel is
+    left out; `trouble`: why the requested voice is not loaded; `draft`: how the voice's was chosen."""
     # Takes are files in a temporary folder, and would fill the disk of a page that runs for weeks.
     with Page(title=TITLE, fill_width=True, delete_cache=(3600, KEEP_SOUND_SECONDS)) as app:
         gr.HTML(masthead_html(TITLE, SUBTITLE, synthesizer.voice), apply_default_css=False)
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _load(options: argparse.Namespace) -> tuple[Voice, str]:
-    """The voice that was asked for, or else the embedded one and why: a page that is up can say what went wrong."""
+    """The requested voice, or else the embedded one and the reason: a running page can show what went wrong."""
     try:
         return load_voice(options.model, options.device, options.draft), ""
     except PCGError as error:
@@ -135,7 +135,7 @@ def _load(options: argparse.Namespace) -> tuple[Voice, str]:
 
 
 def _serve(app: gr.Blocks, options: argparse.Namespace, synthesizer: Synthesizer) -> None:
-    """Open the page, then warm up: the example can be heard while the first takes, which are slow, are still ahead."""
+    """Open the page, then warm up: the example can be played meanwhile. The first takes of a process are slow."""
     served = {"server_name": options.host, "server_port": options.port, "share": options.share, "mcp_server": options.mcp}
     served["prevent_thread_lock"] = True
     try:

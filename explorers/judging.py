@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from explorers.session import Said, Session
+from explorers.session import Session, ShownTake
 from pcg.audio import load_audio
 from pcg.errors import PCGError
 from pcg.metrics.error_rate import transcripts
@@ -66,8 +66,8 @@ class Judges:
         alike = dict(zip(compared, self._speaker.measure([samples[i] for i in compared]), strict=True))
         judged = zip(meant, transcripts(self._words, samples), self._quality.measure(samples), strict=True)
         return [
-            Verdict(said, word_errors(text, said), char_errors(text, said), alike.get(i), mos)
-            for i, (text, said, mos) in enumerate(judged)
+            Verdict(shown, word_errors(text, shown), char_errors(text, shown), alike.get(i), mos)
+            for i, (text, shown, mos) in enumerate(judged)
         ]
 
     def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:
@@ -87,7 +87,7 @@ def transcriber(synthesizer: Synthesizer, load_judges: Callable[[], Judges]) -> 
 
 
 def usual_judge() -> str:
-    """The name of the offline judge of words: the shipped recogniser where it is there."""
+    """The name of the offline judge of words: the shipped recogniser where it is installed."""
     return "embedded" if EMBEDDED.is_dir() else "pocketsphinx"
 
 
@@ -99,8 +99,8 @@ class Verdicts:
     by_sound: Mapping[Path, Verdict] = field(default_factory=dict)
     judges: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, said: Said) -> Verdict | None:
-        return self.by_sound.get(said.sound) if said.sound else None
+    def of(self, shown: ShownTake) -> Verdict | None:
+        return self.by_sound.get(shown.sound) if shown.sound else None
 
 
 def judge_takes(
@@ -113,31 +113,31 @@ def judge_takes(
     """
     if not session.cards:
         raise PCGError(NO_TAKE)
-    takes = [said for card in session.cards.values() for said in card.takes if said.sound]
+    takes = [shown for card in session.cards.values() for shown in card.takes if shown.sound]
     found = Verdicts({s.sound: known.by_sound[s.sound] for s in takes if s.sound in known.by_sound}, known.judges)
     yield found
     references: dict[object, Recording | None] = {}
-    for said in takes:
-        if said.sound in found.by_sound or not said.sound.is_file():
+    for shown in takes:
+        if shown.sound in found.by_sound or not shown.sound.is_file():
             continue
         judges = load_judges()
-        sample = _sample(synthesizer, said, references)
-        heard = {**found.by_sound, said.sound: judges.verdicts([sample])[0]}
+        sample = _sample(synthesizer, shown, references)
+        heard = {**found.by_sound, shown.sound: judges.verdicts([sample])[0]}
         found = Verdicts(heard, judges.names("the voice's reference"))
         yield found
 
 
-def _sample(synthesizer: Synthesizer, said: Said, references: dict[object, Recording | None]) -> Sample:
-    """A take as judges hear it. `references` keeps the sound of every voice that was needed so far."""
-    rate, reading = synthesizer.voice.codec.sample_rate, said.reading
+def _sample(synthesizer: Synthesizer, shown: ShownTake, references: dict[object, Recording | None]) -> Sample:
+    """A take as a sample for judges. `references` caches the sound of every voice."""
+    rate, reading = synthesizer.voice.codec.sample_rate, shown.reading
     # The recordings of one page may differ, and all have one name.
-    name = id(said.reference) if said.reference else reading.voice
+    name = id(shown.reference) if shown.reference else reading.voice
     if name not in references:
-        references[name] = _sound_of(synthesizer, said.reference or synthesizer.voice.reference(reading.voice))
-    return Sample(load_audio(said.sound, rate), rate, reading.text, references[name])
+        references[name] = _sound_of(synthesizer, shown.reference or synthesizer.voice.reference(reading.voice))
+    return Sample(load_audio(shown.sound, rate), rate, reading.text, references[name])
 
 
 def _sound_of(synthesizer: Synthesizer, speaker: Reference) -> Recording | None:
-    """A voice's reference as the codec says it; None where it holds no speech."""
+    """A voice's reference as decoded by the codec; None where it holds no speech."""
     codes = speaker.codes.tolist()
     return Recording(synthesizer.decode(codes, speaker), synthesizer.voice.codec.sample_rate) if codes else None

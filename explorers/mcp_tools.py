@@ -12,7 +12,7 @@ MISSING = "The MCP server needs one more package: pip install -r requirements-mc
 def offer_tools(app: gr.Blocks) -> None:
     """Let every named endpoint of `app` be a tool of that name; raise PCGError where the package is missing.
 
-    Gradio calls a tool as its Python function is called, which for a panel's handler says nothing.
+    Gradio names a tool after its Python function, which for a handler is not descriptive.
     """
     if find_spec("mcp") is None:
         raise PCGError(MISSING)

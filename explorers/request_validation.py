@@ -1,7 +1,7 @@
 """Validation of requests before Gradio handles them, so that every refusal is one sentence of this page.
 
 Gradio lets some wrong values through to the handlers, answers others with a traceback on the server, and fetches an address
-that stands in the place of a file.
+given in place of a file.
 """
 
 import asyncio

@@ -73,7 +73,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Said:
+class ShownTake:
     """A take as it stands on the page.
 
     sound: its WAV file; None where it is silent, or no file of it is kept. reference: the visitor's own voice that spoke it, if
@@ -94,12 +94,12 @@ class Card:
     outdated: the last request had another text, voice, temperature or seed.
     """
 
-    takes: tuple[Said, ...]
+    takes: tuple[ShownTake, ...]
     name: str = ""
     outdated: bool = False
 
     @property
-    def first(self) -> Said:
+    def first(self) -> ShownTake:
         return self.takes[0]
 
     @property
@@ -107,13 +107,13 @@ class Card:
         """The figures of the first take."""
         return self.first.reading
 
-    def take(self, number: int) -> Said:
+    def take(self, number: int) -> ShownTake:
         """The take of that number, from 1; the nearest one where there is none."""
         return self.takes[min(max(number, 1), len(self.takes)) - 1]
 
     def mean(self, figure: str) -> float | None:
         """The mean of a figure of Reading, or of the speed-up, over the takes that have it."""
-        values = [getattr(said if figure == "speed_up" else said.reading, figure) for said in self.takes]
+        values = [getattr(shown if figure == "speed_up" else shown.reading, figure) for shown in self.takes]
         known = [value for value in values if value is not None]
         return sum(known) / len(known) if known else None
 
@@ -129,8 +129,8 @@ class Session:
     def of_recorded(cls, readings: Mapping[str, Reading], sounds: Mapping[str, Path] | None = None) -> "Session":
         """Takes made earlier, all in one run, and their files."""
         ar, files = readings["ar"], sounds or {}
-        said = {m: Said(r, files.get(m), None, r.speed_up_over(ar), "recorded") for m, r in readings.items()}
-        return cls({method: Card((take,)) for method, take in said.items()})
+        shown = {m: ShownTake(r, files.get(m), None, r.speed_up_over(ar), "recorded") for m, r in readings.items()}
+        return cls({method: Card((take,)) for method, take in shown.items()})
 
     def with_marks(self, tasks: Mapping[str, tuple[object, ...]]) -> "Session":
         """The same cards, each marked by whether it answers its task of `tasks`."""
@@ -158,10 +158,10 @@ class Session:
         card has already, instead of beginning the card anew.
         """
         key = key or reading.method
-        said = Said(reading, sound, reference, *self._compared(reading, key, full_run))
+        shown = ShownTake(reading, sound, reference, *self._compared(reading, key, full_run))
         earlier = self.cards[key].takes if joins else ()
         others = {other: card for other, card in self.cards.items() if other != key}
-        return Session({**others, key: Card((*earlier, said), name)})
+        return Session({**others, key: Card((*earlier, shown), name)})
 
     @property
     def utterance(self) -> Reading | None:
@@ -173,10 +173,10 @@ class Session:
         """The speed-up over AR at the same seed, or else over AR's first take, and what that AR take is."""
         if key == "ar":
             return 1.0, "self"
-        own = [said for said in self.cards["ar"].takes if said.baseline == "self"] if "ar" in self.cards else []
+        own = [shown for shown in self.cards["ar"].takes if shown.baseline == "self"] if "ar" in self.cards else []
         if not own:
             return None, "none"
-        same = [said for said in own if said.reading.settings.seed == reading.settings.seed]
+        same = [shown for shown in own if shown.reading.settings.seed == reading.settings.seed]
         return reading.speed_up_over((same or own)[0].reading), "same run" if full_run else "last run"
 
 

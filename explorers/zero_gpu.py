@@ -1,7 +1,7 @@
 """ZeroGPU, the hardware of a Space that lends a GPU for the length of a call. Anywhere else nothing here does anything.
 
 The function runs in a process that is forked from this one: arguments and results are pickled on their way, so that an
-object which this process goes on changing is a copy there, and of what is raised there only Gradio's own errors come back.
+object that this process goes on changing is a copy there, and of all exceptions only Gradio's own come back.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def is_lent() -> bool:
 def on_gpu(function: Callable[P, R], duration: Callable[P, int]) -> Callable[P, R]:
     """`function`, a generator or not, with a GPU while it runs; `function` itself where no ZeroGPU is.
 
-    duration: the seconds to ask for, from the same arguments; who asks for fewer waits less, who exceeds them is cut off.
+    duration: the seconds to request, from the same arguments; a shorter request waits less, a call beyond it is cut off.
     Arguments and results must be picklable and on the CPU. A PCGError is raised here as it would be there.
     """
     if not is_lent():
@@ -55,7 +55,7 @@ def on_gpu(function: Callable[P, R], duration: Callable[P, int]) -> Callable[P, 
 
 
 def gpu_seconds(text: object, takes: float = 1) -> int:
-    """The seconds of GPU to ask for, to speak `text` that many times; what is no text will be refused, and needs none."""
+    """The seconds of GPU to request, to generate `text` that many times; a value that is no text needs none."""
     characters = min(len(text), MAX_CHARACTERS) if isinstance(text, str) else 0
     work = takes * characters * SECONDS_PER_CHARACTER * WORK_PER_SECOND
     return min(LONGEST_SECONDS, STARTING_SECONDS + ceil(work))

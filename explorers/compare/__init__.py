@@ -1,1 +1,1 @@
-"""The Compare panel: one text, said by every decoder."""
+"""The Compare panel: one text by every decoder."""

@@ -137,7 +137,7 @@ def compare_all(speaker: Speaker, request: Request, session: Session) -> Iterato
     yield from _speak(speaker, [key for key in CARDS if key in possible], request, session)
 
 
-def say_again(speaker: Speaker, method: str, request: Request, session: Session) -> Iterator[Step]:
+def generate_again(speaker: Speaker, method: str, request: Request, session: Session) -> Iterator[Step]:
     """One method alone, after a change of one of its knobs; without a text nothing happens, and there is no error."""
     if request.text.strip():
         yield from _speak(speaker, (method,), request, session)

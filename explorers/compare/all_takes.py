@@ -80,13 +80,13 @@ def wire_tools(
 def _judger(synthesizer: Synthesizer, load_judges: Callable[[], Judges]) -> Callable[..., Iterator[list[object]]]:
     def judge(session: Session, verdicts: Verdicts, turn: Turn) -> Iterator[list[object]]:
         begun = turn.number
-        takes = [said for card in session.cards.values() for said in card.takes if said.sound]
+        takes = [shown for card in session.cards.values() for shown in card.takes if shown.sound]
         with showing_errors(), closing(judge_takes(synthesizer, load_judges, session, verdicts)) as steps:
             for found in steps:
                 if turn.number != begun:
                     # The judged takes are being replaced, and judges would slow down what is timed now.
                     return
-                done = sum(found.of(said) is not None for said in takes)
+                done = sum(found.of(shown) is not None for shown in takes)
                 yield [record(session, found), found, message_html(JUDGING_NOW.format(done=done, count=len(takes)))]
         yield [record(session, found), found, message_html(JUDGED.format(count=done))]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from explorers.judging import NO_TAKE, Verdict, Verdicts
-from explorers.session import Card, Said, Session
+from explorers.session import Card, Session, ShownTake
 from pcg.errors import PCGError
 from pcg.files import replacing
 
@@ -17,7 +17,7 @@ GONE = "Some of these sounds are no longer stored. Generate them again."
 
 
 def record(session: Session, verdicts: Verdicts) -> dict[str, object]:
-    """Every take of the page with its figures, the means of each card, and who judged; ready for JSON."""
+    """Every take of the page with its figures, the means of each card, and the judges; ready for JSON."""
     cards = {key: _card(key, card, verdicts) for key, card in session.cards.items()}
     return {"cards": cards, "judges": dict(verdicts.judges)}
 
@@ -38,31 +38,31 @@ def save_takes(path: Path, session: Session, verdicts: Verdicts) -> Path:
 
 def _files(session: Session) -> Iterator[tuple[str, Path]]:
     for key, card in session.cards.items():
-        for number, said in enumerate(card.takes, 1):
-            if said.sound:
-                yield _name(key, number, said), said.sound
+        for number, shown in enumerate(card.takes, 1):
+            if shown.sound:
+                yield _name(key, number, shown), shown.sound
 
 
-def _name(key: str, number: int, said: Said) -> str:
-    return f"{key}-take-{number}-seed-{said.reading.settings.seed}.wav"
+def _name(key: str, number: int, shown: ShownTake) -> str:
+    return f"{key}-take-{number}-seed-{shown.reading.settings.seed}.wav"
 
 
 def _card(key: str, card: Card, verdicts: Verdicts) -> dict[str, object]:
-    takes = [_take(key, number, said, verdicts.of(said)) for number, said in enumerate(card.takes, 1)]
+    takes = [_take(key, number, shown, verdicts.of(shown)) for number, shown in enumerate(card.takes, 1)]
     means = {figure: card.mean(figure) for figure in MEANS}
     return {"preset": card.name or None, "takes": takes, "means": means | {"n": len(takes)}}
 
 
-def _take(key: str, number: int, said: Said, verdict: Verdict | None) -> dict[str, object]:
-    reading = said.reading
+def _take(key: str, number: int, shown: ShownTake, verdict: Verdict | None) -> dict[str, object]:
+    reading = shown.reading
     figures = ("text", "voice", "audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length")
     return {
-        "file": _name(key, number, said) if said.sound else None,
+        "file": _name(key, number, shown) if shown.sound else None,
         **{figure: getattr(reading, figure) for figure in figures},
         "tokens": len(reading.tokens),
         "hit_limit": reading.hit_limit,
-        "speed_up": said.speed_up,
-        "compared_with_ar_of": said.baseline,
+        "speed_up": shown.speed_up,
+        "compared_with_ar_of": shown.baseline,
         "settings": reading.settings.as_dict(),
         "judged": None if verdict is None else _judged(verdict),
     }

@@ -11,7 +11,7 @@ from gradio.blocks import Block
 from gradio.components import Component
 from gradio.events import Dependency
 
-from explorers.compare.actions import Request, Speaker, Step, compare_all, describe_groups, new_seed, say_again
+from explorers.compare.actions import Request, Speaker, Step, compare_all, describe_groups, generate_again, new_seed
 from explorers.compare.all_takes import Tools, create_tools, wire_tools
 from explorers.compare.archive import record
 from explorers.compare.example import Example
@@ -148,9 +148,9 @@ def _card_updates(card: Card, view: CardView) -> Updates:
 
 def _shown(card: Card, number: int) -> list[object]:
     """The sound, the figures and the strip of one take."""
-    said = card.take(number)
-    sound = str(said.sound) if said.sound and said.sound.is_file() else None
-    return [sound, card_html(card, number), strip_html(said.reading)]
+    shown = card.take(number)
+    sound = str(shown.sound) if shown.sound and shown.sound.is_file() else None
+    return [sound, card_html(card, number), strip_html(shown.reading)]
 
 
 def _shower(key: str) -> Callable[[int, Session], list[object]]:
@@ -181,7 +181,7 @@ def _wire(speaker: Speaker, places: Places) -> list[Dependency]:
         return gr.on(
             # `input` and not `change`: the page's own settings of a knob must not start a take.
             [knob.input for knob in knobs],
-            _handler(partial(say_again, speaker, method), places),
+            _handler(partial(generate_again, speaker, method), places),
             trigger_mode="always_last",
             api_name=f"say_{method}_again",
             api_description=f"Generate one take with {method.upper()} alone.",

@@ -78,9 +78,9 @@ def drawn_of(session: Session, verdicts: Verdicts, key: str, number: int, curves
     card = session.cards.get(key)
     if card is None:
         return [card_html(None), "", "", ""]
-    said = card.take(number)
-    mel = mel_html(said.sound, longest_of(session))
-    return [card_html(card, number), curves(said.reading), mel, judged_html(card, number, verdicts)]
+    shown = card.take(number)
+    mel = mel_html(shown.sound, longest_of(session))
+    return [card_html(card, number), curves(shown.reading), mel, judged_html(card, number, verdicts)]
 
 
 def draw(session: Session, verdicts: Verdicts, numbers: Mapping[str, object], curves: Curves) -> list[str]:

@@ -63,7 +63,7 @@ def judged_html(card: Card, number: int, verdicts: Verdicts) -> str:
 
 def longest_of(session: Session) -> float:
     """Seconds of the longest take on the page."""
-    return max((said.reading.audio_seconds for card in session.cards.values() for said in card.takes), default=0.0)
+    return max((shown.reading.audio_seconds for card in session.cards.values() for shown in card.takes), default=0.0)
 
 
 @lru_cache(maxsize=64)

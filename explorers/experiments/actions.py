@@ -33,7 +33,7 @@ REDRAW_SECONDS = 4.0
 DRAWING_SHARE = 0.1
 HEARD = 3
 COSTS = "steps.json"
-# What has to be as it was, or the costs of steps now say nothing about the times then.
+# What has to be unchanged, or the costs of steps now do not fit the times then.
 MACHINE = ("processor", "device", "torch", "threads")
 NO_RESULTS = "There are no results yet. Choose an experiment and run it."
 
@@ -78,7 +78,7 @@ class Archive:
         return self.own_result_set()
 
     def own_result_set(self) -> ResultSet:
-        """What this voice and its judges did themselves, which a run goes on from; maybe nothing."""
+        """The results of this voice and its judges, from which a run continues; maybe none."""
         stamp = _stamp(self._results)
         return self._read(self._results, stamp) if stamp else ResultSet(self._results, self.spec.voice_id, True)
 
@@ -88,7 +88,7 @@ class Archive:
         return len(self.store.known(keys)), len(keys)
 
     def findings(self) -> Findings | None:
-        """What they say, None if there are none."""
+        """The findings of all results, None if there are none."""
         result_set = self.result_set()
         return self._found(result_set) if result_set.records else None
 
@@ -146,7 +146,7 @@ class Archive:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """How far a run has come. findings: what all stored results of this voice say, another object whenever there is news."""
+    """The progress of a run. findings: of all stored results of this voice, a new object whenever they change."""
 
     progress: Progress
     findings: Findings | None

@@ -29,7 +29,7 @@ FOLDED = ("acceptance", "ssd", "differences", "conditions")
 
 
 def create_clicks(figures: Sequence[str]) -> gr.HTML:
-    """A line that says what a click does, within the Blocks that is being built. Its event CLICK brings the name of the
+    """A line that explains a click, within the Blocks that is being built. Its event CLICK brings the name of the
     `condition` whose point was clicked, escaped, in one of the `figures`, the ids of plots."""
     return gr.HTML(
         html_template='<p class="findings-note">Click a point to listen to its takes, or choose its name here.</p>',

@@ -113,11 +113,11 @@ class Places:
 def create_experiments(
     page: gr.Blocks, synthesizer: Synthesizer, spec: WorkerSpec, results: Path = RESULTS, committed: Path | None = COMMITTED
 ) -> None:
-    """Lay the panel out within `page`. `spec` says whose voice speaks, which is that of `synthesizer`, and who judges; no
-    worker is loaded before it is needed. Results are kept in the folder `results`; as long as it has none, those in
+    """Lay the panel out within `page`. `spec` names the voice, which is that of `synthesizer`, and the judges; the worker is
+    loaded when it is needed. Results are kept in the folder `results`; as long as it has none, those in
     `committed` are shown, if there are some."""
     archive = Archive(synthesizer, spec, results, committed)
-    # Who only speaks need not judge.
+    # To generate takes again, no judges are needed.
     speaker = lru_cache(maxsize=1)(lambda: replace(spec, judge="pocketsphinx", dnsmos=False).load())
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):

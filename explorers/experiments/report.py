@@ -1,4 +1,4 @@
-"""Everything that an experiment says, on one page that needs nothing else: tables, figures, sounds and how they were made."""
+"""The report of an experiment as one self-contained page: tables, figures, sounds and how they were made."""
 
 import json
 from base64 import b64encode
@@ -40,7 +40,7 @@ DRAW = """for (const place of document.querySelectorAll(".figure")) {
 
 @dataclass(frozen=True)
 class Findings:
-    """What a set of records says: everything that the page shows but its sounds."""
+    """The results of a set of records: everything that the page shows except sounds."""
 
     results: Results
     summaries: Sequence[Summary]
@@ -82,7 +82,7 @@ def write_report(
     """Write the page `out` and `results.json` beside it, from the results in `folder`.
 
     costs: of single steps by lookahead, for the bound. mean_size(similarity, theta): of the voice's groups. sound(unit): the
-    samples `[N]` and rate of a unit said again, for `examples` utterances in at most `MOST_SOUNDS` settings each. voice: the
+    samples `[N]` and rate of a unit again, for `examples` utterances in at most `MOST_SOUNDS` settings each. voice: the
     identity of the voice (`context["voice"]`) where the folder has results of several. Raises InputError if there are none.
     """
     records = Store(folder).all() if folder.is_dir() else []
@@ -184,7 +184,7 @@ def _pairs(rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _contexts(records: Sequence[Record]) -> dict[str, list[str]]:
-    """What the records' contexts say, each value once; of the dates the first and the last."""
+    """The values of the records' contexts, each once; of the dates the first and the last."""
     found: dict[str, dict[str, None]] = {}
     for record in records:
         for name, value in record.context.items():
@@ -198,7 +198,7 @@ def _contexts(records: Sequence[Record]) -> dict[str, list[str]]:
 
 
 def _sounds(results: Results, sound: Voiced, examples: int) -> str:
-    """Some utterances in several settings: those utterances that most settings have said."""
+    """Some utterances in several settings: the utterances with records in most settings."""
     said: dict[Utterance, dict[str, Record]] = {}
     for condition in results.conditions:
         for record in results.of(condition):
@@ -210,7 +210,7 @@ def _sounds(results: Results, sound: Voiced, examples: int) -> str:
         + "</div>"
         for utterance in chosen
     ]
-    note = "<p class='note'>Below each: what the judge of words heard, and its errors. One utterance proves nothing.</p>"
+    note = "<p class='note'>Below each: the recognised words and their errors. One utterance proves nothing.</p>"
     return f"<section id='sounds'><h2>To be heard</h2>{''.join(parts)}{note}</section>"
 
 

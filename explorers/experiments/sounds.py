@@ -39,7 +39,7 @@ class PairView:
 
 @dataclass(frozen=True)
 class Hearing:
-    """Where a condition is chosen and heard. first: of its utterances."""
+    """Where a condition is chosen and played. first: the first of its utterances."""
 
     card: gr.Column
     clicks: gr.HTML
@@ -88,7 +88,7 @@ def _sound_view(synthesizer: Synthesizer, elem_id: str, label: str) -> tuple[gr.
 
 
 def wire_hearing(archive: Archive, speaker: Callable[[], Speaker], hearing: Hearing) -> None:
-    """Let buttons and clicks say utterances of `archive`; `speaker` is called when there is something to say."""
+    """Let buttons and clicks generate utterances of `archive`; `speaker` is called when it is needed."""
     private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     saying = {
         "fn": _hearer(archive, speaker, hearing),

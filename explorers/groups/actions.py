@@ -214,7 +214,7 @@ def pack(*columns: np.ndarray) -> str:
 
 
 def utterances(session: Session, codes: int) -> dict[str, dict[str, list[int]]]:
-    """What the session's takes said, by method, the last utterance first: `tokens` in time, and its drafts, tested one by one,
+    """The session's takes, by method, the last utterance first: `tokens` in time, and its drafts, tested one by one,
     that were `accepted` and `rejected`."""
     last = session.utterance
     methods = [method for method in reversed(METHODS) if method in session.cards]

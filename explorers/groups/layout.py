@@ -204,7 +204,7 @@ def _levels(codec: Codec) -> tuple[int, ...]:
 
 
 def _wire(synthesizer: Synthesizer, controls: Controls, view: MapView, session: gr.State) -> None:
-    # A click must not wait for others', nor for a take that is being spoken. Private: programs have `_endpoints`.
+    # A click must not wait for others', nor for a take that is being generated. Private: programs have `_endpoints`.
     quick = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
     chosen, asked = [view.atlas, view.anchor, view.second], [view.theta, view.similarity]
     # "multiple", as "always_last" would repeat the first event's data; the map itself asks one thing at a time.

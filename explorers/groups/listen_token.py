@@ -71,7 +71,7 @@ def nearest_member(synthesizer: Synthesizer, groups: Groups, anchor: int, simila
 
 
 def _speaker(synthesizer: Synthesizer, reading: Reading | None) -> Reference:
-    """The voice that spoke; a visitor's own recording is not kept, and the first voice stands in for it."""
+    """The voice of the utterance; a visitor's recording is not stored, so the first voice replaces it."""
     references = synthesizer.voice.references
     first = next(iter(references.values()))
     return references.get(reading.voice, first) if reading else first

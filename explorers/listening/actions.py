@@ -1,4 +1,4 @@
-"""What the page does when asked for a listening test: takes, sounds, votes and the reveal. Knows nothing of gradio.
+"""What the Listening test panel does: takes, sounds, votes and the result. Knows nothing of gradio.
 
 What a `BlindTest` holds stays on the server; `question` and `sounds` are all that a listener gets before the last vote.
 """
@@ -37,7 +37,7 @@ Kept = Mapping[str, Settings]
 
 @dataclass(frozen=True)
 class Request:
-    """What the panel's controls say, in their order. compared: names of methods, at these knobs, and of kept settings. source:
+    """The values of the controls, in their order. compared: names of methods, at these knobs, and of kept settings. source:
     "evaluation" sentences or "own" `lines`, one text each."""
 
     design: str
@@ -73,7 +73,7 @@ class Request:
         return draw_plan(design, texts, self.trials, self.settings("ar").seed)
 
     def texts(self, synthesizer: Synthesizer) -> list[str]:
-        """What may be said; raise InputError for a line that judges could not check, or that is too long for a trial."""
+        """The texts of the test; raise InputError for a line that judges cannot check, or that is too long for a trial."""
         if self.source not in SOURCES:
             raise InputError("texts", self.source, "one of " + ", ".join(SOURCES))
         if self.source == "evaluation":

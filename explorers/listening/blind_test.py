@@ -30,7 +30,7 @@ class Judgement:
 
     @classmethod
     def of(cls, verdicts: Sequence[Verdict]) -> "Judgement":
-        """The figures over what was said of one system's takes, with intervals over them."""
+        """The figures over the verdicts on the takes of one system, with intervals."""
         return cls(
             len(verdicts),
             pooled([verdict.words for verdict in verdicts]),
@@ -43,7 +43,7 @@ class Judgement:
 @dataclass(frozen=True, eq=False)
 class BlindTest:
     """A test and how far it has come. takes: for each trial, each system's take without its sound. ended: before its last vote.
-    judged: figures by system, and `judges`, who gave them."""
+    judged: figures by system, and the names of the `judges`."""
 
     plan: Plan
     texts: tuple[str, ...]

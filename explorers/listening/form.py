@@ -25,7 +25,7 @@ READY = "Choose what to compare, then prepare the test."
 
 @dataclass(frozen=True)
 class Controls:
-    """The left-hand side. `inputs` stand in the order of Request; `kept` holds settings by name."""
+    """The left-hand side. `inputs` are in the order of Request; `kept` holds settings by name."""
 
     inputs: list[Component]
     rating: gr.Column

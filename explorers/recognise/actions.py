@@ -136,7 +136,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Hearing:
-    """One sound and what `judge` heard in it. speech `[N]` at `sample_rate`; parts: its utterances, none in silence; alignment:
+    """The transcript by `judge` of one sound. speech `[N]` at `sample_rate`; parts: its utterances, none in silence; alignment:
     with the reference, if there was one."""
 
     judge: str
@@ -157,7 +157,7 @@ class Hearing:
 
     @property
     def rtfx(self) -> float | None:
-        """Seconds of sound that one second of work hears; None where there was nothing to hear."""
+        """Seconds of sound per second of work; None without speech."""
         return 1000 * self.seconds / self.times.total if self.parts else None
 
     @property
@@ -232,7 +232,7 @@ def last_utterance(synthesizer: Synthesizer, session: Session) -> Spoken:
 
 
 def warmed(load: Callable[[], Recogniser], synthesizer: Synthesizer) -> Recogniser:
-    """Load, and hear a voice in all three steps: the first calls of a process are slow, and would belie the times."""
+    """Load, and transcribe a voice in all three steps: the first calls of a process are slow, and would distort the times."""
     recogniser, speaker = load(), next(iter(synthesizer.voice.references.values()))
     samples = synthesizer.decode(speaker.codes.tolist(), speaker)
     listen(recogniser, samples, synthesizer.voice.codec.sample_rate, Thresholds(0.0, 1.0))

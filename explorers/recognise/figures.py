@@ -53,7 +53,7 @@ def entropy_figure(hearing: Hearing) -> go.Figure:
 def sweep_figure(sweep: Sweep) -> go.Figure:
     """Errors against speed, one point a setting (arXiv:2603.11243, Figure 3): a curve for each tau of the language model.
 
-    Who heard it, and in how many files, stands in words above the figure.
+    The judge and the number of files stand in words above the figure.
     """
     drawn = [point for point in sweep.points if point.rate is not None]
     taus = sorted({point.thresholds.lm for point in drawn if point.thresholds.lm is not None})

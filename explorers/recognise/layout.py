@@ -81,8 +81,8 @@ class Places:
 
 
 def create_recognise(synthesizer: Synthesizer, load: Load, session: gr.State) -> None:
-    """Lay the panel out within the Blocks that is being built. `load` is called when a sound is to be heard first; `session`
-    holds a Session, whose last utterance may be heard."""
+    """Lay the panel out within the Blocks that is being built. `load` is called before the first transcript; `session`
+    holds a Session, whose last utterance may be transcribed."""
     ready = lru_cache(maxsize=1)(partial(warmed, load, synthesizer))
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
@@ -176,7 +176,7 @@ def _taker(synthesizer: Synthesizer) -> Callable[[Session], list[object]]:
 
 
 def _wire(ready: Load, synthesizer: Synthesizer, controls: Controls, places: Places, session: gr.State) -> None:
-    # Beside a take that is being spoken, the times of both would be wrong.
+    # Next to a take that is being generated, the times of both would be wrong.
     alone = {"concurrency_id": DECODING, "concurrency_limit": 1, "trigger_mode": "always_last"}
     transcribe = _transcriber(ready)
     gr.on(

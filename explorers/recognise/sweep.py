@@ -61,7 +61,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """How far a sweep has come: its finished `points`, and `heard` of `files` files at the setting `now`, None at the end.
+    """The progress of a sweep: its finished `points`, and `heard` of `files` files at the setting `now`, None at the end.
 
     measure: "WER" against transcripts, else "disagreement with AR". compared: files with a word to compare with, and their
     `words`, known once AR has run.
@@ -100,7 +100,7 @@ def read_transcripts(path: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class Recordings:
-    """What a sweep hears: the `samples [N]` of every file, and the text that is said in each, if there are transcripts."""
+    """The input of a sweep: the `samples [N]` of every file, and its text, if there are transcripts."""
 
     samples: Sequence[np.ndarray]
     sample_rate: int

@@ -28,7 +28,7 @@ SWEEP_PROMPT = "Upload some files to measure errors and speed at several thresho
 
 
 def transcript_html(hearing: Hearing) -> str:
-    """Figures, who accepted the text, and the text: CTC's own words and the language model's, each in its colour."""
+    """Figures, the step that accepted the text, and the text: words of CTC and of the language model in their colours."""
     if not hearing.parts:
         body = '<p class="said">The sound contains no speech.</p>'
     else:
@@ -52,7 +52,7 @@ def alignment_html(alignment: Alignment | None, judge: str) -> str:
 
 
 def sweep_summary(sweep: Sweep) -> str:
-    """What the figure and the table of a sweep show, and who heard it."""
+    """The measure, the files and the judge of a sweep."""
     files = f"{sweep.files} file{'s' * (sweep.files > 1)}"
     left_out = "" if sweep.compared == sweep.files else f", of which {sweep.compared} with words to compare with"
     return (

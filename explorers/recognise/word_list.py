@@ -22,7 +22,7 @@ and the language model scores the best of them and its own. The best sum wins. S
 
 
 def create_words(ready: Callable[[], ScoringRecogniser], sound: gr.Audio, reference: gr.Textbox) -> None:
-    """Lay the card out within the Blocks that is being built; it hears `sound`."""
+    """Lay the card out within the Blocks that is being built; it transcribes `sound`."""
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
         run = gr.Button("Transcribe in listed words", elem_id="words-run", size="md")
@@ -53,7 +53,7 @@ def _transcriber(ready: Callable[[], ScoringRecogniser]) -> Callable[[str | None
 
 
 def _warmed(ready: Callable[[], ScoringRecogniser]) -> tuple[ScoringRecogniser, Lexicon]:
-    """Load, and hear a second of noise: the first call of a process is slow, and would belie the RTFx."""
+    """Load, and transcribe a second of noise: the first call of a process is slow, and would distort the RTFx."""
     recogniser, lexicon = ready(), load_lexicon()
     noise = np.random.default_rng(0).normal(0.0, 0.1, recogniser.sample_rate).astype(np.float32)
     hear_in_words(recogniser, lexicon, noise, recogniser.sample_rate)

@@ -1,4 +1,4 @@
-"""What is said in a sound in the words of a list, and what else it might have been. Knows nothing of gradio."""
+"""The transcript of a sound in words of a list, and its candidates. Knows nothing of gradio."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ MOST_CANDIDATES = 6
 
 @dataclass(frozen=True, eq=False)
 class Wording:
-    """What `judge` heard in a sound of `seconds`. parts: its utterances, none in silence; starts: where each begins, in
+    """The transcript by `judge` of a sound of `seconds`. parts: its utterances, none in silence; starts: where each begins, in
     seconds; alignment: with the reference, if there was one."""
 
     judge: str
@@ -28,7 +28,7 @@ class Wording:
 
     @property
     def rtfx(self) -> float | None:
-        """Seconds of sound that one second of work hears; None where there was nothing to hear."""
+        """Seconds of sound per second of work; None without speech."""
         return 1000 * self.seconds / total_times(self.parts).total if self.parts else None
 
     def record(self) -> dict[str, object]:

@@ -101,9 +101,9 @@ def read_link(link: str) -> Stored | None:
 
 
 def values_of(stored: Stored, voices: Collection[str]) -> dict[str, object]:
-    """What a take says of the controls, by the names of `explorers.compare.actions.Request` and of `Settings`.
+    """The values of the controls for a take, by the names of `explorers.compare.actions.Request` and of `Settings`.
 
-    A voice that this page does not know stays as it is; a known one speaks only where no recording is in its place.
+    An unknown voice is ignored; a known one also clears the recording.
     """
     values: dict[str, object] = {"text": stored.text, **stored.settings.as_dict()}
     return values | ({"voice": stored.voice, "recording": None} if stored.voice in voices else {})

@@ -54,7 +54,7 @@ def create_settings(
 
     session: holds a Session, whose takes are written out. targets: the controls of each panel that settings move, by the names
     of `compare.actions.Request` and of `Settings`; every panel moves as far as it has such controls. others: by name, what
-    else was said on this page, each a Stored or None. The newest of all takes is the one that is shown.
+    other takes of this page, each a Stored or None. The newest of all takes is the one that is shown.
     What is returned holds a visitor's own presets.
     """
     others = others or {}

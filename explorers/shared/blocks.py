@@ -34,7 +34,7 @@ Handler = TypeVar("Handler", bound=Callable[..., object])
 
 @dataclass(frozen=True)
 class Form:
-    """The left-hand side of a panel that speaks. `inputs` stand in the order of `request`'s fields; groups: a line on the
+    """The left-hand side of a panel that generates takes. `inputs` follow the fields of `request`; groups: a line on the
     groups at theta, where the panel has one."""
 
     request: type

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from explorers.session import Card, Said
+from explorers.session import Card, ShownTake
 from explorers.shared.ribbon import tail_html
 from explorers.shared.terms import term_html
 from pcg.groups.groups import GroupStatistics
@@ -49,8 +49,8 @@ def card_html(card: Card | None, number: int = 1) -> str:
     """The figures of one of a card's takes, or empty places for them."""
     if card is None:
         return f'<div class="readout empty">{_headline("–", "")}{_figures(["–"] * 4)}</div>'
-    said = card.take(number)
-    reading = said.reading
+    shown = card.take(number)
+    reading = shown.reading
     figures = [
         _or_dash(reading.acceptance_rate, ".0%"),
         f"{reading.mean_acceptance_length:.2f}",
@@ -63,7 +63,7 @@ def card_html(card: Card | None, number: int = 1) -> str:
     if card.outdated:
         notes.append("from an earlier request")
     outdated = " outdated" if card.outdated else ""
-    headline = _headline(f"{reading.tokens_per_second:.0f}", _speed_up(said))
+    headline = _headline(f"{reading.tokens_per_second:.0f}", _speed_up(shown))
     return f'<div class="readout{outdated}">{headline}{_figures(figures)}<p class="notes">{" · ".join(notes)}</p></div>'
 
 
@@ -117,11 +117,11 @@ def _headline(speed: str, speed_up: str) -> str:
     return f'<p class="headline"><span class="speed"><b>{speed}</b> tokens/s</span>{speed_up}</p>'
 
 
-def _speed_up(said: Said) -> str:
-    if said.baseline == "self" or (said.baseline == "recorded" and said.reading.method == "ar"):
+def _speed_up(shown: ShownTake) -> str:
+    if shown.baseline == "self" or (shown.baseline == "recorded" and shown.reading.method == "ar"):
         return '<span class="speed-up"><small>the AR baseline</small></span>'
-    ratio = "" if said.speed_up is None else f"<b>{said.speed_up:.2f}×</b> "
-    return f'<span class="speed-up">{ratio}<small>{BASELINES[said.baseline]}</small></span>'
+    ratio = "" if shown.speed_up is None else f"<b>{shown.speed_up:.2f}×</b> "
+    return f'<span class="speed-up">{ratio}<small>{BASELINES[shown.baseline]}</small></span>'
 
 
 def _figures(values: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ def ribbon_html(method: str, kinds: Sequence[str], group_sizes: Sequence[int], t
 
 
 def tail_html(kinds: Sequence[str], group_sizes: Sequence[int], count: int) -> str:
-    """The last `count` tokens of a take that is still being spoken; decoration beside a line of words that says the same."""
+    """The last `count` tokens of a take that is still being generated; hidden from screen readers."""
     bars = (_bar(kind, size) for kind, size in zip(kinds[-count:], group_sizes[-count:], strict=True))
     return f'<div class="ribbon tail" aria-hidden="true">{"".join(bars)}</div>'
 

@@ -25,7 +25,7 @@ NO_TAKE = "There are no beams of {way} yet: generate a text first."
 
 @dataclass(frozen=True)
 class Way:
-    """One of the paper's ways to choose tokens. `settings` are the paper's (section 3.2); method, temperature and seed are a
+    """One of the paper's sampling schemes. `settings` are the paper's (section 3.2); method, temperature and seed are a
     request's."""
 
     key: str
@@ -59,7 +59,7 @@ SEARCHED = tuple(key for key, way in WAYS.items() if way.settings.hierarchical)
 
 @dataclass(frozen=True)
 class Request:
-    """What the panel's controls say, in their order. method: what decodes under all ways; the paper's is "ar"."""
+    """The values of the controls, in their order. method: the decoding method of all schemes; the paper's is "ar"."""
 
     text: str
     voice: str
@@ -73,7 +73,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Beam:
-    """One branch, numbered from 1: what it said, how real (0..1) each detector that saw it found it, after how many stages it
+    """One branch, numbered from 1: its tokens, P(real) of each detector that scored it, after how many stages it
     was pruned (3: not before the choice), and its weighted rank among the last (lower is better)."""
 
     number: int
@@ -164,8 +164,8 @@ class Tree:
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
-    """What one way said. `curves`: how synthetic each token sounds at each resolution, `[T]` in 0..1, NaN throughout where the
+class SpoofTake:
+    """The take of one scheme. `curves`: the spoof probability of each token at each resolution, `[T]`, NaN throughout where the
     utterance is shorter than the detector's span; `tree`: None where nothing was searched."""
 
     way: str
@@ -197,16 +197,16 @@ class Said:
 
 @dataclass(frozen=True)
 class Step:
-    """How far a run is: the way that is being said, how many tokens of it there are, and, once there, what was said."""
+    """The progress of a run: the current scheme, the number of its tokens, and its take once it is finished."""
 
     now: str
     tokens: int = 0
-    done: Said | None = None
+    done: SpoofTake | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Branch:
-    """An utterance up to the end of one beam: its sound `[N]`, and from which second on the beam is heard."""
+    """An utterance up to the end of one beam: its sound `[N]`, and the second at which the beam begins."""
 
     way: str
     cycle: int
@@ -233,11 +233,11 @@ def can_judge(synthesizer: Synthesizer) -> bool:
     return detectors is not None and detectors.codes == synthesizer.voice.codec.codebook_size
 
 
-def say_ways(synthesizer: Synthesizer, request: Request) -> Iterator[Step]:
-    """Say the text all ways, one after the other, at the same seed. Closing the generator stops it."""
+def generate_all(synthesizer: Synthesizer, request: Request) -> Iterator[Step]:
+    """Generate the text with all schemes, one after the other, at the same seed. Closing the generator stops it."""
     text, rate = check_text(request.text), token_rate(synthesizer)
     synthesizer.voice.reference(request.voice)
-    asked = {key: request.settings(way) for key, way in WAYS.items()}  # what is wrong is refused before anything is said
+    asked = {key: request.settings(way) for key, way in WAYS.items()}  # wrong values are refused before anything is generated
     for way in WAYS.values():
         yield Step(way.key)
         with closing(synthesizer.speak(text, asked[way.key], request.voice)) as events:
@@ -245,13 +245,13 @@ def say_ways(synthesizer: Synthesizer, request: Request) -> Iterator[Step]:
         judged = synthesizer.decoder.detectors.curves(take.tokens)
         curves = {name: curve.numpy() for name, curve in judged.items()}
         tree = Tree.of(way.key, take, rate) if way.settings.hierarchical else None
-        yield Step(way.key, len(take.tokens), Said(way.key, take, curves, tree))
+        yield Step(way.key, len(take.tokens), SpoofTake(way.key, take, curves, tree))
 
 
 def hear_branch(synthesizer: Synthesizer, trees: Mapping[str, Tree], way: str, cycle: int, beam: int) -> Branch:
     """Decode the utterance up to the end of a beam, chosen or pruned, with that beam in the place of the chosen one.
 
-    cycle and beam count from 1. Raises InputError for those that are not there, PCGError where nothing was said that way.
+    cycle and beam count from 1. Raises InputError for those that are not there, PCGError where that scheme has not run.
     """
     if way not in SEARCHED:
         raise InputError("way", way, "one of " + ", ".join(SEARCHED))
@@ -266,8 +266,8 @@ def hear_branch(synthesizer: Synthesizer, trees: Mapping[str, Tree], way: str, c
     return Branch(way, int(cycle), fan, chosen, samples, codec.sample_rate, from_seconds)
 
 
-def as_record(request: Request, said: Sequence[Said]) -> dict[str, object]:
-    """What was said so far, ready for JSON."""
+def as_record(request: Request, said: Sequence[SpoofTake]) -> dict[str, object]:
+    """The takes so far, ready for JSON."""
     ways = {each.way: each.record() for each in said}
     return {**asdict(request), "n": 1, "note": NOTE, "resolutions": [r.name for r in RESOLUTIONS], "ways": ways}
 

@@ -1,6 +1,6 @@
-"""What a search by spoof detectors found, as HTML: its beams as a tree over time, and figures.
+"""The search by spoof detectors as HTML: its beams as a tree over time, and figures.
 
-Built from numbers and fixed words alone: what a user typed never reaches it.
+Built from numbers and fixed words only: a user's input never reaches it.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import gradio as gr
 
 from explorers.shared.spoof_curves import spoken
 from explorers.shared.terms import term_html
-from explorers.spoof.actions import PLAN, WAYS, Beam, Branch, Fan, Said, Tree
+from explorers.spoof.actions import PLAN, WAYS, Beam, Branch, Fan, SpoofTake, Tree
 from pcg.spoof.detector import M10, M25, M50
 
 STYLES = Path(__file__).with_name("beam_tree.css")
@@ -54,14 +54,14 @@ def tree_html(tree: Tree | None) -> str:
     )
 
 
-def way_html(key: str, said: Said | None = None) -> str:
-    """Who speaks, and what it cost."""
+def way_html(key: str, said: SpoofTake | None = None) -> str:
+    """The heading of a scheme, and the cost of its take."""
     way = WAYS[key]
     return f'<header class="title"><h2>{way.name}</h2><p>{way.note}</p></header>{_figures(said)}'
 
 
 def branch_html(branch: Branch) -> str:
-    """What is heard: up to where the chosen beams, and from where the one that was picked."""
+    """A description of the sound: its end, and the start of the selected beam."""
     name, beam = WAYS[branch.way].name, branch.beam
     ends = len(branch.samples) / branch.sample_rate
     fate = FATES[_fate(branch.fan, beam)].removesuffix(" tokens")
@@ -71,7 +71,7 @@ def branch_html(branch: Branch) -> str:
     )
 
 
-def _figures(said: Said | None) -> str:
+def _figures(said: SpoofTake | None) -> str:
     values = ["–"] * 4
     if said is not None:
         take = said.take
@@ -136,7 +136,7 @@ def _fate(fan: Fan, beam: Beam) -> str:
 
 
 def _mark(fate: str, x: float, y: float) -> str:
-    """Each fate ends in a form of its own: a cross, a bar, a ring; the chosen beam goes on."""
+    """The mark at the end of a beam shows its fate: a cross, a bar, a ring; the chosen beam continues."""
     shapes = {
         "first": f"M{x - MARK} {y - MARK}l{2 * MARK} {2 * MARK}m0 {-2 * MARK}l{-2 * MARK} {2 * MARK}",
         "second": f"M{x} {y - MARK - 1}v{2 * MARK + 2}",

@@ -29,7 +29,19 @@ from explorers.shared.blocks import (
 from explorers.shared.readout import FAILED, TITLES, busy_html, message_html
 from explorers.shared.spoof_curves import curves_html
 from explorers.shared.terms import term_html, term_info
-from explorers.spoof.actions import NOTE, SEARCHED, WAYS, Branch, Request, Said, Step, Tree, as_record, hear_branch, say_ways
+from explorers.spoof.actions import (
+    NOTE,
+    SEARCHED,
+    WAYS,
+    Branch,
+    Request,
+    SpoofTake,
+    Step,
+    Tree,
+    as_record,
+    generate_all,
+    hear_branch,
+)
 from explorers.spoof.beam_tree import PICK, branch_html, create_tree, tree_html, way_html
 from explorers.zero_gpu import STARTING_SECONDS, gpu_seconds, on_gpu
 from pcg.decoding.beam_search import Hierarchy
@@ -73,7 +85,7 @@ class View:
 
 @dataclass(frozen=True)
 class Search:
-    """The beams: whose they are, the tree, and the one that is heard. `trees` holds Trees by way."""
+    """The beams: their scheme, the tree, and the selected beam. `trees` holds Trees by scheme."""
 
     trees: gr.State
     way: gr.Radio
@@ -170,13 +182,13 @@ Updates = dict[Block, object]
 
 
 def _handler(synthesizer: Synthesizer, controls: Form, places: Places) -> Callable[..., Iterator[Updates]]:
-    """`say_ways` as gradio calls it: one argument for each control, and updates by component."""
-    say = on_gpu(partial(say_ways, synthesizer), lambda request: gpu_seconds(request.text, TAKES))
+    """`generate_all` as gradio calls it: one argument for each control, and updates by component."""
+    say = on_gpu(partial(generate_all, synthesizer), lambda request: gpu_seconds(request.text, TAKES))
     rate = token_rate(synthesizer)
 
     @parameters_of(Request)
     def compare_ways(*values: object) -> Iterator[Updates]:
-        said: list[Said] = []
+        said: list[SpoofTake] = []
         try:
             request = Request(**by_name(Request, values))
             with closing(say(request)) as steps:
@@ -190,7 +202,7 @@ def _handler(synthesizer: Synthesizer, controls: Form, places: Places) -> Callab
     return compare_ways
 
 
-def _updates(request: Request, said: list[Said], step: Step, places: Places) -> Updates:
+def _updates(request: Request, said: list[SpoofTake], step: Step, places: Places) -> Updates:
     """At the start everything is emptied; later only the places of the way that is done change."""
     begins = step.now == FIRST and not step.tokens and step.done is None
     if step.done is None and not begins:
@@ -206,7 +218,7 @@ def _updates(request: Request, said: list[Said], step: Step, places: Places) -> 
     return updates
 
 
-def _card_updates(key: str, view: View, said: Said | None) -> Updates:
+def _card_updates(key: str, view: View, said: SpoofTake | None) -> Updates:
     sound = _sound(said.take.audio, said.take.sample_rate) if said else None
     curves = curves_html(said.curves, said.take.audio_seconds) if said else ""
     return {view.head: way_html(key, said), view.sound: sound, view.curves: curves}
@@ -261,7 +273,7 @@ def _wire_search(synthesizer: Synthesizer, search: Search) -> None:
     search.hear.click(
         hear_beam, [search.way, search.cycle, search.beam, search.trees], search.heard,
         api_name="spoof_beam",
-        api_description="Hear what this session's last run of `spoof` said up to the end of one beam, chosen or pruned, with "
+        api_description="The sound of this session's last run of `spoof` up to the end of one beam, chosen or pruned, with "
         "that beam in the place of the chosen one; cycle and beam count from 1, as in its record. Answers with a record, the "
         "same in words, and the sound.",
         **shared,

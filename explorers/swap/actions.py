@@ -1,4 +1,4 @@
-"""What the page does when asked to swap: an utterance before and after, a control, the verdicts. Knows nothing of gradio."""
+"""What the Swap panel does: an utterance before and after a swap, a control, and verdicts. Knows nothing of gradio."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -38,8 +38,8 @@ NOTE = "One utterance proves nothing. Over many utterances, with intervals: pyth
 
 @dataclass(frozen=True)
 class Request:
-    """What the panel's controls say, in their order. source: "last", the session's last utterance, or "text", in which case the
-    target says `text` in `voice`. control: "random", other codes at the same places, "mel", a swap within Mel groups of equal
+    """The values of the controls, in their order. source: "last", the session's last utterance, or "text", in which case the
+    target speaks `text` in `voice`. control: "random", other codes at the same places, "mel", a swap within Mel groups of equal
     mean size, or "none". seed: of the swap and of a new text."""
 
     source: str
@@ -61,7 +61,7 @@ class Request:
 
     @property
     def settings(self) -> Settings:
-        """How the target says a new text, alone."""
+        """The settings for a new text, by the target alone."""
         return Settings("ar", seed=self.seed)
 
     def swaps(self, synthesizer: Synthesizer) -> dict[str, Swap]:
@@ -103,7 +103,7 @@ class Version:
 
     @property
     def figures(self) -> dict[str, float | None]:
-        """A row of the paper's Table 2: None where a figure has no meaning, or the judges have not spoken."""
+        """A row of the paper's Table 2: None where a figure has no meaning, or is not judged yet."""
         inside = self.swap is not None and self.swap.replacement == "group"
         shape = {"mean_group_size": self.swapped.mean_group_size if inside else None, "swapped": self.swapped.share}
         if self.verdict is None:
@@ -123,8 +123,8 @@ class Version:
 
 @dataclass(frozen=True, eq=False)
 class StressTest:
-    """How far a stress test has come: `now` says what is being done, "" at the end. versions: none, then without verdicts, then
-    with them; judges: the name of whoever gave each figure."""
+    """The progress of a stress test: `now` is the current step, "" at the end. versions: none, then without verdicts, then
+    with them; judges: the name of the judge of each figure."""
 
     now: str
     original: Original | None = None
@@ -189,7 +189,7 @@ def _original(synthesizer: Synthesizer, request: Request, session: Session) -> O
 
 
 def said_by_target(session: Session) -> Reading | None:
-    """The session's last utterance, as the target alone said it in the same run, if it did: the paper's test starts there."""
+    """The session's last utterance, by the target alone if it is in the same run: the paper's test starts there."""
     last, alone = session.utterance, session.cards.get("ar")
     return alone.reading if last and alone and alone.reading.task == last.task else last
 
@@ -226,7 +226,7 @@ class LastingWorker(WorkerSpec):
 
 @dataclass(frozen=True)
 class Campaign:
-    """How far a run over many utterances has come, and the paper's Table 2 from what is there, None before anything is."""
+    """The progress of a run over many utterances, and the paper's Table 2 from its results so far, None without any."""
 
     progress: Progress
     judges: Mapping[str, str] = field(default_factory=dict)
@@ -242,7 +242,7 @@ def swap_grid(synthesizer: Synthesizer, similarity: str) -> Grid:
 
 
 def campaign(synthesizer: Synthesizer, grid: Grid, spec: WorkerSpec, store: Store) -> Iterator[Campaign]:
-    """Run `grid`, as far as `store` does not know it; yield the progress after every unit, and the table after every utterance.
+    """Run the units of `grid` that `store` lacks; yield the progress after every unit, and the table after every utterance.
 
     Closing the generator stops the work; finished units stay stored.
     """

@@ -1,6 +1,6 @@
 """A swap as HTML and as a picture: which tokens were replaced, the log-mels, and the table beside the original.
 
-Words come from a judge or a user, so every one of them is escaped.
+Words come from a recogniser or a user, so all are escaped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -70,7 +70,7 @@ def legend_html() -> str:
 
 
 def heard_html(version: Version) -> str:
-    """What the judge wrote down."""
+    """The recognised words."""
     if version.verdict is None:
         return ""
     words = f"<q>{escape(version.verdict.heard)}</q>" if version.verdict.heard else "nothing"
@@ -78,7 +78,7 @@ def heard_html(version: Version) -> str:
 
 
 def original_html(stress: StressTest) -> str:
-    """Who said what."""
+    """The method, the voice and the text of the utterance."""
     said = stress.original
     if said is None:
         return ""
@@ -88,7 +88,7 @@ def original_html(stress: StressTest) -> str:
 
 
 def table_html(stress: StressTest) -> str:
-    """Original, swapped and control, and what each differs by from the original; then who judged."""
+    """Original, swapped and control, the differences to the original, and the judges."""
     versions = stress.versions
     changes = {v.name: stress.differences(v) for v in versions[1:]}
     titles = ["", *(v.name for v in versions), *(f"{name} − original" for name in changes)]

@@ -73,7 +73,7 @@ FRACTION_INFO = f"Share of the replaceable tokens that are {term_info('swapped')
 
 @dataclass(frozen=True)
 class Controls:
-    """The left-hand side. `inputs` stand in the order of Request; `new` holds those of a new text."""
+    """The left-hand side. `inputs` are in the order of Request; `new` holds those of a new text."""
 
     inputs: list[Component]
     new: gr.Column
@@ -117,8 +117,8 @@ class Places:
 
 
 def create_swap(synthesizer: Synthesizer, spec: WorkerSpec, session: gr.State, results: Path = CACHE) -> None:
-    """Lay the panel out within the Blocks that is being built. `spec` says by its judge who writes down words, and who works on
-    many utterances; nothing of it is loaded before it is needed. `session` holds a Session, whose last utterance may be
+    """Lay the panel out within the Blocks that is being built. `spec` names the judge of words and the worker for many
+    utterances; both are loaded when they are needed. `session` holds a Session, whose last utterance may be
     swapped; the folder `results` keeps the units of many utterances."""
     load_judges = lru_cache(maxsize=1)(lambda: Judges.load(spec.judge, spec.device))
     with gr.Row(equal_height=False):

@@ -79,7 +79,7 @@ def create_strip(sample_rate: int, hop: int, asking: str) -> gr.HTML:
 
 
 def run_prop(number: int, method: str, rounds: Sequence[Round], expected: float, live: bool) -> dict[str, object]:
-    """The tokens so far of the run `number`, runs being numbered upwards; `expected` tokens in all; `live` while it speaks."""
+    """The tokens so far of the run `number`, runs being numbered upwards; `expected` tokens in all; `live` until the end."""
     tokens = [token for count, round_ in enumerate(rounds) for token in _tokens(count, round_)]
     return {"number": number, "method": method, "expected": round(expected), "live": live, "tokens": tokens}
 

@@ -1,7 +1,7 @@
-"""The map of the tokens: a WebGL picture that pans and zooms, and beside it the tables that say the same.
+"""The map of the tokens: a WebGL picture that pans and zooms, with tables of the same content beside it.
 
 The points travel once, as a file; what changes travels as props, short or packed. The template is constant, as gradio would run
-what stands in it: words that change are put in place by the script, as text.
+its content: the script inserts words that change, as text.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from explorers.session import PRESET, Card, Reading, Said, Session, record
+from explorers.session import PRESET, Card, Reading, Session, ShownTake, record
 from explorers.shared.readout import card_html, groups_html, preset_title_html
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -12,7 +12,7 @@ TASK = ("Hello.", "one", Settings().temperature, 0)
 
 
 def card(own: Reading, speed_up: float | None = None, baseline: str = "none", outdated: bool = False) -> Card:
-    return Card((Said(own, speed_up=speed_up, baseline=baseline),), outdated=outdated)
+    return Card((ShownTake(own, speed_up=speed_up, baseline=baseline),), outdated=outdated)
 
 
 def compared(session: Session, key: str) -> tuple[float | None, str]:

@@ -15,10 +15,10 @@ from explorers.compare.actions import (
     Step,
     compare_all,
     describe_groups,
+    generate_again,
     new_seed,
     preset_value,
     read_preset,
-    say_again,
 )
 from explorers.session import PRESET, Session
 from pcg.audio import write_wav
@@ -65,7 +65,7 @@ def test_without_a_draft_a_full_run_is_ar_alone(speaker: Speaker, tiny_voice_fol
     assert takes(steps) == ["ar"]
     assert "AR in" in steps[-1].status
     with pytest.raises(InputError, match="no draft is loaded"):
-        list(say_again(draftless, "pcg", REQUEST, steps[-1].session))
+        list(generate_again(draftless, "pcg", REQUEST, steps[-1].session))
 
 
 def test_progress_tells_method_tokens_and_seconds(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_progress_is_told_at_a_modest_rate(speaker: Speaker, monkeypatch: pytest
 @pytest.mark.parametrize(("method", "change"), [("pcg", {"theta": 0.6}), ("ssd", {"beta": 0.9})])
 def test_a_knob_says_its_own_method_again(method: str, change: dict[str, float], speaker: Speaker) -> None:
     *_, last = compare_all(speaker, REQUEST, Session())
-    steps = list(say_again(speaker, method, replace(REQUEST, **change), last.session))
+    steps = list(generate_again(speaker, method, replace(REQUEST, **change), last.session))
     assert takes(steps) == [method]
     card = steps[-1].session.cards[method]
     assert card.first.baseline == "last run"
@@ -92,7 +92,7 @@ def test_a_knob_says_its_own_method_again(method: str, change: dict[str, float],
 
 
 def test_a_knob_says_nothing_without_a_text(speaker: Speaker) -> None:
-    (step,) = say_again(speaker, "pcg", replace(REQUEST, text="  "), Session())
+    (step,) = generate_again(speaker, "pcg", replace(REQUEST, text="  "), Session())
     assert NO_TEXT in step.status
 
 
@@ -150,7 +150,7 @@ def recorded(tmp_path: Path) -> Request:
 
 
 def test_a_recording_with_consent_is_the_voice(speaker: Speaker, recorded: Request) -> None:
-    *_, last = say_again(speaker, "pcg", recorded, Session())
+    *_, last = generate_again(speaker, "pcg", recorded, Session())
     said = last.session.cards["pcg"].first
     assert (said.reading.voice, said.reference.text) == (RECORDING, "hello, yes")
 
@@ -158,11 +158,11 @@ def test_a_recording_with_consent_is_the_voice(speaker: Speaker, recorded: Reque
 def test_words_that_are_not_given_are_transcribed_and_shown(speaker: Speaker, recorded: Request) -> None:
     heard: list[int] = []
     listening = replace(speaker, transcribe=lambda samples: heard.append(len(samples)) or "hello, this is one")
-    first, *_, last = say_again(listening, "pcg", replace(recorded, transcript=" "), Session())
+    first, *_, last = generate_again(listening, "pcg", replace(recorded, transcript=" "), Session())
     rate = speaker.synthesizer.voice.codec.sample_rate
     assert (first.recognised, heard) == ("hello, this is one", [pytest.approx(2 * rate, rel=0.05)])
     assert last.session.cards["pcg"].first.reference.text == "hello, this is one"
-    first, *_ = say_again(listening, "pcg", recorded, Session())
+    first, *_ = generate_again(listening, "pcg", recorded, Session())
     assert (first.recognised, len(heard)) == (None, 1)
 
 
@@ -176,19 +176,19 @@ def test_a_long_recording_without_words_is_cut_and_can_be_used_again(
     long = replace(recorded, recording=str(tmp_path / "long.wav"), transcript="")
     listening = replace(speaker, transcribe=lambda samples: heard.append(len(samples) / rate) or "hello")
     for _ in range(2):
-        first, *_, last = say_again(listening, "pcg", long, Session())
+        first, *_, last = generate_again(listening, "pcg", long, Session())
         # Blank words stay blank: with words, a recording of this length is refused.
         assert first.recognised == ""
     assert last.session.cards["pcg"].first.reference.text == "hello"
     assert all(1 < seconds <= longest for seconds in heard)
     with pytest.raises(InputError, match="seconds of speech"):
-        next(say_again(listening, "pcg", replace(long, transcript="hello"), Session()))
+        next(generate_again(listening, "pcg", replace(long, transcript="hello"), Session()))
 
 
 def test_a_recording_in_which_nothing_is_understood_is_refused(speaker: Speaker, recorded: Request) -> None:
     deaf = replace(speaker, transcribe=lambda samples: "")
     with pytest.raises(PCGError, match="No word was understood"):
-        next(say_again(deaf, "pcg", replace(recorded, transcript=""), Session()))
+        next(generate_again(deaf, "pcg", replace(recorded, transcript=""), Session()))
 
 
 def test_several_takes_are_said_at_seeds_that_follow_card_by_card(speaker: Speaker) -> None:
@@ -205,7 +205,7 @@ def test_several_takes_are_said_at_seeds_that_follow_card_by_card(speaker: Speak
 
 def test_a_new_run_begins_its_cards_anew(speaker: Speaker) -> None:
     *_, last = compare_all(speaker, replace(SHORT, takes=2), Session())
-    *_, last = say_again(speaker, "pcg", SHORT, last.session)
+    *_, last = generate_again(speaker, "pcg", SHORT, last.session)
     assert {key: len(card.takes) for key, card in last.session.cards.items()} == {"ar": 2, "sd": 2, "ssd": 2, "pcg": 1}
 
 
@@ -217,7 +217,7 @@ def test_a_preset_is_a_fifth_card_at_the_seed_of_the_others(speaker: Speaker, pr
     card = last.session.cards[PRESET]
     assert (card.name, card.reading.settings) == (preset.name, preset.settings.with_(seed=5))
     assert not last.session.with_marks({PRESET: card.reading.task}).cards[PRESET].outdated
-    first, *_ = say_again(speaker, "pcg", request, last.session)
+    first, *_ = generate_again(speaker, "pcg", request, last.session)
     assert not any(card.outdated for card in first.session.cards.values())
     first, *_ = compare_all(speaker, SHORT, last.session)
     assert PRESET not in first.session.cards
@@ -233,7 +233,7 @@ def test_presets_come_back_from_the_control() -> None:
 
 def test_the_similarity_makes_the_groups(speaker: Speaker) -> None:
     request = replace(REQUEST, similarity="fsq", theta=0.5)
-    *_, last = say_again(speaker, "pcg", request, Session())
+    *_, last = generate_again(speaker, "pcg", request, Session())
     take = speaker.synthesizer.take(request.text, Settings(theta=0.5, seed=5, similarity="fsq"), "one")
     assert last.session.cards["pcg"].reading.tokens == take.tokens
     assert describe_groups(speaker.synthesizer, 0.5, "fsq") != describe_groups(speaker.synthesizer, 0.5)

@@ -211,7 +211,7 @@ def test_kept_settings_have_names_that_tell_them_apart(synthesizer: Synthesizer)
     assert [name_of(s).split(" · ")[-1] for s in odd] == ["by mel", "adaptive", "temperature 0.6"]
     blind_test = prepared(synthesizer, replace(ASKED, compared=tuple(kept), trials=1), kept)
     assert blind_test.differences() == {"theta": dict(zip(kept, (0.3, 0.4), strict=True))}
-    with pytest.raises(InputError, match="kept settings"):
+    with pytest.raises(InputError, match="stored settings"):
         keep(kept, [Settings("ssd", beta=i / 100) for i in range(MOST_KEPT)])
     with pytest.raises(PCGError, match=NO_TAKE):
         last_settings(Session())

@@ -36,11 +36,10 @@ def test_the_call_of_curl_works_as_it_is_printed(address: str) -> None:
     assert json.loads(answer)[0]["token"] == 17
 
 
-def test_every_endpoint_that_is_named_is_there(address: str) -> None:
+def test_every_endpoint_that_is_offered_is_named(address: str) -> None:
+    """Of the endpoints of each card in Compare one is named; the page of the tests has no detectors, so no Spoof tab."""
     table = DOCUMENT.split("| tab | endpoints |")[1].split("\n\n")[0]
     named = {f"/{name}" for name in re.findall(r"`(\w+)`", table)}
-    offered = set(Client(address, verbose=False).view_api(return_format="dict")["named_endpoints"])
-    assert named - offered == set()
-    assert {
-        name for name in offered - named if not re.fullmatch(r"/(show_(sd|ssd|pcg|preset)_take|say_\w+_again)", name)
-    } == set()
+    offered = set(Client(address, verbose=False).view_api(print_info=False, return_format="dict")["named_endpoints"])
+    assert named - offered <= {"/spoof", "/spoof_beam"}
+    assert [name for name in offered - named if not re.fullmatch(r"/(show_\w+_take|say_\w+_again)", name)] == []

@@ -17,12 +17,12 @@ from explorers.spoof.actions import (
     WAYS,
     Beam,
     Request,
-    Said,
+    SpoofTake,
     Tree,
     as_record,
     can_judge,
+    generate_all,
     hear_branch,
-    say_ways,
 )
 from explorers.spoof.beam_tree import FATES, branch_html, tree_html, way_html
 from pcg.errors import InputError, PCGError
@@ -47,12 +47,12 @@ def judging(synthesizer: Synthesizer) -> Synthesizer:
 
 
 @pytest.fixture(scope="module")
-def said(judging: Synthesizer) -> dict[str, Said]:
-    return {step.done.way: step.done for step in say_ways(judging, ASKED) if step.done}
+def said(judging: Synthesizer) -> dict[str, SpoofTake]:
+    return {step.done.way: step.done for step in generate_all(judging, ASKED) if step.done}
 
 
 @pytest.fixture(scope="module")
-def tree(said: dict[str, Said]) -> Tree:
+def tree(said: dict[str, SpoofTake]) -> Tree:
     return said["hiereas"].tree
 
 
@@ -66,7 +66,7 @@ def test_the_presets_are_the_papers() -> None:
     assert (PLAN.warmup, PLAN.stages, PLAN.beams) == (20, (10, 25, 50), (8, 5, 3))
 
 
-def test_each_way_says_what_the_synthesizer_says_by_itself(judging: Synthesizer, said: dict[str, Said]) -> None:
+def test_each_way_says_what_the_synthesizer_says_by_itself(judging: Synthesizer, said: dict[str, SpoofTake]) -> None:
     assert list(said) == list(WAYS)
     own = Settings("ar", temperature=1.0, seed=3, sampler="eas", top_k=50, top_p=0.8)
     for key, hierarchical in (("eas", False), ("hiereas", True)):
@@ -75,7 +75,7 @@ def test_each_way_says_what_the_synthesizer_says_by_itself(judging: Synthesizer,
     assert len({each.take.tokens for each in said.values()}) == len(WAYS)
 
 
-def test_spoof_is_the_mean_of_one_minus_real(judging: Synthesizer, said: dict[str, Said]) -> None:
+def test_spoof_is_the_mean_of_one_minus_real(judging: Synthesizer, said: dict[str, SpoofTake]) -> None:
     for each in said.values():
         curves = judging.decoder.detectors.curves(each.take.tokens)
         for name, mean in each.spoof.items():
@@ -84,13 +84,13 @@ def test_spoof_is_the_mean_of_one_minus_real(judging: Synthesizer, said: dict[st
     assert any(mean is not None for mean in said["original"].spoof.values())
 
 
-def test_a_search_costs_several_tokens_for_each_heard(said: dict[str, Said]) -> None:
+def test_a_search_costs_several_tokens_for_each_heard(said: dict[str, SpoofTake]) -> None:
     plain, searched = (said[key].record()["computed_per_token"] for key in ("eas", "hiereas"))
     assert plain == pytest.approx(1, abs=0.05)
     assert searched > 2
 
 
-def test_the_tree_is_the_engines_search(said: dict[str, Said], tree: Tree) -> None:
+def test_the_tree_is_the_engines_search(said: dict[str, SpoofTake], tree: Tree) -> None:
     take = said["hiereas"].take
     assert tuple(token for fan in tree.fans for token in fan.kept.tokens) == take.tokens
     assert len(tree.fans) == len(take.cycles)
@@ -111,7 +111,7 @@ def tied(beams: tuple[Beam, ...], beam: Beam) -> bool:
 
 
 def test_the_chosen_beam_sounds_as_the_take_and_a_pruned_one_differs_from_its_beginning_on(
-    judging: Synthesizer, said: dict[str, Said], tree: Tree
+    judging: Synthesizer, said: dict[str, SpoofTake], tree: Tree
 ) -> None:
     hop, trees = judging.voice.codec.hop, {"hiereas": tree}
     number, fan = len(tree.cycles), tree.cycles[-1]
@@ -152,7 +152,7 @@ def test_spoof_guided_pcg_searches_too(judging: Synthesizer) -> None:
     assert tree_html(tree).count('role="button"') == 8 * len(tree.cycles) > 0
 
 
-def test_a_record_is_json_and_says_n_is_1(said: dict[str, Said]) -> None:
+def test_a_record_is_json_and_says_n_is_1(said: dict[str, SpoofTake]) -> None:
     record = json.loads(json.dumps(as_record(ASKED, list(said.values())), allow_nan=False))
     assert (record["n"], record["text"], record["note"]) == (1, TEXT, NOTE)
     assert list(record["ways"]) == list(WAYS)
@@ -171,9 +171,9 @@ REFUSED: list[tuple[Callable[[Synthesizer, Tree], object], str]] = [
     (lambda s, tree: hear_branch(s, {"hiereas": tree}, "hiereas", 1, 1.5), "beam is 1.5"),
     (lambda s, tree: hear_branch(s, {"hiereas": tree}, "hiereas", None, 1), "cycle is None"),
     (lambda s, tree: hear_branch(s, {"hiereas": replace(tree, fans=())}, "hiereas", 1, 1), "there are none"),
-    (lambda s, tree: list(say_ways(s, replace(ASKED, text=" "))), "text is ' '"),
-    (lambda s, tree: list(say_ways(s, replace(ASKED, method="fast"))), "method is 'fast'"),
-    (lambda s, tree: list(say_ways(s, replace(ASKED, voice="nobody"))), "voice is 'nobody'"),
+    (lambda s, tree: list(generate_all(s, replace(ASKED, text=" "))), "text is ' '"),
+    (lambda s, tree: list(generate_all(s, replace(ASKED, method="fast"))), "method is 'fast'"),
+    (lambda s, tree: list(generate_all(s, replace(ASKED, voice="nobody"))), "voice is 'nobody'"),
 ]
 
 
@@ -189,7 +189,7 @@ def test_detectors_of_other_codes_cannot_judge(judging: Synthesizer) -> None:
     assert can_judge(judging)
     assert not can_judge(Synthesizer(judging.voice, detectors=untrained(65)))
     with pytest.raises(InputError, match="know 65 codes"):
-        list(say_ways(Synthesizer(judging.voice, detectors=untrained(65)), replace(ASKED, text="hello")))
+        list(generate_all(Synthesizer(judging.voice, detectors=untrained(65)), replace(ASKED, text="hello")))
 
 
 def test_every_beam_is_drawn_and_told_with_its_fate_in_form_and_words(tree: Tree) -> None:
@@ -209,7 +209,7 @@ def test_every_beam_is_drawn_and_told_with_its_fate_in_form_and_words(tree: Tree
     assert f"M50 from 25 {kept.scores['M50<-25']:.2f}" in html
 
 
-def test_a_short_utterance_has_no_beams_and_no_long_curve(judging: Synthesizer, said: dict[str, Said], tree: Tree) -> None:
+def test_a_short_utterance_has_no_beams_and_no_long_curve(judging: Synthesizer, said: dict[str, SpoofTake], tree: Tree) -> None:
     assert "before any beams" in tree_html(replace(tree, fans=tree.fans[:1]))
     whole = said["eas"].take
     for count, lines in ((5, 0), (12, 1), (30, 2)):
@@ -221,7 +221,7 @@ def test_a_short_utterance_has_no_beams_and_no_long_curve(judging: Synthesizer, 
         assert html.count("<dd>too short</dd>") == 5 - lines
 
 
-def test_cards_tell_cost_and_curves(said: dict[str, Said], judging: Synthesizer, tree: Tree) -> None:
+def test_cards_tell_cost_and_curves(said: dict[str, SpoofTake], judging: Synthesizer, tree: Tree) -> None:
     searched = said["hiereas"]
     assert f"<b>{searched.take.computed_per_token:.1f}</b> tokens computed for each token of the take" in way_html(
         "hiereas", searched

@@ -192,7 +192,7 @@ def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synth
     recorded = Session().with_take(Reading.of(replace(take, voice="your recording")), full_run=False)
     there = done(synthesizer, judges, recorded)
     assert (there.original.voice, there.original.stands_in) == ("one", True)
-    assert "stands in" in original_html(there)
+    assert "in place of your recording" in original_html(there)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_the_picture_shows_every_version(found: StressTest) -> None:
 def test_titles_tell_what_was_done(found: StressTest) -> None:
     told = [title_html(v.name, v.swap) for v in found.versions]
     assert "cosine 0.3" in told[1]
-    assert "same places" in told[2]
+    assert "same positions" in told[2]
 
 
 def test_the_small_grid_has_a_control_for_every_swap(synthesizer: Synthesizer) -> None:

@@ -110,7 +110,7 @@ def test_the_curves_stand_below_the_tokens_and_the_law_can_be_chosen(page: Page,
     # Drawn by the strip's script, which from then on hears of knobs that move.
     page.locator('[data-part="stage"][style*="width"]').wait_for()
     expect(page.locator('[data-part="spoof"]')).to_be_hidden()
-    page.locator("#tune-law button").first.click()
+    page.locator("#tune-sampling button").first.click()
     page.fill("#tune-text textarea", TEXT)
     page.locator("#tune-sampler label", has_text="EAS").click()
     expect(page.locator("#tune-sampler")).to_contain_text("get a penalty")
