@@ -1,6 +1,7 @@
 """The documents keep their bounds, name what is there, and link to what is there."""
 
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pcg.cli import _parser
 from pcg.files import PROJECT
 
 README, CONTRIBUTING = PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"
@@ -72,6 +74,14 @@ def test_the_files_that_a_document_names_are_there(document: Path) -> None:
     named = set(re.findall(r"(?<![\w/.-])((?:pcg|explorers|tests|assets)/[\w./-]*\w/?)", text_of(document)))
     written = {"assets/draft"}  # by a command, with endings
     assert [path for path in sorted(named - written) if not (PROJECT / path).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_commands_of_a_document_have_these_options(document: Path, capsys) -> None:
+    for block in CODE.findall(text_of(document)):
+        for line in re.findall(r"^python -m pcg (.+)", block, re.MULTILINE):
+            words = shlex.split(line, comments=True)
+            _parser().parse_args(words[: words.index("|")] if "|" in words else words)
 
 
 def test_the_readmes_lines_of_python_write_a_sound(tiny_voice_folder, tmp_path, monkeypatch) -> None:
