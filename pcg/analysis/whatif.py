@@ -19,9 +19,9 @@ from torch import Tensor
 
 from pcg.acceptance.sampler import Sampler
 from pcg.acceptance.verdict import capped_ratio
-from pcg.decoding.model_runner import Readers
+from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.proposal import acceptance_bound
-from pcg.decoding.readers import AnyReaders, make_readers
+from pcg.decoding.runners import AnyRunner, make_runners
 from pcg.errors import InputError
 from pcg.groups.groups import Grouping
 from pcg.prompts.prompt import Reference
@@ -67,7 +67,7 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PathEstimate:
     """What is expected of a take: accepted / drafted tokens, and 1 + accepted / rounds, as `pcg.takes.take.Take` has them."""
 
     acceptance_rate: float | None
@@ -79,7 +79,7 @@ class Choice:
     """The estimate if the knob had another `value`."""
 
     value: float
-    estimate: Estimate
+    estimate: PathEstimate
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class WhatIf:
     """Estimates along one take: at its own settings, for PCG at other thetas, SSD at other betas, and its own method at other
     lookaheads. The rows of a method that the take was not spoken by use its path all the same."""
 
-    own: Estimate | None
+    own: PathEstimate | None
     theta: tuple[Choice, ...]
     beta: tuple[Choice, ...]
     lookahead: tuple[Choice, ...]
@@ -110,11 +110,11 @@ def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = N
     for text, (tokens, count) in zip(texts, pieces, strict=True):
         prompt = voice.reader.prompt(text, speaker)
         memory = memory_of(take.settings)
-        readers = make_readers(voice.target, voice.draft, [prompt], len(tokens) + 1)
-        for each in readers:
+        runners = make_runners(voice.target, voice.draft, [prompt], len(tokens) + 1)
+        for each in runners:
             each.prefill()
-        trail = trails([memory], _logits(readers[0], tokens)[None], [tokens])[0]
-        p.append(_draft_laws(readers[1], tokens, trail)[:count])
+        trail = trails([memory], _logits(runners[0], tokens)[None], [tokens])[0]
+        p.append(_draft_laws(runners[1], tokens, trail)[:count])
         q.append(trail.laws[:count].numpy())
     starts, drafted = (0, *np.cumsum([count for _, count in pieces]).tolist()), np.concatenate(p)
     return Path(drafted, np.concatenate(q), starts, tuple(np.flatnonzero(~drafted.any(1)).tolist()))
@@ -140,11 +140,11 @@ def coarse_acceptance(path: Path, groups: Grouping) -> np.ndarray:
     return found
 
 
-def estimate(path: Path, acceptance: np.ndarray, lookahead: int, confidence: float | None = None) -> Estimate:
+def estimate(path: Path, acceptance: np.ndarray, lookahead: int, confidence: float | None = None) -> PathEstimate:
     """Expected figures of a decoder that stays on the path and accepts with chance `acceptance [T]` at each position.
 
     Expectations of rounds, drafted and accepted tokens, from every position on, by going backwards. `confidence`: as
-    `Readers.propose` has it.
+    `ModelRunner.propose` has it.
     """
     depths = _depths(path, lookahead, confidence)
     totals = np.zeros(3)
@@ -154,7 +154,7 @@ def estimate(path: Path, acceptance: np.ndarray, lookahead: int, confidence: flo
             after[s] = _round(acceptance[start + s : end], int(depths[start + s]), after[s + 1 :])
         totals += after[0]
     rounds, drafted, accepted = totals
-    return Estimate(float(accepted / drafted) if drafted else None, float(1 + accepted / rounds) if rounds else 1.0)
+    return PathEstimate(float(accepted / drafted) if drafted else None, float(1 + accepted / rounds) if rounds else 1.0)
 
 
 def what_if(
@@ -170,13 +170,13 @@ def what_if(
     path, settings = follow(synthesizer, take, reference), take.settings
     confidence = DRAFT_CONFIDENCE if settings.adaptive else None
 
-    def at(acceptance: np.ndarray, lookahead: int = settings.lookahead) -> Estimate:
+    def at(acceptance: np.ndarray, lookahead: int = settings.lookahead) -> PathEstimate:
         return estimate(path, acceptance, lookahead, confidence)
 
-    def row(values: Sequence[float], of: Callable[[float], Estimate]) -> tuple[Choice, ...]:
+    def row(values: Sequence[float], of: Callable[[float], PathEstimate]) -> tuple[Choice, ...]:
         return tuple(Choice(value, of(value)) for value in values)
 
-    def coarse_at(theta: float) -> Estimate:
+    def coarse_at(theta: float) -> PathEstimate:
         return at(coarse_acceptance(path, synthesizer.groups(theta, settings.similarity)))
 
     floor = synthesizer.library.neighbours(settings.similarity).floor
@@ -211,20 +211,20 @@ def _pieces(take: Take) -> list[tuple[list[int], int]]:
     return [*pieces, (tokens, len(tokens))] if tokens else pieces
 
 
-def _logits(readers: Readers, tokens: list[int]) -> Tensor:
+def _logits(runners: ModelRunner, tokens: list[int]) -> Tensor:
     """Logits at each of `tokens` and behind the last, `[T + 1, V]`."""
-    return readers.feed([0], [tokens], len(tokens) + 1)[0]
+    return runners.feed([0], [tokens], len(tokens) + 1)[0]
 
 
-def _draft_laws(readers: AnyReaders, tokens: list[int], trail: Trail) -> np.ndarray:
+def _draft_laws(runners: AnyRunner, tokens: list[int], trail: Trail) -> np.ndarray:
     """The draft's law at each of `tokens` and behind the last, if its round began there, `[T + 1, V]`; zeros where nothing is
     proposed."""
-    if isinstance(readers, Readers):
-        logits = _logits(readers, tokens)
+    if isinstance(runners, ModelRunner):
+        logits = _logits(runners, tokens)
         memories = trail.memories if trail.warped else trail.memories * len(logits)
         return torch.stack([w.law for w in warp_each(memories, logits)]).numpy()
     coin = torch.zeros(1, 1)
-    proposals = [readers.propose([0], [new], coin, trail.memories[:1])[0] for new in ([], *([token] for token in tokens))]
+    proposals = [runners.propose([0], [new], coin, trail.memories[:1])[0] for new in ([], *([token] for token in tokens))]
     return torch.stack([proposal.laws.sum(0) for proposal in proposals]).numpy()
 
 

@@ -10,9 +10,9 @@ from pcg.acceptance.rejection import exact
 from pcg.bench.methods import plain_prompt
 from pcg.bench.timing import medians
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.cuda_graphs import StaticPool, StaticReaders
+from pcg.decoding.cuda_graphs import GraphPool, GraphRunner
 from pcg.decoding.lookup import PromptLookup
-from pcg.decoding.readers import make_readers
+from pcg.decoding.runners import make_runners
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft
@@ -52,7 +52,7 @@ def against_generate(
     assistance = _assistance(voice, target, folder / "draft", draft, settings.lookahead)
     prompt = plain_prompt(voice, text, name)
     ids = prompt.ids[None].to(voice.target.device)
-    pool = StaticPool() if voice.device == "cuda" else None  # takes on a GPU use it, too
+    pool = GraphPool() if voice.device == "cuda" else None  # takes on a GPU use it, too
     common = {
         "attention_mask": torch.ones_like(ids),
         "do_sample": True,
@@ -92,20 +92,20 @@ def _assistance(voice: Voice, target: LlamaForCausalLM, folder: Path, choice: st
     return {"assistant_model": draft}
 
 
-def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings, pool: StaticPool | None) -> int:
+def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings, pool: GraphPool | None) -> int:
     """`TOKENS` tokens of one of our loops; a take that ends early goes on from the prompt, so that lengths are equal."""
     spoken, generator = 0, torch.Generator().manual_seed(settings.seed)
     while spoken < TOKENS:
         left = TOKENS - spoken
         room = left + settings.lookahead + 1
-        readers = make_readers(voice.target, None if method == "ar" else voice.draft, [prompt], room, pool)
-        for each in readers:
+        runners = make_runners(voice.target, None if method == "ar" else voice.draft, [prompt], room, pool)
+        for each in runners:
             each.prefill()
         utterances = begin(Plain(settings.temperature), [left], [generator])
         drafting = Drafting(settings.lookahead)
-        steps = autoregressive(*readers, utterances) if method == "ar" else speculative(*readers, exact, drafting, utterances)
+        steps = autoregressive(*runners, utterances) if method == "ar" else speculative(*runners, exact, drafting, utterances)
         spoken += sum(len(step[0].tokens) for step in steps)
-        for each in readers:
-            if isinstance(each, StaticReaders):
+        for each in runners:
+            if isinstance(each, GraphRunner):
                 pool.give_back(each)
     return spoken

@@ -16,8 +16,8 @@ import torch
 from pcg.acceptance.rejection import exact
 from pcg.acceptance.verdict import Rule
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.cuda_graphs import StaticPool, StaticReaders
-from pcg.decoding.readers import AnyReaders, make_readers
+from pcg.decoding.cuda_graphs import GraphPool, GraphRunner
+from pcg.decoding.runners import AnyRunner, make_runners
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.metrics.bound import StepCosts
@@ -78,10 +78,10 @@ class RoundCosts:
 class _Loop:
     """One loop that never ends: where its utterance ends, it begins anew."""
 
-    def __init__(self, voice: Voice, prompt: Prompt, lookahead: int, temperature: float, rule: Rule, pool: StaticPool | None):
+    def __init__(self, voice: Voice, prompt: Prompt, lookahead: int, temperature: float, rule: Rule, pool: GraphPool | None):
         self._voice, self._prompt, self._lookahead, self._pool = voice, prompt, lookahead, pool
         self._memory, self._rule, self._seeds = Plain(temperature), rule, iter(range(2**31))
-        self._readers: list[AnyReaders] = []
+        self._runners: list[AnyRunner] = []
         self._steps: Iterator[dict[int, Round]] = iter(())
 
     def step(self) -> Round:
@@ -90,22 +90,22 @@ class _Loop:
         return step[0]
 
     def close(self) -> None:
-        for each in self._readers:
-            if isinstance(each, StaticReaders) and self._pool:
+        for each in self._runners:
+            if isinstance(each, GraphRunner) and self._pool:
                 self._pool.give_back(each)
-        self._readers = []
+        self._runners = []
 
     def _begin(self) -> None:
         self.close()
         drafting = Drafting(self._lookahead)
         draft = self._voice.draft if self._lookahead else None
         limit = SPAN + self._lookahead + 2
-        self._readers = make_readers(self._voice.target, draft, [self._prompt], limit, self._pool)
-        for each in self._readers:
+        self._runners = make_runners(self._voice.target, draft, [self._prompt], limit, self._pool)
+        for each in self._runners:
             each.prefill()
         utterances = begin(self._memory, [SPAN], [torch.Generator().manual_seed(next(self._seeds))])
-        loop = speculative(*self._readers, self._rule, drafting, utterances) if draft else None
-        self._steps = loop or autoregressive(self._readers[0], utterances)
+        loop = speculative(*self._runners, self._rule, drafting, utterances) if draft else None
+        self._steps = loop or autoregressive(self._runners[0], utterances)
 
 
 def round_costs(
@@ -120,7 +120,7 @@ def round_costs(
     """Time `turns` rounds of each lookahead behind `prompt`, after `warm` that are not counted, in an order that changes from
     turn to turn: what comes last in a fixed order is flattered. Rounds that drafted fewer tokens count only where none drafted
     all."""
-    pool = StaticPool() if voice.target.device.type == "cuda" else None
+    pool = GraphPool() if voice.target.device.type == "cuda" else None
     loops = {count: _Loop(voice, prompt, count, temperature, rule, pool) for count in (0, *lookaheads)}
     seen: dict[int, list[Round]] = defaultdict(list)
     order, shuffle = list(loops), random.Random(0)

@@ -11,8 +11,8 @@ from pcg.acceptance.sampler import as_array, draw
 from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, all_accepted
 from pcg.bench.timing import copy_bandwidth, milliseconds
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.cuda_graphs import StaticPool
-from pcg.decoding.model_runner import Readers
+from pcg.decoding.cuda_graphs import GraphPool
+from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.models.llama import DecodingLlama
@@ -109,7 +109,7 @@ def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LO
         f"ceiling: {bandwidth / 1e9:.0f} GB/s over {target.bytes_per_step / 1e6:.0f} MB a step: {roofline:.0f} tokens/s",
         flush=True,
     )
-    pool = StaticPool() if device == "cuda" else None
+    pool = GraphPool() if device == "cuda" else None
     ar = _tokens_per_second(pool, [target], None, 0, repeats)
     print(f"AR: {ar:.1f} tokens/s, {ar / roofline:.1%} of the ceiling", flush=True)
     speeds: dict[str, dict[str, float]] = {}
@@ -123,7 +123,7 @@ def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LO
 
 
 def _tokens_per_second(
-    pool: StaticPool | None, models: list[DecodingLlama], rate: float | None, lookahead: int, repeats: int
+    pool: GraphPool | None, models: list[DecodingLlama], rate: float | None, lookahead: int, repeats: int
 ) -> float:
     """Of the decoding loop alone, the median of `repeats` runs after one that records and warms up. The end of speech, which
     random weights say as often as any code, ends nothing here: what is missing is decoded in another run."""
@@ -132,17 +132,17 @@ def _tokens_per_second(
     generator = torch.Generator().manual_seed(0)
     speeds = []
     for _ in range(repeats + 1):
-        readers = [(pool.readers if pool else Readers)(model, [prompt], TOKENS + lookahead + 2) for model in models]
-        for each in readers:
+        runners = [(pool.runners if pool else ModelRunner)(model, [prompt], TOKENS + lookahead + 2) for model in models]
+        for each in runners:
             each.prefill()
         if rate is None:
-            steps = autoregressive(readers[0], begin(Plain(1.0), [TOKENS], [generator]))
+            steps = autoregressive(runners[0], begin(Plain(1.0), [TOKENS], [generator]))
         else:
-            steps = speculative(*readers, forced(rate), Drafting(lookahead), begin(Plain(1.0), [TOKENS], [generator]))
+            steps = speculative(*runners, forced(rate), Drafting(lookahead), begin(Plain(1.0), [TOKENS], [generator]))
         rounds = []
         spent = milliseconds(lambda steps=steps, rounds=rounds: rounds.extend(steps))
         speeds.append(1e3 * sum(len(r[0].tokens) for r in rounds) / spent)
         if pool:
-            for each in readers:
+            for each in runners:
                 pool.give_back(each)
     return median(speeds[1:])

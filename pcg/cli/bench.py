@@ -113,14 +113,14 @@ def _groups(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _judge(options: argparse.Namespace) -> dict[str, object]:
-    from pcg.bench.parts.judge import Spoken, bench_judge
+    from pcg.bench.parts.judge import HeldOut, bench_judge
     from pcg.recognition.embedded import EMBEDDED, load_recogniser
     from pcg.training.data.corpus import HELD_OUT, held_out
 
     utterances = 100 if options.utterances is None else options.utterances
     check_count("utterances", utterances)
     recogniser = load_recogniser(options.recogniser or EMBEDDED)
-    spoken = {split: [Spoken(*each) for each in held_out(options.work / "corpus", split, utterances)] for split in HELD_OUT}
+    spoken = {split: [HeldOut(*each) for each in held_out(options.work / "corpus", split, utterances)] for split in HELD_OUT}
     return bench_judge(recogniser, spoken, options.repeats)
 
 

@@ -7,15 +7,15 @@ from time import perf_counter
 import torch
 
 from pcg.acceptance.sampler import draw
-from pcg.decoding.model_runner import Readers
-from pcg.decoding.sequence import Utterance
+from pcg.decoding.model_runner import ModelRunner
+from pcg.decoding.sequence import DecodingSequence
 from pcg.sampling.memory import warp_each
 from pcg.takes.take import Round
 
 ENDED = Round((), (), (), ended=True)
 
 
-def autoregressive(target: Readers, utterances: Sequence[Utterance]) -> Iterator[dict[int, Round]]:
+def autoregressive(target: ModelRunner, utterances: Sequence[DecodingSequence]) -> Iterator[dict[int, Round]]:
     """Yield a Round a token for every row that still speaks, until its end of speech, its pause or its limit of tokens.
 
     The times in a Round are those of the whole batch.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from pcg.decoding.sequence import Utterance
+from pcg.decoding.sequence import DecodingSequence
 from pcg.errors import InputError
 from pcg.spoof.detector import M10, M25, M50, M50_10, M50_25, Resolution
 from pcg.spoof.detectors import Detectors
@@ -18,7 +18,7 @@ PRUNING = (M10, M25)
 FINAL = (M50, M50_25, M50_10)
 UNJUDGED = 0.5
 
-Advance = Callable[[Sequence[Utterance]], Iterator[dict[int, Round]]]
+Advance = Callable[[Sequence[DecodingSequence]], Iterator[dict[int, Round]]]
 """Lets utterances speak until their pauses: `autoregressive` or `speculative`, with their models."""
 Fork = Callable[[int, Sequence[int]], None]
 """(source, rows): the caches of `rows` become those of `source`."""
@@ -49,7 +49,7 @@ class Hierarchy:
 @dataclass
 class _Beam:
     number: int
-    utterance: Utterance
+    utterance: DecodingSequence
     rounds: list[Round] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
     stages: int = 0
@@ -59,8 +59,10 @@ class _Beam:
         return Branch(self.number, tuple(self.rounds), dict(self.scores), self.stages, self.rank)
 
 
-def hierarchical(advance: Advance, fork: Fork, detectors: Detectors, plan: Hierarchy, utterance: Utterance) -> Iterator[Cycle]:
-    """Yield the warm-up and then cycle after cycle, until the utterance ends. The readers behind `advance` and `fork` have as
+def hierarchical(
+    advance: Advance, fork: Fork, detectors: Detectors, plan: Hierarchy, utterance: DecodingSequence
+) -> Iterator[Cycle]:
+    """Yield the warm-up and then cycle after cycle, until the utterance ends. The runners behind `advance` and `fork` have as
     many rows as there are beams in the first stage; the utterance begins in one of them.
 
     Beam 0 goes on with the utterance's own coins, so that with one beam the tokens are those without a hierarchy. A beam that
@@ -83,13 +85,13 @@ def hierarchical(advance: Advance, fork: Fork, detectors: Detectors, plan: Hiera
         yield Cycle(start, tuple(beam.branch() for beam in everyone), chosen.number)
 
 
-def _warm_up(advance: Advance, plan: Hierarchy, utterance: Utterance) -> Cycle:
+def _warm_up(advance: Advance, plan: Hierarchy, utterance: DecodingSequence) -> Cycle:
     first = _Beam(0, utterance)
     _extend(advance, [first], plan.warmup)
     return Cycle(0, (first.branch(),), 0)
 
 
-def _spread(fork: Fork, count: int, utterance: Utterance) -> list[_Beam]:
+def _spread(fork: Fork, count: int, utterance: DecodingSequence) -> list[_Beam]:
     """Beam 0 is the utterance where it stands, the others are forks of it in the other rows."""
     if count == 1:
         return [_Beam(0, utterance)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from pcg.decoding.model_runner import Readers
+from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.proposal import Proposal
 from pcg.models.llama import DecodingLlama
 from pcg.prompts.prompt import Prompt
@@ -53,7 +53,7 @@ class Recorded:
         return graph, outputs
 
 
-class StaticModel:
+class GraphModel:
     """A model with caches for `batch` rows of `capacity` positions, and every call on them that was recorded so far."""
 
     def __init__(self, model: DecodingLlama, batch: int, capacity: int) -> None:
@@ -98,10 +98,10 @@ class StaticModel:
         return self.model.run(ids, tables, self.cache, starts, self.cache.capacity, last)
 
 
-class StaticReaders(Readers):
-    """Readers on a StaticModel: every row takes part in every call, the silent ones with their old ids."""
+class GraphRunner(ModelRunner):
+    """ModelRunner on a GraphModel: every row takes part in every call, the silent ones with their old ids."""
 
-    def __init__(self, static: StaticModel, prompts: Sequence[Prompt], limit: int) -> None:
+    def __init__(self, static: GraphModel, prompts: Sequence[Prompt], limit: int) -> None:
         super().__init__(static.model, prompts, limit, cache=static.cache)
         if self.batch != static.cache.batch or self._ids.shape[1] > static.cache.capacity:
             raise ValueError(f"{self.batch} rows of {self._ids.shape[1]} do not fit into {static.cache.keys.shape}")
@@ -118,8 +118,8 @@ class StaticReaders(Readers):
         memories: Sequence[Memory],
         confidence: float | None = None,
     ) -> list[Proposal]:
-        """As in `Readers`, in one recorded call and one copy where the law is a plain softmax; adaptive drafting and other laws
-        have to look at each position, and cannot."""
+        """As in `ModelRunner`, in one recorded call and one copy where sampling is a plain softmax; adaptive drafting and other
+        samplers have to look at each position, and cannot."""
         plain = {m.temperature for m in memories if isinstance(m, Plain) and m.softmax_alone}
         if confidence is not None or len(plain) != 1 or any(not isinstance(m, Plain) or not m.softmax_alone for m in memories):
             return super().propose(rows, unread, coins, memories, confidence)
@@ -155,27 +155,27 @@ class StaticReaders(Readers):
         return ids.to(self._model.device), torch.tensor(starts, device=self._model.device)
 
 
-class StaticPool:
+class GraphPool:
     """StaticModels for reuse: recording a call takes longer than an utterance."""
 
     STEP = 256
 
     def __init__(self) -> None:
-        self._idle: list[StaticModel] = []
+        self._idle: list[GraphModel] = []
 
-    def readers(self, model: DecodingLlama, prompts: Sequence[Prompt], limit: int) -> StaticReaders:
-        """Readers on an idle StaticModel, or on a new one, which nobody else has until `give_back`."""
+    def runners(self, model: DecodingLlama, prompts: Sequence[Prompt], limit: int) -> GraphRunner:
+        """ModelRunner on an idle GraphModel, or on a new one, which nobody else has until `give_back`."""
         needed = max(len(p.ids) for p in prompts) + limit
         for static in self._idle:
             if static.model is model and static.cache.batch == len(prompts) and static.cache.capacity >= needed:
                 self._idle.remove(static)
                 break
         else:
-            static = StaticModel(model, len(prompts), -(-needed // self.STEP) * self.STEP)
-        return StaticReaders(static, prompts, limit)
+            static = GraphModel(model, len(prompts), -(-needed // self.STEP) * self.STEP)
+        return GraphRunner(static, prompts, limit)
 
-    def give_back(self, readers: StaticReaders) -> None:
-        self._idle.append(readers.static)
+    def give_back(self, runners: GraphRunner) -> None:
+        self._idle.append(runners.static)
 
 
 def draw_each(laws: Tensor, coins: Tensor) -> Tensor:

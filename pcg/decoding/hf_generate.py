@@ -13,8 +13,8 @@ from torch import Tensor
 from transformers import GenerationConfig, LlamaForCausalLM, LogitsProcessorList, StoppingCriteriaList
 
 from pcg.acceptance.verdict import Rule
-from pcg.decoding.cuda_graphs import StaticPool
-from pcg.decoding.model_runner import Readers
+from pcg.decoding.cuda_graphs import GraphPool
+from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.errors import InputError
@@ -74,7 +74,7 @@ class SpeculativeGenerate:
         self.rounds: list[list[Round]] = []
         self._model = target
         self._views = [DecodingLlama(model, vocabulary) for model in (target, draft)]
-        self._pool = StaticPool() if self._views[0].device.type == "cuda" else None
+        self._pool = GraphPool() if self._views[0].device.type == "cuda" else None
         self._rule, self._drafting, self._seed = rule, Drafting(lookahead, confidence), seed
 
     def __call__(
@@ -108,17 +108,17 @@ class SpeculativeGenerate:
     def _decode(self, prompts: list[Prompt], room: int, temperature: float) -> list[list[Round]]:
         generators = [torch.Generator().manual_seed(self._seed + row) for row in range(len(prompts))]
         self._seed += len(prompts)
-        make = self._pool.readers if self._pool else Readers
-        readers = [make(view, prompts, room + self._drafting.lookahead + 1) for view in self._views]
-        for each in readers:
+        make = self._pool.runners if self._pool else ModelRunner
+        runners = [make(view, prompts, room + self._drafting.lookahead + 1) for view in self._views]
+        for each in runners:
             each.prefill()
         rounds: list[list[Round]] = [[] for _ in prompts]
         limits = [room] * len(prompts)
-        for step in speculative(*readers, self._rule, self._drafting, begin(Plain(temperature), limits, generators)):
+        for step in speculative(*runners, self._rule, self._drafting, begin(Plain(temperature), limits, generators)):
             for row, round_ in step.items():
                 rounds[row].append(round_)
         if self._pool:
-            for each in readers:
+            for each in runners:
                 self._pool.give_back(each)
         return rounds
 

@@ -30,12 +30,12 @@ class PromptLookup:
         if not 1 <= self.shortest <= self.longest:
             raise InputError("shortest", self.shortest, f"a number of codes from 1 to {self.longest}")
 
-    def readers(self, prompts: Sequence[Prompt]) -> "LookupReaders":
-        return LookupReaders(self, prompts)
+    def runners(self, prompts: Sequence[Prompt]) -> "LookupRunner":
+        return LookupRunner(self, prompts)
 
 
-class LookupReaders:
-    """Stands where a draft's `Readers` stand: what each of B rows has heard, the speech codes of its prompt first."""
+class LookupRunner:
+    """Stands where a draft's `ModelRunner` stand: what each of B rows has heard, the speech codes of its prompt first."""
 
     def __init__(self, draft: PromptLookup, prompts: Sequence[Prompt]) -> None:
         self._draft = draft

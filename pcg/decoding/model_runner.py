@@ -16,7 +16,7 @@ from pcg.sampling.memory import Memory, warp_each
 from pcg.sampling.plain import Plain
 
 
-class Readers:
+class ModelRunner:
     """Feeds B prompts and then speech tokens (as law indices) to a model, and forgets them by a length.
 
     `read(row)` counts the speech tokens of a row that the cache holds. `limit` is the most speech tokens that a row will be
@@ -187,7 +187,7 @@ def draft_each(
     confidence: float | None,
     size: int,
 ) -> list[Proposal]:
-    """`Readers.propose` for any model: `behind` is called with the unread tokens first, then with each one that was drawn.
+    """`ModelRunner.propose` for any model: `behind` is called with the unread tokens first, then with each one that was drawn.
     size: how many tokens there are."""
     tokens: dict[int, list[int]] = {row: [] for row in rows}
     probs: dict[int, list[Tensor]] = {row: [] for row in rows}

@@ -1,4 +1,4 @@
-"""An Utterance is one row of a batch while it speaks: what it has said, what its law remembers, how far it may go."""
+"""A DecodingSequence is one row of a batch while it speaks: what it has said, what its sampler remembers, how far it may go."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from pcg.takes.take import Round
 
 
 @dataclass
-class Utterance:
+class DecodingSequence:
     """`emitted` holds law indices without the end of speech. `limit`: the most tokens of the whole utterance. `pause`: a loop
     stops before its next call, and can be taken up again, where as many tokens are emitted; the last call may go beyond it."""
 
@@ -38,6 +38,8 @@ class Utterance:
         return replace(self, row=row, generator=generator, emitted=list(self.emitted))
 
 
-def begin(memory: Memory, limits: Sequence[int], generators: Sequence[torch.Generator]) -> list[Utterance]:
+def begin(memory: Memory, limits: Sequence[int], generators: Sequence[torch.Generator]) -> list[DecodingSequence]:
     """Utterances that have said nothing, one in each row, all with the same law."""
-    return [Utterance(row, limit, each, memory) for row, (limit, each) in enumerate(zip(limits, generators, strict=True))]
+    return [
+        DecodingSequence(row, limit, each, memory) for row, (limit, each) in enumerate(zip(limits, generators, strict=True))
+    ]

@@ -10,16 +10,16 @@ from torch import Tensor
 
 from pcg.acceptance.verdict import Coins, Rule, Verdict
 from pcg.decoding.lookahead import Acceptances, choose_lookahead, linear_costs
-from pcg.decoding.model_runner import Readers
+from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.proposal import Proposal
-from pcg.decoding.sequence import Utterance
+from pcg.decoding.sequence import DecodingSequence
 from pcg.sampling.memory import Memory, Trail, trails
 from pcg.takes.take import Round
 
 
 @dataclass(frozen=True)
 class Drafting:
-    """How many tokens are drafted a round: `lookahead`, or fewer where `confidence` is given (see `Readers.propose`), or where
+    """How many tokens are drafted a round: `lookahead`; fewer where `confidence` is given (see `ModelRunner.propose`), or where
     fewer pay at `cost`, if that is above 0 (see `pcg.decoding.lookahead`)."""
 
     lookahead: int
@@ -34,7 +34,7 @@ class Drafting:
 
 
 class Drafter(Protocol):
-    """Who proposes: the `Readers` of a draft, or the `LookupReaders` of none; see `Readers` for what each method does."""
+    """What proposes: the `ModelRunner` of a draft, or a `LookupRunner`; see `ModelRunner` for what each method does."""
 
     def read(self, row: int) -> int: ...
 
@@ -51,7 +51,7 @@ class Drafter(Protocol):
 
 
 def speculative(
-    target: Readers, draft: Drafter, rule: Rule, drafting: Drafting, utterances: Sequence[Utterance]
+    target: ModelRunner, draft: Drafter, rule: Rule, drafting: Drafting, utterances: Sequence[DecodingSequence]
 ) -> Iterator[dict[int, Round]]:
     """Yield a Round for every target call and row that still speaks, until its end of speech, its pause or its limit of tokens.
 
@@ -91,7 +91,7 @@ def speculative(
         yield step
 
 
-def _verify(target: Readers, speaking: Sequence[Utterance], proposals: Sequence[Proposal]) -> list[Trail]:
+def _verify(target: ModelRunner, speaking: Sequence[DecodingSequence], proposals: Sequence[Proposal]) -> list[Trail]:
     """The target's laws at each drafted position and behind the last, L + 1 for each row, by one pass."""
     drafted = [p.drafted.tolist() for p in proposals]
     unread = [u.emitted[target.read(u.row) :] + tokens for u, tokens in zip(speaking, drafted, strict=True)]

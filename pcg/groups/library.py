@@ -13,7 +13,7 @@ from pcg.errors import InputError
 from pcg.groups.atlas import Atlas, load_or_build_atlas
 from pcg.groups.groups import Groups
 from pcg.groups.pairs.neighbours import MAX_PAIRS, Neighbours, near_in_both
-from pcg.groups.pairs.sample import Sample
+from pcg.groups.pairs.sample import CosineSample
 from pcg.groups.pairs.search import Progress
 from pcg.groups.pairs.store import content_key, load_or_build, load_or_make
 from pcg.groups.similarities import fsq_features, mel_features
@@ -89,7 +89,7 @@ class GroupLibrary:
         if similarity == "both":
             return near_in_both(self.neighbours("cosine"), self.neighbours("mel"))
         features = self._features(similarity)
-        sample, floor = Sample.of(features, self._eligible), self._floor
+        sample, floor = CosineSample.of(features, self._eligible), self._floor
         if sample.pairs_above(floor) > AIM * MAX_PAIRS:
             floor = sample.theta_leaving(AIM * MAX_PAIRS)
         return load_or_build(features, floor, self._eligible, self._cache, self._device, self._progress(similarity))

@@ -76,7 +76,7 @@ def names_of(layer: int) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Weights:
+class FusedWeights:
     """The weights of all layers, each `[layers, out, in]`; norms `[layers, in]`; biases `[layers, out]`, or `[layers, 0]` where
     a model has none."""
 
@@ -89,7 +89,7 @@ class Weights:
     down: Tensor
 
     @classmethod
-    def fuse(cls, checkpoint: Checkpoint) -> "Weights":
+    def fuse(cls, checkpoint: Checkpoint) -> "FusedWeights":
         tensors, layers = checkpoint.tensors, range(checkpoint.layers)
         projections = [f"self_attn.{part}_proj" for part in "qkv"]
         allowed = {f"model.layers.{layer}.{part}.bias" for layer in layers for part in projections}

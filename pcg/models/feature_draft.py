@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from pcg.errors import AssetError, InputError, first_line
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.cpu_kernel.packing import Packed, fits, lanes_here, pack
-from pcg.models.llama import Cache, Weights, compiled_turn
+from pcg.models.llama import Cache, FusedWeights, compiled_turn
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import read_tensors
 
@@ -122,7 +122,7 @@ class FeatureDraft:
         self.heads, self.kv_heads, self.dim, self.epsilon = target.heads, target.kv_heads, target.dim, shape.rms_norm_eps
         self.features, self.state = own["features.weight"], own["state.weight"]
         self.tokens = F.linear(unit(target.embedding), own["token.weight"])
-        self.weights = Weights(
+        self.weights = FusedWeights(
             norm=own["layer.norm"][None],
             qkv=own["layer.qkv.weight"][None],
             qkv_bias=self.tokens.new_empty(1, 0),

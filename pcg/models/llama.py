@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pcg.models.checkpoint import Checkpoint, Weights
+from pcg.models.checkpoint import Checkpoint, FusedWeights
 from pcg.models.cpu_kernel.packing import Packed, fits, lanes_here, pack
 from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE, draft_turn, read_tokens
 from pcg.models.vocabulary import Vocabulary
@@ -89,7 +89,7 @@ class DecodingLlama:
         self.embedding, self.norm = read.embedding, read.norm
         self.head = read.head[vocabulary.model_ids().to(read.head.device)]
         self.inverse_frequency, self.rope_scale = read.inverse_frequency, read.rope_scale
-        self.weights = Weights.fuse(read)
+        self.weights = FusedWeights.fuse(read)
         self._lanes, self._int8 = lanes_here() if lanes is None else lanes, int8
         self.compiled = compiled and fits(self.weights, self.dim, self._lanes)
 

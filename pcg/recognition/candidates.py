@@ -24,7 +24,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Weights:
+class CandidateWeights:
     """What each voice counts for, and what a word adds, in nats. Chosen on held-out speech that no bench reads."""
 
     ctc: float = 0.3
@@ -39,6 +39,6 @@ class Weights:
         )
 
 
-def ranked(candidates: Sequence[Candidate], weights: Weights) -> list[Candidate]:
+def ranked(candidates: Sequence[Candidate], weights: CandidateWeights) -> list[Candidate]:
     """The best first."""
     return sorted(candidates, key=weights.score, reverse=True)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pcg.recognition.candidates import Candidate, Weights, ranked
+from pcg.recognition.candidates import Candidate, CandidateWeights, ranked
 from pcg.recognition.lexicon import Lexicon
 from pcg.recognition.network.alphabet import BLANK, spell
 from pcg.recognition.recogniser import Heard, Reading, Recogniser, ScoringRecogniser
@@ -46,11 +46,11 @@ def transcribe_in_words(
     recogniser: ScoringRecogniser,
     samples: Sequence[Tensor],
     lexicon: Lexicon,
-    weights: Weights | None = None,
+    weights: CandidateWeights | None = None,
     batch_seconds: float = BATCH_SECONDS,
 ) -> list[Transcript]:
     """Transcribe utterances `[N]`, float32 at the recogniser's rate, none of them empty, in the order given."""
-    weights = weights or Weights()
+    weights = weights or CandidateWeights()
     done: dict[int, Transcript] = {}
     for group in batches(range(len(samples)), lambda i: len(samples[i]), batch_seconds * recogniser.sample_rate):
         found = _transcribe_batch(recogniser, [samples[i] for i in group], lexicon, weights)
@@ -68,7 +68,7 @@ def ctc_log_probabilities(log_probs: Tensor, texts: Sequence[str]) -> Tensor:
 
 
 def _transcribe_batch(
-    recogniser: ScoringRecogniser, samples: Sequence[Tensor], lexicon: Lexicon, weights: Weights
+    recogniser: ScoringRecogniser, samples: Sequence[Tensor], lexicon: Lexicon, weights: CandidateWeights
 ) -> list[Transcript]:
     clock = [time.perf_counter()]
     heard = recogniser.hear(samples)

@@ -8,9 +8,9 @@ import torch
 from pcg.acceptance.verdict import Rule
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.beam_search import Advance, Hierarchy, hierarchical
-from pcg.decoding.cuda_graphs import StaticPool, StaticReaders
-from pcg.decoding.readers import AnyReaders, make_readers
-from pcg.decoding.sequence import Utterance, begin
+from pcg.decoding.cuda_graphs import GraphPool, GraphRunner
+from pcg.decoding.runners import AnyRunner, make_runners
+from pcg.decoding.sequence import DecodingSequence, begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.errors import InputError
 from pcg.prompts.prompt import Prompt, Reference
@@ -29,7 +29,7 @@ class Decoder:
     def __init__(self, voice: Voice, detectors: Detectors | None = None) -> None:
         self.voice = voice
         self._given = detectors
-        self._pool = StaticPool() if voice.target.device.type == "cuda" else None
+        self._pool = GraphPool() if voice.target.device.type == "cuda" else None
 
     @cached_property
     def detectors(self) -> Detectors | None:
@@ -60,12 +60,12 @@ class Decoder:
         beyond = settings.lookahead + 1
         draft = None if settings.method == "ar" else self.voice.draft
         said = prompts * rows if plan else prompts
-        readers = make_readers(self.voice.target, draft, said, max(limits) + beyond, self._pool)
-        for each in readers:
+        runners = make_runners(self.voice.target, draft, said, max(limits) + beyond, self._pool)
+        for each in runners:
             each.prefill([0] if plan else None)
-        advance = self._advance(readers, settings, rule)
-        steps = self._search(advance, readers, plan, utterances[0]) if plan else advance(utterances)
-        return self._to_the_end(steps, readers)
+        advance = self._advance(runners, settings, rule)
+        steps = self._search(advance, runners, plan, utterances[0]) if plan else advance(utterances)
+        return self._to_the_end(steps, runners)
 
     def _check(self, texts: Sequence[str], settings: Settings) -> None:
         if settings.method not in self.methods:
@@ -79,18 +79,18 @@ class Decoder:
         if len(texts) > 1:
             raise InputError("hierarchical", f"true for {len(texts)} texts side by side", "one text at a time")
 
-    def _advance(self, readers: Sequence[AnyReaders], settings: Settings, rule: Rule) -> Advance:
+    def _advance(self, runners: Sequence[AnyRunner], settings: Settings, rule: Rule) -> Advance:
         if settings.method == "ar":
-            return partial(autoregressive, readers[0])
+            return partial(autoregressive, runners[0])
         confidence = DRAFT_CONFIDENCE if settings.adaptive else None
         drafting = Drafting(settings.lookahead, confidence, settings.lookahead_cost)
-        return partial(speculative, *readers, rule, drafting)
+        return partial(speculative, *runners, rule, drafting)
 
     def _search(
-        self, advance: Advance, readers: Sequence[AnyReaders], plan: Hierarchy, utterance: Utterance
+        self, advance: Advance, runners: Sequence[AnyRunner], plan: Hierarchy, utterance: DecodingSequence
     ) -> Iterator[dict[int, Round] | Cycle]:
         def fork(source: int, rows: Sequence[int]) -> None:
-            for each in readers:
+            for each in runners:
                 each.fork(source, rows)
 
         for cycle in hierarchical(advance, fork, self.detectors, plan, utterance):
@@ -104,11 +104,11 @@ class Decoder:
         return patience if prompt.room is None else min(patience, prompt.room)
 
     def _to_the_end(
-        self, steps: Iterator[dict[int, Round] | Cycle], readers: Sequence[AnyReaders]
+        self, steps: Iterator[dict[int, Round] | Cycle], runners: Sequence[AnyRunner]
     ) -> Iterator[dict[int, Round] | Cycle]:
         try:
             yield from steps
         finally:
-            for each in readers:
-                if isinstance(each, StaticReaders):
+            for each in runners:
+                if isinstance(each, GraphRunner):
                     self._pool.give_back(each)

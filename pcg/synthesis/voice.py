@@ -20,7 +20,7 @@ from torch import Tensor
 
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
-from pcg.decoding.readers import AnyDraft
+from pcg.decoding.runners import AnyDraft
 from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.files import ASSETS
 from pcg.models.checkpoint import Checkpoint

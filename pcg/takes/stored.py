@@ -34,7 +34,7 @@ SPDX = r"[A-Za-z0-9.+-]{0,40}"
 OURS = "a WAV or JSON file that PCG Lab wrote"
 
 
-class Speaker(Protocol):
+class VoiceFiles(Protocol):
     """What an Origin asks of a `Voice`, which lies above."""
 
     name: str
@@ -75,7 +75,7 @@ class Origin:
             raise InputError("device", _shown(self.device), "one of " + ", ".join(DEVICES))
 
     @classmethod
-    def of(cls, voice: Speaker) -> "Origin":
+    def of(cls, voice: VoiceFiles) -> "Origin":
         """Reads every file of the voice: a few tenths of a second for the embedded one."""
         digest = hashlib.sha256()
         patterns = {voice.folder: (*WEIGHTS, *LLASA_WEIGHTS), voice.codec_folder: CODEC_WEIGHTS}

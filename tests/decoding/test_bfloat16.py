@@ -9,7 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.acceptance.block import block
 from pcg.acceptance.rejection import exact, tolerant
-from pcg.decoding.cuda_graphs import StaticModel, StaticReaders
+from pcg.decoding.cuda_graphs import GraphModel, GraphRunner
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.models.llama import DecodingLlama
@@ -46,9 +46,9 @@ def models():
 
 
 def started(static, rows=ROWS):
-    readers = StaticReaders(static, [PROMPT] * rows, 8)
-    readers.prefill()
-    return readers
+    runners = GraphRunner(static, [PROMPT] * rows, 8)
+    runners.prefill()
+    return runners
 
 
 def probs_behind(static, tokens, last=1):
@@ -58,7 +58,7 @@ def probs_behind(static, tokens, last=1):
 @pytest.fixture(scope="module")
 def second(models):
     """P(second token), the end of speech included, and one place for what had ended before: by passes of one token."""
-    static = StaticModel(models[0], 1, 32)
+    static = GraphModel(models[0], 1, 32)
     first = probs_behind(static, [])[0]
     total = torch.zeros(SPEECH.size + 1, dtype=torch.float64)
     for token in range(SPEECH.codes):
@@ -69,14 +69,14 @@ def second(models):
 
 def said(models, rule):
     """How often each second token is said."""
-    readers, found = [started(StaticModel(model, ROWS, 32)) for model in models], torch.zeros(SPEECH.size + 1).double()
+    runners, found = [started(GraphModel(model, ROWS, 32)) for model in models], torch.zeros(SPEECH.size + 1).double()
     for start in range(0, DRAWS, ROWS):
         generators = [torch.Generator().manual_seed(start + row) for row in range(ROWS)]
         utterances = begin(Plain(TEMPERATURE), [LIMIT] * ROWS, generators)
-        for each in readers:
+        for each in runners:
             for row in range(ROWS):
                 each.roll_back(row, -1)  # to where the prompt's last id waits to be read, as after `prefill`
-        for _ in speculative(*readers, rule, Drafting(2), utterances):
+        for _ in speculative(*runners, rule, Drafting(2), utterances):
             pass
         for u in utterances:
             tokens = [*u.emitted, *([SPEECH.eos] if u.ended else [])]
@@ -89,7 +89,7 @@ def distance(one, other):
 
 
 def test_a_wide_pass_rounds_within_its_bound(models):
-    static = StaticModel(models[0], 1, 32)
+    static = GraphModel(models[0], 1, 32)
     for tokens in ([0, 1, 2], [3, 3, 6], [5, 0, 4]):
         wide = probs_behind(static, tokens, last=4)
         for count, together in enumerate(wide):

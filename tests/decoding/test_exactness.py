@@ -9,7 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.rejection import exact
 from pcg.acceptance.sampler import as_array, draw
-from pcg.decoding.model_runner import Readers
+from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.groups.groups import Groups
@@ -53,12 +53,12 @@ def said(models, rule, draws, limit, lookahead=2):
     """The first rounds of `draws` utterances of `limit` tokens, every one with coins of its own."""
     utterances = []
     for first in range(0, draws, ROWS):
-        readers = [Readers(model, prompts(ROWS), limit + lookahead + 1) for model in models]
-        for each in readers:
+        runners = [ModelRunner(model, prompts(ROWS), limit + lookahead + 1) for model in models]
+        for each in runners:
             each.prefill()
         generators = [torch.Generator().manual_seed(first + row) for row in range(ROWS)]
         rounds = [[] for _ in range(ROWS)]
-        for step in speculative(*readers, rule, Drafting(lookahead), begin(Plain(TEMPERATURE), [limit] * ROWS, generators)):
+        for step in speculative(*runners, rule, Drafting(lookahead), begin(Plain(TEMPERATURE), [limit] * ROWS, generators)):
             for row, round_ in step.items():
                 rounds[row].append(round_)
         utterances += rounds
@@ -72,7 +72,7 @@ def second_token(rounds):
 
 
 def first_law(models):
-    target = Readers(models[0], prompts(1), 5)
+    target = ModelRunner(models[0], prompts(1), 5)
     target.prefill()
     return law(target.feed([0], [[]], 1)[0, 0], TEMPERATURE).double()
 
@@ -82,7 +82,7 @@ def second_law(models):
     total = torch.zeros(SPEECH.size + 1, dtype=torch.float64)
     first = first_law(models)
     for token in range(SPEECH.codes):
-        target = Readers(models[0], prompts(1), 5)
+        target = ModelRunner(models[0], prompts(1), 5)
         target.prefill()
         total[:-1] += first[token] * law(target.feed([0], [[token]], 1)[0, 0], TEMPERATURE).double()
     total[-1] = first[SPEECH.eos]

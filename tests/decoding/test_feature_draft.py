@@ -9,8 +9,8 @@ from test_exactness import ROWS, SPEECH, TEMPERATURE, careless, distance, prompt
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.acceptance.rejection import exact
-from pcg.decoding.model_runner import Readers
-from pcg.decoding.readers import FeatureReaders, make_readers
+from pcg.decoding.model_runner import ModelRunner
+from pcg.decoding.runners import FeatureRunner, make_runners
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.errors import AssetError, InputError
@@ -67,10 +67,10 @@ def pair() -> tuple[DecodingLlama, FeatureDraft]:
 
 
 def started(pair, given, limit=40):
-    readers = make_readers(*pair, given, limit)
-    for each in readers:
+    runners = make_runners(*pair, given, limit)
+    for each in runners:
         each.prefill()
-    return readers
+    return runners
 
 
 def generators(count, first=0):
@@ -85,12 +85,12 @@ def ragged(count):
 def said(pair, rule, draws, limit, lookahead=2):
     utterances = []
     for first in range(0, draws, ROWS):
-        readers, rounds = make_readers(*pair, prompts(ROWS), limit + lookahead + 1), [[] for _ in range(ROWS)]
-        for each in readers:
+        runners, rounds = make_runners(*pair, prompts(ROWS), limit + lookahead + 1), [[] for _ in range(ROWS)]
+        for each in runners:
             each.prefill([0])
             each.fork(0, range(1, ROWS))
         speaking = begin(Plain(TEMPERATURE), [limit] * ROWS, generators(ROWS, first))
-        for step in speculative(*readers, rule, Drafting(lookahead), speaking):
+        for step in speculative(*runners, rule, Drafting(lookahead), speaking):
             for row, round_ in step.items():
                 rounds[row].append(round_)
         utterances += rounds
@@ -215,11 +215,11 @@ def test_taps_are_the_targets_hidden_states_and_they_matter(pair):
 
 
 def test_a_draft_cannot_read_ahead_of_its_target(pair):
-    _, draft = make_readers(*pair, prompts(1), 5)
+    _, draft = make_runners(*pair, prompts(1), 5)
     with pytest.raises(ValueError, match="target has to read"):
         draft.prefill()
     with pytest.raises(ValueError, match="keeps the layers"):
-        FeatureReaders(pair[1], Readers(pair[0], prompts(1), 5))
+        FeatureRunner(pair[1], ModelRunner(pair[0], prompts(1), 5))
 
 
 def write(folder, shape, tensors=None):

@@ -88,10 +88,10 @@ def test_a_beam_says_what_it_would_have_said_alone(synthesizer: Synthesizer, met
 
 def replay(synthesizer: Synthesizer, said: Sequence[int]) -> list[float]:
     """The target's probability of each token of `said`, read at once."""
-    from pcg.decoding.model_runner import Readers
+    from pcg.decoding.model_runner import ModelRunner
 
     prompt = synthesizer.voice.reader.prompt(TEXT, synthesizer.voice.reference("one"))
-    reader = Readers(synthesizer.voice.target, [prompt], len(said) + 1)
+    reader = ModelRunner(synthesizer.voice.target, [prompt], len(said) + 1)
     reader.prefill()
     laws = reader.feed([0], [said], len(said) + 1)[0].softmax(-1)
     return [float(law[token]) for law, token in zip(laws, said, strict=False)]

@@ -11,9 +11,9 @@ from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.rejection import exact
 from pcg.acceptance.sampler import draw
 from pcg.acceptance.verdict import Coins, Verdict
-from pcg.decoding.cuda_graphs import StaticModel, StaticReaders
-from pcg.decoding.lookup import LookupReaders, PromptLookup
-from pcg.decoding.model_runner import Readers
+from pcg.decoding.cuda_graphs import GraphModel, GraphRunner
+from pcg.decoding.lookup import LookupRunner, PromptLookup
+from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.errors import InputError
@@ -41,8 +41,8 @@ def prompt(*codes: int) -> Prompt:
     return Prompt(ids, torch.arange(len(ids), dtype=torch.float32), float(len(ids)))
 
 
-def copied(readers: LookupReaders, unread: list[int], count: int = 3, confidence: float | None = None) -> list[int]:
-    (proposal,) = readers.propose([0], [unread], torch.zeros(1, count), [Plain(TEMPERATURE)], confidence)
+def copied(runners: LookupRunner, unread: list[int], count: int = 3, confidence: float | None = None) -> list[int]:
+    (proposal,) = runners.propose([0], [unread], torch.zeros(1, count), [Plain(TEMPERATURE)], confidence)
     assert proposal.laws.shape == (len(proposal.drafted), SPEECH.size)
     assert proposal.laws.argmax(1).tolist() == proposal.drafted.tolist()
     assert proposal.laws.sum(1).tolist() == [1.0] * len(proposal.drafted)
@@ -64,35 +64,35 @@ def copied(readers: LookupReaders, unread: list[int], count: int = 3, confidence
 def test_what_followed_the_newest_codes_is_copied(
     reference: tuple[int, ...], spoken: tuple[int, ...], wanted: list[int]
 ) -> None:
-    assert copied(PromptLookup(SPEECH).readers([prompt(*reference)]), list(spoken)) == wanted
+    assert copied(PromptLookup(SPEECH).runners([prompt(*reference)]), list(spoken)) == wanted
 
 
 def test_text_is_not_looked_up() -> None:
     """Ids of text would be codes below zero, and the end of speech is none either."""
-    readers = PromptLookup(SPEECH).readers([prompt()])
-    assert copied(readers, []) == []
-    assert readers.read(0) == 0
+    runners = PromptLookup(SPEECH).runners([prompt()])
+    assert copied(runners, []) == []
+    assert runners.read(0) == 0
 
 
 def test_shorter_matches_than_asked_for_are_none() -> None:
     reference = prompt(0, 1, 2, 3)
-    assert copied(PromptLookup(SPEECH, 3, 2).readers([reference]), [0]) == []
-    assert copied(PromptLookup(SPEECH, 3, 2).readers([reference]), [0, 1])[:1] == [2]
+    assert copied(PromptLookup(SPEECH, 3, 2).runners([reference]), [0]) == []
+    assert copied(PromptLookup(SPEECH, 3, 2).runners([reference]), [0, 1])[:1] == [2]
     for longest, shortest in ((3, 0), (2, 3)):
         with pytest.raises(InputError, match="shortest"):
             PromptLookup(SPEECH, longest, shortest)
 
 
 def test_rolling_back_forgets_and_nothing_drafted_is_remembered() -> None:
-    readers = PromptLookup(SPEECH).readers([prompt(0, 1, 2), prompt(3, 3)])
-    first = copied(readers, [0, 1])
-    assert readers.read(0) == 2
-    readers.roll_back(0, 1)
-    assert readers.read(0) == 1
-    assert copied(readers, [1]) == first
-    assert readers.read(1) == 0
+    runners = PromptLookup(SPEECH).runners([prompt(0, 1, 2), prompt(3, 3)])
+    first = copied(runners, [0, 1])
+    assert runners.read(0) == 2
+    runners.roll_back(0, 1)
+    assert runners.read(0) == 1
+    assert copied(runners, [1]) == first
+    assert runners.read(1) == 0
     with pytest.raises(ValueError, match="cannot roll back to 3"):
-        readers.roll_back(0, 3)
+        runners.roll_back(0, 3)
 
 
 @pytest.fixture(scope="module")
@@ -114,12 +114,12 @@ REFERENCE = prompt(0, 1, 3, 0, 1, 2, 3, 5, 4, 6, 2, 0)
 def said(target: DecodingLlama, rule, limit: int, draws: int = DRAWS):
     """The rounds of `draws` utterances of `limit` tokens, every one with coins of its own."""
     for first in range(0, draws, ROWS):
-        readers = Readers(target, [REFERENCE] * ROWS, limit + 3)
-        readers.prefill()
-        copies = PromptLookup(SPEECH).readers([REFERENCE] * ROWS)
+        runners = ModelRunner(target, [REFERENCE] * ROWS, limit + 3)
+        runners.prefill()
+        copies = PromptLookup(SPEECH).runners([REFERENCE] * ROWS)
         generators = [torch.Generator().manual_seed(first + row) for row in range(ROWS)]
         rounds = [[] for _ in range(ROWS)]
-        for step in speculative(readers, copies, rule, Drafting(2), begin(Plain(TEMPERATURE), [limit] * ROWS, generators)):
+        for step in speculative(runners, copies, rule, Drafting(2), begin(Plain(TEMPERATURE), [limit] * ROWS, generators)):
             for row, round_ in step.items():
                 rounds[row].append(round_)
         yield from rounds
@@ -131,9 +131,9 @@ def second_token(rounds) -> int:
 
 
 def law_behind(target: DecodingLlama, tokens: list[int]) -> torch.Tensor:
-    readers = Readers(target, [REFERENCE], 5)
-    readers.prefill()
-    return law(readers.feed([0], [tokens], 1)[0, 0], TEMPERATURE).double()
+    runners = ModelRunner(target, [REFERENCE], 5)
+    runners.prefill()
+    return law(runners.feed([0], [tokens], 1)[0, 0], TEMPERATURE).double()
 
 
 def second_law(target: DecodingLlama) -> torch.Tensor:
@@ -235,10 +235,10 @@ def test_beside_a_static_target_it_says_the_same(synthesizer: Synthesizer, tiny_
     model = DecodingLlama(load_llama(tiny_voice_folder / "target", voice.vocabulary), voice.vocabulary, compiled=False)
     prompts = [voice.reader.prompt(text, voice.references["one"]) for text in ("hello", "yes")]
     said = []
-    for readers in (Readers(model, prompts, 40), StaticReaders(StaticModel(model, 2, 120), prompts, 40)):
-        readers.prefill()
+    for runners in (ModelRunner(model, prompts, 40), GraphRunner(GraphModel(model, 2, 120), prompts, 40)):
+        runners.prefill()
         generators = [torch.Generator().manual_seed(seed) for seed in (1, 2)]
-        copies = voice.draft.readers(prompts)
-        steps = speculative(readers, copies, exact, Drafting(3), begin(Plain(0.8), [25, 18], generators))
+        copies = voice.draft.runners(prompts)
+        steps = speculative(runners, copies, exact, Drafting(3), begin(Plain(0.8), [25, 18], generators))
         said.append([{row: (r.tokens, r.drafted) for row, r in step.items()} for step in steps])
     assert said[0] == said[1]

@@ -6,7 +6,7 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.acceptance.rejection import exact
-from pcg.decoding.model_runner import Readers
+from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.models.llama import DecodingLlama
@@ -46,7 +46,7 @@ def models() -> list[DecodingLlama]:
 
 def law_of_last(target: DecodingLlama, memory: Memory, said: tuple[int, ...] = ()) -> Tensor:
     """The law of token number LENGTH, the end of speech included, and what had ended before in the place behind it."""
-    reader = Readers(target, [PROMPT], LENGTH + 1)
+    reader = ModelRunner(target, [PROMPT], LENGTH + 1)
     reader.prefill()
     warped = memory.warp(reader.feed([0], [said], 1)[0, 0])
     law = torch.zeros(SPEECH.size + 1, dtype=torch.float64)
@@ -62,11 +62,11 @@ def law_of_last(target: DecodingLlama, memory: Memory, said: tuple[int, ...] = (
 
 def drawn(models: list[DecodingLlama], memory: Memory) -> Tensor:
     """The same from many utterances of the speculative loop, every one with coins of its own."""
-    readers = [Readers(model, [PROMPT] * DRAWS, LENGTH + 4) for model in models]
-    for each in readers:
+    runners = [ModelRunner(model, [PROMPT] * DRAWS, LENGTH + 4) for model in models]
+    for each in runners:
         each.prefill()
     utterances = begin(memory, [LENGTH] * DRAWS, [torch.Generator().manual_seed(row) for row in range(DRAWS)])
-    for _ in speculative(*readers, exact, Drafting(2), utterances):
+    for _ in speculative(*runners, exact, Drafting(2), utterances):
         pass
     outcomes = [
         u.emitted[-1] if len(u.emitted) == LENGTH else SPEECH.eos if len(u.emitted) == LENGTH - 1 else SPEECH.size

@@ -10,7 +10,7 @@ from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.rejection import exact
 from pcg.acceptance.verdict import Verdict
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.model_runner import Readers
+from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.proposal import acceptance_bound
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
@@ -27,16 +27,16 @@ def voice(tiny_voice_folder):
     return load_voice(str(tiny_voice_folder))
 
 
-def readers(voice, limit=40, texts=("hello",)):
+def runners(voice, limit=40, texts=("hello",)):
     prompts = [voice.reader.prompt(text, voice.references["one"]) for text in texts]
-    both = [Readers(model, prompts, limit) for model in (voice.target, voice.draft)]
+    both = [ModelRunner(model, prompts, limit) for model in (voice.target, voice.draft)]
     for reader in both:
         reader.prefill()
     return both
 
 
 def run(voice, rule, lookahead=3, limit=12, seed=0, temperature=1.0):
-    target, draft = readers(voice)
+    target, draft = runners(voice)
     generators = [torch.Generator().manual_seed(seed)]
     return [
         step[0]
@@ -72,7 +72,7 @@ def test_the_target_law_at_each_round_is_that_of_the_text_so_far(voice, rule, lo
     rounds = run(voice, spy, lookahead)
     emitted: list[int] = []
     for (drafted, q, p), step in zip(seen, rounds, strict=True):
-        fresh_target, fresh_draft = readers(voice)
+        fresh_target, fresh_draft = runners(voice)
         wanted = law(fresh_target.feed([0], [[*emitted, *drafted.tolist()]], lookahead + 1)[0], 1.0)
         torch.testing.assert_close(q, wanted, atol=1e-5, rtol=1e-3)
         drafts = law(fresh_draft.feed([0], [[*emitted, *drafted.tolist()[:-1]]], lookahead)[0], 1.0)
@@ -91,7 +91,7 @@ def third_token_law(voice, rule, runs):
 def autoregressive_law(voice, runs):
     counts = Counter()
     for seed in range(10_000, 10_000 + runs):
-        target, _ = readers(voice)
+        target, _ = runners(voice)
         steps = autoregressive(target, begin(Plain(0.5), [3], [torch.Generator().manual_seed(seed)]))
         tokens = [t for step in steps for t in step[0].tokens]
         counts[tokens[2] if len(tokens) > 2 else -1] += 1
@@ -165,7 +165,7 @@ def test_settings_of_a_batch_differ_in_the_seed_only(voice, tmp_path):
 
 def adaptive(voice, confidence, seed=0, rule=exact):
     generators = [torch.Generator().manual_seed(seed)]
-    steps = speculative(*readers(voice), rule, Drafting(5, confidence), begin(Plain(0.7), [30], generators))
+    steps = speculative(*runners(voice), rule, Drafting(5, confidence), begin(Plain(0.7), [30], generators))
     return [step[0] for step in steps]
 
 

@@ -6,8 +6,8 @@ import torch
 from pcg.acceptance.rejection import exact
 from pcg.acceptance.sampler import draw
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.cuda_graphs import StaticModel, StaticPool, StaticReaders, draw_each
-from pcg.decoding.model_runner import Readers
+from pcg.decoding.cuda_graphs import GraphModel, GraphPool, GraphRunner, draw_each
+from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.models.llama import DecodingLlama
@@ -37,11 +37,11 @@ def generators():
 
 
 def free(voice, models):
-    return [Readers(model, prompts(voice), 40) for model in models]
+    return [ModelRunner(model, prompts(voice), 40) for model in models]
 
 
 def static(voice, models):
-    return [StaticReaders(StaticModel(model, 3, 120), prompts(voice), 40) for model in models]
+    return [GraphRunner(GraphModel(model, 3, 120), prompts(voice), 40) for model in models]
 
 
 @pytest.mark.parametrize("confidence", [None, 0.2])
@@ -49,8 +49,8 @@ def test_a_static_batch_says_what_a_free_one_says(voice, models, confidence):
     said = []
     for make in (free, static):
         target, draft = make(voice, models)
-        for readers in (target, draft):
-            readers.prefill()
+        for runners in (target, draft):
+            runners.prefill()
         steps = speculative(target, draft, exact, Drafting(3, confidence), begin(Plain(0.8), [25, 12, 30], generators()))
         said.append([{row: (r.tokens, r.drafted) for row, r in step.items()} for step in steps])
     assert said[0] == said[1]
@@ -58,29 +58,29 @@ def test_a_static_batch_says_what_a_free_one_says(voice, models, confidence):
 
 
 def test_one_static_model_serves_one_utterance_after_another(voice, models):
-    model = StaticModel(models[0], 3, 120)
+    model = GraphModel(models[0], 3, 120)
     said = []
     for _ in range(2):
-        target = StaticReaders(model, prompts(voice), 40)
+        target = GraphRunner(model, prompts(voice), 40)
         target.prefill()
         said.append([step[0].tokens for step in autoregressive(target, begin(Plain(0.8), [10, 10, 10], generators()))])
     assert said[0] == said[1]
 
 
 def test_a_pool_lends_a_model_to_one_borrower_at_a_time(voice, models):
-    pool = StaticPool()
-    first = pool.readers(models[0], prompts(voice), 40)
-    second = pool.readers(models[0], prompts(voice), 40)
+    pool = GraphPool()
+    first = pool.runners(models[0], prompts(voice), 40)
+    second = pool.runners(models[0], prompts(voice), 40)
     assert first.static is not second.static
     pool.give_back(first)
-    assert pool.readers(models[0], prompts(voice), 40).static is first.static
+    assert pool.runners(models[0], prompts(voice), 40).static is first.static
     pool.give_back(second)
-    assert pool.readers(models[0], prompts(voice), 500).static is not second.static
+    assert pool.runners(models[0], prompts(voice), 500).static is not second.static
 
 
 def test_too_small_a_model_says_so(voice, models):
     with pytest.raises(ValueError, match="do not fit"):
-        StaticReaders(StaticModel(models[0], 3, 50), prompts(voice), 40)
+        GraphRunner(GraphModel(models[0], 3, 50), prompts(voice), 40)
 
 
 def test_rows_are_drawn_as_single_laws_are():

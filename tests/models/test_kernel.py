@@ -6,8 +6,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from pcg.acceptance.sampler import Sampler
-from pcg.decoding.model_runner import Readers
-from pcg.decoding.readers import make_readers
+from pcg.decoding.model_runner import ModelRunner
+from pcg.decoding.runners import make_runners
 from pcg.files import PROJECT
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.cpu_kernel import packing
@@ -142,12 +142,12 @@ def test_a_draw_is_the_samplers():
 def propose(model: DecodingLlama, unread: list[list[int]], coins: torch.Tensor) -> list[tuple[list[int], torch.Tensor, int]]:
     """What a draft proposes in round after round, and how much it has read behind each."""
     prompt = Prompt(torch.arange(12), torch.arange(12.0), 12.0)
-    readers, said = Readers(model, [prompt], 60), []
-    readers.prefill()
+    runners, said = ModelRunner(model, [prompt], 60), []
+    runners.prefill()
     for new, coin in zip(unread, coins, strict=True):
-        (proposal,) = readers.propose([0], [new], coin[None], [Plain(0.8)])
-        said.append((proposal.drafted.tolist(), proposal.laws, readers.read(0)))
-        readers.roll_back(0, max(0, readers.read(0) - 2))
+        (proposal,) = runners.propose([0], [new], coin[None], [Plain(0.8)])
+        said.append((proposal.drafted.tolist(), proposal.laws, runners.read(0)))
+        runners.roll_back(0, max(0, runners.read(0) - 2))
     return said
 
 
@@ -157,7 +157,7 @@ def test_a_turn_in_one_call_draws_what_the_loop_draws(lanes, monkeypatch):
     coins = torch.rand(6, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     unread = [[], [7, 8, 9], [5], [1, 2, 3, 4, 5, 6], [299, 0], [300]]
     compiled = propose(model, unread, coins)
-    monkeypatch.setattr(Readers, "_whole_turn", lambda *_: None)
+    monkeypatch.setattr(ModelRunner, "_whole_turn", lambda *_: None)
     for (tokens, p, read), (wanted, probs, length) in zip(compiled, propose(model, unread, coins), strict=True):
         assert (tokens, read) == (wanted, length)
         torch.testing.assert_close(p, probs, atol=1e-6, rtol=2e-5)
@@ -188,10 +188,10 @@ def test_a_feature_drafts_turn_in_one_call_draws_what_its_loop_draws(lanes, rank
     for compiled in (True, False):
         pair = feature_pair(rank, lanes, compiled)
         assert pair[1].compiled == compiled
-        readers, draft = make_readers(*pair, [prompt], 60)
-        for each in (readers, draft):
+        runners, draft = make_runners(*pair, [prompt], 60)
+        for each in (runners, draft):
             each.prefill()
-        readers.feed([0], [[7, 8, 9, 5]], 1)
+        runners.feed([0], [[7, 8, 9, 5]], 1)
         for new, coin in zip(([], [7, 8, 9], [5]), coins, strict=False):
             (proposal,) = draft.propose([0], [new], coin[None], [Plain(0.8)])
             said.append((proposal.drafted.tolist(), proposal.laws, draft.read(0)))

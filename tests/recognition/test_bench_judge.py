@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from pcg.cli import main
-from pcg.training.data.corpus import HELD_OUT, Utterance
+from pcg.training.data.corpus import HELD_OUT, CorpusEntry
 
 SENTENCES = ("the quick brown fox", "a warm bright morning sun", "don't the boats move")
 
@@ -22,7 +22,7 @@ def work(tmp_path, babble):
         folder = tmp_path / "corpus" / split / "tone"
         folder.mkdir(parents=True)
         np.save(folder / "00000.npy", np.concatenate(samples))
-        index = [asdict(Utterance(t, int(b), len(s))) for t, b, s in zip(SENTENCES, starts, samples, strict=False)]
+        index = [asdict(CorpusEntry(t, int(b), len(s))) for t, b, s in zip(SENTENCES, starts, samples, strict=False)]
         (folder / "00000.json").write_text(json.dumps(index))
     return tmp_path
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pcg.errors import AssetError, InputError
-from pcg.recognition.candidates import Candidate, Weights, ranked
+from pcg.recognition.candidates import Candidate, CandidateWeights, ranked
 from pcg.recognition.embedded import EmbeddedRecogniser
 from pcg.recognition.lexicon import Beam, Lexicon
 from pcg.recognition.listening import listen, listen_to_all
@@ -131,10 +131,10 @@ def test_ctc_sums_over_all_alignments() -> None:
 
 def test_the_best_sum_wins() -> None:
     heard, fluent, both = Candidate("a", -1, -9, -5), Candidate("b", -9, -1, -5), Candidate("c d", -3, -3, -4)
-    assert ranked([heard, fluent, both], Weights())[0] == both
-    assert ranked([fluent, both, heard], Weights(1, 0, 0, 0))[0] == heard
-    assert ranked([heard, both, fluent], Weights(0, 1, 0, 0))[0] == fluent
-    assert Weights(0, 0, 0, -1).score(both) == -2
+    assert ranked([heard, fluent, both], CandidateWeights())[0] == both
+    assert ranked([fluent, both, heard], CandidateWeights(1, 0, 0, 0))[0] == heard
+    assert ranked([heard, both, fluent], CandidateWeights(0, 1, 0, 0))[0] == fluent
+    assert CandidateWeights(0, 0, 0, -1).score(both) == -2
 
 
 def test_a_whole_text_is_scored_with_its_end(recogniser: EmbeddedRecogniser, babble: Babble) -> None:
@@ -158,7 +158,7 @@ def test_transcripts_come_in_order_with_their_candidates(
         assert transcript.stage == "words"
         assert all(isfinite(score) for c in transcript.candidates for score in (c.ctc, c.lm, c.bigrams))
         assert transcript.draft in {candidate.text for candidate in transcript.candidates}
-        scores = [Weights().score(candidate) for candidate in transcript.candidates]
+        scores = [CandidateWeights().score(candidate) for candidate in transcript.candidates]
         assert scores == sorted(scores, reverse=True)
         assert transcript.times.search > 0
 
@@ -166,8 +166,8 @@ def test_transcripts_come_in_order_with_their_candidates(
 def test_the_weights_decide(recogniser: EmbeddedRecogniser, lexicon: Lexicon, babble: Babble) -> None:
     """By CTC alone nothing is better than the texts that CTC proposed; by bigrams alone the likeliest words win."""
     utterances = babble(4, 2)
-    by_sound = transcribe_in_words(recogniser, utterances, lexicon, Weights(1, 0, 0, 0))
-    by_words = transcribe_in_words(recogniser, utterances, lexicon, Weights(0, 0, 1, 0))
+    by_sound = transcribe_in_words(recogniser, utterances, lexicon, CandidateWeights(1, 0, 0, 0))
+    by_words = transcribe_in_words(recogniser, utterances, lexicon, CandidateWeights(0, 0, 1, 0))
     for sound, words in zip(by_sound, by_words, strict=True):
         assert sound.candidates[0].ctc == max(c.ctc for c in sound.candidates)
         assert words.candidates[0].bigrams == max(c.bigrams for c in words.candidates)

@@ -16,7 +16,7 @@ from pcg.settings import Settings
 from pcg.synthesis.voice import load_voice
 from pcg.training.data.prepare import MANIFEST, tokens_path, write_shard
 from pcg.training.data.samples import Sampling, own_samples
-from pcg.training.data.tokens import Spoken
+from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.draft.acceptance import Examiner, Trial, draw_pairs, sd_and_pcg
 from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
 from pcg.training.draft.layers import DraftPlan, new_draft, write_draft
@@ -48,7 +48,9 @@ def coins(seed=0):
 def make_spoken(count, seed=0):
     rng = coins(seed)
     return [
-        Spoken(("x", "y")[i % 2], "hello", READER.read("hello"), torch.randint(0, CODES, (10 + i % 5,), generator=rng))
+        TokenizedUtterance(
+            ("x", "y")[i % 2], "hello", READER.read("hello"), torch.randint(0, CODES, (10 + i % 5,), generator=rng)
+        )
         for i in range(count)
     ]
 
@@ -179,7 +181,7 @@ def test_a_trial_accepts_all_of_the_target_and_little_of_another_model():
 
 
 def test_held_out_pairs_share_a_voice_and_no_utterance():
-    spoken = [*make_spoken(11), Spoken("alone", "hello", [1, 2], torch.zeros(3).long())]
+    spoken = [*make_spoken(11), TokenizedUtterance("alone", "hello", [1, 2], torch.zeros(3).long())]
     pairs = draw_pairs(spoken, 100, seed=0)
     assert len(pairs) == 5
     assert all(a.voice == b.voice for a, b in pairs)
@@ -255,7 +257,7 @@ def tokens(tmp_path, tiny_voice_folder):
     """Random codes of the tiny voice's codec, as stage tokens writes them."""
     folder, rng = tmp_path / "tokens", coins()
     texts = ("hello", "yes", "the quick brown fox", "is this one sentence?")
-    spoken = [Spoken("a", texts[i % 4], [], torch.randint(0, 64, (15 + i % 20,), generator=rng)) for i in range(40)]
+    spoken = [TokenizedUtterance("a", texts[i % 4], [], torch.randint(0, 64, (15 + i % 20,), generator=rng)) for i in range(40)]
     write_shard(tokens_path(folder, 0), spoken)
     (folder / MANIFEST).write_text(json.dumps({"codes": 64}))
     return folder
@@ -287,7 +289,9 @@ def test_the_command_trains_a_draft_that_the_voice_speaks_with(command, tmp_path
 
 def test_a_llasa_gets_a_draft_by_the_same_command(llasa_folder, tmp_path):
     rng = coins()
-    spoken = [Spoken("ab"[i % 2], "hello there", [], 16 * torch.randint(0, 4096, (20,), generator=rng)) for i in range(24)]
+    spoken = [
+        TokenizedUtterance("ab"[i % 2], "hello there", [], 16 * torch.randint(0, 4096, (20,), generator=rng)) for i in range(24)
+    ]
     write_shard(tokens_path(tmp_path / "tokens", 0), spoken)
     (tmp_path / "tokens" / MANIFEST).write_text(json.dumps({"codes": 65_536}))
     asked = ["--target", str(llasa_folder), "--tokens", str(tmp_path / "tokens"), "--out", str(tmp_path / "draft")]

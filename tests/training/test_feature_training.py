@@ -7,7 +7,7 @@ import torch
 from test_draft_training import CODES, READER, VOCABULARY, coins, make_spoken, make_target, trial
 
 from pcg.cli import main
-from pcg.decoding.readers import make_readers
+from pcg.decoding.runners import make_runners
 from pcg.errors import InputError
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft
@@ -18,11 +18,11 @@ from pcg.synthesis.voice import load_voice
 from pcg.training.data.prepare import MANIFEST, tokens_path, write_shard
 from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.data.sequences import collate, make_row
-from pcg.training.data.tokens import Spoken
+from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.draft.acceptance import Examiner
 from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule
 from pcg.training.draft.divergence import divergence
-from pcg.training.draft.feature import FeatureModel, Places, low_rank, usual_taps
+from pcg.training.draft.feature import FeatureModel, TapPlaces, low_rank, usual_taps
 from pcg.training.draft.layers import write_feature_draft
 from pcg.training.draft.recipe import DraftJob, open_target
 from pcg.training.draft.unrolled import Unrolled, hold_out, read_target, start_from, train_feature
@@ -65,7 +65,7 @@ def test_unrolled_steps_are_those_of_the_loop(rank):
     row = make_row(spoken, READER, CODES)
     # A shorter row beside it, so that there is padding.
     batch = collate([row, make_row([same_voice(2)[1]] * 2, READER, CODES)])
-    places = Places.of(batch)
+    places = TapPlaces.of(batch)
     taps, _ = read_target(target, batch, model.shape.tapped_layers)
     with torch.no_grad():
         steps = [model.hidden(g) @ model.head.T for g in model.unroll(batch, taps, places, 3)]
@@ -77,15 +77,15 @@ def test_unrolled_steps_are_those_of_the_loop(rank):
     positions = torch.cat([prompt.positions, prompt.next_position + torch.arange(len(codes))])
     assert torch.equal(positions, row.positions)
     for start in (0, 1, 6, len(codes) - 2):
-        readers = make_readers(DecodingLlama(checkpoint, VOCABULARY), draft, [prompt], len(codes) + 4)
-        for each in readers:
+        runners = make_runners(DecodingLlama(checkpoint, VOCABULARY), draft, [prompt], len(codes) + 4)
+        for each in runners:
             each.prefill()
-        readers[0].feed([0], [codes[:start]], 1)
+        runners[0].feed([0], [codes[:start]], 1)
         wanted = [steps[k][0, start + k].softmax(-1) for k in range(3)]
         drawn = torch.zeros(1, 3, dtype=torch.float64)
         for k, token in enumerate(codes[start : start + 2]):
             drawn[0, k] = (wanted[k][:token].sum() + wanted[k][token] / 2) / wanted[k].sum()
-        found = readers[1].propose([0], [codes[:start]], drawn, [Plain(1.0)])[0]
+        found = runners[1].propose([0], [codes[:start]], drawn, [Plain(1.0)])[0]
         assert found.drafted.tolist()[:2] == codes[start : start + 2]
         torch.testing.assert_close(found.laws, torch.stack(wanted), atol=2e-5, rtol=1e-3)
 
@@ -95,7 +95,7 @@ def test_the_fast_forward_pass_has_the_taps_of_transformers():
     wanted, last = read_target(target, batch, (1, 3))
     with torch.autocast("cpu", torch.bfloat16):
         taps, again = read_target(target, batch, (1, 3))
-    real = Places.of(batch)
+    real = TapPlaces.of(batch)
     for mine, theirs in ((taps, wanted), (again.float(), last)):
         mine, theirs = (real.pick(t)[real.real] for t in (mine, theirs))
         assert float((mine - theirs).norm() / theirs.norm()) < 0.03
@@ -235,7 +235,7 @@ def test_a_written_draft_is_the_one_that_learned(tmp_path):
 def tiny_tokens(tmp_path):
     folder, rng = tmp_path / "tokens", coins()
     texts = ("hello", "yes", "the quick brown fox", "is this one sentence?")
-    spoken = [Spoken("a", texts[i % 4], [], torch.randint(0, 64, (15 + i % 20,), generator=rng)) for i in range(40)]
+    spoken = [TokenizedUtterance("a", texts[i % 4], [], torch.randint(0, 64, (15 + i % 20,), generator=rng)) for i in range(40)]
     write_shard(tokens_path(folder, 0), spoken)
     (folder / MANIFEST).write_text(json.dumps({"codes": 64}))
     return folder
@@ -262,7 +262,9 @@ def test_one_for_a_llasa_learns_from_what_it_is_given_and_drafts(tmp_path, llasa
     """Its vocabulary holds text as well, and fewer heads have keys than queries. It never ends, so it has no own samples."""
     (tmp_path / MANIFEST).write_text(json.dumps({"codes": 65_536}))
     target, vocabulary, reader = open_target(str(llasa_folder), tmp_path)
-    spoken = [Spoken("a", "hello", [], torch.randint(0, 4096, (12 + i % 5,), generator=coins(i)) * 16) for i in range(8)]
+    spoken = [
+        TokenizedUtterance("a", "hello", [], torch.randint(0, 4096, (12 + i % 5,), generator=coins(i)) * 16) for i in range(8)
+    ]
     model, material = FeatureModel(target, vocabulary, usual_taps(3), rank=16), Material(spoken, [], reader, vocabulary)
     schedule, given = Schedule(2, 200), Objective(0, 0.3, 0, tv=1.0)
     train_feature(tmp_path, model, target, material, given, schedule, 0.8, 0, Workers())
@@ -270,10 +272,10 @@ def test_one_for_a_llasa_learns_from_what_it_is_given_and_drafts(tmp_path, llasa
     voice = load_voice(str(llasa_folder), draft=str(tmp_path / "draft"))
     assert isinstance(voice.draft, FeatureDraft)
     prompt = voice.reader.prompt("hello", next(iter(voice.references.values())))
-    readers = make_readers(voice.target, voice.draft, [prompt], 4)
-    for each in readers:
+    runners = make_runners(voice.target, voice.draft, [prompt], 4)
+    for each in runners:
         each.prefill()
-    (proposal,) = readers[1].propose([0], [[]], torch.rand(1, 3, dtype=torch.float64, generator=coins()), [Plain(0.8)])
+    (proposal,) = runners[1].propose([0], [[]], torch.rand(1, 3, dtype=torch.float64, generator=coins()), [Plain(0.8)])
     assert proposal.laws.shape == (3, 65_537)
 
 

@@ -13,7 +13,7 @@ from pcg.errors import PCGError
 from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig
 from pcg.training.data.alignments import HOP, PHONES, align, align_shards, read_phones
 from pcg.training.data.augment import Disturbances
-from pcg.training.data.corpus import SAMPLE_RATE, Utterance, speak
+from pcg.training.data.corpus import SAMPLE_RATE, CorpusEntry, speak
 from pcg.training.data.phones import TimedBatches, train_recogniser_phones
 from pcg.training.data.sequences import IGNORED
 
@@ -31,7 +31,7 @@ def shard(tmp_path: Path) -> Path:
         time = np.arange(len(segments) * HOP - 50) / SAMPLE_RATE
         pitch = 300.0 * segments.repeat(HOP)[: len(time)]
         chunks.append((6000 * np.sin(2 * np.pi * pitch * time)).astype(np.int16))
-        index.append(asdict(Utterance("la la", start, len(time))))
+        index.append(asdict(CorpusEntry("la la", start, len(time))))
         labels.append(segments.astype(np.uint8))
         start += len(time)
     path = tmp_path / "train" / "tone" / "00000.npy"
@@ -46,7 +46,7 @@ def shard(tmp_path: Path) -> Path:
 @needs_flite
 def test_flite_tells_when_each_sound_is_spoken():
     samples = speak("kal16", "see the zoo.")
-    named = [PHONES[i] for i in align("kal16", Utterance("see the zoo.", 0, len(samples)))]
+    named = [PHONES[i] for i in align("kal16", CorpusEntry("see the zoo.", 0, len(samples)))]
     assert len(named) == -(-len(samples) // HOP)
     order = [name for i, name in enumerate(named) if i == 0 or name != named[i - 1]]
     assert order == ["pau", "s", "iy", "dh", "ax", "z", "uw", "pau"]
@@ -59,7 +59,7 @@ def test_flite_tells_when_each_sound_is_spoken():
 @needs_flite
 def test_speech_that_flite_would_say_otherwise_is_refused():
     with pytest.raises(PCGError, match="another time"):
-        align("kal16", Utterance("see the zoo.", 0, 16_000))
+        align("kal16", CorpusEntry("see the zoo.", 0, 16_000))
 
 
 @needs_flite
@@ -69,7 +69,7 @@ def test_shards_are_timed_once(tmp_path):
     shard = tmp_path / "corpus" / "kal16" / "00000.npy"
     shard.parent.mkdir(parents=True)
     starts = np.cumsum([0, *(len(s) for s in spoken)])
-    index = [asdict(Utterance(t, int(b), len(s))) for t, b, s in zip(texts, starts, spoken, strict=False)]
+    index = [asdict(CorpusEntry(t, int(b), len(s))) for t, b, s in zip(texts, starts, spoken, strict=False)]
     shard.with_suffix(".json").write_text(json.dumps(index))
     align_shards([shard], tmp_path / "phones", 1)
     file = tmp_path / "phones" / "kal16" / "00000.npy"

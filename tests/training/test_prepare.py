@@ -11,7 +11,7 @@ from pcg.errors import AssetError, InputError
 from pcg.prompts.prompt import PhonemeReader
 from pcg.training.data import prepare
 from pcg.training.data.prepare import find_recordings, open_codec, prepare_tokens, read_shards, tokens_path, write_shard
-from pcg.training.data.tokens import Spoken
+from pcg.training.data.tokens import TokenizedUtterance
 
 READER = PhonemeReader(tuple("helo.j"), (1.0,) * 6)
 
@@ -113,7 +113,10 @@ def test_a_folder_never_mixes_codecs_or_recordings(speech, tmp_path):
 
 def test_texts_that_the_reader_cannot_read_are_left_out(tmp_path):
     codes = torch.arange(4)
-    write_shard(tokens_path(tmp_path, 0), [Spoken("a", "hello", [], codes), Spoken("a", "!?", [], codes + 65_531)])
+    write_shard(
+        tokens_path(tmp_path, 0),
+        [TokenizedUtterance("a", "hello", [], codes), TokenizedUtterance("a", "!?", [], codes + 65_531)],
+    )
     (only,) = read_shards(tmp_path, READER)
     assert only.text == "hello"
     assert read_shards(tmp_path, object())[1].codes.tolist() == [65_531, 65_532, 65_533, 65_534]

@@ -17,7 +17,7 @@ from pcg.recognition.network.features import LogMel
 from pcg.recognition.network.subwords import Subwords
 from pcg.recognition.self_speculative import PRESETS, transcribe
 from pcg.training.data.augment import Disturbances, change_speed, disturb, mask_features
-from pcg.training.data.corpus import SAMPLE_RATE, Utterance
+from pcg.training.data.corpus import SAMPLE_RATE, CorpusEntry
 from pcg.training.recogniser.hearings import Hearing, HearingBatches, in_order, read_hearings
 from pcg.training.recogniser.stages import (
     CTC,
@@ -48,7 +48,7 @@ def hearings(tmp_path_factory: pytest.TempPathFactory) -> list[Hearing]:
         text = " ".join(rng.choice(WORDS, 3)) + "."
         time = np.arange(int(rng.uniform(0.8, 1.6) * SAMPLE_RATE)) / SAMPLE_RATE
         chunks.append((8000 * np.sin(2 * np.pi * rng.uniform(200, 900) * time * (1 + time))).astype(np.int16))
-        index.append(asdict(Utterance(text, start, len(time))))
+        index.append(asdict(CorpusEntry(text, start, len(time))))
         start += len(time)
     (folder / "train" / "chirp").mkdir(parents=True)
     np.save(folder / "train" / "chirp" / "00000.npy", np.concatenate(chunks))

@@ -6,7 +6,7 @@ import torch
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import PhonemeReader
 from pcg.training.data.sequences import IGNORED, Epochs, make_row
-from pcg.training.data.tokens import Spoken
+from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.draft.layers import layer_subset
 from pcg.training.voice.target import Shape, new_target, speech_logits
 
@@ -15,10 +15,10 @@ CODES = 16
 VOCABULARY = Vocabulary(CODES, READER.first_code, READER.end)
 
 
-def make_spoken(count: int) -> list[Spoken]:
+def make_spoken(count: int) -> list[TokenizedUtterance]:
     rng = torch.Generator().manual_seed(0)
     return [
-        Spoken(("x", "y")[i % 2], "", torch.randint(0, 6, (3 + i % 4,), generator=rng).tolist(),
+        TokenizedUtterance(("x", "y")[i % 2], "", torch.randint(0, 6, (3 + i % 4,), generator=rng).tolist(),
                torch.randint(0, CODES, (5 + i % 7,), generator=rng))
         for i in range(count)
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from torch import Tensor
 from pcg.bench.timing import milliseconds
 from pcg.errors import InputError
 from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
-from pcg.groups.pairs.sample import Sample
+from pcg.groups.pairs.sample import CosineSample
 from pcg.groups.progress import printed
 from pcg.groups.similarities import theta_for
 
@@ -66,7 +66,7 @@ def bench_groups(tokens: int = 65_536, dimensions: int = 2048, mean_size: float 
     if repeats < 1:
         raise InputError("repeats", repeats, "a whole number from 1 up")
     embedding = clustered_embedding(tokens, dimensions)
-    floor = Sample.of(embedding).theta_leaving((2 * mean_size - 1) * tokens / 2)
+    floor = CosineSample.of(embedding).theta_leaving((2 * mean_size - 1) * tokens / 2)
     begun = perf_counter()
     neighbours = build_neighbours(embedding, floor, progress=printed("neighbours"))
     build_seconds = perf_counter() - begun

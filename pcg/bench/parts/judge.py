@@ -23,7 +23,7 @@ BY_THRESHOLDS: Mapping[str, Thresholds] = {name: PRESETS[name] for name in ("ar"
 
 
 @dataclass(frozen=True, eq=False)
-class Spoken:
+class HeldOut:
     """An utterance `samples [N]` at 16 kHz, and what it says."""
 
     text: str
@@ -51,7 +51,7 @@ class ModeFigures:
         }
 
 
-def bench_judge(recogniser: Recogniser, spoken: Mapping[str, Sequence[Spoken]], repeats: int) -> dict[str, object]:
+def bench_judge(recogniser: Recogniser, spoken: Mapping[str, Sequence[HeldOut]], repeats: int) -> dict[str, object]:
     """Print the modes as the paper's Table 1 does, the rates of the judge, which writes in listed words, and those of the other
     one; return all under their contract's names. spoken: by split of the corpus."""
     every = [utterance for those in spoken.values() for utterance in those]
@@ -85,7 +85,7 @@ def bench_judge(recogniser: Recogniser, spoken: Mapping[str, Sequence[Spoken]], 
     }
 
 
-def figures_of(spoken: Sequence[Spoken], found: Sequence[Transcript], milliseconds: float) -> ModeFigures:
+def figures_of(spoken: Sequence[HeldOut], found: Sequence[Transcript], milliseconds: float) -> ModeFigures:
     """What was `found` in `spoken`, in so many milliseconds."""
     seconds = sum(len(u.samples) for u in spoken) / JUDGE_RATE
     shares = [sum(t.stage == stage for t in found) / len(found) for stage in ("ctc", "lm")]
@@ -98,7 +98,7 @@ def _row(figures: ModeFigures) -> str:
     return f"{100 * figures.ctc_accepted:7.1f}{100 * figures.slm_accepted:7.1f}{interval:>20}{figures.rtfx:8.1f}"
 
 
-def _samples(spoken: Sequence[Spoken]) -> list[torch.Tensor]:
+def _samples(spoken: Sequence[HeldOut]) -> list[torch.Tensor]:
     return [torch.from_numpy(utterance.samples) for utterance in spoken]
 
 
@@ -106,5 +106,5 @@ def _texts(found: Sequence[Transcript]) -> list[str]:
     return [transcript.text for transcript in found]
 
 
-def _wer(spoken: Sequence[Spoken], heard: Sequence[str]) -> Estimate:
+def _wer(spoken: Sequence[HeldOut], heard: Sequence[str]) -> Estimate:
     return pooled([word_errors(u.text, text) for u, text in zip(spoken, heard, strict=True)])

@@ -19,7 +19,7 @@ from pcg.acceptance.rejection import exact
 from pcg.acceptance.sampler import as_array
 from pcg.acceptance.verdict import Coins, Rule, Verdict, capped_ratio
 from pcg.bench.shapes import ModelShape, random_pair
-from pcg.decoding.model_runner import Readers
+from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.experiments.testset import offline_utterances
@@ -137,11 +137,11 @@ def bench_rules(synthesizer: Synthesizer, count: int) -> dict[str, object]:
 
 def _rounds(target, draft, rule: Rule, lookahead: int, tokens: int) -> list:
     prompt = Prompt(torch.arange(60), torch.arange(60, dtype=torch.float32), 60.0)
-    readers = [Readers(model, [prompt], tokens + lookahead + 1) for model in (target, draft)]
-    for each in readers:
+    runners = [ModelRunner(model, [prompt], tokens + lookahead + 1) for model in (target, draft)]
+    for each in runners:
         each.prefill()
     generator = torch.Generator().manual_seed(0)
-    return [step[0] for step in speculative(*readers, rule, Drafting(lookahead), begin(Plain(1.0), [tokens], [generator]))]
+    return [step[0] for step in speculative(*runners, rule, Drafting(lookahead), begin(Plain(1.0), [tokens], [generator]))]
 
 
 def _cost(rounds: list) -> RuleCost:

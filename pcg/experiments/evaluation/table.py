@@ -96,7 +96,7 @@ class Speed:
 
 
 @dataclass(frozen=True)
-class Row:
+class MethodRow:
     """One method's figures over `n` utterances; rates and shares are fractions. `clicks` counts them all."""
 
     method: str
@@ -120,7 +120,7 @@ class Report:
     voice: str
     settings: Settings
     judges: Mapping[str, str]
-    rows: tuple[Row, ...]
+    rows: tuple[MethodRow, ...]
     utterances: tuple[Judged, ...]
 
     def as_dict(self) -> dict[str, object]:
@@ -230,9 +230,9 @@ class _Panel:
         ]
 
 
-def _row(method: str, utterances: Sequence[Judged], baseline: float | None) -> Row:
+def _row(method: str, utterances: Sequence[Judged], baseline: float | None) -> MethodRow:
     sounds = [u.sound for u in utterances]
-    return Row(
+    return MethodRow(
         method,
         len(utterances),
         wer=pooled([u.words for u in utterances]),
@@ -267,7 +267,7 @@ def _pooled_speed(utterances: Sequence[Judged]) -> float:
     return sum(w.tokens for w in works) / sum(w.decoding_seconds for w in works)
 
 
-def _cells(row: Row) -> dict[str, str]:
+def _cells(row: MethodRow) -> dict[str, str]:
     """One line of the table, by column title."""
     cells = {
         "method": row.method,

@@ -12,14 +12,14 @@ ROWS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class CosineSample:
     """Cosines `[S * (n - 1)]` float32, ascending: of some of the n comparable codes with all the others."""
 
     cosines: np.ndarray
     codes: int
 
     @classmethod
-    def of(cls, features: Tensor, eligible: Tensor | None = None, seed: int = 0) -> "Sample":
+    def of(cls, features: Tensor, eligible: Tensor | None = None, seed: int = 0) -> "CosineSample":
         """Compare at most ROWS rows of `features [codes, D]`, drawn by `seed`; otherwise as `build_neighbours`."""
         _, unit = unit_vectors(features, eligible)
         codes = len(unit)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.models.checkpoint import Weights
+from pcg.models.checkpoint import FusedWeights
 from pcg.models.cpu_kernel.panels import HEAD_DIM, UNROLLED, VECTORS
 
 PAGE = 1 << 21
@@ -52,7 +52,7 @@ def lanes_here() -> int:
     return 8 if all(has.get(name) for name in ("avx2", "fma", "f16c")) else 0
 
 
-def fits(weights: Weights, dim: int, lanes: int) -> bool:
+def fits(weights: FusedWeights, dim: int, lanes: int) -> bool:
     """Whether the kernel can read a model: float32 on a CPU, heads of 64, and outputs that fill panels."""
     panel, matrices = VECTORS * lanes, (weights.qkv, weights.out, weights.gate_up, weights.down)
     whole = lanes > 0 and all(m.shape[1] % panel == 0 and m.shape[2] % UNROLLED == 0 for m in matrices)
@@ -60,7 +60,7 @@ def fits(weights: Weights, dim: int, lanes: int) -> bool:
 
 
 def pack(
-    weights: Weights,
+    weights: FusedWeights,
     before: Sequence[Tensor],
     norm: Tensor,
     head: Sequence[Tensor],

@@ -15,7 +15,7 @@ import soundfile
 
 from pcg.errors import PCGError
 from pcg.files import replacing
-from pcg.training.data.corpus import SAMPLE_RATE, Utterance, between_silences, read_index
+from pcg.training.data.corpus import SAMPLE_RATE, CorpusEntry, between_silences, read_index
 
 PHONES = tuple(
     "pau aa ae ah ao aw ax ay b ch d dh eh er ey f g hh ih iy jh k l m n ng ow oy p r s sh t th uh uw v w y z zh".split()
@@ -38,7 +38,7 @@ def read_phones(shard: Path, directory: Path) -> list[np.ndarray]:
     return np.split(flat, np.cumsum(counts)[:-1])
 
 
-def align(voice: str, utterance: Utterance) -> np.ndarray:
+def align(voice: str, utterance: CorpusEntry) -> np.ndarray:
     """Let `voice` say the text again and number its segment at the middle of every HOP samples."""
     with tempfile.NamedTemporaryFile(suffix=".wav") as file:
         command = ["flite", "-voice", voice, "-psdur", "-t", utterance.text, file.name]

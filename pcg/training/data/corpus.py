@@ -33,7 +33,7 @@ HELD_OUT = ("held_out_sentences", "held_out_words")
 
 
 @dataclass(frozen=True)
-class Utterance:
+class CorpusEntry:
     """One spoken sentence: `start` and `length` count samples inside its shard."""
 
     text: str
@@ -63,11 +63,11 @@ def make_corpus(directory: Path, prose: Path, plan: CorpusPlan, processes: int) 
     return sum(u.length for job in jobs for u in read_index(job.path)) / SAMPLE_RATE / 3600
 
 
-def read_index(shard: Path) -> list[Utterance]:
-    return [Utterance(**row) for row in json.loads(shard.with_suffix(".json").read_text(encoding="utf-8"))]
+def read_index(shard: Path) -> list[CorpusEntry]:
+    return [CorpusEntry(**row) for row in json.loads(shard.with_suffix(".json").read_text(encoding="utf-8"))]
 
 
-def read_shard(shard: Path) -> Iterator[tuple[Utterance, np.ndarray]]:
+def read_shard(shard: Path) -> Iterator[tuple[CorpusEntry, np.ndarray]]:
     """Yield each utterance with its samples, float32 `[length]` within -1..1."""
     samples = np.load(shard.with_suffix(".npy"), mmap_mode="r", allow_pickle=False)
     for utterance in read_index(shard):
@@ -85,7 +85,7 @@ def write_shard(shard: Path, spoken: Sequence[tuple[str, np.ndarray]]) -> None:
     shard that has one is whole."""
     index, start = [], 0
     for text, samples in spoken:
-        index.append(asdict(Utterance(text, start, len(samples))))
+        index.append(asdict(CorpusEntry(text, start, len(samples))))
         start += len(samples)
     joined = np.concatenate([samples.clip(-1, 1) for _, samples in spoken] or [np.zeros(0, np.float32)])
     with replacing(shard) as temporary:

@@ -20,7 +20,7 @@ from pcg.errors import AssetError, InputError, PCGError
 from pcg.files import replacing, write_json
 from pcg.prompts.prompt import PhonemeReader, PromptReader
 from pcg.synthesis.voice import EMBEDDED, load_codec
-from pcg.training.data.tokens import Spoken
+from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.note import agrees
 
 SHARD = 500
@@ -121,7 +121,7 @@ def tokens_path(folder: Path, number: int) -> Path:
     return folder / f"{number:05d}.json"
 
 
-def write_shard(shard: Path, spoken: Sequence[Spoken]) -> None:
+def write_shard(shard: Path, spoken: Sequence[TokenizedUtterance]) -> None:
     """Write codes, each below 65,536, and their index at `shard`."""
     joined = torch.cat([s.codes for s in spoken]) if spoken else torch.zeros(0, dtype=torch.int64)
     with replacing(shard.with_suffix(".npy")) as temporary:
@@ -129,7 +129,7 @@ def write_shard(shard: Path, spoken: Sequence[Spoken]) -> None:
     write_json(shard, [asdict(_Entry(s.voice, s.text, len(s.codes))) for s in spoken])
 
 
-def read_shards(folder: Path, reader: PromptReader, longest: int | None = None) -> list[Spoken]:
+def read_shards(folder: Path, reader: PromptReader, longest: int | None = None) -> list[TokenizedUtterance]:
     """Every utterance in `folder` of at most `longest` codes whose text `reader` can read; symbols are noted for a
     PhonemeReader."""
     spoken = []
@@ -139,7 +139,7 @@ def read_shards(folder: Path, reader: PromptReader, longest: int | None = None) 
             own, start = codes[start : start + row.length], start + row.length
             symbols = _symbols(row.text, reader)
             if symbols is not None and (longest is None or row.length <= longest):
-                spoken.append(Spoken(row.voice, row.text, symbols, own))
+                spoken.append(TokenizedUtterance(row.voice, row.text, symbols, own))
     return spoken
 
 
@@ -174,7 +174,7 @@ def _symbols(text: str, reader: PromptReader) -> list[int] | None:
         return None
 
 
-def _encode(recording: Recording, codec: Codec) -> Spoken | None:
+def _encode(recording: Recording, codec: Codec) -> TokenizedUtterance | None:
     try:
         text = " ".join(recording.words.read_text(encoding="utf-8").split())
         samples = load_audio(recording.sound, codec.sample_rate, MAX_SECONDS + 1)
@@ -183,4 +183,4 @@ def _encode(recording: Recording, codec: Codec) -> Spoken | None:
     speech = normalise_loudness(trim(samples, codec.sample_rate))
     if not text or not MIN_SECONDS <= len(speech) / codec.sample_rate <= MAX_SECONDS:
         return None
-    return Spoken(recording.voice, text, [], codec.encode(torch.from_numpy(speech)))
+    return TokenizedUtterance(recording.voice, text, [], codec.encode(torch.from_numpy(speech)))

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.model_runner import Readers
+from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.sequence import begin
 from pcg.models.llama import DecodingLlama
 from pcg.prompts.prompt import Prompt, PromptReader
 from pcg.sampling.plain import Plain
 from pcg.training.data.prepare import read_shards, tokens_path, write_shard
 from pcg.training.data.sequences import lay_out
-from pcg.training.data.tokens import Spoken
+from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.workers import Workers
 
 SHARD = 256
@@ -36,11 +36,11 @@ class Sampling:
 def own_samples(
     folder: Path,
     target: DecodingLlama,
-    spoken: Sequence[Spoken],
+    spoken: Sequence[TokenizedUtterance],
     reader: PromptReader,
     sampling: Sampling,
     workers: Workers,
-) -> list[Spoken]:
+) -> list[TokenizedUtterance]:
     """Let the target say texts of `spoken`, each after a reference of the same voice; what never ends is left out.
 
     Shards of what it said lie in `folder`, and those that are there are not made again; several processes share the work.
@@ -55,17 +55,22 @@ def own_samples(
     return read_shards(folder, reader)
 
 
-def voices(spoken: Sequence[Spoken]) -> dict[str, list[Spoken]]:
+def voices(spoken: Sequence[TokenizedUtterance]) -> dict[str, list[TokenizedUtterance]]:
     """What each voice says, of those voices that say at least two things."""
-    by_voice: dict[str, list[Spoken]] = {}
+    by_voice: dict[str, list[TokenizedUtterance]] = {}
     for utterance in spoken:
         by_voice.setdefault(utterance.voice, []).append(utterance)
     return {voice: said for voice, said in sorted(by_voice.items()) if len(said) > 1}
 
 
 def _shard(
-    number: int, texts: int, target: DecodingLlama, spoken: Sequence[Spoken], reader: PromptReader, sampling: Sampling
-) -> list[Spoken]:
+    number: int,
+    texts: int,
+    target: DecodingLlama,
+    spoken: Sequence[TokenizedUtterance],
+    reader: PromptReader,
+    sampling: Sampling,
+) -> list[TokenizedUtterance]:
     """Shard `number`, from coins of its own, so that it matters neither when nor where it is made."""
     rng = random.Random(sampling.seed * 7919 + number)
     generator = torch.Generator().manual_seed(sampling.seed * 1_000_003 + number)
@@ -79,7 +84,7 @@ def _shard(
         limit = int(1.5 * max(len(b.codes) for _, b in group)) + 20
         for (_, b), codes in zip(group, sample(target, prompts, limit, sampling.temperature, generator), strict=True):
             if codes is not None and len(codes) >= SHORTEST:
-                said.append(Spoken(b.voice, b.text, b.symbols, codes))
+                said.append(TokenizedUtterance(b.voice, b.text, b.symbols, codes))
     return said
 
 
@@ -87,7 +92,7 @@ def sample(
     model: DecodingLlama, prompts: Sequence[Prompt], limit: int, temperature: float, generator: torch.Generator
 ) -> list[Tensor | None]:
     """Speak all `prompts` at once; return the codes of each `[T]`, or None where no end of speech came within `limit`."""
-    target = Readers(model, prompts, limit + 1)
+    target = ModelRunner(model, prompts, limit + 1)
     target.prefill()
     seeds = torch.randint(2**62, (len(prompts),), generator=generator).tolist()
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pcg.prompts.prompt import PhonemeReader, Prompt, PromptReader, Reference
-from pcg.training.data.tokens import Spoken
+from pcg.training.data.tokens import TokenizedUtterance
 
 IGNORED = -100
 
@@ -31,13 +31,13 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Row:
+class TrainingRow:
     ids: Tensor
     positions: Tensor
     labels: Tensor
 
 
-def make_row(utterances: Sequence[Spoken], reader: PromptReader, codes: int) -> Row:
+def make_row(utterances: Sequence[TokenizedUtterance], reader: PromptReader, codes: int) -> TrainingRow:
     """One sequence: `utterances[0]` as reference, then the others, then the end of speech."""
     first, rest = utterances[0], utterances[1:]
     prompt = lay_out(first, rest, reader)
@@ -47,17 +47,17 @@ def make_row(utterances: Sequence[Spoken], reader: PromptReader, codes: int) -> 
     speech = torch.cat([first.codes, said, torch.tensor([codes])])
     labels = torch.full_like(ids, IGNORED)
     labels[len(ids) - len(speech) :] = speech
-    return Row(ids, positions, labels)
+    return TrainingRow(ids, positions, labels)
 
 
-def lay_out(first: Spoken, rest: Sequence[Spoken], reader: PromptReader) -> Prompt:
+def lay_out(first: TokenizedUtterance, rest: Sequence[TokenizedUtterance], reader: PromptReader) -> Prompt:
     """The prompt for what `rest` says, with `first` as reference, whose codes end it."""
     if isinstance(reader, PhonemeReader):  # whose symbols are noted: reading them anew takes longer than a draft's batch
         return reader.assemble(first.symbols, first.codes, [s for u in rest for s in u.symbols])
     return reader.prompt(" ".join(u.text for u in rest), Reference(first.text, first.codes))
 
 
-def collate(rows: Sequence[Row]) -> Batch:
+def collate(rows: Sequence[TrainingRow]) -> Batch:
     """Pad on the right: with causal attention nothing that counts sees the padding."""
     pad = torch.nn.utils.rnn.pad_sequence
     return Batch(
@@ -71,7 +71,7 @@ class Epochs:
     """Batches of about `budget` padded tokens; batch `index` is the same in every run with the same seed."""
 
     def __init__(
-        self, spoken: Sequence[Spoken], reader: PromptReader, codes: int, budget: int, seed: int, longest: int = 360
+        self, spoken: Sequence[TokenizedUtterance], reader: PromptReader, codes: int, budget: int, seed: int, longest: int = 360
     ) -> None:
         self._spoken, self._reader, self._codes = spoken, reader, codes
         self._budget, self._seed, self._longest = budget, seed, longest

@@ -20,7 +20,7 @@ SPLITS = ("train", "held_out_sentences", "held_out_words")
 
 
 @dataclass(frozen=True)
-class Spoken:
+class TokenizedUtterance:
     """One utterance for the language model: its voice, text, symbol numbers and speech codes (int64)."""
 
     voice: str
@@ -53,7 +53,7 @@ def tokenize_corpus(directory: Path, corpus: Path, codec: EmbeddedCodec, device:
         print(f"tokens {min(first + together, len(missing))}/{len(missing)}", flush=True)
 
 
-def read_spoken(directory: Path, corpus: Path, split: str, hop: int, reader: PhonemeReader) -> list[Spoken]:
+def read_spoken(directory: Path, corpus: Path, split: str, hop: int, reader: PhonemeReader) -> list[TokenizedUtterance]:
     """Every utterance of `split` with its symbols and codes."""
     number = {symbol: i for i, symbol in enumerate(reader.symbols)}
     spoken = []
@@ -63,7 +63,7 @@ def read_spoken(directory: Path, corpus: Path, split: str, hop: int, reader: Pho
         for utterance, symbols in zip(read_index(path), _symbols(directory, split, path), strict=True):
             length = -(-utterance.length // hop)
             numbers = [number[s] for s in symbols if s in number]
-            spoken.append(Spoken(path.parent.name, utterance.text, numbers, codes[start : start + length]))
+            spoken.append(TokenizedUtterance(path.parent.name, utterance.text, numbers, codes[start : start + length]))
             start += length
     return spoken
 
@@ -84,7 +84,7 @@ def make_reader(directory: Path, corpus: Path, hop: int, minimum_uses: int) -> P
     return make_reader(directory, corpus, hop, minimum_uses)
 
 
-def used_codes(spoken: Sequence[Spoken], codebook_size: int) -> Tensor:
+def used_codes(spoken: Sequence[TokenizedUtterance], codebook_size: int) -> Tensor:
     """How often each code occurs, `[codebook_size]`."""
     return torch.bincount(torch.cat([s.codes for s in spoken]), minlength=codebook_size)
 

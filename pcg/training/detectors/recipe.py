@@ -17,7 +17,7 @@ from pcg.spoof.detectors import load_detectors, save_detectors
 from pcg.spoof.segments import Segments
 from pcg.synthesis.voice import Voice
 from pcg.training.data.samples import Sampling, own_samples
-from pcg.training.data.tokens import Spoken
+from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.detectors.stages import SpoofPlan, train_detectors
 from pcg.training.note import agrees
 from pcg.training.voice.card import detector_card
@@ -73,8 +73,10 @@ def train_detectors_of(
     return figures
 
 
-def _segments(voice: Voice, state: Path, split: str, spoken: list[Spoken], samples: Mapping[str, int], seed: int) -> Segments:
-    said: list[Spoken] = []
+def _segments(
+    voice: Voice, state: Path, split: str, spoken: list[TokenizedUtterance], samples: Mapping[str, int], seed: int
+) -> Segments:
+    said: list[TokenizedUtterance] = []
     for temperature, count in samples.items():
         sampling = Sampling(count, float(temperature), seed)
         said += own_samples(state / f"samples_{split}_{temperature}", voice.target, spoken, voice.reader, sampling, Workers())

@@ -11,7 +11,7 @@ from transformers import LlamaForCausalLM
 from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.rejection import exact
 from pcg.acceptance.verdict import Rule
-from pcg.decoding.readers import AnyDraft, make_readers
+from pcg.decoding.runners import AnyDraft, make_runners
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.groups.pairs.neighbours import build_neighbours
@@ -24,16 +24,16 @@ from pcg.sampling.warp import law
 from pcg.settings import Settings
 from pcg.training.data.samples import voices
 from pcg.training.data.sequences import collate, lay_out, make_row
-from pcg.training.data.tokens import Spoken
+from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.voice.target import speech_logits
 
 EXPECTED = "expected"
 
 
-Pair = tuple[Spoken, Spoken]
+Pair = tuple[TokenizedUtterance, TokenizedUtterance]
 
 
-def draw_pairs(spoken: Sequence[Spoken], count: int, seed: int) -> list[Pair]:
+def draw_pairs(spoken: Sequence[TokenizedUtterance], count: int, seed: int) -> list[Pair]:
     """`count` pairs of utterances of one voice, or as many as there are; voices take turns, and no utterance comes twice."""
     rng = random.Random(seed)
     by_voice = [rng.sample(said, len(said)) for said in voices(spoken).values()]
@@ -89,13 +89,13 @@ class Examiner:
 
     def _accepted(self, draft: AnyDraft, rule: Rule, prompts: Sequence[Prompt], limits: Sequence[int]) -> Estimate:
         settings = self._trial.settings
-        readers = make_readers(self._decoding, draft, prompts, max(limits) + settings.lookahead + 1)
-        for each in readers:
+        runners = make_runners(self._decoding, draft, prompts, max(limits) + settings.lookahead + 1)
+        for each in runners:
             each.prefill()
         coins = [torch.Generator().manual_seed(settings.seed + i) for i in range(len(prompts))]
         accepted, drafted = [0] * len(prompts), [0] * len(prompts)
         drafting = Drafting(settings.lookahead)
-        for step in speculative(*readers, rule, drafting, begin(Plain(settings.temperature), limits, coins)):
+        for step in speculative(*runners, rule, drafting, begin(Plain(settings.temperature), limits, coins)):
             for row, round_ in step.items():
                 accepted[row] += round_.accepted
                 drafted[row] += len(round_.drafted)

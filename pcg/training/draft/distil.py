@@ -13,7 +13,7 @@ from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import PromptReader
 from pcg.training.data.sequences import IGNORED, Batch, Epochs
-from pcg.training.data.tokens import Spoken
+from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.loop import Stage, descend, make_optimizers, run
 from pcg.training.voice.target import speech_logits
 from pcg.training.workers import Workers
@@ -78,15 +78,15 @@ class Schedule:
 class Material:
     """What is learned from. `samples` may be empty where the objective takes none."""
 
-    corpus: Sequence[Spoken]
-    samples: Sequence[Spoken]
+    corpus: Sequence[TokenizedUtterance]
+    samples: Sequence[TokenizedUtterance]
     reader: PromptReader
     vocabulary: Vocabulary
 
     def batches(self, objective: Objective, schedule: Schedule, seed: int) -> Callable[[int], Batch]:
         """Batch n of a run, the same whenever it is asked for."""
 
-        def epochs(spoken: Sequence[Spoken], what: str) -> Epochs:
+        def epochs(spoken: Sequence[TokenizedUtterance], what: str) -> Epochs:
             chained = Epochs(spoken, self.reader, self.vocabulary.codes, schedule.budget, seed, schedule.longest)
             if not chained.per_epoch:
                 raise InputError(what, f"{len(spoken)} utterances", "at least two of one voice")

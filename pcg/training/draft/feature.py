@@ -38,14 +38,14 @@ class _Layer(nn.Module):
 
 
 @dataclass(frozen=True)
-class Places:
+class TapPlaces:
     """The positions of a batch whose next token is learned: of row b, `slots [B, N]`, as far as `real [B, N]`."""
 
     slots: Tensor
     real: Tensor
 
     @classmethod
-    def of(cls, batch: Batch) -> "Places":
+    def of(cls, batch: Batch) -> "TapPlaces":
         """They are neighbours in each row, and end with it."""
         learned = batch.labels != IGNORED
         counts = learned.sum(1, keepdim=True)
@@ -91,7 +91,7 @@ class FeatureModel(nn.Module):
         normed = F.rms_norm(states, states.shape[-1:], self.norm, self.shape.rms_norm_eps)
         return F.linear(normed, self.head_down) if self.shape.rank else normed
 
-    def unroll(self, batch: Batch, taps: Tensor, places: Places, steps: int) -> Iterator[Tensor]:
+    def unroll(self, batch: Batch, taps: Tensor, places: TapPlaces, steps: int) -> Iterator[Tensor]:
         """The states `[B, N, D]` of each step at `places`, behind the target's `taps [B, S, layers, D]`.
 
         Step k at position s is the k-th drafted token of a round that began at s - k + 1: it attends to the keys of what was

@@ -23,7 +23,7 @@ from pcg.settings import Settings
 from pcg.synthesis.voice import EMBEDDED, load_voice
 from pcg.training.data.prepare import MANIFEST, read_shards
 from pcg.training.data.samples import Sampling, own_samples
-from pcg.training.data.tokens import Spoken, used_codes
+from pcg.training.data.tokens import TokenizedUtterance, used_codes
 from pcg.training.draft.acceptance import Examiner, Pair, Trial, draw_pairs, sd_and_pcg
 from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
 from pcg.training.draft.feature import FeatureModel, usual_taps
@@ -101,7 +101,7 @@ def train_for(job: DraftJob, workers: Workers) -> dict[str, float]:
     if not agrees(state / "job.json", _asked(job)):
         raise InputError("out", str(job.out), "a new folder, or one whose draft was begun with the same options")
     target.to(workers.device, torch.bfloat16 if workers.kind == "cuda" else torch.float32).requires_grad_(False)
-    samples: list[Spoken] = []
+    samples: list[TokenizedUtterance] = []
     if job.minimised.own:
         sampling = Sampling(job.samples, job.temperature, job.seed)
         samples = own_samples(state / "samples", DecodingLlama(target, vocabulary), corpus, reader, sampling, workers)
@@ -180,7 +180,7 @@ def open_target(model: str, tokens: Path) -> tuple[LlamaForCausalLM, Vocabulary,
     return load_llama(folder, vocabulary), vocabulary, reader
 
 
-def _corpus(job: DraftJob, reader: PromptReader, vocabulary: Vocabulary) -> tuple[list[Spoken], list[Pair]]:
+def _corpus(job: DraftJob, reader: PromptReader, vocabulary: Vocabulary) -> tuple[list[TokenizedUtterance], list[Pair]]:
     """The utterances to learn from, and pairs to try the draft on, none of which is among them."""
     if _codes(job.tokens) != vocabulary.codes:
         raise InputError("tokens", str(job.tokens), f"made by the target's codec, of {vocabulary.codes} codes")

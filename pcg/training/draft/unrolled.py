@@ -17,7 +17,7 @@ from pcg.training.data.sequences import IGNORED, Batch, collate, make_row
 from pcg.training.draft.acceptance import Pair, draw_pairs
 from pcg.training.draft.distil import Material, Objective, Schedule, learn
 from pcg.training.draft.divergence import divergence
-from pcg.training.draft.feature import FeatureModel, Places, later
+from pcg.training.draft.feature import FeatureModel, TapPlaces, later
 from pcg.training.llama import tapped_states
 from pcg.training.loop import Stage, make_optimizers, run
 from pcg.training.workers import Workers
@@ -69,7 +69,7 @@ def start_from(model: FeatureModel, target: LlamaForCausalLM, batches: Iterable[
     inputs = len(tapped) * width + width
     xx, xy, yy = (torch.zeros(inputs, n, dtype=torch.float64, device=target.device) for n in (inputs, width, 1))
     for batch in batches:
-        states, places = unit(read_target(target, batch, tapped)[0].float()), Places.of(batch)
+        states, places = unit(read_target(target, batch, tapped)[0].float()), TapPlaces.of(batch)
         before = later(states, 1, 1).flatten(-2)
         token = F.embedding(batch.ids, model.embedding)
         x = places.pick(torch.cat([before, token], -1))[places.real]
@@ -109,7 +109,7 @@ class Unrolled:
     weights: tuple[float, ...] = UNROLLED
 
     def __call__(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        places, kind = Places.of(batch), self.target.device.type
+        places, kind = TapPlaces.of(batch), self.target.device.type
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
         with torch.autocast(kind, torch.bfloat16, enabled=dtype == torch.bfloat16):
             taps, wanted = read_target(self.target, batch, self.model.shape.tapped_layers)

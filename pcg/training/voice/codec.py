@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec, log_mel
 from pcg.codec.pitch import hertz
 from pcg.codec.vocoder import phases, pulses
-from pcg.training.data.corpus import Utterance, read_index, shards
+from pcg.training.data.corpus import CorpusEntry, read_index, shards
 from pcg.training.loop import Stage, generator, make_optimizers, run, update
 from pcg.training.voice.pitch import pitch
 
@@ -27,7 +27,7 @@ class Crops:
 
     def __init__(self, paths: Sequence[Path], seed: int) -> None:
         self._samples = [np.load(path, mmap_mode="r", allow_pickle=False) for path in paths]
-        self._utterances: list[tuple[int, Utterance]] = [(i, u) for i, p in enumerate(paths) for u in read_index(p)]
+        self._utterances: list[tuple[int, CorpusEntry]] = [(i, u) for i, p in enumerate(paths) for u in read_index(p)]
         self._seed = seed
 
     def batch(self, index: int, size: int, samples: int) -> Tensor:

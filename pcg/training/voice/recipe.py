@@ -22,7 +22,7 @@ from pcg.synthesis.voice import load_llama, load_voice
 from pcg.training import checkpoint
 from pcg.training.data.corpus import CorpusPlan, make_corpus, read_index, shards, speak
 from pcg.training.data.samples import Sampling, own_samples
-from pcg.training.data.tokens import Spoken, make_reader, read_spoken, tokenize_corpus, used_codes
+from pcg.training.data.tokens import TokenizedUtterance, make_reader, read_spoken, tokenize_corpus, used_codes
 from pcg.training.draft.acceptance import draw_pairs
 from pcg.training.draft.distil import OBJECTIVES, Material, Schedule
 from pcg.training.draft.feature import FeatureModel, read_feature_model, usual_taps
@@ -89,7 +89,7 @@ class Workshop:
         reader = self.reader()
         return Vocabulary(int(np.prod(self.recipe.codec.levels)), reader.first_code, reader.end)
 
-    def spoken(self, split: str) -> list[Spoken]:
+    def spoken(self, split: str) -> list[TokenizedUtterance]:
         return read_spoken(self.work, self.corpus, split, self.hop, self.reader())
 
     def target(self) -> LlamaForCausalLM:

@@ -11,7 +11,7 @@ from pcg.codec.fsq import FSQ
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import PhonemeReader
 from pcg.training.data.sequences import IGNORED, Batch, Epochs
-from pcg.training.data.tokens import Spoken
+from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.llama import hidden_states
 from pcg.training.loop import Stage, make_optimizers, run, update
 
@@ -80,8 +80,8 @@ def _head(model: LlamaForCausalLM, hidden: Tensor, batch: Batch, vocabulary: Voc
 def train_target(
     directory: Path,
     model: LlamaForCausalLM,
-    train: list[Spoken],
-    held_out: dict[str, list[Spoken]],
+    train: list[TokenizedUtterance],
+    held_out: dict[str, list[TokenizedUtterance]],
     reader: PhonemeReader,
     vocabulary: Vocabulary,
     steps: int,

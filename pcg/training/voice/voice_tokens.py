@@ -8,10 +8,10 @@ from pcg.errors import InputError
 from pcg.synthesis.voice import Voice
 from pcg.training.data.corpus import read_shard, shards
 from pcg.training.data.prepare import read_shards, tokens_path, write_shard
-from pcg.training.data.tokens import Spoken
+from pcg.training.data.tokens import TokenizedUtterance
 
 
-def voice_tokens(voice: Voice, corpus: Path, tokens: Path, split: str, count: int) -> list[Spoken]:
+def voice_tokens(voice: Voice, corpus: Path, tokens: Path, split: str, count: int) -> list[TokenizedUtterance]:
     """The first `count` shards of a split of `corpus`, voices in turn, as `voice`'s codes, which are kept in `tokens`."""
     chosen = shards(corpus, split)[:count]
     if not chosen:
@@ -20,6 +20,6 @@ def voice_tokens(voice: Voice, corpus: Path, tokens: Path, split: str, count: in
         path = tokens_path(tokens / split, number)
         if not path.exists():
             encoded = ((u.text, voice.codec.encode(torch.from_numpy(wave))) for u, wave in read_shard(shard))
-            write_shard(path, [Spoken(shard.parent.name, text, [], codes) for text, codes in encoded])
+            write_shard(path, [TokenizedUtterance(shard.parent.name, text, [], codes) for text, codes in encoded])
             print(f"tokens: {split} {number + 1} of {len(chosen)}", flush=True)
     return read_shards(tokens / split, voice.reader)

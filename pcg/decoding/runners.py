@@ -1,4 +1,4 @@
-"""Who reads in a loop: the target's readers, and behind them those of whatever drafts."""
+"""The model runners of a loop: the target's, and that of whatever drafts."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.decoding.cuda_graphs import StaticPool
-from pcg.decoding.lookup import LookupReaders, PromptLookup
-from pcg.decoding.model_runner import Readers, draft_each
+from pcg.decoding.cuda_graphs import GraphPool
+from pcg.decoding.lookup import LookupRunner, PromptLookup
+from pcg.decoding.model_runner import ModelRunner, draft_each
 from pcg.decoding.proposal import Proposal
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama
@@ -16,15 +16,15 @@ from pcg.prompts.prompt import Prompt
 from pcg.sampling.memory import Memory
 
 
-class FeatureReaders(Readers):
-    """The Readers of a feature draft beside those of its target, which keep the taps and have to read first: prompts by
+class FeatureRunner(ModelRunner):
+    """The ModelRunner of a feature draft beside those of its target, which keep the taps and have to read first: prompts by
     `prefill`, and every token but the newest.
 
     Between two rounds the cache holds only tokens that were read behind the target: what was read behind the draft's own state
     is forgotten at the end of `propose`, and read again if it was accepted.
     """
 
-    def __init__(self, draft: FeatureDraft, target: Readers) -> None:
+    def __init__(self, draft: FeatureDraft, target: ModelRunner) -> None:
         if target._cache.tapped != draft.tapped:
             raise ValueError(f"the target keeps the layers {target._cache.tapped}, but the draft reads {draft.tapped}")
         self._model, self._target = draft, target
@@ -41,8 +41,8 @@ class FeatureReaders(Readers):
         memories: Sequence[Memory],
         confidence: float | None = None,
     ) -> list[Proposal]:
-        """As in `Readers`; the `unread` tokens are read behind the target's hidden states, those drafted behind the draft's own
-        states."""
+        """As in `ModelRunner`; the `unread` tokens are read behind the target's hidden states, drafted ones behind the draft's
+        own."""
         states: dict[int, Tensor] = {}
         kept: dict[int, int] = {}
 
@@ -105,27 +105,27 @@ class FeatureReaders(Readers):
 
 
 AnyDraft = DecodingLlama | PromptLookup | FeatureDraft
-AnyReaders = Readers | LookupReaders
+AnyRunner = ModelRunner | LookupRunner
 
 
-def make_readers(
-    target: DecodingLlama, draft: AnyDraft | None, prompts: Sequence[Prompt], limit: int, pool: StaticPool | None = None
-) -> list[AnyReaders]:
-    """The readers of `target` and, unless it is None, of `draft`, for `prompts` and at most `limit` speech tokens a row (see
-    `Readers`).
+def make_runners(
+    target: DecodingLlama, draft: AnyDraft | None, prompts: Sequence[Prompt], limit: int, pool: GraphPool | None = None
+) -> list[AnyRunner]:
+    """The runners of `target` and, unless it is None, of `draft`, for `prompts` and at most `limit` speech tokens a row (see
+    `ModelRunner`).
 
     They read in this order: first the target's prompts, then the draft's (`prefill`), since a feature draft reads the target's
-    hidden states. pool: where readers of fixed shapes come from, on a GPU; a feature draft has none.
+    hidden states. pool: where runners of fixed shapes come from, on a GPU; a feature draft has none.
     """
     tapped = draft.tapped if isinstance(draft, FeatureDraft) else ()
     static = pool is not None and not tapped
 
-    def plain(model: DecodingLlama) -> Readers:
-        return pool.readers(model, prompts, limit) if static else Readers(model, prompts, limit, tapped)
+    def plain(model: DecodingLlama) -> ModelRunner:
+        return pool.runners(model, prompts, limit) if static else ModelRunner(model, prompts, limit, tapped)
 
     first = plain(target)
     if isinstance(draft, FeatureDraft):
-        return [first, FeatureReaders(draft, first)]
+        return [first, FeatureRunner(draft, first)]
     if isinstance(draft, PromptLookup):
-        return [first, draft.readers(prompts)]
+        return [first, draft.runners(prompts)]
     return [first] if draft is None else [first, plain(draft)]
