@@ -25,7 +25,8 @@ RUN python3 -m venv "$VIRTUAL_ENV" \
         -r requirements.txt \
     && pip install --no-cache-dir --no-deps -r requirements-nodeps.txt
 
-COPY --chown=lab LICENSE NOTICE README.md app.py pyproject.toml ./
+COPY --chown=lab LICENSE NOTICE README.md CONTRIBUTING.md CHANGELOG.md app.py pyproject.toml ./
+COPY --chown=lab docs docs
 COPY --chown=lab pcg ./pcg
 COPY --chown=lab explorers ./explorers
 COPY --chown=lab assets ./assets

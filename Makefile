@@ -1,4 +1,5 @@
-# make app: the page, in a virtual environment of its own.  make test: lint and the whole test suite.
+# make app: the page, in a virtual environment of its own.
+# make test: lint and the fast tests.  make test-all: the slow ones, too (many draws, many visitors, long runs).
 # make gpu-check: on a machine with CUDA, the decoding tests and benches there, into assets/bench/.
 # make space: a Hugging Face Space in OUT.  make space-test: install and start it, as a Space would.
 PYTHON ?= python3
@@ -11,12 +12,15 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 OUT ?= build/space
 
-.PHONY: app test lint gpu-check space space-test clean
+.PHONY: app test test-all lint gpu-check space space-test clean
 
 app: $(VENV)/app.done
 	MODEL=$(MODEL) DRAFT=$(DRAFT) DEVICE=$(DEVICE) $(VENV)/bin/python app.py --host $(HOST) --port $(PORT)
 
 test: $(VENV)/dev.done lint
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+test-all: $(VENV)/dev.done lint
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/dev.done

@@ -20,7 +20,8 @@ from pcg.space.front_matter import (
 )
 from pcg.space.imports import third_party, uncovered
 
-STAGED = ("app.py", "pcg", "explorers", "assets", README, REQUIREMENTS, "pyproject.toml", "LICENSE", "NOTICE")
+DOCUMENTS = ("docs", README, "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE")
+STAGED = ("app.py", "pcg", "explorers", "assets", *DOCUMENTS, REQUIREMENTS, "pyproject.toml")
 LEFT_OUT = ("assets/results/report.html", "assets/results/results.json")
 """For readers of the repository: the page reads the results from `results.sqlite`."""
 CLUTTER = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")

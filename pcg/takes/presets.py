@@ -41,7 +41,7 @@ PAPERS = (
         "SSD, as published",
         Settings("ssd", beta=0.4, lookahead=3, temperature=0.8),
         "arXiv 2505.15380, section 3.1: beta and lookahead; no temperature is named there, 0.8 is the PCG paper's",
-        "For CosyVoice 2. With the embedded voice words are lost at 0.3 already: see the figures in the README.",
+        "For CosyVoice 2. With the embedded voice words are lost at 0.3 already: see docs/results.md.",
     ),
     Preset(
         "SSD, beside PCG",

@@ -39,9 +39,16 @@ def space(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def little(tmp_path: Path) -> Path:
     """A repository with all that staging asks for, and next to nothing in it."""
     root = tmp_path / "repository"
-    for name in ("pcg", "explorers", "assets/results"):
+    for name in ("pcg", "explorers", "docs", "assets/results"):
         (root / name).mkdir(parents=True)
-    for name in ("pyproject.toml", "requirements.txt", "requirements-nodeps.txt", "README.md"):
+    for name in (
+        "pyproject.toml",
+        "requirements.txt",
+        "requirements-nodeps.txt",
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+    ):
         (root / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
     for name in ("app.py", "LICENSE", "NOTICE"):
         (root / name).write_text("", encoding="utf-8")
@@ -56,11 +63,12 @@ def test_it_holds_what_serves_and_nothing_else(space: Path) -> None:
     files = {path.relative_to(space).as_posix() for path in space.rglob("*") if path.is_file()}
     assert {"app.py", "README.md", "requirements.txt", "NOTICE", "assets/voice/voice.json", "assets/example/pcg.wav"} <= files
     assert {name.split("/")[0] for name in files} == {
-        "app.py", "pcg", "explorers", "assets", "README.md", "requirements.txt", "pyproject.toml", "LICENSE", "NOTICE",
+        "app.py", "pcg", "explorers", "assets", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md",
+        "requirements.txt", "pyproject.toml", "LICENSE", "NOTICE",
         ATTRIBUTES,
     }  # fmt: skip
     assert "assets/results/results.sqlite" in files
-    reached = re.findall(r'parents\[\d\] / "([\w.]+)"', "".join(p.read_text(encoding="utf-8") for p in space.rglob("*.py")))
+    reached = re.findall(r'PROJECT / "([\w.]+)"', "".join(p.read_text(encoding="utf-8") for p in space.rglob("*.py")))
     assert {name for name in reached if name not in ("cache", "runs")} <= {name.split("/")[0] for name in files}
     assert not {"assets/results/report.html", "assets/results/results.json"} & files
     assert not [name for name in files if name.endswith(".pyc")]
@@ -90,7 +98,8 @@ def test_staging_again_replaces_its_own_and_keeps_a_clone(little: Path, tmp_path
     (out / ".git").mkdir()
     (out / "stray.txt").write_text("old")
     assert set(stage(little, out).files) == {
-        "app.py", "README.md", "requirements.txt", "pyproject.toml", "LICENSE", "NOTICE", ATTRIBUTES,
+        "app.py", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "requirements.txt", "pyproject.toml", "LICENSE", "NOTICE",
+        ATTRIBUTES,
     }  # fmt: skip
     assert (out / ".git").is_dir()
 
@@ -183,7 +192,7 @@ def test_a_space_installs_what_make_app_installs(space: Path) -> None:
 def test_the_command_says_what_to_do_next_or_one_sentence(
     little: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pcg.space.__main__.ROOT", little)
+    monkeypatch.setattr("pcg.space.__main__.PROJECT", little)
     assert main([str(tmp_path), "--model", "gpt"]) == 2
     assert capsys.readouterr().err.startswith("space: model is 'gpt', but must be one of embedded, llasa-1b")
     assert main([str(tmp_path / "out"), "--model", "llasa-3b"]) == 0

@@ -26,8 +26,8 @@ One sentence in a hundred and one rare word in forty were held out. No person's 
 VOICE_LIMITS = """## Limits
 
 English only. The text is read through espeak-ng's phonemes, so its mispronunciations are inherited. Quality is that
-of the small synthesizers that it learned from; words can be missed, rare ones more often. Measured figures: the tables of
-the README, `python -m pcg evaluate`.
+of the small synthesizers that it learned from; words can be missed, rare ones more often. Measured figures: the tables in
+`docs/results.md`, `python -m pcg evaluate`.
 """
 RECOGNISER_USE = """## Use
 
