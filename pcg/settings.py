@@ -60,7 +60,7 @@ class Settings:
     what a clock says while a take is spoken, so that the take can be said again. verification: "token", or "block"
     (`pcg.acceptance.block`) with methods "sd" and "pcg".
 
-    sampler: the law that draft and target share, "plain", "ras" or "eas" (see `pcg.sampling`). top_k, top_p: how much of it is
+    sampler: how draft and target sample, "plain", "ras" or "eas" (see `pcg.sampling`). top_k, top_p: how much of it is
     kept; 0 is the sampler's own choice. repetition_penalty: of "plain" alone. hierarchical: spoof detectors choose among beams
     (see `pcg.decoding.beam_search`).
     """

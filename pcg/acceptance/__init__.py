@@ -1,1 +1,1 @@
-"""Acceptance rules: pure functions of tokens, laws and coins, one file a rule."""
+"""Acceptance rules: pure functions of tokens, probabilities and coins, one file a rule."""

@@ -97,7 +97,7 @@ def thinned_replacement(groups: Grouping, p: np.ndarray, q: np.ndarray, coins: C
     """(y, K) ~ Q_c until one passes a(K) = [1 - P_c / Q_c]_+ (Eq. 9), in at most as many trials as there are coins.
 
     a(K) does not look at y, so y already has the q-conditional of Eq. 10 within K, and is emitted. When the trials run out the
-    dense draw has the same law, so the bound on them costs no exactness.
+    dense draw has the same probabilities, so the bound on them costs no exactness.
     """
     target, rows = Sampler(q), coins.thinning.tolist()
     for trial, (token_coin, group_coin, accept_coin) in enumerate(rows, start=1):

@@ -1,10 +1,11 @@
 """What other settings would have accepted along a take that is already spoken: an estimate, for which no token is decoded.
 
-A take's tokens tell every prefix at which a drafted token was tested, so that reading them once with each model gives back the
-laws p and q of every test, and also those of the positions where nothing was tested. Nothing has to be kept while decoding.
+A take's tokens tell every prefix at which a drafted token was tested, so that reading them once with each model gives back
+the probabilities p and q of every test, and also those of the positions where nothing was tested. Nothing has to be kept
+while decoding.
 
 Known for each position is the chance that a drafted token would be accepted there, averaged over what the draft may draw: the
-overlap of the two laws, or of their masses over groups. Not known is what would have been said after another decision: the
+overlap of the two, or of their masses over groups. Not known is what would have been said after another decision: the
 estimate stays on this take's path.
 """
 
@@ -43,10 +44,11 @@ LABEL_COINS = (np.arange(DRAWS) + 0.5) * (5**0.5 - 1) / 2 % 1
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """The draft's and the target's law `p`, `q` `[T, V]` at every position of a take, ends of speech included, float32.
+    """The draft's and the target's probabilities `p`, `q` `[T, V]` at every position of a take, ends of speech included,
+    float32.
 
     A long text is spoken in pieces that know nothing of each other; `starts` are the positions at which they start, and T.
-    `silent` are the positions at which the draft proposes nothing, where p is no law but zeros.
+    `silent` are the positions at which the draft proposes nothing, where p is zeros.
     """
 
     p: np.ndarray
@@ -115,7 +117,7 @@ def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = N
             each.prefill()
         trail = trails([memory], _logits(runners[0], tokens)[None], [tokens])[0]
         p.append(_draft_laws(runners[1], tokens, trail)[:count])
-        q.append(trail.laws[:count].numpy())
+        q.append(trail.probs[:count].numpy())
     starts, drafted = (0, *np.cumsum([count for _, count in pieces]).tolist()), np.concatenate(p)
     return Path(drafted, np.concatenate(q), starts, tuple(np.flatnonzero(~drafted.any(1)).tolist()))
 
@@ -217,15 +219,15 @@ def _logits(runners: ModelRunner, tokens: list[int]) -> Tensor:
 
 
 def _draft_laws(runners: AnyRunner, tokens: list[int], trail: Trail) -> np.ndarray:
-    """The draft's law at each of `tokens` and behind the last, if its round began there, `[T + 1, V]`; zeros where nothing is
-    proposed."""
+    """The draft's probabilities at each of `tokens` and behind the last, if its round began there, `[T + 1, V]`; zeros
+    where nothing is proposed."""
     if isinstance(runners, ModelRunner):
         logits = _logits(runners, tokens)
         memories = trail.memories if trail.warped else trail.memories * len(logits)
-        return torch.stack([w.law for w in warp_each(memories, logits)]).numpy()
+        return torch.stack([w.probs for w in warp_each(memories, logits)]).numpy()
     coin = torch.zeros(1, 1)
     proposals = [runners.propose([0], [new], coin, trail.memories[:1])[0] for new in ([], *([token] for token in tokens))]
-    return torch.stack([proposal.laws.sum(0) for proposal in proposals]).numpy()
+    return torch.stack([proposal.probs.sum(0) for proposal in proposals]).numpy()
 
 
 def _depths(path: Path, lookahead: int, confidence: float | None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""transformers' own `generate` on the same weights, the same law and the same prompt."""
+"""transformers' own `generate` on the same weights, the same probabilities and the same prompt."""
 
 from pathlib import Path
 

@@ -40,7 +40,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--similarity", help="what makes tokens alike: " + ", ".join(SIMILARITIES) + " (default cosine)")
     parser.add_argument("--verification", help="of drafted tokens one by one, or together (sd, pcg): token (default) or block")
     parser.add_argument("--adaptive", action="store_true", help="draft fewer tokens where the draft is unsure")
-    parser.add_argument("--sampler", help="the law of draft and target: " + ", ".join(SAMPLERS) + " (default plain)")
+    parser.add_argument("--sampler", help="how draft and target sample: " + ", ".join(SAMPLERS) + " (default plain)")
     parser.add_argument("--hierarchical", action="store_true", help="let spoof detectors choose among beams")
     parser.add_argument("--voice", help="a voice that the model knows")
     parser.add_argument(

@@ -1,1 +1,1 @@
-"""Decoding loops and what they run on. They know tokens and laws, not audio."""
+"""Decoding loops and what they run on. They know tokens and probabilities, not audio."""

@@ -28,7 +28,7 @@ def autoregressive(target: ModelRunner, utterances: Sequence[DecodingSequence]) 
         warped = warp_each([u.memory for u in speaking], logits)
         called = perf_counter()
         coins = [float(torch.rand(1, generator=u.generator, dtype=torch.float64)) for u in speaking]
-        tokens = [draw(w.law, coin) for w, coin in zip(warped, coins, strict=True)]
+        tokens = [draw(w.probs, coin) for w, coin in zip(warped, coins, strict=True)]
         drawn = perf_counter()
         times = {"verify_ms": 1e3 * (called - begun), "rule_ms": 1e3 * (drawn - called)}
         step = {}

@@ -72,23 +72,24 @@ class GraphModel:
         return self._recorded[key](ids, starts)[0]
 
     def draft(self, ids: Tensor, starts: Tensor, coins: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
-        """Read `ids [B, T]`, then draw a token for each of `coins [B, L]`: tokens `[B, L]` and their laws `[B, L, V]`."""
+        """Read `ids [B, T]`, then draw a token for each of `coins [B, L]`: tokens `[B, L]` and their probabilities `[B, L,
+        V]`."""
         key = ("draft", ids.shape[1], coins.shape[1])
         inputs = (ids, starts, coins, temperature)
         if key not in self._recorded:
             self._recorded[key] = Recorded(self._draft, inputs)
-        tokens, laws = self._recorded[key](*inputs)
-        return tokens, laws
+        tokens, probs = self._recorded[key](*inputs)
+        return tokens, probs
 
     def _draft(self, ids: Tensor, starts: Tensor, coins: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
-        tokens, laws = [], []
+        tokens, probs = [], []
         for position in range(coins.shape[1]):
             p = (self._run(ids, starts, 1)[:, 0].float() / temperature).softmax(-1)
-            laws.append(p)
+            probs.append(p)
             tokens.append(draw_each(p, coins[:, position]))
             starts = starts + ids.shape[1]
             ids = self.ids_of[tokens[-1]][:, None]
-        return torch.stack(tokens, 1), torch.stack(laws, 1)
+        return torch.stack(tokens, 1), torch.stack(probs, 1)
 
     @torch.inference_mode()
     def _run(self, ids: Tensor, starts: Tensor, last: int) -> Tensor:
@@ -130,12 +131,12 @@ class GraphRunner(ModelRunner):
         everyone = torch.zeros(self.batch, coins.shape[1], dtype=torch.float64)
         everyone[list(rows)] = coins
         device = self._model.device
-        tokens, laws = self.static.draft(ids, starts, everyone.to(device), torch.tensor(temperature, device=device))
-        tokens, laws = tokens[list(rows)].cpu(), laws[list(rows)].cpu().clone()
+        tokens, probs = self.static.draft(ids, starts, everyone.to(device), torch.tensor(temperature, device=device))
+        tokens, probs = tokens[list(rows)].cpu(), probs[list(rows)].cpu().clone()
         for row, end, drafted in zip(rows, ends, tokens, strict=True):
             self._written[row, end : end + len(drafted) - 1] = self._ids_of[drafted[:-1].numpy()]
             self._cache.lengths[row] = end + len(drafted) - 1
-        return [Proposal(t, p) for t, p in zip(tokens, laws, strict=True)]
+        return [Proposal(t, p) for t, p in zip(tokens, probs, strict=True)]
 
     def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
         silent = set(range(self.batch)).difference(rows)
@@ -178,9 +179,9 @@ class GraphPool:
         self._idle.append(runners.static)
 
 
-def draw_each(laws: Tensor, coins: Tensor) -> Tensor:
-    """`draw` for each row of `laws [B, V]` by `coins [B]`, without a look from the host: tokens `[B]`."""
-    cumulative = laws.double().cumsum(-1)
+def draw_each(probs: Tensor, coins: Tensor) -> Tensor:
+    """`draw` for each row of `probs [B, V]` by `coins [B]`, without a look from the host: tokens `[B]`."""
+    cumulative = probs.double().cumsum(-1)
     index = torch.searchsorted(cumulative, coins[:, None] * cumulative[:, -1:], right=True)[:, 0]
-    places = torch.arange(laws.shape[1], device=laws.device)
-    return index.minimum(torch.where(laws > 0, places, 0).amax(-1))
+    places = torch.arange(probs.shape[1], device=probs.device)
+    return index.minimum(torch.where(probs > 0, places, 0).amax(-1))

@@ -40,16 +40,15 @@ UNSUPPORTED = {
     "num_return_sequences": (1, None),
     "return_dict_in_generate": (False, None),
 }
-"""Settings that would change the law or the shape of the answer, with the values under which they do nothing."""
+"""Settings that would change the probabilities or the shape of the answer, with the values under which they do nothing."""
 
 
 class SpeculativeGenerate:
     """Callable by `generate`. Its weights are fused once, here, so keep it for many calls.
 
-    The law that it samples from, and that a rule's promises refer to, is the softmax of the logits over the speech codes and
-    the end of speech of `vocabulary`, at `temperature`; every other id has no probability. `rounds` holds the rounds of the
-    last call, one list a row.
-    """
+    The probabilities that it samples from, and that a rule's promises refer to, are the softmax of the logits over the
+    speech codes and the end of speech of `vocabulary`, at `temperature`; every other id has no probability. `rounds` holds
+    the rounds of the last call, one list a row."""
 
     def __init__(
         self,
@@ -140,4 +139,4 @@ def _check(config: GenerationConfig) -> None:
     for name, harmless in UNSUPPORTED.items():
         value = getattr(config, name, None)
         if value not in harmless:
-            raise InputError(name, value, f"{harmless[0]} (speculative decoding here knows no other law than temperature's)")
+            raise InputError(name, value, f"{harmless[0]} (speculative decoding here knows nothing but a temperature)")

@@ -1,7 +1,7 @@
 """Drafting without a model: copy what followed the same few codes before.
 
 Prompt lookup decoding (Saxena 2023; `prompt_lookup_num_tokens` in transformers), over the reference's codes and those that were
-spoken since. The draft's law p is certain of the copied code, so every rule promises what it always promises.
+spoken since. The draft's probabilities p are certain of the copied code, so every rule promises what it always promises.
 """
 
 from collections.abc import Sequence
@@ -73,9 +73,9 @@ class LookupRunner:
         for row, new in zip(rows, unread, strict=True):
             self._heard[row] += _spelled(new)
             drafted = torch.tensor(self._copies(self._heard[row], coins.shape[1]), dtype=torch.int64)
-            laws = torch.zeros(len(drafted), self.vocabulary_size)
-            laws[torch.arange(len(drafted)), drafted] = 1.0
-            proposals.append(Proposal(drafted, laws))
+            probs = torch.zeros(len(drafted), self.vocabulary_size)
+            probs[torch.arange(len(drafted)), drafted] = 1.0
+            proposals.append(Proposal(drafted, probs))
         return proposals
 
     def fork(self, source: int, rows: Sequence[int]) -> None:

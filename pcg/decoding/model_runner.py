@@ -17,7 +17,7 @@ from pcg.sampling.plain import Plain
 
 
 class ModelRunner:
-    """Feeds B prompts and then speech tokens (as law indices) to a model, and forgets them by a length.
+    """Feeds B prompts and then speech tokens (as token indices) to a model, and forgets them by a length.
 
     `read(row)` counts the speech tokens of a row that the cache holds. `limit` is the most speech tokens that a row will be
     fed, drafted ones included. `tapped`: the layers whose hidden states are kept, for a draft that reads them (`Cache.taps`).
@@ -80,12 +80,12 @@ class ModelRunner:
         memories: Sequence[Memory],
         confidence: float | None = None,
     ) -> list[Proposal]:
-        """Draft behind the `unread` tokens of each row, one token for each of the row's `coins [R, L]`, by the law that follows
-        from the row's memory.
+        """Draft behind the `unread` tokens of each row, one token for each of the row's `coins [R, L]`, by the
+        probabilities that follow from the row's memory.
 
-        With `confidence`, a row stops drafting where the law p gives less hope than that of being accepted
+        With `confidence`, a row stops drafting where p gives less hope than that of being accepted
         (`acceptance_bound`). It looks at p before the token is drawn, never at the token or at q, so that what a rule says
-        of the law of the verified tokens holds as before.
+        of the verified tokens holds as before.
         """
         if turn := self._whole_turn(rows, unread, coins, memories, confidence):
             return [turn]
@@ -197,9 +197,9 @@ def draft_each(
         logits = behind(list(following), list(following.values()))
         given, following = list(following), {}
         for row, warped in zip(given, warp_each([memory_of[row] for row in given], logits), strict=True):
-            if confidence is None or acceptance_bound(warped.law) >= confidence:
-                tokens[row].append(draw(warped.law, coin_of[row][position]))
-                probs[row].append(warped.law)
+            if confidence is None or acceptance_bound(warped.probs) >= confidence:
+                tokens[row].append(draw(warped.probs, coin_of[row][position]))
+                probs[row].append(warped.probs)
                 following[row] = tokens[row][-1:]
                 memory_of[row] = memory_of[row].after(tokens[row][-1], warped)
         if not following:

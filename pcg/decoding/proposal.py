@@ -1,4 +1,4 @@
-"""What a draft proposes: tokens, and the whole law that each was drawn from."""
+"""What a draft proposes: tokens, and the probabilities that each was drawn from."""
 
 from dataclasses import dataclass
 
@@ -10,18 +10,19 @@ ENTROPY_WEIGHT = 0.2
 
 @dataclass(frozen=True)
 class Proposal:
-    """Drafted tokens `[L]` (int64) and their laws `[L, V]`; L may be 0 where drafting looked hopeless from the start."""
+    """Drafted tokens `[L]` (int64) and their probabilities `[L, V]`; L may be 0 where drafting looked hopeless from the
+    start."""
 
     drafted: Tensor
-    laws: Tensor
+    probs: Tensor
 
     def first(self, count: int) -> "Proposal":
         """No more than the first `count` tokens."""
-        return self if count >= len(self.drafted) else Proposal(self.drafted[:count], self.laws[:count])
+        return self if count >= len(self.drafted) else Proposal(self.drafted[:count], self.probs[:count])
 
 
 def acceptance_bound(p: Tensor) -> float:
-    """How probable it is that a token of the draft's law `p [V]` will be accepted, judged by the law's entropy alone.
+    """How probable it is that a token of the draft's probabilities `p [V]` will be accepted, judged by their entropy alone.
 
     AdaEDL's bound 1 - sqrt(gamma H(p)) (Agrawal et al., arXiv 2410.18351), with gamma 0.2 and H in nats.
     """

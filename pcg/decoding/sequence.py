@@ -12,7 +12,7 @@ from pcg.takes.take import Round
 
 @dataclass
 class DecodingSequence:
-    """`emitted` holds law indices without the end of speech. `limit`: the most tokens of the whole utterance. `pause`: a loop
+    """`emitted` holds token indices without the end of speech. `limit`: the most tokens of the whole utterance. `pause`: a loop
     stops before its next call, and can be taken up again, where as many tokens are emitted; the last call may go beyond it."""
 
     row: int
@@ -39,7 +39,7 @@ class DecodingSequence:
 
 
 def begin(memory: Memory, limits: Sequence[int], generators: Sequence[torch.Generator]) -> list[DecodingSequence]:
-    """Utterances that have said nothing, one in each row, all with the same law."""
+    """Utterances that have said nothing, one in each row, all with the same sampler."""
     return [
         DecodingSequence(row, limit, each, memory) for row, (limit, each) in enumerate(zip(limits, generators, strict=True))
     ]

@@ -73,7 +73,7 @@ def speculative(
         proposed = perf_counter()
         trails = _verify(target, speaking, proposals)
         verified = perf_counter()
-        verdicts = [rule(p.drafted, p.laws, t.laws, c) for p, t, c in zip(proposals, trails, coins, strict=True)]
+        verdicts = [rule(p.drafted, p.probs, t.probs, c) for p, t, c in zip(proposals, trails, coins, strict=True)]
         judged = perf_counter()
         times = {
             "draft_ms": 1e3 * (proposed - begun),
@@ -92,7 +92,7 @@ def speculative(
 
 
 def _verify(target: ModelRunner, speaking: Sequence[DecodingSequence], proposals: Sequence[Proposal]) -> list[Trail]:
-    """The target's laws at each drafted position and behind the last, L + 1 for each row, by one pass."""
+    """The target's probabilities at each drafted position and behind the last, L + 1 for each row, by one pass."""
     drafted = [p.drafted.tolist() for p in proposals]
     unread = [u.emitted[target.read(u.row) :] + tokens for u, tokens in zip(speaking, drafted, strict=True)]
     longest = 1 + max(map(len, drafted))

@@ -19,7 +19,7 @@ TITLES = {
     "swap": "Members of a group in each other's place (PCG Table 2)",
     "ablations": "Variants of the groups",
     "relax": "Does spoof rise before words are lost? (of the trade-off)",
-    "mspoof": "Sampling laws and hierarchical decoding (MSpoofTTS Tables 1 and 2)",
+    "mspoof": "Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)",
 }
 APART = ("mspoof",)
 SET = tuple(name for name in TITLES if name not in APART)
@@ -130,14 +130,14 @@ def _relax(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 def _mspoof(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     """The schemes of MSpoofTTS with its settings (section 3.2); an AR of theirs reads a token for each that it says."""
     usual = Settings("ar", temperature=1.0)
-    laws = {
+    samplers = {
         "Original": usual.with_(top_k=50),
         "RAS": usual.with_(sampler="ras"),
         "EAS": usual.with_(sampler="eas"),
         "HierRAS": usual.with_(sampler="ras", hierarchical=True),
         "HierEAS": usual.with_(sampler="eas", hierarchical=True),
     }
-    return [Condition(name, settings) for name, settings in laws.items()]
+    return [Condition(name, settings) for name, settings in samplers.items()]
 
 
 def _half_twisters(utterances: Sequence[Utterance], count: int) -> list[Utterance]:

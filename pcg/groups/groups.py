@@ -1,4 +1,4 @@
-"""Acoustic Similarity Groups at one threshold, and a law's mass over them (PCG sections 2.1 and 2.2, Eq. 1-5).
+"""Acoustic Similarity Groups at one threshold, and the mass of probabilities over them (PCG sections 2.1 and 2.2, Eq. 1-5).
 
 Knows sets of tokens only: neither embeddings nor models. Groups are sets: centres with the same neighbours share one group.
 """
@@ -67,8 +67,8 @@ class Grouping(Protocol):
     def members_of(self, k: int) -> Tensor: ...
     def weights(self, k: int) -> Tensor: ...
     def label(self, t: int, coin: float) -> int: ...
-    def mass(self, law: Tensor | np.ndarray, k: int) -> float: ...
-    def masses(self, law: Tensor | np.ndarray) -> Tensor: ...
+    def mass(self, probs: Tensor | np.ndarray, k: int) -> float: ...
+    def masses(self, probs: Tensor | np.ndarray) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,14 +186,15 @@ class Groups:
         """w_{k,t} = 1 / N(t) for the members t of group k, in the order of `members_of` (Eq. 3), float64."""
         return torch.from_numpy(self._share[np.sort(self.sets.of(k))])
 
-    def mass(self, law: Tensor | np.ndarray, k: int) -> float:
-        """The mass of group k under `law [V]` (Eq. 5), in O(|G_k|)."""
+    def mass(self, probs: Tensor | np.ndarray, k: int) -> float:
+        """The mass of group k under `probs [V]` (Eq. 5), in O(|G_k|)."""
         members, shares = self._parts(k)
-        return float(np.asarray(law)[members].astype(np.float64) @ shares)
+        return float(np.asarray(probs)[members].astype(np.float64) @ shares)
 
-    def masses(self, law: Tensor | np.ndarray) -> Tensor:
-        """The masses of all groups under `law [V]` (Eq. 5), `[M]` float64. Linear, so differences of laws are welcome."""
-        return torch.from_numpy(row_sums(*self.sets, np.asarray(law) * self._share))
+    def masses(self, probs: Tensor | np.ndarray) -> Tensor:
+        """The masses of all groups under `probs [V]` (Eq. 5), `[M]` float64. Linear, so differences of probabilities are
+        welcome."""
+        return torch.from_numpy(row_sums(*self.sets, np.asarray(probs) * self._share))
 
     def statistics(self, usage: Tensor | None = None) -> GroupStatistics:
         """`usage [V]`, or `[V - 1]` without the end of speech, says how often each token is spoken."""

@@ -77,14 +77,15 @@ class WeightedGroups:
         """w_{k,t} for the members t of group k, in the order of `members_of`, float64."""
         return torch.from_numpy(self._beside(self.shares, self.sets, k))
 
-    def mass(self, law: Tensor | np.ndarray, k: int) -> float:
-        """The mass of group k under `law [V]` (Eq. 4), in O(|G_k|)."""
+    def mass(self, probs: Tensor | np.ndarray, k: int) -> float:
+        """The mass of group k under `probs [V]` (Eq. 4), in O(|G_k|)."""
         members = self.sets.of(k).astype(np.intp)
-        return float(np.asarray(law)[members].astype(np.float64) @ self._beside(self.shares, self.sets, k))
+        return float(np.asarray(probs)[members].astype(np.float64) @ self._beside(self.shares, self.sets, k))
 
-    def masses(self, law: Tensor | np.ndarray) -> Tensor:
-        """The masses of all groups under `law [V]` (Eq. 4), `[M]` float64. Linear, so differences of laws are welcome."""
-        return torch.from_numpy(np.add.reduceat(np.asarray(law)[self.sets.entries] * self.shares, self.sets.starts))
+    def masses(self, probs: Tensor | np.ndarray) -> Tensor:
+        """The masses of all groups under `probs [V]` (Eq. 4), `[M]` float64. Linear, so differences of probabilities are
+        welcome."""
+        return torch.from_numpy(np.add.reduceat(np.asarray(probs)[self.sets.entries] * self.shares, self.sets.starts))
 
     @staticmethod
     def _beside(values: np.ndarray, rows: Rows, row: int) -> np.ndarray:

@@ -20,14 +20,14 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """Entries of a law: every code and the end of speech."""
+        """Entries of a row of probabilities: every code and the end of speech."""
         return self.codes + 1
 
     @property
     def eos(self) -> int:
-        """The end of speech as a law's index."""
+        """The end of speech as a token index."""
         return self.codes
 
     def model_ids(self) -> Tensor:
-        """The model's id of every law index, `[size]`: the rows that the LM head is sliced to."""
+        """The model's id of every token index, `[size]`: the rows that the LM head is sliced to."""
         return torch.cat([torch.arange(self.first_code, self.first_code + self.codes), torch.tensor([self.end])])

@@ -77,8 +77,8 @@ class EmbeddedRecogniser:
         encoded = self._encoder(*self._mel(padded, torch.tensor([len(s) for s in samples])))
         heard = []
         for frames, log_probs, count in zip(encoded.frames, encoded.log_probs, encoded.counts.tolist(), strict=True):
-            laws = log_probs[: LABELS_PER_FRAME * count]
-            heard.append(Heard(laws, read_path(laws.argmax(-1).tolist()), self._projector(frames[:count])))
+            spelled = log_probs[: LABELS_PER_FRAME * count]
+            heard.append(Heard(spelled, read_path(spelled.argmax(-1).tolist()), self._projector(frames[:count])))
         return heard
 
     @torch.inference_mode()
@@ -143,9 +143,9 @@ class EmbeddedRecogniser:
             ids[row, 1:count] = wanted[row, : count - 1] + 1
             positions[row, :count] = self._written(tokens)
         cache = self._restore([prompt] * len(hypotheses), width)
-        laws = self._lm.forward(ids, self._lm.rotary(positions), cache).float().log_softmax(-1)
+        log_probs = self._lm.forward(ids, self._lm.rotary(positions), cache).float().log_softmax(-1)
         said = torch.arange(width) <= torch.tensor([[len(tokens)] for tokens in hypotheses])
-        return (laws.gather(2, wanted[..., None])[..., 0] * said).sum(1)
+        return (log_probs.gather(2, wanted[..., None])[..., 0] * said).sum(1)
 
     def _written(self, tokens: Sequence[int]) -> Tensor:
         """Characters written before each of the U + 1 tokens after the opening one, `[U + 1]`: the positions of the inputs."""

@@ -88,6 +88,6 @@ class ScoringRecogniser(Recogniser, Protocol):
 
 def reading(logits: Tensor, hypothesis: Sequence[int], prompt: int, keys: Tensor, values: Tensor) -> Reading:
     """A Reading from the `logits [U + 1, V]` behind the prompt and behind each token."""
-    laws = logits.float().log_softmax(-1)
-    picked = laws[:-1].gather(1, torch.tensor(hypothesis, dtype=torch.int64, device=laws.device)[:, None])[:, 0]
+    log_probs = logits.float().log_softmax(-1)
+    picked = log_probs[:-1].gather(1, torch.tensor(hypothesis, dtype=torch.int64, device=log_probs.device)[:, None])[:, 0]
     return Reading(picked.cpu(), tuple(logits.argmax(-1).tolist()), prompt, keys, values)

@@ -63,8 +63,8 @@ def ctc_log_probabilities(log_probs: Tensor, texts: Sequence[str]) -> Tensor:
     spelled = [torch.tensor(spell(text), dtype=torch.int64) for text in texts]
     lengths = torch.tensor([len(labels) for labels in spelled])
     frames = torch.full((len(texts),), len(log_probs))
-    laws = log_probs.float().cpu()[:, None].expand(-1, len(texts), -1)
-    return -F.ctc_loss(laws, torch.cat(spelled), frames, lengths, BLANK, reduction="none")
+    expanded = log_probs.float().cpu()[:, None].expand(-1, len(texts), -1)
+    return -F.ctc_loss(expanded, torch.cat(spelled), frames, lengths, BLANK, reduction="none")
 
 
 def _transcribe_batch(

@@ -1,1 +1,1 @@
-"""Sampling laws: what a model's logits become before a token is drawn, and what they remember of the tokens before."""
+"""Samplers: what a model's logits become before a token is drawn, and what they remember of the tokens before."""

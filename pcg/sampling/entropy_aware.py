@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pcg.sampling.memory import Warped
-from pcg.sampling.warp import law, truncated
+from pcg.sampling.warp import probabilities, truncated
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class EntropyAware:
         return True
 
     def warp(self, logits: Tensor) -> Warped:
-        s = law(logits, self.temperature).cpu()
+        s = probabilities(logits, self.temperature).cpu()
         weighed = s - self._penalties(len(s))
         leaders = weighed.argsort(descending=True, stable=True)[: self.cluster]
         weights = weighed.clamp(min=0)

@@ -1,4 +1,4 @@
-"""The seam of sampling laws: a Memory turns logits into a law, and a drawn token into the next Memory.
+"""The interface of samplers: a Memory turns logits into probabilities, and a drawn token into the next Memory.
 
 A Memory is immutable. To roll back is to go on from an older one, so a rejected draft leaves no trace in it. Target and draft
 share the target's: the draft goes on from it on a fork of its own, which is dropped when the round is judged.
@@ -14,42 +14,44 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Warped:
-    """The `law [V]` that a token is drawn from, and the `leaders` that compete for it, best first (empty where the law does
-    not look at them)."""
+    """The `probs [V]` that a token is drawn from, and the `leaders` that compete for it, best first (empty where the
+    sampler does not look at them)."""
 
-    law: Tensor
+    probs: Tensor
     leaders: tuple[int, ...] = ()
 
 
 class Memory(Protocol):
-    """What a sampling law keeps of an utterance."""
+    """What a sampler keeps of an utterance."""
 
     @property
     def remembers(self) -> bool:
-        """Whether the law depends on the tokens before; if not, `warp` takes logits of any number of positions at once."""
+        """Whether the probabilities depend on the tokens before; if not, `warp` takes logits of any number of positions at
+        once."""
         ...
 
     def warp(self, logits: Tensor) -> Warped:
-        """The law behind `logits [V]` at this point of the utterance, float32 on the CPU."""
+        """The probabilities behind `logits [V]` at this point of the utterance, float32 on the CPU."""
         ...
 
     def after(self, token: int, warped: Warped) -> Self:
-        """The memory when `token` has been spoken by the law `warped`."""
+        """The memory when `token` has been spoken by `warped`."""
         ...
 
 
 def warp_each(memories: Sequence[Memory], logits: Tensor) -> list[Warped]:
-    """The law of each row of `logits [R, V]` by its memory: all at once where they share one that remembers nothing."""
+    """The probabilities of each row of `logits [R, V]` by its memory: all at once where they share one that remembers
+    nothing."""
     if memories[0].remembers or any(memory != memories[0] for memory in memories):
         return [memory.warp(each) for memory, each in zip(memories, logits, strict=True)]
-    return list(map(Warped, memories[0].warp(logits).law))
+    return list(map(Warped, memories[0].warp(logits).probs))
 
 
 @dataclass(frozen=True)
 class Trail:
-    """The laws `[N, V]` at N positions in a row, and before each of them the memory; just one where nothing is remembered."""
+    """The `probs [N, V]` at N positions in a row, and before each of them the memory; just one where nothing is remembered."""
 
-    laws: Tensor
+    probs: Tensor
     memories: tuple[Memory, ...]
     warped: tuple[Warped, ...] = ()
 
@@ -59,14 +61,14 @@ class Trail:
 
 
 def trails(memories: Sequence[Memory], logits: Tensor, drafted: Sequence[Sequence[int]]) -> list[Trail]:
-    """For each row of `logits [R, N, V]` the laws if its `drafted` tokens are spoken one after another: those at the drafted
-    positions and behind the last, which the row's last logits are about."""
+    """For each row of `logits [R, N, V]` the probabilities if its `drafted` tokens are spoken one after another: those at
+    the drafted positions and behind the last, which the row's last logits are about."""
     counts = [len(tokens) + 1 for tokens in drafted]
     if memories[0].remembers or any(memory != memories[0] for memory in memories):
         rows = zip(memories, logits, counts, drafted, strict=True)
         return [_trail(memory, each[-count:], tokens) for memory, each, count, tokens in rows]
-    laws = memories[0].warp(logits).law
-    return [Trail(each[-count:], (memories[0],)) for each, count in zip(laws, counts, strict=True)]
+    probs = memories[0].warp(logits).probs
+    return [Trail(each[-count:], (memories[0],)) for each, count in zip(probs, counts, strict=True)]
 
 
 def _trail(memory: Memory, logits: Tensor, drafted: Sequence[int]) -> Trail:
@@ -74,4 +76,4 @@ def _trail(memory: Memory, logits: Tensor, drafted: Sequence[int]) -> Trail:
     for token, each in zip(drafted, logits[1:], strict=True):
         memories.append(memories[-1].after(token, warped[-1]))
         warped.append(memories[-1].warp(each))
-    return Trail(torch.stack([w.law for w in warped]), tuple(memories), tuple(warped))
+    return Trail(torch.stack([w.probs for w in warped]), tuple(memories), tuple(warped))

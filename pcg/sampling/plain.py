@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from pcg.sampling.memory import Warped
-from pcg.sampling.warp import law, penalised, truncated
+from pcg.sampling.warp import penalised, probabilities, truncated
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Plain:
 
     @property
     def softmax_alone(self) -> bool:
-        """Whether its law is the softmax at its temperature and nothing else."""
+        """Whether its probabilities are the softmax at its temperature and nothing else."""
         return not self.remembers and self.top_k == 0 and self.top_p >= 1
 
     def warp(self, logits: Tensor) -> Warped:
         """As `Memory.warp`, and for `logits [..., V]` of any shape."""
-        weights = law(penalised(logits, self.spoken, self.penalty), self.temperature).cpu()
+        weights = probabilities(penalised(logits, self.spoken, self.penalty), self.temperature).cpu()
         return Warped(weights if self.softmax_alone else truncated(weights, self.top_k, self.top_p))
 
     def after(self, token: int, warped: Warped) -> "Plain":

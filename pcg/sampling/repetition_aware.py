@@ -1,9 +1,9 @@
-"""RAS, repetition-aware sampling (VALL-E 2: Chen et al., arXiv 2406.05370, section 3.2.2), as a law.
+"""RAS, repetition-aware sampling (VALL-E 2: Chen et al., arXiv 2406.05370, section 3.2.2), as probabilities.
 
 VALL-E 2 draws a token from the nucleus; where it fills more than a share of the last tokens, it draws once more, from all.
-Both draws together have a law of their own, so that speculative decoding can be exact against it:
+Both draws together have probabilities of their own, so that speculative decoding can be exact against it:
 
-    law(x) = nucleus(x) [x is not worn out] + full(x) * (the nucleus's mass of worn-out tokens)
+    probabilities(x) = nucleus(x) [x is not worn out] + full(x) * (the nucleus's mass of worn-out tokens)
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pcg.sampling.memory import Warped
-from pcg.sampling.warp import law, truncated
+from pcg.sampling.warp import probabilities, truncated
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RepetitionAware:
         return True
 
     def warp(self, logits: Tensor) -> Warped:
-        full = truncated(law(logits, self.temperature).cpu(), self.top_k, 1.0)
+        full = truncated(probabilities(logits, self.temperature).cpu(), self.top_k, 1.0)
         nucleus = truncated(full, self.top_k, self.top_p)
         worn = [token for token in set(self.recent) if self.recent.count(token) > self.share * self.window]
         if not worn:

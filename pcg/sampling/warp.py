@@ -1,6 +1,6 @@
-"""Logits -> law: temperature, repetition penalty, top-k and top-p, each a function of one position.
+"""Logits -> probabilities: temperature, repetition penalty, top-k and top-p, each a function of one position.
 
-Draft and target share the law, and exactness is claimed against it.
+Draft and target share them, and exactness is claimed against them.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-def law(logits: Tensor, temperature: float) -> Tensor:
+def probabilities(logits: Tensor, temperature: float) -> Tensor:
     """Softmax of `logits [..., V]` at `temperature` > 0, float32."""
     return (logits.float() / temperature).softmax(dim=-1)
 

@@ -1,4 +1,4 @@
-"""Texts and settings -> the decoding loop over them: which models read, by which law, and who chooses."""
+"""Texts and settings -> the decoding loop over them: which models read, by which sampler, and who chooses."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial

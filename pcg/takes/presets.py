@@ -53,7 +53,7 @@ PAPERS = (
         "SD, as published",
         Settings("sd", lookahead=3, temperature=0.8),
         "arXiv 2511.13732, section 3.1",
-        "The law is AR's, at any lookahead.",
+        "Its probabilities are AR's, at any lookahead.",
     ),
     Preset("AR, as published", Settings("ar", temperature=0.8), "arXiv 2511.13732, section 3.1"),
     Preset(

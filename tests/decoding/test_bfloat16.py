@@ -16,7 +16,7 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
-from pcg.sampling.warp import law
+from pcg.sampling.warp import probabilities
 from pcg.synthesis.drafts import layer_subset
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -52,7 +52,7 @@ def started(static, rows=ROWS):
 
 
 def probs_behind(static, tokens, last=1):
-    return law(started(static, 1).feed([0], [tokens], last)[0], TEMPERATURE).double().cpu()
+    return probabilities(started(static, 1).feed([0], [tokens], last)[0], TEMPERATURE).double().cpu()
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
-from pcg.sampling.warp import law
+from pcg.sampling.warp import probabilities
 from pcg.training.draft.layers import layer_subset
 
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)
@@ -74,7 +74,7 @@ def second_token(rounds):
 def first_law(models):
     target = ModelRunner(models[0], prompts(1), 5)
     target.prefill()
-    return law(target.feed([0], [[]], 1)[0, 0], TEMPERATURE).double()
+    return probabilities(target.feed([0], [[]], 1)[0, 0], TEMPERATURE).double()
 
 
 def second_law(models):
@@ -84,7 +84,7 @@ def second_law(models):
     for token in range(SPEECH.codes):
         target = ModelRunner(models[0], prompts(1), 5)
         target.prefill()
-        total[:-1] += first[token] * law(target.feed([0], [[token]], 1)[0, 0], TEMPERATURE).double()
+        total[:-1] += first[token] * probabilities(target.feed([0], [[token]], 1)[0, 0], TEMPERATURE).double()
     total[-1] = first[SPEECH.eos]
     return total
 

@@ -122,7 +122,7 @@ def coins_for(pair, given, emitted, drafted):
     for i, token in enumerate(drafted):
         target, draft = started(pair, [given])
         target.feed([0], [emitted], 1)
-        p = draft.propose([0], [emitted], coins[:, : i + 1], [Plain(TEMPERATURE)])[0].laws[i].double()
+        p = draft.propose([0], [emitted], coins[:, : i + 1], [Plain(TEMPERATURE)])[0].probs[i].double()
         coins[0, i] = (p[:token].sum() + p[token] / 2) / p.sum()
     return coins
 
@@ -143,7 +143,7 @@ def test_whatever_was_accepted_the_draft_stands_where_a_fresh_reading_would(kv_h
             drafted, p = seen[-1]
             proposal = fresh_probs(pair, given, emitted, drafted)
             assert proposal.drafted.tolist() == drafted
-            torch.testing.assert_close(p, proposal.laws, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(p, proposal.probs, atol=1e-5, rtol=1e-4)
             emitted += step[0].tokens
             kept.add(step[0].accepted)
     assert {0, 3} <= kept
@@ -200,7 +200,7 @@ def test_a_fork_goes_on_as_its_source_would(pair):
     found = draft.propose([0, 1, 2], [emitted[3:]] * 3, coins, [Plain(TEMPERATURE)] * 3)
     for each in found:
         assert each.drafted.tolist() == found[1].drafted.tolist()
-        torch.testing.assert_close(each.laws, found[1].laws, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(each.probs, found[1].probs, atol=1e-5, rtol=1e-4)
     assert [draft.read(row) for row in range(3)] == [5] * 3
 
 

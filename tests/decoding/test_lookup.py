@@ -23,7 +23,7 @@ from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
-from pcg.sampling.warp import law
+from pcg.sampling.warp import probabilities
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -43,9 +43,9 @@ def prompt(*codes: int) -> Prompt:
 
 def copied(runners: LookupRunner, unread: list[int], count: int = 3, confidence: float | None = None) -> list[int]:
     (proposal,) = runners.propose([0], [unread], torch.zeros(1, count), [Plain(TEMPERATURE)], confidence)
-    assert proposal.laws.shape == (len(proposal.drafted), SPEECH.size)
-    assert proposal.laws.argmax(1).tolist() == proposal.drafted.tolist()
-    assert proposal.laws.sum(1).tolist() == [1.0] * len(proposal.drafted)
+    assert proposal.probs.shape == (len(proposal.drafted), SPEECH.size)
+    assert proposal.probs.argmax(1).tolist() == proposal.drafted.tolist()
+    assert proposal.probs.sum(1).tolist() == [1.0] * len(proposal.drafted)
     return proposal.drafted.tolist()
 
 
@@ -133,7 +133,7 @@ def second_token(rounds) -> int:
 def law_behind(target: DecodingLlama, tokens: list[int]) -> torch.Tensor:
     runners = ModelRunner(target, [REFERENCE], 5)
     runners.prefill()
-    return law(runners.feed([0], [tokens], 1)[0, 0], TEMPERATURE).double()
+    return probabilities(runners.feed([0], [tokens], 1)[0, 0], TEMPERATURE).double()
 
 
 def second_law(target: DecodingLlama) -> torch.Tensor:

@@ -51,12 +51,12 @@ def law_of_last(target: DecodingLlama, memory: Memory, said: tuple[int, ...] = (
     warped = memory.warp(reader.feed([0], [said], 1)[0, 0])
     law = torch.zeros(SPEECH.size + 1, dtype=torch.float64)
     if len(said) == LENGTH - 1:
-        law[:-1] = warped.law
+        law[:-1] = warped.probs
         return law
-    law[-1] = float(warped.law[SPEECH.eos])
+    law[-1] = float(warped.probs[SPEECH.eos])
     for token in range(SPEECH.codes):
-        if warped.law[token] > 0:
-            law += float(warped.law[token]) * law_of_last(target, memory.after(token, warped), (*said, token))
+        if warped.probs[token] > 0:
+            law += float(warped.probs[token]) * law_of_last(target, memory.after(token, warped), (*said, token))
     return law
 
 

@@ -16,7 +16,7 @@ from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.errors import InputError
 from pcg.sampling.plain import Plain
-from pcg.sampling.warp import law
+from pcg.sampling.warp import probabilities
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -73,9 +73,9 @@ def test_the_target_law_at_each_round_is_that_of_the_text_so_far(voice, rule, lo
     emitted: list[int] = []
     for (drafted, q, p), step in zip(seen, rounds, strict=True):
         fresh_target, fresh_draft = runners(voice)
-        wanted = law(fresh_target.feed([0], [[*emitted, *drafted.tolist()]], lookahead + 1)[0], 1.0)
+        wanted = probabilities(fresh_target.feed([0], [[*emitted, *drafted.tolist()]], lookahead + 1)[0], 1.0)
         torch.testing.assert_close(q, wanted, atol=1e-5, rtol=1e-3)
-        drafts = law(fresh_draft.feed([0], [[*emitted, *drafted.tolist()[:-1]]], lookahead)[0], 1.0)
+        drafts = probabilities(fresh_draft.feed([0], [[*emitted, *drafted.tolist()[:-1]]], lookahead)[0], 1.0)
         torch.testing.assert_close(p, drafts, atol=1e-5, rtol=1e-3)
         emitted += step.tokens
 

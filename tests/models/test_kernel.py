@@ -146,7 +146,7 @@ def propose(model: DecodingLlama, unread: list[list[int]], coins: torch.Tensor) 
     runners.prefill()
     for new, coin in zip(unread, coins, strict=True):
         (proposal,) = runners.propose([0], [new], coin[None], [Plain(0.8)])
-        said.append((proposal.drafted.tolist(), proposal.laws, runners.read(0)))
+        said.append((proposal.drafted.tolist(), proposal.probs, runners.read(0)))
         runners.roll_back(0, max(0, runners.read(0) - 2))
     return said
 
@@ -194,7 +194,7 @@ def test_a_feature_drafts_turn_in_one_call_draws_what_its_loop_draws(lanes, rank
         runners.feed([0], [[7, 8, 9, 5]], 1)
         for new, coin in zip(([], [7, 8, 9], [5]), coins, strict=False):
             (proposal,) = draft.propose([0], [new], coin[None], [Plain(0.8)])
-            said.append((proposal.drafted.tolist(), proposal.laws, draft.read(0)))
+            said.append((proposal.drafted.tolist(), proposal.probs, draft.read(0)))
     for (tokens, p, read), (wanted, probs, length) in zip(said[:3], said[3:], strict=True):
         assert (tokens, read) == (wanted, length)
         torch.testing.assert_close(p, probs, atol=1e-6, rtol=5e-5)

@@ -87,9 +87,9 @@ def test_memories_are_their_algorithms(memory: Memory, book: EasByTheBook | RasB
     differs = 0
     for _ in range(STEPS):
         logits = logits_of(generator)
-        warped, wanted = memory.warp(logits), book.law(softmax(logits.tolist(), 0.9))
-        assert torch.allclose(warped.law.double(), torch.tensor(wanted, dtype=torch.float64), atol=1e-6)
-        differs += not torch.allclose(forgetful.warp(logits).law, warped.law, atol=1e-3)
+        warped, wanted = memory.warp(logits), book.probs(softmax(logits.tolist(), 0.9))
+        assert torch.allclose(warped.probs.double(), torch.tensor(wanted, dtype=torch.float64), atol=1e-6)
+        differs += not torch.allclose(forgetful.warp(logits).probs, warped.probs, atol=1e-3)
         token = rng.choices(range(VOCABULARY), wanted)[0]
         memory = memory.after(token, warped)
         book.spoken(token)
@@ -101,15 +101,15 @@ def test_plain_is_temperature_top_k_and_top_p() -> None:
     for k, p in ((0, 1.0), (5, 1.0), (0, 0.7), (20, 0.9)):
         logits = logits_of(generator)
         wanted = nucleus(softmax(logits.tolist(), 0.6), k or VOCABULARY, p)
-        assert torch.allclose(Plain(0.6, k, p).warp(logits).law, torch.tensor(wanted), atol=1e-6)
+        assert torch.allclose(Plain(0.6, k, p).warp(logits).probs, torch.tensor(wanted), atol=1e-6)
 
 
 def test_a_repetition_penalty_weighs_down_what_was_spoken_and_nothing_else() -> None:
     memory = Plain(1.0, penalty=1.3)
     logits = torch.tensor([2.0, -1.0, 0.5])
     warped = memory.warp(logits)
-    assert torch.equal(warped.law, logits.softmax(0))
-    later = memory.after(0, warped).after(1, warped).warp(logits).law
+    assert torch.equal(warped.probs, logits.softmax(0))
+    later = memory.after(0, warped).after(1, warped).warp(logits).probs
     assert torch.allclose(later, torch.tensor([2.0 / 1.3, -1.3, 0.5]).softmax(0))
 
 
@@ -119,12 +119,12 @@ def test_going_on_from_an_older_memory_is_as_if_the_rest_had_not_been(memory: Me
     steps = [logits_of(generator) for _ in range(8)]
     for logits in steps[:4]:
         memory = memory.after(2, memory.warp(logits))
-    before = memory.warp(steps[4]).law
+    before = memory.warp(steps[4]).probs
     rejected = memory
     for logits in steps[4:]:
         rejected = rejected.after(1, rejected.warp(logits))
-    assert torch.equal(memory.warp(steps[4]).law, before)
-    assert not torch.equal(rejected.warp(steps[4]).law, before)
+    assert torch.equal(memory.warp(steps[4]).probs, before)
+    assert not torch.equal(rejected.warp(steps[4]).probs, before)
 
 
 @pytest.mark.parametrize("memory", [EntropyAware(1.0), RepetitionAware(1.0), Plain(1.0, 50, 0.8)])
@@ -132,6 +132,6 @@ def test_a_law_is_a_law_at_any_logits(memory: Memory) -> None:
     for logits in (torch.zeros(VOCABULARY), torch.full((VOCABULARY,), -1e4), torch.eye(VOCABULARY)[0] * 1e4):
         for _ in range(30):
             warped = memory.warp(logits)
-            assert warped.law.min() >= 0
-            assert abs(float(warped.law.sum()) - 1) < 1e-5
-            memory = memory.after(int(warped.law.argmax()), warped)
+            assert warped.probs.min() >= 0
+            assert abs(float(warped.probs.sum()) - 1) < 1e-5
+            memory = memory.after(int(warped.probs.argmax()), warped)

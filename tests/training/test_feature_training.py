@@ -87,7 +87,7 @@ def test_unrolled_steps_are_those_of_the_loop(rank):
             drawn[0, k] = (wanted[k][:token].sum() + wanted[k][token] / 2) / wanted[k].sum()
         found = runners[1].propose([0], [codes[:start]], drawn, [Plain(1.0)])[0]
         assert found.drafted.tolist()[:2] == codes[start : start + 2]
-        torch.testing.assert_close(found.laws, torch.stack(wanted), atol=2e-5, rtol=1e-3)
+        torch.testing.assert_close(found.probs, torch.stack(wanted), atol=2e-5, rtol=1e-3)
 
 
 def test_the_fast_forward_pass_has_the_taps_of_transformers():
@@ -276,7 +276,7 @@ def test_one_for_a_llasa_learns_from_what_it_is_given_and_drafts(tmp_path, llasa
     for each in runners:
         each.prefill()
     (proposal,) = runners[1].propose([0], [[]], torch.rand(1, 3, dtype=torch.float64, generator=coins()), [Plain(0.8)])
-    assert proposal.laws.shape == (3, 65_537)
+    assert proposal.probs.shape == (3, 65_537)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class Results:
         return list(self._records.get(identity(condition), {}).values())
 
     def baseline(self, condition: Condition) -> Condition | None:
-        """AR by the target with the sampling law of `condition`, its temperature included, if it was done."""
+        """AR by the target with the sampler of `condition`, its temperature included, if it was done."""
         alone = Condition("", condition.settings.with_(method="ar", hierarchical=False))
         return self._conditions.get(identity(alone))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pcg.experiments.results.analysis import Results, Summary
-from pcg.experiments.results.naming import SCHEMES, acceptance_name, knob, law, method
+from pcg.experiments.results.naming import SCHEMES, acceptance_name, knob, method, sampler_name
 from pcg.experiments.results.sums import (
     Statistic,
     Sums,
@@ -120,10 +120,10 @@ def pareto(summaries: Sequence[Summary]) -> list[Summary]:
 
 
 def schemes(results: Results) -> dict[str, Condition]:
-    """The conditions of MSpoofTTS by its names for them: AR by each law, at its temperature and its top-k."""
+    """The conditions of MSpoofTTS by its names for them: AR by each sampler, at its temperature and its top-k."""
     alone = [c for c in results.conditions if c.settings.method == "ar" and c.model == "target" and not c.swap]
     theirs = [c for c in alone if c.settings.temperature == 1 and (c.settings.sampler != "plain" or c.settings.top_k == 50)]
-    found = {SCHEMES[law(c.settings)]: c for c in theirs if law(c.settings) in SCHEMES}
+    found = {SCHEMES[sampler_name(c.settings)]: c for c in theirs if sampler_name(c.settings) in SCHEMES}
     return {name: found[name] for name in SCHEMES.values() if name in found}
 
 

@@ -3,7 +3,7 @@
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.settings import Settings
 
-# Names of `law`, and MSpoofTTS's own.
+# Names of `sampler_name`, and MSpoofTTS's own.
 SCHEMES = {"truncated": "Original", "RAS": "RAS", "EAS": "EAS", "HierRAS": "HierRAS", "HierEAS": "HierEAS"}
 _NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "cosine": "cosine", "mel": "Mel", "fsq": "FSQ", "both": "both"}
 
@@ -13,8 +13,8 @@ def identity(condition: Condition) -> str:
     return Unit(Utterance("", ""), condition, 0).key("")
 
 
-def law(settings: Settings) -> str:
-    """What MSpoofTTS calls the sampling law: RAS, EAS, HierRAS, HierEAS; "truncated" for a plain one with top-k, top-p or a
+def sampler_name(settings: Settings) -> str:
+    """What MSpoofTTS calls the sampler: RAS, EAS, HierRAS, HierEAS; "truncated" for a plain one with top-k, top-p or a
     penalty, and nothing for the softmax alone."""
     cut = settings.top_k or 0 < settings.top_p < 1 or settings.repetition_penalty > 1
     name = settings.sampler.upper() if settings.sampler != "plain" else "truncated" if cut else ""
@@ -23,7 +23,7 @@ def law(settings: Settings) -> str:
 
 def method(condition: Condition) -> str:
     """The curve that a condition is a point of: figures give each its colour."""
-    acceptance, sampled = acceptance_name(condition), law(condition.settings)
+    acceptance, sampled = acceptance_name(condition), sampler_name(condition.settings)
     if not sampled:
         return acceptance
     return sampled if acceptance == "AR" else f"{acceptance}, {sampled}"
@@ -40,7 +40,7 @@ def knob(condition: Condition) -> float:
 
 
 def acceptance_name(condition: Condition) -> str:
-    """How a condition accepts, whatever law it samples from."""
+    """How a condition accepts, whatever sampler it has from."""
     if condition.swap:
         return "random swap" if condition.swap.replacement == "random" else f"swap {_NAMES[condition.swap.similarity]}"
     if condition.model == "draft":

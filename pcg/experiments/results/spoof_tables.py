@@ -39,9 +39,9 @@ def sampling_tables(results: Results) -> list[Table]:
     ordinary = results.within(said.values(), sections - {TWISTERS})
     twisting = results.within(said.values(), {TWISTERS})
     return [
-        _sampling_table("sampling", "Sampling laws (MSpoofTTS Table 1)", ordinary, said, TABLE_1),
+        _sampling_table("sampling", "Samplers (MSpoofTTS Table 1)", ordinary, said, TABLE_1),
         _sampling_table(
-            "twisters", "Sampling laws on tongue twisters (MSpoofTTS Table 2)", twisting, said, (papers.MSPOOF_TABLE_2,)
+            "twisters", "Samplers on tongue twisters (MSpoofTTS Table 2)", twisting, said, (papers.MSPOOF_TABLE_2,)
         ),
     ]
 

@@ -223,7 +223,7 @@ def ablation_table(results: Results, summaries: Sequence[Summary]) -> Table:
 
 
 def difference_table(results: Results, summaries: Sequence[Summary]) -> Table:
-    """Every setting less AR by the same sampling law, over the same utterances."""
+    """Every setting less AR by the same sampler, over the same utterances."""
     columns = (
         Column("setting"), N, WER_CHANGE, Column("CER, points", 1, 100, signed=True), Column("speaker", 3, signed=True),
         Column("DNSMOS", 2, signed=True), SPOOF_CHANGE, Column("p (WER)", 3),

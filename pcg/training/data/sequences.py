@@ -20,7 +20,7 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class Batch:
-    """ids, labels `[B, T]` (labels are law indices, -100 where nothing is learned) and positions `[B, T]`."""
+    """ids, labels `[B, T]` (labels are token indices, -100 where nothing is learned) and positions `[B, T]`."""
 
     ids: Tensor
     positions: Tensor

@@ -20,7 +20,7 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt, PromptReader
 from pcg.sampling.plain import Plain
-from pcg.sampling.warp import law
+from pcg.sampling.warp import probabilities
 from pcg.settings import Settings
 from pcg.training.data.samples import voices
 from pcg.training.data.sequences import collate, lay_out, make_row
@@ -69,7 +69,8 @@ class Examiner:
         self._decoding = DecodingLlama(target, trial.vocabulary)
 
     def examine(self, draft: LlamaForCausalLM) -> dict[str, Estimate]:
-        """For each rule the share of drafted tokens that the engine accepts, and, as "expected", the overlap of the laws.
+        """For each rule the share of drafted tokens that the engine accepts, and, as "expected", the overlap of the
+        probabilities.
 
         The overlap is the mean of sum min(p, q) over the positions of the second utterances: the chance that a token drawn from
         p there passes exact speculative decoding. Coins are the same at each call.
@@ -114,4 +115,4 @@ class Examiner:
     def _law(self, model: LlamaForCausalLM, pair: Pair) -> Tensor:
         trial = self._trial
         batch = collate([make_row(pair, trial.reader, trial.vocabulary.codes)]).to(str(model.device))
-        return law(speech_logits(model, batch, trial.vocabulary)[0], trial.settings.temperature)
+        return probabilities(speech_logits(model, batch, trial.vocabulary)[0], trial.settings.temperature)

@@ -1,4 +1,4 @@
-"""A draft learns from the corpus, from its target's own samples and laws, or from all of these."""
+"""A draft learns from the corpus, from its target's own samples and probabilities, or from all of these."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

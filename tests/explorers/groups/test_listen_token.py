@@ -67,7 +67,7 @@ def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synth
 def test_a_token_without_company_has_no_b(synthesizer: Synthesizer, session: Session, anchor: int) -> None:
     heard = hear(synthesizer, session, anchor, theta=1.0)
     assert len(heard.alone) == len(heard.context) == 1
-    assert "holds nothing else" in heard.words[0]
+    assert "contains nothing else" in heard.words[0]
     assert nearest_member(synthesizer, synthesizer.library.groups(1.0, "cosine"), anchor, "cosine") is None
 
 
