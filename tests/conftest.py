@@ -79,16 +79,29 @@ def llasa_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def llasa(llasa_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Synthesizer":
-    """A synthesizer over `llasa_folder`, its map flat: UMAP of so many points would take every test run a minute."""
+def with_flat_map() -> Callable[["Synthesizer"], "Synthesizer"]:
+    """Gives a synthesizer a map without UMAP, which would take half a minute to compile, and as long for many points."""
+
+    def flatten(synthesizer: "Synthesizer") -> "Synthesizer":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pcg.groups.atlas._umap", lambda plane, *_: plane)
+            synthesizer.atlas()
+        return synthesizer
+
+    return flatten
+
+
+@pytest.fixture(scope="session")
+def llasa(
+    llasa_folder: Path,
+    with_flat_map: Callable[["Synthesizer"], "Synthesizer"],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> "Synthesizer":
+    """A synthesizer over `llasa_folder`."""
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import load_voice
 
-    synthesizer = Synthesizer(load_voice(str(llasa_folder)), tmp_path_factory.mktemp("cache"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pcg.groups.atlas._umap", lambda plane, *_: plane)
-        synthesizer.atlas()
-    return synthesizer
+    return with_flat_map(Synthesizer(load_voice(str(llasa_folder)), tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture(scope="session")

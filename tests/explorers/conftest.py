@@ -1,6 +1,6 @@
 """One babbling synthesizer, and one served page with an example, for all tests of the explorers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,8 +19,12 @@ TEXT = "The quick brown fox, yes."
 
 
 @pytest.fixture(scope="session")
-def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+def synthesizer(
+    tiny_voice_folder: Path,
+    with_flat_map: Callable[[Synthesizer], Synthesizer],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Synthesizer:
+    return with_flat_map(Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture(scope="module")
