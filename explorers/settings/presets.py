@@ -27,7 +27,8 @@ def create_presets(page: gr.Blocks, targets: Sequence[Mapping[str, Component]]) 
     """
     own = gr.BrowserState([], storage_key=STORAGE_KEY, secret=STORAGE_SECRET)
     chosen = gr.Dropdown(
-        _names(()), value=PAPERS[0].name, label="Preset", info="Papers' and own.", elem_id="preset", filterable=False,
+        _names(()), value=PAPERS[0].name, label="Preset", info="From the papers, or your own.", elem_id="preset",
+        filterable=False,
     )  # fmt: skip
     use = gr.Button("Apply", elem_id="use-preset", size="md")
     note = gr.HTML(_described(PAPERS[0]), apply_default_css=False, elem_id="preset-note")

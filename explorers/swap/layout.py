@@ -144,7 +144,7 @@ def _controls(synthesizer: Synthesizer) -> Controls:
         theta, similarity, fraction = _groups_of(synthesizer)
         control = gr.Radio(
             [(n, k) for k, n in CONTROL_NAMES.items()], value="random", label="Control", elem_id="swap-control",
-            info="The comparison of the swap.",
+            info="What the swap is compared with.",
         )  # fmt: skip
         seed, dice = seed_and_dice("swap-", Settings.seed)
     return Controls([source, text, voice, theta, similarity, fraction, control, seed], new, run, dice, status)

@@ -41,7 +41,7 @@ INFO = {
     "temperature": f"{term_info('temperature', 'Divides the logits')} of both models: low is steady, high is lively.",
     "top_k": "Sample from this many of the likeliest tokens. 0: all, or 50 with RAS and EAS.",
     "top_p": "Sample from the likeliest tokens with this total probability. 0: all, or 0.8 with RAS and EAS.",
-    "adaptive": f"{term_info('adaptive', 'Draft fewer tokens')} where the draft is unsure.",
+    "adaptive": f"{term_info('adaptive', 'Draft fewer tokens')} where the draft is uncertain.",
 }
 
 
