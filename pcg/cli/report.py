@@ -33,6 +33,7 @@ def add(commands: "Commands") -> None:
         metavar="FILE.md",
         help="write no page, but the tables of the page that is there into this document, where its marks name them",
     )
+    parser.add_argument("--pack", action="store_true", help="write no page, but all results into one small file, to publish")
     parser.add_argument(
         "--model", help="report what this one said ('embedded' or a folder), with sounds, group sizes and bounds"
     )
@@ -45,14 +46,18 @@ def add(commands: "Commands") -> None:
 def run(options: argparse.Namespace) -> None:
     # The command line is a composition root, as app.py is: here alone the engine's side looks at the explorers'.
     from explorers.experiments.report import write_report
-    from pcg.experiments.store import FILE, Store
+    from pcg.experiments.store import Store
 
     if options.markdown is not None:
         _fill_document(options.results, options.markdown)
         return
-    if not (options.results / FILE).is_file():
+    if not (store := Store(options.results)).exists:
         raise InputError("results", str(options.results), "a folder that experiment run or swap has filled")
-    out, records = options.out or options.results / PAGE, Store(options.results).all()
+    if options.pack:
+        count = len(store.all())
+        print(f"{store.pack()}: {count} units")
+        return
+    out, records = options.out or options.results / PAGE, store.all()
     if options.model is None:
         _check_one_voice(records)
         findings = write_report(options.results, out)

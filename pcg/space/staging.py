@@ -23,7 +23,7 @@ from pcg.space.imports import third_party, uncovered
 DOCUMENTS = ("docs", README, "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE")
 STAGED = ("app.py", "pcg", "explorers", "assets", *DOCUMENTS, REQUIREMENTS, "pyproject.toml")
 LEFT_OUT = ("assets/results/report.html", "assets/results/results.json")
-"""For readers of the repository: the page reads the results from `results.sqlite`."""
+"""For readers of the repository: the page reads the results from `results.jsonl.xz`."""
 CLUTTER = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 ATTRIBUTES = ".gitattributes"
 MARK = "# Written by `make space`.\n"

@@ -46,6 +46,22 @@ def test_an_empty_store_holds_nothing(tmp_path: Path) -> None:
     assert store.all() == store.records(UNITS, "v") == []
 
 
+def test_packed_results_are_found_as_before_and_later_ones_go_before(tmp_path: Path) -> None:
+    packed = filled(tmp_path, UNITS[:3]).pack()
+    assert not (tmp_path / FILE).exists()
+    store = Store(tmp_path)
+    assert store.all() == store.records(UNITS, "v") == [record(unit) for unit in UNITS[:3]]
+    assert not (tmp_path / FILE).exists()  # reading makes no file
+    later = replace(record(UNITS[0]), context={"workers": 2})
+    store.add(UNITS[0].key("v"), later)
+    store.add(UNITS[3].key("v"), record(UNITS[3]))
+    assert store.known(unit.key("v") for unit in UNITS) == {unit.key("v") for unit in UNITS[:4]}
+    assert store.all() == [later, *(record(unit) for unit in UNITS[1:4])]
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(AssetError, match="damaged"):
+        Store(tmp_path).all()
+
+
 def test_a_record_carries_the_name_that_was_asked_for(tmp_path: Path) -> None:
     store = filled(tmp_path, UNITS[:1])
     renamed = replace(UNITS[0], condition=replace(UNITS[0].condition, name="baseline"))
