@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -41,6 +40,7 @@ def add(commands: "Commands") -> None:
 def run(options: argparse.Namespace) -> None:
     from pcg.experiments.evaluation.checks import stopping, voice_matrix
     from pcg.experiments.evaluation.table import evaluate
+    from pcg.groups.progress import bar
     from pcg.metrics.memory import Memory, RememberedJudge
     from pcg.metrics.sentences import read_sentences
     from pcg.metrics.speaker import speaker_encoder
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
         speaker = speaker_encoder(options.speaker_judge, options.device)
         judge = RememberedJudge(load_judge(options.judge, options.device), Memory())
         report = evaluate(
-            synthesizer, sentences, options.method, name, settings, judge, _original(name), _progress, reference, speaker
+            synthesizer, sentences, options.method, name, settings, judge, _original(name), bar("sentences"), reference, speaker
         )
         figures["table"] = report.as_dict()
         print(report.table())
@@ -90,7 +90,3 @@ def _original(voice: str) -> "Callable[[str], np.ndarray] | None":
     from pcg.training.data.corpus import speak
 
     return lambda text: speak(voice, text)
-
-
-def _progress(done: int, total: int) -> None:
-    print(f"\r{done}/{total}", end="" if done < total else "\n", file=sys.stderr, flush=True)

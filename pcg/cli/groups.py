@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -33,13 +32,13 @@ def add(commands: "Commands") -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from pcg.groups.progress import printed
+    from pcg.groups.progress import bar
     from pcg.groups.similarities import theta_for
 
     Settings(similarity=options.similarity)
     for theta in options.theta or ():
         RANGES["theta"].check("theta", theta)
-    synthesizer = load_synthesizer(options.model, "cpu", printed if sys.stderr.isatty() else None)
+    synthesizer = load_synthesizer(options.model, "cpu", bar)
     neighbours = synthesizer.library.neighbours(options.similarity)
     thetas = [theta_for(neighbours, size) for size in options.mean_size] if options.mean_size else options.theta
     thetas = thetas or [theta for theta in DEFAULT_THETAS if theta >= neighbours.floor]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 RESAMPLES = 2000
-Z95 = 1.959964
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def share(hits: int, n: int) -> Estimate:
     """hits / n with Wilson's interval, which stays honest at 0 and at n, where a bootstrap claims certainty."""
     if n < 1:
         raise ValueError("a share needs at least one utterance")
-    rate, z = hits / n, Z95
-    centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
-    reach = z * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return Estimate(rate, float(min(rate, max(0.0, centre - reach))), float(max(rate, min(1.0, centre + reach))))
+    from scipy.stats import binomtest
+
+    interval = binomtest(int(hits), n).proportion_ci(method="wilson")
+    return Estimate(hits / n, float(interval.low), float(interval.high))

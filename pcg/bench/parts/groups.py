@@ -12,7 +12,7 @@ from pcg.bench.timing import milliseconds
 from pcg.errors import InputError
 from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
 from pcg.groups.pairs.sample import CosineSample
-from pcg.groups.progress import printed
+from pcg.groups.progress import bar
 from pcg.groups.similarities import theta_for
 
 LEVELS = 4
@@ -68,11 +68,11 @@ def bench_groups(tokens: int = 65_536, dimensions: int = 2048, mean_size: float 
     embedding = clustered_embedding(tokens, dimensions)
     floor = CosineSample.of(embedding).theta_leaving((2 * mean_size - 1) * tokens / 2)
     begun = perf_counter()
-    neighbours = build_neighbours(embedding, floor, progress=printed("neighbours"))
+    neighbours = build_neighbours(embedding, floor, progress=bar("neighbours"))
     build_seconds = perf_counter() - begun
     theta = theta_for(neighbours, mean_size)
     theta_ms = theta_milliseconds(neighbours, theta, repeats)
-    again = printed("the search for one theta alone")
+    again = bar("the search for one theta alone")
     rebuild_ms = milliseconds(lambda: build_neighbours(embedding, theta, progress=again).groups_at(theta))
     reached = neighbours.mean_size_at(theta)
     cost = GroupsCost(
