@@ -91,6 +91,7 @@ def test_groups_of_any_similarity_are_found_by_their_mean_size(model, capsys, si
     assert [row["mean_size"] for row in figures["thetas"]] == pytest.approx([1.4], abs=1)
 
 
+@pytest.mark.slow
 def test_groups_and_map_are_exported(model, tmp_path, capsys):
     out = tmp_path / "groups"
     assert main(["groups", "--model", model, "--theta", "0.4", "--export", str(out)]) == 0

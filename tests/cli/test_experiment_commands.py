@@ -89,6 +89,7 @@ def where(model, tmp_path):
     return ["--model", model, "--results", str(tmp_path / "results")]
 
 
+@pytest.mark.slow
 def test_swap_prints_table_2_of_the_model_with_its_controls(where, capsys):
     assert main(["swap", "--sentences", "1", "--theta", "0.3", "--json", *where]) == 0
     captured = capsys.readouterr()

@@ -115,6 +115,7 @@ def test_taps_are_the_hidden_states_that_transformers_gives(lanes):
     torch.testing.assert_close(cache.taps, torch.stack(states[1:3], 2), **BOUND)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", LANES)
 def test_int8_is_near_and_reads_half_as_much(lanes):
     model = make_model()

@@ -330,6 +330,7 @@ def test_digests_know_every_file(name: str, llasa: Synthesizer, llasa_folder: Pa
     assert all(new != old for new, old in zip(digests(), before, strict=True))
 
 
+@pytest.mark.slow
 def test_the_command_line_speaks_with_it(
     llasa_folder: Path, recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -124,6 +124,7 @@ def test_the_drafts_of_a_voice_are_chosen_by_name(
     assert specs[0] != specs[1]
 
 
+@pytest.mark.slow
 def test_every_method_speaks_with_a_feature_draft(featured: Path, tmp_path: Path) -> None:
     synthesizer = Synthesizer(load_voice(str(featured)), tmp_path)
     subset = Synthesizer(load_voice(str(featured), draft="subset"), tmp_path)
@@ -227,6 +228,7 @@ def test_layers_of_the_target_compute_what_copied_ones_do_and_take_no_memory(tie
     assert not torch.equal(of_shared, logits(DecodingLlama(parts, vocabulary)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", CHOICES)
 def test_every_method_speaks_with_every_draft_but_none(choice: str, synthesizers: dict[str, Synthesizer]) -> None:
     synthesizer = synthesizers[choice]

@@ -141,6 +141,7 @@ def test_each_objective_brings_down_what_it_minimises_most(tmp_path):
     assert "expected_acceptance" not in last["ce"]
 
 
+@pytest.mark.slow
 def test_distillation_raises_what_the_engine_accepts(tmp_path):
     target = make_target()
     corpus = make_spoken(60)
@@ -270,6 +271,7 @@ def command(tokens, tmp_path, tiny_voice_folder):
     return ["train", "draft", *asked, "--samples", "30", "--steps", "2", "--budget", "300"]
 
 
+@pytest.mark.slow
 def test_the_command_trains_a_draft_that_the_voice_speaks_with(command, tmp_path, tiny_voice_folder, capsys):
     assert main([*command, "--plan", "0,2"]) == 0
     assert "accepted of what it drafts: sd 0." in capsys.readouterr().out
@@ -287,6 +289,7 @@ def test_the_command_trains_a_draft_that_the_voice_speaks_with(command, tmp_path
     assert "begun with the same options" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_llasa_gets_a_draft_by_the_same_command(llasa_folder, tmp_path):
     rng = coins()
     spoken = [

@@ -263,6 +263,7 @@ def test_a_first_run_is_not_mixed_with_results_of_another_voice(synthesizer: Syn
     assert (counts[0], counts[1], counts[-1]) == (12, 1, 12)
 
 
+@pytest.mark.slow
 def test_a_run_on_a_real_voice_has_its_bound_and_is_heard_token_for_token(
     synthesizer: Synthesizer, tiny_voice_folder: Path, tmp_path: Path
 ) -> None:

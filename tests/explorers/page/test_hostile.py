@@ -41,6 +41,7 @@ def refused(answer: Answer) -> str:
     return answer.told
 
 
+@pytest.mark.slow
 def test_every_endpoint_refuses_every_wrong_kind_of_value(raw: Raw) -> None:
     asked = 0
     for name in raw.endpoints:
@@ -56,6 +57,7 @@ def test_every_endpoint_refuses_every_wrong_kind_of_value(raw: Raw) -> None:
     assert asked > 150
 
 
+@pytest.mark.slow
 def test_no_event_of_a_component_trips_the_server(raw: Raw) -> None:
     huge, odd = [10**400, float("inf"), -1, "x", None, [], {}], []
     for value in huge:
@@ -79,6 +81,7 @@ def test_a_text_that_cannot_be_spoken_is_one_sentence(raw: Raw, name: str) -> No
             refused(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HARMLESS.values(), ids=HARMLESS)
 def test_a_text_that_looks_like_code_is_spoken(raw: Raw, text: str) -> None:
     answer = raw.ask("say_pcg_again", [text, *raw.usual("say_pcg_again")[1:]])
@@ -87,6 +90,7 @@ def test_a_text_that_looks_like_code_is_spoken(raw: Raw, text: str) -> None:
     assert stored.told is None
 
 
+@pytest.mark.slow
 def test_no_file_but_an_uploaded_one_is_read(raw: Raw, address: str) -> None:
     own = Path(app.__file__)
     elsewhere = ["/etc/passwd", str(own), "../../../../etc/passwd", "file:///etc/passwd", f"{address}config", "", "\0", "/"]
@@ -138,6 +142,7 @@ def test_any_sound_is_heard_or_refused(raw: Raw, name: str) -> None:
     assert spoken.told is not None or name in ("eight channels", "lengths that lie")
 
 
+@pytest.mark.slow
 def test_settings_from_anywhere_are_checked(raw: Raw, synthesizer: Synthesizer) -> None:
     for name, text in settings_texts(synthesizer).items():
         assert refused(raw.ask("import_settings", [raw.upload("take.json", text.encode())])), name
@@ -198,6 +203,7 @@ def test_requests_that_are_no_requests_are_refused(raw: Raw) -> None:
     assert raw.post("run/tune", json.dumps({"data": raw.usual("tune")})).status_code == 404
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
 def test_what_a_visitor_wrote_comes_back_as_text(address: str, synthesizer: Synthesizer, tmp_path: Path) -> None:
     attack = "<img src=x onerror='window.hacked=1'>${window.hacked=1}{{window.hacked=1}}"

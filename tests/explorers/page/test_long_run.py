@@ -16,6 +16,7 @@ KINDS = ("say", "tune", "groups", "repeat", "refused")
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process's memory")
 
 
+@pytest.mark.slow
 def test_memory_stays_within_a_tenth_after_many_requests(tiny_voice_folder: Path) -> None:
     figures = measure_requests(str(tiny_voice_folder), 40, early=15, kinds=KINDS)
     assert figures["memory_growth"] < GROWTH

@@ -14,6 +14,7 @@ OTHERS = {"voice": "one", "theta": 0.3, "lookahead": 3, "beta": 0.3, "temperatur
 PATIENCE_SECONDS = 300
 
 
+@pytest.mark.slow
 def test_fifty_visitors_each_hear_their_own_take(address: str, synthesizer: Synthesizer) -> None:
     # A client gives a request five seconds, which a computer that does other work at the same time may not have.
     patient = {"timeout": PATIENCE_SECONDS}

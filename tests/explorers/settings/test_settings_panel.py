@@ -159,6 +159,7 @@ def test_the_endpoints_have_names(client: Client) -> None:
     assert set(named) == {"/take_settings", "/open_link", "/import_settings", "/repeat_take", "/preset"}
 
 
+@pytest.mark.slow
 def test_a_program_takes_a_take_away_and_says_it_again(
     client: Client, synthesizer: Synthesizer, take: Take, stored: Stored
 ) -> None:

@@ -276,6 +276,7 @@ def test_the_small_grid_has_a_control_for_every_swap(synthesizer: Synthesizer) -
     assert [s.theta for c in swap_grid(synthesizer, "fsq").conditions if (s := c.swap) and s.similarity == "fsq"]
 
 
+@pytest.mark.slow
 def test_many_utterances_make_the_papers_table_once(synthesizer: Synthesizer, tiny_voice_folder: Path, tmp_path: Path) -> None:
     said = (Utterance("hello", "one"), Utterance("yes", "two"))
     grid = Grid("few", "few", (ar(), swapped(THETA), swapped(THETA, replacement="random")), said, (0,))
@@ -302,6 +303,7 @@ def client(synthesizer: Synthesizer, session: Session, tiny_voice_folder: Path, 
     app.close(verbose=False)
 
 
+@pytest.mark.slow
 def test_the_endpoint_answers_with_record_sounds_and_pictures(client: Client, take: Take) -> None:
     record, said, table, _, *views, status = client.predict(*vars(ASKED).values(), api_name="/swap")
     assert record["versions"]["swapped"]["positions"]
