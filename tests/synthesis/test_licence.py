@@ -141,7 +141,7 @@ def test_without_the_wanted_model_the_page_stays_up_and_says_why(
     assert app.main(options) == 0
     (told,) = capsys.readouterr().err.strip().splitlines()
     assert options[1] in told
-    assert opened == [f"{told} The embedded voice speaks in its place."]
+    assert opened == [f"{told} The embedded voice is used instead."]
 
 
 def test_a_damaged_folder_is_no_reason_to_be_down(
