@@ -264,6 +264,7 @@ def test_over_groups_every_group_has_the_targets_probability_given_the_text(worl
     assert Enumeration(coarse_block(groups), world, lookahead, groups).furthest(coarse_target_of(world, groups)) < 1e-12
 
 
+@pytest.mark.slow
 def test_over_groups_the_enumeration_refuses_pcgs_own_residual(world, groups):
     assert Enumeration(mistaken(groups), world, 3, groups).furthest(coarse_target_of(world, groups)) > 0.004
 

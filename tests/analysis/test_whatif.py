@@ -111,6 +111,7 @@ def test_expectations_agree_with_random_walks(lookahead: int) -> None:
     assert abs(other - accepted / drafted) > 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -37,6 +37,7 @@ def test_works_take_turns_and_the_first_round_is_not_counted():
     assert set(figures) == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_methods_are_measured_against_ar_and_their_bound(tiny_voice_folder, tmp_path):
     synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
     speeds = method_speeds(synthesizer, ["hello"], "one", Settings(), repeats=2)
@@ -53,6 +54,7 @@ def test_methods_are_measured_against_ar_and_their_bound(tiny_voice_folder, tmp_
     assert min(costs.ar, costs.draft, costs.verify) > 0
 
 
+@pytest.mark.slow
 def test_batches_streams_and_adaptive_lookahead_are_timed(tiny_voice_folder, tmp_path):
     synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
     for measure in (batch_speedup, first_sound_seconds, adaptive_speedup):
@@ -100,6 +102,7 @@ def test_a_shape_has_its_draft_and_its_vocabulary():
     assert target.bytes_per_step > draft.bytes_per_step
 
 
+@pytest.mark.slow
 def test_the_sweep_is_written_as_json(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("pcg.bench.shapes.TOKENS", 8)
     out = tmp_path / "sweep.json"

@@ -158,6 +158,7 @@ def careless(drafted, p, q, coins: Coins) -> Verdict:
     return Verdict(0, draw(q[0], float(coins.residual[0])), "resampled", ())
 
 
+@pytest.mark.slow
 def test_the_second_token_of_sd_has_the_targets_law(target: DecodingLlama) -> None:
     utterances = list(said(target, exact, limit=2))
     assert {len(r.drafted) for rounds in utterances for r in rounds} >= {2}
@@ -170,6 +171,7 @@ def test_the_bound_rejects_a_careless_rule(target: DecodingLlama) -> None:
     assert distance(outcomes, second_law(target)) > 2 * BOUND
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("residual", ["dense", "thinning"])
 def test_the_group_that_pcg_draws_has_the_targets_coarse_law(target: DecodingLlama, residual: str) -> None:
     """Overlapping groups, and a control: to accept whatever was copied is not that law."""

@@ -103,6 +103,7 @@ def distance(a: Counter, b: Counter) -> float:
     return sum(abs(a[t] / a.total() - b[t] / b.total()) for t in a | b) / 2
 
 
+@pytest.mark.slow
 def test_the_third_token_of_sd_has_the_law_of_ar_and_a_rule_that_accepts_all_has_not(voice):
     """1000 runs a side: two samples of this law differ by about 0.11, and a rule that only drafts is 0.68 away."""
     reference = autoregressive_law(voice, 1000)

@@ -156,6 +156,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     script, units, store, fake = tmp_path / "script.py", units_of(60), Store(tmp_path), spec(tmp_path)
     script.write_text(SCRIPT)

@@ -75,6 +75,7 @@ def test_a_result_says_what_the_take_says(worker: Worker, synthesizer: Synthesiz
     json.dumps(result.as_dict(), allow_nan=False)
 
 
+@pytest.mark.slow
 def test_the_judges_are_those_of_an_evaluation(spec: WorkerSpec, synthesizer: Synthesizer) -> None:
     worker = replace(spec, dnsmos=True).load()
     result = worker.run(unit(AR))
@@ -100,6 +101,7 @@ def test_the_draft_speaks_alone(worker: Worker, synthesizer: Synthesizer) -> Non
     assert worker.run(unit(draft)).tokens != worker.run(unit(AR)).tokens
 
 
+@pytest.mark.slow
 def test_a_rule_of_its_own_takes_the_place_of_the_methods(worker: Worker, synthesizer: Synthesizer) -> None:
     wanted = unit(Condition("", Settings("sd"), rule="membership:60"))
     take = synthesizer.take(SAID.text, wanted.settings, "one", rule=membership(60))
@@ -146,6 +148,7 @@ def test_a_swap_takes_the_utterance_that_was_said_just_before(worker: Worker) ->
     assert times[0] == times[1]
 
 
+@pytest.mark.slow
 def test_a_long_text_is_rendered_alike_before_and_after_a_swap(worker: Worker, synthesizer: Synthesizer) -> None:
     long = replace(SAID, text=" ".join(["hello is this one sentence yes"] * 14))
     assert len(synthesizer.chunks(long.text)) > 1
@@ -218,6 +221,7 @@ def test_a_record_says_where_it_was_made_and_names_no_one(worker: Worker) -> Non
     assert not words & {socket.gethostname(), Path.home().name}
 
 
+@pytest.mark.slow
 def test_two_processes_give_what_one_gives(worker: Worker, spec: WorkerSpec, tmp_path: Path) -> None:
     said = [SAID, replace(SAID, text="yes", voice="two")]
     units = [unit(condition, said=u) for u in said for condition in (AR, PCG, swapped())]

@@ -25,6 +25,7 @@ def pairs(lists: Neighbours) -> set[tuple[int, int]]:
     return {(t, other) for t in range(lists.vocabulary) for other in lists.of(t)[0].tolist() if other != t}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floor", [0.3, 0.7])
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"], ids=["faiss", "blocks of products"])
 def test_nothing_above_the_floor_is_missed_and_nothing_below_is_found(floor, device):

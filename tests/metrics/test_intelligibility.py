@@ -86,6 +86,7 @@ def test_pocketsphinx_understands_a_recording_and_not_the_same_backwards() -> No
     assert judge.name.startswith("pocketsphinx 5")
 
 
+@pytest.mark.slow
 @needs_flite
 def test_pocketsphinx_forgets_what_came_before() -> None:
     judge = PocketSphinx()

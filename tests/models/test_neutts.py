@@ -267,6 +267,7 @@ def test_what_is_drafted_by_some_layers_is_checked_by_all(neutts: Synthesizer) -
     assert draft.weights.qkv_bias.abs().min() > 0
 
 
+@pytest.mark.slow
 def test_a_recording_becomes_a_voice_and_is_cut_from_the_sound(neutts: Synthesizer, recording: Path) -> None:
     reference = neutts.voice.reference_from_audio(recording, "Hello there.")
     assert len(reference.codes) == pytest.approx(200, abs=10)
@@ -288,6 +289,7 @@ def test_codes_form_groups_and_are_swapped_within_them(neutts: Synthesizer) -> N
         assert swapped.tokens[i] in groups.members_of(int(groups.group_of_centre[tokens[i]])).tolist()
 
 
+@pytest.mark.slow
 def test_the_command_line_speaks_with_it(
     neutts_folder: Path, recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

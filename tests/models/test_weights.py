@@ -45,6 +45,7 @@ def test_what_is_read_without_transformers_is_what_it_loads(
     assert all(tensor.dtype == dtype and torch.equal(tensor, loaded.tensors[name]) for name, tensor in read.tensors.items())
 
 
+@pytest.mark.slow
 def test_the_page_starts_without_transformers() -> None:
     """A visitor waits for nothing that a published voice does not need."""
     program = "import sys, app; app.load_voice(); assert 'transformers' not in sys.modules"

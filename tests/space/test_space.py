@@ -162,6 +162,7 @@ def test_an_import_without_its_requirement_is_one_sentence(little: Path, tmp_pat
     stage(little, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_all_imports_are_found_and_covered(space: Path) -> None:
     imported = third_party(space)
     assert {"gradio", "spaces", "torch", "resemblyzer", "umap", "yaml", "espeakng_loader"} <= imported.keys()
@@ -242,6 +243,7 @@ def _answering(address: str, page: subprocess.Popen, log: Path) -> str:
     raise AssertionError(f"the page never came: {log.read_text()[-2000:]}")
 
 
+@pytest.mark.slow
 def test_it_starts_and_speaks_as_a_space_would(served: str) -> None:
     page = Client(served, verbose=False, httpx_kwargs={"timeout": PATIENCE_SECONDS})
     text = "The boats are in."

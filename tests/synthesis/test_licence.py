@@ -177,6 +177,7 @@ def test_variables_choose_as_options_do(
     assert opened[1] == ""
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_licence_and_the_banner(synthesizer: Synthesizer, tmp_path: Path) -> None:
     page = app.create_app(synthesizer, tmp_path / "none", tmp_path / "none", trouble="The model <b> is gated.")
     shown = [block.value for block in page.blocks.values() if isinstance(getattr(block, "value", None), str)]

@@ -56,6 +56,7 @@ def test_the_figures_follow_their_definitions(synthesizer):
     assert math.isclose(take.rtf, take.wall_seconds / take.audio_seconds)
 
 
+@pytest.mark.slow
 def test_tolerance_accepts_more_and_from_one_on_everything(synthesizer):
     def rate(settings):
         # The last round is cut at the end of speech, whatever was accepted behind it.

@@ -161,6 +161,7 @@ def learned(directory, target, steps=60, rank=0, precision="fp32", every=20, see
     return model, train_feature(directory, model, target, material, OVERLAP, schedule, 1.0, seed, Workers(), held_out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rank", "precision"), [(0, "fp32"), (5, "bf16")])
 def test_training_raises_the_overlap_and_what_the_engine_accepts(tmp_path, rank, precision):
     target = make_target(scale=12.0)  # of which least squares know less
@@ -258,6 +259,7 @@ def test_the_command_trains_one_for_a_voice_that_speaks_with_it(tmp_path, tiny_t
     assert "out is" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_one_for_a_llasa_learns_from_what_it_is_given_and_drafts(tmp_path, llasa_folder):
     """Its vocabulary holds text as well, and fewer heads have keys than queries. It never ends, so it has no own samples."""
     (tmp_path / MANIFEST).write_text(json.dumps({"codes": 65_536}))

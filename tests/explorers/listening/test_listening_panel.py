@@ -119,6 +119,7 @@ def test_progress_does_not_tell_whose_take_comes_next(synthesizer: Synthesizer) 
         assert steps == [Preparing(done, 4) for done in range(4)]
 
 
+@pytest.mark.slow
 def test_the_sounds_of_a_trial_are_the_takes_equally_loud_and_long(synthesizer: Synthesizer) -> None:
     blind_test, rate = prepared(synthesizer, RATED), synthesizer.voice.codec.sample_rate
     trial = blind_test.plan.trials[0]
@@ -184,6 +185,7 @@ def test_the_record_says_who_how_fast_and_how_good(blind_test: BlindTest, synthe
     assert len(list(csv.DictReader(csv_path.open()))) == 4
 
 
+@pytest.mark.slow
 def test_the_reveal_tells_differences_and_small_numbers(blind_test: BlindTest, synthesizer: Synthesizer) -> None:
     assert set(blind_test.differences()) == {"method", "theta", "lookahead", "similarity", "adaptive"}
     page = reveal_html(voted(blind_test))
@@ -267,6 +269,7 @@ def arguments(request: Request) -> list[object]:
     return [list(v) if isinstance(v, tuple) else v for v in vars(request).values()]
 
 
+@pytest.mark.slow
 def test_a_program_takes_the_whole_test(address: str) -> None:
     client = Client(address, verbose=False)
     name = "PCG · theta 0.25 · lookahead 2 · temperature 0.6"

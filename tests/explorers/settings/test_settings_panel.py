@@ -250,6 +250,7 @@ def browser_page() -> Iterator[Page]:
         browser.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
 def test_a_person_shares_drops_and_keeps(browser_page: Page, served: str, stored: Stored, tmp_path: Path) -> None:
     page, complaints, addresses = browser_page, [], []

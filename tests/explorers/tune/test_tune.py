@@ -215,6 +215,7 @@ def test_the_endpoints_have_names_and_named_arguments(client: Client) -> None:
         assert [p["parameter_name"] for p in endpoints[name]["parameters"]] == list(ARGUMENTS)
 
 
+@pytest.mark.slow
 def test_the_page_tells_whether_drafting_pays_on_this_computer(client: Client) -> None:
     answer = client.predict(api_name="/will_it_pay")
     assert "on this computer" in answer
