@@ -40,7 +40,7 @@ class EasByTheBook:
     def __init__(self) -> None:
         self.memory: list[list[int]] = []
 
-    def law(self, s: list[float]) -> list[float]:
+    def probs(self, s: list[float]) -> list[float]:
         pi = [0.0] * len(s)
         for j in range(len(s)):
             pi[j] = min(0.8, sum(0.2 * (1 / (1 + r)) * 0.7**a for i, r, a in self.memory if i == j))
@@ -60,7 +60,7 @@ class RasByTheBook:
     def __init__(self) -> None:
         self.history: list[int] = []
 
-    def law(self, s: list[float]) -> list[float]:
+    def probs(self, s: list[float]) -> list[float]:
         first, second = nucleus(s, 50, 0.8), nucleus(s, 50, 1.0)
         law = [0.0] * len(s)
         for x, mass in enumerate(first):
