@@ -77,6 +77,7 @@ def second_tokens(pair, rule, runs=1500):
     return Counter(said[:, 5].tolist())
 
 
+@pytest.mark.slow
 def test_exact_has_the_law_of_plain_generate_and_blind_acceptance_has_not(pair):
     """1500 rows a side over 11 outcomes: two samples of one law differ by about 0.03 in total variation."""
     target, _ = pair

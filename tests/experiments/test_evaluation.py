@@ -134,6 +134,7 @@ class Ear:
         return np.array([np.cos(angle), np.sin(angle)])
 
 
+@pytest.mark.slow
 def test_voices_are_compared_over_pairs_of_different_sentences(
     synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def test_a_measurement_gathers_them() -> None:
     assert (sound.clipped, sound.clicks) == (0.0, 0)
 
 
+@pytest.mark.slow
 def test_mos_is_the_package_own_figure_and_falls_with_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     from speechmos import dnsmos
 
@@ -68,6 +69,7 @@ def test_mos_is_the_package_own_figure_and_falls_with_noise(monkeypatch: pytest.
     assert judge.score(np.zeros(0, np.float32), RATE) == WORST_MOS
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
 def test_mos_of_speech_falls_with_noise() -> None:
     from pcg.training.data.corpus import speak

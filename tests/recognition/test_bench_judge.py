@@ -31,6 +31,7 @@ def last_json(capsys):
     return json.loads(capsys.readouterr().out.strip().splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_the_modes_are_measured_side_by_side(work, recogniser_folder, capsys):
     arguments = ["--work", str(work), "--recogniser", str(recogniser_folder), "--utterances", "2", "--repeats", "1"]
     assert main(["bench", "judge", *arguments]) == 0

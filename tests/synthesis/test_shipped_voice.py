@@ -54,6 +54,7 @@ def test_the_map_of_its_codes_is_shipped(tmp_path):
     assert not list(tmp_path.glob("atlas-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ar", "sd", "pcg"])
 def test_it_is_understood(takes, sentences, method):
     """Bound 40 % on eight sentences: the measured rate is far below (README), babble is above 90 %."""

@@ -106,7 +106,7 @@ def test_a_tap_shows_a_term_within_a_narrow_screen_and_opens_no_tab(browser: Bro
     tip, word = page.locator(".term-tip"), page.locator('#tune-lookahead a[href="#term-lookahead"]')
     before = page.locator("#tune-lookahead input[type=number]").input_value()
     word.tap()
-    expect(tip).to_contain_text("how many tokens the draft guesses", ignore_case=True)
+    expect(tip).to_contain_text("number of tokens that the draft proposes", ignore_case=True)
     box = tip.bounding_box()
     assert 0 <= box["x"] <= 390 - box["width"]
     word.tap()
