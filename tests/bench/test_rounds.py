@@ -75,6 +75,7 @@ def test_a_voice_is_judged_and_one_without_a_draft_refused(synthesizer, tiny_voi
         will_it_pay(Synthesizer(load_voice(str(tiny_voice_folder), draft="none"), tmp_path), Settings())
 
 
+@pytest.mark.slow
 def test_the_command_answers_in_a_table_a_sentence_and_json(tiny_voice_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path)
     assert main(["bench", "--quick", "--model", str(tiny_voice_folder)]) == 0

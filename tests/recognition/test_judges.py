@@ -22,6 +22,7 @@ def places(tmp_path_factory: pytest.TempPathFactory, recogniser_folder: Path) ->
     return made | {"embedded": recogniser_folder, "pocketsphinx": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(JUDGES))
 def test_every_judge_writes_a_text_for_every_recording(name: str, places: dict[str, Path | None], babble: Babble) -> None:
     judge: Judge = load_judge(name, checkpoint=str(places[name]) if places[name] else None)

@@ -96,6 +96,7 @@ def test_wrong_segments_are_refused(trained: Detectors) -> None:
         trained.real(M25, torch.full((1, 25), CODES))
 
 
+@pytest.mark.slow
 def test_training_goes_on_where_it_stopped(tmp_path: Path) -> None:
     segments, whole, halves = toy(20, 15), tmp_path / "whole", tmp_path / "halves"
     plan = SpoofPlan(steps={r.name: 2 for r in RESOLUTIONS}, batch=8)

@@ -185,6 +185,7 @@ def test_no_two_methods_look_alike() -> None:
     assert len({(colour, symbol) for colour, symbol, _ in spoken_by}) == len(spoken_by)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 def test_a_browser_shows_it_alone(written: Path) -> None:
     with sync_playwright() as playwright:

@@ -40,6 +40,7 @@ def test_a_beam_is_heard_only_after_a_text_was_said(client: Client) -> None:
         client.predict(way="hierras", cycle=1, beam=1, api_name="/spoof_beam")
 
 
+@pytest.mark.slow
 def test_a_program_says_a_text_five_ways_and_hears_a_pruned_beam(client: Client, judging: Synthesizer) -> None:
     job = client.submit(**ASKED, api_name="/spoof")
     first, *_, (record, way, tree, *_, status) = steps = list(job)
@@ -91,6 +92,7 @@ def test_endpoints_are_documented(client: Client) -> None:
     assert all(len(each["description"]) > 100 for each in told.values())
 
 
+@pytest.mark.slow
 def test_the_tab_is_there_where_detectors_fit_the_voice(
     judging: Synthesizer, synthesizer: Synthesizer, example_folder: Path, recogniser_folder: Path
 ) -> None:
