@@ -24,6 +24,8 @@ from pcg.takes.stored import Origin
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 from tests.explorers.compare.test_judging import HOSTILE, new_judges
 
+pytestmark = pytest.mark.slow
+
 TEXT = "Hello, is this one sentence?"
 PATIENCE_MS = 90_000
 

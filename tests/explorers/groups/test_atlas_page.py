@@ -16,7 +16,7 @@ from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 
 SOFTWARE_WEBGL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 NO_WEBGL = ["--disable-3d-apis"]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer"), pytest.mark.slow]
 
 
 def spoken(tokens: tuple[int, ...]) -> Session:

@@ -15,7 +15,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 from tests.explorers.listening.test_listening_panel import FakeEars
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer"), pytest.mark.slow]
 SOUND = [*ARGUMENTS, "--autoplay-policy=no-user-gesture-required"]
 PATIENCE = 60_000
 # Renders two sounds through a Deck, from 0.1 s on, with a switch at 0.5 s; gives what is heard, and what the deck says.

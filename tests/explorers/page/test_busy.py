@@ -14,6 +14,8 @@ from explorers.request_validation import Page
 from explorers.theme import launch_options
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 
+pytestmark = pytest.mark.slow
+
 BOUND = 2
 FULL = f"The queue is full: {BOUND} are waiting. Try again in a moment."
 PATIENCE_SECONDS = 60

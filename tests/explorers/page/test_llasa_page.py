@@ -14,6 +14,8 @@ from pcg.prompts.llasa import OWN_VOICE
 from pcg.settings import METHODS
 from pcg.synthesis.synthesizer import Synthesizer
 
+pytestmark = pytest.mark.slow
+
 CODES = 65_536
 
 

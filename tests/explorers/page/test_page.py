@@ -9,7 +9,7 @@ from explorers.compare.first_minute import HINTS
 from pcg.settings import METHODS
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM, NEEDS_CHROMIUM, picture
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
 PATIENCE_MS = 120_000
 
 

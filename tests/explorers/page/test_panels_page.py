@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, SOFTWARE, TABS, open_tab, picture
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
 PATIENCE_MS = 120_000
 MARKS = ("ar", "sd", "ssd", "pcg")
 

@@ -16,7 +16,7 @@ from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, SOFTWARE, picture
 from tests.explorers.page.test_accessibility import violations
 from tests.explorers.spoof.test_beams import untrained
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
 PATIENCE_MS = 120_000
 
 
