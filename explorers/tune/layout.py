@@ -197,7 +197,6 @@ def _wire(synthesizer: Synthesizer, origin: Origin, controls: Form, places: Plac
     controls.stop.click(_halt, places.turn, None, **quick)
     knobs = ("method", *USED_BY, "sampler", "top_k", "top_p")
     gr.on([named[name].input for name in knobs], None, None, None, js=MOVED, **quick)
-    # `change` and not `input`: a preset moves it, too.
     named["sampler"].input(explain_sampler, named["sampler"], named["sampler"], **quick)
     rolled = controls.dice.click(new_seed, None, named["seed"], **quick)
     rolled.then(handler(tune_again), api_visibility="private", **speaking)

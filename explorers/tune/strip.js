@@ -156,7 +156,7 @@ class Strip {
     const { run } = props;
     if (!run || run.number < (this.run?.number ?? 0)) return;
     if (run.number !== this.run?.number) this.begin();
-    this.run = run;
+    this.run = { ...run, tokens: run.tokens.map((token) => JSON.parse(token)) };
     this.root.dataset.state = run.live ? "live" : "done";
     this.parts.empty.hidden = run.tokens.length > 0 || run.live;
     this.parts.marks.tabIndex = run.tokens.length ? 0 : -1;

@@ -6,6 +6,8 @@ run its content: the script inserts words that change, as text.
 """
 
 import base64
+import json
+import json
 from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
@@ -79,8 +81,11 @@ def create_strip(sample_rate: int, hop: int, asking: str) -> gr.HTML:
 
 
 def run_prop(number: int, method: str, rounds: Sequence[Round], expected: float, live: bool) -> dict[str, object]:
-    """The tokens so far of the run `number`, runs being numbered upwards; `expected` tokens in all; `live` until the end."""
-    tokens = [token for count, round_ in enumerate(rounds) for token in _tokens(count, round_)]
+    """The tokens so far of the run `number`, runs being numbered upwards; `expected` tokens in all; `live` until the end.
+
+    Each token is JSON text: the page copies a prop whenever it changes, and text is copied at once, an object field by field.
+    """
+    tokens = [json.dumps(token) for count, round_ in enumerate(rounds) for token in _tokens(count, round_)]
     return {"number": number, "method": method, "expected": round(expected), "live": live, "tokens": tokens}
 
 

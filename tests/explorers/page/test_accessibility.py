@@ -26,7 +26,7 @@ FOCUSED = """() => { const style = getComputedStyle(document.activeElement);
            inside: document.activeElement.closest('#first-minute, [role="tab"], #text, #run')?.id ?? '' }; }"""
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture(params=["light", pytest.param("dark", marks=pytest.mark.slow)])
 def page(address: str, request: pytest.FixtureRequest) -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SOFTWARE)

@@ -1,6 +1,7 @@
 """The Tune panel without a browser: what it does, what its endpoints answer, and how they refuse."""
 
 import base64
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -55,10 +56,10 @@ def test_the_take_is_that_of_the_engine_and_its_sound_comes_in_pieces(synthesize
 
 
 def test_every_token_of_the_strip_has_the_test_behind_it(steps: list[Step]) -> None:
-    run = steps[-2].run
+    entries = [json.loads(token) for token in steps[-2].run["tokens"]]
     take = steps[-2].take
-    assert [entry["token"] for entry in run["tokens"]] == list(take.tokens)
-    for entry in run["tokens"]:
+    assert [entry["token"] for entry in entries] == list(take.tokens)
+    for entry in entries:
         test = entry["test"]
         assert (test is None) == (entry["kind"] == "bonus")
         if test:
@@ -66,7 +67,7 @@ def test_every_token_of_the_strip_has_the_test_behind_it(steps: list[Step]) -> N
             assert (test["drafted"] == entry["token"]) or entry["kind"] == "resampled"
             assert test["grouped"]
     first = take.rounds[0].tests[0]
-    assert run["tokens"][0]["test"]["mass_q"] == pytest.approx(first.mass_q, rel=1e-4)
+    assert entries[0]["test"]["mass_q"] == pytest.approx(first.mass_q, rel=1e-4)
 
 
 def test_samples_beyond_one_are_clipped() -> None:

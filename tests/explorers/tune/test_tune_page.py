@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this co
 SOUND = ["--autoplay-policy=no-user-gesture-required", "--use-gl=angle", "--use-angle=swiftshader"]
 SOFTWARE = [*SOUND, "--enable-unsafe-swiftshader"]
 PATIENCE_MS = 60_000
-TEXT = "The quick brown fox jumps over a lazy dog, and is this one sentence?"
+TEXT = "Hello, yes."
 
 
 @pytest.fixture(scope="module")
