@@ -7,7 +7,6 @@ run its content: the script inserts words that change, as text.
 
 import base64
 import json
-import json
 from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
