@@ -33,7 +33,21 @@ class Reading:
 
     @classmethod
     def of(cls, take: Take) -> "Reading":
-        return cls.from_record(record(take))
+        return cls(
+            settings=take.settings,
+            text=take.text,
+            voice=take.voice,
+            audio_seconds=take.audio_seconds,
+            tokens_per_second=take.tokens_per_second,
+            rtf=take.rtf if take.audio_seconds else None,
+            acceptance_rate=take.acceptance_rate,
+            mean_acceptance_length=take.mean_acceptance_length,
+            hit_limit=take.hit_limit,
+            kinds=take.kinds,
+            group_sizes=take.group_sizes,
+            tokens=take.tokens,
+            drafts=tuple((test.token, test.accepted) for round_ in take.rounds for test in round_.tests),
+        )
 
     @classmethod
     def from_record(cls, values: Mapping[str, object]) -> "Reading":
@@ -66,6 +80,12 @@ class Reading:
     def task(self) -> tuple[object, ...]:
         """Text, voice, temperature and seed: takes with the same task can be compared."""
         return (self.text, self.voice, self.settings.temperature, self.settings.seed)
+
+    def as_dict(self) -> dict[str, object]:
+        """What was said and its figures, ready for JSON, to four digits behind the point."""
+        names = ("text", "voice", "audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length")
+        values = ((name, getattr(self, name)) for name in (*names, "hit_limit"))
+        return {name: round(value, 4) if isinstance(value, float) else value for name, value in values}
 
     def speed_up_over(self, other: "Reading") -> float | None:
         """The ratio of tokens per second; None where the other take is silent."""

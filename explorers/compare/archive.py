@@ -55,12 +55,10 @@ def _card(key: str, card: Card, verdicts: Verdicts) -> dict[str, object]:
 
 def _take(key: str, number: int, shown: ShownTake, verdict: Verdict | None) -> dict[str, object]:
     reading = shown.reading
-    figures = ("text", "voice", "audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length")
     return {
         "file": _name(key, number, shown) if shown.sound else None,
-        **{figure: getattr(reading, figure) for figure in figures},
+        **reading.as_dict(),
         "tokens": len(reading.tokens),
-        "hit_limit": reading.hit_limit,
         "speed_up": shown.speed_up,
         "compared_with_ar_of": shown.baseline,
         "settings": reading.settings.as_dict(),

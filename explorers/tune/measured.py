@@ -114,12 +114,10 @@ class Bench:
         if self.last is None:
             return None
         last, reading = self.last, self.last.reading
-        figures = ("text", "voice", "audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length")
         compared = {name: getattr(self, name) for name in ("speed_up", "bound")}
         return {
             "settings": reading.settings.as_dict(),
-            **{name: getattr(reading, name) for name in figures},
-            "hit_limit": reading.hit_limit,
+            **reading.as_dict(),
             "tokens": list(reading.tokens),
             "kinds": list(reading.kinds),
             "group_sizes": list(reading.group_sizes),

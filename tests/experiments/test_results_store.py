@@ -88,12 +88,12 @@ def test_a_damaged_row_counts_as_not_done(tmp_path: Path) -> None:
         results.execute(f"UPDATE {table} SET value = ? WHERE key = ?", (damaged, key))
     results.commit()
     results.close()
-    with pytest.warns(UserWarning, match="counts as not done"):
+    with pytest.warns(UserWarning, match="counts as not there"):
         assert store.known(keys) == set(keys[3:])
-    with pytest.warns(UserWarning, match="counts as not done"):
+    with pytest.warns(UserWarning, match="counts as not there"):
         assert store.all() == [record(unit) for unit in UNITS[3:]]
     store.add(keys[0], record(UNITS[0]))
-    with pytest.warns(UserWarning, match="counts as not done"):
+    with pytest.warns(UserWarning, match="counts as not there"):
         assert store.records(UNITS, "v") == [record(unit) for unit in (UNITS[0], *UNITS[3:])]
 
 
