@@ -26,6 +26,7 @@ test-all: $(VENV)/dev.done lint
 lint: $(VENV)/dev.done
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/deptry .
 
 gpu-check: $(VENV)/dev.done
 	$(VENV)/bin/python -m pcg bench gpu

@@ -6,8 +6,9 @@ so that the command line answers before PyTorch is imported.
 
 from importlib import import_module
 
+__version__ = "0.1.0"
 _HOMES = {"Settings": "pcg.settings", "Synthesizer": "pcg.synthesis.synthesizer", "load_voice": "pcg.synthesis.voice"}
-__all__ = ["Settings", "Synthesizer", "load_voice"]
+__all__ = ["Settings", "Synthesizer", "__version__", "load_voice"]
 
 
 def __getattr__(name: str) -> object:

@@ -23,6 +23,7 @@ SENTENCES = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of several workers, one runs all tests of a file, and one all tests of the whole page, which takes long to start."""
     for item in items:

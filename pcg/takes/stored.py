@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from pcg import __version__
 from pcg.audio import read_comment
 from pcg.errors import InputError
 from pcg.models.hub import content_digest
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pcg.takes.take import Take
 
 VERSION = 1
-APP = "0.1.0"
 LARGEST = 16_384
 LONGEST_NAME = 160
 RECORDING = "a recording"
@@ -58,7 +58,7 @@ class Origin:
     model: str
     digest: str
     device: str = "cpu"
-    app: str = APP
+    app: str = __version__
     licence: str = ""
     draft: str = TRAINED
 

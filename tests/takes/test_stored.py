@@ -2,7 +2,6 @@
 
 import json
 import struct
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,13 +9,14 @@ import numpy as np
 import pytest
 import soundfile
 
+from pcg import __version__
 from pcg.audio import load_audio, read_comment, write_wav
 from pcg.errors import InputError
 from pcg.files import PROJECT
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.stored import APP, LARGEST, RECORDING, Origin, Stored, fingerprint, read_stored
+from pcg.takes.stored import LARGEST, RECORDING, Origin, Stored, fingerprint, read_stored
 
 ORIGIN = Origin("tiny", "0123456789abcdef" * 4)
 STORED = Stored('He said "$HOME" \\ and\nleft 🎈.', "two", Settings("ssd", theta=0.31, seed=7, adaptive=True), ORIGIN)
@@ -49,9 +49,9 @@ def test_the_longest_text_fits() -> None:
     assert Stored.from_json(stored.to_json()) == stored
 
 
-def test_the_version_of_the_program_is_the_projects() -> None:
-    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert project["project"]["version"] == APP
+def test_the_version_of_the_program_is_that_of_the_changelog() -> None:
+    assert STORED.origin.app == __version__
+    assert f"\n## {__version__}\n" in (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_a_take_knows_its_origin_and_a_recording_leaves_its_fingerprint_alone(synthesizer: Synthesizer) -> None:
