@@ -79,7 +79,14 @@ def distance(one: Tensor, other: Tensor) -> float:
     return float((one - other).abs().sum() / 2)
 
 
-@pytest.mark.parametrize("memory", LAWS, ids=["eas", "ras", "plain with a penalty"])
+@pytest.mark.parametrize(
+    "memory",
+    [
+        pytest.param(LAWS[0], id="eas"),
+        pytest.param(LAWS[1], id="ras", marks=pytest.mark.slow),
+        pytest.param(LAWS[2], id="plain with a penalty", marks=pytest.mark.slow),
+    ],
+)
 def test_the_loop_says_what_the_target_would_by_the_same_law(models: list[DecodingLlama], memory: Memory) -> None:
     wanted = law_of_last(models[0], memory)
     assert float(wanted.sum()) == pytest.approx(1, abs=1e-5)

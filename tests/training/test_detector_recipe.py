@@ -29,6 +29,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return work
 
 
+@pytest.mark.slow
 def test_from_a_corpus_to_detectors_that_load(tiny_voice_folder: Path, work: Path, tmp_path: Path) -> None:
     voice = load_voice(str(tiny_voice_folder))
     figures = train_detectors_of(voice, work, tmp_path, "cpu", 0, TINY)

@@ -31,6 +31,7 @@ def make(work, folder, name="figure", plan=PLAN):
     return draft_figure(load_voice(str(folder)), work / "corpus", work / name, work / "out" / name, plan)
 
 
+@pytest.mark.slow
 def test_every_curve_starts_untrained_and_resumes(work, tiny_voice_folder):
     found = make(work, tiny_voice_folder)
     assert json.loads((work / "out" / "figure.json").read_text()) == json.loads(json.dumps(found))

@@ -95,6 +95,7 @@ def test_batches_hold_every_utterance_once_an_epoch_beside_its_segments(shard, t
     assert all(torch.equal(a, b) for a, b in zip(batches.batch(1), again.batch(1), strict=True))
 
 
+@pytest.mark.slow
 def test_the_encoder_learns_segments_and_goes_on_where_it_stopped(shard, tmp_path):
     torch.manual_seed(0)
     train_recogniser_phones(tmp_path, ConformerCTC(TINY), [shard], tmp_path / "phones", 30, 0, "cpu", seconds=8.0)

@@ -71,7 +71,7 @@ def test_a_program_gets_every_take_the_verdicts_and_the_zip(client: Client, tmp_
         assert json.loads(archive.read(FIGURES)) == figures
 
 
-@pytest.fixture(params=[390, 1440])
+@pytest.fixture(params=[390, pytest.param(1440, marks=pytest.mark.slow)])
 def page(address: str, request: pytest.FixtureRequest) -> Iterator[Page]:
     if CHROMIUM is None:
         pytest.skip("no Chromium on this computer")

@@ -94,7 +94,7 @@ def browse(address: str, width: int) -> Iterator[Page]:
         expect.set_options(timeout=5_000)
 
 
-@pytest.fixture(params=[390, 1440])
+@pytest.fixture(params=[390, pytest.param(1440, marks=pytest.mark.slow)])
 def page(address: str, request: pytest.FixtureRequest) -> Iterator[Page]:
     yield from browse(address, request.param)
 

@@ -1,6 +1,5 @@
 import shutil
 import socket
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,14 +24,14 @@ def test_a_missing_asset_of_the_only_voice_is_one_sentence_and_exit_2(
 
 
 def test_a_busy_port_is_one_sentence(
-    tiny_voice_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    synthesizer: Synthesizer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app, "Synthesizer", partial(app.Synthesizer, cache=tmp_path))
+    monkeypatch.setattr(app, "Synthesizer", lambda voice: synthesizer)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert app.main(["--model", str(tiny_voice_folder), "--host", "127.0.0.1", "--port", str(port)]) == 2
+        assert app.main(["--model", str(synthesizer.voice.folder), "--host", "127.0.0.1", "--port", str(port)]) == 2
     assert f"host and port is '127.0.0.1:{port}', but must be a free address of this computer.\n" in capsys.readouterr().err
 
 

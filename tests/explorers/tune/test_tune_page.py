@@ -41,7 +41,7 @@ def address(judged: Synthesizer) -> Iterator[str]:
     app.close(verbose=False)
 
 
-@pytest.fixture(params=[390, 1440])
+@pytest.fixture(params=[390, pytest.param(1440, marks=pytest.mark.slow)])
 def page(address: str, request: pytest.FixtureRequest) -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS, *SOFTWARE])
