@@ -3,17 +3,14 @@
 import os
 import platform
 import sys
-import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from pcg import __version__
 from pcg.experiments.unit import FORMAT
-from pcg.files import PROJECT
-
-_PROJECT = PROJECT / "pyproject.toml"
 
 
 def context(device: str, threads: int, workers: int, judges: Mapping[str, str]) -> dict[str, object]:
@@ -35,7 +32,7 @@ def _machine(device: str) -> dict[str, object]:
         "python": platform.python_version(),
         "torch": version("torch"),
         "transformers": version("transformers"),
-        "pcg": tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"],
+        "pcg": __version__,
         "format": FORMAT,
     }
 
