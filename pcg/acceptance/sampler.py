@@ -1,9 +1,9 @@
-"""Draws from probabilities by inverse CDF, on numpy: torch's overhead a call would outweigh the small steps."""
+"""Draws from probabilities by inverse CDF, compiled: many small steps of numpy or torch would outweigh the rule."""
 
 import numpy as np
 from torch import Tensor
 
-BLOCK = 256
+from pcg.models.cpu_kernel.arithmetic import block_ends, draw_within
 
 
 class Sampler:
@@ -13,15 +13,13 @@ class Sampler:
     """
 
     def __init__(self, probs: Tensor | np.ndarray) -> None:
-        self._weights = as_array(probs).astype(np.float64, copy=False)
-        self._ends = np.add.reduceat(self._weights, np.arange(0, len(self._weights), BLOCK)).cumsum()
+        weights = as_array(probs)
+        self._weights = np.ascontiguousarray(weights, None if weights.dtype in (np.float32, np.float64) else np.float64)
+        self._ends = block_ends(self._weights)
 
     def draw(self, coin: float) -> int:
         """The token at `coin` in [0, 1). A weight of zero is never drawn."""
-        target = coin * self._ends[-1]
-        block = _place(self._ends, target)
-        start, before = block * BLOCK, self._ends[block - 1] if block else 0.0
-        return start + _place(self._weights[start : start + BLOCK].cumsum(), target - before)
+        return draw_within(self._weights, self._ends, coin)
 
 
 def draw(probs: Tensor | np.ndarray, coin: float) -> int:
@@ -34,9 +32,6 @@ def draw(probs: Tensor | np.ndarray, coin: float) -> int:
 
 def as_array(probs: Tensor | np.ndarray) -> np.ndarray:
     """The same memory as an array; a copy only of what does not lie in the CPU's."""
-    return probs.numpy(force=True) if isinstance(probs, Tensor) else probs
-
-
-def _place(ends: np.ndarray, target: float) -> int:
-    """The first index at which the running sum `ends` exceeds `target`; where rounding leaves none, the last that grew it."""
-    return min(int(ends.searchsorted(target, side="right")), int(ends.searchsorted(ends[-1])))
+    if isinstance(probs, np.ndarray):
+        return probs
+    return probs.numpy() if probs.is_cpu and not probs.requires_grad else probs.numpy(force=True)

@@ -27,17 +27,17 @@ class Coins:
     acceptance; bonus draws the token that follows a full acceptance.
     """
 
-    draft: Tensor
-    accept: Tensor
-    group: Tensor
-    residual: Tensor
-    thinning: Tensor
+    draft: np.ndarray
+    accept: np.ndarray
+    group: np.ndarray
+    residual: np.ndarray
+    thinning: np.ndarray
     bonus: float
 
     @classmethod
     def draw(cls, lookahead: int, generator: torch.Generator) -> "Coins":
         """Draw the coins of a round with up to `lookahead` drafted tokens (torch.rand is below 1)."""
-        flat = torch.rand(3 * lookahead + 3 + 3 * THINNING_TRIALS, generator=generator, dtype=torch.float64)
+        flat = torch.rand(3 * lookahead + 3 + 3 * THINNING_TRIALS, generator=generator, dtype=torch.float64).numpy()
         draft, accept, group = flat[: 3 * lookahead].reshape(3, lookahead)
         rest = flat[3 * lookahead :]
         return cls(draft, accept, group, rest[:2], rest[3:].reshape(THINNING_TRIALS, 3), float(rest[2]))

@@ -6,10 +6,9 @@ from time import perf_counter
 
 import torch
 
-from pcg.acceptance.sampler import draw
+from pcg.acceptance.sampler import as_array, draw
 from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.sequence import DecodingSequence
-from pcg.sampling.memory import warp_each
 from pcg.takes.take import Round
 
 ENDED = Round((), (), (), ended=True)
@@ -24,16 +23,15 @@ def autoregressive(target: ModelRunner, utterances: Sequence[DecodingSequence]) 
     while speaking := [u for u in utterances if u.speaking]:
         begun = perf_counter()
         unread = [u.emitted[target.read(u.row) :] for u in speaking]
-        logits = target.feed([u.row for u in speaking], unread, 1)[:, 0]
-        warped = warp_each([u.memory for u in speaking], logits)
+        trails = target.trails([u.row for u in speaking], unread, [()] * len(speaking), [u.memory for u in speaking])
         called = perf_counter()
         coins = [float(torch.rand(1, generator=u.generator, dtype=torch.float64)) for u in speaking]
-        tokens = [draw(w.probs, coin) for w, coin in zip(warped, coins, strict=True)]
+        tokens = [draw(as_array(trail.probs)[0], coin) for trail, coin in zip(trails, coins, strict=True)]
         drawn = perf_counter()
         times = {"verify_ms": 1e3 * (called - begun), "rule_ms": 1e3 * (drawn - called)}
         step = {}
-        for u, token, each in zip(speaking, tokens, warped, strict=True):
+        for u, token, trail in zip(speaking, tokens, trails, strict=True):
             round_ = ENDED if token == eos else Round((token,), ("target",), (1,))
             step[u.row] = replace(round_, **times)
-            u.say(step[u.row], u.memory.after(token, each))
+            u.say(step[u.row], trail.after(0, token))
         yield step

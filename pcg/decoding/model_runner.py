@@ -9,10 +9,11 @@ from torch import Tensor
 
 from pcg.acceptance.sampler import draw
 from pcg.decoding.proposal import Proposal, acceptance_bound
+from pcg.models.cpu_kernel.arithmetic import soften_rows
 from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE
 from pcg.models.llama import Cache, DecodingLlama
 from pcg.prompts.prompt import Prompt
-from pcg.sampling.memory import Memory, warp_each
+from pcg.sampling.memory import Memory, Trail, trails, warp_each
 from pcg.sampling.plain import Plain
 
 
@@ -71,6 +72,24 @@ class ModelRunner:
         that are fed fewer tokens than others read some of their last ids once more.
         """
         return self._forward(rows, *self._make_room(rows, tokens), last)
+
+    def trails(
+        self,
+        rows: Sequence[int],
+        unread: Sequence[Sequence[int]],
+        drafted: Sequence[Sequence[int]],
+        memories: Sequence[Memory],
+    ) -> list[Trail]:
+        """Read the `unread` tokens of each row and the `drafted` ones behind them: the probabilities at each drafted position
+        and behind the last, by the row's memory."""
+        tokens = [[*new, *then] for new, then in zip(unread, drafted, strict=True)]
+        last = 1 + max(map(len, drafted))
+        if len(rows) == 1 and self._model.compiled and isinstance(memories[0], Plain) and memories[0].softmax_alone:
+            (end,), count = self._make_room(rows, tokens)
+            if count <= TOKENS_AT_ONCE:
+                probs = soften_rows(self._read(rows[0], end, count, last), memories[0].temperature)
+                return [Trail(torch.from_numpy(probs), (memories[0],))]
+        return trails(memories, self.feed(rows, tokens, last), drafted)
 
     def propose(
         self,
@@ -140,6 +159,12 @@ class ModelRunner:
         """Read the `count` ids before `end`, and draft by `coins [L]`: tokens `[L]` and their probabilities `[L, V]`."""
         ids, (cos, sin) = self._written[row, end - count : end], self._tables
         return self._model.draft(ids, (cos[row], sin[row]), self._cache, row, coins, temperature)
+
+    def _read(self, row: int, end: int, count: int, last: int) -> np.ndarray:
+        """`_forward` of one row by the compiled kernel, on arrays: slices of tensors would cost as much as a layer."""
+        place = row, slice(end - count, end)
+        cos, sin = (table[place] for table in self._tables)
+        return self._model.read(self._written[place], (cos, sin), self._cache, [row], last)
 
     def _make_room(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> tuple[list[int], int]:
         """Note the tokens behind what each row has read; return where they end, and how many ids before that are to be read in

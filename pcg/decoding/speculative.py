@@ -1,10 +1,11 @@
 """The speculative loop: draft, verify, judge, roll back (PCG Algorithm 1; SSD Figure 2). The rule is the caller's."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from pcg.decoding.lookahead import Acceptances, choose_lookahead, linear_costs
 from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.proposal import Proposal
 from pcg.decoding.sequence import DecodingSequence
-from pcg.sampling.memory import Memory, Trail, trails
+from pcg.sampling.memory import Memory, Trail
 from pcg.takes.take import Round
 
 
@@ -62,12 +63,12 @@ def speculative(
     eos = target.vocabulary_size - 1
     past = {u.row: Acceptances() for u in utterances}
     while speaking := [u for u in utterances if u.speaking]:
+        begun = perf_counter()
         coins = [Coins.draw(drafting.lookahead, u.generator) for u in speaking]
         rows, memories = [u.row for u in speaking], [u.memory for u in speaking]
-        begun = perf_counter()
         unread = [u.emitted[draft.read(u.row) :] for u in speaking]
         counts = [drafting.count(past[row]) for row in rows]
-        drafts = torch.stack([c.draft for c in coins])[:, : max(counts)]
+        drafts = torch.from_numpy(np.stack([c.draft[: max(counts)] for c in coins]))
         proposals = draft.propose(rows, unread, drafts, memories, drafting.confidence)
         proposals = [each.first(count) for each, count in zip(proposals, counts, strict=True)]
         proposed = perf_counter()
@@ -82,7 +83,7 @@ def speculative(
         }
         step = {}
         for u, proposal, trail, verdict in zip(speaking, proposals, trails, verdicts, strict=True):
-            step[u.row] = replace(_round(verdict, proposal.drafted.tolist(), eos, u.limit - len(u.emitted)), **times)
+            step[u.row] = _round(verdict, proposal.drafted.tolist(), eos, u.limit - len(u.emitted), times)
             past[u.row] = past[u.row].after([test.accepted for test in verdict.tests])
             u.say(step[u.row], trail.after(verdict.accepted, verdict.next_token))
             if not u.ended and len(u.emitted) < u.limit:
@@ -93,14 +94,13 @@ def speculative(
 
 def _verify(target: ModelRunner, speaking: Sequence[DecodingSequence], proposals: Sequence[Proposal]) -> list[Trail]:
     """The target's probabilities at each drafted position and behind the last, L + 1 for each row, by one pass."""
-    drafted = [p.drafted.tolist() for p in proposals]
-    unread = [u.emitted[target.read(u.row) :] + tokens for u, tokens in zip(speaking, drafted, strict=True)]
-    longest = 1 + max(map(len, drafted))
-    return trails([u.memory for u in speaking], target.feed([u.row for u in speaking], unread, longest), drafted)
+    rows, memories = [u.row for u in speaking], [u.memory for u in speaking]
+    unread = [u.emitted[target.read(u.row) :] for u in speaking]
+    return target.trails(rows, unread, [p.drafted.tolist() for p in proposals], memories)
 
 
-def _round(verdict: Verdict, drafted: list[int], eos: int, room: int) -> Round:
-    """What a verdict emits, cut before the end of speech and to the `room` that is left."""
+def _round(verdict: Verdict, drafted: list[int], eos: int, room: int, times: dict[str, float]) -> Round:
+    """What a verdict emits, cut before the end of speech and to the `room` that is left; `times` are the fields of a Round."""
     tokens = [*drafted[: verdict.accepted], verdict.next_token]
     kinds = ["accepted"] * verdict.accepted + [verdict.next_kind]
     sizes = [*(test.group_size for test in verdict.tests[: verdict.accepted]), verdict.next_group_size]
@@ -117,4 +117,5 @@ def _round(verdict: Verdict, drafted: list[int], eos: int, room: int) -> Round:
         verdict.tests,
         verdict.trials,
         verdict.next_group,
+        **times,
     )

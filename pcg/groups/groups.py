@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.groups.pairs.kernel import number_sets, row_sums, running_names, tally
+from pcg.groups.pairs.kernel import number_sets, row_sums, running_names, tally, weighed
 
 REMEMBERED = 8192
 """Groups and tokens whose members and groups are kept as numpy reads them fastest: a rule asks for the same ones again."""
@@ -155,10 +155,10 @@ class Groups:
 
     @cached_property
     def _parts(self) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
-        """The members of a group (of numpy's own index type, which is read several times faster than int32), their shares."""
+        """The members of a group, and their shares."""
 
         def part(k: int) -> tuple[np.ndarray, np.ndarray]:
-            members = self.sets.of(k).astype(np.intp)
+            members = self.sets.of(k)
             return members, self._share[members]
 
         return lru_cache(REMEMBERED)(part)
@@ -188,8 +188,7 @@ class Groups:
 
     def mass(self, probs: Tensor | np.ndarray, k: int) -> float:
         """The mass of group k under `probs [V]` (Eq. 5), in O(|G_k|)."""
-        members, shares = self._parts(k)
-        return float(np.asarray(probs)[members].astype(np.float64) @ shares)
+        return weighed(np.asarray(probs), *self._parts(k))
 
     def masses(self, probs: Tensor | np.ndarray) -> Tensor:
         """The masses of all groups under `probs [V]` (Eq. 5), `[M]` float64. Linear, so differences of probabilities are

@@ -141,15 +141,24 @@ class DecodingLlama:
             raise ValueError(f"{max(starts) + count} positions do not fit into a cache of {cache.capacity}")
         if self.compiled and ids.numel() <= TOKENS_AT_ONCE:
             cos, sin = (np.ascontiguousarray(table.numpy().reshape(-1, self.dim)) for table in rotary)
-            where, begun = np.array(rows), np.array(starts)
-            logits = torch.from_numpy(
-                read_tokens(self._packed, ids.numpy().ravel(), cos, sin, where, begun, last or count, *cache.arrays)
-            )
-            logits = logits.view(len(rows), last or count, -1)
-        else:
-            at = torch.tensor(starts, device=ids.device)
-            picked = None if list(rows) == list(range(cache.batch)) else torch.tensor(rows, device=ids.device)
-            logits = self.run(ids, rotary, cache, at, max(starts) + count, last or count, picked)
+            logits = torch.from_numpy(self.read(ids.numpy().ravel(), (cos, sin), cache, rows, last or count))
+            return logits.view(len(rows), last or count, -1)
+        at = torch.tensor(starts, device=ids.device)
+        picked = None if list(rows) == list(range(cache.batch)) else torch.tensor(rows, device=ids.device)
+        logits = self.run(ids, rotary, cache, at, max(starts) + count, last or count, picked)
+        for row, start in zip(rows, starts, strict=True):
+            cache.lengths[row] = start + count
+        return logits
+
+    def read(
+        self, ids: np.ndarray, rotary: tuple[np.ndarray, np.ndarray], cache: Cache, rows: Sequence[int], last: int
+    ) -> np.ndarray:
+        """`forward` of a `compiled` model for a few `ids [R * T]` and their tables (each `[R * T, dim]`), on arrays alone:
+        the logits `[R * last, V]`."""
+        starts, count = [cache.lengths[row] for row in rows], len(ids) // len(rows)
+        if max(starts) + count > cache.capacity:
+            raise ValueError(f"{max(starts) + count} positions do not fit into a cache of {cache.capacity}")
+        logits = read_tokens(self._packed, ids, *rotary, np.array(rows), np.array(starts), last, *cache.arrays)
         for row, start in zip(rows, starts, strict=True):
             cache.lengths[row] = start + count
         return logits

@@ -3,23 +3,29 @@
 Draft and target share them, and exactness is claimed against them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.models.cpu_kernel.arithmetic import soften_rows
+
 
 def probabilities(logits: Tensor, temperature: float) -> Tensor:
-    """Softmax of `logits [..., V]` at `temperature` > 0, float32."""
+    """Softmax of `logits [..., V]` at `temperature` > 0, float32; on a CPU as a compiled draft computes it."""
+    if logits.device.type == "cpu" and logits.dtype == torch.float32 and not logits.requires_grad:
+        rows = np.ascontiguousarray(logits.numpy().reshape(-1, logits.shape[-1]))
+        return torch.from_numpy(soften_rows(rows, temperature)).view(logits.shape)
     return (logits.float() / temperature).softmax(dim=-1)
 
 
-def penalised(logits: Tensor, spoken: Iterable[int], penalty: float) -> Tensor:
+def penalised(logits: Tensor, spoken: Collection[int], penalty: float) -> Tensor:
     """`logits [..., V]` with those of the `spoken` tokens divided by `penalty` where positive, else multiplied by it (Keskar et
     al., arXiv 1909.05858, section 4.1)."""
-    index = torch.tensor(sorted(spoken), dtype=torch.int64, device=logits.device)
-    if penalty == 1 or not len(index):
+    if penalty == 1 or not spoken:
         return logits
+    index = torch.tensor(sorted(spoken), dtype=torch.int64, device=logits.device)
     values, changed = logits[..., index], logits.clone()
     changed[..., index] = torch.where(values > 0, values / penalty, values * penalty)
     return changed

@@ -77,3 +77,12 @@ def row_sums(starts, sizes, entries, values):
             total += values[entry]
         sums[row] = total
     return sums
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
+def weighed(values, entries, weights):
+    """The sum of `values [V]` at the `entries`, each times its weight, in float64."""
+    total = 0.0
+    for i in range(len(entries)):
+        total += values[entries[i]] * weights[i]
+    return total

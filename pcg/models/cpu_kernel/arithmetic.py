@@ -7,7 +7,7 @@ from pcg.models.cpu_kernel.panels import HEAD_DIM, power_of_two
 
 CACHE_LINE = 64
 BLOCK = 256
-"""As in `pcg.acceptance.sampler`: a draw adds up blocks of so many probabilities first."""
+"""A draw adds up blocks of so many weights first."""
 
 
 @njit(fastmath=True, nogil=True)
@@ -41,28 +41,47 @@ def soften(logits, temperature, probs):
         probs[i] *= share
 
 
-@njit(nogil=True)
-def draw(probs, coin):
-    """The token at `coin` in [0, 1), as `Sampler` of `pcg.acceptance` does: float64 sums, zero probability is never drawn."""
-    count = len(probs)
-    ends, total = np.empty(-(-count // BLOCK)), 0.0
+@njit(nogil=True, cache=True)
+def soften_rows(logits, temperature):
+    """Softmax of each row of `logits [R, V]` at `temperature`, `[R, V]`."""
+    probs = np.empty(logits.shape, np.float32)
+    for row in range(len(logits)):
+        soften(logits[row], temperature, probs[row])
+    return probs
+
+
+@njit(nogil=True, cache=True)
+def block_ends(weights):
+    """The running sum of `weights [V]` behind each BLOCK of them, float64."""
+    ends, total = np.empty(-(-len(weights) // BLOCK)), 0.0
     for block in range(len(ends)):
-        total += _sum(probs[block * BLOCK : (block + 1) * BLOCK])
+        total += _sum(weights[block * BLOCK : (block + 1) * BLOCK])
         ends[block] = total
-    goal, block = coin * total, 0
+    return ends
+
+
+@njit(nogil=True, cache=True)
+def draw_within(weights, ends, coin):
+    """The index in the non-negative `weights [V]` at `coin` in [0, 1), by their `block_ends`; no weight of zero is drawn."""
+    goal, block = coin * ends[-1], 0
     while block + 1 < len(ends) and ends[block] <= goal:
         block += 1
     while block and ends[block] == ends[block - 1]:  # rounding left none beyond the goal: the last that grew the sum
         block -= 1
     goal -= ends[block - 1] if block else 0.0
     within, drawn = 0.0, block * BLOCK
-    for i in range(block * BLOCK, min(count, (block + 1) * BLOCK)):
-        if within + probs[i] > within:
-            within += probs[i]
+    for i in range(block * BLOCK, min(len(weights), (block + 1) * BLOCK)):
+        if within + weights[i] > within:
+            within += weights[i]
             drawn = i
             if within > goal:
                 break
     return drawn
+
+
+@njit(nogil=True, cache=True)
+def draw(weights, coin):
+    return draw_within(weights, block_ends(weights), coin)
 
 
 @njit(fastmath=True, nogil=True)
