@@ -1,65 +1,28 @@
-"""Block verification by enumeration of texts over several rounds: every draft, label and turn of every coin, exactly.
-
-The rules are black boxes but for the weights that they draw a replacement by, so that sums of chances are good to 1e-12.
-"""
-
-from functools import cache
-from itertools import product
+"""Block verification, by enumeration of texts over several rounds and by many draws."""
 
 import numpy as np
 import pytest
 import torch
 
-from pcg.acceptance.block import block, coarse_block, prefix_shares, stand_ratios
+from pcg.acceptance.block import block, coarse_block
 from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.rejection import exact
-from pcg.acceptance.sampler import as_array, draw
-from pcg.acceptance.verdict import Coins, Test, Verdict, all_accepted
+from pcg.acceptance.sampler import draw
+from pcg.acceptance.verdict import Coins
 from pcg.groups.groups import Groups
-
-ALMOST_ONE = 1 - 2**-53
-CODES, LENGTH = 3, 3
-DRAWING = (
-    "pcg.acceptance.block",
-    "pcg.acceptance.coarse_grained",
-    "pcg.acceptance.rejection",
-    "pcg.acceptance.verdict",
-    __name__,
+from tests.acceptance.enumeration import (
+    ALMOST_ONE,
+    CODES,
+    Enumeration,
+    World,
+    coarse_target_of,
+    mistaken,
+    overlapping,
+    target_of,
+    within_by,
 )
+
 LOOKAHEADS = pytest.mark.parametrize("lookahead", [1, 2, 3])
-
-
-class World:
-    """Probabilities of draft and target behind every text, float64 and unlike each other."""
-
-    def __init__(self, seed=0, codes=CODES):
-        self.seed, self.codes = seed, codes
-        self.behind, self.round = cache(self.behind), cache(self.round)
-
-    def behind(self, text):
-        number = int("1" + "".join(map(str, text)))
-        logits = np.random.default_rng([self.seed, number]).normal(size=(2, self.codes)) * 1.5
-        weights = np.exp(logits)
-        return weights / weights.sum(1, keepdims=True)
-
-    def round(self, text, drafted):
-        """p `[L, V]` and q `[L + 1, V]` as a rule gets them."""
-        both = [self.behind((*text, *drafted[:i])) for i in range(len(drafted) + 1)]
-        p = np.array([p for p, _ in both[:-1]]).reshape(-1, self.codes)
-        return torch.from_numpy(p), torch.tensor(np.array([q for _, q in both]))
-
-    def drafts(self, text, lookahead, stops=lambda p: False):
-        """Every draft that may be drawn behind `text`, and its chance; `stops(p)` may end it before a token is drawn from p."""
-
-        def grow(drafted, chance):
-            p = self.behind((*text, *drafted))[0]
-            if len(drafted) == lookahead or stops(p):
-                yield drafted, chance
-                return
-            for token in range(self.codes):
-                yield from grow((*drafted, token), chance * p[token])
-
-        return grow((), 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -69,154 +32,7 @@ def world():
 
 @pytest.fixture(scope="module")
 def groups():
-    """Each code belongs to more than one group."""
-    return Groups.from_sets(0.4, torch.tensor([0, 2, 5, 7]), torch.tensor([0, 1, 0, 1, 2, 1, 2]))
-
-
-class Chooser:
-    """In place of `draw`: the coin is the place to choose, and the chance that a real coin chooses it is noted."""
-
-    def __init__(self):
-        self.chance = 1.0
-
-    def __call__(self, weights, coin):
-        place, weights = int(coin), as_array(weights)
-        self.chance *= float(weights[place] / weights.sum()) if place < len(weights) else 0.0
-        return place if place < len(weights) else 0
-
-
-class Enumeration:
-    """All texts of `LENGTH` tokens that a rule says, round by round."""
-
-    def __init__(self, rule, world, lookahead, groups=None, stops=lambda p: False, bonus=None):
-        self.rule, self.world, self.lookahead, self.stops = rule, world, lookahead, stops
-        self.groups = groups or Groups.singletons(world.codes)
-        self.bonus = bonus or (lambda text: world.behind(text)[1])
-        self.known = {}
-        self.over_groups = groups is not None
-
-    def play(self, text, drafted, labels, accept, residual=(0.5, 0.5)):
-        count = len(drafted)
-        coins = Coins(
-            torch.full((count,), 0.5),
-            torch.tensor(accept, dtype=torch.float64),
-            torch.tensor(labels, dtype=torch.float64),
-            torch.tensor(residual, dtype=torch.float64),
-            torch.empty(0, 3, dtype=torch.float64),
-            0.5,
-        )
-        return self.rule(torch.tensor(drafted, dtype=torch.int64), *self.world.round(text, drafted), coins)
-
-    def label_coins(self, token):
-        count = int(self.groups.count[token])
-        return [(j + 0.5) / count for j in range(count)]
-
-    def replacements(self, text, drafted, labels, standing):
-        """(chance, token, group) of what follows the first `standing` of the drafted tokens, which stand alone."""
-        accept, found = [0.0] * standing + [ALMOST_ONE] * (len(drafted) - standing), []
-        for places in product(range(len(self.groups)), range(self.world.codes if self.over_groups else 1)):
-            chooser = Chooser()
-            with pytest.MonkeyPatch.context() as patch:
-                for module in DRAWING:
-                    patch.setattr(f"{module}.draw", chooser)
-                verdict = self.play(text, drafted, labels, accept, places)
-            if chooser.chance:
-                found.append((chooser.chance, verdict.next_token, verdict.next_group))
-        return found
-
-    def rounds(self, text):
-        """(chance, tokens, their groups, how many drafts stand) of every round behind `text`; the bonus has no group yet."""
-        for drafted, chance in self.world.drafts(text, self.lookahead, self.stops):
-            for labels in product(*map(self.label_coins, drafted)):
-                share = chance * np.prod([1 / float(self.groups.count[t]) for t in drafted])
-                yield from self.standing(text, drafted, labels, share)
-
-    def standing(self, text, drafted, labels, chance):
-        known = self.known.setdefault(text, {})
-        tests = self.play(text, drafted, labels, [0.0] * len(drafted)).tests
-        tested = tuple(test.group if test.group >= 0 else test.token for test in tests)
-        for i, test in enumerate(tests):
-            if test.ratio < 1:
-                accept = [0.0] * i + [ALMOST_ONE] * (len(drafted) - i)
-                assert self.play(text, drafted, labels, [*accept[:i], test.ratio, *accept[i + 1 :]]).accepted == i
-                before = drafted[:i], labels[:i]
-                if before not in known:  # it depends on nothing behind, as the furthest of all texts would show
-                    known[before] = self.replacements(text, drafted, labels, i)
-                for share, token, group in known[before]:
-                    label = group if group >= 0 else token
-                    yield chance * (1 - test.ratio) * share, (*drafted[:i], token), (*tested[:i], label), i
-            chance *= test.ratio
-            if not chance:
-                return
-        for token, share in enumerate(self.bonus((*text, *drafted))):
-            for label in self.label_coins(token):
-                held = self.groups.label(token, label)
-                yield chance * share / float(self.groups.count[token]), (*drafted, token), (*tested, held), len(drafted)
-
-    def behind_texts(self):
-        """For every text of fewer than `LENGTH` tokens: P(text, next group, next token) `[M, V]`."""
-        found = {}
-        starts = {(): 1.0}
-        for length in range(LENGTH):
-            for text in [text for text in starts if len(text) == length]:
-                for chance, tokens, groups, _ in self.rounds(text):
-                    for i in range(min(len(tokens), LENGTH - length)):
-                        table = found.setdefault((*text, *tokens[:i]), np.zeros((len(self.groups), self.world.codes)))
-                        table[groups[i], tokens[i]] += starts[text] * chance
-                    if length + len(tokens) < LENGTH:
-                        after = (*text, *tokens)
-                        starts[after] = starts.get(after, 0.0) + starts[text] * chance
-        return found
-
-    def accepted(self):
-        """Expected tokens that stand in the first round."""
-        return sum(chance * standing for chance, _, _, standing in self.rounds(()))
-
-    def furthest(self, wanted):
-        """The largest difference of P(next group | text) from what `wanted(text)` says, over all texts."""
-        tables = self.behind_texts()
-        assert len(tables) == sum(self.world.codes**n for n in range(LENGTH))
-        return max(np.abs(t.sum(1) / t.sum() - wanted(text)).max() for text, t in tables.items())
-
-
-def target_of(world):
-    return lambda text: world.behind(text)[1]
-
-
-def coarse_target_of(world, groups):
-    return lambda text: groups.masses(world.behind(text)[1]).numpy()
-
-
-def within_by(groups, drawn_by, naive=False):
-    """Block verification over groups; the token that replaces a rejected one follows `drawn_by(p, q)` within its group. naive:
-    the group comes from the residual of token verification, a mistake that was shipped elsewhere."""
-
-    def rule(drafted, p, q, coins):
-        tokens, p, q = drafted.tolist(), as_array(p), as_array(q)
-        labels = [groups.label(t, c) for t, c in zip(tokens, coins.group.tolist(), strict=True)]
-        shares = prefix_shares([(groups.mass(p[i], k), groups.mass(q[i], k)) for i, k in enumerate(labels)])
-
-        def excess(i, share):
-            return groups.masses(share * q[i] - p[i]).clamp(min=0)
-
-        ratios = stand_ratios(shares, lambda i: float(excess(i, shares[i]).sum()))
-
-        tests = []
-        for i, coin in enumerate(coins.accept[: len(tokens)].tolist()):
-            tests.append(Test(tokens[i], 0.0, 0.0, 0.0, 0.0, ratios[i], coin, coin < ratios[i], labels[i]))
-            if not tests[-1].accepted:
-                group = draw(excess(i, 1.0 if naive else shares[i]), float(coins.residual[0]))
-                members = groups.members_of(group).numpy()
-                inside = drawn_by(p[i], q[i])[members] * groups.weights(group).numpy()
-                token = int(members[draw(inside, float(coins.residual[1]))])
-                return Verdict(i, token, "resampled", tuple(tests), next_group=group)
-        return all_accepted(tests, q, coins)
-
-    return rule
-
-
-def mistaken(groups):
-    return within_by(groups, lambda p, q: q, naive=True)
+    return overlapping()
 
 
 @LOOKAHEADS
@@ -287,8 +103,7 @@ def test_the_hybrid_of_both_takes_tokens_from_the_draft_within_every_group_the_b
         return found
 
     def furthest(drawn_by, bonus=None):
-        tables = Enumeration(within_by(groups, drawn_by), world, 2, groups, bonus=bonus).behind_texts()
-        return max(np.abs(t.sum(0) / t.sum() - hybrid(text)).max() for text, t in tables.items())
+        return Enumeration(within_by(groups, drawn_by), world, 2, groups, bonus=bonus).furthest(hybrid, of_tokens=True)
 
     assert furthest(lambda p, q: p, hybrid) < 1e-12
     assert furthest(lambda p, q: p) > 0.005
