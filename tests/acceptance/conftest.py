@@ -11,8 +11,6 @@ from pcg.acceptance.verdict import THINNING_TRIALS, Coins, Rule, Verdict
 from pcg.groups.groups import Groups
 
 EOS = 7
-ALMOST_ONE = 1 - 2**-53
-Pieces = list[tuple[object, float, float]]
 
 
 @pytest.fixture(scope="session")
@@ -85,24 +83,3 @@ def distance() -> Callable[[list[int], Tensor], float]:
         return float((empirical - law).abs().sum() / 2)
 
     return total_variation
-
-
-@pytest.fixture(scope="session")
-def shares() -> Callable[[Callable[[float], object]], Pieces]:
-    """Where the outcome of a coin changes: [0, 1) as pieces (outcome, a coin amid the piece, length), exact to 1e-9.
-
-    The outcome must be a step function of the coin that takes no value on two separate pieces.
-    """
-
-    def cut(outcome: Callable[[float], object]) -> Pieces:
-        pieces, start, last = [], 0.0, outcome(ALMOST_ONE)
-        while (here := outcome(start)) != last:
-            low, high = start, ALMOST_ONE
-            while high - low > 1e-9:
-                middle = (low + high) / 2
-                low, high = (middle, high) if outcome(middle) == here else (low, middle)
-            pieces.append((here, (start + low) / 2, high - start))
-            start = high
-        return [*pieces, (last, (start + 1) / 2, 1 - start)]
-
-    return cut

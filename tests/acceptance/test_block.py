@@ -129,32 +129,10 @@ def test_one_drafted_token_is_judged_as_in_token_verification(random_laws, play,
     assert play(coarse_block(eight), p, q, 300) == play(coarse(eight), p, q, 300)
 
 
-@pytest.mark.parametrize("residual", ["dense", "thinning"])
-def test_a_round_tells_what_was_tested(random_laws, play, residual):
-    p, q = random_laws(8, 4, seed=1)
-    sets = [[0, 1], [0, 1, 2], [1, 2], [3, 4], [3, 4], [5], [6], [7]]
-    starts = torch.tensor([0, *np.cumsum([len(s) for s in sets]).tolist()])
-    for rule in (block, coarse_block(Groups.from_sets(0.4, starts, torch.tensor([t for s in sets for t in s])), residual)):
-        verdicts = play(rule, p, q, 300)
-        assert {v.accepted for v in verdicts} == {0, 1, 2, 3, 4}
-        for verdict in verdicts:
-            flags = [test.accepted for test in verdict.tests]
-            assert flags == [True] * verdict.accepted + [False] * (verdict.next_kind == "resampled")
-            assert all(test.accepted == (test.coin < test.ratio) for test in verdict.tests)
-            assert q[verdict.accepted, verdict.next_token] > 0
-
-
 def test_singleton_groups_are_block_verification_of_tokens_coin_for_coin(random_laws, play):
     p, q = random_laws(12, 4, seed=7)
     alone = [(v.accepted, v.next_token, v.next_kind) for v in play(block, p, q, 300)]
     assert [(v.accepted, v.next_token, v.next_kind) for v in play(coarse_block(Groups.singletons(12)), p, q, 300)] == alone
-
-
-def test_nothing_drafted_gives_one_token_of_the_target(laws, coins):
-    q = laws[1][1:2]
-    for rule in (block, coarse_block(Groups.singletons(8))):
-        verdict = rule(torch.empty(0, dtype=torch.int64), torch.empty(0, 8), q, coins(lookahead=0, bonus=0.2))
-        assert (verdict.accepted, verdict.next_token, verdict.tests) == (0, draw(q[0], 0.2), ())
 
 
 def test_extremes_are_harmless(coins):

@@ -40,11 +40,27 @@ def world(laws, position):
     return (p, q) if position == 1 else (p[[1, 0]], q[[1, 0, 2]])
 
 
+def shares(outcome):
+    """Where the outcome of a coin changes: [0, 1) as pieces (outcome, a coin amid the piece, length), exact to 1e-9.
+
+    The outcome must be a step function of the coin that takes no value on two separate pieces.
+    """
+    pieces, start, last = [], 0.0, outcome(ALMOST_ONE)
+    while (here := outcome(start)) != last:
+        low, high = start, ALMOST_ONE
+        while high - low > 1e-9:
+            middle = (low + high) / 2
+            low, high = (middle, high) if outcome(middle) == here else (low, middle)
+        pieces.append((here, (start + low) / 2, high - start))
+        start = high
+    return [*pieces, (last, (start + 1) / 2, 1 - start)]
+
+
 class Enumeration:
     """Verdicts on one position of a world, and the laws `[groups, tokens]` that they add up to (`NONE`: sum over the rows)."""
 
-    def __init__(self, rule, groups, world, position, coins, shares):
-        self.rule, self.groups, self.position, self.shares = rule, groups, position, shares
+    def __init__(self, rule, groups, world, position, coins):
+        self.rule, self.groups, self.position = rule, groups, position
         (self.p, self.q), self.coins = world, coins
 
     def play(self, token, group=0.5, accept=ALMOST_ONE, **rest):
@@ -55,17 +71,17 @@ class Enumeration:
     def accepted(self):
         law = torch.zeros(len(self.groups), 8, dtype=torch.float64)
         for token, chance in enumerate(self.p[self.position].tolist()):
-            labels = self.shares(lambda coin, t=token: self.play(t, coin).tests[self.position].group)
+            labels = shares(lambda coin, t=token: self.play(t, coin).tests[self.position].group)
             for group, label, share in labels:
-                answers = self.shares(lambda coin, t=token, g=label: self.play(t, g, coin).tests[self.position].accepted)
+                answers = shares(lambda coin, t=token, g=label: self.play(t, g, coin).tests[self.position].accepted)
                 law[group, token] += chance * share * sum(length for accepted, _, length in answers if accepted)
         return law
 
     def resampled(self):
         """What replaces a rejected token: first a group (or, without groups, a token), then a token in it."""
         law = torch.zeros(len(self.groups), 8, dtype=torch.float64)
-        for _, outer, share in self.shares(lambda coin: self.chosen(residual=[coin, 0.5])):
-            for token, inner, length in self.shares(lambda coin, o=outer: self.play(EOS, residual=[o, coin]).next_token):
+        for _, outer, share in shares(lambda coin: self.chosen(residual=[coin, 0.5])):
+            for token, inner, length in shares(lambda coin, o=outer: self.play(EOS, residual=[o, coin]).next_token):
                 law[self.play(EOS, residual=[outer, inner]).next_group, token] += share * length
         return law
 
@@ -77,9 +93,9 @@ class Enumeration:
         """The same by trials: what passes the first of them, which any later one repeats with coins of its own."""
         law, ends = torch.zeros(len(self.groups), 8, dtype=torch.float64), self.q[self.position].cumsum(0)
         for token, chance in enumerate(self.q[self.position].tolist()):
-            for group, label, share in self.shares(lambda coin, t=token: self.groups.label(t, coin)):
+            for group, label, share in shares(lambda coin, t=token: self.groups.label(t, coin)):
                 trial = [float(ends[token]) - chance / 2, label]
-                answers = self.shares(lambda coin, t=trial: self.first_trial([*t, coin]))
+                answers = shares(lambda coin, t=trial: self.first_trial([*t, coin]))
                 for (passed, *what), _, length in answers:
                     if passed:
                         assert what == [group, token]
@@ -96,8 +112,8 @@ class Enumeration:
 
 
 @pytest.fixture
-def enumerate_(world, position, coins, shares):
-    return lambda rule, groups=NONE: Enumeration(rule, groups, world, position, coins, shares)
+def enumerate_(world, position, coins):
+    return lambda rule, groups=NONE: Enumeration(rule, groups, world, position, coins)
 
 
 def assert_same(law, expected):

@@ -54,17 +54,6 @@ def test_a_flat_law_lets_every_token_be_typical(coins):
         assert (verdict.accepted, verdict.next_kind) == (count, "bonus" if count else "resampled")
 
 
-@pytest.mark.parametrize("rule", [membership(3), typical(0.09, 0.3)])
-def test_they_stop_at_the_first_rejection_and_end_with_a_bonus(rule, random_laws, play):
-    p, q = random_laws(12, 4, seed=1)
-    verdicts = play(rule, p, q, rounds=200)
-    assert {v.next_kind for v in verdicts} == {"resampled", "bonus"}
-    for verdict in verdicts:
-        flags = [test.accepted for test in verdict.tests]
-        assert flags == [True] * verdict.accepted + [False] * (verdict.next_kind == "resampled")
-        assert (verdict.next_group, verdict.next_group_size, verdict.trials) == (-1, 1, 0)
-
-
 @pytest.mark.parametrize("rule", [membership(3), typical(0.15, 1.0)])
 def test_neither_keeps_the_targets_law(rule, laws, coins):
     """By enumeration: the mass of the accepted drafts, and the rest of it spread like q."""

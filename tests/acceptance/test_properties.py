@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from pcg.acceptance.baselines import membership, typical
+from pcg.acceptance.block import block, coarse_block
 from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.rejection import exact, tolerant
 from pcg.acceptance.sampler import draw
@@ -27,7 +28,12 @@ RULES = {
     "thinning": lambda groups: coarse(groups, "thinning"),
     "dense, redrawn": lambda groups: coarse(groups, redraw=True),
     "thinning, redrawn": lambda groups: coarse(groups, "thinning", redraw=True),
+    "block": lambda groups: block,
+    "block, dense": lambda groups: coarse_block(groups),
+    "block, thinning": lambda groups: coarse_block(groups, "thinning"),
 }
+WITHOUT_GROUPS = ("exact", "tolerant", "membership", "typical", "block")
+EVERY = pytest.mark.parametrize("name", RULES)
 
 
 @st.composite
@@ -65,15 +71,43 @@ def the_coins(draw_, lookahead):
 
 @st.composite
 def cases(draw_):
-    """(groups, drafted, p, q, coins) with nothing to three tokens drafted from p, as the decoding loop drafts them."""
-    vocabulary, lookahead = draw_(st.integers(1, 7)), draw_(st.integers(0, 3))
+    """(groups, drafted, p, q, coins) with nothing to four tokens drafted from p, as the decoding loop drafts them."""
+    vocabulary, lookahead = draw_(st.integers(1, 7)), draw_(st.integers(0, 4))
     p, q = draw_(the_laws(2 * lookahead + 1, vocabulary)).split([lookahead, lookahead + 1])
     coins = draw_(the_coins(lookahead))
     drafted = torch.tensor([draw(law, c) for law, c in zip(p, coins.draft.tolist(), strict=True)], dtype=torch.int64)
     return draw_(the_groups(vocabulary)), drafted, p, q, coins
 
 
-@pytest.mark.parametrize("name", RULES)
+@EVERY
+def test_rounds_end_at_every_place(name, groups, random_laws, play):
+    verdicts = play(RULES[name](groups), *random_laws(8, 4, seed=6), rounds=300)
+    again = "redrawn" in name
+    assert {v.accepted for v in verdicts} == ({0, 1, 2, 3} if again else {0, 1, 2, 3, 4})
+    assert {v.next_kind for v in verdicts} == {"resampled", "redrawn" if again else "bonus"}
+    assert all((v.next_group >= 0) == (name not in WITHOUT_GROUPS and v.next_kind != "bonus") for v in verdicts)
+    assert all((v.next_group_size, v.trials) == (1, 0) for v in verdicts if name in WITHOUT_GROUPS)
+
+
+@EVERY
+def test_nothing_drafted_gives_one_token_of_the_target(name, groups, laws, coins):
+    q = laws[1][1:2]
+    verdict = RULES[name](groups)(torch.empty(0, dtype=torch.int64), torch.empty(0, 8), q, coins(lookahead=0, bonus=0.2))
+    assert (verdict.accepted, verdict.next_kind, verdict.next_token, verdict.tests) == (0, "bonus", draw(q[0], 0.2), ())
+
+
+@pytest.mark.parametrize("name", ["exact", "dense", "thinning"])
+def test_an_empty_residual_falls_back_to_the_target(name, coins):
+    p = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
+    q = torch.tensor([[0.5 - 2**-54, 0.5], [0.5, 0.5]], dtype=torch.float64)
+    for coin, token in ((0.25, 0), (0.75, 1)):
+        flip = coins(lookahead=1, accept=[ALMOST_ONE], residual=[coin, 0.5])
+        verdict = RULES[name](Groups.singletons(2))(torch.tensor([0]), p, q, flip)
+        group = -1 if name == "exact" else token
+        assert (verdict.next_kind, verdict.next_token, verdict.next_group) == ("resampled", token, group)
+
+
+@EVERY
 @steady
 @given(case=cases())
 def test_a_verdict_is_an_accepted_prefix_and_a_possible_token(name, case):
@@ -94,7 +128,7 @@ def test_a_verdict_is_an_accepted_prefix_and_a_possible_token(name, case):
     assert rule(drafted, p, q, coins) == verdict
 
 
-@pytest.mark.parametrize("name", [name for name in RULES if name not in ("exact", "tolerant", "membership", "typical")])
+@pytest.mark.parametrize("name", [name for name in RULES if name not in WITHOUT_GROUPS])
 @steady
 @given(case=cases())
 def test_groups_hold_their_tokens_and_their_masses(name, case):

@@ -37,16 +37,6 @@ def test_a_rejected_token_is_replaced_from_the_residual(laws, play):
     assert set(replaced) == set((q[1] > p[1]).nonzero().flatten().tolist())
 
 
-def test_tolerance_bends_the_law(laws, play, distance):
-    p, q = laws
-    emitted = [v.tests[1].token if v.tests[1].accepted else v.next_token for v in play(tolerant(0.3), p, q, rounds=3000)]
-    reach = (0.3 + torch.minimum(p[1], q[1]) / p[1]).clamp(max=1) * p[1]
-    residual = (q[1] - p[1]).clamp(min=0)
-    law = reach + (1 - reach.sum()) * residual / residual.sum()
-    assert distance(emitted, law) < 0.035
-    assert distance(emitted, q[1]) > 0.035
-
-
 @pytest.mark.parametrize("beta", [-0.1, float("nan")])
 def test_a_negative_tolerance_is_refused(beta):
     with pytest.raises(InputError, match="beta"):
