@@ -2,10 +2,12 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect, sync_playwright
 
 from pcg.files import PROJECT
 
@@ -36,6 +38,26 @@ OPEN = """name => {
   tab?.click();
   return tab !== undefined;
 }"""
+
+
+def watch(page: Page, address: str, complaints: list[str]) -> None:
+    """Write down what goes wrong on the page from now on: its errors, and whatever it asks of another address."""
+    own = (address, "blob:", "data:")
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(own) else complaints.append(request.url))
+
+
+@contextmanager
+def patient_page(width: int, arguments: list[str], patience_ms: int) -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+        page.set_default_timeout(patience_ms)
+        expect.set_options(timeout=patience_ms)
+        yield page
+        browser.close()
+        expect.set_options(timeout=5_000)
 
 
 def open_tab(page: Page, name: str) -> None:

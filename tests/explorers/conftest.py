@@ -14,8 +14,15 @@ from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
+from tests.explorers.served import serve
 
 TEXT = "The quick brown fox, yes."
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What went wrong on a page, if anything."""
+    return []
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +56,4 @@ def example_folder(synthesizer: Synthesizer, tmp_path_factory: pytest.TempPathFa
 def address(synthesizer: Synthesizer, example_folder: Path, recogniser_folder: Path) -> Iterator[str]:
     """Where the page is served."""
     app = create_app(synthesizer, example_folder, recogniser_folder)
-    _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options())
-    yield url
-    app.close(verbose=False)
+    yield from serve(app, **launch_options())

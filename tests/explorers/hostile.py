@@ -13,6 +13,7 @@ from pcg.takes.stored import Origin, Stored
 from tests.explorers.raw import file_at
 
 RATE = 16_000
+MARKUP = "fox ${window.hacked = 1} `x` <img src=x onerror=alert(1)> </p><script>hack()</script>"
 NO_NUMBER = (None, "0.5", float("nan"), float("inf"), -5, 10**400, [1], {}, True)
 DEEP = json.loads("[" * 40 + "]" * 40)
 WRONG = {
@@ -42,6 +43,13 @@ HARMLESS = {
     "braces": "Yes {{ 7 * 7 }} {% raw %}.",
     "mixed": "Yes 😀 مر, hello there.",
 }
+
+
+def assert_words_stay_words(page: str) -> None:
+    """A page that tells MARKUP."""
+    assert "<img" not in page
+    assert "<script" not in page
+    assert "&lt;img" in page
 
 
 def sounds() -> dict[str, bytes]:

@@ -10,7 +10,7 @@ import gradio as gr
 import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from explorers.compare.archive import FIGURES
 from explorers.compare.form import offer_presets
@@ -21,8 +21,10 @@ from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS
 from pcg.takes.stored import Origin
-from tests.explorers.chromium import ARGUMENTS, CHROMIUM
-from tests.explorers.compare.test_judging import HOSTILE, new_judges
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM, patient_page, watch
+from tests.explorers.compare.test_judging import new_judges
+from tests.explorers.hostile import MARKUP
+from tests.explorers.served import serve
 
 pytestmark = pytest.mark.slow
 
@@ -32,16 +34,14 @@ PATIENCE_MS = 90_000
 
 @pytest.fixture(scope="module")
 def address(judged: Synthesizer) -> Iterator[str]:
-    judges, *_ = new_judges(HOSTILE)
+    judges, *_ = new_judges(MARKUP)
     with gr.Blocks() as app:
         controls = create_compare(judged, Origin.of(judged.voice), gr.State(Session()), load_judges=lambda: judges)
         # What SD says anyway: two cards then show one sound.
         own = gr.BrowserState([{"name": "<i>mine</i>", "settings": {"method": "sd"}}])
         offer_presets(app, own, controls["preset"])
         create_presets(app, [controls])
-    _, url, _ = app.queue().launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options())
-    yield url
-    app.close(verbose=False)
+    yield from serve(app, **launch_options())
 
 
 @pytest.fixture
@@ -75,21 +75,15 @@ def test_a_program_gets_every_take_the_verdicts_and_the_zip(client: Client, tmp_
 def page(address: str, request: pytest.FixtureRequest) -> Iterator[Page]:
     if CHROMIUM is None:
         pytest.skip("no Chromium on this computer")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        page = browser.new_page(viewport={"width": request.param, "height": 844}, reduced_motion="reduce")
-        page.set_default_timeout(PATIENCE_MS)
-        expect.set_options(timeout=PATIENCE_MS)
+    with patient_page(request.param, ARGUMENTS, PATIENCE_MS) as page:
         page.goto(address)
         yield page
-        browser.close()
-        expect.set_options(timeout=5_000)
 
 
-def test_a_person_compares_takes_and_a_preset_and_takes_all_away(page: Page, tmp_path: Path) -> None:
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+def test_a_person_compares_takes_and_a_preset_and_takes_all_away(
+    page: Page, address: str, complaints: list[str], tmp_path: Path
+) -> None:
+    watch(page, address, complaints)
     expect(page.locator("#card-preset")).to_be_hidden()
     page.fill("#text textarea", TEXT)
     page.locator("#takes input[type=number]").fill("2")
@@ -102,7 +96,7 @@ def test_a_person_compares_takes_and_a_preset_and_takes_all_away(page: Page, tmp
     expect(page.locator("#card-preset h2")).to_contain_text("<i>mine</i>")
     expect(page.locator("#judging-status")).to_contain_text("Judged:")
     expect(page.locator("#judged-ar")).to_contain_text("Mean of n = 2 takes")
-    expect(page.locator("#judged-ar q")).to_have_text(HOSTILE)
+    expect(page.locator("#judged-ar q")).to_have_text(MARKUP)
     expect(page.locator("#mel-ar img")).to_have_count(1)
     curve = page.locator("#curves-ar polyline").first
     first = curve.get_attribute("points")

@@ -21,9 +21,9 @@ from pcg.prompts.prompt import Reference
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored, read_stored
+from tests.explorers.hostile import MARKUP, assert_words_stay_words
 
 TEXT = "hello, is this one sentence"
-HOSTILE = "hello ${window.hacked = 1} <img src=x onerror=alert(1)><script>hack()</script>"
 
 
 class Parrot:
@@ -187,11 +187,8 @@ def test_a_card_shows_figures_with_n_and_judges_and_means(session: Session, judg
 
 
 def test_what_was_heard_stays_words(session: Session, judged: Verdicts) -> None:
-    hostile = Verdicts({sound: replace(v, heard=HOSTILE) for sound, v in judged.by_sound.items()}, {"WER": HOSTILE})
-    page = judged_html(session.cards["pcg"], 1, hostile)
-    assert "<img" not in page
-    assert "<script" not in page
-    assert "&lt;img" in page
+    hostile = Verdicts({sound: replace(v, heard=MARKUP) for sound, v in judged.by_sound.items()}, {"WER": MARKUP})
+    assert_words_stay_words(judged_html(session.cards["pcg"], 1, hostile))
 
 
 def test_mel_pictures_share_one_scale(session: Session, tmp_path: Path) -> None:

@@ -4,14 +4,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 import pytest
 
 from explorers.experiments.actions import HEARD, Archive, Heard, Study, hear, made, pairs, record_of, study
 from explorers.experiments.findings import duration, heading_html, heard_html, progress_html, said_html, table_html
-from explorers.experiments.grids import MOST_BYTES, chosen_grids, own_grid, units_of
+from explorers.experiments.grids import units_of
 from explorers.experiments.layout import CARDS
 from explorers.experiments.report import Findings
 from pcg.errors import InputError, PCGError
@@ -27,18 +26,6 @@ from tests.experiments.synthetic import CONTEXT, record
 VOICE = "a voice and its judges"
 MARKUP = "PCG <img src=x onerror=alert(1)>"
 DRAFTING = {"rounds": 40, "drafted": 120, "accepted": 60, "tested": (40, 30, 20), "accepted_at": (30, 20, 10)}
-PLAIN = """
-name: mine
-texts: [hello, a fox]
-voices: [one, two]
-seeds: [0, 1]
-conditions:
-  - {name: AR, method: ar}
-  - {name: coarse, method: pcg, theta: 0.4}
-"""
-BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
-    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
-)
 
 
 @dataclass(frozen=True)
@@ -100,76 +87,6 @@ def small_grid(utterances: int = 4) -> Grid:
     return Grid("small", "small", (ar(), sd(), pcg(0.4)), said, (0,))
 
 
-# Grids.
-
-
-def written(folder: Path, text: str | bytes, name: str = "grid.yaml") -> Path:
-    path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def test_a_plain_grid_is_read(tmp_path: Path) -> None:
-    grid = own_grid(written(tmp_path, PLAIN), ("one", "two"))
-    assert (grid.name, len(grid.units())) == ("mine", 16)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (BOMB, "without aliases"),
-        ("!!python/object/apply:os.system [echo]", "YAML in UTF-8"),
-        (PLAIN + "rule: !!python/name:os.system x", "YAML in UTF-8"),
-        ("[" * 60_000, "levels deep"),
-        ("{a: " * 10_000, "levels deep"),
-        ("- " * 20_000, "levels deep"),
-        (f"name: {'x' * (MOST_BYTES + 1)}", "at most 64 KiB"),
-        (f"name: {'x' * 50_000}", "at most 600 characters"),
-        (PLAIN.replace("[0, 1]", str(list(range(3000)))), "units"),
-        (PLAIN.replace("texts: [hello, a fox]", f"sections: {['everyday'] * 500}"), "units"),
-        (b"\xff\xfe\x00name", "YAML in UTF-8"),
-        ("name: [", "line"),
-        ("just words", "mapping"),
-        ("", "mapping"),
-        (PLAIN.replace("theta: 0.4", "theta: 7"), "theta is 7"),
-        (PLAIN.replace("voices: [one, two]", "voices: [nobody]"), "voices is 'nobody'"),
-        (PLAIN.replace("name: mine", f"name: {dict.fromkeys(map(str, range(3000)), 1)}"), "name is"),
-    ],
-)
-def test_a_hostile_grid_is_one_short_sentence_and_no_wait(text: str | bytes, told: str, tmp_path: Path) -> None:
-    begun = perf_counter()
-    with pytest.raises(PCGError, match=told) as refused:
-        own_grid(written(tmp_path, text), ("one", "two"))
-    assert perf_counter() - begun < 5
-    assert len(str(refused.value)) < 400
-    assert str(tmp_path) not in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
-def test_another_kind_of_file_is_refused_unread(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a name that ends in"):
-        own_grid(written(tmp_path, PLAIN, "grid.txt"), ("one",))
-
-
-def test_grids_are_chosen_by_name_and_from_a_file(synthesizer: Synthesizer, tmp_path: Path) -> None:
-    grids = chosen_grids(synthesizer, ["main", "lookahead", "main"], "quick", written(tmp_path, PLAIN))
-    assert [grid.name for grid in grids] == ["main", "lookahead", "mine"]
-    (larger,) = chosen_grids(synthesizer, ["main"], "full")
-    assert len(larger.units()) > len(grids[0].units())
-    wrong = (([], "quick", "at least one"), (["none"], "quick", "experiment is"), (["main"], "vast", "size is"))
-    for names, size, told in wrong:
-        with pytest.raises(InputError, match=told):
-            chosen_grids(synthesizer, names, size)
-
-
-def test_units_of_an_utterance_stand_side_by_side_over_all_grids() -> None:
-    one, other = small_grid(), replace(small_grid(), conditions=(ssd(0.3), sd()))
-    units = units_of([one, other])
-    texts = [unit.utterance.text for unit in units]
-    assert len(units) == 20
-    assert texts == sorted(texts)
-
-
 # Results.
 
 
@@ -221,6 +138,14 @@ def test_the_report_is_written_from_what_is_shown(full: Archive, synthesizer: Sy
 
 
 # Runs.
+
+
+def test_units_of_an_utterance_stand_side_by_side_over_all_grids() -> None:
+    one, other = small_grid(), replace(small_grid(), conditions=(ssd(0.3), sd()))
+    units = units_of([one, other])
+    texts = [unit.utterance.text for unit in units]
+    assert len(units) == 20
+    assert texts == sorted(texts)
 
 
 def test_a_run_tells_every_unit_and_does_what_is_missing_only(synthesizer: Synthesizer, tmp_path: Path) -> None:

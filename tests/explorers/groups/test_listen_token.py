@@ -14,6 +14,7 @@ from pcg.errors import PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
+from tests.explorers.served import serve_clients
 
 THETA = 0.3
 
@@ -104,9 +105,7 @@ def client(synthesizer: Synthesizer, session: Session):
     with gr.Blocks() as app:
         theta, similarity = gr.Slider(0.2, 1, THETA), gr.Dropdown(["cosine"], value="cosine")
         create_listen(synthesizer, gr.State(session), gr.Number(precision=0), gr.Number(precision=0), theta, similarity)
-    _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
-    yield Client(url, verbose=False)
-    app.close(verbose=False)
+    yield from serve_clients(app)
 
 
 def test_the_endpoint_answers_with_words_sounds_and_pictures(client: Client, anchor: int, take: Take) -> None:

@@ -21,6 +21,7 @@ from pcg.groups.groups import Groups
 from pcg.groups.pairs.neighbours import build_neighbours
 from pcg.settings import SIMILARITIES, Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from tests.explorers.served import serve_clients
 
 THETA = 0.3
 CODES = 60
@@ -212,9 +213,7 @@ def test_another_similarity_keeps_the_groups_as_large(synthesizer: Synthesizer, 
 def client(synthesizer: Synthesizer) -> Iterator[Client]:
     with gr.Blocks() as app:
         create_map(synthesizer, gr.State(Session()))
-    _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options())
-    yield Client(url, verbose=False)
-    app.close(verbose=False)
+    yield from serve_clients(app, **launch_options())
 
 
 def test_programs_get_the_same_answers(client: Client, synthesizer: Synthesizer) -> None:

@@ -7,6 +7,7 @@ from gradio_client.exceptions import AppError
 from explorers.groups.statistics import create_statistics, mean_sizes
 from explorers.shared.figures import distribution_figure, mean_size_figure, mel_figure
 from pcg.synthesis.synthesizer import Synthesizer
+from tests.explorers.served import serve_clients
 
 
 def test_every_bar_counts_its_doubling() -> None:
@@ -54,9 +55,7 @@ def test_the_curve_says_what_the_groups_say(synthesizer: Synthesizer) -> None:
 def client(synthesizer: Synthesizer):
     with gr.Blocks() as app:
         create_statistics(synthesizer, gr.Slider(0.2, 1, 0.3), gr.Dropdown(["cosine"], value="cosine"))
-    _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
-    yield Client(url, verbose=False)
-    app.close(verbose=False)
+    yield from serve_clients(app)
 
 
 def test_the_endpoint_answers_with_figures_and_the_table(client: Client, synthesizer: Synthesizer) -> None:

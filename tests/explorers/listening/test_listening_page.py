@@ -2,18 +2,11 @@
 
 from collections.abc import Iterator
 
-import gradio as gr
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from explorers.listening import player
-from explorers.listening.layout import create_listening_test
 from explorers.listening.player import SCRIPTS
-from explorers.session import Session
-from explorers.theme import launch_options
-from pcg.synthesis.synthesizer import Synthesizer
-from tests.explorers.chromium import ARGUMENTS, CHROMIUM
-from tests.explorers.listening.test_listening_panel import FakeEars
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM, watch
 
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer"), pytest.mark.slow]
 SOUND = [*ARGUMENTS, "--autoplay-policy=no-user-gesture-required"]
@@ -89,31 +82,14 @@ def test_a_loop_goes_round_where_the_clock_says(browser_page: Page) -> None:
     assert max(jumps) < 0.175 / (0.003 * rate)
 
 
-@pytest.fixture(scope="module")
-def address(synthesizer: Synthesizer) -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("explorers.listening.layout.Judges", lambda judge: FakeEars())
-        with gr.Blocks() as app, gr.Tab("Listening test"):
-            create_listening_test(synthesizer, lambda: None, gr.State(Session()))
-        options = launch_options()
-        options["css_paths"] = [*dict.fromkeys([*options["css_paths"], player.STYLES])]
-        _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **options)
-        yield url
-        app.close(verbose=False)
-
-
 def part(page: Page, name: str) -> object:
     return page.locator(f'.player [data-part="{name}"]')
 
 
-def test_a_person_takes_a_test_of_three_trials(browser_page: Page, address: str) -> None:
+def test_a_person_takes_a_test_of_three_trials(browser_page: Page, address: str, complaints: list[str]) -> None:
     page = browser_page
-    complaints: list[str] = []
-    addresses: list[str] = []
     sent: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: addresses.append(request.url))
+    watch(page, address, complaints)
     page.on("request", lambda request: sent.append(request.post_data or ""))
     page.goto(address)
     expect(page.locator(".player-empty")).to_be_visible()
@@ -151,7 +127,6 @@ def test_a_person_takes_a_test_of_three_trials(browser_page: Page, address: str)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate("window.hacked") is None
     assert complaints == []
-    assert [a for a in addresses if not a.startswith((address, "blob:", "data:"))] == []
 
 
 def handle_the_transport(page: Page) -> None:

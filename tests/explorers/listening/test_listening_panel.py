@@ -1,17 +1,11 @@
 import csv
 import json
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import gradio as gr
 import numpy as np
 import pytest
-import soundfile
-from gradio_client import Client
-from gradio_client.exceptions import AppError
 
-from explorers.judging import Verdict
 from explorers.listening.actions import (
     MOST_KEPT,
     NO_TAKE,
@@ -33,32 +27,17 @@ from explorers.listening.actions import (
     vote,
     write_sounds,
 )
-from explorers.listening.layout import create_listening_test
 from explorers.listening.reveal import reveal_html
-from explorers.session import Reading, Session
+from explorers.session import Session
 from pcg.errors import InputError, PCGError
 from pcg.experiments.listening_tests.design import ANCHOR
 from pcg.experiments.listening_tests.loudness import loudness
-from pcg.metrics.intelligibility import Errors
-from pcg.metrics.metric import Sample
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from tests.explorers.hostile import MARKUP, assert_words_stay_words
+from tests.explorers.listening.ears import ASKED, FakeEars
 
-LINES = "The quick brown fox.\nHello, is this one sentence? yes!"
-HOSTILE = "hello ${window.hacked = 1} <img src=x onerror=alert(1)><script>hack()</script>"
-ASKED = Request("ab", ("AR", "PCG"), None, False, "own", LINES, 2, "two", 0.3, 3, 0.3, 0.6, 5)
 RATED = replace(ASKED, design="rating", compared=("PCG", "AR", "SD"), reference="AR", anchor=True)
-
-
-class FakeEars:
-    """Judges that know what they are told."""
-
-    def names(self, reference: str) -> dict[str, str]:
-        return {"WER, CER": f"nobody <b>, who knows {reference}"}
-
-    def verdicts(self, samples: Sequence[Sample]) -> list[Verdict]:
-        assert all(sample.text and sample.reference for sample in samples)
-        return [Verdict("", Errors(1, 4), Errors(1, 4), 0.25, 0.25) for _ in samples]
 
 
 def prepared(synthesizer: Synthesizer, request: Request, kept: dict[str, Settings] | None = None) -> BlindTest:
@@ -200,10 +179,8 @@ def test_the_reveal_tells_differences_and_small_numbers(blind_test: BlindTest, s
 
 
 def test_hostile_words_stay_words(synthesizer: Synthesizer) -> None:
-    blind_test = prepared(synthesizer, replace(ASKED, lines=HOSTILE, trials=1))
-    page = reveal_html(voted(blind_test))
-    assert "<img" not in page
-    assert "&lt;script" in page
+    blind_test = prepared(synthesizer, replace(ASKED, lines=MARKUP, trials=1))
+    assert_words_stay_words(reveal_html(voted(blind_test)))
 
 
 def test_kept_settings_have_names_that_tell_them_apart(synthesizer: Synthesizer) -> None:
@@ -251,69 +228,3 @@ def test_a_closed_preparation_stops(synthesizer: Synthesizer) -> None:
     next(steps)
     steps.close()
     assert list(steps) == []
-
-
-@pytest.fixture(scope="module")
-def address(synthesizer: Synthesizer) -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("explorers.listening.layout.Judges", lambda judge: FakeEars())
-        with gr.Blocks() as app:
-            session = gr.State(Session().with_take(Reading.of(synthesizer.take("yes", Settings("sd"), "one")), False))
-            create_listening_test(synthesizer, lambda: None, session)
-        _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
-        yield url
-        app.close(verbose=False)
-
-
-def arguments(request: Request) -> list[object]:
-    return [list(v) if isinstance(v, tuple) else v for v in vars(request).values()]
-
-
-@pytest.mark.slow
-def test_a_program_takes_the_whole_test(address: str) -> None:
-    client = Client(address, verbose=False)
-    name = "PCG · theta 0.25 · lookahead 2 · temperature 0.6"
-    client.predict(0.25, 2, 0.3, 0.6, api_name="/listening_keep")
-    request = replace(ASKED, design="abx", compared=("SD", name))
-    *_, last = client.submit(*arguments(request), api_name="/listening_prepare")
-    told, player, *_ = last
-    # Nothing of what the page got names a method.
-    assert "PCG" not in repr(last)
-    assert "theta" not in repr(last)
-    assert (told["number"], told["letters"], sorted(player["value"])) == (
-        1, ["A", "B", "X"], ["count", "kind", "letters", "number", "sounds", "text"],
-    )  # fmt: skip
-    files = player["value"]["sounds"]
-    assert [Path(file).name for file in files] == ["A.wav", "B.wav", "X.wav"]
-    assert len({Path(file).parent for file in files}) == 3
-    assert len({(soundfile.info(file).frames, soundfile.info(file).format, Path(file).stat().st_size) for file in files}) == 1
-    for refused in (
-        {"trial": 1, "answer": "A", "plays": [1, 1, 0]},
-        {"trial": 2, "answer": "A", "plays": [1] * 3},
-        "<b>",
-        None,
-    ):
-        with pytest.raises(AppError):
-            client.predict(refused, api_name="/listening_vote")
-    with pytest.raises(AppError, match="not over"):
-        client.predict(api_name="/listening_export")
-    client.predict({"trial": 1, "answer": "A", "plays": [1, 1, 2]}, api_name="/listening_vote")
-    record, *_ = client.predict({"trial": 2, "answer": "B", "plays": [1, 1, 1]}, api_name="/listening_vote")
-    assert [trial["vote"]["answer"] for trial in record["trials"]] == ["A", "B"]
-    assert set(record["systems"]) == {"SD", name}
-    judged, page = client.predict(api_name="/listening_judge")
-    assert judged["systems"][name]["judged"]["n"] == 2
-    assert "nobody" in page
-    files = client.predict(api_name="/listening_export")["value"]
-    assert [Path(file).suffix for file in files] == [".json", ".csv"]
-
-
-def test_sessions_do_not_mix_and_may_end_early(address: str) -> None:
-    one, other = Client(address, verbose=False), Client(address, verbose=False)
-    one.predict(*arguments(ASKED), api_name="/listening_prepare")
-    with pytest.raises(AppError, match="no test"):
-        other.predict(api_name="/listening_end")
-    choices, _ = other.predict(api_name="/listening_keep_last")
-    assert "SD · lookahead 3 · temperature 0.6" in [choice[0] for choice in choices["choices"]]
-    record, *_ = one.predict(api_name="/listening_end")
-    assert [trial["vote"] for trial in record["trials"]] == [None, None]

@@ -13,6 +13,7 @@ from explorers.theme import launch_options
 from pcg.prompts.llasa import OWN_VOICE
 from pcg.settings import METHODS
 from pcg.synthesis.synthesizer import Synthesizer
+from tests.explorers.served import serve_clients
 
 pytestmark = pytest.mark.slow
 
@@ -23,9 +24,7 @@ CODES = 65_536
 def client(llasa: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """The page as `app.py --model FOLDER` makes it, but for the recogniser."""
     app = create_app(llasa, recogniser=tmp_path_factory.mktemp("none") / "recogniser")
-    _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options())
-    yield Client(url, verbose=False)
-    app.close(verbose=False)
+    yield from serve_clients(app, **launch_options())
 
 
 def test_the_shipped_example_belongs_to_the_embedded_voice(client: Client, llasa: Synthesizer) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import soundfile
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 from torch import Tensor
 
-from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, SOFTWARE, TABS, open_tab, picture
+from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, TABS, open_tab, patient_page, picture, watch
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
 PATIENCE_MS = 120_000
@@ -16,25 +16,12 @@ MARKS = ("ar", "sd", "ssd", "pcg")
 
 
 @pytest.fixture
-def complaints() -> list[str]:
-    return []
-
-
-@pytest.fixture
 def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SOFTWARE)
-        width = getattr(request, "param", 1440)
-        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
-        page.set_default_timeout(PATIENCE_MS)
-        expect.set_options(timeout=PATIENCE_MS)
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+    with patient_page(getattr(request, "param", 1440), SOFTWARE, PATIENCE_MS) as page:
+        watch(page, address, complaints)
         page.goto(f"{address}?__theme=light")
         expect(page.locator("#ribbon-pcg .ribbon")).to_be_visible()
         yield page
-        browser.close()
-        expect.set_options(timeout=5_000)
 
 
 @pytest.mark.parametrize("page", [390, 1440, 1920], indirect=True)

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 
 import gradio as gr
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from explorers.shared.terms import create_terms
 from explorers.spoof.actions import WAYS
 from explorers.spoof.layout import create_spoof
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
-from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, SOFTWARE, picture
+from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, picture, watch
 from tests.explorers.page.test_accessibility import violations
+from tests.explorers.served import serve
 from tests.explorers.spoof.test_beams import untrained
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
@@ -28,30 +29,15 @@ def address(synthesizer: Synthesizer) -> Iterator[str]:
             create_spoof(Synthesizer(synthesizer.voice, detectors=untrained(64)))
         create_terms()
     options = launch_options()
-    _, url, _ = app.queue().launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **options)
-    yield url
-    app.close(verbose=False)
-
-
-@pytest.fixture
-def complaints() -> list[str]:
-    return []
+    yield from serve(app, **options)
 
 
 @pytest.fixture
 def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SOFTWARE)
-        width = getattr(request, "param", 1440)
-        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
-        page.set_default_timeout(PATIENCE_MS)
-        expect.set_options(timeout=PATIENCE_MS)
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+    with patient_page(getattr(request, "param", 1440), SOFTWARE, PATIENCE_MS) as page:
+        watch(page, address, complaints)
         page.goto(f"{address}?__theme=light")
         yield page
-        browser.close()
-        expect.set_options(timeout=5_000)
 
 
 def say(page: Page) -> None:

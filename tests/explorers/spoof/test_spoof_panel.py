@@ -15,6 +15,7 @@ from explorers.request_validation import Page
 from explorers.spoof.actions import WAYS, Request
 from explorers.spoof.layout import create_spoof
 from pcg.synthesis.synthesizer import Synthesizer
+from tests.explorers.served import serve_clients
 from tests.explorers.spoof.test_beams import untrained
 
 TEXT = "Hello, yes <b>${1}</b>."
@@ -30,9 +31,7 @@ def judging(synthesizer: Synthesizer) -> Synthesizer:
 def client(judging: Synthesizer) -> Iterator[Client]:
     with Page() as page:
         create_spoof(judging)
-    _, url, _ = page.queue().launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
-    yield Client(url, verbose=False)
-    page.close(verbose=False)
+    yield from serve_clients(page)
 
 
 def test_a_beam_is_heard_only_after_a_text_was_said(client: Client) -> None:

@@ -11,29 +11,8 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.session import Reading, Session
-from explorers.swap.actions import (
-    NO_TAKE,
-    NOTE,
-    THETAS,
-    Judges,
-    Request,
-    StressTest,
-    campaign,
-    said_by_target,
-    stress,
-    swap_grid,
-)
-from explorers.swap.figures import (
-    campaign_html,
-    heard_html,
-    legend_html,
-    mels_figure,
-    original_html,
-    progress_html,
-    strip_html,
-    table_html,
-    title_html,
-)
+from explorers.swap import actions, figures
+from explorers.swap.actions import Judges, Request, StressTest, campaign, said_by_target, stress, swap_grid
 from explorers.swap.layout import create_swap
 from pcg.analysis.swap import Swap, mel_distance, same_size_theta
 from pcg.errors import PCGError
@@ -47,16 +26,17 @@ from pcg.metrics.recording import Recording
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
+from tests.explorers.hostile import MARKUP, assert_words_stay_words
+from tests.explorers.served import serve_clients
 
 TEXT, THETA = "The quick brown fox.", 0.3
-HOSTILE = "fox ${window.hacked = 1} `x` <img src=x onerror=alert(1)> </p><script>hack()</script>"
 ASKED = Request("last", "", "one", THETA, "cosine", 1.0, "random", 3)
 
 
 class Parrot:
     """A judge that hears the first sound as it was meant, and a word less in each of the others."""
 
-    name = HOSTILE
+    name = MARKUP
 
     def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
         return [TEXT.removesuffix(".").rsplit(maxsplit=i)[0] for i in range(len(recordings))]
@@ -135,7 +115,7 @@ def test_every_figure_is_its_judges(found: StressTest) -> None:
 def test_the_record_holds_everything_and_is_json(found: StressTest, take: Take) -> None:
     record = found.record()
     assert json.loads(json.dumps(record, allow_nan=False)) == record
-    assert (record["text"], record["voice"], record["method"], record["note"]) == (TEXT, "two", "ar", NOTE)
+    assert (record["text"], record["voice"], record["method"], record["note"]) == (TEXT, "two", "ar", actions.NOTE)
     versions, differences = record["versions"], record["differences"]
     assert versions["original"]["tokens"] == list(take.tokens)
     assert versions["swapped"]["swap"] == {"theta": THETA, "similarity": "cosine", "replacement": "group", "fraction": 1.0}
@@ -192,7 +172,7 @@ def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synth
     recorded = Session().with_take(Reading.of(replace(take, voice="your recording")), full_run=False)
     there = done(synthesizer, judges, recorded)
     assert (there.original.voice, there.original.stands_in) == ("one", True)
-    assert "in place of your recording" in original_html(there)
+    assert "in place of your recording" in figures.original_html(there)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +199,7 @@ def test_bad_input_is_refused(
 
 
 def test_without_an_utterance_there_is_nothing_to_swap(synthesizer: Synthesizer, judges: Judges) -> None:
-    with pytest.raises(PCGError, match=NO_TAKE):
+    with pytest.raises(PCGError, match=actions.NO_TAKE):
         done(synthesizer, judges, Session())
 
 
@@ -227,42 +207,40 @@ def test_the_strips_mark_what_was_replaced(found: StressTest) -> None:
     original, inside, _ = found.versions
     sizes = original.swapped.group_sizes
     company, replaced = sum(size > 1 for size in sizes), len(inside.swapped.positions)
-    assert [strip_html(original).count(f'class="{k}"') for k in ("kept", "replaced")] == [company, 0]
-    assert [strip_html(inside).count(f'class="{k}"') for k in ("kept", "single", "replaced")] == [
+    assert [figures.strip_html(original).count(f'class="{k}"') for k in ("kept", "replaced")] == [company, 0]
+    assert [figures.strip_html(inside).count(f'class="{k}"') for k in ("kept", "single", "replaced")] == [
         0,
         len(sizes) - company,
         replaced,
     ]
-    assert f"{replaced} replaced" in strip_html(inside)
-    assert all(kind in legend_html() for kind in ("kept", "alone in its group", "replaced"))
+    assert f"{replaced} replaced" in figures.strip_html(inside)
+    assert all(kind in figures.legend_html() for kind in ("kept", "alone in its group", "replaced"))
 
 
 def test_the_table_says_what_the_record_says(found: StressTest) -> None:
-    page = table_html(found)
+    page = figures.table_html(found)
     assert "<td>0.0%</td><td>25.0%</td><td>50.0%</td><td>+25.0 points</td><td>+50.0 points</td>" in page
-    assert NOTE in page
-    before = table_html(replace(found, versions=tuple(replace(v, verdict=None) for v in found.versions)))
+    assert actions.NOTE in page
+    before = figures.table_html(replace(found, versions=tuple(replace(v, verdict=None) for v in found.versions)))
     assert "<td>–</td><td>–</td><td>–</td><td>–</td><td>–</td>" in before
 
 
 def test_hostile_words_stay_words(found: StressTest) -> None:
     assert found.original is not None
-    heard = tuple(replace(v, verdict=replace(v.verdict, heard=HOSTILE)) for v in found.versions)
-    hostile = replace(found, original=replace(found.original, text=HOSTILE, voice=HOSTILE), versions=heard)
-    for page in (original_html(hostile), table_html(hostile), heard_html(hostile.versions[1])):
-        assert "<img" not in page
-        assert "<script" not in page
-        assert "&lt;img" in page
+    heard = tuple(replace(v, verdict=replace(v.verdict, heard=MARKUP)) for v in found.versions)
+    hostile = replace(found, original=replace(found.original, text=MARKUP, voice=MARKUP), versions=heard)
+    for page in (figures.original_html(hostile), figures.table_html(hostile), figures.heard_html(hostile.versions[1])):
+        assert_words_stay_words(page)
 
 
 def test_the_picture_shows_every_version(found: StressTest) -> None:
-    figure = mels_figure(found)
+    figure = figures.mels_figure(found)
     assert [note.text for note in figure.layout.annotations] == ["original", "swapped", "control"]
     assert len([trace for trace in figure.data if trace.type == "heatmap"]) == 3
 
 
 def test_titles_tell_what_was_done(found: StressTest) -> None:
-    told = [title_html(v.name, v.swap) for v in found.versions]
+    told = [figures.title_html(v.name, v.swap) for v in found.versions]
     assert "cosine 0.3" in told[1]
     assert "same positions" in told[2]
 
@@ -270,8 +248,8 @@ def test_titles_tell_what_was_done(found: StressTest) -> None:
 def test_the_small_grid_has_a_control_for_every_swap(synthesizer: Synthesizer) -> None:
     grid = swap_grid(synthesizer, "cosine")
     swaps = [c.swap for c in grid.conditions if c.swap]
-    assert [s.theta for s in swaps if s.replacement == "group"] == list(THETAS)
-    assert [s.theta for s in swaps if s.replacement == "random"] == list(THETAS)
+    assert [s.theta for s in swaps if s.replacement == "group"] == list(actions.THETAS)
+    assert [s.theta for s in swaps if s.replacement == "random"] == list(actions.THETAS)
     assert {u.voice for u in grid.utterances} == set(synthesizer.voice.references)
     assert [s.theta for c in swap_grid(synthesizer, "fsq").conditions if (s := c.swap) and s.similarity == "fsq"]
 
@@ -285,12 +263,12 @@ def test_many_utterances_make_the_papers_table_once(synthesizer: Synthesizer, ti
     assert [s.progress.done for s in steps] == list(range(7))
     assert steps[0].table is None
     assert steps[3].table is steps[5].table is not steps[6].table
-    page = campaign_html(steps[-1])
+    page = figures.campaign_html(steps[-1])
     assert steps[-1].judges["WER, CER"].split(",")[0] in page
-    assert "All 6 units are done" in progress_html(steps[-1])
+    assert "All 6 units are done" in figures.progress_html(steps[-1])
     assert [cells[4] for cells in steps[-1].table.shown()][:2] == ["2", "2"]
     (again,) = campaign(synthesizer, grid, spec, store)
-    assert campaign_html(again) == page
+    assert figures.campaign_html(again) == page
 
 
 @pytest.fixture(scope="module")
@@ -298,9 +276,7 @@ def client(synthesizer: Synthesizer, session: Session, tiny_voice_folder: Path, 
     spec = WorkerSpec(str(tiny_voice_folder), "embedded")
     with gr.Blocks() as app:
         create_swap(synthesizer, spec, gr.State(session), tmp_path_factory.mktemp("results"))
-    _, url, _ = app.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
-    yield Client(url, verbose=False)
-    app.close(verbose=False)
+    yield from serve_clients(app)
 
 
 @pytest.mark.slow
