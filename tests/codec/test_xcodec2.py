@@ -167,6 +167,7 @@ def test_the_digits_of_codes_are_the_quantizers_own(codec, library):
     assert torch.equal(codec.fsq.values(every), library.quantizer.quantizer.codebook)
     features = fsq_features(codec.fsq)
     assert features.shape == (65_536, 24)
+    assert len(features.unique(dim=0)) == 65_536
     neighbour, corner = 1, 65_535
     cosine = nn.functional.cosine_similarity(features[[0, 0]], features[[neighbour, corner]])
     torch.testing.assert_close(cosine, torch.tensor([1 - 2 / 24, -1.0]))
@@ -182,6 +183,7 @@ def test_mel_features_can_be_had_of_its_codes(codec):
     assert features.shape == (96, 160)
     assert torch.isfinite(features).all()
     assert features.std() > 0.1
+    assert len(features.unique(dim=0)) == 96
 
 
 def edited(folder: Path, target: Path, edit) -> Path:

@@ -6,15 +6,13 @@ import threading
 import pytest
 import torch
 
-from pcg.cli import main
 from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
 from pcg.prompts.prompt import PhonemeReader
 from pcg.settings import Settings
-from pcg.synthesis.voice import load_voice
-from pcg.training.data.prepare import MANIFEST, tokens_path, write_shard
+from pcg.training.data.prepare import tokens_path
 from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.draft.acceptance import Examiner, Trial, draw_pairs, sd_and_pcg
@@ -251,84 +249,3 @@ def test_two_processes_learn_what_one_learns_from_twice_the_batches(tmp_path):
         assert torch.equal(b, c)
     assert any(not torch.allclose(a, h, atol=1e-3) for a, h in zip(alone.parameters(), half.parameters(), strict=True))
     assert [p.name for p in (tmp_path / "both").glob("*.jsonl")] == ["draft.jsonl"]
-
-
-@pytest.fixture
-def tokens(tmp_path, tiny_voice_folder):
-    """Random codes of the tiny voice's codec, as stage tokens writes them."""
-    folder, rng = tmp_path / "tokens", coins()
-    texts = ("hello", "yes", "the quick brown fox", "is this one sentence?")
-    spoken = [TokenizedUtterance("a", texts[i % 4], [], torch.randint(0, 64, (15 + i % 20,), generator=rng)) for i in range(40)]
-    write_shard(tokens_path(folder, 0), spoken)
-    (folder / MANIFEST).write_text(json.dumps({"codes": 64}))
-    return folder
-
-
-@pytest.fixture
-def command(tokens, tmp_path, tiny_voice_folder):
-    """The words of `pcg train draft` for the tiny voice, two steps of it."""
-    asked = ["--target", str(tiny_voice_folder), "--tokens", str(tokens), "--out", str(tmp_path / "draft")]
-    return ["train", "draft", *asked, "--samples", "30", "--steps", "2", "--budget", "300"]
-
-
-@pytest.mark.slow
-def test_the_command_trains_a_draft_that_the_voice_speaks_with(command, tmp_path, tiny_voice_folder, capsys):
-    assert main([*command, "--plan", "0,2"]) == 0
-    assert "accepted of what it drafts: sd 0." in capsys.readouterr().out
-    facts = json.loads((tmp_path / "draft" / "draft.json").read_text())
-    assert facts["plan"] == {"layers": [0, 2], "trained": None, "head": True}
-    assert set(facts["acceptance"]) == {"sd", "pcg", "expected"}
-    voice = load_voice(str(tiny_voice_folder), draft=str(tmp_path / "draft"))
-    assert voice.draft.weights.layers == 2
-    assert voice.notice == ""
-    log = tmp_path / "draft" / "training" / "draft.jsonl"
-    assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == [0, 2]
-    assert main([*command, "--plan", "0,2", "--steps", "3"]) == 0
-    assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == [0, 2, 3]
-    assert main([*command, "--plan", "0,1"]) == 2
-    assert "begun with the same options" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_llasa_gets_a_draft_by_the_same_command(llasa_folder, tmp_path):
-    rng = coins()
-    spoken = [
-        TokenizedUtterance("ab"[i % 2], "hello there", [], 16 * torch.randint(0, 4096, (20,), generator=rng)) for i in range(24)
-    ]
-    write_shard(tokens_path(tmp_path / "tokens", 0), spoken)
-    (tmp_path / "tokens" / MANIFEST).write_text(json.dumps({"codes": 65_536}))
-    asked = ["--target", str(llasa_folder), "--tokens", str(tmp_path / "tokens"), "--out", str(tmp_path / "draft")]
-    assert main(["train", "draft", *asked, "--plan", "0,2", "--objective", "ce", "--steps", "1", "--budget", "200"]) == 0
-    voice = load_voice(str(llasa_folder), draft=str(tmp_path / "draft"))
-    assert voice.draft.weights.layers == 2
-    assert voice.draft_kind.startswith("folder:")
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--plan", "best"], "plan is 'best'"),
-        (["--objective", "luck"], "objective is 'luck'"),
-        (["--steps", "0"], "steps is 0"),
-        (["--accumulate", "0"], "accumulate is 0"),
-        (["--precision", "fp8"], "precision is 'fp8'"),
-        (["--lr", "nan"], "lr is nan"),
-        (["--samples", "1"], "samples is 1"),
-        (["--temperature", "9"], "temperature is 9.0"),
-        (["--longest", "10"], "tokens is '0 utterances"),
-        (["--target", "nowhere"], "target is 'nowhere'"),
-        (["--tokens", "nowhere"], "tokens is 'nowhere'"),
-        (["--device", "tpu"], "device is 'tpu'"),
-    ],
-)
-def test_bad_options_are_one_sentence(command, capsys, more, said):
-    assert main([*command, *more]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"pcg: {said}")
-    assert error.count("\n") == 1
-
-
-def test_codes_of_another_codec_are_refused(command, tokens, capsys):
-    (tokens / MANIFEST).write_text(json.dumps({"codes": 65_536}))
-    assert main(command) == 2
-    assert "of 64 codes" in capsys.readouterr().err

@@ -1,0 +1,91 @@
+"""A voice whose own draft is a feature draft, beside another that is chosen by its name."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from pcg.analysis.whatif import what_if
+from pcg.errors import InputError
+from pcg.experiments.worker import WorkerSpec
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.feature_draft import FeatureDraft, FeatureShape, config_of
+from pcg.models.vocabulary import Vocabulary
+from pcg.settings import METHODS, Settings
+from pcg.synthesis.drafts import choose_draft
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
+from pcg.takes.snippets import shell_snippet
+from pcg.takes.stored import Origin, Stored
+
+WORDS = "hello, is this one sentence?"
+
+
+@pytest.fixture(scope="module")
+def featured(
+    tiny_voice_folder: Path, target: Checkpoint, vocabulary: Vocabulary, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The tiny voice with a feature draft as its own, and the layers that were its own by the name of subset."""
+    folder = tmp_path_factory.mktemp("featured")
+    shutil.copytree(tiny_voice_folder, folder, dirs_exist_ok=True)
+    (folder / "draft").rename(folder / "draft-subset")
+    write_feature_draft(folder / "draft", target, vocabulary)
+    return folder
+
+
+def write_feature_draft(folder: Path, target: Checkpoint, vocabulary: Vocabulary) -> None:
+    shape = FeatureShape.of(target, (1, 3), rank=8)
+    generator = torch.Generator().manual_seed(0)
+    tensors = {n: 0.3 * torch.randn(size, generator=generator) for n, size in shape.tensors(vocabulary.size).items()}
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config_of(shape)))
+    save_file(tensors, folder / "model.safetensors")
+
+
+def test_the_drafts_of_a_voice_are_chosen_by_name(
+    featured: Path, target: Checkpoint, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = choose_draft("auto", target, vocabulary, featured / "draft")
+    assert (own.kind, own.notice) == ("trained", "")
+    assert isinstance(own.model, FeatureDraft)
+    named = choose_draft("subset", target, vocabulary, featured / "draft")
+    assert (named.kind, named.notice, named.model.weights.layers) == ("subset", "", 2)
+    (featured / "subset").mkdir(exist_ok=True)
+    monkeypatch.chdir(featured)  # where a folder of that name lies, too
+    assert choose_draft("subset", target, vocabulary, featured / "draft").kind == "subset"
+    for missing in ("pcg", "Subset", "../draft-subset"):
+        with pytest.raises(InputError, match="auto, subset, lookup"):
+            choose_draft(missing, target, vocabulary, featured / "draft")
+    elsewhere = choose_draft(str(featured / "draft"), target, vocabulary, None)
+    assert elsewhere.kind.startswith("folder:")
+    assert isinstance(elsewhere.model, FeatureDraft)
+    specs = [WorkerSpec(str(featured), draft=choice).voice_id for choice in ("auto", "subset")]
+    assert specs[0] != specs[1]
+
+
+@pytest.mark.slow
+def test_every_method_speaks_with_a_feature_draft(featured: Path, tmp_path: Path) -> None:
+    synthesizer = Synthesizer(load_voice(str(featured)), tmp_path)
+    subset = Synthesizer(load_voice(str(featured), draft="subset"), tmp_path)
+    for method in METHODS:
+        settings = Settings(method, theta=0.3, seed=1)
+        take = synthesizer.take(WORDS, settings, "one")
+        assert take.tokens
+        assert synthesizer.takes([WORDS, "yes"], [settings] * 2, "one")[0].tokens == take.tokens
+        assert (subset.take(WORDS, settings, "one").tokens == take.tokens) == (method == "ar")
+    stored = Stored(WORDS, "one", Settings(), Origin.of(subset.voice))
+    assert stored.origin.draft == "subset"
+    assert Stored.from_json(stored.to_json()) == stored
+    assert "--draft subset " in shell_snippet(stored, "here")
+    assert 0 <= what_if(synthesizer, synthesizer.take(WORDS, Settings("sd", seed=1), "one")).own.acceptance_rate <= 1
+
+
+def test_a_feature_draft_of_another_target_is_one_sentence(
+    tiny_voice_folder: Path, target: Checkpoint, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    write_feature_draft(tmp_path / "draft", target.subset((0, 1, 2, 2)), vocabulary)
+    with pytest.raises(InputError, match="draft is 'made for a target with num_target_layers 4'"):
+        choose_draft(str(tmp_path / "draft"), target, vocabulary, None)
