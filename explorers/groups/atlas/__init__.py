@@ -10,8 +10,11 @@ from tempfile import TemporaryDirectory
 
 import gradio as gr
 
+from explorers.shared.script import SHARED, joined
+
 STYLES = Path(__file__).with_name("atlas.css")
-SCRIPTS = [Path(__file__).with_name(f"atlas{part}.js") for part in ("_places", "_colours", "_painting", "_tables", "")]
+PARTS = ("_places", "_colours", "_painting", "_tables", "_picture", "_words", "_choice", "_hand", "")
+SCRIPTS = [SHARED, *(Path(__file__).with_name(f"atlas{part}.js") for part in PARTS)]
 PICK = "pick"
 TEMPLATE = """
 <div class="atlas" data-state="loading">
@@ -88,7 +91,7 @@ def create_atlas(
         return gr.HTML(
             {"path": str(path), "meta": {"_type": "gradio.FileData"}},
             html_template=TEMPLATE,
-            js_on_load="\n".join(script.read_text(encoding="utf-8") for script in SCRIPTS),
+            js_on_load=joined(SCRIPTS),
             apply_default_css=False,
             elem_id="map-atlas",
             levels=list(levels),

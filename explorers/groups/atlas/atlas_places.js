@@ -1,19 +1,9 @@
-// The script of the map: these files, joined in the order that atlas.py names, are the body of a function of
-// (element, trigger, props, server, upload, watch), as gradio runs it. Words enter the page as text only.
-"use strict";
+// The places of the tokens: the file that holds them, the part of the map that is seen, and the token under a pointer.
 
 const UNIT = 65535;
 
-const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 const formatted = (number) => number.toLocaleString("en");
 const many = (number, noun) => `${formatted(number)} ${noun}${number === 1 ? "" : "s"}`;
-
-function tag(name, text = "", attributes = {}) {
-  const made = document.createElement(name);
-  made.textContent = text;
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
 
 const MAX_ZOOM = 400;
 
