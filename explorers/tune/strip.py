@@ -14,11 +14,12 @@ from pathlib import Path
 import gradio as gr
 import numpy as np
 
+from explorers.shared.script import SHARED, joined
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.takes.take import Round
 
 STYLES = Path(__file__).with_name("strip.css")
-SCRIPT = Path(__file__).with_name("strip.js")
+SCRIPTS = [SHARED, *(Path(__file__).with_name(f"strip{part}.js") for part in ("_player", "_words", "_picture", ""))]
 SPEAK, HALT, LOCATE = "speak", "halt", "locate"
 MOVED = "() => { document.dispatchEvent(new Event('tune-moved')); }"
 """What a knob runs when a person moves it: the script waits until the knob rests, then asks for a take."""
@@ -67,7 +68,7 @@ def create_strip(sample_rate: int, hop: int, asking: str) -> gr.HTML:
     """
     return gr.HTML(
         html_template=TEMPLATE,
-        js_on_load=SCRIPT.read_text(encoding="utf-8"),
+        js_on_load=joined(SCRIPTS),
         apply_default_css=False,
         elem_id="tune-strip",
         sample_rate=sample_rate,
