@@ -9,8 +9,11 @@ from pathlib import Path
 
 import gradio as gr
 
+from explorers.shared.script import SHARED, joined
+
 STYLES = Path(__file__).with_name("player.css")
-SCRIPTS = [Path(__file__).with_name(name) for name in ("player_deck.js", "player.js")]
+PARTS = ("_deck", "_picture", "_sound", "_vote", "")
+SCRIPTS = [SHARED, *(Path(__file__).with_name(f"player{part}.js") for part in PARTS)]
 VOTE = "vote"
 TEMPLATE = """
 <div class="player" data-state="empty">
@@ -53,7 +56,7 @@ def create_player() -> gr.HTML:
     return gr.HTML(
         None,
         html_template=TEMPLATE,
-        js_on_load="\n".join(script.read_text(encoding="utf-8") for script in SCRIPTS),
+        js_on_load=joined(SCRIPTS),
         apply_default_css=False,
         elem_id="listening-player",
     )

@@ -1,14 +1,10 @@
-// The sound of the listening test: all sounds of a trial on one clock. With player.js it is the body of a function of
-// (element, trigger, props, server, upload, watch), as gradio runs it.
-"use strict";
+// A deck: all sounds of a trial on one clock, of which one is heard.
 
 const FADE_SECONDS = 0.008;
 const EDGE_SECONDS = 0.004;
 const LEAD_SECONDS = 0.02;
 // A multiple of the usual speech rates; sounds are brought to it when they are decoded, not while they play.
 const RATE = 48000;
-
-const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 
 /** A gain that moves in straight lines. Linear and not of equal power: between two equal sounds the sum must stay what it
  * was, or a listener would hear which of them X is. */

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from explorers.listening.player import SCRIPTS
+from explorers.shared.script import joined
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM, watch
 
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer"), pytest.mark.slow]
@@ -38,7 +39,7 @@ def browser_page() -> Iterator[Page]:
 
 
 def render(page: Page, first: str, second: str, loop: list[float] | None = None) -> dict:
-    source = SCRIPTS[0].read_text(encoding="utf-8")
+    source = joined(SCRIPTS[:2])
     assert "class Deck" in source
     return page.evaluate(RENDER, [source, first, second, loop])
 
