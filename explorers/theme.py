@@ -8,17 +8,19 @@ from explorers.colours import SOUND_COLOUR, method_styles
 from explorers.compare import first_minute
 from explorers.experiments import findings
 from explorers.groups import atlas
-from explorers.listening import player
+from explorers.listening import player, reveal
 from explorers.recognise import transcript
 from explorers.request_validation import app_options
 from explorers.shared import readout, ribbon, spoof_curves, terms
 from explorers.spoof import beam_tree
 from explorers.swap import figures as swap_figures
+from explorers.tune import figures as tune_figures
 from explorers.tune import strip
 
 STYLES = Path(__file__).with_name("page.css")
 COMPONENTS = (
-    readout, ribbon, strip, atlas, transcript, swap_figures, player, findings, terms, first_minute, spoof_curves, beam_tree,
+    readout, ribbon, strip, tune_figures, atlas, transcript, swap_figures, player, reveal, findings, terms, first_minute,
+    spoof_curves, beam_tree,
 )  # fmt: skip
 
 
@@ -27,7 +29,7 @@ def launch_options() -> dict[str, object]:
     return {
         "theme": _theme(),
         "css": method_styles(),
-        "css_paths": [STYLES, *(each.STYLES for each in COMPONENTS)],
+        "css_paths": [STYLES, *(each.STYLES for each in COMPONENTS), atlas.SIDE_STYLES],
         "max_file_size": "20mb",
         "footer_links": ["api", "settings"],
         "run_history": False,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 
 from explorers.colours import swatch_html
 from explorers.listening.actions import BlindTest
@@ -10,6 +11,7 @@ from pcg.experiments.listening_tests.design import BEST, OPEN, TIE
 from pcg.experiments.listening_tests.outcome import Figure, Outcome
 from pcg.metrics.estimate import Estimate
 
+STYLES = Path(__file__).with_name("reveal.css")
 JUDGING = "Judging; the figures follow."
 # A bootstrap of a few numbers is overconfident. Wilson's interval is not.
 TOO_SMALL = "n too small"

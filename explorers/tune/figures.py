@@ -1,11 +1,13 @@
 """The figures below a tuned take as HTML, built from numbers and fixed words alone."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from explorers.shared.terms import titled_html
 from explorers.tune.measured import Bench, Measured, RoundCost
 from pcg.analysis.whatif import Choice, PathEstimate, WhatIf
 
+STYLES = Path(__file__).with_name("figures.css")
 PARTS = {"draft": "drafting", "verify": "verification by the target", "rule": "acceptance rule"}
 NO_AR = "AR is not measured yet for this text, voice and temperature."
 

@@ -13,6 +13,7 @@ import gradio as gr
 from explorers.shared.script import SHARED, joined
 
 STYLES = Path(__file__).with_name("atlas.css")
+SIDE_STYLES = Path(__file__).with_name("atlas_side.css")
 PARTS = ("_places", "_colours", "_painting", "_tables", "_picture", "_words", "_choice", "_hand", "")
 SCRIPTS = [SHARED, *(Path(__file__).with_name(f"atlas{part}.js") for part in PARTS)]
 PICK = "pick"
