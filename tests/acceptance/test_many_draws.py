@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -27,7 +28,7 @@ def emitted(laws, play):
 
 
 def gullible(rule):
-    return lambda drafted, p, q, coins: rule(drafted, p, q, replace(coins, accept=torch.zeros_like(coins.accept)))
+    return lambda drafted, p, q, coins: rule(drafted, p, q, replace(coins, accept=np.zeros_like(coins.accept)))
 
 
 def tolerant_law(beta, p, q):
