@@ -4,6 +4,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,19 @@ def test_the_map_names_every_folder_and_nothing_else() -> None:
     assert folders - set(mapped()) == set()
     assert [path for path in mapped() if not (PROJECT / path).exists()] == []
     assert len(mapped()) == len(set(mapped()))
+
+
+def test_no_file_is_longer_than_a_reader_holds_and_no_folder_has_more_files() -> None:
+    """300 lines a file; 12 files beside one another, `__init__.py` not counted."""
+    if shutil.which("git") is None or not (PROJECT / ".git").exists():
+        pytest.skip("no git here to say what belongs to the project")
+    patterns = [f"{house}/*.{kind}" for house in (*HOUSES, "tests") for kind in ("py", "js", "css")]
+    listed = subprocess.run(["git", "ls-files", "--", *patterns], cwd=PROJECT, capture_output=True, text=True, check=True)
+    files = [PROJECT / line for line in listed.stdout.splitlines()]
+    assert len(files) > 500
+    assert [file.name for file in files if len(text_of(file).splitlines()) > 300] == []
+    crowds = Counter(file.parent for file in files if file.name != "__init__.py")
+    assert {folder.relative_to(PROJECT): count for folder, count in crowds.items() if count > 12} == {}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

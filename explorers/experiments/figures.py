@@ -15,7 +15,7 @@ from pcg.experiments.results import papers
 from pcg.experiments.results.analysis import Results, Summary
 from pcg.experiments.results.claims import lookaheads
 from pcg.experiments.results.comparisons import curve, difference, pareto
-from pcg.experiments.results.naming import knob
+from pcg.experiments.results.condition_names import knob
 from pcg.metrics.estimate import Estimate
 
 # Those that share a colour differ in mark and dash.

@@ -18,7 +18,7 @@ from explorers.colours import swatch_html
 from explorers.experiments.figures import CAPTIONS, figures
 from pcg.errors import InputError
 from pcg.experiments.results.analysis import Results, Summary, summarise
-from pcg.experiments.results.naming import method
+from pcg.experiments.results.condition_names import method
 from pcg.experiments.results.tables import MeanSize, Table, tables
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit, Utterance

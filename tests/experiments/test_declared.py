@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from pcg.errors import InputError
-from pcg.experiments.results.naming import method
+from pcg.experiments.results.condition_names import method
 from pcg.experiments.suites import APART, COUNTS, SET, TITLES, declared
 from pcg.experiments.unit import Unit, Utterance
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pcg.errors import InputError
-from pcg.experiments.results.naming import identity, method
-from pcg.experiments.results.sums import (
+from pcg.experiments.results.condition_names import identity, method
+from pcg.experiments.results.statistics import (
     COLUMNS,
     Sums,
     cer,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pcg.experiments.results import papers
 from pcg.experiments.results.analysis import Results, Summary
 from pcg.experiments.results.comparisons import EqualSpeed, curve, difference, equal_speed, schemes
-from pcg.experiments.results.naming import method
-from pcg.experiments.results.sums import Sums, estimate, speedup
+from pcg.experiments.results.condition_names import method
+from pcg.experiments.results.statistics import Sums, estimate, speedup
 from pcg.experiments.unit import Condition
 from pcg.metrics.estimate import Estimate
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pcg.experiments.results.analysis import Results, Summary
-from pcg.experiments.results.naming import SCHEMES, acceptance_name, knob, method, sampler_name
-from pcg.experiments.results.sums import (
+from pcg.experiments.results.condition_names import SCHEMES, acceptance_name, knob, method, sampler_name
+from pcg.experiments.results.statistics import (
     Statistic,
     Sums,
     cer,

@@ -9,10 +9,10 @@ from pcg.experiments.results import papers
 from pcg.experiments.results.analysis import Results, Summary
 from pcg.experiments.results.claims import claims, lookaheads
 from pcg.experiments.results.comparisons import curve, difference, equal_speed
-from pcg.experiments.results.naming import knob
+from pcg.experiments.results.condition_names import knob
 from pcg.experiments.results.papers import DIFFERS, PCG_BEST_LOOKAHEAD, PCG_SSD_BETA
 from pcg.experiments.results.spoof_tables import relax_table, sampling_tables
-from pcg.experiments.results.sums import estimate, speedup
+from pcg.experiments.results.statistics import estimate, speedup
 from pcg.experiments.results.table import (
     BRACKETS,
     CER,

@@ -9,8 +9,8 @@ from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.results.analysis import Results, summarise, summary
 from pcg.experiments.results.comparisons import curve, difference, equal_speed, pareto
-from pcg.experiments.results.naming import method
-from pcg.experiments.results.sums import estimate, wer
+from pcg.experiments.results.condition_names import method
+from pcg.experiments.results.statistics import estimate, wer
 from pcg.experiments.unit import Condition, Record
 from pcg.metrics.bound import StepCosts
 from pcg.metrics.estimate import bootstrap, resampled
