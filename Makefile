@@ -18,10 +18,10 @@ app: $(VENV)/app.done
 	MODEL=$(MODEL) DRAFT=$(DRAFT) DEVICE=$(DEVICE) $(VENV)/bin/python app.py --host $(HOST) --port $(PORT)
 
 test: $(VENV)/dev.done lint
-	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: $(VENV)/dev.done lint
-	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/dev.done
 	$(VENV)/bin/ruff check .

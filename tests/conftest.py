@@ -23,15 +23,6 @@ SENTENCES = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of several workers, one runs all tests of a file, and one all tests of the whole page, which takes long to start."""
-    for item in items:
-        fixtures = item._fixtureinfo.name2fixturedefs.get("address", ())
-        of_page = any(fixture.scope == "session" for fixture in fixtures[-1:])
-        item.add_marker(pytest.mark.xdist_group("page" if of_page else item.nodeid.partition("::")[0]))
-
-
 @pytest.fixture(scope="session")
 def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A voice of 64 codes that babbles: everything works as in the shipped one, in milliseconds."""

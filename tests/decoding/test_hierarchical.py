@@ -57,7 +57,7 @@ def tokens(rounds: Sequence[Round]) -> list[int]:
 
 
 @pytest.mark.parametrize("method", ["ar", "sd", "ssd", "pcg"])
-@pytest.mark.parametrize("sampler", ["plain", "ras", "eas"])
+@pytest.mark.parametrize("sampler", ["plain", "ras", pytest.param("eas", marks=pytest.mark.slow)])
 def test_with_one_beam_it_is_plain_sampling(synthesizer: Synthesizer, method: str, sampler: str) -> None:
     settings, speaker = Settings(method, temperature=0.9, sampler=sampler), synthesizer.voice.reference("one")
     said = []

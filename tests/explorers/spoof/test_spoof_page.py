@@ -66,7 +66,7 @@ def test_a_person_says_a_text_five_ways_and_it_fits_in_both_themes(page: Page, c
 
 def test_a_person_walks_the_beams_by_keyboard_and_hears_a_pruned_one(page: Page, complaints: list[str]) -> None:
     say(page)
-    told = page.locator('#spoof-tree [data-part="told"]')
+    told = page.locator('#spoof-tree [data-part="note"]')
     stop = page.locator("#spoof-tree .beam[tabindex='0']")
     stop.focus()
     expect(told).to_contain_text("Cycle 1, beam 1,")

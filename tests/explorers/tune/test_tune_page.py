@@ -72,10 +72,10 @@ def test_a_person_says_a_text_moves_theta_and_reads_the_tokens(page: Page, synth
     page.locator("#tune-theta input[type=range]").focus()
     for _ in range(3):
         page.keyboard.press("ArrowLeft")
-    expect(page.locator("#tune-what-if th[aria-current]")).to_have_count(1)  # no column stands for theta 0.47
+    expect(page.locator("#tune-what-if th[aria-current]")).to_have_count(1)  # no column stands for theta 0.37
     expect(taken).to_have_attribute("data-state", "done")
     text = page.locator("#tune-text textarea").input_value()
-    take = synthesizer.take(text, Settings(theta=0.47), "one")
+    take = synthesizer.take(text, Settings(theta=0.37), "one")
     expect(marks).to_have_attribute("aria-valuemax", str(len(take.tokens) - 1))
 
     marks.focus()
