@@ -18,10 +18,10 @@ app: $(VENV)/app.done
 	MODEL=$(MODEL) DRAFT=$(DRAFT) DEVICE=$(DEVICE) $(VENV)/bin/python app.py --host $(HOST) --port $(PORT)
 
 test: $(VENV)/dev.done lint
-	$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: $(VENV)/dev.done lint
-	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/dev.done
 	$(VENV)/bin/ruff check .
