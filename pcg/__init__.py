@@ -6,8 +6,12 @@ so that the command line answers before PyTorch is imported.
 
 from importlib import import_module
 
-__version__ = "0.1.0"
-_HOMES = {"Settings": "pcg.settings", "Synthesizer": "pcg.synthesis.synthesizer", "load_voice": "pcg.synthesis.voice"}
+_HOMES = {
+    "Settings": "pcg.settings",
+    "Synthesizer": "pcg.synthesis.synthesizer",
+    "__version__": "pcg.files",
+    "load_voice": "pcg.synthesis.voice",
+}
 __all__ = ["Settings", "Synthesizer", "__version__", "load_voice"]
 
 

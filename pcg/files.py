@@ -1,13 +1,22 @@
-"""Where the project lies, and files that are either whole or not there: written under a temporary name, then renamed."""
+"""Where the project lies, its version, and what it writes: files under a temporary name, then renamed, so that each is whole or
+not there; and tables of values with a digest each, which no kill can damage."""
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sqlite3
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
+
+__version__ = "0.1.0"
 
 PROJECT = Path(__file__).parents[1]
 ASSETS, CACHE = PROJECT / "assets", PROJECT / "cache"
+PATIENCE_SECONDS = 30.0
+_DIGEST_BYTES = 16
 
 
 @contextmanager
@@ -25,3 +34,57 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_json(path: Path, value: object) -> None:
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+class SealedTable:
+    """JSON values by key in one SQLite file, for any number of threads and processes. A value is there, whole and for good,
+    once `add` returns.
+
+    Each is stored with a digest of itself and its key: one that does not fit counts as not there, with a warning. Raises
+    sqlite3.Error or OSError where the file cannot be read or written. Reading makes no file.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self._name = path, name
+
+    def find(self, keys: Iterable[str]) -> dict[str, Any]:
+        """The values of those of `keys` that are there."""
+        query = f"SELECT key, value FROM {self._name} WHERE key = ?"
+        return self._read([(query, (key,)) for key in dict.fromkeys(keys)])
+
+    def all(self) -> dict[str, Any]:
+        """Every value, in the order of storing."""
+        return self._read([(f"SELECT key, value FROM {self._name} ORDER BY rowid", ())])
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """Keep `values`, all or none; they take the place of earlier ones of the same keys."""
+        rows = [(key, _sealed(key, json.dumps(value).encode())) for key, value in values.items()]
+        with closing(self._open()) as table, table:
+            table.executemany(f"INSERT OR REPLACE INTO {self._name} VALUES (?, ?)", rows)
+
+    def _read(self, queries: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, Any]:
+        if not self.path.exists() and not self.path.parent.is_file():
+            return {}
+        with closing(self._open()) as table:
+            rows = [row for query, values in queries for row in table.execute(query, values)]
+        return {key: json.loads(value[_DIGEST_BYTES:]) for key, value in rows if self._is_whole(key, value)}
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        table = sqlite3.connect(self.path, timeout=PATIENCE_SECONDS)
+        try:
+            table.execute(f"CREATE TABLE IF NOT EXISTS {self._name} (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
+        except sqlite3.Error:
+            table.close()
+            raise
+        return table
+
+    def _is_whole(self, key: object, value: object) -> bool:
+        whole = isinstance(key, str) and isinstance(value, bytes) and value == _sealed(key, value[_DIGEST_BYTES:])
+        if not whole:
+            warnings.warn(f"A row of {self.path.name} is damaged; it counts as not there.", stacklevel=5)
+        return whole
+
+
+def _sealed(key: str, value: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + value).digest()[:_DIGEST_BYTES] + value

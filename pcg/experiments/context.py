@@ -9,8 +9,8 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from pcg import __version__
 from pcg.experiments.unit import FORMAT
+from pcg.files import __version__
 
 
 def context(device: str, threads: int, workers: int, judges: Mapping[str, str]) -> dict[str, object]:

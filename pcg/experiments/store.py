@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from pcg.errors import AssetError, first_line
 from pcg.experiments.unit import FORMAT, Record, Result, Unit
-from pcg.files import replacing
-from pcg.sealed_table import SealedTable
+from pcg.files import SealedTable, replacing
 
 FILE, PACKED = "results.sqlite", "results.jsonl.xz"
 

@@ -13,11 +13,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from pcg.files import CACHE
+from pcg.files import CACHE, SealedTable
 from pcg.metrics.intelligibility import Judge
 from pcg.metrics.metric import Metric, Sample
 from pcg.metrics.recording import fingerprint
-from pcg.sealed_table import SealedTable
 
 # Raise it when a measure changes and its name does not.
 FORMAT = 1

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pcg import __version__
 from pcg.audio import read_comment
 from pcg.errors import InputError
+from pcg.files import __version__
 from pcg.models.hub import content_digest
 from pcg.prompts.text import check_text
 from pcg.settings import Settings
