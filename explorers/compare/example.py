@@ -29,20 +29,25 @@ class Example:
 
 
 def write_example(
-    folder: Path, synthesizer: Synthesizer, text: str = TEXT, voice: str | None = None, settings: Settings | None = None
+    folder: Path,
+    synthesizer: Synthesizer,
+    text: str = TEXT,
+    voice: str | None = None,
+    settings: Settings | None = None,
+    turns: int = TURNS,
 ) -> None:
     """Say `text` four ways, after a warm-up, and write `example.json` and four WAV files into `folder`.
 
-    The methods take turns, and each one's take of the median time is kept: its tokens never change, but its time does.
+    The methods take `turns`, and each one's take of the median time is kept: its tokens never change, but its time does.
     """
     speaker = voice or next(iter(synthesizer.voice.references))
     asked = settings or Settings()
     synthesizer.warm_up()
     said: dict[str, list[Take]] = {method: [] for method in METHODS}
-    for _ in range(TURNS):
+    for _ in range(turns):
         for method in METHODS:
             said[method].append(synthesizer.take(text, asked.with_(method=method), speaker))
-    takes = {method: sorted(those, key=lambda take: take.decoding_ms)[TURNS // 2] for method, those in said.items()}
+    takes = {method: sorted(those, key=lambda take: take.decoding_ms)[turns // 2] for method, those in said.items()}
     origin = Origin.of(synthesizer.voice)
     for method, take in takes.items():
         write_wav(folder / f"{method}.wav", take.audio, take.sample_rate, Stored.of(take, origin).to_json())

@@ -48,7 +48,7 @@ def judged(synthesizer: Synthesizer) -> Synthesizer:
 @pytest.fixture(scope="session")
 def example_folder(synthesizer: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("example")
-    write_example(folder, synthesizer, TEXT, "two", Settings(theta=0.3, seed=7))
+    write_example(folder, synthesizer, TEXT, "two", Settings(theta=0.3, seed=7), turns=1)
     return folder
 
 
