@@ -12,7 +12,7 @@ from pcg.audio import load_audio
 from pcg.errors import PCGError
 from pcg.metrics.error_rate import transcripts
 from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, word_errors
-from pcg.metrics.memory import Memory, RememberedJudge, RememberedMetric
+from pcg.metrics.memory import JudgementMemory, RememberedJudge, RememberedMetric
 from pcg.metrics.metric import Metric, Sample
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, Recording, for_judges
@@ -26,7 +26,7 @@ NO_TAKE = "There are no takes to judge yet. Generate some first."
 
 
 @dataclass(frozen=True)
-class Verdict:
+class JudgedTake:
     """What the judges measured on one sound. similarity: of the speaker to a reference, None without one; dnsmos: 1 to 5."""
 
     heard: str
@@ -40,16 +40,16 @@ class Judges:
     """The judges of words, of speakers and of quality. `memory` keeps results by the content of a sound."""
 
     def __init__(
-        self, words: Judge, speaker: Metric | None = None, quality: Metric | None = None, memory: Memory | None = None
+        self, words: Judge, speaker: Metric | None = None, quality: Metric | None = None, memory: JudgementMemory | None = None
     ) -> None:
         others = (speaker or Similarity(Resemblyzer()), quality or DNSMOS())
         self._words = RememberedJudge(words, memory) if memory else words
         self._speaker, self._quality = (RememberedMetric(m, memory) for m in others) if memory else others
 
     @classmethod
-    def load(cls, judge: str, device: str = "cpu", memory: Memory | None = None) -> "Judges":
+    def load(cls, judge: str, device: str = "cpu", memory: JudgementMemory | None = None) -> "Judges":
         """The judge of words of that name, and the usual ones of speakers and quality; the usual memory if none is given."""
-        return cls(load_judge(judge, device), memory=memory or Memory())
+        return cls(load_judge(judge, device), memory=memory or JudgementMemory())
 
     def names(self, reference: str) -> dict[str, str]:
         """The name of the judge of each figure; `reference`: what speakers are compared with, in words."""
@@ -59,14 +59,14 @@ class Judges:
             "DNSMOS": self._quality.name,
         }
 
-    def verdicts(self, samples: Sequence[Sample]) -> list[Verdict]:
+    def verdicts(self, samples: Sequence[Sample]) -> list[JudgedTake]:
         """The verdict on each of `samples`, which have a text, and a reference where their speaker is to be compared."""
         meant = [sample.text_for("wer") for sample in samples]
         compared = [i for i, sample in enumerate(samples) if sample.reference]
         alike = dict(zip(compared, self._speaker.measure([samples[i] for i in compared]), strict=True))
         judged = zip(meant, transcripts(self._words, samples), self._quality.measure(samples), strict=True)
         return [
-            Verdict(shown, word_errors(text, shown), char_errors(text, shown), alike.get(i), mos)
+            JudgedTake(shown, word_errors(text, shown), char_errors(text, shown), alike.get(i), mos)
             for i, (text, shown, mos) in enumerate(judged)
         ]
 
@@ -96,10 +96,10 @@ class Verdicts:
     """The verdicts on the takes of one page, by the file of their sound, and the names of the judges by figure. Compared by
     identity, which is how gradio sees that it changed."""
 
-    by_sound: Mapping[Path, Verdict] = field(default_factory=dict)
+    by_sound: Mapping[Path, JudgedTake] = field(default_factory=dict)
     judges: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, shown: ShownTake) -> Verdict | None:
+    def of(self, shown: ShownTake) -> JudgedTake | None:
         return self.by_sound.get(shown.sound) if shown.sound else None
 
 

@@ -13,7 +13,7 @@ CARDS = (*METHODS, PRESET)
 
 
 @dataclass(frozen=True)
-class Reading:
+class TakeView:
     """The figures of one take. `kinds`, `group_sizes` and `tokens` run side by side; `drafts` are the drafted tokens that were
     tested, and whether each was accepted."""
 
@@ -32,7 +32,7 @@ class Reading:
     drafts: tuple[tuple[int, bool], ...]
 
     @classmethod
-    def of(cls, take: Take) -> "Reading":
+    def of(cls, take: Take) -> "TakeView":
         return cls(
             settings=take.settings,
             text=take.text,
@@ -50,7 +50,7 @@ class Reading:
         )
 
     @classmethod
-    def from_record(cls, values: Mapping[str, object]) -> "Reading":
+    def from_record(cls, values: Mapping[str, object]) -> "TakeView":
         """Read what `record` wrote; raise KeyError, TypeError or ValueError if it is not that."""
         summary, kinds, sizes = values["summary"], tuple(values["kinds"]), tuple(int(s) for s in values["group_sizes"])
         tokens = tuple(int(token) for token in values["tokens"])
@@ -87,7 +87,7 @@ class Reading:
         values = ((name, getattr(self, name)) for name in (*names, "hit_limit"))
         return {name: round(value, 4) if isinstance(value, float) else value for name, value in values}
 
-    def speed_up_over(self, other: "Reading") -> float | None:
+    def speed_up_over(self, other: "TakeView") -> float | None:
         """The ratio of tokens per second; None where the other take is silent."""
         return self.tokens_per_second / other.tokens_per_second if other.tokens_per_second else None
 
@@ -100,7 +100,7 @@ class ShownTake:
     it was one. baseline: the AR take that it is compared with: "self", "same run", "last run", "recorded" or "none".
     """
 
-    reading: Reading
+    reading: TakeView
     sound: Path | None = None
     reference: Reference | None = field(default=None, repr=False, compare=False)
     speed_up: float | None = None
@@ -123,7 +123,7 @@ class Card:
         return self.takes[0]
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> TakeView:
         """The figures of the first take."""
         return self.first.reading
 
@@ -132,7 +132,7 @@ class Card:
         return self.takes[min(max(number, 1), len(self.takes)) - 1]
 
     def mean(self, figure: str) -> float | None:
-        """The mean of a figure of Reading, or of the speed-up, over the takes that have it."""
+        """The mean of a figure of TakeView, or of the speed-up, over the takes that have it."""
         values = [getattr(shown if figure == "speed_up" else shown.reading, figure) for shown in self.takes]
         known = [value for value in values if value is not None]
         return sum(known) / len(known) if known else None
@@ -146,7 +146,7 @@ class Session:
     cards: Mapping[str, Card] = field(default_factory=dict)
 
     @classmethod
-    def of_recorded(cls, readings: Mapping[str, Reading], sounds: Mapping[str, Path] | None = None) -> "Session":
+    def of_recorded(cls, readings: Mapping[str, TakeView], sounds: Mapping[str, Path] | None = None) -> "Session":
         """Takes made earlier, all in one run, and their files."""
         ar, files = readings["ar"], sounds or {}
         shown = {m: ShownTake(r, files.get(m), None, r.speed_up_over(ar), "recorded") for m, r in readings.items()}
@@ -163,7 +163,7 @@ class Session:
 
     def with_take(
         self,
-        reading: Reading,
+        reading: TakeView,
         full_run: bool,
         *,
         key: str = "",
@@ -184,12 +184,12 @@ class Session:
         return Session({**others, key: Card((*earlier, shown), name)})
 
     @property
-    def utterance(self) -> Reading | None:
+    def utterance(self) -> TakeView | None:
         """The last utterance: the take of PCG, or without one the newest take."""
         newest = list(self.cards.values())[-1].reading if self.cards else None
         return self.cards["pcg"].reading if "pcg" in self.cards else newest
 
-    def _compared(self, reading: Reading, key: str, full_run: bool) -> tuple[float | None, str]:
+    def _compared(self, reading: TakeView, key: str, full_run: bool) -> tuple[float | None, str]:
         """The speed-up over AR at the same seed, or else over AR's first take, and what that AR take is."""
         if key == "ar":
             return 1.0, "self"

@@ -10,7 +10,7 @@ from time import perf_counter
 
 import numpy as np
 
-from explorers.session import CARDS, PRESET, Reading, Session
+from explorers.session import CARDS, PRESET, Session, TakeView
 from explorers.shared.readout import done_html, groups_html, message_html, progress_html
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
@@ -46,7 +46,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Request:
+class CompareRequest:
     """The values of the controls, in their order.
 
     takes: how many of each card, at consecutive seeds. preset: what `preset_value` makes of a preset, or "".
@@ -109,9 +109,9 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Step:
+class CompareStep:
     """What has changed: always the status, and either nothing else, or every card's marks, or the card `new`, which has one
-    more take. recognised: see `Request.recognised`."""
+    more take. recognised: see `CompareRequest.recognised`."""
 
     session: Session
     status: str
@@ -130,19 +130,19 @@ class Speaker:
     transcribe: Transcribe | None = None
 
 
-def compare_all(speaker: Speaker, request: Request, session: Session) -> Iterator[Step]:
+def compare_all(speaker: Speaker, request: CompareRequest, session: Session) -> Iterator[CompareStep]:
     """All takes of a full run, one after the other: the four methods, or AR alone without a draft, and the preset. Closing the
     generator stops it."""
     possible = (*speaker.synthesizer.methods, PRESET)
     yield from _speak(speaker, [key for key in CARDS if key in possible], request, session)
 
 
-def generate_again(speaker: Speaker, method: str, request: Request, session: Session) -> Iterator[Step]:
+def generate_again(speaker: Speaker, method: str, request: CompareRequest, session: Session) -> Iterator[CompareStep]:
     """One method alone, after a change of one of its knobs; without a text nothing happens, and there is no error."""
     if request.text.strip():
         yield from _speak(speaker, (method,), request, session)
     else:
-        yield Step(session, message_html(NO_TEXT))
+        yield CompareStep(session, message_html(NO_TEXT))
 
 
 def describe_groups(synthesizer: Synthesizer, theta: float, similarity: str = Settings.similarity) -> str:
@@ -172,7 +172,7 @@ def read_preset(value: object) -> Preset | None:
     return found
 
 
-def _speak(speaker: Speaker, keys: Collection[str], request: Request, session: Session) -> Iterator[Step]:
+def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, session: Session) -> Iterator[CompareStep]:
     begun = perf_counter()
     text, parts = check_text(request.text), request.parts(keys)
     if PRESET in keys:
@@ -183,25 +183,25 @@ def _speak(speaker: Speaker, keys: Collection[str], request: Request, session: S
     rate = token_rate(speaker.synthesizer)
     tasks = {key: (text, voice, settings.temperature, settings.seed) for key, (_, settings) in request.systems().items()}
     session = session.with_marks(tasks)
-    yield Step(session, _progress_of(parts, 0, rate), marks=True, recognised=recognised)
+    yield CompareStep(session, _progress_of(parts, 0, rate), marks=True, recognised=recognised)
     for at, part in enumerate(parts):
         with closing(speaker.synthesizer.speak(text, part.settings, voice, reference)) as events:
             take = yield from _progress(events, session, parts, at, rate)
         session = _heard(session, part, take, speaker.keep, reference, full_run=len(keys) > 1)
         done = at + 1 == len(parts)
         status = done_html([p.key for p in parts], perf_counter() - begun) if done else _progress_of(parts, at + 1, rate)
-        yield Step(session, status, new=part.key)
+        yield CompareStep(session, status, new=part.key)
 
 
 def _heard(session: Session, part: Part, take: Take, keep: Keep, reference: Reference | None, full_run: bool) -> Session:
     sound = keep(take, reference) if len(take.audio) else None
     own = {"key": part.key, "name": part.name, "sound": sound, "reference": reference, "joins": part.joins}
-    return session.with_take(Reading.of(take), full_run, **own)
+    return session.with_take(TakeView.of(take), full_run, **own)
 
 
 def _progress(
     events: Iterator[Round | Take], session: Session, parts: Sequence[Part], at: int, rate: float
-) -> Generator[Step, None, Take]:
+) -> Generator[CompareStep, None, Take]:
     """Report rounds now and then, and return the take."""
     kinds: list[str] = []
     sizes: list[int] = []
@@ -212,7 +212,7 @@ def _progress(
         kinds += event.kinds
         sizes += event.group_sizes
         if perf_counter() - reported >= PROGRESS_SECONDS:
-            yield Step(session, _progress_of(parts, at, rate, kinds, sizes))
+            yield CompareStep(session, _progress_of(parts, at, rate, kinds, sizes))
             reported = perf_counter()
     raise AssertionError("a synthesizer ends with a take")
 

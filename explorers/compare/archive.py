@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from explorers.judging import NO_TAKE, Verdict, Verdicts
+from explorers.judging import NO_TAKE, JudgedTake, Verdicts
 from explorers.session import Card, Session, ShownTake
 from pcg.errors import PCGError
 from pcg.files import replacing
@@ -53,7 +53,7 @@ def _card(key: str, card: Card, verdicts: Verdicts) -> dict[str, object]:
     return {"preset": card.name or None, "takes": takes, "means": means | {"n": len(takes)}}
 
 
-def _take(key: str, number: int, shown: ShownTake, verdict: Verdict | None) -> dict[str, object]:
+def _take(key: str, number: int, shown: ShownTake, verdict: JudgedTake | None) -> dict[str, object]:
     reading = shown.reading
     return {
         "file": _name(key, number, shown) if shown.sound else None,
@@ -66,5 +66,5 @@ def _take(key: str, number: int, shown: ShownTake, verdict: Verdict | None) -> d
     }
 
 
-def _judged(verdict: Verdict) -> dict[str, object]:
+def _judged(verdict: JudgedTake) -> dict[str, object]:
     return asdict(verdict) | {"wer": verdict.words.rate, "cer": verdict.characters.rate, "n": 1}

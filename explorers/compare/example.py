@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorers.session import Reading, record
+from explorers.session import TakeView, record
 from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError
 from pcg.files import ASSETS, write_json
@@ -24,7 +24,7 @@ TURNS = 7
 class Example:
     """Readings and WAV files of four takes, by method."""
 
-    readings: Mapping[str, Reading]
+    readings: Mapping[str, TakeView]
     sounds: Mapping[str, Path]
 
 
@@ -64,7 +64,7 @@ def read_example(folder: Path) -> Example | None:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}, not {FORMAT}")
-        readings = {method: Reading.from_record(content["takes"][method]) for method in METHODS}
+        readings = {method: TakeView.from_record(content["takes"][method]) for method in METHODS}
         if any(reading.method != method for method, reading in readings.items()):
             raise ValueError("its takes are mixed up")
     except (OSError, ValueError, KeyError, TypeError, InputError) as error:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import gradio as gr
 
-from explorers.compare.actions import TAKES, Request, describe_groups, preset_value
-from explorers.session import Reading
+from explorers.compare.actions import TAKES, CompareRequest, describe_groups, preset_value
+from explorers.session import TakeView
 from explorers.shared.blocks import (
     Form,
     knob,
@@ -33,7 +33,7 @@ KNOBS = {
 }
 
 
-def create_form(synthesizer: Synthesizer, shown: Reading | None, status: str) -> Form:
+def create_form(synthesizer: Synthesizer, shown: TakeView | None, status: str) -> Form:
     """Lay the controls out, with the settings of the take that is `shown`; `status` is the first message."""
     settings = shown.settings if shown else Settings()
     with gr.Column(elem_classes="lab-form"):
@@ -53,11 +53,11 @@ def create_form(synthesizer: Synthesizer, shown: Reading | None, status: str) ->
         seed, dice = seed_and_dice("", settings.seed)
         takes, preset = _more()
     inputs = [text, voice, theta, lookahead, beta, temperature, seed, *own, similarity, takes, preset]
-    return Form(Request, inputs, run, stop, dice, message, groups)
+    return Form(CompareRequest, inputs, run, stop, dice, message, groups)
 
 
 def offer_presets(page: gr.Blocks, own: gr.BrowserState, chosen: gr.Dropdown) -> None:
-    """Let `chosen`, the control of Request.preset, offer a visitor's `own` presets, too, which `page`'s browser holds."""
+    """Let `chosen`, the control of CompareRequest.preset, offer a visitor's `own` presets, too, which the browser holds."""
     gr.on(
         [page.load, own.change], lambda values: gr.update(choices=_choices(read_presets(values))), own, chosen,
         queue=False, show_progress="hidden", api_visibility="private",

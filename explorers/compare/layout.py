@@ -11,7 +11,15 @@ from gradio.blocks import Block
 from gradio.components import Component
 from gradio.events import Dependency
 
-from explorers.compare.actions import Request, Speaker, Step, compare_all, describe_groups, generate_again, new_seed
+from explorers.compare.actions import (
+    CompareRequest,
+    CompareStep,
+    Speaker,
+    compare_all,
+    describe_groups,
+    generate_again,
+    new_seed,
+)
 from explorers.compare.all_takes import Tools, create_tools, wire_tools
 from explorers.compare.archive import record
 from explorers.compare.example import Example
@@ -46,7 +54,7 @@ def create_compare(
     example: Example | None = None,
     load_judges: Callable[[], Judges] | None = None,
 ) -> Mapping[str, Component]:
-    """Lay the panel out within the Blocks that is being built; return its controls by the names of Request.
+    """Lay the panel out within the Blocks that is being built; return its controls by the names of CompareRequest.
 
     `session` holds a Session: the takes that the page shows, at first those of the `example`; `origin` goes into the files of
     new ones. `load_judges` is called when there is something to judge, or a recording comes without its transcript; without it
@@ -72,14 +80,14 @@ def create_compare(
 
     speaker = Speaker(synthesizer, keep, transcriber(synthesizer, judges))
     _wire_takes(views, session, tools.verdicts, _curves_by(synthesizer))
-    runs = _wire(speaker, Places(controls, views, session, tools))
+    runs = _wire(speaker, ComparePlaces(controls, views, session, tools))
     wire_tools(synthesizer, judges, tools, runs, session)
     _wire_form(synthesizer, controls, runs, tools.turn)
     return controls.named
 
 
 @dataclass(frozen=True)
-class Places:
+class ComparePlaces:
     """Everything on the page that a run updates."""
 
     controls: Form
@@ -96,19 +104,19 @@ class Places:
 
 
 Updates = dict[Block, object]
-Speak = Callable[[Request, Session], Iterator[Step]]
+Speak = Callable[[CompareRequest, Session], Iterator[CompareStep]]
 
 
-def _handler(speak: Speak, places: Places) -> Callable[..., Iterator[Updates]]:
+def _handler(speak: Speak, places: ComparePlaces) -> Callable[..., Iterator[Updates]]:
     """`speak` as gradio calls it: one argument for each control, and updates by component."""
     lent = on_gpu(speak, lambda request, _: gpu_seconds(request.text, len(CARDS) * (request.takes or 1)))
 
-    @parameters_of(Request, "session", "turn")
+    @parameters_of(CompareRequest, "session", "turn")
     def handle(*values: object) -> Iterator[Updates]:
         *controls, session, turn = values
         turn.next()
         try:
-            with closing(lent(Request(**by_name(Request, controls)), session)) as steps:
+            with closing(lent(CompareRequest(**by_name(CompareRequest, controls)), session)) as steps:
                 for step in steps:
                     yield _updates(step, places)
         except PCGError as error:
@@ -118,7 +126,7 @@ def _handler(speak: Speak, places: Places) -> Callable[..., Iterator[Updates]]:
     return handle
 
 
-def _updates(step: Step, places: Places) -> Updates:
+def _updates(step: CompareStep, places: ComparePlaces) -> Updates:
     cards, preset, transcript = step.session.cards, places.views[PRESET], places.controls.named["transcript"]
     updates: Updates = {places.controls.status: step.status, places.session: step.session}
     if step.marks:
@@ -166,7 +174,7 @@ def _shower(key: str) -> Callable[[int, Session], list[object]]:
     return show
 
 
-def _wire(speaker: Speaker, places: Places) -> list[Dependency]:
+def _wire(speaker: Speaker, places: ComparePlaces) -> list[Dependency]:
     """What generates takes: the whole run, and one method again when one of its own knobs moves."""
     controls, named = places.controls, places.controls.named
     decoding = {

@@ -8,14 +8,14 @@ from gradio.components import Component
 
 from explorers.compare.take_figures import judged_html, longest_of, mel_html
 from explorers.judging import Verdicts
-from explorers.session import CARDS, PRESET, Reading, Session
+from explorers.session import CARDS, PRESET, Session, TakeView
 from explorers.shared.blocks import player
 from explorers.shared.readout import card_html, title_html
 from explorers.shared.ribbon import ribbon_html
 from pcg.settings import METHODS
 from pcg.synthesis.synthesizer import Synthesizer
 
-Curves = Callable[[Reading], str]
+Curves = Callable[[TakeView], str]
 """The curves of the spoof detectors along a take, as HTML; empty without detectors."""
 
 
@@ -89,5 +89,5 @@ def draw(session: Session, verdicts: Verdicts, numbers: Mapping[str, object], cu
     return [html for key in CARDS for html in drawn_of(session, verdicts, key, chosen[key], curves)]
 
 
-def strip_html(reading: Reading) -> str:
+def strip_html(reading: TakeView) -> str:
     return ribbon_html(reading.method, reading.kinds, reading.group_sizes, len(reading.kinds) / (reading.audio_seconds or 1))

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from explorers.judging import Verdict, Verdicts
+from explorers.judging import JudgedTake, Verdicts
 from explorers.session import Card, Session
 from explorers.shared.terms import term_html
 from pcg.analysis.audition import FRAME_SECONDS, band_frequencies
@@ -97,7 +97,7 @@ def _seconds(whole: float) -> str:
     return f'<div class="mel-time" aria-hidden="true">{marks}</div>'
 
 
-def _judged(verdicts: Sequence[Verdict]) -> str:
+def _judged(verdicts: Sequence[JudgedTake]) -> str:
     """Error rates are pooled: all errors over all words."""
     alike = [v.similarity for v in verdicts if v.similarity is not None]
     values = {
@@ -113,11 +113,11 @@ def _judged(verdicts: Sequence[Verdict]) -> str:
     return f"<dl>{''.join(items)}</dl>"
 
 
-def _heard(verdict: Verdict) -> str:
+def _heard(verdict: JudgedTake) -> str:
     return f'<p class="heard">Recognised: {f"<q>{escape(verdict.heard)}</q>" if verdict.heard else "nothing"}</p>'
 
 
-def _means(card: Card, verdicts: Sequence[Verdict]) -> str:
+def _means(card: Card, verdicts: Sequence[JudgedTake]) -> str:
     rate, speed_up = card.mean("acceptance_rate"), card.mean("speed_up")
     parts = [f"{card.mean('tokens_per_second'):.0f} tokens/s"]
     parts += [f"{speed_up:.2f}× AR"] if speed_up is not None and card.first.baseline != "self" else []

@@ -38,7 +38,7 @@ MACHINE = ("processor", "device", "torch", "threads")
 NO_RESULTS = "There are no results yet. Choose an experiment and run it."
 
 
-class Speaker(Protocol):
+class SpeakingWorker(Protocol):
     """What generates units again (`pcg.experiments.worker.Worker`)."""
 
     def sound(self, unit: Unit) -> Sounding: ...
@@ -178,7 +178,7 @@ def study(archive: Archive, units: Sequence[Unit], clock: Callable[[], float] = 
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class HeardUnit:
     """A result to be listened to: `samples [N]` at `sample_rate`. same: whether its tokens equal the stored ones."""
 
     record: Record
@@ -188,11 +188,11 @@ class Heard:
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class HeardPair:
     """An utterance in the condition that was asked for, and by AR with the same seed: None if that is the same, or missing."""
 
-    chosen: Heard
-    alone: Heard | None
+    chosen: HeardUnit
+    alone: HeardUnit | None
 
 
 def pairs(result_set: ResultSet, name: str, first: int = 0, count: int = HEARD) -> list[tuple[Record, Record | None]]:
@@ -212,10 +212,10 @@ def pairs(result_set: ResultSet, name: str, first: int = 0, count: int = HEARD) 
     return [(records[at], alone.get(_said(records[at]))) for at in places]
 
 
-def hear(speaker: Speaker, chosen: Sequence[tuple[Record, Record | None]]) -> Iterator[Pair]:
+def hear(speaker: SpeakingWorker, chosen: Sequence[tuple[Record, Record | None]]) -> Iterator[HeardPair]:
     """Generate each again, from settings and seed."""
     for record, alone in chosen:
-        yield Pair(_again(speaker, record), _again(speaker, alone) if alone else None)
+        yield HeardPair(_again(speaker, record), _again(speaker, alone) if alone else None)
 
 
 def made(findings: Findings) -> dict[str, str]:
@@ -263,6 +263,6 @@ def _said(record: Record) -> tuple[Utterance, int]:
     return replace(record.unit.utterance, section=""), record.unit.seed
 
 
-def _again(speaker: Speaker, record: Record) -> Heard:
+def _again(speaker: SpeakingWorker, record: Record) -> HeardUnit:
     sounding = speaker.sound(record.unit)
-    return Heard(record, sounding.samples, sounding.sample_rate, sounding.tokens == record.result.tokens)
+    return HeardUnit(record, sounding.samples, sounding.sample_rate, sounding.tokens == record.result.tokens)

@@ -11,7 +11,7 @@ from pathlib import Path
 import gradio as gr
 
 from explorers.colours import swatch_html
-from explorers.experiments.actions import Heard, Study
+from explorers.experiments.actions import HeardUnit, Study
 from explorers.experiments.figures import CAPTIONS
 from explorers.shared.readout import busy_html, message_html
 from explorers.shared.terms import titled_html
@@ -85,7 +85,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
 
 
-def heard_html(heard: Heard) -> str:
+def heard_html(heard: HeardUnit) -> str:
     """The condition, the recognised words, and their errors."""
     errors, words = heard.record.result.words
     recognised = f"<q>{escape(heard.record.result.heard)}</q>" if comparable(heard.record.result.heard) else "nothing"
@@ -95,7 +95,7 @@ def heard_html(heard: Heard) -> str:
     return f'<p class="findings-heard"><b>{name}</b> <span>{rate}</span><br>Recognised: {recognised}{other}</p>'
 
 
-def said_html(heard: Heard) -> str:
+def said_html(heard: HeardUnit) -> str:
     """The text, the voice and the seed."""
     unit = heard.record.unit
     return (

@@ -14,7 +14,7 @@ from gradio.blocks import Block
 from gradio.components import Component
 
 from explorers.errors import page_error, showing_errors
-from explorers.experiments.actions import NO_RESULTS, Archive, Speaker, made, record_of, study
+from explorers.experiments.actions import NO_RESULTS, Archive, SpeakingWorker, made, record_of, study
 from explorers.experiments.figures import CAPTIONS
 from explorers.experiments.findings import (
     heading_html,
@@ -24,7 +24,7 @@ from explorers.experiments.findings import (
 from explorers.experiments.grids import chosen_grids, units_of
 from explorers.experiments.report import RESULTS as DATA
 from explorers.experiments.report import Findings
-from explorers.experiments.sounds import Hearing, create_hearing, wire_hearing
+from explorers.experiments.sounds import HearingControls, create_hearing, wire_hearing
 from explorers.shared.blocks import DECODING, json_drawer, run_and_stop
 from explorers.shared.readout import message_html
 from pcg.errors import PCGError
@@ -63,7 +63,7 @@ PAGE = "report.html"
 
 
 @dataclass(frozen=True)
-class Controls:
+class ExperimentControls:
     """The left-hand side."""
 
     names: gr.CheckboxGroup
@@ -82,7 +82,7 @@ class Controls:
 
 
 @dataclass(frozen=True)
-class Card:
+class FigureCard:
     """A table of the results, with its figure, if it has one."""
 
     card: gr.Column
@@ -96,12 +96,12 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Places:
+class ExperimentPlaces:
     """The right-hand side."""
 
     empty: gr.HTML
-    cards: dict[str, Card]
-    hearing: Hearing
+    cards: dict[str, FigureCard]
+    hearing: HearingControls
     record: gr.JSON
 
     @property
@@ -129,7 +129,7 @@ def create_experiments(
     _wire_report(archive, speaker, controls)
 
 
-def _controls() -> Controls:
+def _controls() -> ExperimentControls:
     with gr.Column(elem_classes="lab-form"):
         names = gr.CheckboxGroup(
             [(title, name) for name, title in TITLES.items()], value=["main"], label="Experiments", elem_id="experiments-names"
@@ -144,10 +144,10 @@ def _controls() -> Controls:
         sounds = gr.Checkbox(label="with sounds", info="About thirty takes are generated again.", elem_id="experiments-sounds")
         report = gr.Button("Create the report", elem_id="experiments-report", size="md")
         files = gr.Files(label="Report", visible=False, interactive=False, elem_id="experiments-files")
-    return Controls(names, size, file, run, stop, status, sounds, report, files)
+    return ExperimentControls(names, size, file, run, stop, status, sounds, report, files)
 
 
-def _places(synthesizer: Synthesizer) -> Places:
+def _places(synthesizer: Synthesizer) -> ExperimentPlaces:
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
         empty = gr.HTML(EMPTY, apply_default_css=False, elem_id="experiments-empty")
@@ -158,21 +158,21 @@ def _places(synthesizer: Synthesizer) -> Places:
             hearing = create_hearing(synthesizer, [f"experiments-figure-{name}" for name in CLICKABLE])
     with gr.Column(elem_classes="lab-card"):
         record = json_drawer("experiments-record")
-    return Places(empty, cards, hearing, record)
+    return ExperimentPlaces(empty, cards, hearing, record)
 
 
-def _card(name: str) -> Card:
+def _card(name: str) -> FigureCard:
     with gr.Column(visible=False, elem_classes="lab-card") as card:
         heading = gr.HTML("", apply_default_css=False)
         figure = gr.Plot(show_label=False, elem_id=f"experiments-figure-{name}") if name in FIGURES else None
         table = gr.HTML("", apply_default_css=False, elem_id=f"experiments-table-{name}")
-    return Card(card, heading, figure, table)
+    return FigureCard(card, heading, figure, table)
 
 
 Updates = dict[Block, object]
 
 
-def _opener(archive: Archive, places: Places) -> Callable[[], Updates]:
+def _opener(archive: Archive, places: ExperimentPlaces) -> Callable[[], Updates]:
     def open_page() -> Updates:
         with showing_errors():
             return _shown(places, archive.findings())
@@ -192,7 +192,9 @@ def _planner(synthesizer: Synthesizer, archive: Archive) -> Callable[..., str]:
     return plan
 
 
-def _runner(synthesizer: Synthesizer, archive: Archive, places: Places, status: gr.HTML) -> Callable[..., Iterator[Updates]]:
+def _runner(
+    synthesizer: Synthesizer, archive: Archive, places: ExperimentPlaces, status: gr.HTML
+) -> Callable[..., Iterator[Updates]]:
     def run(names: list[str], size: str, file: str | None) -> Iterator[Updates]:
         shown: Findings | None = None
         try:
@@ -209,7 +211,7 @@ def _runner(synthesizer: Synthesizer, archive: Archive, places: Places, status: 
     return run
 
 
-def _shown(places: Places, findings: Findings | None, progress: Progress | None = None) -> Updates:
+def _shown(places: ExperimentPlaces, findings: Findings | None, progress: Progress | None = None) -> Updates:
     """The record, the empty state, the conditions that can be heard, and every card."""
     tables = {table.name: table for table in findings.tables} if findings else {}
     figures = findings.figures if findings else {}
@@ -226,14 +228,14 @@ def _shown(places: Places, findings: Findings | None, progress: Progress | None 
     return updates
 
 
-def _card_updates(card: Card, table: Table | None, figure: go.Figure | None, facts: Mapping[str, str]) -> Updates:
+def _card_updates(card: FigureCard, table: Table | None, figure: go.Figure | None, facts: Mapping[str, str]) -> Updates:
     drawn = {card.figure: gr.update(value=figure, visible=figure is not None)} if card.figure else {}
     if table is None:
         return drawn | {card.card: gr.update(visible=False), card.heading: "", card.table: ""}
     return drawn | {card.card: gr.update(visible=True), card.heading: heading_html(table), card.table: table_html(table, facts)}
 
 
-def _reporter(archive: Archive, speaker: Callable[[], Speaker]) -> Callable[[bool], object]:
+def _reporter(archive: Archive, speaker: Callable[[], SpeakingWorker]) -> Callable[[bool], object]:
     # Lives as long as the page, and holds one report.
     folder = TemporaryDirectory(prefix="pcg-lab-report-")
 
@@ -250,7 +252,9 @@ def _reporter(archive: Archive, speaker: Callable[[], Speaker]) -> Callable[[boo
     return write
 
 
-def _wire_run(page: gr.Blocks, synthesizer: Synthesizer, archive: Archive, controls: Controls, places: Places) -> None:
+def _wire_run(
+    page: gr.Blocks, synthesizer: Synthesizer, archive: Archive, controls: ExperimentControls, places: ExperimentPlaces
+) -> None:
     page.load(
         _opener(archive, places), None, places.all, show_progress="hidden", concurrency_limit=1,
         api_name="experiments",
@@ -276,7 +280,7 @@ def _wire_run(page: gr.Blocks, synthesizer: Synthesizer, archive: Archive, contr
     )  # fmt: skip
 
 
-def _wire_report(archive: Archive, speaker: Callable[[], Speaker], controls: Controls) -> None:
+def _wire_report(archive: Archive, speaker: Callable[[], SpeakingWorker], controls: ExperimentControls) -> None:
     controls.report.click(
         _reporter(archive, speaker), controls.sounds, controls.files,
         show_progress="minimal", concurrency_id=DECODING, concurrency_limit=1,

@@ -10,7 +10,7 @@ from gradio.blocks import Block
 from gradio.components import Component
 
 from explorers.errors import page_error
-from explorers.experiments.actions import HEARD, Archive, Pair, Speaker, hear, pairs
+from explorers.experiments.actions import HEARD, Archive, HeardPair, SpeakingWorker, hear, pairs
 from explorers.experiments.findings import CLICK, create_clicks, heard_html, said_html
 from explorers.shared.blocks import DECODING, pcm, player
 from explorers.shared.readout import message_html
@@ -38,7 +38,7 @@ class PairView:
 
 
 @dataclass(frozen=True)
-class Hearing:
+class HearingControls:
     """Where a condition is chosen and played. first: the first of its utterances."""
 
     card: gr.Column
@@ -55,7 +55,7 @@ class Hearing:
         return [self.status, *(place for view in self.views for place in view.all)]
 
 
-def create_hearing(synthesizer: Synthesizer, figures: Sequence[str]) -> Hearing:
+def create_hearing(synthesizer: Synthesizer, figures: Sequence[str]) -> HearingControls:
     """Lay it out within the Blocks that is being built. figures: the ids of those whose points can be clicked."""
     with gr.Column(visible=False, elem_classes="lab-card", elem_id="experiments-hearing") as card:
         gr.HTML('<header class="findings-head"><h2>Listen to a condition</h2></header>', apply_default_css=False)
@@ -69,7 +69,7 @@ def create_hearing(synthesizer: Synthesizer, figures: Sequence[str]) -> Hearing:
             others = gr.Button("Other utterances", elem_id="experiments-others", size="md", scale=1, min_width=140)
         status = gr.HTML("", apply_default_css=False, elem_id="experiments-hearing-status")
         views = [_pair_view(synthesizer, at) for at in range(HEARD)]
-    return Hearing(card, clicks, condition, run, others, status, gr.State(0), views)
+    return HearingControls(card, clicks, condition, run, others, status, gr.State(0), views)
 
 
 def _pair_view(synthesizer: Synthesizer, at: int) -> PairView:
@@ -87,7 +87,7 @@ def _sound_view(synthesizer: Synthesizer, elem_id: str, label: str) -> tuple[gr.
     return gr.HTML("", apply_default_css=False), player(synthesizer, label, elem_id)
 
 
-def wire_hearing(archive: Archive, speaker: Callable[[], Speaker], hearing: Hearing) -> None:
+def wire_hearing(archive: Archive, speaker: Callable[[], SpeakingWorker], hearing: HearingControls) -> None:
     """Let buttons and clicks generate utterances of `archive`; `speaker` is called when it is needed."""
     private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     saying = {
@@ -112,7 +112,9 @@ def wire_hearing(archive: Archive, speaker: Callable[[], Speaker], hearing: Hear
 Updates = dict[Block, object]
 
 
-def _hearer(archive: Archive, speaker: Callable[[], Speaker], hearing: Hearing) -> Callable[..., Iterator[Updates]]:
+def _hearer(
+    archive: Archive, speaker: Callable[[], SpeakingWorker], hearing: HearingControls
+) -> Callable[..., Iterator[Updates]]:
     def say(condition: str | None, first: int) -> Iterator[Updates]:
         try:
             chosen = pairs(archive.result_set(), condition or "", int(first))
@@ -131,7 +133,7 @@ def _hearer(archive: Archive, speaker: Callable[[], Speaker], hearing: Hearing) 
     return say
 
 
-def _pair_updates(view: PairView, pair: Pair | None) -> Updates:
+def _pair_updates(view: PairView, pair: HeardPair | None) -> Updates:
     chosen, alone = (pair.chosen, pair.alone) if pair else (None, None)
     return {
         view.row: gr.update(visible=chosen is not None),

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from torch import Tensor
 
-from explorers.session import Reading, Session
+from explorers.session import Session, TakeView
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.library import GroupLibrary
@@ -68,7 +68,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Pair:
+class TokenPair:
     """Why two tokens do or do not share a group. `similarity` is None where it does not exceed `floor`.
 
     They share a group exactly as long as theta < `meeting`, the largest min(s(c, first), s(c, second)) over all centres c (None
@@ -168,7 +168,7 @@ def token_group(library: GroupLibrary, usage: Tensor, token: object, theta: floa
     )
 
 
-def token_pair(library: GroupLibrary, first: object, second: object, theta: float, similarity: str) -> Pair:
+def token_pair(library: GroupLibrary, first: object, second: object, theta: float, similarity: str) -> TokenPair:
     """Why `first` and `second` are, or are not, in one group; bad input raises InputError."""
     groups, lists = groups_at(library, theta, similarity), library.neighbours(similarity)
     codes = groups.vocabulary - 1
@@ -187,7 +187,7 @@ def token_pair(library: GroupLibrary, first: object, second: object, theta: floa
         for i, k in zip(holding[distinct[:MOST_LINKS]], numbers[distinct[:MOST_LINKS]], strict=True)
     )
     direct = to_second[centres == first]
-    return Pair(
+    return TokenPair(
         first=first,
         second=second,
         theta=theta,
@@ -222,7 +222,7 @@ def utterances(session: Session, codes: int) -> dict[str, dict[str, list[int]]]:
     return {method: _utterance(session.cards[method].reading, codes) for method in methods}
 
 
-def _utterance(reading: Reading, codes: int) -> dict[str, list[int]]:
+def _utterance(reading: TakeView, codes: int) -> dict[str, list[int]]:
     # The end of speech may be drafted, but has no place on the map.
     return {
         "tokens": [token for token in reading.tokens if token < codes],

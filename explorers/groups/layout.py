@@ -145,7 +145,7 @@ def _endpoints(synthesizer: Synthesizer) -> None:
 
 
 @dataclass(frozen=True)
-class Controls:
+class MapControls:
     """The left-hand side."""
 
     theta: gr.Slider
@@ -170,7 +170,7 @@ def create_map(synthesizer: Synthesizer, session: gr.State) -> MapView:
     return view
 
 
-def _controls(synthesizer: Synthesizer) -> Controls:
+def _controls(synthesizer: Synthesizer) -> MapControls:
     allowed = RANGES["theta"]
     # The lists of a crowded embedding may end above the lowest theta.
     low = max(allowed.low, ceil(synthesizer.library.neighbours("cosine").floor / allowed.step) * allowed.step)
@@ -184,10 +184,10 @@ def _controls(synthesizer: Synthesizer) -> Controls:
         with gr.Row(elem_classes="lab-seed"):
             token = gr.Number(None, label=f"Token, 0 to {last}", precision=0, scale=3, elem_id="map-token")
             find = gr.Button("Find", elem_id="map-find", size="md", scale=1, min_width=80)
-    return Controls(theta, similarity, token, find)
+    return MapControls(theta, similarity, token, find)
 
 
-def _atlas(synthesizer: Synthesizer, controls: Controls, session: Session) -> gr.HTML:
+def _atlas(synthesizer: Synthesizer, controls: MapControls, session: Session) -> gr.HTML:
     voice, theta = synthesizer.voice, controls.theta.value
     return create_atlas(
         atlas_bytes(synthesizer.atlas()),
@@ -203,7 +203,7 @@ def _levels(codec: Codec) -> tuple[int, ...]:
     return codec.config.levels if isinstance(codec, EmbeddedCodec) else ()
 
 
-def _wire(synthesizer: Synthesizer, controls: Controls, view: MapView, session: gr.State) -> None:
+def _wire(synthesizer: Synthesizer, controls: MapControls, view: MapView, session: gr.State) -> None:
     # A click must not wait for others', nor for a take that is being generated. Private: programs have `_endpoints`.
     quick = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
     chosen, asked = [view.atlas, view.anchor, view.second], [view.theta, view.similarity]

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from gradio.components import Component
 
 from explorers.errors import showing_errors
-from explorers.session import Reading, Session
+from explorers.session import Session, TakeView
 from explorers.shared.blocks import pcm, player
 from explorers.shared.figures import mel_figure
 from explorers.zero_gpu import STARTING_SECONDS, on_gpu
@@ -70,7 +70,7 @@ def nearest_member(synthesizer: Synthesizer, groups: Groups, anchor: int, simila
     return int(others[0]) if len(others) else None
 
 
-def _speaker(synthesizer: Synthesizer, reading: Reading | None) -> Reference:
+def _speaker(synthesizer: Synthesizer, reading: TakeView | None) -> Reference:
     """The voice of the utterance; a visitor's recording is not stored, so the first voice replaces it."""
     references = synthesizer.voice.references
     first = next(iter(references.values()))
@@ -97,7 +97,7 @@ def _levels_line(heard: list[Audition]) -> str:
     return f"Level alone, full scale being 0 dB: {', '.join(levels)}."
 
 
-def _places_line(reading: Reading, anchor: int, placed: list[Audition]) -> str:
+def _places_line(reading: TakeView, anchor: int, placed: list[Audition]) -> str:
     count, length = len(placed[0].positions), len(reading.tokens)
     take = f"the {reading.method.upper()} take"
     if not count:

@@ -11,7 +11,7 @@ import numpy as np
 
 from explorers.judging import Judges
 from explorers.listening.blind_test import NOT_OVER, BlindTest, Judgement
-from explorers.session import Reading, Session
+from explorers.session import Session, TakeView
 from explorers.shared.readout import KNOBS
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
@@ -36,7 +36,7 @@ Kept = Mapping[str, Settings]
 
 
 @dataclass(frozen=True)
-class Request:
+class ListeningRequest:
     """The values of the controls, in their order. compared: names of methods, at these knobs, and of kept settings. source:
     "evaluation" sentences or "own" `lines`, one text each."""
 
@@ -125,18 +125,18 @@ class Preparing:
     count: int
 
 
-def prepare(synthesizer: Synthesizer, request: Request, kept: Kept) -> Iterator[Preparing | BlindTest]:
+def prepare(synthesizer: Synthesizer, request: ListeningRequest, kept: Kept) -> Iterator[Preparing | BlindTest]:
     """Draw the test, decode every take of it, and yield the BlindTest last. Closing the generator stops the work."""
     texts, systems = request.texts(synthesizer), request.systems(kept)
     plan = request.plan(tuple(systems), len(texts))
     synthesizer.voice.reference(request.voice)
-    takes: list[dict[str, Reading]] = []
+    takes: list[dict[str, TakeView]] = []
     for trial in plan.trials:
         takes.append({})
         for name, settings in systems.items():
             yield Preparing(len(takes) * len(systems) - len(systems) + len(takes[-1]), len(plan.trials) * len(systems))
             take = synthesizer.take(texts[trial.item], settings.with_(seed=trial.seed), request.voice)
-            takes[-1][name] = Reading.of(take)
+            takes[-1][name] = TakeView.of(take)
     yield BlindTest(plan, tuple(texts), request.voice, systems, tuple(takes))
 
 

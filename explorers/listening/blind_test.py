@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from explorers.judging import Verdict
-from explorers.session import Reading
+from explorers.judging import JudgedTake
+from explorers.session import TakeView
 from explorers.shared.readout import KNOBS
 from pcg.errors import PCGError
 from pcg.experiments.listening_tests.design import Plan, Vote
@@ -29,7 +29,7 @@ class Judgement:
     dnsmos: Estimate
 
     @classmethod
-    def of(cls, verdicts: Sequence[Verdict]) -> "Judgement":
+    def of(cls, verdicts: Sequence[JudgedTake]) -> "Judgement":
         """The figures over the verdicts on the takes of one system, with intervals."""
         return cls(
             len(verdicts),
@@ -49,7 +49,7 @@ class BlindTest:
     texts: tuple[str, ...]
     voice: str
     systems: Mapping[str, Settings]
-    takes: tuple[Mapping[str, Reading], ...] = field(repr=False)
+    takes: tuple[Mapping[str, TakeView], ...] = field(repr=False)
     votes: tuple[Vote, ...] = ()
     ended: bool = False
     judged: Mapping[str, Judgement] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from gradio.components import Component
 
 from explorers.compare.actions import new_seed
 from explorers.errors import showing_errors
-from explorers.listening.actions import MOST_ASKED, MOST_LINES, Request, keep, last_settings
+from explorers.listening.actions import MOST_ASKED, MOST_LINES, ListeningRequest, keep, last_settings
 from explorers.session import Session
 from explorers.shared.blocks import by_name, knob, run_and_stop, seed_and_dice, voice_choice
 from explorers.shared.readout import message_html
@@ -24,8 +24,8 @@ READY = "Choose what to compare, then prepare the test."
 
 
 @dataclass(frozen=True)
-class Controls:
-    """The left-hand side. `inputs` are in the order of Request; `kept` holds settings by name."""
+class ListeningControls:
+    """The left-hand side. `inputs` are in the order of ListeningRequest; `kept` holds settings by name."""
 
     inputs: list[Component]
     rating: gr.Column
@@ -40,10 +40,10 @@ class Controls:
 
     @property
     def named(self) -> dict[str, Component]:
-        return by_name(Request, self.inputs)
+        return by_name(ListeningRequest, self.inputs)
 
 
-def create_controls(synthesizer: Synthesizer) -> Controls:
+def create_controls(synthesizer: Synthesizer) -> ListeningControls:
     """Lay the controls out within the Blocks that is being built."""
     with gr.Column(elem_classes="lab-form"):
         design = gr.Radio([(n, k) for k, n in DESIGN_NAMES.items()], value="ab", label="Question", elem_id="listening-design")
@@ -70,7 +70,7 @@ def create_controls(synthesizer: Synthesizer) -> Controls:
         status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="listening-status")
     voice, knobs, seed, dice, keep_these, keep_last = _settings(synthesizer)
     inputs = [design, compared, reference, anchor, source, lines, trials, voice, *knobs, seed]
-    return Controls(inputs, rating, own, run, stop, dice, status, keep_these, keep_last, gr.State({}))
+    return ListeningControls(inputs, rating, own, run, stop, dice, status, keep_these, keep_last, gr.State({}))
 
 
 def _settings(synthesizer: Synthesizer) -> tuple[gr.Dropdown, list[gr.Slider], gr.Number, gr.Button, gr.Button, gr.Button]:
@@ -91,7 +91,7 @@ def _settings(synthesizer: Synthesizer) -> tuple[gr.Dropdown, list[gr.Slider], g
     return voice, knobs, seed, dice, keep_these, keep_last
 
 
-def wire_choices(controls: Controls, session: gr.State) -> None:
+def wire_choices(controls: ListeningControls, session: gr.State) -> None:
     """What is shown for a design, and which settings are kept; `session` holds a Session."""
     named, quiet = controls.named, {"show_progress": "hidden", "api_visibility": "private", "queue": False}
     named["design"].input(lambda design: gr.update(visible=design == "rating"), named["design"], controls.rating, **quiet)

@@ -16,8 +16,8 @@ from explorers.errors import page_error, showing_errors
 from explorers.listening.actions import (
     BlindTest,
     Judges,
+    ListeningRequest,
     Preparing,
-    Request,
     end,
     export,
     judge,
@@ -26,7 +26,7 @@ from explorers.listening.actions import (
     vote,
     write_sounds,
 )
-from explorers.listening.form import Controls, create_controls, wire_choices
+from explorers.listening.form import ListeningControls, create_controls, wire_choices
 from explorers.listening.player import VOTE, create_player, trial_value
 from explorers.listening.reveal import reveal_html
 from explorers.shared.blocks import DECODING, by_name, json_drawer, parameters_of
@@ -45,7 +45,7 @@ STOPPED = "Stopped. An earlier test stays."
 
 
 @dataclass(frozen=True)
-class Places:
+class ListeningPlaces:
     """The right-hand side. ballot, cast, judge: how a program votes, and asks for figures. blind_test: a BlindTest or None;
     judging: the one to judge next, or None."""
 
@@ -81,7 +81,7 @@ def create_listening_test(synthesizer: Synthesizer, load: Callable[[], Judge], s
     _wire_reveal(synthesizer, lru_cache(maxsize=1)(lambda: Judges(load())), places)
 
 
-def _places() -> Places:
+def _places() -> ListeningPlaces:
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
         player = create_player()
@@ -93,21 +93,23 @@ def _places() -> Places:
             save = gr.Button("Save as CSV and JSON", size="md", scale=0, min_width=200, elem_id="listening-export")
         files = gr.Files(label="Files", visible=False, interactive=False, elem_id="listening-files")
         record = json_drawer("listening-record")
-    return Places(record, player, finish, revealed, reveal, save, files, ballot, cast, judge_now, gr.State(), gr.State())
+    return ListeningPlaces(
+        record, player, finish, revealed, reveal, save, files, ballot, cast, judge_now, gr.State(), gr.State()
+    )
 
 
 Updates = dict[Block, object]
 
 
-def _preparer(synthesizer: Synthesizer, places: Places, status: gr.HTML) -> Callable[..., Iterator[Updates]]:
+def _preparer(synthesizer: Synthesizer, places: ListeningPlaces, status: gr.HTML) -> Callable[..., Iterator[Updates]]:
     """`prepare` as gradio calls it: one argument for each control, and updates by component."""
     decode, show = on_gpu(partial(prepare, synthesizer), lambda *_: LONGEST_SECONDS), _shower(synthesizer, places)
 
-    @parameters_of(Request, "kept")
+    @parameters_of(ListeningRequest, "kept")
     def handle(*values: object) -> Iterator[Updates]:
         *inputs, kept = values
         try:
-            with closing(decode(Request(**by_name(Request, inputs)), kept)) as steps:
+            with closing(decode(ListeningRequest(**by_name(ListeningRequest, inputs)), kept)) as steps:
                 for step in steps:
                     if isinstance(step, Preparing):
                         yield {status: message_html(f"Decoding take {step.done + 1} of {step.count}.")}
@@ -121,7 +123,9 @@ def _preparer(synthesizer: Synthesizer, places: Places, status: gr.HTML) -> Call
     return handle
 
 
-def _voter(synthesizer: Synthesizer, places: Places, status: gr.HTML, from_player: bool) -> Callable[..., Iterator[Updates]]:
+def _voter(
+    synthesizer: Synthesizer, places: ListeningPlaces, status: gr.HTML, from_player: bool
+) -> Callable[..., Iterator[Updates]]:
     """The next trial, or the result, after a vote of the player or of a program."""
     show = _shower(synthesizer, places)
 
@@ -138,7 +142,9 @@ def _voter(synthesizer: Synthesizer, places: Places, status: gr.HTML, from_playe
     return cast_by_player if from_player else cast
 
 
-def _ender(synthesizer: Synthesizer, places: Places, status: gr.HTML) -> Callable[[BlindTest | None], Iterator[Updates]]:
+def _ender(
+    synthesizer: Synthesizer, places: ListeningPlaces, status: gr.HTML
+) -> Callable[[BlindTest | None], Iterator[Updates]]:
     show = _shower(synthesizer, places)
 
     def finish(blind_test: BlindTest | None) -> Iterator[Updates]:
@@ -149,8 +155,8 @@ def _ender(synthesizer: Synthesizer, places: Places, status: gr.HTML) -> Callabl
     return finish
 
 
-def _shower(synthesizer: Synthesizer, places: Places) -> Callable[[BlindTest], Iterator[Updates]]:
-    """The updates of `Places.shown`: the next trial, or the result."""
+def _shower(synthesizer: Synthesizer, places: ListeningPlaces) -> Callable[[BlindTest], Iterator[Updates]]:
+    """The updates of `ListeningPlaces.shown`: the next trial, or the result."""
     write = on_gpu(partial(write_sounds, synthesizer), lambda *_: STARTING_SECONDS)
 
     def show(blind_test: BlindTest) -> Iterator[Updates]:
@@ -195,7 +201,7 @@ def _exporter(blind_test: BlindTest | None) -> Iterator[object]:
         yield gr.update(value=[str(path) for path in export(Path(folder), blind_test)], visible=True)
 
 
-def _wire(synthesizer: Synthesizer, controls: Controls, places: Places) -> None:
+def _wire(synthesizer: Synthesizer, controls: ListeningControls, places: ListeningPlaces) -> None:
     outputs = [*places.shown, controls.status]
     run = controls.run.click(
         _preparer(synthesizer, places, controls.status), [*controls.inputs, controls.kept], outputs,
@@ -229,7 +235,7 @@ def _wire(synthesizer: Synthesizer, controls: Controls, places: Places) -> None:
     )  # fmt: skip
 
 
-def _wire_reveal(synthesizer: Synthesizer, load_judges: Callable[[], Judges], places: Places) -> None:
+def _wire_reveal(synthesizer: Synthesizer, load_judges: Callable[[], Judges], places: ListeningPlaces) -> None:
     listen, outputs = _judger(synthesizer, load_judges), [places.record, places.reveal, places.blind_test]
 
     def listen_to_new(blind_test: BlindTest | None) -> Iterator[list[object]]:

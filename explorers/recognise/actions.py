@@ -98,7 +98,7 @@ def align(reference: str, hypothesis: str) -> Alignment:
 
 
 @dataclass(frozen=True)
-class Part:
+class TranscriptPart:
     """An utterance of a recording, from `begin` to `end` in seconds. refused: the first token that the language model did not
     verify, and its likelihood."""
 
@@ -135,7 +135,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Hearing:
+class RecognisedSound:
     """The transcript by `judge` of one sound. speech `[N]` at `sample_rate`; parts: its utterances, none in silence; alignment:
     with the reference, if there was one."""
 
@@ -144,7 +144,7 @@ class Hearing:
     speech: np.ndarray
     sample_rate: int
     text: str
-    parts: tuple[Part, ...]
+    parts: tuple[TranscriptPart, ...]
     alignment: Alignment | None = None
 
     @property
@@ -187,17 +187,19 @@ class Hearing:
         return record | {"wer": round(self.alignment.errors.rate, 6), "words": kinds}
 
 
-def hear(recogniser: Recogniser, samples: np.ndarray, sample_rate: int, thresholds: Thresholds, reference: str = "") -> Hearing:
+def hear(
+    recogniser: Recogniser, samples: np.ndarray, sample_rate: int, thresholds: Thresholds, reference: str = ""
+) -> RecognisedSound:
     """Transcribe one sound, and count the errors if there is a reference."""
     rate = recogniser.sample_rate
     speech = as_speech(samples, sample_rate, rate)
     found = listen(recogniser, speech, rate, thresholds)
     parts = tuple(
-        Part(transcript, place.start / rate, place.stop / rate, _refused(recogniser, transcript))
+        TranscriptPart(transcript, place.start / rate, place.stop / rate, _refused(recogniser, transcript))
         for transcript, place in zip(found.parts, cut(speech, rate), strict=True)
     )
     alignment = align(reference, found.text) if reference.strip() else None
-    return Hearing(recogniser.name, thresholds, speech, rate, found.text, parts, alignment)
+    return RecognisedSound(recogniser.name, thresholds, speech, rate, found.text, parts, alignment)
 
 
 def read_sound(path: Path, sample_rate: int) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from explorers.colours import BLUE, GREEN, INK, ORANGE, VERMILION
-from explorers.recognise.actions import Hearing, Part, name_of, preset_of
+from explorers.recognise.actions import RecognisedSound, TranscriptPart, name_of, preset_of
 from explorers.recognise.sweep import Point, Sweep
 from explorers.shared.figures import GRID, HEIGHT, MARGIN, axis, layout
 
@@ -17,7 +17,7 @@ SWEEP_HEIGHT, TOP = 400, 62
 LEGEND = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "rgba(0, 0, 0, 0)"}
 
 
-def entropy_figure(hearing: Hearing) -> go.Figure:
+def entropy_figure(hearing: RecognisedSound) -> go.Figure:
     """Entropy in nats of every CTC frame over the sound's envelope; the gate as a line, and what lies not below it marked."""
     times, nats = _curve(hearing.parts)
     gate = hearing.thresholds.ctc
@@ -99,7 +99,7 @@ def _hover(point: Point) -> tuple[str, str, str]:
     return name_of(point.thresholds), f"[{point.rate.low:.2%}, {point.rate.high:.2%}]", shares
 
 
-def _curve(parts: Sequence[Part]) -> tuple[np.ndarray, np.ndarray]:
+def _curve(parts: Sequence[TranscriptPart]) -> tuple[np.ndarray, np.ndarray]:
     """Times `[T]` in seconds and entropies `[T]`, a gap after each part; of a long sound the highest of several frames."""
     frames = sum(len(part.transcript.entropies) for part in parts)
     merged = -(-frames // MOST_FRAMES) or 1
@@ -131,7 +131,7 @@ def _gate(gate: float, seconds: float) -> go.Scatter:
     )  # fmt: skip
 
 
-def _borders(parts: Sequence[Part]) -> list[dict[str, object]]:
+def _borders(parts: Sequence[TranscriptPart]) -> list[dict[str, object]]:
     line = {"color": GRID, "width": 1, "dash": "dot"}
     return [
         {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": part.begin, "x1": part.begin, "line": line}
@@ -139,7 +139,7 @@ def _borders(parts: Sequence[Part]) -> list[dict[str, object]]:
     ]
 
 
-def _names(parts: Sequence[Part]) -> list[dict[str, object]]:
+def _names(parts: Sequence[TranscriptPart]) -> list[dict[str, object]]:
     if not 1 < len(parts) <= MOST_NAMED_PARTS:
         return []
     place = {"yref": "paper", "y": 0, "yanchor": "bottom", "showarrow": False}

@@ -53,7 +53,7 @@ LM_INFO = (
 
 
 @dataclass(frozen=True)
-class Controls:
+class RecogniseControls:
     """What a transcription reads."""
 
     sound: gr.Audio
@@ -67,7 +67,7 @@ class Controls:
 
 
 @dataclass(frozen=True)
-class Places:
+class RecognisePlaces:
     """Where a transcription is shown."""
 
     transcript: gr.HTML
@@ -96,7 +96,7 @@ def create_recognise(synthesizer: Synthesizer, load: Load, session: gr.State) ->
     wire_sweep(ready, sweeping, swept)
 
 
-def _controls() -> Controls:
+def _controls() -> RecogniseControls:
     tau_ctc, tau_slm = sliders_of("accurate")
     with gr.Column(elem_classes="lab-form"):
         sound = gr.Audio(
@@ -123,17 +123,17 @@ def _controls() -> Controls:
             0, HIGHEST_LM, tau_slm, step=0.01, label="τ LM, likelihood", buttons=[], elem_id="tau-slm",
             info=LM_INFO,
         )  # fmt: skip
-    return Controls(sound, last, run, reference, preset, ctc, slm, taken)
+    return RecogniseControls(sound, last, run, reference, preset, ctc, slm, taken)
 
 
-def _places() -> Places:
+def _places() -> RecognisePlaces:
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
         transcript = gr.HTML(message_html(PROMPT), apply_default_css=False, elem_id="recognise-transcript")
         entropies = gr.Plot(show_label=False, visible=False, elem_id="recognise-entropies")
         errors = gr.HTML(alignment_html(None, ""), apply_default_css=False, elem_id="recognise-errors")
         record = json_drawer("recognise-record")
-    return Places(transcript, entropies, errors, record)
+    return RecognisePlaces(transcript, entropies, errors, record)
 
 
 def _transcriber(ready: Load) -> Callable[..., list[object]]:
@@ -175,7 +175,9 @@ def _taker(synthesizer: Synthesizer) -> Callable[[Session], list[object]]:
     return take
 
 
-def _wire(ready: Load, synthesizer: Synthesizer, controls: Controls, places: Places, session: gr.State) -> None:
+def _wire(
+    ready: Load, synthesizer: Synthesizer, controls: RecogniseControls, places: RecognisePlaces, session: gr.State
+) -> None:
     # Next to a take that is being generated, the times of both would be wrong.
     alone = {"concurrency_id": DECODING, "concurrency_limit": 1, "trigger_mode": "always_last"}
     transcribe = _transcriber(ready)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from explorers.recognise.actions import Alignment, Hearing, Part, Word, name_of
+from explorers.recognise.actions import Alignment, RecognisedSound, TranscriptPart, Word, name_of
 from explorers.recognise.sweep import Point, Sweep
 from explorers.shared.readout import busy_html, message_html
 from explorers.shared.terms import term_html, titled_html
@@ -27,7 +27,7 @@ SHARES = "%C, %L, %AR: utterances that the CTC gate, the LM's verification and t
 SWEEP_PROMPT = "Upload some files to measure errors and speed at several thresholds."
 
 
-def transcript_html(hearing: Hearing) -> str:
+def transcript_html(hearing: RecognisedSound) -> str:
     """Figures, the step that accepted the text, and the text: words of CTC and of the language model in their colours."""
     if not hearing.parts:
         body = '<p class="said">The sound contains no speech.</p>'
@@ -81,7 +81,7 @@ def progress_html(sweep: Sweep) -> str:
     return busy_html(f"{escape(sweep.now)}: file {sweep.heard + 1} of {sweep.files} {place}")
 
 
-def _readout(hearing: Hearing) -> str:
+def _readout(hearing: RecognisedSound) -> str:
     judge = escape(hearing.judge)
     wer = "–" if hearing.alignment is None else f"{hearing.alignment.errors.rate:.1%}"
     rtfx = "–" if hearing.rtfx is None else f"{hearing.rtfx:.1f}×"
@@ -102,7 +102,7 @@ def _readout(hearing: Hearing) -> str:
     )
 
 
-def _stages(hearing: Hearing) -> str:
+def _stages(hearing: RecognisedSound) -> str:
     total, only = len(hearing.parts), hearing.parts[0].transcript if len(hearing.parts) == 1 else None
     chips = []
     for stage, count in hearing.stages.items():
@@ -128,7 +128,7 @@ def _note(stage: Stage, own: Transcript, thresholds: Thresholds) -> str:
     return f"accepted: {len(own.tokens) - own.accepted} tokens written" if own.stage == "ar" else "not needed"
 
 
-def _part(part: Part, thresholds: Thresholds, one_of_many: bool) -> str:
+def _part(part: TranscriptPart, thresholds: Thresholds, one_of_many: bool) -> str:
     own = part.transcript
     place = f'<span class="place">{part.begin:.1f} s, {STAGE_NAMES[own.stage]}</span> ' if one_of_many else ""
     kept = f'<span class="kept">{escape(part.accepted)}</span>' if part.accepted else ""

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 
-from explorers.session import Reading, Session
+from explorers.session import Session, TakeView
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.models.hub import model_name
@@ -49,7 +49,7 @@ def stored_of(session: Session, which: str, synthesizer: Synthesizer, origin: Or
     return Stored(reading.text, reading.voice, reading.settings, origin)
 
 
-def _reading(session: Session, which: str) -> Reading | None:
+def _reading(session: Session, which: str) -> TakeView | None:
     if which not in CHOICES:
         raise InputError("take", which[:40], "one of " + ", ".join(CHOICES))
     cards = [card for method, card in session.cards.items() if which in (LAST, method)]
@@ -101,7 +101,7 @@ def read_link(link: str) -> Stored | None:
 
 
 def values_of(stored: Stored, voices: Collection[str]) -> dict[str, object]:
-    """The values of the controls for a take, by the names of `explorers.compare.actions.Request` and of `Settings`.
+    """The values of the controls for a take, by the names of `explorers.compare.actions.CompareRequest` and of `Settings`.
 
     An unknown voice is ignored; a known one also clears the recording.
     """

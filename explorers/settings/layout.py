@@ -53,7 +53,7 @@ def create_settings(
     """Lay the section out within `page`, which is being built.
 
     session: holds a Session, whose takes are written out. targets: the controls of each panel that settings move, by the names
-    of `compare.actions.Request` and of `Settings`; every panel moves as far as it has such controls. others: by name, what
+    of `CompareRequest` and of `Settings`; every panel moves as far as it has such controls. others: by name, what
     other takes of this page, each a Stored or None. The newest of all takes is the one that is shown.
     What is returned holds a visitor's own presets.
     """

@@ -58,7 +58,7 @@ SEARCHED = tuple(key for key, way in WAYS.items() if way.settings.hierarchical)
 
 
 @dataclass(frozen=True)
-class Request:
+class SpoofRequest:
     """The values of the controls, in their order. method: the decoding method of all schemes; the paper's is "ar"."""
 
     text: str
@@ -72,7 +72,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Beam:
+class ShownBeam:
     """One branch, numbered from 1: its tokens, P(real) of each detector that scored it, after how many stages it
     was pruned (3: not before the choice), and its weighted rank among the last (lower is better)."""
 
@@ -100,14 +100,14 @@ class Fan:
 
     start: int
     piece: int
-    beams: tuple[Beam, ...]
+    beams: tuple[ShownBeam, ...]
     chosen: int
 
     @property
-    def kept(self) -> Beam:
+    def kept(self) -> ShownBeam:
         return self.beams[self.chosen - 1]
 
-    def place(self, beam: Beam, resolution: str) -> tuple[int, int]:
+    def place(self, beam: ShownBeam, resolution: str) -> tuple[int, int]:
         """Where `beam` stands among the beams that a detector saw, 1 being the most real, and how many those are."""
         seen = [each.scores[resolution] for each in self.beams if resolution in each.scores]
         return 1 + sum(score > beam.scores[resolution] for score in seen), len(seen)
@@ -129,7 +129,7 @@ class Tree:
         said = piece = 0
         for cycle in take.cycles:
             piece = said if cycle.start == 0 else piece
-            beams = tuple(Beam(b.number + 1, b.tokens, dict(b.scores), b.stages, b.rank) for b in cycle.branches)
+            beams = tuple(ShownBeam(b.number + 1, b.tokens, dict(b.scores), b.stages, b.rank) for b in cycle.branches)
             fans.append(Fan(said, piece, beams, cycle.chosen + 1))
             said += len(fans[-1].kept.tokens)
         return cls(way, take.voice, rate, tuple(fans))
@@ -139,11 +139,11 @@ class Tree:
         """The fans in which there was a choice; the page and the endpoints count them from 1."""
         return tuple(fan for fan in self.fans if len(fan.beams) > 1)
 
-    def find(self, cycle: object, beam: object) -> tuple[Fan, Beam]:
+    def find(self, cycle: object, beam: object) -> tuple[Fan, ShownBeam]:
         fan = self.cycles[_checked("cycle", cycle, len(self.cycles)) - 1]
         return fan, fan.beams[_checked("beam", beam, len(fan.beams)) - 1]
 
-    def pieces(self, fan: Fan, beam: Beam) -> list[list[int]]:
+    def pieces(self, fan: Fan, beam: ShownBeam) -> list[list[int]]:
         """The tokens of each piece of the text up to the end of `beam`, which stands in the place of the chosen one."""
         pieces: dict[int, list[int]] = {}
         for each in self.fans[: self.fans.index(fan)]:
@@ -196,7 +196,7 @@ class SpoofTake:
 
 
 @dataclass(frozen=True)
-class Step:
+class SpoofStep:
     """The progress of a run: the current scheme, the number of its tokens, and its take once it is finished."""
 
     now: str
@@ -205,13 +205,13 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Branch:
+class HeardBranch:
     """An utterance up to the end of one beam: its sound `[N]`, and the second at which the beam begins."""
 
     way: str
     cycle: int
     fan: Fan
-    beam: Beam
+    beam: ShownBeam
     samples: np.ndarray = field(repr=False)
     sample_rate: int
     from_seconds: float
@@ -233,22 +233,22 @@ def can_judge(synthesizer: Synthesizer) -> bool:
     return detectors is not None and detectors.codes == synthesizer.voice.codec.codebook_size
 
 
-def generate_all(synthesizer: Synthesizer, request: Request) -> Iterator[Step]:
+def generate_all(synthesizer: Synthesizer, request: SpoofRequest) -> Iterator[SpoofStep]:
     """Generate the text with all schemes, one after the other, at the same seed. Closing the generator stops it."""
     text, rate = check_text(request.text), token_rate(synthesizer)
     synthesizer.voice.reference(request.voice)
     asked = {key: request.settings(way) for key, way in WAYS.items()}  # wrong values are refused before anything is generated
     for way in WAYS.values():
-        yield Step(way.key)
+        yield SpoofStep(way.key)
         with closing(synthesizer.speak(text, asked[way.key], request.voice)) as events:
             take = yield from _progress(events, way.key)
         judged = synthesizer.decoder.detectors.curves(take.tokens)
         curves = {name: curve.numpy() for name, curve in judged.items()}
         tree = Tree.of(way.key, take, rate) if way.settings.hierarchical else None
-        yield Step(way.key, len(take.tokens), SpoofTake(way.key, take, curves, tree))
+        yield SpoofStep(way.key, len(take.tokens), SpoofTake(way.key, take, curves, tree))
 
 
-def hear_branch(synthesizer: Synthesizer, trees: Mapping[str, Tree], way: str, cycle: int, beam: int) -> Branch:
+def hear_branch(synthesizer: Synthesizer, trees: Mapping[str, Tree], way: str, cycle: int, beam: int) -> HeardBranch:
     """Decode the utterance up to the end of a beam, chosen or pruned, with that beam in the place of the chosen one.
 
     cycle and beam count from 1. Raises InputError for those that are not there, PCGError where that scheme has not run.
@@ -263,16 +263,16 @@ def hear_branch(synthesizer: Synthesizer, trees: Mapping[str, Tree], way: str, c
     pieces = tree.pieces(fan, chosen)
     samples = np.concatenate([synthesizer.decode(piece, speaker) for piece in pieces])
     from_seconds = len(samples) / codec.sample_rate - len(chosen.tokens) / tree.rate
-    return Branch(way, int(cycle), fan, chosen, samples, codec.sample_rate, from_seconds)
+    return HeardBranch(way, int(cycle), fan, chosen, samples, codec.sample_rate, from_seconds)
 
 
-def as_record(request: Request, said: Sequence[SpoofTake]) -> dict[str, object]:
+def as_record(request: SpoofRequest, said: Sequence[SpoofTake]) -> dict[str, object]:
     """The takes so far, ready for JSON."""
     ways = {each.way: each.record() for each in said}
     return {**asdict(request), "n": 1, "note": NOTE, "resolutions": [r.name for r in RESOLUTIONS], "ways": ways}
 
 
-def _progress(events: Iterator[Round | Take], way: str) -> Generator[Step, None, Take]:
+def _progress(events: Iterator[Round | Take], way: str) -> Generator[SpoofStep, None, Take]:
     """Report rounds now and then, and return the take."""
     count, reported = 0, perf_counter()
     for event in events:
@@ -280,7 +280,7 @@ def _progress(events: Iterator[Round | Take], way: str) -> Generator[Step, None,
             return event
         count += len(event.tokens)
         if perf_counter() - reported >= PROGRESS_SECONDS:
-            yield Step(way, count)
+            yield SpoofStep(way, count)
             reported = perf_counter()
     raise AssertionError("a synthesizer ends with a take")
 

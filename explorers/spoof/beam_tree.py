@@ -10,7 +10,7 @@ import gradio as gr
 
 from explorers.shared.spoof_curves import spoken
 from explorers.shared.terms import term_html
-from explorers.spoof.actions import PLAN, WAYS, Beam, Branch, Fan, SpoofTake, Tree
+from explorers.spoof.actions import PLAN, WAYS, Fan, HeardBranch, ShownBeam, SpoofTake, Tree
 from pcg.spoof.detector import M10, M25, M50
 
 STYLES = Path(__file__).with_name("beam_tree.css")
@@ -60,7 +60,7 @@ def way_html(key: str, said: SpoofTake | None = None) -> str:
     return f'<header class="title"><h2>{way.name}</h2><p>{way.note}</p></header>{_figures(said)}'
 
 
-def branch_html(branch: Branch) -> str:
+def branch_html(branch: HeardBranch) -> str:
     """A description of the sound: its end, and the start of the selected beam."""
     name, beam = WAYS[branch.way].name, branch.beam
     ends = len(branch.samples) / branch.sample_rate
@@ -103,7 +103,7 @@ def _fans(tree: Tree, count: int) -> Iterator[str]:
         lane = fan.chosen - 1 if searched else lane
 
 
-def _beam(fan: Fan, beam: Beam, cycle: int, rate: float, lane: float) -> str:
+def _beam(fan: Fan, beam: ShownBeam, cycle: int, rate: float, lane: float) -> str:
     def x(token: float) -> str:
         return f"{BEFORE + (fan.start + token) / rate * SECOND:.1f}"
 
@@ -129,7 +129,7 @@ def _warm_up(fan: Fan, rate: float, lane: float) -> str:
     return f'<path class="warm-up" d="M{begin:.1f} {_y(lane)}H{end:.1f}"/>'
 
 
-def _fate(fan: Fan, beam: Beam) -> str:
+def _fate(fan: Fan, beam: ShownBeam) -> str:
     if beam.number == fan.chosen:
         return "chosen"
     return ("first", "second", "lost")[beam.stages - 1]
@@ -145,7 +145,7 @@ def _mark(fate: str, x: float, y: float) -> str:
     return f'<path class="mark" d="{shapes[fate]}"/>' if fate in shapes else ""
 
 
-def _description(fan: Fan, beam: Beam, cycle: int, rate: float) -> str:
+def _description(fan: Fan, beam: ShownBeam, cycle: int, rate: float) -> str:
     """Number, scores in the order of the stages, each with its place, and the rank."""
     begin, end = fan.start / rate, (fan.start + len(beam.tokens)) / rate
     scores = []

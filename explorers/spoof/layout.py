@@ -33,10 +33,10 @@ from explorers.spoof.actions import (
     NOTE,
     SEARCHED,
     WAYS,
-    Branch,
-    Request,
+    HeardBranch,
+    SpoofRequest,
+    SpoofStep,
     SpoofTake,
-    Step,
     Tree,
     as_record,
     generate_all,
@@ -103,7 +103,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Places:
+class SpoofPlaces:
     """Everything on the page that a run updates."""
 
     record: gr.JSON
@@ -132,7 +132,7 @@ def create_spoof(synthesizer: Synthesizer) -> None:
             search = _search(synthesizer)
             with gr.Column(elem_classes="lab-card"):
                 record = json_drawer("spoof-record")
-    _wire(synthesizer, controls, Places(record, views, search))
+    _wire(synthesizer, controls, SpoofPlaces(record, views, search))
     _wire_search(synthesizer, search)
 
 
@@ -148,7 +148,7 @@ def _controls(synthesizer: Synthesizer) -> Form:
     with gr.Column(elem_classes="lab-form"):
         temperature = knob("temperature", Settings(), "spoof-", TEMPERATURE_INFO)
         seed, dice = seed_and_dice("spoof-")
-    return Form(Request, [text, voice, method, temperature, seed], run, stop, dice, status)
+    return Form(SpoofRequest, [text, voice, method, temperature, seed], run, stop, dice, status)
 
 
 def _view(synthesizer: Synthesizer, key: str) -> View:
@@ -181,16 +181,16 @@ def _search(synthesizer: Synthesizer) -> Search:
 Updates = dict[Block, object]
 
 
-def _handler(synthesizer: Synthesizer, controls: Form, places: Places) -> Callable[..., Iterator[Updates]]:
+def _handler(synthesizer: Synthesizer, controls: Form, places: SpoofPlaces) -> Callable[..., Iterator[Updates]]:
     """`generate_all` as gradio calls it: one argument for each control, and updates by component."""
     say = on_gpu(partial(generate_all, synthesizer), lambda request: gpu_seconds(request.text, TAKES))
     rate = token_rate(synthesizer)
 
-    @parameters_of(Request)
+    @parameters_of(SpoofRequest)
     def compare_ways(*values: object) -> Iterator[Updates]:
         said: list[SpoofTake] = []
         try:
-            request = Request(**by_name(Request, values))
+            request = SpoofRequest(**by_name(SpoofRequest, values))
             with closing(say(request)) as steps:
                 for step in steps:
                     said += [step.done] if step.done else []
@@ -202,7 +202,7 @@ def _handler(synthesizer: Synthesizer, controls: Form, places: Places) -> Callab
     return compare_ways
 
 
-def _updates(request: Request, said: list[SpoofTake], step: Step, places: Places) -> Updates:
+def _updates(request: SpoofRequest, said: list[SpoofTake], step: SpoofStep, places: SpoofPlaces) -> Updates:
     """At the start everything is emptied; later only the places of the way that is done change."""
     begins = step.now == FIRST and not step.tokens and step.done is None
     if step.done is None and not begins:
@@ -224,7 +224,7 @@ def _card_updates(key: str, view: View, said: SpoofTake | None) -> Updates:
     return {view.head: way_html(key, said), view.sound: sound, view.curves: curves}
 
 
-def _progress_html(step: Step, rate: float) -> str:
+def _progress_html(step: SpoofStep, rate: float) -> str:
     """Where a run stands; not announced aloud before its end, as it changes often."""
     if step.done and step.now == LAST:
         return message_html(DONE)
@@ -237,7 +237,7 @@ def _sound(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray] | No
     return pcm(samples, sample_rate) if len(samples) else None
 
 
-def _wire(synthesizer: Synthesizer, controls: Form, places: Places) -> None:
+def _wire(synthesizer: Synthesizer, controls: Form, places: SpoofPlaces) -> None:
     private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
     running = controls.run.click(
         _handler(synthesizer, controls, places), controls.inputs, [*places.outputs, controls.status],
@@ -283,5 +283,5 @@ def _wire_search(synthesizer: Synthesizer, search: Search) -> None:
     )
 
 
-def _heard(branch: Branch) -> list[object]:
+def _heard(branch: HeardBranch) -> list[object]:
     return [branch.record(), branch_html(branch), _sound(branch.samples, branch.sample_rate)]

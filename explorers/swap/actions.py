@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from explorers.judging import Judges, Verdict
-from explorers.session import Reading, Session
+from explorers.judging import JudgedTake, Judges
+from explorers.session import Session, TakeView
 from pcg.analysis.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
 from pcg.errors import InputError, PCGError
 from pcg.experiments.grid import Grid
@@ -37,7 +37,7 @@ NOTE = "One utterance proves nothing. Over many utterances, with intervals: pyth
 
 
 @dataclass(frozen=True)
-class Request:
+class SwapRequest:
     """The values of the controls, in their order. source: "last", the session's last utterance, or "text", in which case the
     target speaks `text` in `voice`. control: "random", other codes at the same places, "mel", a swap within Mel groups of equal
     mean size, or "none". seed: of the swap and of a new text."""
@@ -98,7 +98,7 @@ class Version:
     swapped: Swapped
     samples: np.ndarray = field(repr=False)
     sample_rate: int
-    verdict: Verdict | None = None
+    verdict: JudgedTake | None = None
     mel_distance: float | None = None
 
     @property
@@ -147,7 +147,7 @@ class StressTest:
 
 
 def stress(
-    synthesizer: Synthesizer, load_judges: Callable[[], Judges], request: Request, session: Session
+    synthesizer: Synthesizer, load_judges: Callable[[], Judges], request: SwapRequest, session: Session
 ) -> Iterator[StressTest]:
     """Swap one utterance, and judge it beside the original and the control; `load_judges` is called when the sounds are there.
 
@@ -173,13 +173,13 @@ def _judged(judges: Judges, text: str, versions: Sequence[Version]) -> tuple[Ver
     return tuple(replace(v, verdict=verdict, mel_distance=distance) for v, verdict, distance in judged)
 
 
-def _original(synthesizer: Synthesizer, request: Request, session: Session) -> Original:
+def _original(synthesizer: Synthesizer, request: SwapRequest, session: Session) -> Original:
     if request.source == "last":
         reading = said_by_target(session)
     else:
         text = check_text(request.text)
         _check_words(text)
-        reading = Reading.of(synthesizer.take(text, request.settings, request.voice))
+        reading = TakeView.of(synthesizer.take(text, request.settings, request.voice))
     if reading is None or not reading.tokens:
         raise PCGError(NO_TAKE)
     _check_words(reading.text)
@@ -188,7 +188,7 @@ def _original(synthesizer: Synthesizer, request: Request, session: Session) -> O
     return Original(reading.text, reading.method, voice, voice != reading.voice, reading.tokens, references[voice])
 
 
-def said_by_target(session: Session) -> Reading | None:
+def said_by_target(session: Session) -> TakeView | None:
     """The session's last utterance, by the target alone if it is in the same run: the paper's test starts there."""
     last, alone = session.utterance, session.cards.get("ar")
     return alone.reading if last and alone and alone.reading.task == last.task else last
@@ -199,7 +199,7 @@ def _check_words(text: str) -> None:
         raise InputError("text", text, "a text with at least one word")
 
 
-def _versions(synthesizer: Synthesizer, request: Request, original: Original) -> tuple[Version, ...]:
+def _versions(synthesizer: Synthesizer, request: SwapRequest, original: Original) -> tuple[Version, ...]:
     rate, usable = synthesizer.voice.codec.sample_rate, synthesizer.voice.usage > 0
     made: dict[str, tuple[Swap | None, Swapped]] = {}
     for name, how in request.swaps(synthesizer).items():

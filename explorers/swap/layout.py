@@ -33,8 +33,8 @@ from explorers.swap.actions import (
     NOTE,
     VERSIONS,
     Judges,
-    Request,
     StressTest,
+    SwapRequest,
     Version,
     stress,
 )
@@ -72,8 +72,8 @@ FRACTION_INFO = f"Share of the replaceable tokens that are {term_info('swapped')
 
 
 @dataclass(frozen=True)
-class Controls:
-    """The left-hand side. `inputs` are in the order of Request; `new` holds those of a new text."""
+class SwapControls:
+    """The left-hand side. `inputs` are in the order of SwapRequest; `new` holds those of a new text."""
 
     inputs: list[Component]
     new: gr.Column
@@ -83,7 +83,7 @@ class Controls:
 
     @property
     def named(self) -> dict[str, Component]:
-        return by_name(Request, self.inputs)
+        return by_name(SwapRequest, self.inputs)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class VersionView:
 
 
 @dataclass(frozen=True)
-class Places:
+class SwapPlaces:
     """The right-hand side."""
 
     said: gr.HTML
@@ -132,7 +132,7 @@ def create_swap(synthesizer: Synthesizer, spec: WorkerSpec, session: gr.State, r
     wire_many(synthesizer, spec, Store(results), many, controls.named["similarity"], table)
 
 
-def _controls(synthesizer: Synthesizer) -> Controls:
+def _controls(synthesizer: Synthesizer) -> SwapControls:
     with gr.Column(elem_classes="lab-form"):
         source = gr.Radio([(n, k) for k, n in SOURCE_NAMES.items()], value="last", label="Utterance", elem_id="swap-source")
         with gr.Column(visible=False) as new:
@@ -147,7 +147,7 @@ def _controls(synthesizer: Synthesizer) -> Controls:
             info="What the swap is compared with.",
         )  # fmt: skip
         seed, dice = seed_and_dice("swap-", Settings.seed)
-    return Controls([source, text, voice, theta, similarity, fraction, control, seed], new, run, dice, status)
+    return SwapControls([source, text, voice, theta, similarity, fraction, control, seed], new, run, dice, status)
 
 
 def _groups_of(synthesizer: Synthesizer) -> tuple[gr.Slider, gr.Dropdown, gr.Slider]:
@@ -161,7 +161,7 @@ def _groups_of(synthesizer: Synthesizer) -> tuple[gr.Slider, gr.Dropdown, gr.Sli
     return theta, similarity, fraction
 
 
-def _places(synthesizer: Synthesizer) -> Places:
+def _places(synthesizer: Synthesizer) -> SwapPlaces:
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
         said = gr.HTML("", apply_default_css=False, elem_id="swap-said")
@@ -172,7 +172,7 @@ def _places(synthesizer: Synthesizer) -> Places:
         table = gr.HTML(message_html(NOTE), apply_default_css=False, elem_id="swap-table")
         mels = gr.Plot(show_label=False, visible=False, elem_id="swap-mels")
         record = json_drawer("swap-record")
-    return Places(said, table, mels, record, views)
+    return SwapPlaces(said, table, mels, record, views)
 
 
 def _view(synthesizer: Synthesizer, name: str) -> VersionView:
@@ -188,15 +188,15 @@ Updates = dict[Block, object]
 
 
 def _handler(
-    synthesizer: Synthesizer, load_judges: Callable[[], Judges], controls: Controls, places: Places
+    synthesizer: Synthesizer, load_judges: Callable[[], Judges], controls: SwapControls, places: SwapPlaces
 ) -> Callable[..., Iterator[Updates]]:
     """`stress` as gradio calls it: one argument for each control, and updates by component."""
 
-    @parameters_of(Request, "session")
+    @parameters_of(SwapRequest, "session")
     def handle(*values: object) -> Iterator[Updates]:
         *inputs, session = values
         try:
-            request = Request(**by_name(Request, inputs))
+            request = SwapRequest(**by_name(SwapRequest, inputs))
             with closing(stress(synthesizer, load_judges, request, session)) as steps:
                 for step in steps:
                     yield _updates(step, places) | {controls.status: message_html(step.now or "Swapped.")}
@@ -207,7 +207,7 @@ def _handler(
     return handle
 
 
-def _updates(step: StressTest, places: Places) -> Updates:
+def _updates(step: StressTest, places: SwapPlaces) -> Updates:
     updates: Updates = {places.said: original_html(step)} if step.original else {}
     if not step.versions:
         return updates
@@ -241,7 +241,7 @@ def _similarity_handler(synthesizer: Synthesizer) -> Callable[[float, str, str],
 
 
 def _wire(
-    synthesizer: Synthesizer, load_judges: Callable[[], Judges], controls: Controls, places: Places, session: gr.State
+    synthesizer: Synthesizer, load_judges: Callable[[], Judges], controls: SwapControls, places: SwapPlaces, session: gr.State
 ) -> None:
     named, private = controls.named, {"api_visibility": "private", "show_progress": "hidden"}
     controls.run.click(

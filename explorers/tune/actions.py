@@ -28,7 +28,7 @@ STOPPED = "Stopped."
 
 
 @dataclass(frozen=True)
-class Request:
+class TuneRequest:
     """The values of the controls, in their order. seed: None draws a random one."""
 
     text: str
@@ -56,18 +56,18 @@ class Request:
         return Settings(self.method, **knobs, **sampling, seed=seed, adaptive=self.adaptive, similarity=self.similarity)
 
     @property
-    def voice_request(self) -> speaking.Request:
+    def voice_request(self) -> speaking.CompareRequest:
         """The part that Compare knows: text, voice and recording."""
         knobs = (self.theta, self.lookahead, self.beta, self.temperature, self.seed or 0)
         own = (self.recording, self.transcript, self.consent)
-        return speaking.Request(self.text, self.voice, *knobs, *own)
+        return speaking.CompareRequest(self.text, self.voice, *knobs, *own)
 
 
 @dataclass(frozen=True)
-class Step:
+class TuneStep:
     """What has changed: always the status; `run`, `sound` and `spoof` for the strip; a finished `take`, with the `reference`
     that it was spoken with if that was the visitor's own; the `bench` after it. recognised: see
-    `explorers.compare.actions.Request.recognised`."""
+    `explorers.compare.actions.CompareRequest.recognised`."""
 
     status: str
     run: dict[str, object] | None = None
@@ -81,8 +81,8 @@ class Step:
 
 
 def tune(
-    synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn, transcribe: Transcribe | None = None
-) -> Iterator[Step]:
+    synthesizer: Synthesizer, request: TuneRequest, bench: Bench, turn: Turn, transcribe: Transcribe | None = None
+) -> Iterator[TuneStep]:
     """Stream one take; then run the detectors, and estimate what other settings would have accepted.
 
     Ends early, without a take, once `turn` has passed on. Closing the generator stops it, too. transcribe: recognises the words
@@ -114,56 +114,56 @@ def tune(
             if turn.number != number:
                 return
             curves[resolution.name] = detectors.curve(event.tokens, resolution).tolist()
-        yield Step(_done(event), spoof=spoof_prop(number, detectors.name, curves))
+        yield TuneStep(_done(event), spoof=spoof_prop(number, detectors.name, curves))
     if turn.number == number:
-        yield Step(_done(event), bench=replace(bench, estimate=_estimate(synthesizer, event, reference)))
+        yield TuneStep(_done(event), bench=replace(bench, estimate=_estimate(synthesizer, event, reference)))
 
 
 def tune_again(
-    synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn, transcribe: Transcribe | None = None
-) -> Iterator[Step]:
+    synthesizer: Synthesizer, request: TuneRequest, bench: Bench, turn: Turn, transcribe: Transcribe | None = None
+) -> Iterator[TuneStep]:
     """`tune`, after a change of a knob; without a text nothing happens, and there is no error."""
     if request.text.strip():
         yield from tune(synthesizer, request, bench, turn, transcribe)
     else:
-        yield Step(message_html(NO_TEXT))
+        yield TuneStep(message_html(NO_TEXT))
 
 
 def time_ar(
-    synthesizer: Synthesizer, request: Request, bench: Bench, turn: Turn, transcribe: Transcribe | None = None
-) -> Iterator[Step]:
+    synthesizer: Synthesizer, request: TuneRequest, bench: Bench, turn: Turn, transcribe: Transcribe | None = None
+) -> Iterator[TuneStep]:
     """Measure AR with the same text, voice and temperature, streamed as every take here is; then time the steps of a round."""
     text, settings = check_text(request.text), request.settings
     voice, reference = request.voice_request.speaker(synthesizer, transcribe)
     number, rate = turn.next(), token_rate(synthesizer)
     partial = _Partial(number, "ar", 0.0)
-    yield Step(progress_html("ar", ("ar",), (), (), rate))
+    yield TuneStep(progress_html("ar", ("ar",), (), (), rate))
     with closing(synthesizer.speak(text, settings.with_(method="ar"), voice, reference, stream=True)) as events:
         for event in events:
             if turn.number != number:
-                yield Step(message_html(STOPPED))
+                yield TuneStep(message_html(STOPPED))
                 return
             if isinstance(event, Take):
                 break
             if partial.add(event):
-                yield Step(partial.progress(rate))
+                yield TuneStep(partial.progress(rate))
     speaker = reference or synthesizer.voice.reference(voice)
     prompt = synthesizer.voice.reader.prompt(synthesizer.chunks(text)[0], speaker)
     costs = step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature, COST_REPEATS)
     bench = bench.timed(Measured.of(event, synthesizer.voice.draft_kind), settings.lookahead, costs)
-    yield Step(message_html(f"AR measured: {event.tokens_per_second:.0f} tokens/s."), bench=bench)
+    yield TuneStep(message_html(f"AR measured: {event.tokens_per_second:.0f} tokens/s."), bench=bench)
 
 
-Spoken = Callable[[Request, Bench, Turn], Iterator[Step]]
+Spoken = Callable[[TuneRequest, Bench, Turn], Iterator[TuneStep]]
 
 
-def until_halted(spoken: Spoken, request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
+def until_halted(spoken: Spoken, request: TuneRequest, bench: Bench, turn: Turn) -> Iterator[TuneStep]:
     """`spoken`, where it runs in another process and so has a copy of `turn`: ours is watched here."""
     number, run = turn.next(), None
     with closing(spoken(request, bench, turn)) as steps:
         for step in steps:
             if turn.number != number:
-                yield Step(message_html(STOPPED), run=run and {**run, "live": False})
+                yield TuneStep(message_html(STOPPED), run=run and {**run, "live": False})
                 return
             run = step.run or run
             yield step
@@ -193,9 +193,9 @@ class _Partial:
         sizes = [size for r in self._rounds for size in r.group_sizes]
         return progress_html(self._method, (self._method,), kinds, sizes, rate)
 
-    def step(self, rate: float, sounding: bool = False) -> Step:
+    def step(self, rate: float, sounding: bool = False) -> TuneStep:
         run = run_prop(self._number, self._method, self._rounds, self._expected, self.live)
-        return Step(self.progress(rate), run, sound_prop(self._number, self._pieces) if sounding else None)
+        return TuneStep(self.progress(rate), run, sound_prop(self._number, self._pieces) if sounding else None)
 
 
 def _expected(synthesizer: Synthesizer, text: str, voice: str, reference: Reference | None) -> float:

@@ -15,7 +15,7 @@ from explorers.shared.blocks import (
 )
 from explorers.shared.readout import EXPLANATIONS, TITLES, groups_html, message_html
 from explorers.shared.terms import term_info
-from explorers.tune.actions import Request
+from explorers.tune.actions import TuneRequest
 from pcg.settings import METHODS, RANGES, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
@@ -75,7 +75,7 @@ def create_form(synthesizer: Synthesizer) -> Form:
         seed, dice = seed_and_dice("tune-", settings.seed, "Seed (empty: random)")
         sampling = _sampling(settings)
     inputs = [text, voice, method, theta, lookahead, beta, similarity, temperature, seed, adaptive]
-    return Form(Request, [*inputs, recording, transcript, consent, *sampling], run, stop, dice, status, groups)
+    return Form(TuneRequest, [*inputs, recording, transcript, consent, *sampling], run, stop, dice, status, groups)
 
 
 def _sampling(settings: Settings) -> tuple[gr.Radio, gr.Slider, gr.Slider]:

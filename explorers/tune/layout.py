@@ -19,7 +19,7 @@ from explorers.settings.actions import wav_file
 from explorers.shared.blocks import DECODING, Form, by_name, json_drawer, parameters_of, player, recognised_update
 from explorers.shared.readout import FAILED, message_html
 from explorers.shared.ribbon import legend_html
-from explorers.tune.actions import Request, Spoken, Step, time_ar, tune, tune_again, until_halted
+from explorers.tune.actions import Spoken, TuneRequest, TuneStep, time_ar, tune, tune_again, until_halted
 from explorers.tune.computer import create_computer
 from explorers.tune.figures import figures_html, what_if_html
 from explorers.tune.form import USED_BY, create_form, describe_groups, explain_sampler, shown_knobs
@@ -36,7 +36,7 @@ ASKING = "#tune-run, #tune-dice"
 
 
 @dataclass(frozen=True)
-class Places:
+class TunePlaces:
     """Where a take is shown; what was measured on the visitor's page (`bench`), and the current run (`turn`)."""
 
     record: gr.JSON
@@ -52,7 +52,7 @@ class Places:
 
 @dataclass(frozen=True)
 class TuneView:
-    """What other panels may connect to: the strip's event LOCATE brings a token; `controls` go by the names of Request;
+    """What other panels may connect to: the strip's event LOCATE brings a token; `controls` go by the names of TuneRequest;
     `newest` holds the newest take's Stored, or None."""
 
     strip: gr.HTML
@@ -87,7 +87,7 @@ def connect_map(synthesizer: Synthesizer, view: TuneView, map_view: MapView) -> 
     )  # fmt: skip
 
 
-def _places(synthesizer: Synthesizer) -> Places:
+def _places(synthesizer: Synthesizer) -> TunePlaces:
     codec = synthesizer.voice.codec
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(legend_html(tuple(kind for kind in KINDS if kind != "redrawn")), apply_default_css=False)
@@ -107,22 +107,22 @@ def _places(synthesizer: Synthesizer) -> Places:
         gr.HTML(TAKE_HEADING, apply_default_css=False)
         sound = player(synthesizer, "The take as a file", "tune-sound", show_label=None)
         record = json_drawer("tune-record")
-    return Places(record, strip, sound, figures, measure, what_if, gr.State(Bench()), gr.State(Turn()), gr.State(None))
+    return TunePlaces(record, strip, sound, figures, measure, what_if, gr.State(Bench()), gr.State(Turn()), gr.State(None))
 
 
-Speak = Callable[..., Iterator[Step]]
+Speak = Callable[..., Iterator[TuneStep]]
 Updates = dict[Block, object]
 
 
-def _handler(speak: Speak, places: Places, controls: Form, origin: Origin) -> Callable[..., Iterator[Updates]]:
+def _handler(speak: Speak, places: TunePlaces, controls: Form, origin: Origin) -> Callable[..., Iterator[Updates]]:
     """`speak` as gradio calls it: one argument for each control, and updates by component."""
     spoken = _lent(speak)
 
-    @parameters_of(Request, "bench", "turn")
+    @parameters_of(TuneRequest, "bench", "turn")
     def handle(*values: object) -> Iterator[Updates]:
         *inputs, bench, turn = values
         try:
-            with closing(spoken(Request(**by_name(Request, inputs)), bench, turn)) as steps:
+            with closing(spoken(TuneRequest(**by_name(TuneRequest, inputs)), bench, turn)) as steps:
                 for step in steps:
                     yield _updates(step, places, controls, origin)
         except PCGError as error:
@@ -139,7 +139,7 @@ def _lent(spoken: Spoken) -> Spoken:
     return partial(until_halted, on_gpu(spoken, lambda request, bench, turn: gpu_seconds(request.text, takes=2)))
 
 
-def _updates(step: Step, places: Places, controls: Form, origin: Origin) -> Updates:
+def _updates(step: TuneStep, places: TunePlaces, controls: Form, origin: Origin) -> Updates:
     updates: Updates = {controls.status: step.status}
     if props := {name: value for name in ("run", "sound", "spoof") if (value := getattr(step, name)) is not None}:
         updates[places.strip] = gr.update(**props)
@@ -162,7 +162,7 @@ def _halt(turn: Turn) -> None:
     turn.next()
 
 
-def _wire(synthesizer: Synthesizer, origin: Origin, controls: Form, places: Places, transcribe: Transcribe) -> None:
+def _wire(synthesizer: Synthesizer, origin: Origin, controls: Form, places: TunePlaces, transcribe: Transcribe) -> None:
     named, strip = controls.named, places.strip
 
     def handler(speak: Speak) -> Callable[..., Iterator[Updates]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from explorers.session import Reading
+from explorers.session import TakeView
 from pcg.analysis.whatif import WhatIf
 from pcg.metrics.bound import StepCosts
 from pcg.settings import Settings
@@ -30,7 +30,7 @@ class Measured:
     """The figures of one streamed take. The codec's and the prompt's milliseconds are those of the whole take; `draft` is what
     drafted (`pcg.synthesis.drafts.Draft.kind`)."""
 
-    reading: Reading
+    reading: TakeView
     by_position: tuple[float, ...]
     conditional_by_position: tuple[float, ...]
     rounds: tuple[RoundCost, ...]
@@ -42,7 +42,7 @@ class Measured:
     @classmethod
     def of(cls, take: Take, draft: str = TRAINED) -> "Measured":
         return cls(
-            Reading.of(take),
+            TakeView.of(take),
             tuple(take.acceptance_by_position),
             tuple(take.conditional_acceptance_by_position),
             tuple(RoundCost(r.draft_ms, r.verify_ms, r.rule_ms, len(r.drafted), r.accepted) for r in take.rounds),

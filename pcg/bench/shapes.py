@@ -50,7 +50,7 @@ SHAPES = {
 
 
 @dataclass(frozen=True)
-class Sweep:
+class ShapeSweep:
     """AR's tokens/s and the share of the roofline that it reaches; then tokens/s by lookahead and forced acceptance rate."""
 
     shape: str
@@ -100,7 +100,7 @@ def forced(rate: float) -> Rule:
     return rule
 
 
-def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LOOKAHEADS) -> Sweep:
+def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LOOKAHEADS) -> ShapeSweep:
     """Time AR and every pair of lookahead and acceptance rate behind a prompt of `PROMPT` ids."""
     target, draft = random_pair(SHAPES[name], device)
     bandwidth = copy_bandwidth(device)
@@ -119,7 +119,7 @@ def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LO
         print(f"lookahead {lookahead}: {speeds[str(lookahead)]}", flush=True)
     called = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     megabytes = target.bytes_per_step / 1e6
-    return Sweep(name, called, bandwidth / 1e9, megabytes, roofline, ar, ar / roofline, speeds)
+    return ShapeSweep(name, called, bandwidth / 1e9, megabytes, roofline, ar, ar / roofline, speeds)
 
 
 def _tokens_per_second(

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> None:
     from pcg.experiments.evaluation.checks import stopping, voice_matrix
     from pcg.experiments.evaluation.table import evaluate
     from pcg.groups.progress import bar
-    from pcg.metrics.memory import Memory, RememberedJudge
+    from pcg.metrics.memory import JudgementMemory, RememberedJudge
     from pcg.metrics.sentences import read_sentences
     from pcg.metrics.speaker import speaker_encoder
     from pcg.recognition.judges import load_judge
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
     figures: dict[str, dict[str, object]] = {}
     if "table" in options.figure:
         speaker = speaker_encoder(options.speaker_judge, options.device)
-        judge = RememberedJudge(load_judge(options.judge, options.device), Memory())
+        judge = RememberedJudge(load_judge(options.judge, options.device), JudgementMemory())
         report = evaluate(
             synthesizer, sentences, options.method, name, settings, judge, _original(name), bar("sentences"), reference, speaker
         )

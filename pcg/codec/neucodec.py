@@ -40,7 +40,7 @@ class NeuCodec(XCodec2):
         return self._extract(padded)
 
 
-class _Decoder(NeuCodecPreTrainedModel):
+class _NeuDecoder(NeuCodecPreTrainedModel):
     """The half of `NeuCodecModel` that decodes, under the same names."""
 
     _keys_to_ignore_on_load_unexpected = (ENCODERS,)
@@ -56,4 +56,4 @@ def load_neucodec(
     source: str | Path = CHECKPOINT, device: str = "cpu", decode_only: bool = False, revision: str | None = None
 ) -> NeuCodec:
     """Load NeuCodec from a folder or from the hub, as `pcg.codec.xcodec2.load_xcodec2` does."""
-    return NeuCodec(load_checked(_Decoder if decode_only else NeuCodecModel, source, device, revision))
+    return NeuCodec(load_checked(_NeuDecoder if decode_only else NeuCodecModel, source, device, revision))

@@ -26,7 +26,7 @@ V = TypeVar("V", float, str)
 T = TypeVar("T")
 
 
-class Memory:
+class JudgementMemory:
     """Values by key in one file of `folder`, for any number of threads and processes.
 
     A file that is no database any more is begun anew, with a warning. Where nothing can be stored, nothing is remembered, and
@@ -72,7 +72,7 @@ class Memory:
 class RememberedMetric:
     """Any `Metric`, which measures only samples that `memory` does not know by their audio, text and reference."""
 
-    def __init__(self, metric: Metric, memory: Memory) -> None:
+    def __init__(self, metric: Metric, memory: JudgementMemory) -> None:
         self.key, self.name, self.higher_is_better = metric.key, metric.name, metric.higher_is_better
         self._metric, self._memory = metric, memory
 
@@ -90,7 +90,7 @@ class RememberedMetric:
 class RememberedJudge:
     """Any `Judge`, which hears only recordings that `memory` does not know."""
 
-    def __init__(self, judge: Judge, memory: Memory) -> None:
+    def __init__(self, judge: Judge, memory: JudgementMemory) -> None:
         self.name = judge.name
         self._judge, self._memory = judge, memory
 

@@ -57,7 +57,7 @@ class DNSMOS:
 
 
 @dataclass(frozen=True)
-class Sound:
+class QualitySound:
     """Measurements of one utterance: seconds in all and of silence at either end, share of clipped samples, clicks."""
 
     seconds: float
@@ -67,9 +67,9 @@ class Sound:
     clicks: int
 
 
-def measure(samples: np.ndarray, sample_rate: int) -> Sound:
+def measure(samples: np.ndarray, sample_rate: int) -> QualitySound:
     leading, trailing = silence(samples, sample_rate)
-    return Sound(len(samples) / sample_rate, leading, trailing, clipped_share(samples), clicks(samples, sample_rate))
+    return QualitySound(len(samples) / sample_rate, leading, trailing, clipped_share(samples), clicks(samples, sample_rate))
 
 
 def clipped_share(samples: np.ndarray) -> float:

@@ -16,7 +16,7 @@ from transformers import LlamaForCausalLM
 PRECISION = torch.bfloat16
 
 
-class _Attention(torch.autograd.Function):
+class _AttentionFunction(torch.autograd.Function):
     """softmax(scale q k^T + causal mask) v for `q, k, v [N, T, dim]`."""
 
     @staticmethod
@@ -97,7 +97,7 @@ def tapped_states(
         q, k = (t * cos + torch.cat([-t[..., dim // 2 :], t[..., : dim // 2]], -1) * sin for t in (q, k))
         k, v = (t.repeat_interleave(heads // kv_heads, 2) if heads > kv_heads else t for t in (k, v))
         q, k, v = (t.transpose(1, 2).reshape(batch * heads, count, dim) for t in (q, k, v))
-        mixed = _Attention.apply(q, k, v).view(batch, heads, count, dim).transpose(1, 2)
+        mixed = _AttentionFunction.apply(q, k, v).view(batch, heads, count, dim).transpose(1, 2)
         x = x + _product(mixed.reshape(batch * count, -1), a.o_proj)
         normed = _Norm.apply(x, layer.post_attention_layernorm.weight, config.rms_norm_eps)
         x = x + _product(_Gate.apply(_product(normed, m.gate_proj, m.up_proj)), m.down_proj)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pcg.errors import InputError
-from pcg.metrics.memory import Memory, RememberedJudge, RememberedMetric
+from pcg.metrics.memory import JudgementMemory, RememberedJudge, RememberedMetric
 from pcg.metrics.metric import Metric, Sample
 from pcg.metrics.recording import Recording
 
@@ -59,24 +59,24 @@ def file_of(folder: Path) -> Path:
 
 def test_only_what_is_missing_is_measured_in_one_batch(tmp_path: Path) -> None:
     metric = Mean()
-    remembered: Metric = RememberedMetric(metric, Memory(tmp_path))
+    remembered: Metric = RememberedMetric(metric, JudgementMemory(tmp_path))
     assert (remembered.name, remembered.key, remembered.higher_is_better) == ("mean 1.0", "mean", True)
     assert remembered.measure([sample(0), sample(1)]) == [mean(0), mean(1)]
     assert remembered.measure([sample(2), sample(1), sample(3), sample(0)]) == [mean(2), mean(1), mean(3), mean(0)]
-    assert RememberedMetric(metric, Memory(tmp_path)).measure([sample(3)]) == [mean(3)]
+    assert RememberedMetric(metric, JudgementMemory(tmp_path)).measure([sample(3)]) == [mean(3)]
     assert remembered.measure([]) == []
     assert metric.batches == [2, 2]
 
 
 def test_equal_samples_of_a_batch_are_measured_once(tmp_path: Path) -> None:
     metric = Mean()
-    values = RememberedMetric(metric, Memory(tmp_path)).measure([sample(0), sample(1), sample(0), sample(0)])
+    values = RememberedMetric(metric, JudgementMemory(tmp_path)).measure([sample(0), sample(1), sample(0), sample(0)])
     assert values == [mean(0), mean(1), mean(0), mean(0)]
     assert metric.batches == [2]
 
 
 def test_everything_that_a_number_depends_on_tells_it_apart(tmp_path: Path) -> None:
-    memory, metric = Memory(tmp_path), Mean()
+    memory, metric = JudgementMemory(tmp_path), Mean()
     one, other = Recording(sample(1).samples, RATE), Recording(sample(2).samples, RATE)
     different = [
         sample(0),
@@ -97,7 +97,7 @@ def test_everything_that_a_number_depends_on_tells_it_apart(tmp_path: Path) -> N
 
 
 def test_transcripts_are_remembered_by_audio_and_judge(tmp_path: Path) -> None:
-    judge, memory = Lengths(), Memory(tmp_path)
+    judge, memory = Lengths(), JudgementMemory(tmp_path)
     remembered = RememberedJudge(judge, memory)
     short, long = np.zeros(5, np.float32), np.zeros(7, np.float32)
     assert remembered.transcribe([short, long], RATE) == ["5 sämples", "7 sämples"]
@@ -116,7 +116,7 @@ def test_what_fails_is_not_remembered(tmp_path: Path) -> None:
         def measure(self, batch: Sequence[Sample]) -> list[float]:
             return [float(len(s.text_for("mean"))) for s in batch]
 
-    remembered = RememberedMetric(Refusing(), Memory(tmp_path))
+    remembered = RememberedMetric(Refusing(), JudgementMemory(tmp_path))
     for _ in range(2):
         with pytest.raises(InputError, match="text"):
             remembered.measure([sample(0)])
@@ -125,7 +125,7 @@ def test_what_fails_is_not_remembered(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [lambda b: b"no database" * 99, lambda b: b[: len(b) // 2 + 100], lambda b: b[:10]])
 def test_a_damaged_file_is_begun_anew(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     metric = Mean()
-    remembered = RememberedMetric(metric, Memory(tmp_path))
+    remembered = RememberedMetric(metric, JudgementMemory(tmp_path))
     remembered.measure([sample(i) for i in range(40)])
     file_of(tmp_path).write_bytes(damage(file_of(tmp_path).read_bytes()))
     with pytest.warns(UserWarning, match="damaged"):
@@ -138,7 +138,7 @@ def test_a_damaged_file_is_begun_anew(tmp_path: Path, damage: Callable[[bytes], 
 
 def test_a_changed_value_is_noticed_and_made_again(tmp_path: Path) -> None:
     metric = Mean()
-    remembered = RememberedMetric(metric, Memory(tmp_path))
+    remembered = RememberedMetric(metric, JudgementMemory(tmp_path))
     remembered.measure([sample(0), sample(1)])
     path = file_of(tmp_path)
     digits = f"{mean(1)}".encode()
@@ -151,7 +151,7 @@ def test_a_changed_value_is_noticed_and_made_again(tmp_path: Path) -> None:
 
 
 def test_no_flipped_byte_makes_a_wrong_number(tmp_path: Path) -> None:
-    remembered = RememberedMetric(Mean(), Memory(tmp_path))
+    remembered = RememberedMetric(Mean(), JudgementMemory(tmp_path))
     batch, truth = [sample(i) for i in range(12)], [mean(i) for i in range(12)]
     remembered.measure(batch)
     path = file_of(tmp_path)
@@ -168,7 +168,7 @@ def test_no_flipped_byte_makes_a_wrong_number(tmp_path: Path) -> None:
 
 
 def test_a_foreign_table_is_no_memory(tmp_path: Path) -> None:
-    remembered = RememberedMetric(Mean(), Memory(tmp_path))
+    remembered = RememberedMetric(Mean(), JudgementMemory(tmp_path))
     remembered.measure([sample(0)])
     with sqlite3.connect(file_of(tmp_path)) as store:
         store.executescript("DROP TABLE judgements; CREATE TABLE judgements (who TEXT)")
@@ -180,7 +180,7 @@ def test_a_foreign_table_is_no_memory(tmp_path: Path) -> None:
 def test_where_nothing_can_be_stored_work_goes_on(tmp_path: Path) -> None:
     metric, blocked = Mean(), tmp_path / "file"
     blocked.write_text("no folder")
-    remembered = RememberedMetric(metric, Memory(blocked))
+    remembered = RememberedMetric(metric, JudgementMemory(blocked))
     for _ in range(2):
         with pytest.warns(UserWarning, match="cannot be remembered"):
             assert remembered.measure([sample(0)]) == [mean(0)]
@@ -190,7 +190,7 @@ def test_where_nothing_can_be_stored_work_goes_on(tmp_path: Path) -> None:
 
 def test_many_share_one_memory(tmp_path: Path) -> None:
     def work(first: int) -> list[float]:
-        metric = RememberedMetric(Mean(), Memory(tmp_path))
+        metric = RememberedMetric(Mean(), JudgementMemory(tmp_path))
         return [metric.measure([sample(first + i), sample(first + i + 1)])[0] for i in range(10)]
 
     with warnings.catch_warnings():
@@ -199,5 +199,5 @@ def test_many_share_one_memory(tmp_path: Path) -> None:
             found = list(pool.map(work, range(6)))
     assert found == [[mean(first + i) for i in range(10)] for first in range(6)]
     late = Mean()
-    RememberedMetric(late, Memory(tmp_path)).measure([sample(i) for i in range(16)])
+    RememberedMetric(late, JudgementMemory(tmp_path)).measure([sample(i) for i in range(16)])
     assert late.batches == []

@@ -14,7 +14,7 @@ from pcg.experiments.evaluation.checks import nth_seed
 from pcg.metrics.estimate import Estimate, bootstrap, share
 from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, comparable, pooled, word_errors
 from pcg.metrics.metric import Sample
-from pcg.metrics.quality import DNSMOS, Sound, measure
+from pcg.metrics.quality import DNSMOS, QualitySound, measure
 from pcg.metrics.recording import Recording
 from pcg.metrics.speaker import Resemblyzer, Similarity, SpeakerEncoder
 from pcg.settings import Settings
@@ -70,7 +70,7 @@ class Judged:
     characters: Errors
     mos: float
     similarity: float
-    sound: Sound
+    sound: QualitySound
     work: Work | None
 
     @property

@@ -30,7 +30,7 @@ MANIFEST = "tokens.json"
 
 
 @dataclass(frozen=True)
-class Recording:
+class TranscribedRecording:
     """One utterance: who speaks, and the files of its sound and its words."""
 
     voice: str
@@ -47,7 +47,7 @@ class Prepared:
     hours: float
 
 
-def find_recordings(speech: Path) -> list[Recording]:
+def find_recordings(speech: Path) -> list[TranscribedRecording]:
     """Every recording below `speech` that has a transcript beside it, in the order of their names.
 
     LibriTTS's layout: READER/CHAPTER/name.wav and name.normalized.txt, and the reader is the voice. Any other: name.wav and
@@ -57,9 +57,9 @@ def find_recordings(speech: Path) -> list[Recording]:
     for sound in sorted(path for path in speech.rglob("*") if path.suffix.lower() in SOUNDS):
         normalised, plain = sound.with_suffix(".normalized.txt"), sound.with_suffix(".txt")
         if normalised.is_file():
-            found.append(Recording(sound.parent.parent.name, sound, normalised))
+            found.append(TranscribedRecording(sound.parent.parent.name, sound, normalised))
         elif plain.is_file():
-            found.append(Recording(sound.parent.name, sound, plain))
+            found.append(TranscribedRecording(sound.parent.name, sound, plain))
     if not found:
         raise InputError("speech", str(speech), "a folder of WAV or FLAC files, each with its words in a .txt beside it")
     return found
@@ -174,7 +174,7 @@ def _symbols(text: str, reader: PromptReader) -> list[int] | None:
         return None
 
 
-def _encode(recording: Recording, codec: Codec) -> TokenizedUtterance | None:
+def _encode(recording: TranscribedRecording, codec: Codec) -> TokenizedUtterance | None:
     try:
         text = " ".join(recording.words.read_text(encoding="utf-8").split())
         samples = load_audio(recording.sound, codec.sample_rate, MAX_SECONDS + 1)

@@ -51,7 +51,7 @@ def sd_and_pcg(target: LlamaForCausalLM, vocabulary: Vocabulary, used: Tensor, t
 
 
 @dataclass(frozen=True)
-class Trial:
+class AcceptanceTrial:
     """What a draft is tried on: for each pair, the second's text is said with the first as reference."""
 
     pairs: Sequence[Pair]
@@ -64,7 +64,7 @@ class Trial:
 class Examiner:
     """Tries drafts of one target on texts that none of them learned."""
 
-    def __init__(self, target: LlamaForCausalLM, trial: Trial) -> None:
+    def __init__(self, target: LlamaForCausalLM, trial: AcceptanceTrial) -> None:
         self._target, self._trial = target, trial
         self._decoding = DecodingLlama(target, trial.vocabulary)
 

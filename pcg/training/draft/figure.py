@@ -18,7 +18,7 @@ from pcg.settings import Settings
 from pcg.synthesis.voice import Voice
 from pcg.training.data.corpus import shards
 from pcg.training.data.samples import Sampling, own_samples
-from pcg.training.draft.acceptance import EXPECTED, Examiner, Trial, draw_pairs, sd_and_pcg
+from pcg.training.draft.acceptance import EXPECTED, AcceptanceTrial, Examiner, draw_pairs, sd_and_pcg
 from pcg.training.draft.distil import OBJECTIVES, Material, Schedule, train_draft
 from pcg.training.draft.layers import DraftPlan, ends, new_draft
 from pcg.training.note import agrees
@@ -76,7 +76,7 @@ def draft_figure(voice: Voice, corpus: Path, work: Path, out: Path, plan: Figure
     material = Material(train, samples, voice.reader, voice.vocabulary)
     rules = sd_and_pcg(target, voice.vocabulary, voice.usage > 0, settings.theta)
     pairs = draw_pairs(held_out, plan.sentences, plan.seed)
-    examiner = Examiner(target, Trial(pairs, voice.reader, voice.vocabulary, rules, settings))
+    examiner = Examiner(target, AcceptanceTrial(pairs, voice.reader, voice.vocabulary, rules, settings))
     for curve in CURVES:
         _train(curve, target, material, examiner, plan, work)
     found = {

@@ -24,7 +24,7 @@ from pcg.synthesis.voice import EMBEDDED, load_voice
 from pcg.training.data.prepare import MANIFEST, read_shards
 from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.data.tokens import TokenizedUtterance, used_codes
-from pcg.training.draft.acceptance import Examiner, Pair, Trial, draw_pairs, sd_and_pcg
+from pcg.training.draft.acceptance import AcceptanceTrial, Examiner, Pair, draw_pairs, sd_and_pcg
 from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
 from pcg.training.draft.feature import FeatureModel, usual_taps
 from pcg.training.draft.layers import FEATURE, DraftPlan, new_draft, write_draft, write_feature_draft
@@ -109,7 +109,7 @@ def train_for(job: DraftJob, workers: Workers) -> dict[str, float]:
     examiner = None
     if workers.leads:
         rules = sd_and_pcg(target, vocabulary, used_codes(corpus, vocabulary.codes) > 0, settings.theta)
-        examiner = Examiner(target, Trial(pairs, reader, vocabulary, rules, settings))
+        examiner = Examiner(target, AcceptanceTrial(pairs, reader, vocabulary, rules, settings))
     material = Material(corpus, samples, reader, vocabulary)
     learn_by = _feature if plan == FEATURE else _layers
     found = learn_by(job, draft, target, material, pairs, examiner, workers)

@@ -12,10 +12,10 @@ import pytest
 from explorers.compare.archive import FIGURES, GONE, record, save_takes
 from explorers.compare.take_figures import judged_html, longest_of, mel_html
 from explorers.judging import NO_TAKE, Judges, Verdicts, judge_takes
-from explorers.session import PRESET, Reading, Session
+from explorers.session import PRESET, Session, TakeView
 from pcg.audio import write_wav
 from pcg.errors import PCGError
-from pcg.metrics.memory import Memory
+from pcg.metrics.memory import JudgementMemory
 from pcg.metrics.metric import Sample
 from pcg.prompts.prompt import Reference
 from pcg.settings import Settings
@@ -54,7 +54,7 @@ class Seconds:
         return [len(sound.samples) / sound.sample_rate for sound in sounds]
 
 
-def new_judges(said: str = "hello is this one", memory: Memory | None = None) -> tuple[Judges, Parrot, Seconds]:
+def new_judges(said: str = "hello is this one", memory: JudgementMemory | None = None) -> tuple[Judges, Parrot, Seconds]:
     words, quality = Parrot(said), Seconds("dnsmos", of_reference=False)
     return Judges(words, Seconds("sim", of_reference=True), quality, memory), words, quality
 
@@ -72,8 +72,8 @@ def session(synthesizer: Synthesizer, folder: Path) -> Session:
         take = synthesizer.take(TEXT, Settings(method, seed=seed), "two")
         sound = folder / f"{method}-{seed}.wav"
         write_wav(sound, take.audio, take.sample_rate, Stored.of(take, origin).to_json())
-        found = found.with_take(Reading.of(take), True, sound=sound, joins=seed > 0)
-    gone = replace(Reading.of(take), voice="your recording")
+        found = found.with_take(TakeView.of(take), True, sound=sound, joins=seed > 0)
+    gone = replace(TakeView.of(take), voice="your recording")
     return found.with_take(gone, True, key=PRESET, name="mine <i>")
 
 
@@ -119,7 +119,7 @@ def test_what_is_known_is_not_judged_again(synthesizer: Synthesizer, session: Se
 
 def test_a_memory_knows_sounds_by_their_content(synthesizer: Synthesizer, session: Session, tmp_path: Path) -> None:
     for expected in (3, 0):
-        judges, words, quality = new_judges(memory=Memory(tmp_path))
+        judges, words, quality = new_judges(memory=JudgementMemory(tmp_path))
         *_, last = judge_takes(synthesizer, lambda judges=judges: judges, session, Verdicts())
         assert (words.heard, quality.measured) == (expected, expected)
         assert len(last.by_sound) == 3

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from explorers.session import PRESET, Card, Reading, Session, ShownTake, record
+from explorers.session import PRESET, Card, Session, ShownTake, TakeView, record
 from explorers.shared.readout import card_html, groups_html, preset_title_html
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -11,7 +11,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 TASK = ("Hello.", "one", Settings().temperature, 0)
 
 
-def card(own: Reading, speed_up: float | None = None, baseline: str = "none", outdated: bool = False) -> Card:
+def card(own: TakeView, speed_up: float | None = None, baseline: str = "none", outdated: bool = False) -> Card:
     return Card((ShownTake(own, speed_up=speed_up, baseline=baseline),), outdated=outdated)
 
 
@@ -19,14 +19,14 @@ def compared(session: Session, key: str) -> tuple[float | None, str]:
     return session.cards[key].first.speed_up, session.cards[key].first.baseline
 
 
-def reading(method: str, speed: float, text: str = "Hello.") -> Reading:
-    return Reading(Settings(method), text, "one", 1.5, speed, 0.3, 0.5, 2.0, False, ("accepted",), (3,), (5,), ((5, True),))
+def reading(method: str, speed: float, text: str = "Hello.") -> TakeView:
+    return TakeView(Settings(method), text, "one", 1.5, speed, 0.3, 0.5, 2.0, False, ("accepted",), (3,), (5,), ((5, True),))
 
 
 def test_a_reading_survives_json(synthesizer: Synthesizer) -> None:
     take = synthesizer.take("The dog.", Settings("pcg", theta=0.3), "one")
-    again = Reading.from_record(json.loads(json.dumps(record(take))))
-    shown = Reading.of(take)
+    again = TakeView.from_record(json.loads(json.dumps(record(take))))
+    shown = TakeView.of(take)
     figures = ("audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length")
     assert again == replace(shown, **{figure: getattr(again, figure) for figure in figures})
     assert [getattr(again, f) for f in figures] == pytest.approx([getattr(take, f) for f in figures], rel=1e-3)
@@ -63,7 +63,7 @@ def test_a_silent_ar_take_leaves_the_speed_up_open() -> None:
     assert compared(session, "pcg") == (None, "same run")
 
 
-def seeded(method: str, speed: float, seed: int) -> Reading:
+def seeded(method: str, speed: float, seed: int) -> TakeView:
     return replace(reading(method, speed), settings=Settings(method, seed=seed))
 
 

@@ -10,9 +10,9 @@ from explorers.compare import actions as speaking
 from explorers.compare.actions import (
     NO_TEXT,
     RECORDING,
-    Request,
+    CompareRequest,
+    CompareStep,
     Speaker,
-    Step,
     compare_all,
     describe_groups,
     generate_again,
@@ -30,7 +30,7 @@ from pcg.synthesis.voice import load_voice
 from pcg.takes.presets import PAPERS, Preset
 from pcg.takes.take import Take
 
-REQUEST = Request("The quick brown fox.", "one", 0.3, 3, 0.3, 0.6, 5)
+REQUEST = CompareRequest("The quick brown fox.", "one", 0.3, 3, 0.3, 0.6, 5)
 SHORT = replace(REQUEST, text="Yes.")
 
 
@@ -44,7 +44,7 @@ def speaker(synthesizer: Synthesizer, tmp_path: Path) -> Speaker:
     return Speaker(synthesizer, keep)
 
 
-def takes(steps: list[Step]) -> list[str]:
+def takes(steps: list[CompareStep]) -> list[str]:
     return [step.new for step in steps if step.new]
 
 
@@ -143,19 +143,19 @@ def test_bad_input_is_refused_before_anything_changes(change: dict[str, object],
 
 
 @pytest.fixture
-def recorded(tmp_path: Path) -> Request:
+def recorded(tmp_path: Path) -> CompareRequest:
     time = np.arange(2 * 16000) / 16000
     soundfile.write(tmp_path / "me.flac", 0.3 * np.sin(2 * np.pi * 220 * time), 16000)
     return replace(REQUEST, recording=str(tmp_path / "me.flac"), transcript="hello, yes", consent=True)
 
 
-def test_a_recording_with_consent_is_the_voice(speaker: Speaker, recorded: Request) -> None:
+def test_a_recording_with_consent_is_the_voice(speaker: Speaker, recorded: CompareRequest) -> None:
     *_, last = generate_again(speaker, "pcg", recorded, Session())
     said = last.session.cards["pcg"].first
     assert (said.reading.voice, said.reference.text) == (RECORDING, "hello, yes")
 
 
-def test_words_that_are_not_given_are_transcribed_and_shown(speaker: Speaker, recorded: Request) -> None:
+def test_words_that_are_not_given_are_transcribed_and_shown(speaker: Speaker, recorded: CompareRequest) -> None:
     heard: list[int] = []
     listening = replace(speaker, transcribe=lambda samples: heard.append(len(samples)) or "hello, this is one")
     first, *_, last = generate_again(listening, "pcg", replace(recorded, transcript=" "), Session())
@@ -167,7 +167,7 @@ def test_words_that_are_not_given_are_transcribed_and_shown(speaker: Speaker, re
 
 
 def test_a_long_recording_without_words_is_cut_and_can_be_used_again(
-    speaker: Speaker, recorded: Request, tmp_path: Path
+    speaker: Speaker, recorded: CompareRequest, tmp_path: Path
 ) -> None:
     heard: list[float] = []
     rate, longest = speaker.synthesizer.voice.codec.sample_rate, speaker.synthesizer.voice.reference_seconds[1]
@@ -185,7 +185,7 @@ def test_a_long_recording_without_words_is_cut_and_can_be_used_again(
         next(generate_again(listening, "pcg", replace(long, transcript="hello"), Session()))
 
 
-def test_a_recording_in_which_nothing_is_understood_is_refused(speaker: Speaker, recorded: Request) -> None:
+def test_a_recording_in_which_nothing_is_understood_is_refused(speaker: Speaker, recorded: CompareRequest) -> None:
     deaf = replace(speaker, transcribe=lambda samples: "")
     with pytest.raises(PCGError, match="No word was understood"):
         next(generate_again(deaf, "pcg", replace(recorded, transcript=""), Session()))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from explorers.experiments.actions import HEARD, Archive, Heard, Study, hear, made, pairs, record_of, study
+from explorers.experiments.actions import HEARD, Archive, HeardUnit, Study, hear, made, pairs, record_of, study
 from explorers.experiments.findings import duration, heading_html, heard_html, progress_html, said_html, table_html
 from explorers.experiments.grids import units_of
 from explorers.experiments.layout import CARDS
@@ -256,7 +256,7 @@ def test_hostile_names_stay_words(full: Archive) -> None:
     pages = [table_html(table, hostile) + heading_html(table) for table in findings.tables]
     said = findings.results.of(pcg(0.3))[0]
     unit = replace(said.unit, utterance=Utterance(MARKUP, MARKUP))
-    heard = Heard(replace(said, unit=unit, result=replace(said.result, heard=MARKUP)), np.zeros(3), 24_000, same=False)
+    heard = HeardUnit(replace(said, unit=unit, result=replace(said.result, heard=MARKUP)), np.zeros(3), 24_000, same=False)
     pages += [heard_html(heard), said_html(heard)]
     assert all("<img" not in page for page in pages)
     assert sum("&lt;img" in page for page in pages) > 3

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from explorers.groups.layout import create_map
-from explorers.session import Reading, Session
+from explorers.session import Session, TakeView
 from explorers.theme import launch_options
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this c
 
 def spoken(tokens: tuple[int, ...]) -> Session:
     shape = (("accepted",) * len(tokens), (1,) * len(tokens), tokens, ((tokens[0], True), (tokens[1], False)))
-    take = Reading(Settings("pcg"), "${window.hacked = 1}", "<b>", 1.5, 100.0, 0.3, 0.5, 2.0, False, *shape)
+    take = TakeView(Settings("pcg"), "${window.hacked = 1}", "<b>", 1.5, 100.0, 0.3, 0.5, 2.0, False, *shape)
     return Session().with_take(take, True)
 
 

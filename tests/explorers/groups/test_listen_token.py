@@ -9,7 +9,7 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.groups.listen_token import NO_TAKE, PROMPT, Listening, audition, create_listen, nearest_member
-from explorers.session import Reading, Session
+from explorers.session import Session, TakeView
 from pcg.errors import PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -26,7 +26,7 @@ def take(synthesizer: Synthesizer) -> Take:
 
 @pytest.fixture(scope="module")
 def session(take: Take) -> Session:
-    return Session().with_take(Reading.of(take), full_run=False)
+    return Session().with_take(TakeView.of(take), full_run=False)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_the_voice_of_the_take_is_the_context(synthesizer: Synthesizer, session:
 
 
 def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synthesizer, take: Take) -> None:
-    recorded = Session().with_take(Reading.of(replace(take, voice="your recording")), full_run=False)
+    recorded = Session().with_take(TakeView.of(replace(take, voice="your recording")), full_run=False)
     heard = hear(synthesizer, recorded, take.tokens[0], theta=1.0).context[0]
     assert np.array_equal(heard.samples, synthesizer.decode(list(take.tokens), synthesizer.voice.reference("one")))
 

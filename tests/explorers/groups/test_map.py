@@ -13,7 +13,7 @@ from gradio_client.exceptions import AppError
 
 from explorers.groups.actions import check_token, equal_theta, group_sizes, pack, token_group, token_pair, utterances
 from explorers.groups.layout import create_map, look
-from explorers.session import Reading, Session
+from explorers.session import Session, TakeView
 from explorers.shared.blocks import SIMILARITY_NAMES
 from explorers.theme import launch_options
 from pcg.errors import InputError
@@ -165,10 +165,10 @@ def test_a_full_vocabulary_fits_one_message() -> None:
     assert len(pack(sizes, generator.binomial(sizes, 0.02))) < 180_000
 
 
-def reading(method: str, tokens: tuple[int, ...]) -> Reading:
+def reading(method: str, tokens: tuple[int, ...]) -> TakeView:
     drafts = ((tokens[0], True), (tokens[-1], False), (CODES, True))
     shape = (("accepted",) * len(tokens), (1,) * len(tokens), tokens, drafts)
-    return Reading(Settings(method), "Hello.", "one", 1.5, 100.0, 0.3, 0.5, 2.0, False, *shape)
+    return TakeView(Settings(method), "Hello.", "one", 1.5, 100.0, 0.3, 0.5, 2.0, False, *shape)
 
 
 def test_an_utterance_keeps_to_the_map_and_the_last_one_comes_first() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from explorers.listening import player
 from explorers.listening.layout import create_listening_test
-from explorers.session import Reading, Session
+from explorers.session import Session, TakeView
 from explorers.theme import launch_options
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -20,7 +20,7 @@ def address(synthesizer: Synthesizer) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("explorers.listening.layout.Judges", lambda judge: FakeEars())
         with gr.Blocks() as app, gr.Tab("Listening test"):
-            session = Session().with_take(Reading.of(synthesizer.take("yes", Settings("sd"), "one")), False)
+            session = Session().with_take(TakeView.of(synthesizer.take("yes", Settings("sd"), "one")), False)
             create_listening_test(synthesizer, lambda: None, gr.State(session))
         options = launch_options()
         options["css_paths"] = [*dict.fromkeys([*options["css_paths"], player.STYLES])]

@@ -8,11 +8,11 @@ import soundfile
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from explorers.listening.actions import Request
+from explorers.listening.actions import ListeningRequest
 from tests.explorers.listening.ears import ASKED
 
 
-def arguments(request: Request) -> list[object]:
+def arguments(request: ListeningRequest) -> list[object]:
     return [list(v) if isinstance(v, tuple) else v for v in vars(request).values()]
 
 

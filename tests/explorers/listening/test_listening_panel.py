@@ -12,8 +12,8 @@ from explorers.listening.actions import (
     NO_TEST,
     NOT_OVER,
     BlindTest,
+    ListeningRequest,
     Preparing,
-    Request,
     end,
     export,
     judge,
@@ -40,7 +40,7 @@ from tests.explorers.listening.ears import ASKED, FakeEars
 RATED = replace(ASKED, design="rating", compared=("PCG", "AR", "SD"), reference="AR", anchor=True)
 
 
-def prepared(synthesizer: Synthesizer, request: Request, kept: dict[str, Settings] | None = None) -> BlindTest:
+def prepared(synthesizer: Synthesizer, request: ListeningRequest, kept: dict[str, Settings] | None = None) -> BlindTest:
     *steps, last = prepare(synthesizer, request, kept or {})
     assert [step.done for step in steps] == list(range(steps[0].count))
     return last

@@ -14,7 +14,7 @@ from explorers import zero_gpu as zero
 from explorers.listening import actions as listening
 from explorers.listening.actions import prepare, write_sounds
 from explorers.session import Turn
-from explorers.tune.actions import STOPPED, Request, Step, tune, until_halted
+from explorers.tune.actions import STOPPED, TuneRequest, TuneStep, tune, until_halted
 from explorers.tune.measured import Bench
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, is_lent, on_gpu
 from pcg.errors import InputError, PCGError
@@ -22,7 +22,7 @@ from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
-REQUEST = Request("Hello, yes.", "two", "pcg", 0.3, 3, 0.3, "cosine", 0.6, 7, False)
+REQUEST = TuneRequest("Hello, yes.", "two", "pcg", 0.3, 3, 0.3, "cosine", 0.6, 7, False)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_the_longest_sentences_are_paid_for() -> None:
 
 
 def test_a_take_crosses_to_the_gpu_and_back(asked: list[int], synthesizer: Synthesizer) -> None:
-    def spoken(request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
+    def spoken(request: TuneRequest, bench: Bench, turn: Turn) -> Iterator[TuneStep]:
         yield from tune(synthesizer, request, bench, turn)
 
     lent = on_gpu(spoken, lambda request, bench, turn: gpu_seconds(request.text, 2))
@@ -142,7 +142,7 @@ def test_a_take_crosses_to_the_gpu_and_back(asked: list[int], synthesizer: Synth
 
 
 def test_stop_reaches_a_take_that_has_a_copy_of_the_turn(asked: list[int], synthesizer: Synthesizer) -> None:
-    def spoken(request: Request, bench: Bench, turn: Turn) -> Iterator[Step]:
+    def spoken(request: TuneRequest, bench: Bench, turn: Turn) -> Iterator[TuneStep]:
         yield from tune(synthesizer, request, bench, turn)
 
     turn = Turn()
@@ -156,7 +156,9 @@ def test_stop_reaches_a_take_that_has_a_copy_of_the_turn(asked: list[int], synth
 
 
 def test_a_listening_test_crosses_with_its_sounds(asked: list[int], synthesizer: Synthesizer, tmp_path: Path) -> None:
-    trial = listening.Request("ab", ("AR", "PCG"), None, False, "own", "The quick brown fox.", 1, "two", 0.3, 3, 0.3, 0.6, 5)
+    trial = listening.ListeningRequest(
+        "ab", ("AR", "PCG"), None, False, "own", "The quick brown fox.", 1, "two", 0.3, 3, 0.3, 0.6, 5
+    )
     *_, there = on_gpu(partial(prepare, synthesizer), lambda *_: 1)(trial, {})
     *_, here = prepare(synthesizer, trial, {})
     assert [take["PCG"].tokens for take in there.takes] == [take["PCG"].tokens for take in here.takes]

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from explorers.recognise.actions import (
     NO_TAKE,
-    Hearing,
-    Part,
+    RecognisedSound,
+    TranscriptPart,
     align,
     hear,
     last_utterance,
@@ -28,7 +28,7 @@ from explorers.recognise.figures import entropy_figure
 from explorers.recognise.layout import create_recognise
 from explorers.recognise.sweep import SWEPT
 from explorers.recognise.transcript import alignment_html, transcript_html
-from explorers.session import Reading, Session
+from explorers.session import Session, TakeView
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.metrics.intelligibility import comparable, word_errors
 from pcg.recognition.embedded import EmbeddedRecogniser, load_recogniser
@@ -46,7 +46,7 @@ SETTINGS = (*PRESETS.values(), Thresholds(1.5, 0.0), Thresholds(None, 0.3), Thre
 
 
 @pytest.fixture
-def heard(recogniser: EmbeddedRecogniser, sound: np.ndarray) -> Hearing:
+def heard(recogniser: EmbeddedRecogniser, sound: np.ndarray) -> RecognisedSound:
     return hear(recogniser, sound, RATE, PRESETS["accurate"], "the quick brown fox")
 
 
@@ -61,13 +61,13 @@ def test_what_was_kept_and_what_was_rewritten_are_the_transcript(
         assert part.transcript.stage == "ar" or not part.rewritten
 
 
-def test_a_prefix_that_the_text_spells_otherwise_is_kept_as_far_as_it_goes(heard: Hearing) -> None:
+def test_a_prefix_that_the_text_spells_otherwise_is_kept_as_far_as_it_goes(heard: RecognisedSound) -> None:
     own = replace(heard.parts[0].transcript, stage="ar", text="naïve words", accepted_text="na\ufffd")
-    part = Part(own, 0.0, 1.0)
+    part = TranscriptPart(own, 0.0, 1.0)
     assert (part.accepted, part.rewritten) == ("na", "ïve words")
 
 
-def test_the_figures_are_those_of_the_engine(recogniser: EmbeddedRecogniser, sound: np.ndarray, heard: Hearing) -> None:
+def test_the_figures_are_those_of_the_engine(recogniser: EmbeddedRecogniser, sound: np.ndarray, heard: RecognisedSound) -> None:
     (expected,) = transcribe(recogniser, [torch.from_numpy(sound)], PRESETS["accurate"])
     record = heard.record()
     assert (record["text"], record["stage"], record["judge"]) == (expected.text, expected.stage, recogniser.name)
@@ -78,7 +78,7 @@ def test_the_figures_are_those_of_the_engine(recogniser: EmbeddedRecogniser, sou
     assert json.loads(json.dumps(record, allow_nan=False)) == record
 
 
-def test_the_picture_shows_every_entropy_and_the_gate(heard: Hearing) -> None:
+def test_the_picture_shows_every_entropy_and_the_gate(heard: RecognisedSound) -> None:
     figure = entropy_figure(heard)
     traces = {trace.name: trace for trace in figure.data}
     entropies = heard.parts[0].transcript.entropies.numpy()
@@ -89,11 +89,11 @@ def test_the_picture_shows_every_entropy_and_the_gate(heard: Hearing) -> None:
     assert [trace.name for trace in without.data] == ["sound", "entropy"]
 
 
-def test_a_long_sound_keeps_its_peaks_in_the_picture(heard: Hearing) -> None:
+def test_a_long_sound_keeps_its_peaks_in_the_picture(heard: RecognisedSound) -> None:
     own = heard.parts[0].transcript
     entropies = torch.zeros(20_000)
     entropies[[7, 12_345]] = torch.tensor([1.0, 3.0])
-    parts = tuple(Part(replace(own, entropies=entropies), begin, begin + 400.0) for begin in (0.0, 400.0))
+    parts = tuple(TranscriptPart(replace(own, entropies=entropies), begin, begin + 400.0) for begin in (0.0, 400.0))
     drawn = next(t for t in entropy_figure(replace(heard, parts=parts)).data if t.name == "entropy")
     assert len(drawn.y) < 3100
     assert sorted(y for y in drawn.y if y > 0) == [1.0, 1.0, 3.0, 3.0]
@@ -118,9 +118,9 @@ def test_the_errors_are_those_of_jiwer(meant: str, said: str) -> None:
     assert " ".join(w.heard for w in alignment.words if w.heard) == comparable(said)
 
 
-def test_hostile_words_stay_words(heard: Hearing) -> None:
+def test_hostile_words_stay_words(heard: RecognisedSound) -> None:
     own = replace(heard.parts[0].transcript, stage="ar", text=MARKUP, accepted_text=MARKUP[:20], draft=MARKUP)
-    parts = (Part(own, 0.0, 1.0, ("<b>", 0.1)), Part(own, 1.0, 2.0))
+    parts = (TranscriptPart(own, 0.0, 1.0, ("<b>", 0.1)), TranscriptPart(own, 1.0, 2.0))
     hostile = replace(heard, judge=MARKUP, text=MARKUP, parts=parts, alignment=align(MARKUP, MARKUP + " more"))
     assert hostile.alignment is not None
     for page in (transcript_html(hostile), alignment_html(hostile.alignment, MARKUP)):
@@ -158,7 +158,7 @@ def test_the_last_utterance_is_the_take_again(synthesizer: Synthesizer) -> None:
 
 
 def _session(take: Take) -> Session:
-    return Session().with_take(Reading.of(take), full_run=False)
+    return Session().with_take(TakeView.of(take), full_run=False)
 
 
 def _served(synthesizer: Synthesizer, load: Callable[[], Recogniser], session: Session) -> Iterator[Client]:

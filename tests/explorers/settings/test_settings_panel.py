@@ -15,7 +15,7 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from playwright.sync_api import Page, expect, sync_playwright
 
-from explorers.session import Reading, Session
+from explorers.session import Session, TakeView
 from explorers.settings.actions import (
     ADDRESS,
     arrived,
@@ -79,7 +79,7 @@ def served(synthesizer: Synthesizer, origin: Origin, take: Take) -> Iterator[str
             "top_k": gr.Slider(0, 1000, 50, label="Top-k"),
             "top_p": gr.Slider(0, 1, 0.8, label="Top-p"),
         }
-        session = gr.State(Session().with_take(Reading.of(take), full_run=False))
+        session = gr.State(Session().with_take(TakeView.of(take), full_run=False))
         newest = gr.State(None)
         create_settings(page, synthesizer, origin, session, [compare, tune], {"Tune": newest}, open=True)
         other = Stored("Hello, yes.", "one", Settings("ar", seed=99), origin, streamed=True)
@@ -121,14 +121,14 @@ def test_an_address_is_that_of_a_page(link: str) -> None:
 
 
 def test_the_session_says_which_take(synthesizer: Synthesizer, origin: Origin, take: Take, stored: Stored) -> None:
-    session = Session().with_take(Reading.of(take), full_run=False)
+    session = Session().with_take(TakeView.of(take), full_run=False)
     assert stored_of(session, "last", synthesizer, origin) == stored_of(session, "sd", synthesizer, origin) == stored
     for empty, which in ((session, "ssd"), (Session(), "last")):
         with pytest.raises(PCGError, match="Generate a take first"):
             stored_of(empty, which, synthesizer, origin)
     own = synthesizer.take("Yes.", Settings("ar"), "your recording", synthesizer.voice.reference("one"))
     with pytest.raises(PCGError, match="your recording"):
-        stored_of(session.with_take(Reading.of(own), full_run=False), "last", synthesizer, origin)
+        stored_of(session.with_take(TakeView.of(own), full_run=False), "last", synthesizer, origin)
 
 
 def test_another_voice_and_other_weights_are_told(stored: Stored, origin: Origin) -> None:

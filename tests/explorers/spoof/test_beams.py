@@ -15,8 +15,8 @@ from explorers.spoof.actions import (
     PLAN,
     SEARCHED,
     WAYS,
-    Beam,
-    Request,
+    ShownBeam,
+    SpoofRequest,
     SpoofTake,
     Tree,
     as_record,
@@ -32,7 +32,7 @@ from pcg.spoof.detectors import Detectors
 from pcg.synthesis.synthesizer import Synthesizer
 
 TEXT = "The quick brown fox jumps."
-ASKED = Request(TEXT, "one", "ar", 1.0, 3)
+ASKED = SpoofRequest(TEXT, "one", "ar", 1.0, 3)
 
 
 def untrained(codes: int) -> Detectors:
@@ -106,7 +106,7 @@ def test_the_tree_is_the_engines_search(said: dict[str, SpoofTake], tree: Tree) 
                 assert (place > 5 or tied(fan.beams, beam), of) == (True, 8)
 
 
-def tied(beams: tuple[Beam, ...], beam: Beam) -> bool:
+def tied(beams: tuple[ShownBeam, ...], beam: ShownBeam) -> bool:
     return sum(each.scores["M10"] == beam.scores["M10"] for each in beams) > 1
 
 

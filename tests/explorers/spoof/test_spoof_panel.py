@@ -12,7 +12,7 @@ from gradio_client.exceptions import AppError
 from app import create_app
 from explorers.compare.actions import token_rate
 from explorers.request_validation import Page
-from explorers.spoof.actions import WAYS, Request
+from explorers.spoof.actions import WAYS, SpoofRequest
 from explorers.spoof.layout import create_spoof
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.served import serve_clients
@@ -48,7 +48,7 @@ def test_a_program_says_a_text_five_ways_and_hears_a_pruned_beam(client: Client,
     for each in record["ways"]:
         assert [step[0]["ways"] for step in steps if list(step[0].get("ways", {}))[-1:] == [each]]
     assert "All five takes are ready." in _value(status)
-    take = judging.take(TEXT, Request(**ASKED).settings(WAYS["hierras"]), "two")
+    take = judging.take(TEXT, SpoofRequest(**ASKED).settings(WAYS["hierras"]), "two")
     assert record["ways"]["hierras"]["computed_per_token"] == pytest.approx(take.computed_per_token, abs=1e-4)
     assert _value(way) == "hiereas"
     assert 'role="button"' in _value(tree)

@@ -10,9 +10,9 @@ import soundfile
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from explorers.session import Reading, Session
+from explorers.session import Session, TakeView
 from explorers.swap import actions, figures
-from explorers.swap.actions import Judges, Request, StressTest, campaign, said_by_target, stress, swap_grid
+from explorers.swap.actions import Judges, StressTest, SwapRequest, campaign, said_by_target, stress, swap_grid
 from explorers.swap.layout import create_swap
 from pcg.analysis.swap import Swap, mel_distance, same_size_theta
 from pcg.errors import PCGError
@@ -30,7 +30,7 @@ from tests.explorers.hostile import MARKUP, assert_words_stay_words
 from tests.explorers.served import serve_clients
 
 TEXT, THETA = "The quick brown fox.", 0.3
-ASKED = Request("last", "", "one", THETA, "cosine", 1.0, "random", 3)
+ASKED = SwapRequest("last", "", "one", THETA, "cosine", 1.0, "random", 3)
 
 
 class Parrot:
@@ -70,7 +70,7 @@ def take(synthesizer: Synthesizer) -> Take:
 
 @pytest.fixture(scope="module")
 def session(take: Take) -> Session:
-    return Session().with_take(Reading.of(take), full_run=False)
+    return Session().with_take(TakeView.of(take), full_run=False)
 
 
 def done(synthesizer: Synthesizer, judges: Judges, session: Session, **changes: object) -> StressTest:
@@ -161,15 +161,15 @@ def test_at_theta_one_nothing_is_replaced(synthesizer: Synthesizer, judges: Judg
 
 
 def test_the_targets_own_take_is_preferred_if_it_says_the_same(synthesizer: Synthesizer, take: Take) -> None:
-    coarse = Reading.of(synthesizer.take(TEXT, Settings("pcg", theta=THETA, seed=7), "two"))
-    both = Session().with_take(Reading.of(take), full_run=True).with_take(coarse, full_run=True)
+    coarse = TakeView.of(synthesizer.take(TEXT, Settings("pcg", theta=THETA, seed=7), "two"))
+    both = Session().with_take(TakeView.of(take), full_run=True).with_take(coarse, full_run=True)
     assert said_by_target(both).method == "ar"
-    other = Session().with_take(replace(Reading.of(take), text="Hello."), full_run=True).with_take(coarse, full_run=False)
+    other = Session().with_take(replace(TakeView.of(take), text="Hello."), full_run=True).with_take(coarse, full_run=False)
     assert said_by_target(other) == coarse
 
 
 def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synthesizer, judges: Judges, take: Take) -> None:
-    recorded = Session().with_take(Reading.of(replace(take, voice="your recording")), full_run=False)
+    recorded = Session().with_take(TakeView.of(replace(take, voice="your recording")), full_run=False)
     there = done(synthesizer, judges, recorded)
     assert (there.original.voice, there.original.stands_in) == ("one", True)
     assert "in place of your recording" in figures.original_html(there)

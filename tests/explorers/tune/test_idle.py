@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from explorers.session import Turn
-from explorers.tune.actions import Request, tune
+from explorers.tune.actions import TuneRequest, tune
 from explorers.tune.measured import Bench, Measured, why_idle
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -15,7 +15,7 @@ WORDS = "Hello, yes."
 
 
 def measured(synthesizer: Synthesizer, **knobs: object) -> Measured:
-    request = Request(WORDS, "one", **{"method": "sd", "theta": 0.3, "lookahead": 3, "beta": 0.3, "similarity": "cosine",
+    request = TuneRequest(WORDS, "one", **{"method": "sd", "theta": 0.3, "lookahead": 3, "beta": 0.3, "similarity": "cosine",
                                       "temperature": 1.0, "seed": 5, "adaptive": False} | knobs)  # fmt: skip
     *_, last = tune(synthesizer, request, Bench(), Turn())
     return last.bench.last

@@ -14,7 +14,7 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.session import Turn
-from explorers.tune.actions import Request, Step, time_ar, tune, tune_again
+from explorers.tune.actions import TuneRequest, TuneStep, time_ar, tune, tune_again
 from explorers.tune.figures import figures_html, what_if_html
 from explorers.tune.layout import create_tune
 from explorers.tune.measured import Bench, Measured
@@ -25,11 +25,11 @@ from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin
 
-REQUEST = Request("Hello, yes.", "one", "pcg", 0.3, 3, 0.3, "cosine", 0.6, 5, False)
-ARGUMENTS = {**{name: getattr(REQUEST, name) for name in Request.__dataclass_fields__}}
+REQUEST = TuneRequest("Hello, yes.", "one", "pcg", 0.3, 3, 0.3, "cosine", 0.6, 5, False)
+ARGUMENTS = {**{name: getattr(REQUEST, name) for name in TuneRequest.__dataclass_fields__}}
 
 
-def spoken(synthesizer: Synthesizer, bench: Bench | None = None, **changes: object) -> list[Step]:
+def spoken(synthesizer: Synthesizer, bench: Bench | None = None, **changes: object) -> list[TuneStep]:
     return list(tune(synthesizer, replace(REQUEST, **changes), bench or Bench(), Turn()))
 
 
@@ -38,11 +38,11 @@ def sound_of(pieces: list[str]) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def steps(synthesizer: Synthesizer) -> list[Step]:
+def steps(synthesizer: Synthesizer) -> list[TuneStep]:
     return spoken(synthesizer)
 
 
-def test_the_take_is_that_of_the_engine_and_its_sound_comes_in_pieces(synthesizer: Synthesizer, steps: list[Step]) -> None:
+def test_the_take_is_that_of_the_engine_and_its_sound_comes_in_pieces(synthesizer: Synthesizer, steps: list[TuneStep]) -> None:
     (take,) = [step.take for step in steps if step.take]
     engine = synthesizer.take(REQUEST.text, Settings(theta=0.3, seed=5), "one")
     assert take.tokens == engine.tokens
@@ -55,7 +55,7 @@ def test_the_take_is_that_of_the_engine_and_its_sound_comes_in_pieces(synthesize
     assert not steps[-2].run["live"]
 
 
-def test_every_token_of_the_strip_has_the_test_behind_it(steps: list[Step]) -> None:
+def test_every_token_of_the_strip_has_the_test_behind_it(steps: list[TuneStep]) -> None:
     entries = [json.loads(token) for token in steps[-2].run["tokens"]]
     take = steps[-2].take
     assert [entry["token"] for entry in entries] == list(take.tokens)
@@ -139,7 +139,7 @@ def test_bad_input_is_refused_before_anything_is_said(
     assert sentence in str(refused.value)
 
 
-def test_speed_is_compared_with_ar_of_the_same_task_only(synthesizer: Synthesizer, steps: list[Step]) -> None:
+def test_speed_is_compared_with_ar_of_the_same_task_only(synthesizer: Synthesizer, steps: list[TuneStep]) -> None:
     bench = steps[-1].bench
     assert bench.speed_up is bench.bound is None
     assert "press “Measure AR”" in figures_html(bench)
@@ -153,7 +153,7 @@ def test_speed_is_compared_with_ar_of_the_same_task_only(synthesizer: Synthesize
     assert other.speed_up is other.bound is None
 
 
-def test_the_bound_is_that_of_the_steps_and_the_acceptance(steps: list[Step]) -> None:
+def test_the_bound_is_that_of_the_steps_and_the_acceptance(steps: list[TuneStep]) -> None:
     bench, last = steps[-1].bench, steps[-1].bench.last
     timed = bench.timed(last, 3, StepCosts(ar=1.0, draft=0.1, verify=1.2))
     assert timed.bound == pytest.approx(last.reading.mean_acceptance_length / (1.2 + 3 * 0.1))
@@ -174,7 +174,7 @@ def test_the_bound_is_that_of_the_steps_and_the_acceptance(steps: list[Step]) ->
     ],
 )
 def test_the_page_says_why_drafting_is_of_no_use(
-    settings: Settings, rate: float | None, sizes: tuple[int, ...], words: str | None, steps: list[Step]
+    settings: Settings, rate: float | None, sizes: tuple[int, ...], words: str | None, steps: list[TuneStep]
 ) -> None:
     last = steps[-1].bench.last
     reading = replace(last.reading, settings=settings, acceptance_rate=rate, group_sizes=sizes)
@@ -183,7 +183,7 @@ def test_the_page_says_why_drafting_is_of_no_use(
     assert (words or "tokens/s") in figures_html(bench)
 
 
-def test_drafting_that_costs_more_than_it_saves_is_told(steps: list[Step]) -> None:
+def test_drafting_that_costs_more_than_it_saves_is_told(steps: list[TuneStep]) -> None:
     last = steps[-1].bench.last
     reading = replace(last.reading, group_sizes=(2,) * len(last.reading.tokens), acceptance_rate=0.3)
     slow, quick = (replace(last, reading=replace(reading, tokens_per_second=speed)) for speed in (100.0, 200.0))
@@ -191,7 +191,7 @@ def test_drafting_that_costs_more_than_it_saves_is_told(steps: list[Step]) -> No
     assert replace(Bench(), ar=slow).spoken(quick).idle is None
 
 
-def test_estimates_are_called_so_and_stand_beside_what_was_measured(steps: list[Step]) -> None:
+def test_estimates_are_called_so_and_stand_beside_what_was_measured(steps: list[TuneStep]) -> None:
     shown = what_if_html(steps[-1].bench)
     assert "<b>Estimated</b>, not decoded" in shown
     assert "The estimate cannot know the tokens after a different decision" in shown

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from explorers.groups.layout import create_map
 from explorers.session import Session, Turn
 from explorers.theme import launch_options
-from explorers.tune.actions import Request, Step, tune
+from explorers.tune.actions import TuneRequest, TuneStep, tune
 from explorers.tune.layout import connect_map, create_tune
 from explorers.tune.measured import Bench
 from pcg.settings import Settings
@@ -138,8 +138,8 @@ def test_the_curves_stand_below_the_tokens_and_the_law_can_be_chosen(page: Page,
 
 
 def test_the_curves_come_after_the_take_and_only_from_detectors_that_fit(synthesizer: Synthesizer, judged: Synthesizer) -> None:
-    request = Request(TEXT, "one", "pcg", 0.3, 3, 0.3, "cosine", 0.6, 5, False, sampler="ras", top_k=20)
-    steps: list[Step] = list(tune(judged, request, Bench(), Turn()))
+    request = TuneRequest(TEXT, "one", "pcg", 0.3, 3, 0.3, "cosine", 0.6, 5, False, sampler="ras", top_k=20)
+    steps: list[TuneStep] = list(tune(judged, request, Bench(), Turn()))
     *before, curves, last = steps
     (take,) = [step.take for step in before if step.take]
     assert before[-1].take is take

@@ -15,7 +15,7 @@ from pcg.settings import Settings
 from pcg.training.data.prepare import tokens_path
 from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.data.tokens import TokenizedUtterance
-from pcg.training.draft.acceptance import Examiner, Trial, draw_pairs, sd_and_pcg
+from pcg.training.draft.acceptance import AcceptanceTrial, Examiner, draw_pairs, sd_and_pcg
 from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
 from pcg.training.draft.layers import DraftPlan, new_draft, write_draft
 from pcg.training.voice.target import Shape, new_target
@@ -157,7 +157,7 @@ def test_distillation_raises_what_the_engine_accepts(tmp_path):
 
 def trial(target, spoken, lookahead=3):
     rules = sd_and_pcg(target, VOCABULARY, USED, 0.5)
-    return Trial(draw_pairs(spoken, 8, 0), READER, VOCABULARY, rules, Settings(temperature=1.0, lookahead=lookahead))
+    return AcceptanceTrial(draw_pairs(spoken, 8, 0), READER, VOCABULARY, rules, Settings(temperature=1.0, lookahead=lookahead))
 
 
 def test_a_trial_accepts_all_of_the_target_and_little_of_another_model():
