@@ -49,16 +49,6 @@ def codec(kind, folder):
     return kind.load(folder)
 
 
-@pytest.fixture(scope="module")
-def codes():
-    return torch.randint(65_536, (400,), generator=torch.Generator().manual_seed(0))
-
-
-@pytest.fixture(scope="module")
-def wave(babble):
-    return torch.cat(babble(3, seed=2))
-
-
 def test_it_has_65536_codes_of_20_milliseconds(kind, codec, codes):
     assert (codec.sample_rate, codec.hop, codec.codebook_size) == (kind.sample_rate, kind.hop, 65_536)
     sound, phases = codec.render(codes, Anchor())

@@ -38,16 +38,6 @@ def library(folder):
     return Xcodec2Model.from_pretrained(folder).eval()
 
 
-@pytest.fixture(scope="module")
-def codes():
-    return torch.randint(65_536, (400,), generator=torch.Generator().manual_seed(0))
-
-
-@pytest.fixture(scope="module")
-def wave(babble):
-    return torch.cat(babble(3, seed=2))
-
-
 def error_db(heard, wanted):
     return 10 * math.log10(float((heard - wanted).square().sum() / wanted.square().sum()) + 1e-20)
 
