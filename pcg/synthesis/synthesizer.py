@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from threading import RLock
 from time import perf_counter
 
 import numpy as np
@@ -57,6 +58,7 @@ class Synthesizer:
             announce=announce,
         )
         self._coarse = lru_cache(maxsize=32)(self._coarse_rule)
+        self._warming_up = RLock()
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -105,7 +107,8 @@ class Synthesizer:
         they are the Take's audio. Time between two steps of the generator is not counted.
         """
         text = check_text(text)
-        speaker = reference or self.voice.reference(voice)
+        with self._warming_up:  # what compiles meanwhile would count as time of this take
+            speaker = reference or self.voice.reference(voice)
         generator = torch.Generator().manual_seed(settings.seed)
         rounds: list[Round] = []
         pieces: list[np.ndarray] = []
@@ -197,8 +200,9 @@ class Synthesizer:
 
     def warm_up(self) -> None:
         """One short take a method: the first calls of a process are slow, and would flatter whatever is timed after them."""
-        for method in self.methods:
-            self.take("Warming up.", Settings(method), next(iter(self.voice.references)))
+        with self._warming_up:
+            for method in self.methods:
+                self.take("Warming up.", Settings(method), next(iter(self.voice.references)))
 
     def decode(self, tokens: list[int], speaker: Reference) -> np.ndarray:
         """Speech codes -> samples, `hop` for each; the end of the reference goes before them as context, and is cut off."""
