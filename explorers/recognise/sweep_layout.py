@@ -23,6 +23,7 @@ SWEEP_EMPTY = "Add sounds on the left and press “Sweep”: the figure and the 
 STOPPED = "Stopped. Finished settings stay."
 
 Load = Callable[[], ScoringRecogniser]
+Updates = dict[gr.components.Component, object]
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ def create_sweep_places() -> SweepPlaces:
     return SweepPlaces(words, figure, table, record)
 
 
-def _sweeper(ready: Load) -> Callable[..., Iterator[list[object]]]:
-    def run(files: list[str] | None, transcripts: str | None) -> Iterator[list[object]]:
+def _sweeper(ready: Load, places: SweepPlaces, status: gr.HTML) -> Callable[..., Iterator[Updates]]:
+    def run(files: list[str] | None, transcripts: str | None) -> Iterator[Updates]:
         try:
             if not files:
                 raise InputError("files", files, f"1 to {MOST_FILES} sounds")
@@ -82,24 +83,29 @@ def _sweeper(ready: Load) -> Callable[..., Iterator[list[object]]]:
             shown = 0
             with closing(sweep(recogniser, recordings)) as steps:
                 for step in steps:
-                    news = [gr.skip()] * 4 if len(step.points) == shown else _swept(step)
+                    news = {} if len(step.points) == shown else _swept(step, places)
                     shown = len(step.points)
-                    yield [*news, progress_html(step)]
+                    yield {status: progress_html(step), **news}
         except PCGError as error:
-            yield [*[gr.skip()] * 4, message_html(SWEEP_PROMPT)]
+            yield {status: message_html(SWEEP_PROMPT)}
             raise page_error(error) from error
 
     return run
 
 
-def _swept(step: Sweep) -> list[object]:
-    return [step.record(), sweep_summary(step), gr.update(value=sweep_figure(step), visible=True), sweep_table(step)]
+def _swept(step: Sweep, places: SweepPlaces) -> Updates:
+    return {
+        places.record: step.record(),
+        places.summary: sweep_summary(step),
+        places.figure: gr.update(value=sweep_figure(step), visible=True),
+        places.table: sweep_table(step),
+    }
 
 
 def wire_sweep(ready: Load, controls: SweepControls, places: SweepPlaces) -> None:
     """Let the button run a sweep; `ready` loads the recogniser."""
     run = controls.run.click(
-        _sweeper(ready), [controls.files, controls.transcripts], [*places.all, controls.status],
+        _sweeper(ready, places, controls.status), [controls.files, controls.transcripts], [*places.all, controls.status],
         show_progress="hidden", concurrency_id=DECODING, concurrency_limit=1,
         api_name="sweep_thresholds",
         api_description="Transcribe files with AR and a grid of thresholds; streams finished settings: record, figure, table.",

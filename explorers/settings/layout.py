@@ -1,6 +1,7 @@
 """The Settings section: a take as JSON, link or code; import of a JSON or WAV file; a take generated again from it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -39,6 +40,21 @@ KINDS = {"json": ("JSON", "json"), "link": ("Link", None), "python": ("Python", 
 NOTHING = [""] * len(KINDS)
 
 Targets = Sequence[Mapping[str, Component]]
+Updates = dict[Component, object]
+
+
+@dataclass(frozen=True)
+class ImportPlaces:
+    """Where imported settings go: as they are, the message about them, the button that repeats them, every panel's controls."""
+
+    settings: gr.Textbox
+    message: gr.HTML
+    repeat: gr.Button
+    targets: Targets
+
+    @property
+    def all(self) -> list[Component]:
+        return [self.settings, self.message, self.repeat, *(place for target in self.targets for place in target.values())]
 
 
 def create_settings(
@@ -81,15 +97,15 @@ def create_settings(
             lambda _, *rest, name=name: [name, *write(name, *rest)], writing["inputs"], [which, *writing["outputs"]],
             **quiet, api_visibility="private",
         )  # fmt: skip
-    places = [component for target in targets for component in target.values()]
+    places = ImportPlaces(held, brought, repeat, targets)
     opened = page.load(
-        _link_reader(synthesizer, origin, targets), address, [address, held, brought, repeat, *places], **quiet,
+        _link_reader(synthesizer, origin, address, places), address, [address, *places.all], **quiet,
         js="() => [window.location.href]", api_name="open_link",
         api_description="The settings that a share link holds, for every control; without any, nothing changes.",
     )  # fmt: skip
     opened.then(**writing, **quiet, api_visibility="private")
     file.upload(
-        _file_reader(synthesizer, origin, targets), file, [held, brought, repeat, *places], **quiet,
+        _file_reader(synthesizer, origin, places), file, places.all, **quiet,
         api_name="import_settings", api_description="The settings in a JSON or WAV file, for every control; no take.",
     )  # fmt: skip
     repeat.click(
@@ -144,37 +160,39 @@ def _writer(synthesizer: Synthesizer, origin: Origin, others: Sequence[str]) -> 
     return write
 
 
-def _file_reader(synthesizer: Synthesizer, origin: Origin, targets: Targets) -> Callable[[str | None], list[object]]:
-    def read(file: str | None) -> list[object]:
+def _file_reader(synthesizer: Synthesizer, origin: Origin, places: ImportPlaces) -> Callable[[str | None], Updates]:
+    def read(file: str | None) -> Updates:
         with showing_errors():
             stored = read_stored(Path(file)) if file else None
-        return _updates(stored, synthesizer, origin, targets)
+        return _updates(stored, synthesizer, origin, places)
 
     return read
 
 
-def _link_reader(synthesizer: Synthesizer, origin: Origin, targets: Targets) -> Callable[[str], list[object]]:
-    def read(address: str) -> list[object]:
+def _link_reader(
+    synthesizer: Synthesizer, origin: Origin, address: gr.Textbox, places: ImportPlaces
+) -> Callable[[str], Updates]:
+    def read(opened: str) -> Updates:
         try:
-            return [page_address(address), *_updates(read_link(address), synthesizer, origin, targets)]
+            updates = _updates(read_link(opened), synthesizer, origin, places)
         except PCGError as error:
             # A toast would be gone before the page that is just opening has drawn it.
-            refused = message_html(escape(f"The link contains no take: {error}", quote=False))
-            return [page_address(address), gr.skip(), refused, *[gr.skip()] * (1 + sum(map(len, targets)))]
+            updates = {places.message: message_html(escape(f"The link contains no take: {error}", quote=False))}
+        return {address: page_address(opened), **updates}
 
     return read
 
 
-def _updates(stored: Stored | None, synthesizer: Synthesizer, origin: Origin, targets: Targets) -> list[object]:
-    """What is held, the message, the button, and every control of every target; without settings nothing changes."""
-    controls = [name for target in targets for name in target]
+def _updates(stored: Stored | None, synthesizer: Synthesizer, origin: Origin, places: ImportPlaces) -> Updates:
+    """What shows `stored`; without it nothing changes."""
     if stored is None:
-        return [gr.skip()] * (3 + len(controls))
+        return {places.settings: gr.skip()}
     voices = synthesizer.voice.references
     values = values_of(stored, voices)
-    message = message_html(arrived(stored, origin, voices))
+    controls = {place: values[name] for target in places.targets for name, place in target.items() if name in values}
     can_repeat = gr.update(visible=stored.reference is None and stored.voice in voices)
-    return [stored.to_json(), message, can_repeat, *(values.get(name, gr.skip()) for name in controls)]
+    message = message_html(arrived(stored, origin, voices))
+    return {places.settings: stored.to_json(), places.message: message, places.repeat: can_repeat, **controls}
 
 
 def _repeater(synthesizer: Synthesizer, origin: Origin, cache: Path) -> Callable[[str], object]:

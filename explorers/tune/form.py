@@ -1,6 +1,9 @@
 """The form of the Tune panel: text, voice, method, and every setting that the method uses."""
 
+from collections.abc import Mapping
+
 import gradio as gr
+from gradio.components import Component
 
 from explorers.errors import showing_errors
 from explorers.shared.blocks import (
@@ -98,12 +101,10 @@ def describe_groups(synthesizer: Synthesizer, theta: float, similarity: str) -> 
         return groups_html(theta, synthesizer.statistics(theta, similarity))
 
 
-def shown_knobs(method: str) -> list[object]:
+def shown_knobs(method: str, form: Mapping[str, Component]) -> dict[Component, object]:
     """Explain the method, and show the settings that it uses."""
-    if method not in METHODS:
-        return [gr.skip()] * 6
-    shown = [gr.update(visible=method in USED_BY[name]) for name in ("theta", "similarity", "beta", "lookahead", "adaptive")]
-    return [gr.update(info=EXPLANATIONS[method]), *shown]
+    shown = {form[name]: gr.update(visible=method in users) for name, users in USED_BY.items()}
+    return {form["method"]: gr.update(info=EXPLANATIONS[method]), **shown}
 
 
 def explain_sampler(sampler: str) -> object:

@@ -200,8 +200,8 @@ def _wire(synthesizer: Synthesizer, origin: Origin, controls: Form, places: Tune
     named["sampler"].input(explain_sampler, named["sampler"], named["sampler"], **quick)
     rolled = controls.dice.click(new_seed, None, named["seed"], **quick)
     rolled.then(handler(tune_again), api_visibility="private", **speaking)
-    shown = [named[name] for name in ("method", "theta", "similarity", "beta", "lookahead", "adaptive")]
-    named["method"].input(shown_knobs, named["method"], shown, **quick)
+    shown = [named[name] for name in ("method", *USED_BY)]
+    named["method"].input(lambda method: shown_knobs(method, named), named["method"], shown, **quick)
     gr.on(
         [named["theta"].change, named["similarity"].change],
         lambda theta, similarity: describe_groups(synthesizer, theta, similarity),
