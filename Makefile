@@ -32,12 +32,12 @@ gpu-check: $(VENV)/dev.done
 	$(VENV)/bin/python -m pcg bench gpu
 
 space: $(VENV)/app.done
-	$(VENV)/bin/python -m pcg.space $(OUT) --model $(MODEL)
+	$(VENV)/bin/python -m pcg.serving.space $(OUT) --model $(MODEL)
 
 space-test: space $(VENV)/dev.done
 	$(PYTHON) -m venv --clear $(OUT).venv
 	$(OUT).venv/bin/pip --quiet --disable-pip-version-check install -r $(OUT)/requirements.txt
-	SPACE=$(OUT) SPACE_PYTHON=$(OUT).venv/bin/python $(VENV)/bin/python -m pytest tests/space/test_space.py -k as_a_space_would
+	SPACE=$(OUT) SPACE_PYTHON=$(OUT).venv/bin/python $(VENV)/bin/python -m pytest tests/serving/space/test_space.py -k as_a_space_would
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PCG Lab needs Python 3.11 or newer")'

@@ -16,8 +16,8 @@ from explorers.licence import banner_html, masthead_html, voice_line
 from explorers.settings.actions import wav_file
 from pcg.errors import AssetError, InputError
 from pcg.files import PROJECT
+from pcg.serving.space.front_matter import read_requirements
 from pcg.settings import Settings
-from pcg.space.front_matter import read_requirements
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice, load_voice
 from pcg.takes.stored import Origin, Stored, read_stored

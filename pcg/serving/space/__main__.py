@@ -1,4 +1,4 @@
-"""`python -m pcg.space build/space`: what `make space` runs."""
+"""`python -m pcg.serving.space build/space`: what `make space` runs."""
 
 import argparse
 import sys
@@ -8,11 +8,11 @@ from pathlib import Path
 from pcg.errors import InputError, PCGError
 from pcg.files import PROJECT
 from pcg.models.hub import EMBEDDED, NAMES, XCODEC2
-from pcg.space.staging import stage
+from pcg.serving.space.staging import stage
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="pcg.space", description="Stage a Hugging Face Space of PCG Lab, and check it.")
+    parser = argparse.ArgumentParser(prog="pcg.serving.space", description="Stage a Hugging Face Space, and check it.")
     parser.add_argument("out", type=Path, help="a new folder, or one that this wrote")
     parser.add_argument("--model", default=EMBEDDED, help=f"{EMBEDDED} (the default), " + ", ".join(NAMES))
     options = parser.parse_args(arguments)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pcg.errors import InputError
 from pcg.files import replacing
-from pcg.space.front_matter import (
+from pcg.serving.space.front_matter import (
     README,
     REQUIREMENTS,
     check_python,
@@ -18,7 +18,7 @@ from pcg.space.front_matter import (
     read_requirements,
     with_changes,
 )
-from pcg.space.imports import third_party, uncovered
+from pcg.serving.space.imports import third_party, uncovered
 
 DOCUMENTS = ("docs", README, "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE")
 STAGED = ("app.py", "pcg", "explorers", "assets", *DOCUMENTS, REQUIREMENTS, "pyproject.toml")
