@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from functools import lru_cache, partial
@@ -12,6 +13,8 @@ from pcg.models.hub import named_model, needs_hub
 # Read when gradio and the hub client are imported: nothing on this page needs the network, but a model from the hub.
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("HF_HUB_OFFLINE", "0" if needs_hub(named_model(sys.argv[1:])) else "1")
+if "SPACE_ID" in os.environ:  # where every request comes through a proxy, which says for whom
+    os.environ.setdefault("FORWARDED_ALLOW_IPS", "*")
 
 import gradio as gr
 import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
@@ -30,7 +33,7 @@ from explorers.licence import banner_html, masthead_html
 from explorers.listening.layout import create_listening_test
 from explorers.mcp_tools import offer_tools
 from explorers.recognise.layout import create_recognise
-from explorers.request_validation import Page
+from explorers.requests.page import Page
 from explorers.session import Session
 from explorers.settings.layout import create_settings
 from explorers.shared.terms import create_terms
@@ -46,6 +49,8 @@ from pcg.errors import InputError, PCGError
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.embedded import load_recogniser
 from pcg.recognition.judges import load_judge
+from pcg.serving.limits import LIMITS
+from pcg.serving.uploads import own_folder
 from pcg.synthesis.drafts import AUTO
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import EMBEDDED, Voice, load_voice
@@ -55,7 +60,6 @@ TITLE = "PCG Lab"
 SUBTITLE = "Speculative decoding for speech tokens: compare, listen and tune."
 IN_ITS_PLACE = "The embedded voice is used instead."
 QUEUE_LENGTH = 64
-KEEP_SOUND_SECONDS = 6 * 3600
 
 
 def create_app(
@@ -65,7 +69,7 @@ def create_app(
     shipped ones of the embedded voice; `recogniser`: that of the recogniser, without which its panel is
     left out; `trouble`: why the requested voice is not loaded; `draft`: how the voice's was chosen."""
     # Takes are files in a temporary folder, and would fill the disk of a page that runs for weeks.
-    with Page(title=TITLE, fill_width=True, delete_cache=(3600, KEEP_SOUND_SECONDS)) as app:
+    with Page(title=TITLE, fill_width=True, delete_cache=(3600, int(LIMITS.keep_seconds))) as app:
         gr.HTML(masthead_html(TITLE, SUBTITLE, synthesizer.voice), apply_default_css=False)
         if banner := banner_html(trouble, synthesizer.voice.notice):
             gr.HTML(banner, apply_default_css=False)
@@ -113,11 +117,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         voice, trouble = _load(options)
-        synthesizer = Synthesizer(voice)
-        app = create_app(synthesizer, trouble=trouble, draft=AUTO if trouble else options.draft)
-        if options.mcp:
-            offer_tools(app)
-        _serve(app, options, synthesizer)
+        synthesizer = Synthesizer(voice, longest_seconds=LIMITS.job_seconds)
+        # Whoever stops the server stops it so that it can clean up.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        with own_folder("pcg-lab") as folder:
+            os.environ["GRADIO_TEMP_DIR"] = str(folder)
+            app = create_app(synthesizer, trouble=trouble, draft=AUTO if trouble else options.draft)
+            if options.mcp:
+                offer_tools(app)
+            _serve(app, options, synthesizer)
     except PCGError as error:
         print(error, file=sys.stderr)
         return 2
@@ -139,7 +147,7 @@ def _serve(app: gr.Blocks, options: argparse.Namespace, synthesizer: Synthesizer
     served = {"server_name": options.host, "server_port": options.port, "share": options.share, "mcp_server": options.mcp}
     served["prevent_thread_lock"] = True
     try:
-        app.launch(**served, **launch_options())
+        app.launch(**served, **launch_options(tuple(options.allow_host)))
     except OSError as error:
         address = f"{options.host or 'default'}:{options.port or 'default'}"
         raise InputError("host and port", address, "a free address of this computer") from error
@@ -157,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default=device, help="cpu, or cuda: bfloat16 and CUDA graphs (default: DEVICE, or cpu)")
     draft = os.environ.get("DRAFT") or AUTO
     parser.add_argument("--draft", default=draft, help="auto, layers:0,1,27, lookup, none, a folder (default: DRAFT, or auto)")
+    parser.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="a name that this server answers to")
     parser.add_argument("--share", action="store_true", help="also make a public link")
     parser.add_argument("--mcp", action="store_true", help="also offer every endpoint as a tool to models (MCP)")
     return parser

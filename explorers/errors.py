@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOSPC
 from html import escape
 
 import gradio as gr
 
-from pcg.errors import PCGError
+from pcg.errors import PCGError, unexpected
 
 
 def page_error(error: PCGError) -> gr.Error:
@@ -21,3 +22,12 @@ def showing_errors() -> Iterator[None]:
         yield
     except PCGError as error:
         raise page_error(error) from error
+
+
+def fault(error: Exception) -> PCGError:
+    """What a visitor is told of an error that no handler foresaw; it is in the log."""
+    if isinstance(error, PCGError):
+        return error
+    if isinstance(error, OSError) and error.errno == ENOSPC:
+        return PCGError("The disk of this server is full: nothing was kept.")
+    return unexpected(error)

@@ -10,7 +10,7 @@ from explorers.experiments import findings
 from explorers.groups import atlas
 from explorers.listening import player, reveal
 from explorers.recognise import transcript
-from explorers.request_validation import app_options
+from explorers.requests.server import app_options
 from explorers.shared import readout, ribbon, spoof_curves, terms
 from explorers.spoof import beam_tree
 from explorers.swap import figures as swap_figures
@@ -24,8 +24,8 @@ COMPONENTS = (
 )  # fmt: skip
 
 
-def launch_options() -> dict[str, object]:
-    """System fonts, our own style sheets, small uploads and requests only."""
+def launch_options(hosts: tuple[str, ...] = ()) -> dict[str, object]:
+    """System fonts, our own style sheets, limited requests; `hosts` are names of this server."""
     return {
         "theme": _theme(),
         "css": method_styles(),
@@ -33,10 +33,8 @@ def launch_options() -> dict[str, object]:
         "max_file_size": "20mb",
         "footer_links": ["api", "settings"],
         "run_history": False,
-        # Gradio keeps nearly a megabyte for each: a copy of every component's settings.
-        "state_session_capacity": 64,
         "ssr_mode": False,
-        "app_kwargs": app_options(),
+        "app_kwargs": app_options(hosts),
     }
 
 

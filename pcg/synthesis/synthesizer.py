@@ -1,5 +1,6 @@
 """speak(text, settings) -> a generator of rounds, ending in a Take."""
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -17,7 +18,7 @@ from pcg.acceptance.rejection import exact, tolerant
 from pcg.acceptance.verdict import Rule
 from pcg.audio import fade_ends
 from pcg.codec.streaming import AudioStream
-from pcg.errors import InputError
+from pcg.errors import InputError, PCGError
 from pcg.files import CACHE
 from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
@@ -36,7 +37,7 @@ CONTEXT_TOKENS = 50
 
 class Synthesizer:
     """Speaks texts with one voice. Its `library` keeps neighbours and recent groups; everything else is per call. `detectors`
-    are what hierarchical decoding needs."""
+    are what hierarchical decoding needs. A take that needs more than `longest_seconds` is stopped with a PCGError."""
 
     def __init__(
         self,
@@ -44,8 +45,10 @@ class Synthesizer:
         cache: Path | None = None,
         announce: Callable[[str], Progress] | None = None,
         detectors: Detectors | None = None,
+        longest_seconds: float = math.inf,
     ) -> None:
         self.voice = voice
+        self.longest_seconds = longest_seconds
         self.decoder = Decoder(voice, detectors)
         self.library = GroupLibrary(
             voice.code_embedding,
@@ -128,6 +131,8 @@ class Synthesizer:
                     continue
                 rounds.append(step[0])
                 decoding += perf_counter() - begun
+                if prefill + decoding + codec > self.longest_seconds:
+                    raise PCGError(f"The take was stopped after {self.longest_seconds:g} s: try a shorter text.")
                 yield step[0]
                 begun = perf_counter()
                 pieces.append(audio.push(step[0].tokens))

@@ -1,13 +1,15 @@
 """The served page as a program meets it that keeps to no rule: any value for any endpoint, named or not, through the queue."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from uuid import uuid4
 
 import httpx
 
 PATIENCE_SECONDS = 60
+EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,19 @@ class Raw:
         """What the page would send as it was opened."""
         return [component["props"].get("value") for component in self.inputs(name)]
 
-    def ask(self, name: str, values: Sequence[object], event: object = None) -> Answer:
+    def join(self, name: str, values: Sequence[object], event: object, session: str, visitor: str = "") -> httpx.Response:
+        """Queue a job. `visitor` is its address, as a proxy on this computer would tell it."""
         body = {"fn_index": self.endpoints[name]["id"], "data": list(values), "event_data": event, "trigger_id": None}
-        session = uuid4().hex
         # `json` and not httpx: what is sent may be no valid JSON (NaN), or half a character.
-        joined = self.post("queue/join", json.dumps(body | {"session_hash": session}))
+        return self.post(
+            "queue/join", json.dumps(body | {"session_hash": session}), {"x-forwarded-for": visitor} if visitor else {}
+        )
+
+    def ask(
+        self, name: str, values: Sequence[object], event: object = None, session: str | None = None, visitor: str = ""
+    ) -> Answer:
+        session = session or uuid4().hex
+        joined = self.join(name, values, event, session, visitor)
         if joined.status_code != 200:
             return Answer(joined.text)
         with self.http.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as lines:
@@ -53,8 +63,9 @@ class Raw:
                     return Answer(None, output["data"]) if message["success"] else Answer(str(output["error"]))
         raise AssertionError("the server hung up")
 
-    def post(self, path: str, content: str | bytes) -> httpx.Response:
-        return self.http.post(f"/gradio_api/{path}", content=content, headers={"content-type": "application/json"})
+    def post(self, path: str, content: str | bytes, headers: Mapping[str, str] = EMPTY) -> httpx.Response:
+        headers = {"content-type": "application/json", **headers}
+        return self.http.post(f"/gradio_api/{path}", content=content, headers=headers)
 
     def upload(self, name: str, content: bytes) -> dict[str, object]:
         """The uploaded file, as a component would send it."""

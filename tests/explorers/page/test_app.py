@@ -26,7 +26,7 @@ def test_a_missing_asset_of_the_only_voice_is_one_sentence_and_exit_2(
 def test_a_busy_port_is_one_sentence(
     synthesizer: Synthesizer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app, "Synthesizer", lambda voice: synthesizer)
+    monkeypatch.setattr(app, "Synthesizer", lambda voice, **_: synthesizer)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -38,7 +38,7 @@ def test_a_busy_port_is_one_sentence(
 def test_tools_without_their_package_are_one_sentence(
     synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(app, "Synthesizer", lambda voice: synthesizer)
+    monkeypatch.setattr(app, "Synthesizer", lambda voice, **_: synthesizer)
     monkeypatch.setattr("explorers.mcp_tools.find_spec", lambda name: None)
     assert app.main(["--model", str(synthesizer.voice.folder), "--mcp"]) == 2
     assert capsys.readouterr().err == "The MCP server needs one more package: pip install -r requirements-mcp.txt.\n"

@@ -10,7 +10,7 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 from playwright.sync_api import expect, sync_playwright
 
-from explorers.request_validation import Page
+from explorers.requests.page import Page
 from explorers.theme import launch_options
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 

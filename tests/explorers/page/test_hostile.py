@@ -176,7 +176,7 @@ def test_an_upload_that_is_too_large_is_refused_before_it_has_come(address: str)
         for _ in range(sent >> 20):
             line.sendall(bytes(1 << 20))
         answer = b""
-        while b"maximum allowed size" not in answer:
+        while b"at most 20 MB" not in answer:
             more = line.recv(1000)
             assert more, answer
             answer += more

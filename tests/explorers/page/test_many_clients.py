@@ -1,17 +1,23 @@
-"""Fifty visitors at once, each of whom gets its own take."""
+"""Fifty visitors at once, each of whom gets its own take, also beside visitors who leave."""
 
+import json
+import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import soundfile
 from gradio_client import Client
 
+from explorers.measure.page import resident_mib
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from tests.explorers.raw import Raw
 
 CLIENTS = 50
 OTHERS = {"voice": "one", "theta": 0.3, "lookahead": 3, "beta": 0.3, "temperature": 0.6, "recording": None}
 PATIENCE_SECONDS = 300
+REQUESTS = 10
 
 
 @pytest.mark.slow
@@ -33,3 +39,33 @@ def test_fifty_visitors_each_hear_their_own_take(address: str, synthesizer: Synt
         for sound in sounds:
             samples, _ = soundfile.read(sound)
             assert samples == pytest.approx(take.audio, abs=3e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process's memory")
+def test_five_hundred_requests_with_leavers_and_reloads_lose_nothing_and_keep_nothing(address: str) -> None:
+    """Every third request is left before it is answered, and every fourth comes from a page that was just reloaded."""
+
+    def visit(visitor: int) -> int:
+        page, session, wrong = Raw(address), f"visitor{visitor}", 0
+        for number in range(REQUESTS):
+            if number % 4 == 3:
+                page, session = Raw(address), f"visitor{visitor}again{number}"
+            labels = [component["props"].get("label") for component in page.inputs("say_pcg_again")]
+            wanted = {"Text": f"Visitor {visitor}.", "Voice": "one", "Seed": number, "Theta": 0.3}
+            values = [wanted.get(label, usual) for label, usual in zip(labels, page.usual("say_pcg_again"), strict=True)]
+            if number % 3 == 2:
+                assert page.join("say_pcg_again", values, None, session).status_code == 200
+                continue
+            answer = page.ask("say_pcg_again", values, session=session)
+            assert answer.told is None, answer.told
+            _, stored, *_ = page.ask("take_settings", page.usual("take_settings"), session=session).data
+            said = json.loads(stored)
+            wrong += (said["text"], said["settings"]["seed"]) != (f"Visitor {visitor}.", number)
+        return wrong
+
+    with ThreadPoolExecutor(CLIENTS) as visitors:
+        assert sum(visitors.map(visit, range(CLIENTS, CLIENTS + 10))) == 0
+        early = resident_mib(os.getpid())
+        assert sum(visitors.map(visit, range(CLIENTS))) == 0
+    assert resident_mib(os.getpid()) < 1.10 * early

@@ -11,7 +11,7 @@ from gradio_client.exceptions import AppError
 
 from app import create_app
 from explorers.compare.actions import token_rate
-from explorers.request_validation import Page
+from explorers.requests.page import Page
 from explorers.spoof.actions import WAYS, SpoofRequest
 from explorers.spoof.layout import create_spoof
 from pcg.synthesis.synthesizer import Synthesizer

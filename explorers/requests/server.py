@@ -1,0 +1,64 @@
+"""What `launch` hands on to the web server's framework: the doors of this page, and what is kept of whoever comes in."""
+
+import os
+import re
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from gradio.route_utils import FnIndexInferError
+from gradio.routes import App
+from gradio.utils import get_upload_folder
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from explorers.errors import fault
+from explorers.requests.sessions import LostSession, Sessions
+from pcg.serving.bodies import Bodies
+from pcg.serving.guard import NOWHERE, Guard
+from pcg.serving.limits import LIMITS, Limits
+
+# What the page and the clients of Gradio ask for; its other endpoints are made for developers.
+OPEN_PATHS = re.compile(
+    r"/|/(?:config|assets/.*|static/.*|svelte/.*|theme\.css|favicon\.ico|robots\.txt|manifest\.json|pwa_icon(?:/\d+)?)/?"
+    r"|/gradio_api/(?:info|openapi\.json|app_id|startup-events|heartbeat/\w+|upload|upload_progress|queue/(?:join|data)"
+    r"|call/(?!v2/)[\w-]+(?:/\w+)?|run/predict|cancel|reset|file=.*|stream/.*|custom_component/.*|mcp(?:/.*)?)/?"
+)
+UPLOAD_PATH = "/gradio_api/upload"
+SPACES = ("*.hf.space", "huggingface.co")
+SHARED = "*.gradio.live"
+
+
+def app_options(hosts: tuple[str, ...] = (), limits: Limits = LIMITS) -> dict[str, object]:
+    """hosts: names of this server beside those of the computer."""
+    on_space = "SPACE_ID" in os.environ
+    names = (*hosts, socket.gethostname().lower(), SHARED, *(SPACES if on_space else ()))
+    frames = [f"https://{each}" for each in SPACES] if on_space else []
+    return {
+        "middleware": [
+            Middleware(Guard, hosts=names, paths=OPEN_PATHS, frames=frames, unexpected=lambda error: str(fault(error))),
+            Middleware(Bodies, limits=limits, upload_path=UPLOAD_PATH, folder=lambda: Path(get_upload_folder())),
+        ],
+        "exception_handlers": {**dict.fromkeys((KeyError, FnIndexInferError), _nowhere), LostSession: _lost},
+        "lifespan": _with_sessions(limits),
+    }
+
+
+def _with_sessions(limits: Limits) -> object:
+    @asynccontextmanager
+    async def lifespan(app: App) -> AsyncIterator[None]:
+        app.state_holder = Sessions(app.get_blocks(), limits)
+        yield
+
+    return lifespan
+
+
+async def _nowhere(request: Request, error: Exception) -> JSONResponse:
+    """Outside of the handlers, Gradio looks up by number what a request asks for."""
+    return JSONResponse({"detail": NOWHERE}, status_code=404)
+
+
+async def _lost(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error), "error": str(error)}, status_code=409)

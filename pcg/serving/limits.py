@@ -1,0 +1,23 @@
+"""What one visitor, and all of them together, may ask of a server. `SECURITY.md` promises these figures."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes in bytes, times in seconds."""
+
+    body: int = 1 << 20  # of a request
+    upload: int = 20 << 20  # of an upload, all its parts together
+    upload_seconds: float = 120.0  # until an upload has come
+    uploads_each_hour: int = 200 << 20  # of one visitor
+    kept: int = 2 << 30  # of all uploads and takes on the disk
+    free: int = 500 << 20  # that stay free on the disk
+    keep_seconds: float = 6 * 3600.0  # how long an upload or a take stays
+    job_seconds: float = 300.0  # that a job may hold the decoder
+    waiting_each: int = 8  # jobs of one session in the queue
+    sessions: int = 4096
+    sessions_each: int = 1024  # of one visitor: a class behind one address is one visitor
+
+
+LIMITS = Limits()

@@ -1,0 +1,118 @@
+"""A visitor's takes go by their own doing only; a job ends in time; a fault is one sentence with a reference."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from threading import Event
+
+import gradio as gr
+import pytest
+
+from explorers.requests.page import Page
+from explorers.requests.server import app_options
+from explorers.requests.sessions import LOST
+from pcg.serving.limits import LIMITS, Limits
+from tests.explorers.raw import Raw
+from tests.explorers.served import serve
+
+SECONDS = 0.3
+
+
+class Counters:
+    """A page that counts for each session, counts slowly, fails, and waits."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.allowed = Event()
+        with Page() as self.page:
+            count, shown = gr.State(0), gr.Number(label="Count")
+            gr.Button("Add").click(lambda n: (n + 1, n + 1), count, [count, shown], api_name="add")
+            gr.Button("Slowly").click(self.slowly, None, shown, api_name="slowly")
+            gr.Button("Fail").click(self.fail, None, shown, api_name="fail")
+            gr.Button("Wait").click(lambda: self.allowed.wait(20) or 0, None, shown, api_name="wait")
+        self.page.limits = limits
+        self.page.queue()
+
+    def slowly(self) -> Iterator[float]:
+        for step in range(200):
+            time.sleep(0.05)
+            yield step
+
+    def fail(self) -> float:
+        raise OverflowError("a secret of the program")
+
+
+@pytest.fixture
+def raw() -> Iterator[Callable[..., Raw]]:
+    """A page with the limits that a test names, as a program meets it."""
+    served = []
+
+    def of(**changed: float) -> Raw:
+        limits = replace(LIMITS, **changed)
+        counters = Counters(limits)
+        page = serve(counters.page, app_kwargs=app_options(limits=limits))
+        client = Raw(next(page))
+        client.allowed = counters.allowed
+        served.append(page)
+        return client
+
+    yield of
+    for page in served:
+        next(page, None)
+
+
+def count(raw: Raw, session: str, visitor: str = "") -> object:
+    answer = raw.ask("add", [None], session=session, visitor=visitor)
+    return answer.told or answer.data[1]
+
+
+def test_two_hundred_visitors_do_not_displace_one(raw: Callable[..., Raw]) -> None:
+    page = raw()
+    assert count(page, "mine") == 1
+    for other in range(200):
+        assert page.join("add", [None], None, f"other{other}").status_code == 200
+    assert count(page, "mine") == 2
+
+
+def test_only_whoever_begins_more_sessions_loses_one_and_is_told(raw: Callable[..., Raw]) -> None:
+    page = raw(sessions_each=2)
+    assert count(page, "mine", "10.0.0.1") == 1
+    for flood in range(5):
+        assert count(page, f"flood{flood}", "10.0.0.2") == 1
+    assert count(page, "mine", "10.0.0.1") == 2
+    assert count(page, "flood4", "10.0.0.2") == 2
+    assert LOST in count(page, "flood0", "10.0.0.2")
+
+
+def test_in_all_whoever_has_most_sessions_loses_one(raw: Callable[..., Raw]) -> None:
+    page = raw(sessions=4)
+    assert count(page, "mine", "10.0.0.1") == 1
+    for flood in range(3):
+        assert count(page, f"flood{flood}", "10.0.0.2") == 1
+    assert count(page, "late", "10.0.0.3") == 1
+    assert LOST in count(page, "flood0", "10.0.0.2")
+    assert count(page, "mine", "10.0.0.1") == 2
+
+
+def test_a_job_is_stopped_in_time(raw: Callable[..., Raw]) -> None:
+    begun = time.monotonic()
+    told = raw(job_seconds=SECONDS).ask("slowly", []).told
+    assert told == "This job was stopped after 0.3 s, as others wait; what is finished is kept."
+    assert time.monotonic() - begun < 5
+
+
+def test_a_session_may_have_a_few_jobs_waiting(raw: Callable[..., Raw]) -> None:
+    page = raw(waiting_each=2)
+    for _ in range(3):  # one runs, two wait
+        assert page.join("wait", [], None, "mine").status_code == 200
+        time.sleep(0.2)
+    told = page.ask("wait", [], session="mine").told
+    page.allowed.set()
+    assert told == "You have 2 jobs waiting: wait for them, or stop one."
+    assert page.ask("wait", [], session="other").told is None
+
+
+def test_a_fault_is_one_sentence_with_a_reference(raw: Callable[..., Raw]) -> None:
+    told = raw().ask("fail", []).told
+    assert "OverflowError" in told
+    assert "secret" not in told
+    assert "reference" in told
