@@ -9,13 +9,20 @@ import ctypes
 import re
 import threading
 import unicodedata
+from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import chain
 
-from pcg.errors import InputError
+from pcg.errors import InputError, PCGError
 
 MAX_CHARACTERS = 600
+MAX_SPOKEN_CHARACTERS = 1_200
+"""Of the words that are said for a text: eighty seconds. 600 characters of a report full of prices and dates make 1,000."""
+LONGEST_NUMBER, LONGEST_PRICE = 12, 15
+"""Digits of a number that is read as one, and not digit by digit: prices go up to trillions."""
 WORD_BREAK = " "
 PUNCTUATION = ",.?!;:"
+_SEPARATORS = (r"(?<=[.?!;:])\s+", r"(?<=,)\s+", r"\s+")
 
 _TITLES = {
     "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Dr": "doctor", "Prof": "professor", "St": "saint", "Gen": "general",
@@ -34,7 +41,8 @@ _LETTERS = dict(zip(
 
 
 def check_text(text: str) -> str:
-    """Return `text` stripped, or raise InputError if it is empty, too long, not English text, or holds control characters."""
+    """Return `text` stripped, or raise InputError if it is empty, too long as written or as spoken, not English text, or holds
+    control characters."""
     stripped = text.strip()
     if not stripped:
         raise InputError("text", text, "some English text")
@@ -46,7 +54,46 @@ def check_text(text: str) -> str:
     latin = [c for c in letters if "LATIN" in unicodedata.name(c, "")]
     if len(latin) < 0.8 * len(letters) or not any(c.isalnum() and c.isascii() for c in stripped):
         raise InputError("text", stripped[:40], "English text in Latin letters or digits")
+    if (spoken := len(normalise(stripped))) > MAX_SPOKEN_CHARACTERS:
+        raise InputError("text", f"{spoken:,} characters when spoken", f"at most {MAX_SPOKEN_CHARACTERS:,}")
     return stripped
+
+
+def cut(text: str, length: Callable[[str], float], longest: float) -> list[str]:
+    """Cut `text` into pieces of at most `longest` each: at sentence ends, else at commas, else at words, else between the words
+    that it is spoken as, else amid a word. Pieces that say nothing are left out.
+
+    length: of a piece, in the unit of `longest`; it raises PCGError for a piece that says nothing.
+    """
+
+    def size(piece: str) -> float:
+        try:
+            return length(piece)
+        except PCGError:
+            return 0.0
+
+    def filled(parts: list[str]) -> Iterator[str]:
+        """Neighbours together, as many as fit."""
+        current = parts[0]
+        for part in parts[1:]:
+            joined = f"{current} {part}".strip()
+            if current and size(joined) > longest:
+                yield current
+                joined = part
+            current = joined
+        yield current
+
+    def halved(word: str) -> Iterator[str]:
+        middle = len(word) // 2
+        return chain(halved(word[:middle]), halved(word[middle:])) if middle and size(word) > longest else iter([word])
+
+    def at(separator: str) -> Callable[[str], Iterator[str]]:
+        return lambda piece: filled(re.split(separator, piece))
+
+    pieces = [text]
+    for divide in (*map(at, _SEPARATORS), lambda piece: filled(normalise(piece).split()), halved):
+        pieces = [part for piece in pieces for part in (divide(piece) if size(piece) > longest else [piece])]
+    return [piece for piece in pieces if size(piece)] or [text]
 
 
 def normalise(text: str) -> str:
@@ -61,7 +108,7 @@ def normalise(text: str) -> str:
     text = re.sub(r"\b(\d{1,2}):(\d\d)\b", _clock, text)
     for symbol, words in _SYMBOLS.items():
         text = text.replace(symbol, words)
-    text = re.sub(r"\b(\d+)(st|nd|rd|th)\b", lambda m: _number(int(m[1]), "ordinal"), text)
+    text = re.sub(r"\b(\d+)(st|nd|rd|th)\b", _ordinal, text)
     text = re.sub(r"\d+(?:,\d{3})*(?:\.\d+)?", _figure, text)
     text = re.sub(r"\b(?:[a-z]\.){2,}", lambda m: m[0].replace(".", " "), text)
     text = re.sub(r"\b[a-z]\b(?<![aio])(?!')", lambda m: _LETTERS[m[0]] if _standalone(m) else m[0], text)
@@ -95,20 +142,33 @@ def _number(value: int | float, to: str = "cardinal") -> str:
     return str(num2words(value, to=to)).replace("-", " ").replace(",", "")
 
 
+def _count(digits: str, longest: int = LONGEST_NUMBER) -> str:
+    """A whole number as words, one of more than `longest` digits digit by digit."""
+    return _number(int(digits)) if len(digits) <= longest else " ".join(_number(int(digit)) for digit in digits)
+
+
 def _figure(match: re.Match[str]) -> str:
     digits = match[0].replace(",", "")
-    if len(digits) > 12:
-        return " ".join(_number(int(d)) for d in digits if d.isdigit())
-    if "." in digits:
+    whole, _, decimals = digits.partition(".")
+    if len(digits) > LONGEST_NUMBER:
+        return _count(whole) + (f" point {' '.join(map(_count, decimals))}" if decimals else "")
+    if decimals:
         return _number(float(digits))
     value = int(digits)
     is_year = "," not in match[0] and len(digits) == 4 and 1100 <= value <= 2099 and not 2000 <= value <= 2009
     return _number(value, "year") if is_year else _number(value)
 
 
+def _ordinal(match: re.Match[str]) -> str:
+    """Of a number that is read digit by digit the last digit alone is one."""
+    if len(match[1]) <= LONGEST_NUMBER:
+        return _number(int(match[1]), "ordinal")
+    return f"{' '.join(map(_count, match[1][:-1]))} {_number(int(match[1][-1]), 'ordinal')}"
+
+
 def _dollars(match: re.Match[str]) -> str:
-    whole, cents = int(match[1].replace(",", "")), int(match[2] or 0)
-    spoken = f"{_number(whole)} dollar{'s' if whole != 1 else ''}"
+    whole, cents = match[1].replace(",", ""), int(match[2] or 0)
+    spoken = f"{_count(whole, LONGEST_PRICE)} dollar{'s' if whole.lstrip('0') != '1' else ''}"
     return spoken + (f" and {_number(cents)} cents" if cents else "")
 
 

@@ -1,7 +1,6 @@
 """speak(text, settings) -> a generator of rounds, ending in a Take."""
 
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +24,7 @@ from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
 from pcg.groups.pairs.search import Progress
 from pcg.prompts.prompt import Reference
-from pcg.prompts.text import check_text
+from pcg.prompts.text import check_text, cut
 from pcg.settings import RANGES, Settings
 from pcg.spoof.detectors import Detectors
 from pcg.synthesis.decoder import Decoder
@@ -220,24 +219,8 @@ class Synthesizer:
         return speaker.codes[-getattr(self.voice.codec, "past_tokens", CONTEXT_TOKENS) :]
 
     def chunks(self, text: str) -> list[str]:
-        """Cut a long text at sentence ends, else at commas, else at words, into pieces of about ten seconds."""
-        chunks = [text]
-        for separator in (r"(?<=[.?!;:])\s+", r"(?<=,)\s+", r"\s+"):
-            chunks = [piece for chunk in chunks for piece in self._cut(chunk, separator)]
-        return chunks
-
-    def _cut(self, text: str, separator: str) -> list[str]:
-        reader = self.voice.reader
-        if reader.tokens_for(text) <= reader.chunk_tokens:
-            return [text]
-        pieces, current = [], ""
-        for part in re.split(separator, text):
-            joined = f"{current} {part}".strip()
-            if current and reader.tokens_for(joined) > reader.chunk_tokens:
-                pieces.append(current)
-                joined = part
-            current = joined
-        return [*pieces, current]
+        """A long text in pieces of at most ten seconds or so, see `cut`."""
+        return cut(text, self.voice.reader.tokens_for, self.voice.reader.chunk_tokens)
 
 
 class _Audio:

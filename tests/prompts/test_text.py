@@ -2,8 +2,8 @@
 
 import pytest
 
-from pcg.errors import InputError
-from pcg.prompts.text import MAX_CHARACTERS, check_text, normalise, phonemise
+from pcg.errors import InputError, PCGError
+from pcg.prompts.text import MAX_CHARACTERS, MAX_SPOKEN_CHARACTERS, check_text, cut, normalise, phonemise
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,29 @@ from pcg.prompts.text import MAX_CHARACTERS, check_text, normalise, phonemise
         ("She said no. He wore a col.", "she said no. he wore a col."),
         ("See no. 5 on Mt. Rainier", "see number five on mount rainier"),
         ("9:00", "nine o'clock"),
+        (
+            "$12,345,678,901,234",
+            "twelve trillion three hundred and forty five billion six hundred and seventy eight million "
+            "nine hundred and one thousand two hundred and thirty four dollars",
+        ),
+        (
+            "$1234567890123456.05",
+            "one two three four five six seven eight nine zero one two three four five six dollars and five cents",
+        ),
+        ("1234567890123rd", "one two three four five six seven eight nine zero one two third"),
+        ("3.14159265358979", "three point one four one five nine two six five three five eight nine seven nine"),
+        ("1234567890123:00", "one two three four five six seven eight nine zero one two three: zero"),
     ],
 )
 def test_text_is_written_out_as_it_is_spoken(written, spoken):
     assert normalise(written) == spoken
+
+
+@pytest.mark.parametrize(
+    "written", ["9" * 400, "$" + "9" * 400, "9" * 400 + "th", "9" * 400 + ".99", "0." + "9" * 400, "9:" * 200]
+)
+def test_a_number_of_any_length_is_read_digit_by_digit(written):
+    assert normalise(written).count("nin") == written.count("9")
 
 
 def test_phonemes_are_told_apart_and_closed_by_punctuation():
@@ -31,6 +50,66 @@ def test_phonemes_are_told_apart_and_closed_by_punctuation():
     assert cat != dog
     assert cat[-1] == "."
     assert phonemise("cat") == [s for s in phonemise("cat") if s.strip()]
+
+
+LONG_WHEN_SPOKEN = {
+    "digits": "9" * MAX_CHARACTERS,
+    "a price": "$" + "9" * 599,
+    "prices": "$9 " * 200,
+    "an ordinal": "9" * 598 + "th",
+    "ordinals": "77th " * 120,
+    "times": "7:77 " * 120,
+    "symbols": "a" + "%" * 599,
+    "letters": "w " * 300,
+    "abbreviations": "e.g. " * 120,
+}
+
+
+@pytest.mark.parametrize("text", LONG_WHEN_SPOKEN.values(), ids=LONG_WHEN_SPOKEN)
+def test_a_text_is_as_long_as_what_is_said(text):
+    with pytest.raises(InputError) as caught:
+        check_text(text)
+    spoken = len(normalise(text.strip()))
+    assert spoken > MAX_SPOKEN_CHARACTERS
+    assert str(caught.value) == f"text is '{spoken:,} characters when spoken', but must be at most {MAX_SPOKEN_CHARACTERS:,}."
+
+
+def test_a_page_of_a_report_is_not_too_long():
+    text = (
+        "Revenue was $12.5 million for the quarter ended March 31, 2024, up 14% from $10.9 million. Costs rose 7.3% to $8.2 "
+        "million. Mr. Smith, 54, who joined in 1998, said at 9:30 that 2025 would bring 120 new jobs, 45 of them in the U.S. "
+    )
+    assert check_text((2 * text)[:MAX_CHARACTERS].strip())
+
+
+def words_in(text):
+    """A length in words, which like that of a real reader is no length where nothing is said."""
+    words = [word for word in normalise(text).split() if word[0].isalpha()]
+    if not words:
+        raise PCGError("text must hold a word.")
+    return len(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("one two. three four", ["one two.", "three four"]),
+        ("one two three, four", ["one two three,", "four"]),
+        ("one two three four", ["one two three", "four"]),
+        ("7777777", ["seven million seven", "hundred and seventy", "seven thousand seven", "hundred and seventy", "seven"]),
+        ("one two 9,9,9,9", ["one two", "nine, nine, nine,", "nine"]),
+        ("one two three four. . . .", ["one two three", "four."]),
+        ("one two three four ... -- !", ["one two three", "four ..."]),
+        ("one", ["one"]),
+        ("...", ["..."]),
+    ],
+)
+def test_a_text_is_cut_where_it_hurts_least(text, pieces):
+    assert cut(text, words_in, 3) == pieces
+
+
+def test_a_word_that_is_too_long_is_cut_amid():
+    assert cut("an abcdefgh or", len, 4) == ["an", "abcd", "efgh", "or"]
 
 
 @pytest.mark.parametrize("text", ["", "   ", "x" * (MAX_CHARACTERS + 1), "你好，世界", "Привет, мир", "!!! ..."])

@@ -8,6 +8,7 @@ import soundfile
 import torch
 
 from pcg.errors import AssetError, InputError
+from pcg.prompts.text import check_text
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -19,6 +20,29 @@ TEXT = "hello, is this one sentence?"
 @pytest.fixture(scope="module")
 def synthesizer(tiny_voice_folder, tmp_path_factory):
     return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+
+
+WORST = {
+    "digits": "9" * 240,
+    "a price": "$" + "9" * 230,
+    "an ordinal": "9" * 230 + "th",
+    "symbols": "a" + "%" * 140,
+    "letters": "q " * 300,
+    "one word": "x" * 600,
+    "commas": "a," * 300,
+    "hyphens": "a-" * 300,
+    "abbreviations": "approx. " * 75,
+    "an ending": "the quick brown fox jumps over the lazy dog and " * 9 + "yes . . . !",
+}
+
+
+@pytest.mark.parametrize("family", ["embedded", "llasa", "neutts"])
+@pytest.mark.parametrize("text", WORST.values(), ids=WORST)
+def test_no_piece_of_a_text_is_longer_than_the_voices_longest(request, synthesizer, family, text):
+    speaking = synthesizer if family == "embedded" else request.getfixturevalue(family)
+    reader, pieces = speaking.voice.reader, speaking.chunks(check_text(text))
+    assert all(0 < reader.tokens_for(piece) <= reader.chunk_tokens for piece in pieces)
+    assert sum(map(reader.tokens_for, pieces)) >= 0.9 * reader.tokens_for(text)
 
 
 @pytest.mark.parametrize("method", METHODS)
