@@ -16,7 +16,7 @@ import spaces
 from spaces.config import Config
 
 from pcg.errors import PCGError
-from pcg.prompts.text import MAX_CHARACTERS
+from pcg.prompts.text import MAX_CHARACTERS, MAX_SPOKEN_CHARACTERS, normalise
 
 SECONDS_PER_CHARACTER = 0.075
 """Of speech: 99 of 100 of the shipped results' 3,604 takes are faster (the median is 0.058)."""
@@ -56,7 +56,8 @@ def on_gpu(function: Callable[P, R], duration: Callable[P, int]) -> Callable[P, 
 
 def gpu_seconds(text: object, takes: float = 1) -> int:
     """The seconds of GPU to request, to generate `text` that many times; a value that is no text needs none."""
-    characters = min(len(text), MAX_CHARACTERS) if isinstance(text, str) else 0
+    spoken = normalise(text[:MAX_CHARACTERS]) if isinstance(text, str) else ""
+    characters = min(len(spoken), MAX_SPOKEN_CHARACTERS)
     work = takes * characters * SECONDS_PER_CHARACTER * WORK_PER_SECOND
     return min(LONGEST_SECONDS, STARTING_SECONDS + ceil(work))
 

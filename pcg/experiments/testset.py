@@ -12,7 +12,7 @@ import soundfile
 from pcg.errors import AssetError, InputError
 from pcg.experiments.unit import Utterance
 from pcg.metrics.sentences import read_sentences
-from pcg.prompts.text import MAX_CHARACTERS
+from pcg.prompts.text import check_text
 
 # The sections of an utterance, each with those of the file that it is made of.
 SECTIONS = {
@@ -66,13 +66,13 @@ def libritts_utterances(folder: Path, count: int = 500, seed: int = 0) -> list[U
     takes 500 at random in "a cross-sentence zero-shot speech-cloning setup", after SSD (section 3.2), whose 500 are of 37
     speakers, with "a short voice prompt lasting approximately 3 seconds" for each. Neither says which ones. Here a speaker's
     prompt is the recording nearest to 3 s, which is never a text to be said; a speaker without one of 2 to 4 s is left out, as
-    are texts too long to be spoken. The others are drawn by `seed`, none twice; fewer are the beginning of more.
+    are texts that cannot be spoken. The others are drawn by `seed`, none twice; fewer are the beginning of more.
 
     Raises InputError if the folder is no LibriTTS or has fewer than `count` such utterances, AssetError for a damaged file.
     """
     recordings = _recordings(folder / SUBSET if (folder / SUBSET).is_dir() else folder)
     prompts = _prompts(recordings)
-    sayable = [r for r in recordings if r.speaker in prompts and r != prompts[r.speaker] and len(r.text) <= MAX_CHARACTERS]
+    sayable = [r for r in recordings if r.speaker in prompts and r != prompts[r.speaker] and _is_sayable(r.text)]
     if not 1 <= count <= len(sayable):
         raise InputError("count", count, f"a whole number from 1 to {len(sayable)}, the utterances that {folder.name} has")
     chosen = np.random.default_rng(seed).permutation(len(sayable))[:count]
@@ -101,6 +101,14 @@ def _prompts(recordings: Sequence[_Recording]) -> dict[str, _Recording]:
         if PROMPT_RANGE[0] <= recording.seconds <= PROMPT_RANGE[1]:
             short[recording.speaker].append(recording)
     return {speaker: min(of_one, key=lambda r: abs(r.seconds - PROMPT_SECONDS)) for speaker, of_one in short.items()}
+
+
+def _is_sayable(text: str) -> bool:
+    try:
+        check_text(text)
+    except InputError:
+        return False
+    return True
 
 
 def _cloned(said: _Recording, prompt: _Recording) -> Utterance:
