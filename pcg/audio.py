@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
@@ -83,10 +84,13 @@ def write_wav(path: Path, samples: np.ndarray, sample_rate: int, comment: str = 
 
     The comment (ICMT of the LIST/INFO chunk) is what libsndfile can write, players skip and other programs keep and show.
     """
-    with replacing(path) as temporary, soundfile.SoundFile(temporary, "w", sample_rate, 1, "PCM_16", format="WAV") as file:
+    wav = BytesIO()  # libsndfile would not tell why a file cannot be written
+    with soundfile.SoundFile(wav, "w", sample_rate, 1, "PCM_16", format="WAV") as file:
         if comment:
             file.comment = comment
         file.write(samples)
+    with replacing(path) as temporary:
+        temporary.write_bytes(wav.getbuffer())
 
 
 def read_comment(path: Path, longest: int) -> bytes | None:

@@ -7,9 +7,14 @@ import os
 import sqlite3
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pcg.errors import PCGError, first_line
+
+if TYPE_CHECKING:  # seconds to import, and most who write files write no tensors
+    from torch import Tensor
 
 __version__ = "0.1.0"
 
@@ -21,19 +26,42 @@ _DIGEST_BYTES = 16
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure it is removed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure it is removed.
+
+    Where `path` is a link, what it leads to is replaced. Raises PCGError, also for an OSError of whoever writes: `path` is a
+    folder or a device, or lies where nothing can be written, or the disk is full.
+    """
+    place = Path(os.path.realpath(path))
+    temporary = place.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
+        if place.exists() and not place.is_file():  # a device would be replaced like any file
+            raise PCGError(f"{path} cannot be written: it is a {'folder' if place.is_dir() else 'device'}, and not a file.")
+        if not place.parent.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        os.replace(temporary, path)
+        os.replace(temporary, place)
+    except OSError as error:
+        raise PCGError(f"{path} cannot be written ({error.strerror or first_line(error)}).") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def write_json(path: Path, value: object) -> None:
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, "Tensor"], metadata: Mapping[str, str] | None = None) -> None:
+    """Write tensors by name, each contiguous, as one safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    with replacing(path) as temporary:
+        try:
+            save_file(dict(tensors), temporary, metadata and dict(metadata))
+        except SafetensorError as error:  # which a full disk is to it
+            raise OSError(first_line(error)) from error
 
 
 class SealedTable:

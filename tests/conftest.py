@@ -1,7 +1,8 @@
 """A whole voice and a recogniser with random weights, small enough for every test, in the real formats on disk."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -150,6 +151,23 @@ def recogniser(recogniser_folder: Path) -> "EmbeddedRecogniser":
     from pcg.recognition.embedded import load_recogniser
 
     return load_recogniser(recogniser_folder)
+
+
+@pytest.fixture(scope="session")
+def little_room() -> Callable[[], AbstractContextManager[None]]:
+    """`with little_room():` no file can grow beyond 5,000 bytes, as on a disk that is full."""
+    resource = pytest.importorskip("resource")
+
+    @contextmanager
+    def limited() -> Iterator[None]:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    return limited
 
 
 @pytest.fixture(scope="session")

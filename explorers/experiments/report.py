@@ -92,9 +92,10 @@ def write_report(
     findings = Findings.of(records, costs, mean_size)
     sounds = _sounds(findings.results, sound, examples) if sound else ""
     # Names without their folders, which may name the user.
+    command = f"python -m pcg report {folder.name} --out {out.name}"
     with replacing(out) as temporary:
-        temporary.write_text(page(findings, f"python -m pcg report {folder.name} --out {out.name}", sounds), encoding="utf-8")
-    write_json(out.with_name(RESULTS), findings.as_dict())
+        temporary.write_text(page(findings, command, sounds), encoding="utf-8")
+        write_json(out.with_name(RESULTS), findings.as_dict())
     return findings
 
 

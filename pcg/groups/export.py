@@ -14,10 +14,9 @@ The last token is the end of speech. `python -c "import pandas; print(pandas.rea
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
-from pcg.files import replacing
+from pcg.files import replacing, write_safetensors
 from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, row_starts
 
@@ -50,8 +49,7 @@ def export_groups(groups: Groups, folder: Path, similarity: str, model: str) -> 
         "size": pa.array(groups.sizes.int().numpy()),
         "members": _lists(groups.indptr, groups.members),
     }
-    with replacing(folder / "groups.safetensors") as temporary:
-        save_file(tensors, temporary, facts)
+    write_safetensors(folder / "groups.safetensors", tensors, facts)
     _write_table(tokens, folder / "tokens.parquet", facts)
     _write_table(rows, folder / "groups.parquet", facts)
     return [folder / name for name in ("groups.safetensors", "tokens.parquet", "groups.parquet")]

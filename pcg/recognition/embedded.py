@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from pcg.errors import AssetError, first_line
-from pcg.files import ASSETS, replacing, write_json
+from pcg.files import ASSETS, replacing, write_json, write_safetensors
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.llama import Cache, DecodingLlama
 from pcg.models.vocabulary import Vocabulary
@@ -174,8 +174,7 @@ def save_recogniser(
     for part, module in (("encoder", encoder), ("projector", projector)):
         write_json(folder / part / "config.json", asdict(module.config))
         tensors = {key: t.to(dtype).contiguous() for key, t in module.state_dict().items()}
-        with replacing(folder / part / "model.safetensors") as temporary:
-            save_file(tensors, temporary)
+        write_safetensors(folder / part / "model.safetensors", tensors)
     copy.deepcopy(lm).to(dtype).save_pretrained(folder / "lm")
     with replacing(folder / "subwords.json") as temporary:
         temporary.write_text(subwords.to_json(), encoding="utf-8")

@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from pcg.errors import AssetError, InputError, first_line
-from pcg.files import ASSETS, replacing, write_json
+from pcg.files import ASSETS, write_json, write_safetensors
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
 
 FORMAT = 1
@@ -65,8 +65,8 @@ def save_detectors(folder: Path, name: str, by_name: Mapping[str, Detector], dty
     for resolution in RESOLUTIONS:
         detector, part = by_name[resolution.name], folder / resolution.key
         write_json(part / "config.json", asdict(detector.config))
-        with replacing(part / "model.safetensors") as temporary:
-            save_file({key: t.to(dtype).contiguous() for key, t in detector.state_dict().items()}, temporary)
+        tensors = {key: t.to(dtype).contiguous() for key, t in detector.state_dict().items()}
+        write_safetensors(part / "model.safetensors", tensors)
     write_json(folder / "detectors.json", {"format": FORMAT, "name": name})
 
 

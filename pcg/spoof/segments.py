@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from pcg.errors import AssetError, InputError
-from pcg.files import replacing
+from pcg.files import write_safetensors
 from pcg.spoof.detector import Resolution
 
 
@@ -45,8 +45,7 @@ class Segments:
         parts = {"real": self.real, "synthetic": self.synthetic}
         codes = {name: torch.cat(list(part)).to(torch.int32) for name, part in parts.items()}
         lengths = {f"{name}_lengths": torch.tensor([len(u) for u in part]) for name, part in parts.items()}
-        with replacing(path) as temporary:
-            save_file(codes | lengths, temporary)
+        write_safetensors(path, codes | lengths)
 
     @classmethod
     def load(cls, path: Path) -> "Segments":

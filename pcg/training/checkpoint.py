@@ -5,11 +5,10 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import nn
 from torch.optim import Optimizer
 
-from pcg.files import replacing
+from pcg.files import write_safetensors
 
 
 def save(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer], meta: dict[str, object]) -> None:
@@ -20,8 +19,7 @@ def save(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimi
     for name, optimizer in optimizers.items():
         for index, state in optimizer.state_dict()["state"].items():
             tensors |= {f"{name}/{index}/{key}": torch.as_tensor(value) for key, value in state.items()}
-    with replacing(path) as temporary:
-        save_file({k: t.detach().clone().contiguous() for k, t in tensors.items()}, temporary, {"meta": json.dumps(meta)})
+    write_safetensors(path, {k: t.detach().clone().contiguous() for k, t in tensors.items()}, {"meta": json.dumps(meta)})
 
 
 def load(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer]) -> dict[str, object]:

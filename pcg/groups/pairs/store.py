@@ -7,10 +7,9 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from pcg.files import replacing
+from pcg.files import write_safetensors
 from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
 from pcg.groups.pairs.search import Progress
 
@@ -66,8 +65,7 @@ def load_or_make(
         except (SafetensorError, OSError, KeyError, ValueError) as error:
             warnings.warn(f"{path.name} in the cache cannot be used ({error}); building it again.", stacklevel=3)
     made = make()
-    with replacing(path) as temporary:
-        save_file(made, temporary, {"key": key})
+    write_safetensors(path, made, {"key": key})
     return made
 
 

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import EmbeddedCodec
-from pcg.files import replacing, write_json
+from pcg.files import replacing, write_json, write_safetensors
 from pcg.models.feature_draft import config_of
 from pcg.prompts.prompt import PhonemeReader, Reference
 from pcg.synthesis.voice import FORMAT
@@ -61,5 +60,4 @@ def write_feature(folder: Path, draft: FeatureModel) -> None:
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Write `tensors`, named as transformers and safetensors read them, whole or not at all."""
-    with replacing(path) as temporary:
-        save_file({k: t.detach().cpu().contiguous() for k, t in tensors.items()}, temporary, {"format": "pt"})
+    write_safetensors(path, {k: t.detach().cpu().contiguous() for k, t in tensors.items()}, {"format": "pt"})
