@@ -1,6 +1,16 @@
-"""What went wrong, in one sentence that names the field, the value and the allowed range."""
+"""What went wrong, in one sentence that names the field, the value and the allowed range; the log of what nobody foresaw."""
+
+import os
+import secrets
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
 
 LONGEST_QUOTE = 80
+LOG = Path(__file__).parents[1] / "cache" / "errors.log"
+"""In the folder of caches (`pcg.files.CACHE`), which this module lies below."""
+LARGEST_LOG, LARGEST_ENTRY = 500_000, 50_000
+"""Bytes. Beyond the former a log is begun, and the one before it is kept, too."""
 
 
 class PCGError(Exception):
@@ -17,6 +27,30 @@ class InputError(PCGError):
 
 class AssetError(PCGError):
     """A file of a model or a voice is missing, damaged or of another kind."""
+
+
+def log_unexpected(error: BaseException) -> str:
+    """Note an error that nobody foresaw in `LOG`, with its traceback, and return its reference there: eight hexadecimal digits,
+    or nothing where the log cannot be written."""
+    reference, moment = secrets.token_hex(4), datetime.now(UTC).isoformat(timespec="seconds")
+    told = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")[-LARGEST_ENTRY:]
+    try:
+        LOG.parent.mkdir(parents=True, exist_ok=True)
+        if LOG.is_file() and LOG.stat().st_size + len(told) > LARGEST_LOG:
+            os.replace(LOG, LOG.with_suffix(".old.log"))
+        with LOG.open("ab") as log:
+            log.write(f"{reference} {moment}\n".encode() + told + b"\n")
+    except OSError:
+        return ""
+    return reference
+
+
+def unexpected(error: Exception) -> PCGError:
+    """What a user is told of an error that nobody foresaw: its kind, and where more is said of it."""
+    kind, reference = type(error).__name__, log_unexpected(error)
+    if not reference:
+        return PCGError(f"Unexpected {kind}: {first_line(error)}.")
+    return PCGError(f"Unexpected {kind}; see reference {reference} in {LOG.parent.name}/{LOG.name}.")
 
 
 def first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The command line. Bad input is one sentence on stderr and exit code 2."""
+"""The command line. Bad input is one sentence on stderr and exit code 2, and so is an error that nobody foresaw."""
 
 import argparse
 import os
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from pcg.cli import bench, compare, evaluate, experiment, groups, report, speak, swap, train, transcribe
-from pcg.errors import PCGError
+from pcg.errors import PCGError, unexpected
 
 COMMANDS = (speak, compare, groups, bench, transcribe, evaluate, swap, experiment, report, train)
 
@@ -22,13 +22,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], None] = options.command
     try:
         command(options)
+        if sys.stdout:
+            sys.stdout.flush()
     except PCGError as error:
-        print(f"pcg: {error}", file=sys.stderr)
-        return 2
+        return _ended(f"pcg: {error}\n", 2)
     except KeyboardInterrupt:
-        print("pcg: stopped.", file=sys.stderr)
-        return 130
+        return _ended("pcg: stopped.\n", 130)
+    except BrokenPipeError:  # whoever reads standard output, as `head` does, has read enough
+        return _ended("", 141)
+    except Exception as error:
+        return _ended(f"pcg: {unexpected(error)}\n", 2)
     return 0
+
+
+def _ended(said: str, code: int) -> int:
+    """Say it on standard error. What standard output does not take goes nowhere: at its end the interpreter would try again,
+    and print a traceback."""
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.stderr.write(said)
+    return code
 
 
 class _Parser(argparse.ArgumentParser):

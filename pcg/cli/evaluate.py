@@ -14,6 +14,7 @@ from pcg.cli.common import (
     read_settings,
     settle_lookahead,
 )
+from pcg.errors import InputError
 from pcg.settings import METHODS
 
 if TYPE_CHECKING:
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from pcg.cli.common import Commands
 
 
+FIGURES = ("table", "stopping", "voices")
+
+
 def add(commands: "Commands") -> None:
     parser = commands.add_parser("evaluate", help="WER, DNSMOS, speaker, speed, endings: the figures of a voice")
-    parser.add_argument("figure", nargs="*", default=["table"], help="table (the default), stopping, voices")
+    parser.add_argument("figure", nargs="*", default=["table"], help=", ".join(FIGURES) + " (default table)")
     parser.add_argument("--method", nargs="+", default=list(METHODS), metavar="METHOD")
     add_judge(parser)
     parser.add_argument("--section", nargs="+", default=["everyday", "balanced"], metavar="SECTION")
@@ -38,6 +42,9 @@ def add(commands: "Commands") -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    for name in options.figure:
+        if name not in FIGURES:
+            raise InputError("figure", name, "one of " + ", ".join(FIGURES))
     from pcg.experiments.evaluation.checks import stopping, voice_matrix
     from pcg.experiments.evaluation.table import evaluate
     from pcg.groups.progress import bar

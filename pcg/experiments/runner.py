@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pcg.errors import InputError, PCGError
+from pcg.errors import InputError, PCGError, unexpected
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # it brings in torch, which a run with nothing to do can spar
 
 Batch = list[Unit]
 Keep = Callable[[Record], None]
+PARENT_GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
 def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int = 1) -> Iterator[Record]:
@@ -134,13 +135,17 @@ def _start(spec: "WorkerSpec", workers: int) -> tuple[Connection, BaseProcess]:
 def _serve(spec: "WorkerSpec", workers: int, pipe: Connection) -> None:
     """What a worker process does: a record for each unit that it is given, until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt reaches the whole group, and the parent ends its workers
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+    with suppress(*PARENT_GONE):
         try:
             worker = spec.load()
             while True:
                 pipe.send(worker.record(pipe.recv(), workers))
         except PCGError as error:
             pipe.send(PCGError(str(error)))
+        except PARENT_GONE:
+            raise
+        except Exception as error:
+            pipe.send(unexpected(error))
 
 
 def _feed(pipe: Connection, unit: Unit, process: BaseProcess) -> None:

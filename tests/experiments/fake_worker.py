@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from pcg import errors
 from pcg.errors import InputError
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.settings import Settings
@@ -17,17 +18,20 @@ AR, SD, PCG = (Condition(m.upper(), Settings(m)) for m in ("ar", "sd", "pcg"))
 @dataclass(frozen=True)
 class FakeSpec:
     """log: a line for each unit that was begun. A unit that says `refuses` is an InputError, and one that says `dies_at` kills
-    its worker."""
+    its worker. One that says `breaks` is an error that nobody foresaw, which is logged beside `log`."""
 
     log: Path
     seconds: float = 0.0
     refuses: str = ""
     dies_at: str = ""
+    breaks: str = ""
     voice_id: str = "fake"
     threads: int = 1
     device: str = "cpu"
 
     def load(self) -> "FakeWorker":
+        if self.breaks:
+            errors.LOG = self.log.with_name("errors.log")
         return FakeWorker(self)
 
     def begun(self) -> list[str]:
@@ -48,6 +52,8 @@ class FakeWorker:
             raise InputError("voice", unit.utterance.voice, "one of the known")
         if unit.utterance.text == self._spec.dies_at:
             os.kill(os.getpid(), signal.SIGKILL)
+        if unit.utterance.text == self._spec.breaks:
+            raise ZeroDivisionError
         time.sleep(self._spec.seconds)
         return Record(unit, result_of(unit), {"workers": workers, "pid": os.getpid()})
 
