@@ -58,7 +58,7 @@ class Raw:
         with self.http.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as lines:
             for line in lines.iter_lines():
                 message = json.loads(line[5:]) if line.startswith("data:") else {}
-                if message.get("msg") == "process_completed":
+                if message.get("msg") == "process_completed" and message["event_id"] == joined.json()["event_id"]:
                     output = message["output"]
                     return Answer(None, output["data"]) if message["success"] else Answer(str(output["error"]))
         raise AssertionError("the server hung up")
