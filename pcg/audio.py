@@ -16,8 +16,8 @@ from pcg.files import replacing
 
 LOUDNESS_RMS = 0.08
 FADE_SECONDS = 0.005
-RATES = (1_000, 384_000)
-BLOCK_FRAMES = 65_536
+RATES = (1_000, 192_000)
+BLOCK_SAMPLES = 1 << 18
 MOST_CHUNKS = 256
 # What phones and browsers record and libsndfile does not read. No playlists: they may name other files.
 CONTAINERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,aac,amr,asf"
@@ -75,8 +75,11 @@ def _read_by_ffmpeg(path: Path, longest_seconds: float) -> tuple[np.ndarray, int
 
 def _mono(file: soundfile.SoundFile, frames: int) -> np.ndarray:
     """The mean of the channels, block by block: a small file can unpack to very many channels of silence."""
-    blocks = file.blocks(BLOCK_FRAMES, frames=frames, dtype="float32", always_2d=True)
-    return np.concatenate([np.zeros(0, np.float32), *(block.mean(axis=1) for block in blocks)])
+    mono, count = np.zeros(min(frames, file.frames), np.float32), 0
+    for block in file.blocks(max(1, BLOCK_SAMPLES // file.channels), frames=len(mono), dtype="float32", always_2d=True):
+        mono[count : count + len(block)] = block.mean(axis=1)
+        count += len(block)
+    return mono[:count]
 
 
 def write_wav(path: Path, samples: np.ndarray, sample_rate: int, comment: str = "") -> None:
