@@ -25,6 +25,10 @@ ADDRESS = "http://127.0.0.1:7860"
 LINKED = "take"
 LONGEST_LINK = 4 * LARGEST
 NO_TAKE = "Generate a take first: its settings appear here."
+SAME = (
+    "On the same computer the take will have the same tokens and, with the same number of threads, the same sound, sample for "
+    "sample."
+)
 OWN_RECORDING = "This take was spoken with your recording. Download its WAV file, which contains the settings."
 
 
@@ -115,7 +119,7 @@ def arrived(stored: Stored, origin: Origin, voices: Collection[str]) -> str:
     sentences = [f"Settings are applied: {settings.method.upper()}, seed {settings.seed}. No take was generated yet."]
     if stored.reference is None and stored.voice not in voices:
         sentences.append(f"The voice {escape(stored.voice, quote=False)} is not available, so another one is used.")
-    sentences += stored.caveats(origin) or ["On the same computer the take will be the same, sample for sample."]
+    sentences += stored.caveats(origin) or [SAME]
     return " ".join(sentences)
 
 

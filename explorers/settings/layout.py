@@ -33,7 +33,7 @@ from pcg.takes.snippets import ENDPOINT
 from pcg.takes.stored import Origin, Stored, read_stored
 
 HEADING = """<p class="groups">Text, voice, settings and seed define a take: with the same weights on the same computer they
-give the same samples. Every WAV file from this page contains them.</p>"""
+give the same tokens and, with the same number of threads, the same samples. Every WAV file from this page contains them.</p>"""
 READY = "Upload a JSON file, or a WAV file from this page: its settings are applied to the controls. No take is generated."
 KINDS = {"json": ("JSON", "json"), "link": ("Link", None), "python": ("Python", "python"), "shell": ("Shell", "shell"),
          "curl": ("curl", "shell")}  # fmt: skip

@@ -1,4 +1,5 @@
-"""A take as a few lines to copy, which say it again bit for bit on the machine that said it first: Python, shell and curl.
+"""A take as a few lines to copy, which say it again on the machine that said it first: Python, shell and curl. The tokens are
+the same, and with the same number of threads the samples, too.
 
 A text may hold quotes, `$`, backslashes and newlines: Python gets its `repr`, the shell gets it through `shlex.quote`.
 """

@@ -118,7 +118,8 @@ class Stored:
         return cls(take.text, RECORDING, take.settings, origin, fingerprint(reference), streamed)
 
     def caveats(self, origin: Origin) -> tuple[str, ...]:
-        """Why `origin` cannot say it again bit for bit, as sentences; empty if it can, on the machine that said it first."""
+        """Why `origin` cannot say it again, as sentences; empty if it can, on the machine that said it first: the same tokens,
+        and with the same number of threads the same samples."""
         made = {
             "digest": "other weights",
             "device": "another kind of device",

@@ -132,7 +132,7 @@ def test_the_session_says_which_take(synthesizer: Synthesizer, origin: Origin, t
 
 
 def test_another_voice_and_other_weights_are_told(stored: Stored, origin: Origin) -> None:
-    assert "sample for sample" in arrived(stored, origin, ["one", "two"])
+    assert "with the same number of threads, the same sound, sample for sample" in arrived(stored, origin, ["one", "two"])
     assert values_of(stored, ["one", "two"])["voice"] == "two"
     elsewhere = Stored(TEXT, "<b>bob", SETTINGS, Origin("other", "0" * 64))
     told = arrived(elsewhere, origin, ["one", "two"])
