@@ -68,8 +68,9 @@ class SealedTable:
     """JSON values by key in one SQLite file, for any number of threads and processes. A value is there, whole and for good,
     once `add` returns.
 
-    Each is stored with a digest of itself and its key: one that does not fit counts as not there, with a warning. Raises
-    sqlite3.Error or OSError where the file cannot be read or written. Reading makes no file.
+    Each is stored with a digest of itself and its key: one that does not fit counts as not there, with a warning, and so does
+    everything where the file lacks the table. Raises sqlite3.Error or OSError where the file cannot be read or written.
+    Reading makes no file, and leaves one that was emptied as it is.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -90,8 +91,20 @@ class SealedTable:
         with closing(self._open()) as table, table:
             table.executemany(f"INSERT OR REPLACE INTO {self._name} VALUES (?, ?)", rows)
 
+    @property
+    def notice(self) -> str:
+        """What there is to know of the file, one sentence: it is there, and its table is not. Else nothing."""
+        if not self.path.is_file():
+            return ""
+        with closing(sqlite3.connect(self.path, timeout=PATIENCE_SECONDS)) as file:
+            there = file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?", (self._name,)).fetchone()
+        return "" if there else f"{self.path} is empty, or of another version: nothing in it counts as stored."
+
     def _read(self, queries: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, Any]:
         if not self.path.exists() and not self.path.parent.is_file():
+            return {}
+        if notice := self.notice:
+            warnings.warn(notice, stacklevel=4)
             return {}
         with closing(self._open()) as table:
             rows = [row for query, values in queries for row in table.execute(query, values)]

@@ -160,11 +160,12 @@ def study(archive: Archive, units: Sequence[Unit], clock: Callable[[], float] = 
     """
     spec, result_set = archive.spec, archive.own_result_set()
     known, total = archive.count(units)
+    notice = archive.store.notice
     records = list(result_set.records)
-    state = Study(Progress(known, total, None), archive.findings())
+    state = Study(Progress(known, total, None, notice), archive.findings())
     yield state
     due = clock()
-    with closing(with_progress(run(units, spec, archive.store), total, known)) as steps:
+    with closing(with_progress(run(units, spec, archive.store), total, known, notice=notice)) as steps:
         for record, progress in steps:
             records.append(record)
             state = replace(state, progress=progress)

@@ -73,7 +73,7 @@ def progress_html(study: Study) -> str:
         return message_html(f"All {at.total:,} units are done.")
     left = "preparing" if at.seconds_left is None else f"about {duration(at.seconds_left)} left"
     bar = f'<progress max="{at.total}" value="{at.done}" aria-label="units done"></progress>'
-    return busy_html(f"{at.done:,} of {at.total:,} units <span>{left}</span>", bar)
+    return busy_html(f"{escape(at.notice)} {at.done:,} of {at.total:,} units <span>{left}</span>".lstrip(), bar)
 
 
 def duration(seconds: float) -> str:

@@ -247,10 +247,10 @@ def campaign(synthesizer: Synthesizer, grid: Grid, spec: WorkerSpec, store: Stor
     Closing the generator stops the work; finished units stay stored.
     """
     units = grid.units()
-    known = len(units) - len(missing(units, spec, store))
-    state = _counted(synthesizer, Progress(known, len(units), None), store.records(units, spec.voice_id))
+    known, notice = len(units) - len(missing(units, spec, store)), store.notice
+    state = _counted(synthesizer, Progress(known, len(units), None, notice), store.records(units, spec.voice_id))
     yield state
-    with closing(with_progress(run(units, spec, store), len(units), known)) as steps:
+    with closing(with_progress(run(units, spec, store), len(units), known, notice=notice)) as steps:
         for _, progress in steps:
             whole = progress.done % len(grid.conditions) == 0
             found = store.records(units, spec.voice_id) if whole else []

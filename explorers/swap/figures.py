@@ -124,7 +124,7 @@ def progress_html(campaign: Campaign) -> str:
     if at.done == at.total:
         return message_html(f"All {at.total} units are done.")
     left = "" if at.seconds_left is None else f"<span>about {at.seconds_left:.0f} s left</span>"
-    return busy_html(f"{at.done} of {at.total} units {left}")
+    return busy_html(f"{escape(at.notice)} {at.done} of {at.total} units {left}".lstrip())
 
 
 def judges_html(judges: Mapping[str, str]) -> str:

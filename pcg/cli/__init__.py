@@ -18,10 +18,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Bars and notices of the libraries below would stand between a user and the one line that matters.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
-    warnings.simplefilter("ignore", FutureWarning)
     command: Callable[[argparse.Namespace], None] = options.command
     try:
-        command(options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.showwarning = _warn
+            command(options)
         if sys.stdout:
             sys.stdout.flush()
     except PCGError as error:
@@ -33,6 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _ended(f"pcg: {unexpected(error)}\n", 2)
     return 0
+
+
+def _warn(message: Warning | str, *_place_in_the_code: object) -> None:
+    print(f"pcg: {message}", file=sys.stderr)
 
 
 def _ended(said: str, code: int) -> int:

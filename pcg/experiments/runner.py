@@ -66,15 +66,17 @@ def check_workers(field: str, count: int) -> None:
 
 @dataclass(frozen=True)
 class Progress:
-    """`done` of `total` units, and the seconds that the others will take, None until two were timed."""
+    """`done` of `total` units, and the seconds that the others will take, None until two were timed. notice: what there is to
+    know of the results before the run (`Store.notice`)."""
 
     done: int
     total: int
     seconds_left: float | None
+    notice: str = ""
 
 
 def with_progress(
-    records: Iterator[Record], total: int, known: int = 0, clock: Callable[[], float] = perf_counter
+    records: Iterator[Record], total: int, known: int = 0, clock: Callable[[], float] = perf_counter, notice: str = ""
 ) -> Iterator[tuple[Record, Progress]]:
     """Each of `records`, of a run over `total` units of which `known` were in the store, with how far the run is.
 
@@ -86,7 +88,7 @@ def with_progress(
                 begun = clock()
             left = total - known - fresh
             pace = (clock() - begun) / (fresh - 1) if fresh > 1 else None
-            yield record, Progress(known + fresh, total, None if pace is None else pace * left)
+            yield record, Progress(known + fresh, total, None if pace is None else pace * left, notice)
 
 
 def _here(parts: Sequence[Batch], spec: "WorkerSpec", keep: Keep) -> Iterator[Record]:

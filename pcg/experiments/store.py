@@ -22,8 +22,8 @@ class Store:
     """Records by `Unit.key(voice)` in `folder`, for any number of threads and processes.
 
     A record is there, whole and for good, once `add` returns; one that is damaged counts as not done, with a warning. A file
-    that is no database any more raises AssetError and is left alone, for results cost hours. Records of another `FORMAT` stay
-    in the file, unseen.
+    that is no database any more raises AssetError and is left alone, for results cost hours; one that was emptied holds
+    nothing, and `notice` and a warning tell. Records of another `FORMAT` stay in the file, unseen.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,6 +32,11 @@ class Store:
     @property
     def exists(self) -> bool:
         return self._table.path.is_file() or self._packed_path.is_file()
+
+    @property
+    def notice(self) -> str:
+        """One sentence where there is a file of results, but nothing of this version in it; else nothing."""
+        return self._ask(lambda: self._table.notice)
 
     def known(self, keys: Iterable[str]) -> set[str]:
         """Those of `keys` that have a record."""

@@ -119,6 +119,36 @@ def test_no_flipped_byte_makes_a_wrong_result(tmp_path: Path) -> None:
     assert lost > 10
 
 
+@pytest.mark.parametrize("emptied", ["no byte", "no table"])
+def test_a_file_that_was_emptied_is_told_of_until_it_holds_results(tmp_path: Path, emptied: str) -> None:
+    path = tmp_path / FILE
+    if emptied == "no byte":
+        path.touch()
+    else:
+        filled(tmp_path)
+        with sqlite3.connect(path) as results:
+            (table,) = results.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchone()
+            results.execute(f"DROP TABLE {table}")
+    before = path.read_bytes()
+    for act in (lambda s: s.known(["a"]), lambda s: s.all(), lambda s: s.records(UNITS, "v")):
+        with pytest.warns(UserWarning, match=r"results\.sqlite is empty, or of another version: nothing in it counts as stored"):
+            assert not act(Store(tmp_path))
+        assert "is empty" in Store(tmp_path).notice
+    assert path.read_bytes() == before
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store = filled(tmp_path, UNITS[:1])
+        assert store.all() == [record(UNITS[0])]
+        assert store.notice == ""
+
+
+def test_a_fresh_start_is_nothing_to_tell_of(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Store(tmp_path).all() == []
+        assert Store(tmp_path).notice == ""
+
+
 @pytest.mark.parametrize("content", [b"no database" * 99, b"SQLite format 3\0" + b"\xff" * 5000])
 def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)

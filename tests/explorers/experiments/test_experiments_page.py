@@ -168,7 +168,7 @@ def test_the_endpoints_plan_run_hear_and_report(empty_address: str, tmp_path: Pa
     before = client.predict(api_name="/experiments")[0]["records"]
     assert "4 units, 0 of them stored" in client.predict([], "quick", handle_file(file), api_name="/plan_experiments")
     first, *_, status = client.predict([], "quick", handle_file(file), api_name="/run_experiments")
-    assert first["progress"] == {"done": 4, "total": 4, "seconds_left": 0.0}
+    assert first["progress"] == {"done": 4, "total": 4, "seconds_left": 0.0, "notice": ""}
     assert first["records"] == before + 4
     assert "embedded" in first["made"]["WER, CER"]
     assert "All 4 units are done" in status
