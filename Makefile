@@ -1,5 +1,6 @@
 # make app: the page, in a virtual environment of its own.
 # make test: lint and the fast tests.  make test-all: the slow ones, too (many draws, many visitors, long runs).
+# make audit: faults that bandit knows, licences, known vulnerabilities.  make lock: requirements.lock anew.
 # make gpu-check: on a machine with CUDA, the decoding tests and benches there, into assets/bench/.
 # make space: a Hugging Face Space in OUT.  make space-test: install and start it, as a Space would.
 PYTHON ?= python3
@@ -12,7 +13,9 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 OUT ?= build/space
 
-.PHONY: app test test-all lint gpu-check space space-test clean
+OTHERS := $(foreach name,nodeps dev mcp train cluster,-r requirements-$(name).txt)
+
+.PHONY: app test test-all lint audit lock gpu-check space space-test clean
 
 app: $(VENV)/app.done
 	MODEL=$(MODEL) DRAFT=$(DRAFT) DEVICE=$(DEVICE) $(VENV)/bin/python app.py --host $(HOST) --port $(PORT)
@@ -27,6 +30,23 @@ lint: $(VENV)/dev.done
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/deptry .
+
+# requirements.lock names what the others bring; --strict fails where a package could not be looked up.
+audit: $(VENV)/dev.done
+	$(VENV)/bin/bandit --quiet --recursive --configfile pyproject.toml app.py pcg explorers
+	$(VENV)/bin/pip-licenses --packages $$(sed -n 's/^\([a-z0-9._-]*\)==.*/\1/p' requirements.lock)
+	@mkdir -p build
+	@for files in "--require-hashes -r requirements.lock" "--no-deps $(OTHERS)"; do \
+		$(VENV)/bin/pip-audit --strict --disable-pip $$files 2> build/audit.log && tail -n 1 build/audit.log && continue; \
+		if grep -q '^Traceback' build/audit.log; then \
+			echo "Known vulnerabilities could not be looked up: pip-audit needs the network; what it said is in build/audit.log."; \
+		else cat build/audit.log; fi >&2; exit 1; \
+	done
+
+lock: $(VENV)/dev.done
+	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--custom-compile-command "make lock: Linux x86_64, Python 3.11 or newer; pip install --no-deps --require-hashes -r requirements.lock" \
+		--output-file requirements.lock requirements.txt requirements-nodeps.txt
 
 gpu-check: $(VENV)/dev.done
 	$(VENV)/bin/python -m pcg bench gpu

@@ -78,12 +78,13 @@ class SealedTable:
 
     def find(self, keys: Iterable[str]) -> dict[str, Any]:
         """The values of those of `keys` that are there."""
-        query = f"SELECT key, value FROM {self._name} WHERE key = ?"
+        query = f"SELECT key, value FROM {self._name} WHERE key = ?"  # nosec B608 # a name of this program's own
         return self._read([(query, (key,)) for key in dict.fromkeys(keys)])
 
     def all(self) -> dict[str, Any]:
         """Every value, in the order of storing."""
-        return self._read([(f"SELECT key, value FROM {self._name} ORDER BY rowid", ())])
+        query = f"SELECT key, value FROM {self._name} ORDER BY rowid"  # nosec B608 # a name of this program's own
+        return self._read([(query, ())])
 
     def add(self, values: Mapping[str, Any]) -> None:
         """Keep `values`, all or none; they take the place of earlier ones of the same keys."""

@@ -57,7 +57,7 @@ class SwapRequest:
                 raise InputError(name, getattr(self, name), "one of " + ", ".join(allowed))
         if self.control == self.similarity:
             raise InputError("control", self.control, "different from the similarity")
-        assert self.settings  # or its InputError
+        Settings(seed=self.seed)  # or its InputError
 
     @property
     def settings(self) -> Settings:

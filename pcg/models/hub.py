@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pcg.errors import AssetError, InputError, PCGError
@@ -136,15 +137,15 @@ def download(model: HubModel, device: str = "cpu") -> Path:
     from huggingface_hub.errors import LocalEntryNotFoundError
     from huggingface_hub.utils import enable_progress_bars
 
-    wanted = {"repo_id": model.repository, "revision": model.revision, "allow_patterns": list(FILES)}
+    fetch = partial(snapshot_download, repo_id=model.repository, revision=model.revision, allow_patterns=list(FILES))
     try:
-        return Path(snapshot_download(**wanted, local_files_only=True))
+        return Path(fetch(local_files_only=True))
     except LocalEntryNotFoundError:  # not there, or not whole
         pass
     try:
-        _check_room(model, snapshot_download(**wanted, dry_run=True), device)
+        _check_room(model, fetch(dry_run=True), device)
         enable_progress_bars()
-        folder = Path(snapshot_download(**wanted))
+        folder = Path(fetch())
     except PCGError:
         raise
     except Exception as error:

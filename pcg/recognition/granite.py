@@ -16,6 +16,7 @@ from transformers import AutoTokenizer, DynamicCache, GraniteSpeechForConditiona
 from transformers.utils import logging
 
 from pcg.errors import AssetError, InputError, first_line
+from pcg.metrics.wavlm import weights_digest
 from pcg.recognition.recogniser import Heard, Reading, reading
 
 CHECKPOINT = "ibm-granite/granite-4.0-1b-speech"
@@ -161,17 +162,18 @@ def load_granite(checkpoint: str = CHECKPOINT, device: str = "cpu") -> GraniteRe
     """Load a Granite Speech checkpoint, from a folder or from the hub; bfloat16 on a GPU, float32 elsewhere."""
     logging.disable_progress_bar()
     try:
-        model, info = GraniteSpeechForConditionalGeneration.from_pretrained(
+        model, info = GraniteSpeechForConditionalGeneration.from_pretrained(  # nosec B615 # safetensors, by digest
             checkpoint,
             dtype=torch.bfloat16 if device == "cuda" else torch.float32,
             use_safetensors=True,
             output_loading_info=True,
         )
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint)  # nosec B615 # no code is fetched with it
     except Exception as error:
         raise AssetError(f"The Granite Speech checkpoint {checkpoint} is missing or damaged ({first_line(error)}).") from error
     if info["missing_keys"] or info["mismatched_keys"]:
         raise AssetError(f"The Granite Speech checkpoint {checkpoint} lacks weights: {sorted(info['missing_keys'])[:3]}.")
     if model.config.has_lora_adapter and not getattr(model, "_hf_peft_config_loaded", False):
         raise AssetError(f"The Granite Speech checkpoint {checkpoint} needs its LoRA adapter, and so the package peft.")
-    return GraniteRecogniser(Path(checkpoint).name, model.to(device), tokenizer)
+    name = f"{Path(checkpoint).name} (weights {weights_digest(model)})"
+    return GraniteRecogniser(name, model.to(device), tokenizer)

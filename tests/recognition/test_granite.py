@@ -75,6 +75,17 @@ def test_its_likelihoods_decide(granite: GraniteRecogniser, babble: Babble) -> N
     assert [(t.stage, t.tokens) for t in alone] == [(t.stage, t.tokens) for t in together]
 
 
+def test_other_weights_are_another_judge(granite: GraniteRecogniser, tmp_path: Path) -> None:
+    same = load_granite(str(checkpoints.granite(tmp_path / "checkpoint")))
+    with torch.no_grad():
+        same._model.get_input_embeddings().weight[0, 0] += 1.0
+    same._model.save_pretrained(tmp_path / "checkpoint")
+    other = load_granite(str(tmp_path / "checkpoint"))
+    assert same.name.startswith("checkpoint ")
+    assert same.name.removeprefix("checkpoint") in granite.name
+    assert other.name != same.name
+
+
 def test_heads_that_spell_something_else_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="CTC classes"):
         load_granite(str(checkpoints.granite(tmp_path, classes=42)))

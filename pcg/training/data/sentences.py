@@ -58,7 +58,7 @@ def is_held_out(sentence: str) -> bool:
 
 
 def _bucket(text: str, n: int) -> int:
-    return int.from_bytes(hashlib.sha1(text.encode()).digest()[:4], "big") % n
+    return int.from_bytes(hashlib.sha1(text.encode(), usedforsecurity=False).digest()[:4], "big") % n
 
 
 def _prose(path: Path) -> Iterator[str]:

@@ -3,7 +3,7 @@ training recorded."""
 
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 Log = list[dict[str, float]]
 
@@ -29,7 +29,7 @@ def detector_card(facts: dict[str, object], figures: dict[str, object]) -> str:
 
 def _filled(name: str, **values: object) -> str:
     folder = FileSystemLoader(Path(__file__).with_name("cards"))
-    cards = Environment(loader=folder, undefined=StrictUndefined, autoescape=False, lstrip_blocks=True)
+    cards = Environment(loader=folder, undefined=StrictUndefined, autoescape=select_autoescape(), lstrip_blocks=True)
     return cards.get_template(name).render(values).strip() + "\n"
 
 

@@ -1,0 +1,39 @@
+"""What an install with hashes installs is what an install without them asks for."""
+
+import re
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from pcg.files import PROJECT
+from pcg.space.front_matter import read_requirements
+
+LISTS = ("requirements.txt", "requirements-nodeps.txt")
+LOCK = (PROJECT / "requirements.lock").read_text(encoding="utf-8")
+
+
+def locked() -> list[tuple[Requirement, list[str]]]:
+    """Every entry of the lock file, with its hashes."""
+    lines = [line for line in LOCK.replace("\\\n", "").splitlines() if line and not line.lstrip().startswith("#")]
+    parts = [line.split("--hash=") for line in lines]
+    return [(Requirement(named), [each.strip() for each in hashes]) for named, *hashes in parts]
+
+
+def test_every_pin_is_locked_in_its_version() -> None:
+    known = {(canonicalize_name(each.name), str(each.specifier)) for each, _ in locked()}
+    pins = [each for name in LISTS for each in read_requirements(PROJECT / name)]
+    assert len(pins) > 25
+    assert [str(each) for each in pins if (canonicalize_name(each.name), str(each.specifier)) not in known] == []
+
+
+def test_every_locked_package_has_one_version_and_its_hashes() -> None:
+    assert len(locked()) > 100
+    for each, hashes in locked():
+        assert re.fullmatch(r"==[\w.]+", str(each.specifier)), each
+        assert hashes, each
+        assert all(re.fullmatch("sha256:[0-9a-f]{64}", value) for value in hashes), each
+
+
+def test_the_lock_leaves_the_index_to_whoever_installs() -> None:
+    assert "://" not in LOCK
+    assert "--index" not in LOCK
