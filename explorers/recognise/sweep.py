@@ -20,6 +20,7 @@ from pcg.recognition.self_speculative import PRESETS, Stage, Thresholds
 LONGEST_SWEEP_SECONDS = 1800
 MOST_FILES = 50
 AT_ONCE = 8
+LARGEST_TRANSCRIPTS = 2**20
 SWEPT_CTC, SWEPT_LM = (0.3, 0.7, 1.5, 3.0), (0.1, 0.2, 0.5)
 _AUDIO_NAME = re.compile(r"\.(wav|flac|ogg|oga|opus|mp3|aiff?|au|m4a)$", re.IGNORECASE)
 # AR first, as the others may be compared with it; the other presets are in the grid.
@@ -88,6 +89,8 @@ def read_transcripts(path: Path) -> dict[str, str]:
     """`name<TAB>text` a line, or a JSON object of texts by name; raise InputError if it is neither."""
     allowed = "lines of a file's name, a tab and its text, or a JSON object of texts by name"
     try:
+        if (size := path.stat().st_size) > LARGEST_TRANSCRIPTS:
+            raise InputError("transcript file", f"{size:,} bytes", f"at most {LARGEST_TRANSCRIPTS:,} bytes")
         content = path.read_text(encoding="utf-8-sig")
         pairs = json.loads(content).items() if content.lstrip().startswith("{") else _lines(content)
         texts = {_key(name): text for name, text in pairs}

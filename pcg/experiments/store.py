@@ -9,11 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from pcg.errors import AssetError, first_line
+from pcg.errors import AssetError, InputError, first_line
 from pcg.experiments.unit import FORMAT, Record, Result, Unit
 from pcg.files import SealedTable, replacing
 
 FILE, PACKED = "results.sqlite", "results.jsonl.xz"
+# Unpacked, and of the unpacker: packed results may come from anyone, and a small file can unpack to any size.
+LARGEST_UNPACKED, MOST_MEMORY = 2**30, 2**26
 
 T = TypeVar("T")
 
@@ -58,13 +60,16 @@ class Store:
 
     def all(self) -> list[Record]:
         """Every record, of whatever voice, the packed ones first, in the order of storing."""
-        return [_record(value, Unit.from_dict(value["unit"])) for value in self._everything().values()]
+        return [_record(value) for value in self._everything().values()]
 
     def pack(self) -> Path:
-        """Write every record into the packed file, and remove the SQLite file."""
-        lines = "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in self._everything().items())
+        """Write every record into the packed file, and remove the SQLite file; raise InputError if they are too many to be
+        read again."""
+        lines = "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in self._everything().items()).encode()
+        if len(lines) > LARGEST_UNPACKED:
+            raise InputError("results", f"{len(lines):,} bytes", f"at most {LARGEST_UNPACKED:,} bytes to be packed")
         with replacing(self._packed_path) as temporary:
-            temporary.write_bytes(lzma.compress(lines.encode()))
+            temporary.write_bytes(lzma.compress(lines))
         self._table.path.unlink(missing_ok=True)
         return self._packed_path
 
@@ -76,9 +81,8 @@ class Store:
         if not self._packed_path.is_file():
             return {}
         try:
-            lines = lzma.decompress(self._packed_path.read_bytes()).decode().splitlines()
-            return dict(json.loads(line) for line in lines)
-        except (OSError, lzma.LZMAError, ValueError) as error:
+            return dict(json.loads(line) for line in _unpacked(self._packed_path.read_bytes()).decode().splitlines())
+        except (OSError, lzma.LZMAError, ValueError, TypeError) as error:
             raise AssetError(f"The results in {self._packed_path} are damaged ({first_line(error)}).") from error
 
     def _ask(self, act: Callable[[], T]) -> T:
@@ -88,5 +92,20 @@ class Store:
             raise AssetError(f"The results in {self._table.path} cannot be read or written ({error}).") from error
 
 
-def _record(value: dict[str, dict], unit: Unit) -> Record:
-    return Record(unit, Result.from_dict(value["result"]), value["context"])
+def _unpacked(packed: bytes) -> bytes:
+    """The content of an xz file; raise LZMAError or ValueError if it is damaged, or larger than `pack` makes it."""
+    unpacker = lzma.LZMADecompressor(memlimit=MOST_MEMORY)
+    content = unpacker.decompress(packed, LARGEST_UNPACKED + 1)
+    if len(content) > LARGEST_UNPACKED:
+        raise ValueError(f"it unpacks to more than {LARGEST_UNPACKED:,} bytes")
+    if not unpacker.eof:
+        raise ValueError("its end is missing")
+    return content
+
+
+def _record(value: dict[str, dict], unit: Unit | None = None) -> Record:
+    """The record of `unit`, by default of the one that is stored with it."""
+    try:
+        return Record(unit or Unit.from_dict(value["unit"]), Result.from_dict(value["result"]), value["context"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise AssetError(f"The results hold something that is no record ({first_line(error)} does not fit).") from error

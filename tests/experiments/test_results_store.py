@@ -1,7 +1,9 @@
 """A result that was stored is there, whole, for whoever asks for the same unit, whatever happens to the file."""
 
+import lzma
 import multiprocessing
 import sqlite3
+import tracemalloc
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -11,8 +13,8 @@ import numpy as np
 import pytest
 from fake_worker import result_of, units_of
 
-from pcg.errors import AssetError
-from pcg.experiments.store import FILE, Store
+from pcg.errors import AssetError, InputError
+from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record, Unit
 
 UNITS = units_of(4)
@@ -60,6 +62,32 @@ def test_packed_results_are_found_as_before_and_later_ones_go_before(tmp_path: P
     packed.write_bytes(packed.read_bytes()[:-20])
     with pytest.raises(AssetError, match="damaged"):
         Store(tmp_path).all()
+
+
+def test_packed_results_of_any_size_are_refused_before_they_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / PACKED).write_bytes(lzma.compress(bytes(2 * 10**7)))
+    monkeypatch.setattr("pcg.experiments.store.LARGEST_UNPACKED", 20_000)
+    tracemalloc.start()
+    with pytest.raises(AssetError, match="unpacks to more than 20,000 bytes"):
+        Store(tmp_path).all()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 10**7
+    with pytest.raises(InputError, match="at most 20,000 bytes"):
+        filled(tmp_path / "many", units_of(20)).pack()
+    assert len(Store(tmp_path / "many").all()) == len(units_of(20))
+
+
+@pytest.mark.parametrize(
+    "content", ["1", "[1]", '["key", {}]', '["key", 5]', '["key", {"unit": {}, "result": {}, "context": {}}]']
+)
+def test_packed_json_of_another_kind_is_one_sentence(tmp_path: Path, content: str) -> None:
+    (tmp_path / PACKED).write_bytes(lzma.compress(content.encode()))
+    with pytest.raises(AssetError) as caught:
+        Store(tmp_path).all()
+    assert "\n" not in str(caught.value)
 
 
 def test_a_record_carries_the_name_that_was_asked_for(tmp_path: Path) -> None:

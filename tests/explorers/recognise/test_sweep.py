@@ -77,6 +77,12 @@ def test_other_transcripts_are_refused_in_one_sentence(content: str | bytes, tmp
         read_transcripts(tmp_path / "t")
 
 
+def test_transcripts_of_any_size_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("a\tb\n" * 300_000)
+    with pytest.raises(InputError, match=r"transcript file is '1,200,000 bytes', but must be at most 1,048,576 bytes"):
+        read_transcripts(tmp_path / "t")
+
+
 def test_bad_files_are_refused_in_one_sentence(recordings: list[Path], tmp_path: Path) -> None:
     first = recordings[0]
     (tmp_path / "notes.wav").write_text("no audio")
