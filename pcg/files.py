@@ -4,11 +4,17 @@ not there; and tables of values with a digest each, which no kill can damage."""
 import hashlib
 import json
 import os
+import platform
+import re
+import shutil
 import sqlite3
+import time
 import warnings
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from pcg.errors import PCGError, first_line
@@ -22,29 +28,63 @@ PROJECT = Path(__file__).parents[1]
 ASSETS, CACHE = PROJECT / "assets", PROJECT / "cache"
 PATIENCE_SECONDS = 30.0
 _DIGEST_BYTES = 16
+# The folders of `replacing`: of which computer, of which process, and any name.
+_TEMPORARY = re.compile(r"\.pcg-([0-9a-f]{8})-(\d{1,9})-\w+")
+_ABANDONED_SECONDS = 86_400
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure it is removed.
+    """Yield a temporary path near `path`; on success it takes the place of `path`, on failure it is removed. What a kill leaves
+    is removed by the next `replacing` in the same folder.
 
     Where `path` is a link, what it leads to is replaced. Raises PCGError, also for an OSError of whoever writes: `path` is a
     folder or a device, or lies where nothing can be written, or the disk is full.
     """
-    place = Path(os.path.realpath(path))
-    temporary = place.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    place, folder = Path(os.path.realpath(path)), None
     try:
         if place.exists() and not place.is_file():  # a device would be replaced like any file
-            raise PCGError(f"{path} cannot be written: it is a {'folder' if place.is_dir() else 'device'}, and not a file.")
+            kind = "folder" if place.is_dir() else "device"
+            raise PCGError(f"{path.name} cannot be written: it is a {kind}, and not a file.")
         if not place.parent.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
+        sweep(place.parent)
+        # A folder, as safetensors writes under a temporary name of its own, which a kill would leave, too.
+        folder = Path(mkdtemp(prefix=f".pcg-{_computer()}-{os.getpid()}-", dir=place.parent))
+        temporary = folder / place.name
         yield temporary
         os.replace(temporary, place)
     except OSError as error:
-        raise PCGError(f"{path} cannot be written ({error.strerror or first_line(error)}).") from error
+        raise PCGError(f"{path.name} cannot be written ({error.strerror or first_line(error)}).") from error
     finally:
-        with suppress(OSError):
-            temporary.unlink()
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what `replacing` left in `folder` when its process was killed; what another computer left, after a day."""
+    with suppress(OSError):
+        for path in folder.glob(".pcg-*"):
+            named = _TEMPORARY.fullmatch(path.name)
+            if named and (_is_over(named[1], int(named[2])) or time.time() - path.stat().st_mtime > _ABANDONED_SECONDS):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _computer() -> str:
+    """A short name for this computer: containers may share a folder, and number their processes alike."""
+    return f"{zlib.crc32(platform.node().encode()):08x}"
+
+
+def _is_over(computer: str, process: int) -> bool:
+    if computer != _computer() or os.name != "posix":
+        return False
+    try:
+        os.kill(process, 0)  # asks, and ends nothing
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # another user's
+        return False
+    return False
 
 
 def write_json(path: Path, value: object) -> None:
