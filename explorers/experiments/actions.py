@@ -3,7 +3,9 @@
 Knows nothing of gradio.
 """
 
+import hashlib
 import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +19,7 @@ import torch
 
 from explorers.experiments.report import Findings, write_report
 from pcg.bench.methods import step_costs
-from pcg.errors import InputError, PCGError
+from pcg.errors import InputError, PCGError, first_line
 from pcg.experiments.context import context
 from pcg.experiments.results.analysis import Results
 from pcg.experiments.runner import Progress, run, with_progress
@@ -115,9 +117,9 @@ class Archive:
             or not _same_machine(result_set.records, here)
         ):
             return
-        costs = {lookahead: asdict(self._timed(record)) for lookahead, record in sorted(drafting.items())}
+        costs = {str(lookahead): asdict(self._timed(record)) for lookahead, record in sorted(drafting.items())}
         machine = {name: here[name] for name in MACHINE}
-        write_json(result_set.folder / COSTS, {"voice": result_set.voice, "machine": machine, "milliseconds": costs})
+        _keep_costs(result_set.folder, {"voice": result_set.voice, "machine": machine, "milliseconds": costs})
 
     def _timed(self, record: Record) -> StepCosts:
         voice, settings = self._synthesizer.voice, record.unit.settings
@@ -245,15 +247,33 @@ def _stamp(folder: Path) -> object:
     return tuple((stat.st_mtime_ns, stat.st_size) for stat in files) if (folder / FILE).is_file() else None
 
 
+def _keep_costs(folder: Path, costs: Mapping[str, object]) -> None:
+    try:
+        write_json(folder / COSTS, {"digest": _digest(costs), "costs": costs})
+    except OSError as error:
+        warnings.warn(f"The costs of single steps cannot be kept in {folder} ({first_line(error)}).", stacklevel=3)
+
+
 def _read_costs(folder: Path, voice: str, records: Sequence[Record]) -> dict[int, StepCosts] | None:
     """What `Archive.time_steps` kept, if it was for these records."""
     try:
         kept = json.loads((folder / COSTS).read_text(encoding="utf-8"))
-        if kept["voice"] != voice or not _same_machine(records, kept["machine"]):
-            return None
-        return {int(lookahead): StepCosts(**costs) for lookahead, costs in kept["milliseconds"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        if kept["digest"] != _digest(kept["costs"]):
+            raise ValueError("they do not fit their digest")
+    except FileNotFoundError:
         return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        warnings.warn(f"The costs of single steps in {folder} cannot be used ({first_line(error)}).", stacklevel=3)
+        return None
+    costs = kept["costs"]
+    if costs["voice"] != voice or not _same_machine(records, costs["machine"]):
+        return None
+    return {int(lookahead): StepCosts(**each) for lookahead, each in costs["milliseconds"].items()}
+
+
+def _digest(costs: object) -> str:
+    """Of values as JSON has them."""
+    return hashlib.sha256(json.dumps(costs, sort_keys=True).encode()).hexdigest()
 
 
 def _same_machine(records: Sequence[Record], machine: Mapping[str, object]) -> bool:

@@ -84,8 +84,7 @@ def load_or_build_atlas(
             raise ValueError("it names codes that are none")
 
     name = f"atlas-{key}.safetensors"
-    folder = shipped if shipped and (shipped / name).is_file() else cache_dir
-    return Atlas(**load_or_make(folder / name, key, DTYPES, make, check))
+    return Atlas(**load_or_make(cache_dir / name, key, DTYPES, make, check, shipped / name if shipped else None))
 
 
 def atlas_bytes(atlas: Atlas) -> bytes:

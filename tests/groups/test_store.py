@@ -73,12 +73,12 @@ def of_another_embedding(path: Path) -> None:
 
 
 def rewrite(change: Callable[[dict[str, torch.Tensor]], None]) -> Callable[[Path], None]:
-    """Damage that keeps the right key."""
+    """Damage that keeps the right key, and has the right digest."""
 
     def damage(path: Path) -> None:
         tensors = load_file(path)
         change(tensors)
-        save_file(tensors, path, {"key": path.stem.removeprefix("neighbours-")})
+        save_file(tensors, path, {"key": path.stem.removeprefix("neighbours-"), "digest": store._digest(tensors)})
 
     return damage
 

@@ -1,6 +1,8 @@
-"""Tensors on disk, named by what they were made from: a stale file is never read, a damaged one is made anew."""
+"""Tensors on disk, named by what they were made from, and with a digest: a stale file is never read, a damaged one is made
+anew."""
 
 import hashlib
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,7 +11,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from pcg.files import write_safetensors
+from pcg.errors import PCGError, first_line
+from pcg.files import sweep, write_safetensors
 from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
 from pcg.groups.pairs.search import Progress
 
@@ -54,29 +57,47 @@ def load_or_make(
     dtypes: Mapping[str, torch.dtype],
     make: Callable[[], Tensors],
     check: Callable[[Mapping[str, Tensor]], None],
+    shipped: Path | None = None,
 ) -> Tensors:
-    """The tensors in `path` if it was stored under `key` with these names and dtypes and `check` raises no ValueError, else
-    what `make` returns, stored there whole or not at all."""
-    if path.exists():
+    """The tensors in the file `shipped` or `path`, if it was stored under `key` with these names and dtypes, is undamaged, and
+    `check` raises no ValueError; else what `make` returns, stored in `path` whole or not at all.
+
+    A file that cannot be used, or cannot be stored, is a warning.
+    """
+    sweep(path.parent)
+    for file in (shipped, path):
+        if file is None or not os.path.lexists(file):
+            continue
         try:
-            loaded = _load(path, key, dtypes)
+            loaded = _load(file, key, dtypes)
             check(loaded)
             return loaded
         except (SafetensorError, OSError, KeyError, ValueError) as error:
-            warnings.warn(f"{path.name} in the cache cannot be used ({error}); building it again.", stacklevel=3)
+            warnings.warn(f"{file.name} in {file.parent} cannot be used ({first_line(error)}).", stacklevel=3)
     made = make()
-    write_safetensors(path, made, {"key": key})
+    try:
+        write_safetensors(path, made, {"key": key, "digest": _digest(made)})
+    except PCGError as error:
+        warnings.warn(f"{first_line(error)}: the work goes on without it.", stacklevel=3)
     return made
 
 
 def _load(path: Path, key: str, dtypes: Mapping[str, torch.dtype]) -> Tensors:
     with safe_open(path, framework="pt") as file:
-        if (file.metadata() or {}).get("key") != key:
-            raise ValueError("it was built from something else")
+        facts = file.metadata() or {}
         loaded = {name: file.get_tensor(name) for name in dtypes}
+    if facts.get("key") != key:
+        raise ValueError("it was built from something else")
     if any(loaded[name].dtype != dtype for name, dtype in dtypes.items()):
         raise ValueError("its numbers are of another kind")
+    if facts.get("digest") != _digest(loaded):
+        raise ValueError("its numbers do not fit its digest")
     return loaded
+
+
+def _digest(tensors: Tensors) -> str:
+    names = sorted(tensors)
+    return content_key(tuple((name, tuple(tensors[name].shape)) for name in names), *(tensors[name] for name in names))
 
 
 def _check(loaded: Neighbours, vocabulary: int) -> None:

@@ -1,0 +1,174 @@
+"""Whatever happens to a file in cache/ or to the disk under it: what was asked for comes all the same, or one sentence, and
+nothing wrong."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from pcg.errors import PCGError
+from pcg.experiments.store import FILE, PACKED, Store
+from pcg.experiments.unit import Record
+from pcg.groups.library import GroupLibrary
+from pcg.metrics.memory import JudgementMemory
+from pcg.synthesis.voice import Voice, load_voice
+from tests.damage import DAMAGES, FULL_DISKS, empty, flip, no_room_to_rename, removed, without_privileges
+from tests.experiments.fake_worker import result_of, units_of
+
+UNITS = units_of(4)
+FLIPS = 20
+
+
+class Cache(NamedTuple):
+    """make: what is asked for, through the files in a folder. file: the name of the one that is damaged. lost: whether its
+    content cannot be made again, so that a sentence says that it is damaged, or that less is known."""
+
+    make: Callable[[Path], object]
+    file: str
+    lost: bool = False
+
+
+@pytest.fixture(scope="module")
+def voice(tiny_voice_folder: Path) -> Voice:
+    return load_voice(str(tiny_voice_folder))
+
+
+@pytest.fixture
+def caches(voice: Voice, monkeypatch: pytest.MonkeyPatch) -> dict[str, Cache]:
+    monkeypatch.setattr("pcg.groups.atlas._umap", lambda plane, *_: plane)
+
+    def library(folder: Path) -> GroupLibrary:
+        return GroupLibrary(voice.code_embedding, voice.codec, voice.usage > 0, 0.2, folder)
+
+    def lists(folder: Path, similarity: str) -> list[torch.Tensor]:
+        found = library(folder).neighbours(similarity)
+        return [found.indptr, found.neighbours, found.similarity, library(folder).groups(0.3, similarity).members]
+
+    def atlas(folder: Path) -> list[torch.Tensor]:
+        found = library(folder).atlas()
+        return [found.x, found.y, found.nearest, found.similarity]
+
+    return {
+        "neighbours": Cache(lambda folder: lists(folder, "cosine"), "neighbours-*.safetensors"),
+        "mel": Cache(lambda folder: lists(folder, "mel"), "mel-*.safetensors"),
+        "map": Cache(atlas, "atlas-*.safetensors"),
+        "judgements": Cache(judgements, "judgements-*.sqlite"),
+        "results": Cache(lambda folder: stored(folder, packed=False), FILE, lost=True),
+        "packed results": Cache(lambda folder: stored(folder, packed=True), PACKED, lost=True),
+    }
+
+
+def judgements(folder: Path) -> list[float]:
+    return JudgementMemory(folder).complete([f"sound {i}" for i in range(40)], lambda missing: [i / 3 for i in missing])
+
+
+def stored(folder: Path, packed: bool) -> list[Record]:
+    """The results that are there; if there is nothing, they are made first."""
+    store = Store(folder)
+    if not folder.exists():
+        for unit in UNITS:
+            store.add(unit.key("v"), Record(unit, result_of(unit), {}))
+        if packed:
+            store.pack()
+    return store.all()
+
+
+KINDS = ("neighbours", "mel", "map", "judgements", "results", "packed results")
+MADE_AGAIN = KINDS[:4]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_file_is_made_again_or_told_of(
+    kind: str, damage: Callable[[Path], None], caches: dict[str, Cache], tmp_path: Path
+) -> None:
+    cache, folder = caches[kind], tmp_path / "cache"
+    truth = cache.make(folder)
+    (file,) = folder.glob(cache.file)
+    damage(file)
+    found, told = asked(cache, folder)
+    if cache.lost:
+        assert_true_so_far(found, truth)
+    else:
+        assert_same(found, truth)
+        # An empty database is one in which nothing is known yet.
+        assert told or (kind, damage) == ("judgements", empty)
+        removed(file)
+        assert_same(cache.make(folder), truth)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert_same(cache.make(folder), truth)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_flipped_bytes_change_what_is_read(kind: str, caches: dict[str, Cache], tmp_path: Path) -> None:
+    cache, folder = caches[kind], tmp_path / "cache"
+    truth = cache.make(folder)
+    (file,) = folder.glob(cache.file)
+    whole = file.read_bytes()
+    for seed in range(FLIPS):
+        file.write_bytes(whole)
+        flip(file, count=1 + seed % 3, seed=seed)
+        found, _ = asked(cache, folder)
+        assert_true_so_far(found, truth) if cache.lost else assert_same(found, truth)
+
+
+@pytest.mark.parametrize("full", FULL_DISKS, ids=lambda full: full.__name__)
+@pytest.mark.parametrize("kind", MADE_AGAIN)
+def test_where_a_cache_has_no_room_work_goes_on_without_it(
+    kind: str, full: Callable, caches: dict[str, Cache], tmp_path: Path
+) -> None:
+    if (kind, full) == ("judgements", no_room_to_rename):
+        pytest.skip("SQLite renames nothing")
+    cache, folder = caches[kind], tmp_path / "cache"
+    truth = cache.make(tmp_path / "elsewhere")
+    with full():
+        found, told = asked(cache, folder)
+    assert_same(found, truth)
+    assert told
+    assert [path for path in folder.rglob("*") if path.suffix != ".sqlite"] == []
+    assert_same(cache.make(folder), truth)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(cache.make(folder), truth)
+
+
+def test_results_that_found_no_room_are_one_sentence_and_the_earlier_ones_are_whole(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for unit in UNITS[:3]:
+        store.add(unit.key("v"), Record(unit, result_of(unit), {}))
+    before = store.all()
+    with FULL_DISKS[0](), pytest.raises(PCGError, match="cannot be read or written") as caught:
+        store.add(UNITS[3].key("v"), Record(UNITS[3], result_of(UNITS[3]), {}))
+    assert "\n" not in str(caught.value)
+    assert Store(tmp_path).all() == before
+
+
+def asked(cache: Cache, folder: Path) -> tuple[object, list[str]]:
+    """What comes, None where it is one sentence; and that sentence, or the warnings."""
+    found, sentences = None, []
+    with warnings.catch_warnings(record=True) as told, without_privileges():
+        warnings.simplefilter("always")
+        try:
+            found = cache.make(folder)
+        except PCGError as error:
+            sentences.append(str(error))
+    sentences += [str(each.message) for each in told if each.category is UserWarning]
+    assert [sentence for sentence in sentences if "\n" in sentence] == []
+    return found, sentences
+
+
+def assert_same(found: object, truth: list) -> None:
+    assert isinstance(found, list)
+    if isinstance(truth[0], torch.Tensor):
+        assert [torch.equal(one, other) for one, other in zip(found, truth, strict=True)] == [True] * len(truth)
+    else:
+        assert found == truth
+
+
+def assert_true_so_far(found: object, truth: list) -> None:
+    """One sentence, or of the true ones as many as could be read."""
+    assert found is None or (isinstance(found, list) and all(record in truth for record in found))
