@@ -250,8 +250,8 @@ def _stamp(folder: Path) -> object:
 def _keep_costs(folder: Path, costs: Mapping[str, object]) -> None:
     try:
         write_json(folder / COSTS, {"digest": _digest(costs), "costs": costs})
-    except OSError as error:
-        warnings.warn(f"The costs of single steps cannot be kept in {folder} ({first_line(error)}).", stacklevel=3)
+    except PCGError as error:
+        warnings.warn(f"{first_line(error)}: the work goes on without it.", stacklevel=3)
 
 
 def _read_costs(folder: Path, voice: str, records: Sequence[Record]) -> dict[int, StepCosts] | None:

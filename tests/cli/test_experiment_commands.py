@@ -15,11 +15,9 @@ GRID = """
 name: mine
 texts: [hello, "yes", "a warm bright morning sun"]
 voices: [one]
-conditions:
-  - {name: AR, method: ar}
-  - {name: SD, method: sd}
+conditions: [{name: AR, method: ar}, {name: SD, method: sd}]
 """
-MORE = GRID + "  - {name: PCG, method: pcg, theta: 0.4}\n"
+MORE = GRID.replace("sd}]", "sd}, {name: PCG, method: pcg, theta: 0.4}]")
 
 
 class Parrot:
