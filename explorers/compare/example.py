@@ -7,6 +7,7 @@ from pathlib import Path
 
 from explorers.session import TakeView, record
 from pcg.audio import write_wav
+from pcg.checksums import check_checksums, write_checksums
 from pcg.errors import AssetError, InputError
 from pcg.files import ASSETS, write_json
 from pcg.settings import METHODS, Settings
@@ -53,12 +54,14 @@ def write_example(
         write_wav(folder / f"{method}.wav", take.audio, take.sample_rate, Stored.of(take, origin).to_json())
     content = {"format": FORMAT, "text": text, "voice": speaker, "settings": asked.as_dict()}
     write_json(folder / "example.json", {**content, "takes": {method: record(take) for method, take in takes.items()}})
+    write_checksums(folder)
 
 
 def read_example(folder: Path) -> Example | None:
     """Read what `write_example` wrote: None where there is none, AssetError where it is damaged."""
     if not folder.is_dir():
         return None
+    check_checksums(folder)
     path = folder / "example.json"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

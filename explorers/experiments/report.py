@@ -16,6 +16,7 @@ import plotly.offline
 
 from explorers.colours import swatch_html
 from explorers.experiments.figures import CAPTIONS, figures
+from pcg.checksums import renew_checksums
 from pcg.errors import InputError
 from pcg.experiments.results.analysis import Results, Summary, summarise
 from pcg.experiments.results.condition_names import method
@@ -96,6 +97,7 @@ def write_report(
     with replacing(out) as temporary:
         temporary.write_text(page(findings, command, sounds), encoding="utf-8")
         write_json(out.with_name(RESULTS), findings.as_dict())
+        renew_checksums(out.with_name(RESULTS))
     return findings
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from pcg.checksums import check_checksums, write_checksums
 from pcg.errors import AssetError, InputError, first_line
 from pcg.experiments.unit import FORMAT, Record, Result, Unit
 from pcg.files import SealedTable, replacing
@@ -63,14 +64,16 @@ class Store:
         return [_record(value) for value in self._everything().values()]
 
     def pack(self) -> Path:
-        """Write every record into the packed file, and remove the SQLite file; raise InputError if they are too many to be
-        read again."""
-        lines = "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in self._everything().items()).encode()
+        """Write every record into the packed file, remove the SQLite file, and list what lies there now with its checksums; raise
+        InputError if they are too many to be read again."""
+        lines = "".join(json.dumps(pair, separators=(",", ":")) + "
+" for pair in self._everything().items()).encode()
         if len(lines) > LARGEST_UNPACKED:
             raise InputError("results", f"{len(lines):,} bytes", f"at most {LARGEST_UNPACKED:,} bytes to be packed")
         with replacing(self._packed_path) as temporary:
             temporary.write_bytes(lzma.compress(lines))
         self._table.path.unlink(missing_ok=True)
+        write_checksums(self._packed_path.parent)
         return self._packed_path
 
     def _everything(self) -> dict[str, dict[str, dict]]:
@@ -78,6 +81,7 @@ class Store:
 
     @cached_property
     def _packed(self) -> dict[str, dict[str, dict]]:
+        check_checksums(self._packed_path.parent)
         if not self._packed_path.is_file():
             return {}
         try:

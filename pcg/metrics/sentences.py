@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pcg.checksums import check_checksums
 from pcg.errors import AssetError, InputError
 from pcg.files import ASSETS
 
@@ -12,6 +13,7 @@ SECTIONS = ("everyday", "balanced", "rare")
 
 def read_sentences(*sections: str, path: Path = SENTENCES) -> list[str]:
     """The sentences of `sections`, in the order asked for; those of `SECTIONS` where none is named."""
+    check_checksums(path)
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:

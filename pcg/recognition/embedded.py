@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from pcg.checksums import check_checksums
 from pcg.errors import AssetError, first_line
 from pcg.files import ASSETS, replacing, write_json, write_safetensors
 from pcg.models.checkpoint import Checkpoint
@@ -207,6 +208,7 @@ def load_parts(folder: Path) -> Parts:
 
 def _load(folder: Path) -> tuple[str, ConformerCTC, Projector, Subwords]:
     """All but the language model."""
+    check_checksums(folder)
     try:
         card = json.loads((folder / "recogniser.json").read_text(encoding="utf-8"))
         if card["format"] != FORMAT:

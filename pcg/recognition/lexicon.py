@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pcg.checksums import check_checksums
 from pcg.errors import AssetError, first_line
 from pcg.files import ASSETS
 from pcg.recognition.network.alphabet import BLANK, CHARACTERS, CLASSES, spell
@@ -51,6 +52,7 @@ class Lexicon:
 
     def __init__(self, path: Path, beam: Beam | None = None) -> None:
         self._beam = beam or Beam()
+        check_checksums(path)
         try:
             packed = path.read_bytes()
             arpa = gzip.decompress(packed)

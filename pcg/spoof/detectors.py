@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from pcg.checksums import check_checksums
 from pcg.errors import AssetError, InputError, first_line
 from pcg.files import ASSETS, write_json, write_safetensors
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
@@ -72,6 +73,7 @@ def save_detectors(folder: Path, name: str, by_name: Mapping[str, Detector], dty
 
 def load_detectors(folder: Path = SHIPPED) -> Detectors:
     """Load a folder that `save_detectors` wrote; raise AssetError if a file is missing, damaged or of another shape."""
+    check_checksums(folder)
     try:
         card = json.loads((folder / "detectors.json").read_text(encoding="utf-8"))
         if card["format"] != FORMAT:

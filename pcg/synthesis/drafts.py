@@ -9,6 +9,7 @@ from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pcg.checksums import check_checksums
 from pcg.decoding.lookup import PromptLookup
 from pcg.errors import AssetError, InputError
 from pcg.models.checkpoint import Checkpoint
@@ -61,6 +62,8 @@ def choose_draft(choice: str, target: Checkpoint, vocabulary: Vocabulary, folder
         return Draft(kind, DecodingLlama(target.subset(origin), vocabulary), untrained_notice(kind))
     named = named_draft(choice, folder)
     kind = TRAINED if origin == folder else choice if named else FOLDER + _digest(origin)
+    if kind.startswith(FOLDER):  # the voice's own came with it
+        check_checksums(origin)
     if is_feature_draft(origin):
         return Draft(kind, read_feature_draft(origin, target, vocabulary), "")
     draft = read_checkpoint(origin, vocabulary, target.embedding.dtype)

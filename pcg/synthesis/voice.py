@@ -5,6 +5,8 @@ each code) and, each as `config.json` and `model.safetensors`, `target/`, `draft
 beside them (`atlas-*.safetensors`), and further drafts by name (`draft-NAME/`). Target and drafts are transformers checkpoints,
 read as a checkpoint from the hub is; but a draft may be a feature draft (`pcg.models.feature_draft`), too.
 
+Where a folder has a list of checksums (`pcg.checksums`), its files are compared with that before anything is read.
+
 The folder of a LLaSA or a NeuTTS is what its repository on the hub holds: `config.json`, weights and tokenizer. Its codec may
 lie beside them in `codec/`, and a trained draft in `draft/`.
 """
@@ -18,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.checksums import check_checksums
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.decoding.runners import AnyDraft
@@ -114,6 +117,7 @@ def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto"
     if device not in DEVICES or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
     folder = model_folder(model, EMBEDDED, device)
+    check_checksums(folder)
     try:
         return (_load_from_hub if is_from_hub(folder) else _load_embedded)(folder, device, draft)
     except (MemoryError, torch.OutOfMemoryError) as error:
@@ -129,7 +133,7 @@ def _load_embedded(folder: Path, device: str, draft: str) -> Voice:
             raise ValueError("symbols, durations and voices do not fit together")
     except (KeyError, TypeError, ValueError) as error:
         raise AssetError(f"The voice file {folder / 'voice.json'} is damaged ({error}).") from error
-    codec = load_codec(folder / "codec").to(device)
+    codec = _read_codec(folder / "codec").to(device)
     reader = replace(reader, chunk_tokens=round(CHUNK_SECONDS * codec.sample_rate / codec.hop))
     vocabulary = Vocabulary(codec.codebook_size, reader.first_code, reader.end)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
@@ -198,6 +202,12 @@ def _precision(name: str, folder: Path, device: str) -> torch.dtype:
 
 
 def load_codec(folder: Path) -> EmbeddedCodec:
+    """The embedded codec in `folder`; raises AssetError where it is missing or damaged."""
+    check_checksums(folder)
+    return _read_codec(folder)
+
+
+def _read_codec(folder: Path) -> EmbeddedCodec:
     try:
         values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         codec = EmbeddedCodec(CodecConfig(**{**values, "levels": tuple(values["levels"])}))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from fake_worker import result_of, units_of
 
+from pcg.checksums import LIST
 from pcg.errors import AssetError, InputError
 from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record, Unit
@@ -60,8 +61,20 @@ def test_packed_results_are_found_as_before_and_later_ones_go_before(tmp_path: P
     assert store.known(unit.key("v") for unit in UNITS) == {unit.key("v") for unit in UNITS[:4]}
     assert store.all() == [later, *(record(unit) for unit in UNITS[1:4])]
     packed.write_bytes(packed.read_bytes()[:-20])
-    with pytest.raises(AssetError, match="damaged"):
-        Store(tmp_path).all()
+    for _ in range(2):
+        with pytest.raises(AssetError, match="damaged"):
+            Store(tmp_path).all()
+        (tmp_path / LIST).unlink(missing_ok=True)
+
+
+def test_packed_results_that_were_listed_are_missed_and_later_ones_may_lie_beside_them(tmp_path: Path) -> None:
+    packed = filled(tmp_path, UNITS[:3]).pack()
+    assert [line.split("  ")[1] for line in (tmp_path / LIST).read_text().splitlines()] == [packed.name]
+    filled(tmp_path, UNITS[3:])
+    assert len(Store(tmp_path).all()) == len(UNITS)
+    packed.unlink()
+    with pytest.raises(AssetError, match=rf"{packed.name} is missing"):
+        Store(tmp_path).known(["a"])
 
 
 def test_packed_results_of_any_size_are_refused_before_they_fill_the_memory(

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pcg.checksums import LIST
 from pcg.errors import InputError
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.spoof.detectors import load_detectors
@@ -34,6 +35,8 @@ def test_from_a_corpus_to_detectors_that_load(tiny_voice_folder: Path, work: Pat
     voice = load_voice(str(tiny_voice_folder))
     figures = train_detectors_of(voice, work, tmp_path, "cpu", 0, TINY)
     assert set(figures) == {"detectors", *(r.name for r in RESOLUTIONS)}
+    listed = {line.split("  ")[1] for line in (tmp_path / LIST).read_text().splitlines()}
+    assert {"MODEL_CARD.md", "figures.json", "held_out.safetensors", "m50/model.safetensors"} <= listed
     assert load_detectors(tmp_path).codes == voice.codec.codebook_size
     held_out = Segments.load(tmp_path / "held_out.safetensors")
     assert len(held_out.real) == 12

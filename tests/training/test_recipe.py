@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from pcg.checksums import LIST
 from pcg.cli import main
 from pcg.codec.embedded import CodecConfig
 from pcg.errors import InputError, PCGError
@@ -64,6 +65,8 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     before = {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")}
     train("target", work, None, out, "cpu", 0, 1, longer)
     assert {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")} == before
+    listed = {line.split("  ")[1] for line in (out / LIST).read_text().splitlines()}
+    assert listed == {file.relative_to(out).as_posix() for file in out.rglob("*") if file.is_file()} - {LIST}
     take = Synthesizer(load_voice(str(out)), tmp_path / "cache").take("good morning.", Settings(), "rms")
     assert np.isfinite(take.audio).all()
     card = (out / "MODEL_CARD.md").read_text()

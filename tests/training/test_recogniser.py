@@ -2,14 +2,17 @@
 
 import json
 import math
+import shutil
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from pcg.errors import PCGError
+from pcg.checksums import LIST, check_checksums, write_checksums
+from pcg.errors import AssetError, PCGError
 from pcg.recognition.embedded import PARTS, load_parts, load_recogniser, save_recogniser
 from pcg.recognition.network.alphabet import BLANK, CLASSES, spell
 from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig
@@ -19,6 +22,7 @@ from pcg.recognition.self_speculative import PRESETS, transcribe
 from pcg.training.data.augment import Disturbances, change_speed, disturb, mask_features
 from pcg.training.data.corpus import SAMPLE_RATE, CorpusEntry
 from pcg.training.recogniser.hearings import Hearing, HearingBatches, in_order, read_hearings
+from pcg.training.recogniser.recipe import JudgeRecipe, publish, publish_words
 from pcg.training.recogniser.stages import (
     CTC,
     LM,
@@ -142,10 +146,29 @@ def test_stages_learn_resume_and_publish(hearings: list[Hearing], tmp_path: Path
     frozen = {key: t.clone() for key, t in encoder.state_dict().items()}
     train_recogniser_lm(tmp_path, encoder, READER, hearings, held_out, 3, 0, "cpu", seconds=8.0)
     assert all(torch.equal(t, encoder.state_dict()[key]) for key, t in frozen.items())
-    publish_recogniser(tmp_path, tmp_path / "out", "chirps", ENCODER, READER, 0)
+    publish(tmp_path, tmp_path / "out", 0, JudgeRecipe(encoder=ENCODER, reader=READER))
+    listed = {line.split("  ")[1] for line in (tmp_path / "out" / LIST).read_text().splitlines()}
+    assert {"MODEL_CARD.md", "encoder/model.safetensors", "subwords.json"} <= listed
     recogniser = load_recogniser(tmp_path / "out")
     for preset in PRESETS.values():
         assert len(transcribe(recogniser, [h.samples() for h in hearings[:3]], preset)) == 3
+
+
+def test_another_list_of_words_is_listed_anew_and_nothing_else_is(
+    recogniser_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, prose = shutil.copytree(recogniser_folder, tmp_path / "recogniser"), tmp_path / "prose.txt"
+    write_checksums(folder)
+    prose.write_text("the old boat\n")
+    pool = SimpleNamespace(train=["the old boat", "the red boat"])
+    monkeypatch.setattr("pcg.training.recogniser.recipe.build_pool", lambda *_: pool)
+    monkeypatch.setattr("pcg.training.recogniser.recipe.dictionary", lambda _: ["horse"])
+    publish_words(prose, folder, 0)
+    check_checksums(folder)
+    (folder / "subwords.json").write_text("{}")
+    publish_words(prose, folder, 0)
+    with pytest.raises(AssetError, match=r"subwords\.json is damaged"):
+        load_recogniser(folder)
 
 
 def test_both_learn_on_together_from_what_was_published(hearings: list[Hearing], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pcg.checksums import check_checksums
 from pcg.errors import InputError
 
 MARKED = re.compile(r"(<!-- table (\S+) of (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -22,6 +23,7 @@ def fill(document: str, folder: str, results: Path) -> str:
 
     Besides the report's tables there is "overview": speed, acceptance and word errors of each setting in one row.
     """
+    check_checksums(results)
     found = json.loads(results.read_text(encoding="utf-8"))
     tables = {table["name"]: table for table in found["tables"]} | {OVERVIEW: _overview(found)}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
+from pcg.checksums import renew_checksums
 from pcg.errors import InputError
 from pcg.files import replacing
 from pcg.serving.space.front_matter import (
@@ -57,6 +58,7 @@ def stage(root: Path, out: Path, front: dict[str, object] | None = None) -> Stag
         _copy(root / name, out / name)
     for name in LEFT_OUT:
         (out / name).unlink(missing_ok=True)
+        renew_checksums(out / name)
     if front:
         _write(out / README, with_changes((out / README).read_text(encoding="utf-8"), front))
     on_cpu = read_front_matter(out).suggested_hardware in (None, "cpu-basic", "cpu-upgrade")

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pcg.bench.parts.spoof import bench_spoof
+from pcg.checksums import write_checksums
 from pcg.errors import InputError
 from pcg.files import replacing, write_json
 from pcg.settings import Settings
@@ -58,6 +59,7 @@ def train_detectors_of(
     trained = train_detectors(state, config, start, train, held_out, recipe.plan, seed, device)
     save_detectors(out, voice.name, trained)
     held_out.save(out / "held_out.safetensors")
+    write_checksums(out)  # without which they would not load
     figures = bench_spoof(load_detectors(out), held_out)
     write_json(out / "figures.json", figures)
     with replacing(out / "MODEL_CARD.md") as temporary:
@@ -70,6 +72,7 @@ def train_detectors_of(
             "config": asdict(config),
         }
         temporary.write_text(detector_card(facts, figures), encoding="utf-8")
+    write_checksums(out)
     return figures
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from transformers import LlamaForCausalLM
 
+from pcg.checksums import renew_checksums
 from pcg.errors import InputError
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.hub import is_neutts
@@ -120,6 +121,7 @@ def train_for(job: DraftJob, workers: Workers) -> dict[str, float]:
     facts |= {"objective": asdict(job.minimised), "schedule": asdict(job.schedule(target.config.hidden_size))}
     write = write_feature_draft if plan == FEATURE else write_draft
     write(job.out, draft, facts | {"acceptance": found, "settings": settings.as_dict()})
+    renew_checksums(job.out)
     return found
 
 

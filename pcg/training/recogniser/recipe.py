@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 
+from pcg.checksums import renew_checksums, write_checksums
 from pcg.errors import InputError
 from pcg.files import replacing
 from pcg.recognition.embedded import PARTS
@@ -100,6 +101,7 @@ def publish_words(prose: Path | None, out: Path, seed: int) -> None:
     if prose is None or not prose.is_file():
         raise InputError("prose", str(prose), "a text file with one sentence a line")
     words, pairs = write_bigrams(out / WORDS, build_pool(prose, seed).train, dictionary(LONGEST_WORD))
+    renew_checksums(out / WORDS)
     print(f"words: {words} words and {pairs} pairs in {out / WORDS}", flush=True)
 
 
@@ -115,6 +117,7 @@ def publish(work: Path, out: Path, seed: int, recipe: JudgeRecipe) -> None:
     said = notes.read_text(encoding="utf-8").strip() if notes.exists() else ""
     with replacing(out / "MODEL_CARD.md") as temporary:
         temporary.write_text(recogniser_card(parameters, logs, seed, said), encoding="utf-8")
+    write_checksums(out)
     print(f"published to {out}", flush=True)
 
 

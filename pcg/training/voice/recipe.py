@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from transformers import LlamaForCausalLM
 
+from pcg.checksums import write_checksums
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.errors import InputError, PCGError
 from pcg.files import replacing, write_json
@@ -196,6 +197,7 @@ def _publish(shop: Workshop, out: Path) -> None:
     }
     usage = used_codes(spoken, codec.codebook_size)
     write_voice(out, "embedded", shop.target(), shop.draft(), codec, shop.reader(), references, usage)
+    write_checksums(out)  # without which it would not load
     _publish_map(out)
     hours = {
         v: sum(u.length for p in shards(shop.corpus) if p.parent.name == v for u in read_index(p)) / 16_000 / 3600
@@ -207,6 +209,7 @@ def _publish(shop: Workshop, out: Path) -> None:
     logs = {p.stem: [json.loads(line) for line in p.read_text().splitlines()] for p in sorted(shop.work.glob("*.jsonl"))}
     with replacing(out / "MODEL_CARD.md") as temporary:
         temporary.write_text(model_card(facts, logs, out), encoding="utf-8")
+    write_checksums(out)
     print(f"published to {out}", flush=True)
 
 

@@ -7,6 +7,7 @@ import pytest
 import soundfile
 
 from explorers.compare.example import read_example
+from pcg.checksums import LIST
 from pcg.errors import AssetError
 from pcg.settings import METHODS
 
@@ -43,6 +44,7 @@ def test_without_a_folder_there_is_no_example(tmp_path: Path) -> None:
 )
 def test_a_damaged_example_is_told_in_one_sentence(damage: Damage, example_folder: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(example_folder, tmp_path / "example")
+    (folder / LIST).unlink()  # which would tell before the content does
     content = json.loads((folder / "example.json").read_text())
     damage(content)
     (folder / "example.json").write_text(json.dumps(content))
@@ -53,5 +55,14 @@ def test_a_damaged_example_is_told_in_one_sentence(damage: Damage, example_folde
 def test_a_missing_sound_is_named(example_folder: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(example_folder, tmp_path / "example")
     (folder / "sd.wav").unlink()
-    with pytest.raises(AssetError, match=r"sd\.wav is missing"):
+    for _ in range(2):
+        with pytest.raises(AssetError, match=r"sd\.wav is missing"):
+            read_example(folder)
+        (folder / LIST).unlink(missing_ok=True)
+
+
+def test_what_is_written_is_listed(example_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(example_folder, tmp_path / "example")
+    (folder / "sd.wav").write_bytes((folder / "ar.wav").read_bytes())
+    with pytest.raises(AssetError, match=r"sd\.wav is damaged"):
         read_example(folder)

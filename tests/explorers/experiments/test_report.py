@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 
 from explorers.experiments.figures import STYLES, figures
 from explorers.experiments.report import Findings, write_report
-from pcg.errors import InputError
+from pcg.errors import AssetError, InputError
 from pcg.experiments.results.analysis import Results, summarise
 from pcg.experiments.store import Store
 from pcg.experiments.suites import ar, pcg, sd, ssd, swapped, variant
@@ -97,6 +97,18 @@ def test_the_page_holds_every_table_and_figure(written: Path) -> None:
     assert drawn == {f"figure-{name}" for name in findings.figures}
     for said in (*CONTEXT["judges"].values(), CONTEXT["processor"], "13.8 ± 0.4", "python -m pcg report"):
         assert said in page.text
+
+
+def test_a_report_beside_published_results_is_listed_anew(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "results", study())
+    Store(folder).pack()
+    for speed in (2.0, 3.0):  # other bounds make another file of numbers
+        write_report(folder, folder / "report.html", {3: StepCosts(speed, 0.4, 2.2)})
+        assert len(Store(folder).all()) == len(study())
+    data = folder / "results.json"
+    data.write_text(data.read_text().replace("AR", "RA"))
+    with pytest.raises(AssetError, match=r"results\.json is damaged"):
+        Store(folder).all()
 
 
 def test_nothing_is_fetched(written: Path) -> None:

@@ -18,6 +18,7 @@ from gradio_client import Client
 from packaging.requirements import Requirement
 
 import app
+from pcg.checksums import LIST, check_checksums
 from pcg.errors import InputError
 from pcg.files import PROJECT
 from pcg.models.hub import NAMES
@@ -79,6 +80,12 @@ def test_it_holds_what_serves_and_nothing_else(space: Path) -> None:
     assert {name for name in reached if name not in ("cache", "runs")} <= {name.split("/")[0] for name in files}
     assert not {"assets/results/report.html", "assets/results/results.json"} & files
     assert not [name for name in files if name.endswith(".pyc")]
+
+
+def test_what_is_left_out_is_not_missed(space: Path) -> None:
+    assert "results.json" not in (space / "assets/results" / LIST).read_text().split()
+    for folder in (space / "assets").iterdir():
+        check_checksums(folder)
 
 
 def test_every_file_that_the_hub_refuses_otherwise_goes_through_lfs(space: Path) -> None:

@@ -1,10 +1,12 @@
 """`pcg train draft`: for the tiny voice, for a LLaSA, and with bad options."""
 
 import json
+import shutil
 
 import pytest
 import torch
 
+from pcg.checksums import write_checksums
 from pcg.cli import main
 from pcg.synthesis.voice import load_voice
 from pcg.training.data.prepare import MANIFEST, tokens_path, write_shard
@@ -45,6 +47,16 @@ def test_the_command_trains_a_draft_that_the_voice_speaks_with(command, tmp_path
     assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == [0, 2, 3]
     assert main([*command, "--plan", "0,1"]) == 2
     assert "begun with the same options" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_draft_in_the_place_of_a_published_one_is_listed_anew(command, tmp_path, tiny_voice_folder):
+    voice = shutil.copytree(tiny_voice_folder, tmp_path / "voice")
+    write_checksums(voice)
+    before = (voice / "draft" / "model.safetensors").read_bytes()
+    assert main([*command, "--plan", "0,2", "--out", str(voice / "draft")]) == 0
+    assert (voice / "draft" / "model.safetensors").read_bytes() != before
+    assert load_voice(str(voice)).draft.weights.layers == 2
 
 
 @pytest.mark.slow
