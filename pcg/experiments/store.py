@@ -64,10 +64,11 @@ class Store:
         return [_record(value) for value in self._everything().values()]
 
     def pack(self) -> Path:
-        """Write every record into the packed file, remove the SQLite file, and list what lies there now with its checksums; raise
-        InputError if they are too many to be read again."""
-        lines = "".join(json.dumps(pair, separators=(",", ":")) + "
-" for pair in self._everything().items()).encode()
+        """Write every record into the packed file, remove the SQLite file, and list what lies there now with its checksums.
+
+        Raises InputError if they are too many to be read again.
+        """
+        lines = "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in self._everything().items()).encode()
         if len(lines) > LARGEST_UNPACKED:
             raise InputError("results", f"{len(lines):,} bytes", f"at most {LARGEST_UNPACKED:,} bytes to be packed")
         with replacing(self._packed_path) as temporary:
