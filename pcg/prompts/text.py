@@ -9,7 +9,7 @@ import ctypes
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import chain
 
@@ -72,10 +72,10 @@ def cut(text: str, length: Callable[[str], float], longest: float) -> list[str]:
         except PCGError:
             return 0.0
 
-    def filled(parts: list[str]) -> Iterator[str]:
+    def filled(parts: Iterable[str]) -> Iterator[str]:
         """Neighbours together, as many as fit."""
-        current = parts[0]
-        for part in parts[1:]:
+        current = ""
+        for part in parts:
             joined = f"{current} {part}".strip()
             if current and size(joined) > longest:
                 yield current
