@@ -23,7 +23,7 @@ from pcg.errors import InputError, PCGError, first_line
 from pcg.experiments.context import context
 from pcg.experiments.results.analysis import Results
 from pcg.experiments.runner import Progress, run, with_progress
-from pcg.experiments.store import FILE, Store
+from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record, Unit, Utterance
 from pcg.experiments.worker import Sounding, WorkerSpec
 from pcg.files import write_json
@@ -243,8 +243,10 @@ def record_of(findings: Findings | None, progress: Progress | None = None) -> di
 
 def _stamp(folder: Path) -> object:
     """Another one whenever the results change; None without any."""
-    files = [path.stat() for name in (FILE, COSTS) if (path := folder / name).is_file()]
-    return tuple((stat.st_mtime_ns, stat.st_size) for stat in files) if (folder / FILE).is_file() else None
+    if not any((folder / name).is_file() for name in (FILE, PACKED)):
+        return None
+    files = [path.stat() for name in (FILE, PACKED, COSTS) if (path := folder / name).is_file()]
+    return tuple((stat.st_mtime_ns, stat.st_size) for stat in files)
 
 
 def _keep_costs(folder: Path, costs: Mapping[str, object]) -> None:

@@ -188,6 +188,13 @@ def test_a_first_run_is_not_mixed_with_results_of_another_voice(synthesizer: Syn
     assert (counts[0], counts[1], counts[-1]) == (12, 1, 12)
 
 
+def test_packed_results_are_shown_where_there_are_no_others(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    committed = tmp_path / "committed"
+    keep(committed, (ar(), pcg(0.4)))
+    Store(committed).pack()
+    assert len(archive_of(synthesizer, tmp_path / "own", committed).result_set().records) == 12
+
+
 @pytest.mark.slow
 def test_a_run_on_a_real_voice_has_its_bound_and_is_heard_token_for_token(
     synthesizer: Synthesizer, tiny_voice_folder: Path, tmp_path: Path
