@@ -91,7 +91,7 @@ def _load(path: Path, key: str, dtypes: Mapping[str, torch.dtype]) -> Tensors:
     if any(loaded[name].dtype != dtype for name, dtype in dtypes.items()):
         raise ValueError("its numbers are of another kind")
     if facts.get("digest") != _digest(loaded):
-        raise ValueError("its numbers do not fit its digest")
+        raise ValueError("its digest is missing, or that of other numbers")
     return loaded
 
 
