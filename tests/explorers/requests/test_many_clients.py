@@ -1,7 +1,6 @@
 """Fifty visitors at once, each of whom gets its own take, also beside visitors who leave."""
 
 import json
-import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +9,10 @@ import pytest
 import soundfile
 from gradio_client import Client
 
-from explorers.measure.page import resident_mib
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.raw import Raw
+from tests.explorers.requests.conftest import Server
 
 CLIENTS = 50
 OTHERS = {"voice": "one", "theta": 0.3, "lookahead": 3, "beta": 0.3, "temperature": 0.6, "recording": None}
@@ -44,14 +43,14 @@ def test_fifty_visitors_each_hear_their_own_take(address: str, synthesizer: Synt
 
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process's memory")
-def test_five_hundred_requests_with_leavers_and_reloads_lose_nothing_and_keep_nothing(address: str) -> None:
+def test_five_hundred_requests_with_leavers_and_reloads_lose_nothing_and_keep_nothing(server: Server) -> None:
     """Every third request is left before it is answered, and every fourth comes from a page that was just reloaded."""
 
     def visit(visitor: int) -> int:
-        page, session, wrong = Raw(address), f"visitor{visitor}", 0
+        page, session, wrong = Raw(server.address), f"visitor{visitor}", 0
         for number in range(REQUESTS):
             if number % 4 == 3:
-                page, session = Raw(address), f"visitor{visitor}again{number}"
+                page, session = Raw(server.address), f"visitor{visitor}again{number}"
             labels = [component["props"].get("label") for component in page.inputs("say_pcg_again")]
             wanted = {"Text": f"Visitor {visitor}.", "Voice": "one", "Seed": number, "Theta": 0.3}
             values = [wanted.get(label, usual) for label, usual in zip(labels, page.usual("say_pcg_again"), strict=True)]
@@ -66,9 +65,9 @@ def test_five_hundred_requests_with_leavers_and_reloads_lose_nothing_and_keep_no
 
     with ThreadPoolExecutor(CLIENTS) as visitors:
         assert sum(visitors.map(visit, range(CLIENTS, CLIENTS + 10))) == 0
-        early = resident_mib(os.getpid())
+        early = server.resident()
         assert sum(visitors.map(visit, range(CLIENTS))) == 0
-    assert resident_mib(os.getpid()) < 1.10 * early
+    assert server.resident() < 1.10 * early
 
 
 def ask_until_there_is_room(page: Raw, name: str, values: list[object], session: str) -> object:

@@ -1,15 +1,9 @@
 """No single request, on any way into the server, costs much memory, keeps others waiting, or leaves anything on the disk."""
 
-import os
 import re
-import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import gradio as gr
@@ -17,7 +11,7 @@ import httpx
 import pytest
 from gradio.routes import App
 
-from pcg.files import PROJECT
+from tests.explorers.requests.conftest import Server
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,54 +22,6 @@ MB = 1 << 20
 MOST = 100 * MB
 LARGE = 200 * MB
 PATIENCE_SECONDS = 120
-
-
-@dataclass(frozen=True)
-class Server:
-    process: subprocess.Popen
-    address: str
-    temporary: Path
-
-    def peak(self) -> int:
-        """Bytes of memory at most since `forget_peak`."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
-
-    def forget_peak(self) -> None:
-        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
-
-    def kept(self) -> int:
-        """Bytes of all files that it holds, those of no name too."""
-        sizes = [path.stat().st_size for path in self.temporary.rglob("*") if path.is_file()]
-        for file in Path(f"/proc/{self.process.pid}/fd").iterdir():
-            with suppress(FileNotFoundError):  # closed meanwhile
-                sizes += [file.stat().st_size] if "(deleted)" in os.readlink(file) else []
-        return sum(sizes)
-
-
-@pytest.fixture(scope="module")
-def server(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    temporary = tmp_path_factory.mktemp("temporary")
-    command = [sys.executable, "app.py", "--port", str(port), "--model", str(tiny_voice_folder)]
-    process = subprocess.Popen(command, cwd=PROJECT, env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    patience = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            httpx.get(address, timeout=10)
-            break
-        except httpx.TransportError:
-            assert process.poll() is None
-            assert time.monotonic() < patience
-            time.sleep(0.5)
-    time.sleep(5)  # the warm-up
-    yield Server(process, address, temporary)
-    process.send_signal(signal.SIGTERM)
-    process.wait(PATIENCE_SECONDS)
-    assert list((temporary / "pcg-lab").iterdir()) == []
 
 
 def post_paths() -> list[str]:

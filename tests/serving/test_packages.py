@@ -4,9 +4,9 @@ import re
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from pcg.space.front_matter import read_requirements
 
 from pcg.files import PROJECT
+from pcg.serving.space.front_matter import read_requirements
 
 LISTS = ("requirements.txt", "requirements-nodeps.txt")
 LOCK = (PROJECT / "requirements.lock").read_text(encoding="utf-8")

@@ -1,0 +1,73 @@
+"""The page in a process of its own, whose memory and files are looked at from outside."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pcg.files import PROJECT
+
+PATIENCE_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Server:
+    process: subprocess.Popen
+    address: str
+    temporary: Path
+
+    def peak(self) -> int:
+        """Bytes of memory at most since `forget_peak`."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
+
+    def resident(self) -> int:
+        """Bytes of memory now."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+
+    def forget_peak(self) -> None:
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def kept(self) -> int:
+        """Bytes of all files that it holds, those of no name too."""
+        sizes = [path.stat().st_size for path in self.temporary.rglob("*") if path.is_file()]
+        for file in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                sizes += [file.stat().st_size] if "(deleted)" in os.readlink(file) else []
+        return sum(sizes)
+
+
+@pytest.fixture(scope="module")
+def server(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    temporary = tmp_path_factory.mktemp("temporary")
+    command = [sys.executable, "app.py", "--port", str(port), "--model", str(tiny_voice_folder)]
+    process = subprocess.Popen(command, cwd=PROJECT, env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
+    patience = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            httpx.get(address, timeout=10)
+            break
+        except httpx.TransportError:
+            assert process.poll() is None
+            assert time.monotonic() < patience
+            time.sleep(0.5)
+    time.sleep(5)  # the warm-up
+    yield Server(process, address, temporary)
+    process.send_signal(signal.SIGTERM)
+    process.wait(PATIENCE_SECONDS)
+    assert list((temporary / "pcg-lab").iterdir()) == []
