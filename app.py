@@ -165,7 +165,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default=device, help="cpu, or cuda: bfloat16 and CUDA graphs (default: DEVICE, or cpu)")
     draft = os.environ.get("DRAFT") or AUTO
     parser.add_argument("--draft", default=draft, help="auto, layers:0,1,27, lookup, none, a folder (default: DRAFT, or auto)")
-    parser.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="a name that this server answers to")
+    named = os.environ.get("ALLOW_HOST", "").split()
+    parser.add_argument(
+        "--allow-host", action="append", default=named, metavar="NAME", help="a name of this server (or ALLOW_HOST)"
+    )
     parser.add_argument("--share", action="store_true", help="also make a public link")
     parser.add_argument("--mcp", action="store_true", help="also offer every endpoint as a tool to models (MCP)")
     return parser
