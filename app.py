@@ -4,7 +4,8 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -60,6 +61,7 @@ TITLE = "PCG Lab"
 SUBTITLE = "Speculative decoding for speech tokens: compare, listen and tune."
 IN_ITS_PLACE = "The embedded voice is used instead."
 QUEUE_LENGTH = 64
+FILES = "GRADIO_TEMP_DIR"
 
 
 def create_app(
@@ -118,10 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         voice, trouble = _load(options)
         synthesizer = Synthesizer(voice, longest_seconds=LIMITS.job_seconds)
-        # Whoever stops the server stops it so that it can clean up.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        with own_folder("pcg-lab") as folder:
-            os.environ["GRADIO_TEMP_DIR"] = str(folder)
+        with _with_own_files():
             app = create_app(synthesizer, trouble=trouble, draft=AUTO if trouble else options.draft)
             if options.mcp:
                 offer_tools(app)
@@ -130,6 +129,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     return 0
+
+
+@contextmanager
+def _with_own_files() -> Iterator[None]:
+    """Meanwhile takes and uploads lie in a folder of this process, and whoever stops it lets it remove them."""
+    before, variable = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)), os.environ.get(FILES)
+    try:
+        with own_folder("pcg-lab") as folder:
+            os.environ[FILES] = str(folder)
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        os.environ.pop(FILES)
+        os.environ |= {FILES: variable} if variable else {}
 
 
 def _load(options: argparse.Namespace) -> tuple[Voice, str]:
@@ -166,9 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     draft = os.environ.get("DRAFT") or AUTO
     parser.add_argument("--draft", default=draft, help="auto, layers:0,1,27, lookup, none, a folder (default: DRAFT, or auto)")
     named = os.environ.get("ALLOW_HOST", "").split()
-    parser.add_argument(
-        "--allow-host", action="append", default=named, metavar="NAME", help="a name of this server (or ALLOW_HOST)"
-    )
+    parser.add_argument("--allow-host", action="append", default=named, metavar="NAME", help="a name that it answers to")
     parser.add_argument("--share", action="store_true", help="also make a public link")
     parser.add_argument("--mcp", action="store_true", help="also offer every endpoint as a tool to models (MCP)")
     return parser

@@ -128,7 +128,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, synthesizer: Synthesizer) -> Iterato
         return synthesizer.voice if (model, device) == ("embedded", "cpu") else load_voice(model, device, draft)
 
     monkeypatch.setattr(app, "load_voice", load)
-    monkeypatch.setattr(app, "Synthesizer", lambda voice: synthesizer)
+    monkeypatch.setattr(app, "Synthesizer", lambda voice, **_: synthesizer)
     monkeypatch.setattr(app, "create_app", lambda *_, trouble="", **__: troubles.append(trouble))
     monkeypatch.setattr(app, "_serve", lambda *_: None)
     return troubles

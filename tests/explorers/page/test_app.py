@@ -1,4 +1,6 @@
+import os
 import shutil
+import signal
 import socket
 from pathlib import Path
 
@@ -27,12 +29,14 @@ def test_a_busy_port_is_one_sentence(
     synthesizer: Synthesizer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "Synthesizer", lambda voice, **_: synthesizer)
+    before = signal.getsignal(signal.SIGTERM), os.environ.get(app.FILES)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         assert app.main(["--model", str(synthesizer.voice.folder), "--host", "127.0.0.1", "--port", str(port)]) == 2
     assert f"host and port is '127.0.0.1:{port}', but must be a free address of this computer.\n" in capsys.readouterr().err
+    assert (signal.getsignal(signal.SIGTERM), os.environ.get(app.FILES)) == before
 
 
 def test_tools_without_their_package_are_one_sentence(
