@@ -6,6 +6,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from getpass import getuser
 from pathlib import Path
 from secrets import token_hex
 
@@ -80,10 +81,13 @@ def sweep(folder: Path, keep_seconds: float) -> None:
 def own_folder(name: str) -> Iterator[Path]:
     """A new folder of this process among the computer's temporary files, removed at the end; those that processes left behind
     which were killed are removed first."""
-    root = Path(tempfile.gettempdir()) / name
+    root = Path(tempfile.gettempdir()) / f"{name}-{getuser()}"
     root.mkdir(mode=0o700, exist_ok=True)
     for lock in root.glob("*.lock"):
         _remove_if_left(lock)
+    for left in root.iterdir():
+        if left.is_dir() and not left.with_suffix(".lock").exists():
+            shutil.rmtree(left, ignore_errors=True)
     folder = root / token_hex(8)
     with FileLock(folder.with_suffix(".lock")):
         folder.mkdir(mode=0o700)

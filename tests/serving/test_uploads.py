@@ -43,16 +43,19 @@ def test_a_server_that_is_stopped_leaves_nothing(temporary: Path) -> None:
     assert folder.is_relative_to(temporary)
     assert (folder / "take.wav").exists()
     end(process, signal.SIGTERM)
-    assert list((temporary / "lab").iterdir()) == []
+    assert list(folder.parent.iterdir()) == []
 
 
 def test_what_a_killed_server_left_goes_at_the_next_start_and_what_a_living_one_has_stays(temporary: Path) -> None:
     killed, left = serve()
     end(killed, signal.SIGKILL)
     assert left.exists()
+    nobodys = left.with_name("0123456789abcdef")
+    nobodys.mkdir()
     living, kept = serve()
     try:
         assert not left.exists()
+        assert not nobodys.exists()
         with own_folder("lab") as own:
             assert own.is_dir()
             assert (kept / "take.wav").exists()

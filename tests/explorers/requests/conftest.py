@@ -70,4 +70,4 @@ def server(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     yield Server(process, address, temporary)
     process.send_signal(signal.SIGTERM)
     process.wait(PATIENCE_SECONDS)
-    assert list((temporary / "pcg-lab").iterdir()) == []
+    assert [path for path in temporary.rglob("*") if path.is_file()] == []
