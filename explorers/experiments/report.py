@@ -214,7 +214,7 @@ def _sounds(results: Results, sound: Voiced, examples: int) -> str:
         for utterance in chosen
     ]
     note = "<p class='note'>Below each: the recognised words and their errors. One utterance proves nothing.</p>"
-    return f"<section id='sounds'><h2>To be heard</h2>{''.join(parts)}{note}</section>"
+    return f"<section id='sounds'><h2>Listen</h2>{''.join(parts)}{note}</section>"
 
 
 def _varied(records: Sequence[Record]) -> list[Record]:

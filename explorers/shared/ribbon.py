@@ -61,7 +61,7 @@ def _bar(kind: str, group_size: int, seconds: float | None = None, mark: int | N
 
 
 def _name(kind: str) -> str:
-    return "target only" if kind == "target" else kind
+    return "no draft used" if kind == "target" else kind
 
 
 def _label(method: str, kinds: Sequence[str], group_sizes: Sequence[int]) -> str:

@@ -33,6 +33,12 @@ _ABBREVIATIONS = {
     "dept.": "department", "approx.": "approximately",
 }  # fmt: skip
 _SYMBOLS = {"&": " and ", "%": " percent ", "+": " plus ", "=": " equals ", "@": " at ", "#": " number ", "°": " degrees "}
+_CURRENCIES = {
+    "$": ("dollar", "dollars", "cent", "cents"),
+    "£": ("pound", "pounds", "penny", "pence"),
+    "€": ("euro", "euros", "cent", "cents"),
+}
+_PRICE = r"([$£€])\s?([\d,]*\d)(?:\.(\d+))?(\s(?:thousand|million|billion|trillion)\b)?"
 _LETTERS = dict(zip(
     "abcdefghijklmnopqrstuvwxyz",
     "ay bee see dee ee eff jee aitch eye jay kay ell em en oh pee cue are ess tee you vee double-you ex why zee".split(),
@@ -98,13 +104,14 @@ def cut(text: str, length: Callable[[str], float], longest: float) -> list[str]:
 
 def normalise(text: str) -> str:
     """Write `text` as lower-case spoken words and the punctuation ``, . ? ! ; :`` (numbers, prices, times, abbreviations)."""
-    text = unicodedata.normalize("NFKD", text.replace("’", "'").replace("‘", "'").replace("£", " pounds "))
+    text = re.sub(r"(?<=\d)(?=[¼-¾⅐-⅞])", " and ", text.replace("’", "'").replace("‘", "'"))
+    text = re.sub(r"(\d+)⁄(\d+)", _fraction, unicodedata.normalize("NFKD", text))
+    text = re.sub(_PRICE, _price, text, flags=re.IGNORECASE).replace("£", " pounds ").replace("€", " euros ")
     text = text.replace("—", ", ").replace("–", ", ").encode("ascii", "ignore").decode()
     # "no." and "col." end ordinary sentences too: a title stands before a name, a number sign before a figure.
     text = re.sub(r"\b([A-Z][a-z]+)\.(?=\s+[A-Z])", lambda m: _TITLES.get(m[1], m[0]), text)
     text = re.sub(r"\bno\.(?=\s*\d)", "number", text.lower())
     text = re.sub(r"[a-z.]+\.", lambda m: _ABBREVIATIONS.get(m[0], m[0]), text)
-    text = re.sub(r"\$\s?([\d,]*\d)(?:\.(\d\d))?", _dollars, text)
     text = re.sub(r"\b(\d{1,2}):(\d\d)\b", _clock, text)
     for symbol, words in _SYMBOLS.items():
         text = text.replace(symbol, words)
@@ -166,10 +173,21 @@ def _ordinal(match: re.Match[str]) -> str:
     return f"{' '.join(map(_count, match[1][:-1]))} {_number(int(match[1][-1]), 'ordinal')}"
 
 
-def _dollars(match: re.Match[str]) -> str:
-    whole, cents = match[1].replace(",", ""), int(match[2] or 0)
-    spoken = f"{_count(whole, LONGEST_PRICE)} dollar{'s' if whole.lstrip('0') != '1' else ''}"
-    return spoken + (f" and {_number(cents)} cents" if cents else "")
+def _price(match: re.Match[str]) -> str:
+    whole, decimals, scale = match[2].replace(",", ""), match[3] or "", match[4] or ""
+    one, many, small_one, small = _CURRENCIES[match[1]]
+    if scale or len(decimals) not in (0, 2):
+        point = f" point {' '.join(map(_count, decimals))}" if decimals else ""
+        return f"{_count(whole, LONGEST_PRICE)}{point}{scale} {many}"
+    spoken, cents = f"{_count(whole, LONGEST_PRICE)} {one if whole.lstrip('0') == '1' else many}", int(decimals or 0)
+    return spoken + (f" and {_number(cents)} {small_one if cents == 1 else small}" if cents else "")
+
+
+def _fraction(match: re.Match[str]) -> str:
+    """Of a single character, such as ½."""
+    above, below = int(match[1]), int(match[2])
+    part = {2: "half", 4: "quarter"}.get(below) or (_number(below, "ordinal") if below else "none")
+    return f"{_number(above)} {part}{'s' if above != 1 else ''}"
 
 
 def _clock(match: re.Match[str]) -> str:

@@ -82,7 +82,7 @@ TERMS = {
         "redrawn", "A drafted token whose group was accepted, with the token drawn again by the target.",
         "x ~ q(x) w<sub>G,x</sub> / Q<sub>c</sub>(G)", f"PCG Eq. 10, {PCG}",
     ),
-    "target": Term("target only", "A token drawn by the target alone, without a draft and a test.", "x ~ q"),
+    "target": Term("no draft used", "A token drawn by the target alone, without a draft and a test.", "x ~ q"),
     "bonus": Term(
         "bonus", "After a round in which every draft passed, the target adds one token at no cost.",
         "x ~ q<sub>L+1</sub>", f"SSD, {SSD}",

@@ -1,6 +1,6 @@
 // The words of the strip: the clock, the test behind a token, and the values of the curves at it.
 
-const NAMES = { accepted: "accepted", resampled: "resampled", bonus: "bonus", redrawn: "redrawn", target: "target only" };
+const NAMES = { accepted: "accepted", resampled: "resampled", bonus: "bonus", redrawn: "redrawn", target: "no draft used" };
 const STORIES = {
   accepted: "Drafted and accepted.",
   resampled: "The draft was rejected, and this token was drawn in its place.",

@@ -20,7 +20,7 @@ def test_the_label_counts_the_kinds() -> None:
     html = ribbon_html("pcg", ["accepted", "accepted", "bonus"], [4, 2, 1], 50.0)
     assert 'role="img"' in html
     assert 'aria-label="PCG took 3 tokens: 2 accepted, 1 bonus; mean group size 2.3"' in html
-    assert 'aria-label="AR took 2 tokens: 2 target only"' in ribbon_html("ar", ["target"] * 2, [1, 1], 50.0)
+    assert 'aria-label="AR took 2 tokens: 2 no draft used"' in ribbon_html("ar", ["target"] * 2, [1, 1], 50.0)
 
 
 def test_full_seconds_are_marked() -> None:
