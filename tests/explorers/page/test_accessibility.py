@@ -50,6 +50,7 @@ def violations(page: Page) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_serious_in_any_tab(page: Page) -> None:
     page.locator("#terms summary").click()
     page.locator("#settings > button").click()
@@ -63,6 +64,7 @@ def test_axe_finds_nothing_serious_in_any_tab(page: Page) -> None:
     assert page.evaluate("getComputedStyle(document.querySelector('#tune-run')).transitionDuration") == "0s"
 
 
+@pytest.mark.slow
 def test_axe_would_see_a_button_without_a_name_and_words_that_are_too_pale(page: Page) -> None:
     faults = '<button></button><p style="color: #999; background: #888">too pale to be read</p>'
     page.evaluate("faults => document.querySelector('.gradio-container').insertAdjacentHTML('beforebegin', faults)", faults)
