@@ -7,9 +7,9 @@ from pathlib import Path
 
 from explorers.session import TakeView, record
 from pcg.audio import write_wav
-from pcg.checksums import check_checksums, write_checksums
 from pcg.errors import AssetError, InputError
 from pcg.files import ASSETS, write_json
+from pcg.files.checksums import check_checksums, write_checksums
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored

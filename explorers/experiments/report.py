@@ -16,7 +16,6 @@ import plotly.offline
 
 from explorers.colours import swatch_html
 from explorers.experiments.figures import CAPTIONS, figures
-from pcg.checksums import renew_checksums
 from pcg.errors import InputError
 from pcg.experiments.results.analysis import Results, Summary, summarise
 from pcg.experiments.results.condition_names import method
@@ -24,6 +23,7 @@ from pcg.experiments.results.tables import MeanSize, Table, tables
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit, Utterance
 from pcg.files import replacing, write_json
+from pcg.files.checksums import renew_checksums
 from pcg.metrics.bound import StepCosts
 
 Voiced = Callable[[Unit], tuple[np.ndarray, int]]

@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from pcg.checksums import check_checksums, write_checksums
 from pcg.errors import AssetError, InputError, first_line
 from pcg.experiments.unit import FORMAT, Record, Result, Unit
 from pcg.files import SealedTable, replacing
+from pcg.files.checksums import check_checksums, write_checksums
 
 FILE, PACKED = "results.sqlite", "results.jsonl.xz"
 # Unpacked, and of the unpacker: packed results may come from anyone, and a small file can unpack to any size.

@@ -16,9 +16,9 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from pcg.checksums import check_checksums
 from pcg.errors import AssetError, first_line
 from pcg.files import ASSETS, replacing, write_json, write_safetensors
+from pcg.files.checksums import check_checksums
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.llama import Cache, DecodingLlama
 from pcg.models.vocabulary import Vocabulary

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pcg.checksums import check_checksums
 from pcg.errors import AssetError, first_line
 from pcg.files import ASSETS
+from pcg.files.checksums import check_checksums
 from pcg.recognition.network.alphabet import BLANK, CHARACTERS, CLASSES, spell
 
 if TYPE_CHECKING:

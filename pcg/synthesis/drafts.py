@@ -9,9 +9,9 @@ from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.checksums import check_checksums
 from pcg.decoding.lookup import PromptLookup
 from pcg.errors import AssetError, InputError
+from pcg.files.checksums import check_checksums
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft, read_feature_draft
 from pcg.models.hub import content_digest

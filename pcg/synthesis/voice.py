@@ -5,7 +5,7 @@ each code) and, each as `config.json` and `model.safetensors`, `target/`, `draft
 beside them (`atlas-*.safetensors`), and further drafts by name (`draft-NAME/`). Target and drafts are transformers checkpoints,
 read as a checkpoint from the hub is; but a draft may be a feature draft (`pcg.models.feature_draft`), too.
 
-Where a folder has a list of checksums (`pcg.checksums`), its files are compared with that before anything is read.
+Where a folder has a list of checksums (`pcg.files.checksums`), its files are compared with that before anything is read.
 
 The folder of a LLaSA or a NeuTTS is what its repository on the hub holds: `config.json`, weights and tokenizer. Its codec may
 lie beside them in `codec/`, and a trained draft in `draft/`.
@@ -20,12 +20,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.checksums import check_checksums
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.decoding.runners import AnyDraft
 from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.files import ASSETS
+from pcg.files.checksums import check_checksums
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.hub import codec_folder, is_from_hub, is_neutts, model_folder, model_name
 from pcg.models.llama import DecodingLlama

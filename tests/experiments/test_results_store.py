@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from fake_worker import result_of, units_of
 
-from pcg.checksums import LIST
 from pcg.errors import AssetError, InputError
 from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record, Unit
+from pcg.files.checksums import LIST
 
 UNITS = units_of(4)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pcg.checksums import LIST
 from pcg.errors import InputError
+from pcg.files.checksums import LIST
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.spoof.detectors import load_detectors
 from pcg.spoof.segments import Segments

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.checksums import LIST
 from pcg.cli import main
 from pcg.codec.embedded import CodecConfig
 from pcg.errors import InputError, PCGError
+from pcg.files.checksums import LIST
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.checksums import LIST, check_checksums, write_checksums
 from pcg.errors import AssetError, PCGError
+from pcg.files.checksums import LIST, check_checksums, write_checksums
 from pcg.recognition.embedded import PARTS, load_parts, load_recogniser, save_recogniser
 from pcg.recognition.network.alphabet import BLANK, CLASSES, spell
 from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig

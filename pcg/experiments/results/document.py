@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pcg.checksums import check_checksums
 from pcg.errors import InputError
+from pcg.files.checksums import check_checksums
 
 MARKED = re.compile(r"(<!-- table (\S+) of (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 OVERVIEW = "overview"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from pcg.checksums import renew_checksums
 from pcg.errors import InputError
 from pcg.files import replacing
+from pcg.files.checksums import renew_checksums
 from pcg.serving.space.front_matter import (
     README,
     REQUIREMENTS,

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pcg.bench.parts.spoof import bench_spoof
-from pcg.checksums import write_checksums
 from pcg.errors import InputError
 from pcg.files import replacing, write_json
+from pcg.files.checksums import write_checksums
 from pcg.settings import Settings
 from pcg.spoof.detector import DetectorConfig
 from pcg.spoof.detectors import load_detectors, save_detectors

@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from transformers import LlamaForCausalLM
 
-from pcg.checksums import renew_checksums
 from pcg.errors import InputError
+from pcg.files.checksums import renew_checksums
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.hub import is_neutts
 from pcg.models.llama import DecodingLlama

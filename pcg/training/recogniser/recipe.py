@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 
-from pcg.checksums import renew_checksums, write_checksums
 from pcg.errors import InputError
 from pcg.files import replacing
+from pcg.files.checksums import renew_checksums, write_checksums
 from pcg.recognition.embedded import PARTS
 from pcg.recognition.lexicon import FILE as WORDS
 from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from transformers import LlamaForCausalLM
 
-from pcg.checksums import write_checksums
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.errors import InputError, PCGError
 from pcg.files import replacing, write_json
+from pcg.files.checksums import write_checksums
 from pcg.groups.atlas import load_or_build_atlas
 from pcg.groups.pairs.neighbours import build_neighbours
 from pcg.models.feature_draft import is_feature_draft

@@ -7,8 +7,8 @@ import pytest
 import soundfile
 
 from explorers.compare.example import read_example
-from pcg.checksums import LIST
 from pcg.errors import AssetError
+from pcg.files.checksums import LIST
 from pcg.settings import METHODS
 
 Damage = Callable[[dict], object]

@@ -6,8 +6,8 @@ import shutil
 import pytest
 import torch
 
-from pcg.checksums import write_checksums
 from pcg.cli import main
+from pcg.files.checksums import write_checksums
 from pcg.synthesis.voice import load_voice
 from pcg.training.data.prepare import MANIFEST, tokens_path, write_shard
 from pcg.training.data.tokens import TokenizedUtterance

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # seconds to import, and most who write files write no tensor
 
 __version__ = "0.1.0"
 
-PROJECT = Path(__file__).parents[1]
+PROJECT = Path(__file__).parents[2]
 ASSETS, CACHE = PROJECT / "assets", PROJECT / "cache"
 PATIENCE_SECONDS = 30.0
 _DIGEST_BYTES = 16
