@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from pcg.errors import InputError
 from pcg.experiments.evaluation.checks import VoiceMatrix, stopping, voice_matrix
 from pcg.experiments.evaluation.table import ORIGINAL, Report, evaluate
 from pcg.files import PROJECT
+from pcg.metrics.quality import DNSMOS
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -35,6 +36,14 @@ class Parrot:
         first = len(self.heard)
         self.heard += [len(samples) for samples in recordings]
         return [self.answers[i % len(self.answers)] for i in range(first, len(self.heard))]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_quality() -> Iterator[None]:
+    """DNSMOS takes half a second for every second of sound, and has tests of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DNSMOS, "score", lambda self, samples, sample_rate: 3.0)
+        yield
 
 
 @pytest.fixture(scope="module")
