@@ -77,7 +77,7 @@ class _LightState(SessionState):
 
     def __init__(self, blocks: gr.Blocks) -> None:
         self.blocks_config = copy(blocks.default_config)
-        self.config_values = {}
+        self.config_values = _Nothing()
         self.state_data = {}
         self._state_ttl = {}
         self.closed_at: float | None = None
@@ -94,4 +94,11 @@ class _LightState(SessionState):
         return
 
     def _update_value_in_config(self, key: int, value: object) -> None:
+        return
+
+
+class _Nothing(dict[int, object]):
+    """Keeps nothing: what Gradio notes of every component that an update changed."""
+
+    def __setitem__(self, key: int, value: object) -> None:
         return

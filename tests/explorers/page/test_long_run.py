@@ -26,8 +26,8 @@ def test_memory_stays_within_a_tenth_after_many_requests(tiny_voice_folder: Path
 
 def test_the_measure_sees_what_is_kept() -> None:
     before = resident_mib(os.getpid())
-    kept = b"x" * (64 << 20)
-    assert resident_mib(os.getpid()) - before > 0.9 * len(kept) / (1 << 20)
+    kept = b"x" * (256 << 20)  # beside what the process gives back meanwhile
+    assert resident_mib(os.getpid()) - before > 0.6 * len(kept) / (1 << 20)
 
 
 @pytest.fixture
