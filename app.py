@@ -79,7 +79,7 @@ def create_app(
         recorded = read_example(folder) if (folder := example or own) else None
         if recorded:
             create_first_minute()
-        session = gr.State(Session.of_recorded(recorded.readings) if recorded else Session())
+        session = gr.State(recorded.session if recorded else Session())
         origin, voice = Origin.of(synthesizer.voice), synthesizer.voice
         judge = "embedded" if recogniser.is_dir() else "pocketsphinx"
         spec = LastingWorker(str(voice.folder), judge, voice.target.device.type, draft=draft)

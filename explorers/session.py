@@ -4,18 +4,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
+from pcg.audio import load_audio
+from pcg.errors import PCGError
 from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
-from pcg.takes.take import KINDS, Take
+from pcg.takes.take import Take
+from pcg.takes.written import pack_take, unpack_take
 
 PRESET = "preset"
 CARDS = (*METHODS, PRESET)
+GONE = "This take is no longer kept: generate it again."
+LONGEST_SECONDS = 1800.0
 
 
 @dataclass(frozen=True)
 class TakeView:
     """The figures of one take. `kinds`, `group_sizes` and `tokens` run side by side; `drafts` are the drafted tokens that were
-    tested, and whether each was accepted."""
+    tested, and whether each was accepted. steps: the tokens and the milliseconds of each round, one call of the target."""
 
     settings: Settings
     text: str
@@ -30,6 +37,7 @@ class TakeView:
     group_sizes: tuple[int, ...]
     tokens: tuple[int, ...]
     drafts: tuple[tuple[int, bool], ...]
+    steps: tuple[tuple[int, float], ...] = ()
 
     @classmethod
     def of(cls, take: Take) -> "TakeView":
@@ -47,29 +55,7 @@ class TakeView:
             group_sizes=take.group_sizes,
             tokens=take.tokens,
             drafts=tuple((test.token, test.accepted) for round_ in take.rounds for test in round_.tests),
-        )
-
-    @classmethod
-    def from_record(cls, values: Mapping[str, object]) -> "TakeView":
-        """Read what `record` wrote; raise KeyError, TypeError or ValueError if it is not that."""
-        summary, kinds, sizes = values["summary"], tuple(values["kinds"]), tuple(int(s) for s in values["group_sizes"])
-        tokens = tuple(int(token) for token in values["tokens"])
-        if not set(kinds) <= set(KINDS) or len({len(kinds), len(sizes), len(tokens)}) > 1 or min(sizes, default=1) < 1:
-            raise ValueError("kinds, group sizes and tokens do not fit together")
-        return cls(
-            settings=Settings.from_dict(summary["settings"]),
-            text=str(summary["text"]),
-            voice=str(summary["voice"]),
-            audio_seconds=float(summary["audio_seconds"]),
-            tokens_per_second=float(summary["tokens_per_second"]),
-            rtf=_number(summary["rtf"]),
-            acceptance_rate=_number(summary["acceptance_rate"]),
-            mean_acceptance_length=float(summary["mean_acceptance_length"]),
-            hit_limit=bool(summary["hit_limit"]),
-            kinds=kinds,
-            group_sizes=sizes,
-            tokens=tokens,
-            drafts=tuple((int(token), bool(accepted)) for token, accepted in values["drafts"]),
+            steps=tuple((len(r.tokens), r.draft_ms + r.verify_ms + r.rule_ms) for r in take.rounds),
         )
 
     @property
@@ -97,7 +83,8 @@ class ShownTake:
     """A take as it stands on the page.
 
     sound: its WAV file; None where it is silent, or no file of it is kept. reference: the visitor's own voice that spoke it, if
-    it was one. baseline: the AR take that it is compared with: "self", "same run", "last run", "recorded" or "none".
+    it was one. baseline: the AR take that it is compared with: "self", "same run", "last run", "recorded" or "none". packed:
+    the whole take but for its sound (`pcg.takes.written`).
     """
 
     reading: TakeView
@@ -105,6 +92,14 @@ class ShownTake:
     reference: Reference | None = field(default=None, repr=False, compare=False)
     speed_up: float | None = None
     baseline: str = "none"
+    packed: bytes = field(default=b"", repr=False, compare=False)
+
+    def take(self) -> Take:
+        """The take itself; raise PCGError where it is not kept any more."""
+        if not self.packed or (self.sound and not self.sound.is_file()):
+            raise PCGError(GONE)
+        take = unpack_take(self.packed, np.zeros(0, np.float32))
+        return replace(take, audio=load_audio(self.sound, take.sample_rate, LONGEST_SECONDS)) if self.sound else take
 
 
 @dataclass(frozen=True)
@@ -146,10 +141,13 @@ class Session:
     cards: Mapping[str, Card] = field(default_factory=dict)
 
     @classmethod
-    def of_recorded(cls, readings: Mapping[str, TakeView], sounds: Mapping[str, Path] | None = None) -> "Session":
+    def of_recorded(cls, takes: Mapping[str, Take], sounds: Mapping[str, Path]) -> "Session":
         """Takes made earlier, all in one run, and their files."""
-        ar, files = readings["ar"], sounds or {}
-        shown = {m: ShownTake(r, files.get(m), None, r.speed_up_over(ar), "recorded") for m, r in readings.items()}
+        views = {method: TakeView.of(take) for method, take in takes.items()}
+        shown = {
+            method: ShownTake(view, sounds[method], None, view.speed_up_over(views["ar"]), "recorded", pack_take(takes[method]))
+            for method, view in views.items()
+        }
         return cls({method: Card((take,)) for method, take in shown.items()})
 
     def with_marks(self, tasks: Mapping[str, tuple[object, ...]]) -> "Session":
@@ -171,14 +169,15 @@ class Session:
         sound: Path | None = None,
         reference: Reference | None = None,
         joins: bool = False,
+        packed: bytes = b"",
     ) -> "Session":
         """The session with a new take, compared with this run's AR take, or else with that of the last full run.
 
         key: its card's, if that is not its method's; name: of the card's preset. joins: it stands beside the takes that the
-        card has already, instead of beginning the card anew.
+        card has already, instead of beginning the card anew. sound, reference, packed: see ShownTake.
         """
         key = key or reading.method
-        shown = ShownTake(reading, sound, reference, *self._compared(reading, key, full_run))
+        shown = ShownTake(reading, sound, reference, *self._compared(reading, key, full_run), packed)
         earlier = self.cards[key].takes if joins else ()
         others = {other: card for other, card in self.cards.items() if other != key}
         return Session({**others, key: Card((*earlier, shown), name)})
@@ -210,18 +209,3 @@ class Turn:
         """Begin a new run, or only stop the current one."""
         self.number += 1
         return self.number
-
-
-def record(take: Take) -> dict[str, object]:
-    """A take's figures and tokens, ready for JSON."""
-    return {
-        "summary": take.summary(),
-        "kinds": list(take.kinds),
-        "group_sizes": list(take.group_sizes),
-        "tokens": list(take.tokens),
-        "drafts": [[test.token, test.accepted] for round_ in take.rounds for test in round_.tests],
-    }
-
-
-def _number(value: object) -> float | None:
-    return None if value is None else float(value)

@@ -10,6 +10,7 @@ from time import perf_counter
 
 import numpy as np
 
+from explorers.compare.live import Live
 from explorers.session import CARDS, PRESET, Session, TakeView
 from explorers.shared.readout import done_html, groups_html, message_html, progress_html
 from pcg.audio import load_audio
@@ -20,7 +21,8 @@ from pcg.settings import METHODS, RANGES, Range, Settings
 from pcg.synthesis.cloning import LONGEST_FILE_SECONDS
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS, Preset, read_presets, write_presets
-from pcg.takes.take import Round, Take
+from pcg.takes.take import Round, Sound, Take
+from pcg.takes.written import pack_take
 
 PROGRESS_SECONDS = 0.2
 SEEDS = 10_000
@@ -65,10 +67,15 @@ class CompareRequest:
     similarity: str = "cosine"
     takes: int = 1
     preset: str = ""
+    adaptive: bool = False
+    sampler: str = "plain"
+    top_k: int = 0
+    top_p: float = 0.0
 
     def settings(self, method: str) -> Settings:
         knobs = (self.theta, self.lookahead, self.beta, self.temperature, self.seed)
-        return Settings(method, *knobs, similarity=self.similarity)
+        sampling = {"sampler": self.sampler, "top_k": self.top_k, "top_p": self.top_p}
+        return Settings(method, *knobs, adaptive=self.adaptive, similarity=self.similarity, **sampling)
 
     def systems(self) -> dict[str, tuple[str, Settings]]:
         """Name and settings of every card, the preset's last; raise InputError if one of them cannot be."""
@@ -111,10 +118,11 @@ class CompareRequest:
 @dataclass(frozen=True)
 class CompareStep:
     """What has changed: always the status, and either nothing else, or every card's marks, or the card `new`, which has one
-    more take. recognised: see `CompareRequest.recognised`."""
+    more take. live: the take that is being generated. recognised: see `CompareRequest.recognised`."""
 
     session: Session
     status: str
+    live: Live | None = None
     marks: bool = False
     new: str | None = None
     recognised: str | None = None
@@ -185,7 +193,7 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
     session = session.with_marks(tasks)
     yield CompareStep(session, _progress_of(parts, 0, rate), marks=True, recognised=recognised)
     for at, part in enumerate(parts):
-        with closing(speaker.synthesizer.speak(text, part.settings, voice, reference)) as events:
+        with closing(speaker.synthesizer.speak(text, part.settings, voice, reference, stream=True)) as events:
             take = yield from _progress(events, session, parts, at, rate)
         session = _heard(session, part, take, speaker.keep, reference, full_run=len(keys) > 1)
         done = at + 1 == len(parts)
@@ -196,23 +204,23 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
 def _heard(session: Session, part: Part, take: Take, keep: Keep, reference: Reference | None, full_run: bool) -> Session:
     sound = keep(take, reference) if len(take.audio) else None
     own = {"key": part.key, "name": part.name, "sound": sound, "reference": reference, "joins": part.joins}
-    return session.with_take(TakeView.of(take), full_run, **own)
+    return session.with_take(TakeView.of(take), full_run, packed=pack_take(take), **own)
 
 
 def _progress(
-    events: Iterator[Round | Take], session: Session, parts: Sequence[Part], at: int, rate: float
+    events: Iterator[Round | Sound | Take], session: Session, parts: Sequence[Part], at: int, rate: float
 ) -> Generator[CompareStep, None, Take]:
-    """Report rounds now and then, and return the take."""
-    kinds: list[str] = []
-    sizes: list[int] = []
+    """Report sounds at once and rounds now and then, and return the take. The sound of the first take alone is sent while it is
+    made: nobody hears two."""
+    live = Live(parts[at].key, parts[at].settings.method, sounding=at == 0)
     reported = perf_counter()
     for event in events:
         if isinstance(event, Take):
             return event
-        kinds += event.kinds
-        sizes += event.group_sizes
-        if perf_counter() - reported >= PROGRESS_SECONDS:
-            yield CompareStep(session, _progress_of(parts, at, rate, kinds, sizes))
+        urgent = live.add(event)
+        if urgent or perf_counter() - reported >= PROGRESS_SECONDS:
+            status = _progress_of(parts, at, rate, live.kinds, live.group_sizes)
+            yield CompareStep(session, status, live)
             reported = perf_counter()
     raise AssertionError("a synthesizer ends with a take")
 

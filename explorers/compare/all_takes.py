@@ -38,16 +38,16 @@ class Tools:
     turn: gr.State
 
 
-def create_tools(session: Session) -> Tools:
-    """Lay them out within the Blocks that is being built."""
+def create_tools(session: Session, verdicts: Verdicts) -> Tools:
+    """Lay them out within the Blocks that is being built; `verdicts` are those on the takes of `session`."""
     with gr.Column(min_width=320, elem_classes="lab-card", elem_id="compare-tools"):
         with gr.Row():
             judge = gr.Button("Judge the takes", size="md", elem_id="judge", min_width=150)
             save = gr.Button("Save all takes", size="md", elem_id="save-all", min_width=150)
         status = gr.HTML(message_html(JUDGES), apply_default_css=False, elem_id="judging-status")
         file = gr.File(label="All takes and their figures", visible=False, interactive=False, elem_id="saved")
-        shown = json_drawer("compare-record", record(session, Verdicts()))
-    return Tools(judge, save, status, file, shown, gr.State(Verdicts()), gr.State(Turn()))
+        shown = json_drawer("compare-record", record(session, verdicts))
+    return Tools(judge, save, status, file, shown, gr.State(verdicts), gr.State(Turn()))
 
 
 def wire_tools(

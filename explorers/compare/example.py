@@ -2,31 +2,39 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from explorers.session import TakeView, record
-from pcg.audio import write_wav
+from explorers.judging import JudgedTake, Judges, Verdicts, judge_takes, usual_judge
+from explorers.session import Session
+from pcg.audio import load_audio, write_wav
 from pcg.errors import AssetError, InputError
 from pcg.files import ASSETS, write_json
 from pcg.files.checksums import check_checksums, write_checksums
+from pcg.metrics.intelligibility import Errors
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored
-from pcg.takes.take import Take
+from pcg.takes.take import KINDS, Take
+from pcg.takes.written import read_take, write_take
 
 EXAMPLE = ASSETS / "example"
 TEXT = "The quick brown fox jumps over the lazy dog, and nobody is surprised."
-FORMAT = 2
+FORMAT = 3
 TURNS = 7
 
 
 @dataclass(frozen=True)
 class Example:
-    """Readings and WAV files of four takes, by method."""
+    """Four takes and their WAV files, by method, and what the judges found; no verdicts where they were not asked."""
 
-    readings: Mapping[str, TakeView]
+    takes: Mapping[str, Take]
     sounds: Mapping[str, Path]
+    verdicts: Verdicts
+
+    @property
+    def session(self) -> Session:
+        return Session.of_recorded(self.takes, self.sounds)
 
 
 def write_example(
@@ -36,8 +44,10 @@ def write_example(
     voice: str | None = None,
     settings: Settings | None = None,
     turns: int = TURNS,
+    judges: Judges | None = None,
 ) -> None:
-    """Say `text` four ways, after a warm-up, and write `example.json` and four WAV files into `folder`.
+    """Say `text` four ways, after a warm-up, and write `example.json` and four WAV files into `folder`; with `judges`, also
+    what they find.
 
     The methods take `turns`, and each one's take of the median time is kept: its tokens never change, but its time does.
     """
@@ -52,9 +62,16 @@ def write_example(
     origin = Origin.of(synthesizer.voice)
     for method, take in takes.items():
         write_wav(folder / f"{method}.wav", take.audio, take.sample_rate, Stored.of(take, origin).to_json())
-    content = {"format": FORMAT, "text": text, "voice": speaker, "settings": asked.as_dict()}
-    write_json(folder / "example.json", {**content, "takes": {method: record(take) for method, take in takes.items()}})
+    written = {method: write_take(take) for method, take in takes.items()}
+    judged = _judge(synthesizer, folder, takes, judges) if judges else {"judges": {}, "verdicts": {}}
+    write_json(folder / "example.json", {"format": FORMAT, "takes": written, **judged})
     write_checksums(folder)
+
+
+def _judge(synthesizer: Synthesizer, folder: Path, takes: Mapping[str, Take], judges: Judges) -> dict[str, object]:
+    sounds = {method: folder / f"{method}.wav" for method in takes}
+    *_, found = judge_takes(synthesizer, lambda: judges, Session.of_recorded(takes, sounds), Verdicts())
+    return {"judges": dict(found.judges), "verdicts": {method: asdict(found.by_sound[sounds[method]]) for method in takes}}
 
 
 def read_example(folder: Path) -> Example | None:
@@ -62,24 +79,38 @@ def read_example(folder: Path) -> Example | None:
     if not folder.is_dir():
         return None
     check_checksums(folder)
+    sounds = {method: folder / f"{method}.wav" for method in METHODS}
+    for sound in sounds.values():
+        if not sound.is_file():
+            raise AssetError(f"The example's sound {sound} is missing.")
     path = folder / "example.json"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}, not {FORMAT}")
-        readings = {method: TakeView.from_record(content["takes"][method]) for method in METHODS}
-        if any(reading.method != method for method, reading in readings.items()):
-            raise ValueError("its takes are mixed up")
+        takes = {method: _read(content["takes"][method], method, sounds[method]) for method in METHODS}
+        judged = {sounds[method]: _read_verdict(values) for method, values in content["verdicts"].items()}
     except (OSError, ValueError, KeyError, TypeError, InputError) as error:
         raise AssetError(f"The example {path} is missing or damaged ({type(error).__name__}: {error}).") from error
-    sounds = {method: folder / f"{method}.wav" for method in METHODS}
-    for sound in sounds.values():
-        if not sound.is_file():
-            raise AssetError(f"The example's sound {sound} is missing.")
-    return Example(readings, sounds)
+    return Example(takes, sounds, Verdicts(judged, content["judges"]))
+
+
+def _read_verdict(values: Mapping[str, object]) -> JudgedTake:
+    counted = {name: Errors(**values[name]) for name in ("words", "characters")}
+    return JudgedTake(str(values["heard"]), **counted, similarity=values["similarity"], dnsmos=float(values["dnsmos"]))
+
+
+def _read(written: Mapping[str, object], method: str, sound: Path) -> Take:
+    """Raise KeyError, TypeError, ValueError or InputError where it is not a take of that method."""
+    take = read_take(written, load_audio(sound, int(written["sample_rate"])))
+    if take.settings.method != method:
+        raise ValueError("its takes are mixed up")
+    if not set(take.kinds) <= set(KINDS) or min(take.group_sizes, default=1) < 1 or not take.decoding_ms > 0:
+        raise ValueError("its rounds are none of a take")
+    return take
 
 
 if __name__ == "__main__":
     from pcg.synthesis.voice import load_voice
 
-    write_example(EXAMPLE, Synthesizer(load_voice()))
+    write_example(EXAMPLE, Synthesizer(load_voice()), judges=Judges.load(usual_judge()))

@@ -30,6 +30,17 @@ KNOBS = {
     "beta": f"{term_info('beta', 'Tolerance')} of SSD: at 0 it equals SD, at 1 it accepts every draft. A change generates SSD "
     "again.",
     "temperature": f"{term_info('temperature', 'Randomness')} of both models: low is steady, high is lively.",
+    "adaptive": f"{term_info('adaptive', 'Draft fewer tokens')} where the draft is uncertain.",
+    "top_k": "Sample from this many of the likeliest tokens. 0: all, or 50 with RAS and EAS.",
+    "top_p": "Sample from the likeliest tokens with this total probability. 0: all, or 0.8 with RAS and EAS.",
+}
+SAMPLERS = {
+    "plain": ("Plain", "Softmax at the temperature."),
+    "ras": (
+        "RAS",
+        f"{term_info('ras', 'Repetition-aware')}: a token too frequent in the last 25 is drawn again.",
+    ),
+    "eas": ("EAS", f"{term_info('eas', 'Entropy-aware')}: tokens that recently ranked high or were chosen get a penalty."),
 }
 
 
@@ -40,20 +51,34 @@ def create_form(synthesizer: Synthesizer, shown: TakeView | None, status: str) -
         text = text_box("", shown.text if shown else "")
         voice = voice_choice(synthesizer, "", shown.voice if shown else None)
         own = own_voice(synthesizer, "")
-        run, stop = run_and_stop("", "Compare all four")
+        run, stop = run_and_stop("", "Generate")
         message = gr.HTML(message_html(status), apply_default_css=False, elem_id="status")
-    with gr.Column(elem_classes="lab-form"):
+    with gr.Column(elem_classes="lab-form", elem_id="knobs"):
         theta = knob("theta", settings, "", KNOBS["theta"])
         about = describe_groups(synthesizer, settings.theta, settings.similarity)
         groups = gr.HTML(about, apply_default_css=False, elem_id="groups")
-        similarity = similarity_choice(synthesizer, "", settings.similarity, "A change generates PCG again.")
-        lookahead, beta = (knob(name, settings, "", KNOBS[name]) for name in ("lookahead", "beta"))
-    with gr.Column(elem_classes="lab-form"):
-        temperature = knob("temperature", settings, "", KNOBS["temperature"])
+        lookahead, beta, temperature = (knob(name, settings, "", KNOBS[name]) for name in ("lookahead", "beta", "temperature"))
         seed, dice = seed_and_dice("", settings.seed)
-        takes, preset = _more()
-    inputs = [text, voice, theta, lookahead, beta, temperature, seed, *own, similarity, takes, preset]
+        with gr.Accordion("More settings", open=False, elem_id="more-settings"):
+            similarity = similarity_choice(synthesizer, "", settings.similarity, "A change generates PCG again.")
+            takes, preset = _more()
+            adaptive = gr.Checkbox(settings.adaptive, label="Adaptive lookahead", info=KNOBS["adaptive"], elem_id="adaptive")
+            sampling = _sampling(settings)
+    inputs = [text, voice, theta, lookahead, beta, temperature, seed, *own, similarity, takes, preset, adaptive, *sampling]
     return Form(CompareRequest, inputs, run, stop, dice, message, groups)
+
+
+def _sampling(settings: Settings) -> tuple[gr.Radio, gr.Slider, gr.Slider]:
+    """How draft and target sample, with every method."""
+    sampler = gr.Radio(
+        [(title, name) for name, (title, _) in SAMPLERS.items()], value=settings.sampler, label="Sampler",
+        info=SAMPLERS[settings.sampler][1], elem_id="sampler",
+    )  # fmt: skip
+    sampler.input(
+        lambda name: gr.update(info=SAMPLERS[name][1]) if name in SAMPLERS else gr.skip(), sampler, sampler,
+        queue=False, show_progress="hidden", api_visibility="private",
+    )  # fmt: skip
+    return sampler, *(knob(name, settings, "", KNOBS[name]) for name in ("top_k", "top_p"))
 
 
 def offer_presets(page: gr.Blocks, own: gr.BrowserState, chosen: gr.Dropdown) -> None:

@@ -24,6 +24,7 @@ from explorers.compare.all_takes import Tools, create_tools, wire_tools
 from explorers.compare.archive import record
 from explorers.compare.example import Example
 from explorers.compare.form import create_form
+from explorers.compare.stage import create_stage, stage_value
 from explorers.compare.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
 from explorers.errors import page_error, showing_errors
 from explorers.judging import NO_TAKE, Judges, Verdicts, transcriber, usual_judges
@@ -41,6 +42,9 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored
 from pcg.takes.take import Take
 
+ASKING = "#run"
+MOVING = "#theta, #lookahead, #beta, #similarity"
+DETAILS = "Details: figures, mel pictures, detectors, verdicts, files"
 TAKES_REMEMBERED = 64
 READY = "Ready."
 RECORDED = "A recorded example. Generate it again, or change a setting."
@@ -61,26 +65,31 @@ def create_compare(
     the offline judges are loaded then.
     """
     judges = load_judges or usual_judges()
+    verdicts = example.verdicts if example else Verdicts()
     if example:
-        session.value = Session.of_recorded(example.readings, example.sounds)
+        session.value = example.session
     with gr.Row(equal_height=False):
-        with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
-            settings = example.readings["pcg"] if example else None
-            controls = create_form(synthesizer, settings, RECORDED if example else READY)
+        with gr.Column(scale=0, min_width=320, elem_classes="lab-controls"):
+            shown = session.value.cards["pcg"].reading if example else None
+            controls = create_form(synthesizer, shown, RECORDED if example else READY)
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
-            gr.HTML(legend_html(), apply_default_css=False)
-            views = create_pairs(synthesizer, session.value)
-            with gr.Row(equal_height=True, elem_classes="lab-pair"):
-                views[PRESET] = create_card(synthesizer, PRESET, session.value)
-                tools = create_tools(session.value)
+            with gr.Column(elem_classes="lab-card"):
+                codec = synthesizer.voice.codec
+                stage = create_stage(codec.sample_rate, codec.hop, ASKING, MOVING, session.value, verdicts)
+                gr.HTML(legend_html(), apply_default_css=False)
+            with gr.Accordion(DETAILS, open=False, elem_id="details"):
+                views = create_pairs(synthesizer, session.value)
+                with gr.Row(equal_height=True, elem_classes="lab-pair"):
+                    views[PRESET] = create_card(synthesizer, PRESET, session.value)
+                    tools = create_tools(session.value, verdicts)
     cache = Path(tools.file.GRADIO_CACHE)
 
     def keep(take: Take, reference: Reference | None) -> Path:
-        return wav_file(take, Stored.of(take, origin, reference), cache)
+        return wav_file(take, Stored.of(take, origin, reference, streamed=True), cache)
 
     speaker = Speaker(synthesizer, keep, transcriber(synthesizer, judges))
-    _wire_takes(views, session, tools.verdicts, _curves_by(synthesizer))
-    runs = _wire(speaker, ComparePlaces(controls, views, session, tools))
+    _wire_takes(views, stage, session, tools.verdicts, _curves_by(synthesizer))
+    runs = _wire(speaker, ComparePlaces(controls, stage, views, session, tools))
     wire_tools(synthesizer, judges, tools, runs, session)
     _wire_form(synthesizer, controls, runs, tools.turn)
     return controls.named
@@ -91,6 +100,7 @@ class ComparePlaces:
     """Everything on the page that a run updates."""
 
     controls: Form
+    stage: gr.HTML
     views: Mapping[str, CardView]
     session: gr.State
     tools: Tools
@@ -100,7 +110,7 @@ class ComparePlaces:
         spoken = [place for key in CARDS for place in self.views[key].spoken]
         takes, preset = [self.views[key].take for key in CARDS], self.views[PRESET]
         beside = [preset.column, preset.title, self.controls.named["transcript"], self.tools.record]
-        return [self.controls.status, self.session, *spoken, *takes, *beside]
+        return [self.controls.status, self.stage, self.session, *spoken, *takes, *beside]
 
 
 Updates = dict[Block, object]
@@ -114,11 +124,11 @@ def _handler(speak: Speak, places: ComparePlaces) -> Callable[..., Iterator[Upda
     @parameters_of(CompareRequest, "session", "turn")
     def handle(*values: object) -> Iterator[Updates]:
         *controls, session, turn = values
-        turn.next()
+        number = turn.next()
         try:
             with closing(lent(CompareRequest(**by_name(CompareRequest, controls)), session)) as steps:
                 for step in steps:
-                    yield _updates(step, places)
+                    yield _updates(step, places, number)
         except PCGError as error:
             yield {places.controls.status: message_html(FAILED)}
             raise page_error(error) from error
@@ -126,9 +136,11 @@ def _handler(speak: Speak, places: ComparePlaces) -> Callable[..., Iterator[Upda
     return handle
 
 
-def _updates(step: CompareStep, places: ComparePlaces) -> Updates:
+def _updates(step: CompareStep, places: ComparePlaces, number: int) -> Updates:
     cards, preset, transcript = step.session.cards, places.views[PRESET], places.controls.named["transcript"]
     updates: Updates = {places.controls.status: step.status, places.session: step.session}
+    if step.live:
+        updates[places.stage] = gr.update(live=step.live.prop(number))
     if step.marks:
         updates |= {places.views[key].readout: card_html(card) for key, card in cards.items()}
     if step.marks or step.new:
@@ -199,7 +211,7 @@ def _wire(speaker: Speaker, places: ComparePlaces) -> list[Dependency]:
     full_run = gr.on(
         [controls.run.click, named["text"].submit],
         _handler(partial(compare_all, speaker), places),
-        api_name="say_four_ways",
+        api_name="generate",
         api_description="Generate takes of the text with AR, SD, SSD, PCG and a preset, as many of each as requested; streams "
         "progress and the first take of each card (show_..._take has the others), and last a record of all figures.",
         **decoding,
@@ -220,8 +232,8 @@ def _curves_by(synthesizer: Synthesizer) -> Curves:
     return lambda reading: draw_curves(reading.tokens, reading.audio_seconds) if reading.tokens else ""
 
 
-def _wire_takes(views: Mapping[str, CardView], session: gr.State, verdicts: gr.State, curves: Curves) -> None:
-    """Step through the takes of a card, and draw every card when the page opens and whenever anything changes."""
+def _wire_takes(views: Mapping[str, CardView], stage: gr.HTML, session: gr.State, verdicts: gr.State, curves: Curves) -> None:
+    """Step through the takes of a card, and draw stage and cards when the page opens and whenever anything changes."""
     takes = [views[key].take for key in CARDS]
     quick = {"show_progress": "hidden", "queue": False}
     for key in CARDS:
@@ -232,8 +244,10 @@ def _wire_takes(views: Mapping[str, CardView], session: gr.State, verdicts: gr.S
     # Without triggers: when the page is opened, and when any of the inputs changes.
     gr.on(
         None,
-        lambda session, verdicts, *numbers: draw(session, verdicts, dict(zip(CARDS, numbers, strict=True)), curves),
-        [session, verdicts, *takes], [place for key in CARDS for place in views[key].drawn],
+        lambda session, verdicts, *numbers: [
+            stage_value(session, verdicts), *draw(session, verdicts, dict(zip(CARDS, numbers, strict=True)), curves)
+        ],
+        [session, verdicts, *takes], [stage, *(place for key in CARDS for place in views[key].drawn)],
         trigger_mode="always_last", api_visibility="private", **quick,
     )  # fmt: skip
 

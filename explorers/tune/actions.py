@@ -9,8 +9,9 @@ from explorers.compare import actions as speaking
 from explorers.compare.actions import NO_TEXT, Transcribe, new_seed, token_rate
 from explorers.session import Turn
 from explorers.shared.readout import message_html, progress_html
+from explorers.shared.scripts import packed
 from explorers.tune.measured import Bench, Measured
-from explorers.tune.strip import packed, run_prop, sound_prop, spoof_prop
+from explorers.tune.strip import run_prop, sound_prop, spoof_prop
 from pcg.analysis.whatif import WhatIf, what_if
 from pcg.bench.methods import step_costs
 from pcg.errors import InputError

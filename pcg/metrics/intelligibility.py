@@ -88,6 +88,17 @@ def char_errors(reference: str, hypothesis: str) -> Errors:
     return _errors(jiwer.process_characters(*_pair(reference, hypothesis)))
 
 
+def misheard_words(reference: str, hypothesis: str) -> tuple[bool, ...]:
+    """Whether each word of `comparable(reference)` was substituted or left out; inserted words belong to none."""
+    import jiwer
+
+    found = [False] * len(comparable(reference).split())
+    for part in jiwer.process_words(*_pair(reference, hypothesis)).alignments[0]:
+        if part.type in ("substitute", "delete"):
+            found[part.ref_start_idx : part.ref_end_idx] = [True] * (part.ref_end_idx - part.ref_start_idx)
+    return tuple(found)
+
+
 def pooled(errors: Sequence[Errors], seed: int = 0) -> Estimate:
     """All errors over all reference words: long utterances weigh more than short ones, as is usual for WER."""
     return bootstrap([e.errors for e in errors], [e.length for e in errors], seed)

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import gradio as gr
 
-from explorers.shared.script import SHARED, joined
+from explorers.shared.scripts import SHARED, joined
 
 STYLES = Path(__file__).with_name("atlas.css")
 SIDE_STYLES = Path(__file__).with_name("atlas_side.css")

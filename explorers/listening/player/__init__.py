@@ -9,11 +9,11 @@ from pathlib import Path
 
 import gradio as gr
 
-from explorers.shared.script import SHARED, joined
+from explorers.shared.scripts import DECK, SHARED, joined
 
 STYLES = Path(__file__).with_name("player.css")
-PARTS = ("_deck", "_picture", "_sound", "_vote", "")
-SCRIPTS = [SHARED, *(Path(__file__).with_name(f"player{part}.js") for part in PARTS)]
+PARTS = ("_picture", "_sound", "_vote", "")
+SCRIPTS = [SHARED, DECK, *(Path(__file__).with_name(f"player{part}.js") for part in PARTS)]
 VOTE = "vote"
 TEMPLATE = """
 <div class="player" data-state="empty">

@@ -29,7 +29,7 @@ class Player extends PlayerVote {
     if (!trial?.letters) return this.turn("empty", trial?.told ?? "");
     this.turn("loading", `Loading trial ${trial.number} of ${trial.count} …`);
     try {
-      const buffers = await decode(trial.sounds);
+      const buffers = await decode(trial.sounds, RATE);
       if (serial === this.serial) this.begin(trial, buffers);
     } catch (error) {
       if (serial === this.serial) this.turn("failed", `The sounds did not arrive: ${error.message}. Prepare the test again.`);
@@ -69,6 +69,7 @@ class Player extends PlayerVote {
     bar.addEventListener("pointermove", (event) => this.drag(event));
     for (const kind of ["pointerup", "pointercancel"]) bar.addEventListener(kind, (event) => this.release(event));
     bar.addEventListener("keydown", (event) => this.step(event));
+    yieldFloor(this, this.root, () => this.pause());
     const key = (event) => this.key(event);
     document.addEventListener("keydown", key);
     this.leave = () => {
@@ -134,12 +135,6 @@ class Player extends PlayerVote {
     acts["]"] = () => this.go(true, [Math.min(start, this.now), this.now]);
     return acts[key.toLowerCase()] ?? null;
   }
-}
-
-/** Whether keys go into a text. */
-function typing(target) {
-  const box = target.closest?.("input, textarea, select, [contenteditable]");
-  return Boolean(box) && !["range", "radio", "checkbox", "button"].includes(box.type);
 }
 
 const player = new Player(element.querySelector(".player"));

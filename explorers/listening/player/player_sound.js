@@ -3,18 +3,6 @@
 const HEARD_SECONDS = 0.3;
 const SHORTEST_LOOP = 0.15;
 
-/** Buffers of all sounds, at one rate. */
-async function decode(sounds) {
-  const decoder = new OfflineAudioContext(1, 1, RATE);
-  return Promise.all(
-    sounds.map(async ({ url }) => {
-      const answer = await fetch(url);
-      if (!answer.ok) throw new Error(`the server said ${answer.status}`);
-      return decoder.decodeAudioData(await answer.arrayBuffer());
-    }),
-  );
-}
-
 class PlayerSound extends PlayerPicture {
   get span() {
     return this.looping ? (this.loop ?? [0, this.duration]) : null;
@@ -32,6 +20,7 @@ class PlayerSound extends PlayerPicture {
 
   play(from = this.now) {
     this.open();
+    takeFloor(this);
     const { span } = this;
     const [low, high] = span ?? [0, this.duration];
     const position = from < low || from >= high - 0.01 ? low : from;

@@ -5,21 +5,19 @@ Tokens and sound travel as props that grow, of which gradio sends the new part o
 run its content: the script inserts words that change, as text.
 """
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
 
 import gradio as gr
-import numpy as np
 
-from explorers.shared.script import SHARED, joined
+from explorers.shared.scripts import BARS, PIECES, SHARED, joined
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.takes.take import Round
 
 STYLES = Path(__file__).with_name("strip.css")
-SCRIPTS = [SHARED, *(Path(__file__).with_name(f"strip{part}.js") for part in ("_player", "_words", "_picture", ""))]
+SCRIPTS = [SHARED, PIECES, BARS, *(Path(__file__).with_name(f"strip{part}.js") for part in ("_words", "_picture", ""))]
 SPEAK, HALT, LOCATE = "speak", "halt", "locate"
 MOVED = "() => { document.dispatchEvent(new Event('tune-moved')); }"
 """What a knob runs when a person moves it: the script waits until the knob rests, then asks for a take."""
@@ -107,11 +105,6 @@ def spoof_prop(number: int, judge: str, curves: Mapping[str, Sequence[float]]) -
         for r in RESOLUTIONS
     ]
     return {"number": number, "judge": judge, "curves": listed}
-
-
-def packed(samples: np.ndarray) -> str:
-    """Samples `[N]` from -1 to 1 as base64 of int16, lowest byte first."""
-    return base64.b64encode((samples.clip(-1, 1) * 32767).astype("<i2").tobytes()).decode("ascii")
 
 
 def _tokens(number: int, round_: Round) -> list[dict[str, object]]:

@@ -11,7 +11,7 @@ class Strip extends StripPicture {
     Object.assign(this, { root, run: null, taken: 0, hovered: null, chosen: null, asked: null, first: null, frame: 0 });
     Object.assign(this, { spoof: null, judged: false, hidden: new Set() });
     this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
-    this.player = new Player(props.sample_rate);
+    this.player = new Pieces(props.sample_rate);
     this.followed = true;
     this.listen();
   }
@@ -46,7 +46,7 @@ class Strip extends StripPicture {
     this.parts.play.disabled = this.player.length === 0;
     if (begins && this.asked !== null) {
       this.play(0);
-      this.first = (performance.now() - this.asked) / 1000 + LEAD_SECONDS;
+      this.first = (performance.now() - this.asked) / 1000 + PIECE_LEAD_SECONDS;
       this.asked = null;
       this.root.dataset.first = this.first.toFixed(3);
     }
@@ -84,6 +84,7 @@ class Strip extends StripPicture {
     room.observe(this.parts.scroll);
     const theme = new MutationObserver(() => this.schedule());
     theme.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+    yieldFloor(this, this.root, () => this.player.playing && this.pause());
     this.listenToPage([room, theme]);
   }
 
@@ -155,6 +156,7 @@ class Strip extends StripPicture {
 
   play(place) {
     this.followed = true;
+    takeFloor(this);
     this.player.play(place);
     this.schedule();
   }

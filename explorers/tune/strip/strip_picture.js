@@ -7,8 +7,6 @@ const AXIS = 18;
 // Under the axis, where there are detectors: a plot from 0 to 1 with a little air.
 const CURVES = 84;
 const AIR = 6;
-const LOWEST = 0.4;
-const TALLEST_GROUP = 256;
 
 // By resolution; colours are the style sheet's, and no dash stands twice.
 const DASHES = { M50: [], M25: [7, 3], M10: [2, 2], "M50<-25": [10, 3, 2, 3], "M50<-10": [4, 5] };
@@ -23,21 +21,6 @@ function dashed(name) {
   svg.append(line);
   return svg;
 }
-
-/** The bars of one kind: a colour and a shape of its own. */
-const SHAPES = {
-  accepted: (g, x, y, w, h) => g.fillRect(x, y, w, h),
-  resampled(g, x, y, w, h) {
-    for (let up = 0; up < h; up += 3) g.fillRect(x, y + h - up - Math.min(2, h - up), w, Math.min(2, h - up));
-  },
-  bonus: (g, x, y, w, h) => g.strokeRect(x + 0.75, y + 0.75, Math.max(1, w - 1.5), h - 1.5),
-  redrawn(g, x, y, w, h) {
-    for (let row = 0; row * 2 < h; row++)
-      for (let column = row % 2; column * 2 < w; column += 2)
-        g.fillRect(x + 2 * column, y + h - 2 * row - 2, Math.min(2, w - 2 * column), 2);
-  },
-  target: (g, x, y, w, h) => g.fillRect(x + w / 3, y, Math.max(1, w / 3), h),
-};
 
 class StripPicture extends StripWords {
   get seconds() {
@@ -108,8 +91,7 @@ class StripPicture extends StripWords {
     const step = this.step;
     const colours = Object.fromEntries(Object.keys(NAMES).map((kind) => [kind, this.colour(`--kind-${kind}`)]));
     (this.run?.tokens ?? []).forEach(({ kind, size, round }, i, all) => {
-      const tall = this.run.method === "pcg" ? LOWEST + ((1 - LOWEST) * Math.log2(size)) / Math.log2(TALLEST_GROUP) : LOWEST;
-      const height = Math.round(BARS * clamp(tall, 0, 1)) - 6;
+      const height = Math.round(BARS * tallness(this.run.method, size)) - 6;
       // A round ends at a gap: the bars between two gaps are what one call of the target brought.
       const gap = kind !== "target" && all[i + 1]?.round !== round ? Math.max(2, step / 5) : Math.min(1, step / 8);
       g.fillStyle = g.strokeStyle = colours[kind];

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from explorers.listening.player import SCRIPTS
-from explorers.shared.script import joined
+from explorers.shared.scripts import joined
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM, watch
 
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer"), pytest.mark.slow]

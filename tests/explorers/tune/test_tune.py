@@ -14,11 +14,11 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.session import Turn
+from explorers.shared.scripts import packed
 from explorers.tune.actions import TuneRequest, TuneStep, time_ar, tune, tune_again
 from explorers.tune.figures import figures_html, what_if_html
 from explorers.tune.layout import create_tune
 from explorers.tune.measured import Bench, Measured
-from explorers.tune.strip import packed
 from pcg.errors import PCGError
 from pcg.metrics.bound import StepCosts
 from pcg.settings import Settings

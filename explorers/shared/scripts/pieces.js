@@ -1,7 +1,7 @@
-// The sound of a take: a player whose pieces join sample by sample.
+// A sound that comes in pieces, which join sample by sample.
 
 // What the sound card is given to get ready; a piece that comes later than its turn moves all that follow by as much.
-const LEAD_SECONDS = 0.03;
+const PIECE_LEAD_SECONDS = 0.03;
 
 function unpack(piece) {
   const bytes = Uint8Array.from(atob(piece), (c) => c.charCodeAt(0));
@@ -9,7 +9,7 @@ function unpack(piece) {
 }
 
 /** Pieces of one take, played back to back by one clock, while others are still to come. Places are counted in samples. */
-class Player {
+class Pieces {
   constructor(rate) {
     Object.assign(this, { rate, pieces: [], length: 0, late: 0, anchor: null, context: null, sources: new Set() });
   }
@@ -40,7 +40,7 @@ class Player {
   play(place) {
     this.stop();
     this.wake();
-    this.anchor = { place, time: this.context.currentTime + LEAD_SECONDS };
+    this.anchor = { place, time: this.context.currentTime + PIECE_LEAD_SECONDS };
     for (const piece of this.pieces) this.schedule(piece);
   }
 
@@ -54,7 +54,7 @@ class Player {
     const skipped = Math.max(0, this.anchor.place - start);
     if (skipped >= samples.length) return;
     let when = this.anchor.time + (start + skipped - this.anchor.place) / this.rate;
-    const soonest = this.context.currentTime + LEAD_SECONDS / 2;
+    const soonest = this.context.currentTime + PIECE_LEAD_SECONDS / 2;
     if (when < soonest) {
       this.anchor.time += soonest - when;
       when = soonest;

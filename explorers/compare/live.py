@@ -1,0 +1,33 @@
+"""A take while it is generated, as far as it is there. Knows nothing of gradio."""
+
+from dataclasses import dataclass, field
+
+from explorers.shared.scripts import packed
+from pcg.takes.take import Round, Sound
+
+
+@dataclass
+class Live:
+    """The take on card `key` as far as it has been generated. sounding: whether its sound is sent, too."""
+
+    key: str
+    method: str
+    sounding: bool = False
+    kinds: list[str] = field(default_factory=list)
+    group_sizes: list[int] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+
+    def add(self, event: Round | Sound) -> bool:
+        """Add an event; return whether a listener waits for it."""
+        if isinstance(event, Round):
+            self.kinds += event.kinds
+            self.group_sizes += event.group_sizes
+            return False
+        if self.sounding:
+            self.pieces.append(packed(event.samples))
+        return self.sounding
+
+    def prop(self, number: int) -> dict[str, object]:
+        """For the run `number`, runs being numbered upwards."""
+        tokens = {"kinds": list(self.kinds), "sizes": list(self.group_sizes), "pieces": list(self.pieces)}
+        return {"number": number, "key": self.key, "method": self.method, **tokens}

@@ -1,0 +1,96 @@
+// What Python sends, and what a person does. Its parts stand on each other, in the order of the files: each uses the parts
+// before it, and they share the fields that are set here.
+
+class Stage extends StageLanes {
+  constructor(root) {
+    super();
+    Object.assign(this, { root, lanes: [], buffers: new Map(), deck: null, context: null, position: 0, chosen: "pcg" });
+    Object.assign(this, { ready: false, waiting: false, serial: 0, frame: 0, asked: null });
+    Object.assign(this, { live: null, run: 0, taken: 0, race: null, streamed: null });
+    this.pieces = new Pieces(props.sample_rate);
+    this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
+    this.listen();
+  }
+
+  read() {
+    const { lanes, sounds } = props.value ?? { lanes: [], sounds: [] };
+    const before = this.lanes.map(({ key }) => key).join();
+    this.lanes = lanes.map((lane, i) => ({ ...JSON.parse(lane), url: sounds[i]?.url }));
+    if (this.live && this.lanes.some(({ key, outdated }) => key === this.live.key && !outdated)) this.live = null;
+    if (!this.lanes.some(({ key }) => key === this.chosen)) this.chosen = this.lanes.at(-1)?.key ?? "pcg";
+    if (before !== this.lanes.map(({ key }) => key).join()) this.drawSwitch();
+    this.draw();
+    this.load();
+  }
+
+  listen() {
+    const { play, seek, race, lanes } = this.parts;
+    play.addEventListener("click", () => this.toggle());
+    seek.addEventListener("input", () => this.seek(Number(seek.value)));
+    race.addEventListener("click", () => this.startRace());
+    this.parts.switch.addEventListener("click", ({ target }) => target.dataset.key && this.hear(target.dataset.key));
+    lanes.addEventListener("click", (event) => this.press(event));
+    yieldFloor(this, this.root, () => this.pause());
+    const room = new ResizeObserver(() => this.draw());
+    room.observe(this.root);
+    const gone = new AbortController();
+    const here = (act) => (event) => {
+      if (this.root.isConnected) return act(event);
+      gone.abort();
+      room.disconnect();
+      this.pause();
+    };
+    document.addEventListener("keydown", here((event) => this.key(event)), { signal: gone.signal });
+    for (const [kind, selector] of [["click", props.asking], ["input", props.moving]]) {
+      const asks = (event) => event.target.closest?.(selector) && this.ask();
+      document.addEventListener(kind, here(asks), { signal: gone.signal, capture: true });
+    }
+  }
+
+  /** A click on a lane's tokens plays from there. */
+  press(event) {
+    const lane = event.target.closest(".stage-lane");
+    if (!lane) return;
+    if (lane.dataset.key !== this.chosen) this.hear(lane.dataset.key);
+    if (event.target.tagName !== "CANVAS") return;
+    const share = event.offsetX / event.target.clientWidth;
+    this.play(share * this.duration);
+  }
+
+  ask() {
+    this.open();
+    this.pieces.wake();
+    this.asked = performance.now();
+  }
+
+  key(event) {
+    const shown = this.root.offsetParent !== null && this.lanes.length > 0;
+    if (!shown || event.ctrlKey || event.metaKey || event.altKey || event.repeat || typing(event.target)) return;
+    const lane = this.lanes[Number(event.key) - 1];
+    const own = event.target.closest("button, a, summary, input, [role=button], [role=tab], [role=slider]");
+    if (lane) this.hear(lane.key);
+    else if (event.key === " " && !own) this.toggle();
+    else return;
+    event.preventDefault();
+  }
+
+  tick() {
+    this.frame = 0;
+    if (!this.root.isConnected) return;
+    if (this.race && this.lanes.every((lane) => reached(lane, (performance.now() - this.race.begun) / this.race.scale).ms !== null))
+      this.endRace();
+    if (this.streaming && this.live?.key !== this.streamed && this.pieces.place >= this.pieces.length) {
+      this.pieces.stop();
+      this.finish();
+    }
+    this.drawLanes();
+    this.drawWords();
+    this.drawTime();
+    if (this.sounding || this.race) this.frame = requestAnimationFrame(() => this.tick());
+  }
+}
+
+const stage = new Stage(element.querySelector(".stage"));
+watch("value", () => stage.read());
+watch("live", () => stage.readLive());
+stage.read();

@@ -1,0 +1,170 @@
+// What is heard: all takes on one clock, of which one is loud; and before they are all there, the first one as it is generated.
+
+const QUIETEST = 1e-4;
+const LEVEL = 0.08;
+const LOUDEST_PEAK = 0.98;
+
+/** The gain that brings a sound to the common loudness, as far as its peak allows. */
+function gainOf(samples) {
+  let energy = 0;
+  let peak = QUIETEST;
+  let count = 1;
+  for (const sample of samples) {
+    const size = Math.abs(sample);
+    peak = Math.max(peak, size);
+    // Pauses do not make a voice quieter.
+    if (size > 0.01) {
+      energy += size * size;
+      count++;
+    }
+  }
+  return Math.min(LEVEL / Math.max(QUIETEST, Math.sqrt(energy / count)), LOUDEST_PEAK / peak);
+}
+
+class StageSound {
+  /** Seconds of the longest sound. */
+  get duration() {
+    return Math.max(...this.lanes.map((lane) => lane.seconds), 0.1);
+  }
+
+  get streaming() {
+    return this.pieces.playing;
+  }
+
+  get sounding() {
+    return this.deck !== null || this.streaming;
+  }
+
+  get now() {
+    if (this.streaming) return this.pieces.place / props.sample_rate;
+    return this.deck ? this.deck.at(this.context.currentTime) : this.position;
+  }
+
+  /** Only a person's own act may open it. */
+  open() {
+    this.context ??= new AudioContext({ sampleRate: RATE, latencyHint: "interactive" });
+    if (this.context.state === "suspended") this.context.resume();
+  }
+
+  /** Fetch the sounds of all lanes; those that are there already are not fetched again. */
+  async load() {
+    const serial = ++this.serial;
+    const wanted = this.lanes.filter((lane) => lane.url);
+    const missing = wanted.filter((lane) => !this.buffers.has(lane.url));
+    try {
+      const decoded = await decode(missing, RATE);
+      missing.forEach((lane, i) => this.buffers.set(lane.url, decoded[i]));
+    } catch (error) {
+      if (serial === this.serial) this.tell(`A sound did not arrive: ${error.message}. Generate it again.`);
+    }
+    if (serial !== this.serial) return;
+    for (const url of this.buffers.keys()) if (!wanted.some((lane) => lane.url === url)) this.buffers.delete(url);
+    this.ready = wanted.length > 0 && wanted.every((lane) => this.buffers.has(lane.url));
+    this.draw();
+    if (this.waiting && this.ready) this.play();
+  }
+
+  /** Every lane's sound, equally loud and equally long. */
+  aligned() {
+    const length = Math.ceil(this.duration * RATE);
+    return this.lanes.map(({ url }) => {
+      const buffer = this.context.createBuffer(1, length, RATE);
+      const found = this.buffers.get(url);
+      if (!found) return buffer;
+      const samples = found.getChannelData(0).slice(0, length);
+      const gain = gainOf(samples);
+      buffer.copyToChannel(samples.map((sample) => gain * sample), 0);
+      return buffer;
+    });
+  }
+
+  get heard() {
+    return Math.max(0, this.lanes.findIndex((lane) => lane.key === this.chosen));
+  }
+
+  play(from = this.now) {
+    this.waiting = !this.ready;
+    if (this.waiting || !this.lanes.length) return;
+    this.open();
+    takeFloor(this);
+    this.pieces.stop();
+    this.halt();
+    const position = from >= this.duration - 0.05 ? 0 : from;
+    const deck = new Deck(this.context, this.aligned(), this.heard, position, null, this.context.currentTime + LEAD_SECONDS);
+    deck.sources[0].onended = () => this.deck === deck && this.finish();
+    this.deck = deck;
+    this.begun();
+  }
+
+  /** Something is heard from now on. */
+  begun() {
+    if (this.asked !== null) this.root.dataset.first = ((performance.now() - this.asked) / 1000 + LEAD_SECONDS).toFixed(3);
+    this.asked = null;
+    this.draw();
+    this.frame ||= requestAnimationFrame(() => this.tick());
+  }
+
+  halt() {
+    this.deck?.stop(this.context.currentTime);
+    this.deck = null;
+  }
+
+  pause() {
+    this.waiting = false;
+    if (!this.sounding) return;
+    this.position = Math.min(this.now, this.duration);
+    this.pieces.stop();
+    this.halt();
+    this.draw();
+  }
+
+  finish() {
+    Object.assign(this, { deck: null, position: 0 });
+    this.draw();
+  }
+
+  toggle() {
+    if (this.sounding || this.waiting) return this.pause();
+    this.asked = performance.now();
+    this.play();
+  }
+
+  seek(position) {
+    this.position = clamp(position, 0, this.duration);
+    if (this.sounding) this.play(this.position);
+    else this.draw();
+  }
+
+  /** Hear another method, at once and at the same position. */
+  hear(key) {
+    this.chosen = key;
+    trigger("choose", { key });
+    if (this.streaming) this.play(this.now);
+    else if (this.deck) this.deck.hear(this.heard, this.context.currentTime);
+    this.draw();
+  }
+
+  /** The first take of a run, while it is generated. */
+  readLive() {
+    const { live } = props;
+    if (!live || live.number < this.run) return;
+    if (live.number > this.run) this.beginRun(live);
+    this.live = live;
+    if (live.pieces.length > this.taken) {
+      for (const piece of live.pieces.slice(this.taken)) this.pieces.push(unpack(piece));
+      this.taken = live.pieces.length;
+      if (this.asked !== null && this.pieces.length) {
+        takeFloor(this);
+        this.pieces.play(0);
+        this.begun();
+      }
+    }
+    this.draw();
+  }
+
+  beginRun(live) {
+    this.pieces.clear();
+    this.halt();
+    Object.assign(this, { run: live.number, taken: 0, position: 0, race: null, chosen: live.key, streamed: live.key });
+  }
+}
