@@ -21,9 +21,8 @@ import gradio as gr
 import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
 
 from explorers.compare.example import EXAMPLE, read_example
-from explorers.compare.first_minute import create_first_minute
 from explorers.compare.form import offer_presets
-from explorers.compare.layout import create_compare
+from explorers.compare.layout import CompareView, create_compare
 from explorers.experiments.layout import create_experiments
 from explorers.groups.export import create_export
 from explorers.groups.layout import create_map
@@ -43,7 +42,7 @@ from explorers.spoof.layout import create_spoof
 from explorers.swap.actions import LastingWorker
 from explorers.swap.layout import create_swap
 from explorers.theme import launch_options
-from explorers.tune.layout import connect_map, create_tune
+from explorers.tune.layout import connect_map
 from explorers.zero_gpu import is_lent
 from pcg.cli.common import MODEL
 from pcg.errors import InputError, PCGError
@@ -77,42 +76,46 @@ def create_app(
             gr.HTML(banner, apply_default_css=False)
         own = EXAMPLE if synthesizer.voice.folder == EMBEDDED else None
         recorded = read_example(folder) if (folder := example or own) else None
-        if recorded:
-            create_first_minute()
         session = gr.State(recorded.session if recorded else Session())
         origin, voice = Origin.of(synthesizer.voice), synthesizer.voice
         judge = "embedded" if recogniser.is_dir() else "pocketsphinx"
         spec = LastingWorker(str(voice.folder), judge, voice.target.device.type, draft=draft)
         judges = usual_judges()
-        with gr.Tab("Compare", elem_id="compare"):
-            compared = create_compare(synthesizer, origin, session, recorded, judges)
-        with gr.Tab("Tune", elem_id="tune"):
-            tuned = create_tune(synthesizer, origin, judges)
-        with gr.Tab("Map", elem_id="map"):
-            view = create_map(synthesizer, session)
-            connect_map(synthesizer, tuned, view)
-            with view.listen:
-                create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity)
-            with gr.Column(elem_classes="lab-card"):
-                create_statistics(synthesizer, view.theta, view.similarity)
-            with gr.Column(elem_classes="lab-card"):
-                create_export(synthesizer, view.theta, view.similarity)
-        with gr.Tab("Swap", elem_id="swap"):
-            create_swap(synthesizer, spec, session)
-        with gr.Tab("Listening test", elem_id="listening"):
-            create_listening_test(synthesizer, lru_cache(maxsize=1)(partial(load_judge, judge)), session)
-        with gr.Tab("Experiments", elem_id="experiments"):
-            create_experiments(app, synthesizer, spec)
-        if recogniser.is_dir():
-            with gr.Tab("Recognise", elem_id="recognise"):
-                create_recognise(synthesizer, lru_cache(maxsize=1)(partial(load_recogniser, recogniser)), session)
-        if can_judge(synthesizer):
-            with gr.Tab("Spoof", elem_id="spoof"):
-                create_spoof(synthesizer)
-        own_presets = create_settings(app, synthesizer, origin, session, [tuned.controls, compared], {"Tune": tuned.newest})
-        offer_presets(app, own_presets, compared["preset"])
+        with gr.Tab("Listen", elem_id="listen"):
+            listen = create_compare(synthesizer, origin, session, recorded, judges)
+        with gr.Tab("Groups", elem_id="groups-tab"), gr.Tabs(elem_classes="lab-parts"):
+            with gr.Tab("Map", elem_id="map"):
+                _create_map(synthesizer, session, listen)
+            with gr.Tab("Swap", elem_id="swap"):
+                create_swap(synthesizer, spec, session)
+        with gr.Tab("Evidence", elem_id="evidence"), gr.Tabs(elem_classes="lab-parts"):
+            with gr.Tab("Experiments", elem_id="experiments"):
+                create_experiments(app, synthesizer, spec)
+            with gr.Tab("Listening test", elem_id="listening"):
+                create_listening_test(synthesizer, lru_cache(maxsize=1)(partial(load_judge, judge)), session)
+        if recogniser.is_dir() or can_judge(synthesizer):
+            with gr.Tab("Judges", elem_id="judges"), gr.Tabs(elem_classes="lab-parts"):
+                if recogniser.is_dir():
+                    with gr.Tab("Recognise", elem_id="recognise"):
+                        create_recognise(synthesizer, lru_cache(maxsize=1)(partial(load_recogniser, recogniser)), session)
+                if can_judge(synthesizer):
+                    with gr.Tab("Spoof", elem_id="spoof"):
+                        create_spoof(synthesizer)
+        own_presets = create_settings(app, synthesizer, origin, session, [listen.controls])
+        offer_presets(app, own_presets, listen.controls["preset"])
         create_terms()
     return app.queue(max_size=QUEUE_LENGTH, api_open=False)
+
+
+def _create_map(synthesizer: Synthesizer, session: gr.State, listen: CompareView) -> None:
+    view = create_map(synthesizer, session)
+    connect_map(synthesizer, listen.strip, view)
+    with view.listen:
+        create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity)
+    with gr.Column(elem_classes="lab-card"):
+        create_statistics(synthesizer, view.theta, view.similarity)
+    with gr.Column(elem_classes="lab-card"):
+        create_export(synthesizer, view.theta, view.similarity)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

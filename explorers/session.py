@@ -1,6 +1,6 @@
 """The state of one visitor's page: its takes with their figures and sounds. Knows nothing of gradio."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -150,9 +150,10 @@ class Session:
         }
         return cls({method: Card((take,)) for method, take in shown.items()})
 
-    def with_marks(self, tasks: Mapping[str, tuple[object, ...]]) -> "Session":
-        """The same cards, each marked by whether it answers its task of `tasks`."""
-        return Session({key: replace(c, outdated=c.reading.task != tasks.get(key)) for key, c in self.cards.items()})
+    def with_marks(self, tasks: Mapping[str, tuple[object, ...]], renewed: Collection[str] = ()) -> "Session":
+        """The same cards, each marked by whether it answers its task of `tasks` and is not being `renewed`."""
+        outdated = {key: key in renewed or card.reading.task != tasks.get(key) for key, card in self.cards.items()}
+        return Session({key: replace(card, outdated=outdated[key]) for key, card in self.cards.items()})
 
     def without_other_preset(self, name: str | None) -> "Session":
         """The session without the card of any preset but that of `name`."""

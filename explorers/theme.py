@@ -5,7 +5,7 @@ from pathlib import Path
 import gradio as gr
 
 from explorers.colours import SOUND_COLOUR, method_styles
-from explorers.compare import first_minute, stage
+from explorers.compare import stage
 from explorers.experiments import findings
 from explorers.groups import atlas
 from explorers.listening import player, reveal
@@ -19,7 +19,7 @@ from explorers.tune import strip
 
 STYLES = Path(__file__).with_name("page.css")
 COMPONENTS = (
-    readout, ribbon, strip, tune_figures, atlas, transcript, swap_figures, player, reveal, findings, terms, first_minute,
+    readout, ribbon, strip, tune_figures, atlas, transcript, swap_figures, player, reveal, findings, terms, 
     spoof_curves, beam_tree, stage,
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from explorers.compare.live import Live
 from explorers.session import CARDS, PRESET, Session, TakeView
-from explorers.shared.readout import done_html, groups_html, message_html, progress_html
+from explorers.shared.readout import TITLES, done_html, groups_html, message_html, progress_html
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
 from pcg.prompts.prompt import Reference
@@ -138,7 +138,7 @@ class Speaker:
     transcribe: Transcribe | None = None
 
 
-def compare_all(speaker: Speaker, request: CompareRequest, session: Session) -> Iterator[CompareStep]:
+def generate_all(speaker: Speaker, request: CompareRequest, session: Session) -> Iterator[CompareStep]:
     """All takes of a full run, one after the other: the four methods, or AR alone without a draft, and the preset. Closing the
     generator stops it."""
     possible = (*speaker.synthesizer.methods, PRESET)
@@ -151,6 +151,12 @@ def generate_again(speaker: Speaker, method: str, request: CompareRequest, sessi
         yield from _speak(speaker, (method,), request, session)
     else:
         yield CompareStep(session, message_html(NO_TEXT))
+
+
+def stopped(session: Session) -> str:
+    """What a stopped run has finished, as the page's own words."""
+    fresh = [TITLES[key][0] if key in TITLES else "the preset" for key, card in session.cards.items() if not card.outdated]
+    return f"Stopped after {', '.join(fresh)}." if fresh else "Stopped before the first take was finished."
 
 
 def describe_groups(synthesizer: Synthesizer, theta: float, similarity: str = Settings.similarity) -> str:
@@ -190,7 +196,7 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
     recognised = request.recognised(speaker.synthesizer, reference)
     rate = token_rate(speaker.synthesizer)
     tasks = {key: (text, voice, settings.temperature, settings.seed) for key, (_, settings) in request.systems().items()}
-    session = session.with_marks(tasks)
+    session = session.with_marks(tasks, {part.key for part in parts})
     yield CompareStep(session, _progress_of(parts, 0, rate), marks=True, recognised=recognised)
     for at, part in enumerate(parts):
         with closing(speaker.synthesizer.speak(text, part.settings, voice, reference, stream=True)) as events:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from html import escape
 from pathlib import Path
 
 import gradio as gr
@@ -15,25 +16,26 @@ from explorers.compare.actions import (
     CompareRequest,
     CompareStep,
     Speaker,
-    compare_all,
     describe_groups,
     generate_again,
+    generate_all,
     new_seed,
+    stopped,
 )
 from explorers.compare.all_takes import Tools, create_tools, wire_tools
 from explorers.compare.archive import record
 from explorers.compare.example import Example
 from explorers.compare.form import create_form
-from explorers.compare.stage import create_stage, stage_value
+from explorers.compare.stage import CHOOSE, HALT, IN_HAND, SPEAK, create_stage, moved, stage_value
 from explorers.compare.take_card import CardView, Curves, create_card, create_pairs, draw, strip_html
 from explorers.errors import page_error, showing_errors
 from explorers.judging import NO_TAKE, Judges, Verdicts, transcriber, usual_judges
 from explorers.session import CARDS, PRESET, Card, Session, Turn
 from explorers.settings.actions import wav_file
 from explorers.shared.blocks import DECODING, Form, by_name, parameters_of, recognised_update
-from explorers.shared.readout import FAILED, card_html, message_html, preset_title_html
-from explorers.shared.ribbon import legend_html
+from explorers.shared.readout import card_html, message_html, preset_title_html
 from explorers.shared.spoof_curves import curves_html
+from explorers.tune.layout import create_in_hand
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError
 from pcg.experiments.spoofing import fitting
@@ -42,13 +44,25 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored
 from pcg.takes.take import Take
 
-ASKING = "#run"
-MOVING = "#theta, #lookahead, #beta, #similarity"
+MOVED_BY = {
+    "pcg": ("theta", "similarity"),
+    "ssd": ("beta",),
+    IN_HAND: ("lookahead", "adaptive", "temperature", "sampler", "top_k", "top_p"),
+}
+"""The method that a knob generates again; IN_HAND is the one that the visitor listens to."""
 DETAILS = "Details: figures, mel pictures, detectors, verdicts, files"
 TAKES_REMEMBERED = 64
 READY = "Ready."
 RECORDED = "A recorded example. Generate it again, or change a setting."
-STOPPED = "Stopped. Finished takes stay."
+
+
+@dataclass(frozen=True)
+class CompareView:
+    """What other parts of the page may connect to: `controls` go by the names of CompareRequest; `strip` is that of the take in
+    hand."""
+
+    controls: Mapping[str, Component]
+    strip: gr.HTML
 
 
 def create_compare(
@@ -57,8 +71,8 @@ def create_compare(
     session: gr.State,
     example: Example | None = None,
     load_judges: Callable[[], Judges] | None = None,
-) -> Mapping[str, Component]:
-    """Lay the panel out within the Blocks that is being built; return its controls by the names of CompareRequest.
+) -> CompareView:
+    """Lay the panel out within the Blocks that is being built.
 
     `session` holds a Session: the takes that the page shows, at first those of the `example`; `origin` goes into the files of
     new ones. `load_judges` is called when there is something to judge, or a recording comes without its transcript; without it
@@ -68,15 +82,17 @@ def create_compare(
     verdicts = example.verdicts if example else Verdicts()
     if example:
         session.value = example.session
-    with gr.Row(equal_height=False):
+    # No State, as a program may name it, too.
+    in_hand = gr.Radio(list(CARDS), value="pcg", label="Method", visible=False)
+    with gr.Row(equal_height=False, elem_classes="listen"):
         with gr.Column(scale=0, min_width=320, elem_classes="lab-controls"):
             shown = session.value.cards["pcg"].reading if example else None
             controls = create_form(synthesizer, shown, RECORDED if example else READY)
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
             with gr.Column(elem_classes="lab-card"):
                 codec = synthesizer.voice.codec
-                stage = create_stage(codec.sample_rate, codec.hop, ASKING, MOVING, session.value, verdicts)
-                gr.HTML(legend_html(), apply_default_css=False)
+                stage = create_stage(codec.sample_rate, codec.hop, session.value, verdicts)
+            strip = create_in_hand(synthesizer, session, in_hand)
             with gr.Accordion(DETAILS, open=False, elem_id="details"):
                 views = create_pairs(synthesizer, session.value)
                 with gr.Row(equal_height=True, elem_classes="lab-pair"):
@@ -88,11 +104,12 @@ def create_compare(
         return wav_file(take, Stored.of(take, origin, reference, streamed=True), cache)
 
     speaker = Speaker(synthesizer, keep, transcriber(synthesizer, judges))
-    _wire_takes(views, stage, session, tools.verdicts, _curves_by(synthesizer))
-    runs = _wire(speaker, ComparePlaces(controls, stage, views, session, tools))
+    places = ComparePlaces(controls, stage, in_hand, views, session, tools)
+    _wire_takes(places, _curves_by(synthesizer))
+    runs = _wire(speaker, places)
     wire_tools(synthesizer, judges, tools, runs, session)
-    _wire_form(synthesizer, controls, runs, tools.turn)
-    return controls.named
+    _wire_form(synthesizer, places, runs)
+    return CompareView(controls.named, strip)
 
 
 @dataclass(frozen=True)
@@ -101,6 +118,7 @@ class ComparePlaces:
 
     controls: Form
     stage: gr.HTML
+    in_hand: gr.Radio
     views: Mapping[str, CardView]
     session: gr.State
     tools: Tools
@@ -114,23 +132,27 @@ class ComparePlaces:
 
 
 Updates = dict[Block, object]
-Speak = Callable[[CompareRequest, Session], Iterator[CompareStep]]
+Speak = Callable[..., Iterator[CompareStep]]
 
 
-def _handler(speak: Speak, places: ComparePlaces) -> Callable[..., Iterator[Updates]]:
-    """`speak` as gradio calls it: one argument for each control, and updates by component."""
-    lent = on_gpu(speak, lambda request, _: gpu_seconds(request.text, len(CARDS) * (request.takes or 1)))
+def _handler(speak: Speak, places: ComparePlaces, *more: str) -> Callable[..., Iterator[Updates]]:
+    """`speak` as gradio calls it: one argument for each control, and updates by component. more: names of arguments behind the
+    request and the session."""
+    lent = on_gpu(speak, lambda request, *_: gpu_seconds(request.text, len(CARDS) * (request.takes or 1)))
 
-    @parameters_of(CompareRequest, "session", "turn")
+    @parameters_of(CompareRequest, *more, "session", "turn")
     def handle(*values: object) -> Iterator[Updates]:
-        *controls, session, turn = values
+        *inputs, session, turn = values
+        controls, others = inputs[: len(inputs) - len(more)], inputs[len(inputs) - len(more) :]
         number = turn.next()
         try:
-            with closing(lent(CompareRequest(**by_name(CompareRequest, controls)), session)) as steps:
+            with closing(lent(CompareRequest(**by_name(CompareRequest, controls)), session, *others)) as steps:
                 for step in steps:
+                    if turn.number != number:  # A knob has moved on.
+                        return
                     yield _updates(step, places, number)
         except PCGError as error:
-            yield {places.controls.status: message_html(FAILED)}
+            yield {places.controls.status: message_html(escape(str(error), quote=False)), places.stage: gr.update(live=None)}
             raise page_error(error) from error
 
     return handle
@@ -139,8 +161,8 @@ def _handler(speak: Speak, places: ComparePlaces) -> Callable[..., Iterator[Upda
 def _updates(step: CompareStep, places: ComparePlaces, number: int) -> Updates:
     cards, preset, transcript = step.session.cards, places.views[PRESET], places.controls.named["transcript"]
     updates: Updates = {places.controls.status: step.status, places.session: step.session}
-    if step.live:
-        updates[places.stage] = gr.update(live=step.live.prop(number))
+    if step.live or step.new:
+        updates[places.stage] = gr.update(live=step.live and step.live.prop(number))
     if step.marks:
         updates |= {places.views[key].readout: card_html(card) for key, card in cards.items()}
     if step.marks or step.new:
@@ -187,36 +209,49 @@ def _shower(key: str) -> Callable[[int, Session], list[object]]:
 
 
 def _wire(speaker: Speaker, places: ComparePlaces) -> list[Dependency]:
-    """What generates takes: the whole run, and one method again when one of its own knobs moves."""
-    controls, named = places.controls, places.controls.named
+    """What generates takes: the whole run, and one method again when a knob of its own has moved and rests."""
+    controls, named, stage = places.controls, places.controls.named, places.stage
     decoding = {
-        "inputs": [*controls.inputs, places.session, places.tools.turn],
         "outputs": places.outputs,
         "show_progress": "hidden",
+        "trigger_mode": "always_last",
         "concurrency_id": DECODING,
         "concurrency_limit": 1,
     }
+    states = [places.session, places.tools.turn]
 
-    def again(method: str, *knobs: Component) -> Dependency:
-        return gr.on(
-            # `input` and not `change`: the page's own settings of a knob must not start a take.
-            [knob.input for knob in knobs],
-            _handler(partial(generate_again, speaker, method), places),
-            trigger_mode="always_last",
-            api_name=f"say_{method}_again",
-            api_description=f"Generate one take with {method.upper()} alone.",
-            **decoding,
-        )
+    def again(method: str) -> Dependency:
+        return getattr(stage, f"{SPEAK}{method}")(
+            _handler(partial(generate_again, speaker, method), places), [*controls.inputs, *states],
+            api_name=f"generate_{method}", api_description=f"Generate one take with {method.upper()} alone.", **decoding,
+        )  # fmt: skip
 
     full_run = gr.on(
-        [controls.run.click, named["text"].submit],
-        _handler(partial(compare_all, speaker), places),
-        api_name="generate",
+        [controls.run.click, named["text"].submit], _handler(partial(generate_all, speaker), places),
+        [*controls.inputs, *states], api_name="generate",
         api_description="Generate takes of the text with AR, SD, SSD, PCG and a preset, as many of each as requested; streams "
         "progress and the first take of each card (show_..._take has the others), and last a record of all figures.",
         **decoding,
+    )  # fmt: skip
+    one = getattr(stage, f"{SPEAK}{IN_HAND}")(
+        _handler(lambda request, session, method: generate_again(speaker, method, request, session), places, "method"),
+        [*controls.inputs, places.in_hand, *states], api_name="generate_one",
+        api_description="Generate one take with the named method alone.", **decoding,
+    )  # fmt: skip
+    for method, knobs in MOVED_BY.items():
+        gr.on([named[name].input for name in knobs], js=moved(method), api_visibility="private")
+    controls.dice.click(new_seed, None, named["seed"], queue=False, api_name="new_seed", api_description="A random seed.").then(
+        js=moved(IN_HAND), api_visibility="private"
     )
-    return [full_run, again("pcg", named["theta"], named["lookahead"], named["similarity"]), again("ssd", named["beta"])]
+    private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    getattr(stage, HALT)(lambda turn: turn.next(), places.tools.turn, None, **private)
+    getattr(stage, CHOOSE)(_chosen, None, places.in_hand, **private)
+    return [full_run, again("pcg"), again("ssd"), one]
+
+
+def _chosen(event: gr.EventData) -> object:
+    key = event._data.get("key") if isinstance(event._data, dict) else None
+    return key if key in CARDS else gr.skip()
 
 
 def _curves_by(synthesizer: Synthesizer) -> Curves:
@@ -232,8 +267,9 @@ def _curves_by(synthesizer: Synthesizer) -> Curves:
     return lambda reading: draw_curves(reading.tokens, reading.audio_seconds) if reading.tokens else ""
 
 
-def _wire_takes(views: Mapping[str, CardView], stage: gr.HTML, session: gr.State, verdicts: gr.State, curves: Curves) -> None:
+def _wire_takes(places: ComparePlaces, curves: Curves) -> None:
     """Step through the takes of a card, and draw stage and cards when the page opens and whenever anything changes."""
+    views, stage, session, verdicts = places.views, places.stage, places.session, places.tools.verdicts
     takes = [views[key].take for key in CARDS]
     quick = {"show_progress": "hidden", "queue": False}
     for key in CARDS:
@@ -252,16 +288,18 @@ def _wire_takes(views: Mapping[str, CardView], stage: gr.HTML, session: gr.State
     )  # fmt: skip
 
 
-def _wire_form(synthesizer: Synthesizer, controls: Form, runs: Sequence[Dependency], turn: gr.State) -> None:
-    named, private = controls.named, {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
+def _wire_form(synthesizer: Synthesizer, places: ComparePlaces, runs: Sequence[Dependency]) -> None:
+    controls, named = places.controls, places.controls.named
+    private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
 
-    def stop(turn: Turn) -> str:
+    def stop(turn: Turn, session: Session) -> Updates:
         turn.next()
-        return message_html(STOPPED)
+        return {controls.status: message_html(stopped(session)), places.stage: gr.update(live=None)}
 
-    controls.stop.click(stop, turn, controls.status, cancels=list(runs), **private)
+    controls.stop.click(
+        stop, [places.tools.turn, places.session], [controls.status, places.stage], cancels=list(runs), **private
+    )
     named["recording"].clear(lambda: "", None, named["transcript"], **private)
-    controls.dice.click(new_seed, None, named["seed"], queue=False, api_name="new_seed", api_description="A random seed.")
 
     def describe(theta: float, similarity: str) -> str:
         with showing_errors():

@@ -9,7 +9,7 @@ from pcg.analysis.whatif import Choice, PathEstimate, WhatIf
 
 STYLES = Path(__file__).with_name("figures.css")
 PARTS = {"draft": "drafting", "verify": "verification by the target", "rule": "acceptance rule"}
-NO_AR = "AR is not measured yet for this text, voice and temperature."
+NO_AR = "AR is not measured yet for this text, voice and temperature: press “Generate”."
 
 
 def figures_html(bench: Bench) -> str:
@@ -90,11 +90,11 @@ def _compared(bench: Bench) -> str:
     if bench.last.settings.method == "ar":
         return "This is the baseline for other takes of this text"
     if bench.baseline is None:
-        return f"{NO_AR[:-1]}: press “Measure AR”"
+        return NO_AR[:-1]
     against = bench.baseline.reading
     text = f"AR, measured on this page (seed {against.settings.seed}): {against.tokens_per_second:.0f} tokens/s"
     if bench.bound is None and not bench.last.settings.adaptive:
-        text += f"; “Measure AR” again for the bound at lookahead {bench.last.settings.lookahead}"
+        text += f"; “Measure the bound” for its bound at lookahead {bench.last.settings.lookahead}"
     if bench.last.settings.adaptive:
         text += "; no bound with adaptive lookahead, whose rounds differ in cost"
     return text

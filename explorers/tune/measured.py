@@ -78,12 +78,13 @@ class Bench:
     costs: Mapping[tuple[object, ...], StepCosts] = field(default_factory=dict)
     estimate: WhatIf | None = None
 
-    def spoken(self, measured: Measured) -> "Bench":
-        ar = measured if measured.settings.method == "ar" else self.ar
+    def spoken(self, measured: Measured, ar: Measured | None) -> "Bench":
+        """With another take in hand, and the AR take that the page compares it with."""
         return replace(self, last=measured, ar=ar, estimate=None)
 
-    def timed(self, ar: Measured, lookahead: int, costs: StepCosts) -> "Bench":
-        return replace(self, ar=ar, costs={**self.costs, _cost_key(ar, lookahead): costs})
+    def timed(self, lookahead: int, costs: StepCosts) -> "Bench":
+        """With the costs of single steps at the voice and the temperature of the take in hand."""
+        return replace(self, costs={**self.costs, _cost_key(self.last, lookahead): costs})
 
     @property
     def baseline(self) -> Measured | None:

@@ -21,7 +21,7 @@ from pcg.settings import Settings
 STYLES = Path(__file__).with_name("stage.css")
 PARTS = ("_sound", "_lanes", "")
 SCRIPTS = [SHARED, DECK, PIECES, BARS, ONE_SOUND, *(Path(__file__).with_name(f"stage{part}.js") for part in PARTS)]
-CHOOSE = "choose"
+CHOOSE, HALT, SPEAK, IN_HAND = "choose", "halt", "speak_", "one"
 # About how long a mouth pauses, in letters, for the words to keep pace with the sound.
 PAUSES = {",": 2, ";": 3, ":": 3, ".": 4, "?": 4, "!": 4}
 TEMPLATE = """
@@ -44,12 +44,12 @@ TEMPLATE = """
 """
 
 
-def create_stage(sample_rate: int, hop: int, asking: str, moving: str, session: Session, verdicts: Verdicts) -> gr.HTML:
-    """Lay the stage out within the Blocks that is being built. asking, moving: selectors of the buttons, and of the knobs, that
-    ask for a take, which is then played as soon as it begins.
+def create_stage(sample_rate: int, hop: int, session: Session, verdicts: Verdicts) -> gr.HTML:
+    """Lay the stage out within the Blocks that is being built.
 
-    Its value is that of `stage_value`; its prop `live` is that of `explorers.compare.live.Live`. Its event CHOOSE brings the
-    `key` of the card that a visitor wants to see.
+    Its value is that of `stage_value`; its prop `live` is that of `explorers.compare.live.Live`. Its events: CHOOSE brings the
+    `key` of the card that a visitor listens to; SPEAK with a method, or IN_HAND, behind it: a moved knob rests (see `moved`);
+    HALT: a knob moves, so that a take in flight is of no use.
     """
     return gr.HTML(
         stage_value(session, verdicts),
@@ -59,10 +59,13 @@ def create_stage(sample_rate: int, hop: int, asking: str, moving: str, session: 
         elem_id="stage",
         sample_rate=sample_rate,
         hop=hop,
-        asking=asking,
-        moving=moving,
         live=None,
     )
+
+
+def moved(method: str) -> str:
+    """What a knob runs when a person moves it: the stage waits until it rests, and asks for a take by that method."""
+    return f"() => {{ document.dispatchEvent(new CustomEvent('knob-moved', {{ detail: '{method}' }})); }}"
 
 
 def stage_value(session: Session, verdicts: Verdicts) -> dict[str, object]:

@@ -1,11 +1,15 @@
 // What Python sends, and what a person does. Its parts stand on each other, in the order of the files: each uses the parts
 // before it, and they share the fields that are set here.
 
+const REST_MS = 150;
+// Gradio knows the events that stand here in quotes.
+const EVENTS = { pcg: "speak_pcg", ssd: "speak_ssd", one: "speak_one" };
+
 class Stage extends StageLanes {
   constructor(root) {
     super();
     Object.assign(this, { root, lanes: [], buffers: new Map(), deck: null, context: null, position: 0, chosen: "pcg" });
-    Object.assign(this, { ready: false, waiting: false, serial: 0, frame: 0, asked: null });
+    Object.assign(this, { ready: false, waiting: false, serial: 0, frame: 0, asked: null, resting: 0 });
     Object.assign(this, { live: null, run: 0, taken: 0, race: null, streamed: null });
     this.pieces = new Pieces(props.sample_rate);
     this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
@@ -41,10 +45,12 @@ class Stage extends StageLanes {
       this.pause();
     };
     document.addEventListener("keydown", here((event) => this.key(event)), { signal: gone.signal });
-    for (const [kind, selector] of [["click", props.asking], ["input", props.moving]]) {
-      const asks = (event) => event.target.closest?.(selector) && this.ask();
-      document.addEventListener(kind, here(asks), { signal: gone.signal, capture: true });
-    }
+    document.addEventListener("knob-moved", here(({ detail }) => this.move(detail)), { signal: gone.signal });
+    const presses = ({ target }) => {
+      if (target.closest?.("#run")) this.ask();
+      if (target.closest?.("#stop")) this.pause();
+    };
+    document.addEventListener("click", here(presses), { signal: gone.signal, capture: true });
   }
 
   /** A click on a lane's tokens plays from there. */
@@ -61,6 +67,17 @@ class Stage extends StageLanes {
     this.open();
     this.pieces.wake();
     this.asked = performance.now();
+  }
+
+  /** A knob moved: the take in flight is of no use any more, and the next one waits until the knob rests. */
+  move(method) {
+    this.ask();
+    if (this.live && !this.resting) trigger("halt");
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => {
+      this.resting = 0;
+      trigger(EVENTS[method]);
+    }, REST_MS);
   }
 
   key(event) {

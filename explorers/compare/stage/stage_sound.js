@@ -147,7 +147,11 @@ class StageSound {
   /** The first take of a run, while it is generated. */
   readLive() {
     const { live } = props;
-    if (!live || live.number < this.run) return;
+    if (!live) {
+      this.live = null;
+      return this.draw();
+    }
+    if (live.number < this.run) return;
     if (live.number > this.run) this.beginRun(live);
     this.live = live;
     if (live.pieces.length > this.taken) {

@@ -11,7 +11,7 @@ function unpack(piece) {
 /** Pieces of one take, played back to back by one clock, while others are still to come. Places are counted in samples. */
 class Pieces {
   constructor(rate) {
-    Object.assign(this, { rate, pieces: [], length: 0, late: 0, anchor: null, context: null, sources: new Set() });
+    Object.assign(this, { rate, pieces: [], length: 0, anchor: null, context: null, sources: new Set() });
   }
 
   get playing() {
@@ -26,7 +26,7 @@ class Pieces {
 
   clear() {
     this.stop();
-    Object.assign(this, { pieces: [], length: 0, late: 0 });
+    Object.assign(this, { pieces: [], length: 0 });
   }
 
   push(samples) {
@@ -58,7 +58,6 @@ class Pieces {
     if (when < soonest) {
       this.anchor.time += soonest - when;
       when = soonest;
-      this.late++;
     }
     const buffer = this.context.createBuffer(1, samples.length, this.rate);
     buffer.copyToChannel(samples, 0);

@@ -1,8 +1,6 @@
-"""A take as it is generated: its tokens above the waveform, the test of each, the curves of the spoof detectors, and a player
-that starts with the first samples.
+"""The take in hand: its tokens above the waveform, the test of each, the curves of the spoof detectors, and a player.
 
-Tokens and sound travel as props that grow, of which gradio sends the new part only. The template is constant, as gradio would
-run its content: the script inserts words that change, as text.
+The template is constant, as gradio would run its content: the script inserts words that change, as text.
 """
 
 import json
@@ -18,23 +16,20 @@ from pcg.takes.take import Round
 
 STYLES = Path(__file__).with_name("strip.css")
 SCRIPTS = [SHARED, PIECES, BARS, *(Path(__file__).with_name(f"strip{part}.js") for part in ("_words", "_picture", ""))]
-SPEAK, HALT, LOCATE = "speak", "halt", "locate"
-MOVED = "() => { document.dispatchEvent(new Event('tune-moved')); }"
-"""What a knob runs when a person moves it: the script waits until the knob rests, then asks for a take."""
+LOCATE = "locate"
 DIGITS = 5
 TEMPLATE = """
 <div class="strip" data-state="empty">
   <div class="strip-bar">
     <button type="button" class="strip-play" data-part="play" disabled>▶ Play</button>
     <span class="strip-clock" data-part="clock">0.00 s</span>
-    <span class="strip-notice" data-part="notice"></span>
   </div>
   <div class="strip-scroll" data-part="scroll">
     <div class="strip-stage" data-part="stage">
       <canvas data-part="picture" aria-hidden="true"></canvas>
       <canvas data-part="marks" tabindex="-1" role="slider" aria-label="Tokens of the take" aria-valuemin="0" aria-valuemax="0"
         aria-valuenow="0" aria-valuetext="No take yet"></canvas>
-      <p class="strip-empty" data-part="empty">Generate a take: each bar is a token above its sound.</p>
+      <p class="strip-empty" data-part="empty">Each bar is a token above its sound.</p>
     </div>
   </div>
   <div class="strip-spoof" data-part="spoof" hidden>
@@ -57,12 +52,11 @@ TEMPLATE = """
 """
 
 
-def create_strip(sample_rate: int, hop: int, asking: str) -> gr.HTML:
-    """Lay the strip out within the Blocks that is being built. asking: a selector of the buttons that ask for a take.
+def create_strip(sample_rate: int, hop: int) -> gr.HTML:
+    """Lay the strip out within the Blocks that is being built.
 
-    Its props `run` (`run_prop`), `sound` (`sound_prop`) and `spoof` (`spoof_prop`) may be updated. Its events: SPEAK, a moved
-    knob rests; HALT, a knob began to move, so that a take in flight is of no use; LOCATE brings `token`, to be shown on the
-    map.
+    Its props `run` (`run_prop`), `sound` (`sound_prop`) and `spoof` (`spoof_prop`) may be updated. Its event LOCATE brings
+    `token`, to be shown on the map.
     """
     return gr.HTML(
         html_template=TEMPLATE,
@@ -71,24 +65,23 @@ def create_strip(sample_rate: int, hop: int, asking: str) -> gr.HTML:
         elem_id="tune-strip",
         sample_rate=sample_rate,
         hop=hop,
-        asking=asking,
         run=None,
         sound=None,
         spoof=None,
     )
 
 
-def run_prop(number: int, method: str, rounds: Sequence[Round], expected: float, live: bool) -> dict[str, object]:
-    """The tokens so far of the run `number`, runs being numbered upwards; `expected` tokens in all; `live` until the end.
+def run_prop(number: int, method: str, rounds: Sequence[Round]) -> dict[str, object]:
+    """The tokens of the run `number`, runs being numbered upwards.
 
     Each token is JSON text: the page copies a prop whenever it changes, and text is copied at once, an object field by field.
     """
     tokens = [json.dumps(token) for count, round_ in enumerate(rounds) for token in _tokens(count, round_)]
-    return {"number": number, "method": method, "expected": round(expected), "live": live, "tokens": tokens}
+    return {"number": number, "method": method, "tokens": tokens}
 
 
 def sound_prop(number: int, pieces: Sequence[str]) -> dict[str, object]:
-    """The sound so far of the run `number`, each piece as `packed` made it."""
+    """The sound of the run `number`, each piece as `explorers.shared.scripts.packed` made it."""
     return {"number": number, "pieces": list(pieces)}
 
 

@@ -1,14 +1,13 @@
 // One take: what Python sends, and what a person does. Its parts stand on each other, in the order of the files: each uses
 // the parts before it, and they share the fields that are set here.
 
-const REST_MS = 150;
 const PAGE_OF_TOKENS = 10;
 const FIND_MAP_MS = 4000;
 
 class Strip extends StripPicture {
   constructor(root) {
     super();
-    Object.assign(this, { root, run: null, taken: 0, hovered: null, chosen: null, asked: null, first: null, frame: 0 });
+    Object.assign(this, { root, run: null, hovered: null, chosen: null, frame: 0 });
     Object.assign(this, { spoof: null, judged: false, hidden: new Set() });
     this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
     this.player = new Pieces(props.sample_rate);
@@ -20,11 +19,11 @@ class Strip extends StripPicture {
 
   readRun() {
     const { run } = props;
-    if (!run || run.number < (this.run?.number ?? 0)) return;
-    if (run.number !== this.run?.number) this.begin();
+    if (!run || run.number <= (this.run?.number ?? 0)) return;
+    this.begin();
     this.run = { ...run, tokens: run.tokens.map((token) => JSON.parse(token)) };
-    this.root.dataset.state = run.live ? "live" : "done";
-    this.parts.empty.hidden = run.tokens.length > 0 || run.live;
+    this.root.dataset.state = "done";
+    this.parts.empty.hidden = run.tokens.length > 0;
     this.parts.marks.tabIndex = run.tokens.length ? 0 : -1;
     this.describe();
     this.schedule();
@@ -33,23 +32,16 @@ class Strip extends StripPicture {
   /** Another take: what was heard before ends. */
   begin() {
     this.player.clear();
-    Object.assign(this, { taken: 0, hovered: null, chosen: null, first: null, followed: true, spoof: null });
+    Object.assign(this, { hovered: null, chosen: null, followed: true, spoof: null });
     this.parts.scroll.scrollLeft = 0;
   }
 
   readSound() {
     const { sound } = props;
     if (!sound || sound.number !== this.run?.number) return;
-    for (const piece of sound.pieces.slice(this.taken)) this.player.push(unpack(piece));
-    const begins = this.taken === 0 && this.player.length > 0;
-    this.taken = sound.pieces.length;
+    this.player.clear();
+    for (const piece of sound.pieces) this.player.push(unpack(piece));
     this.parts.play.disabled = this.player.length === 0;
-    if (begins && this.asked !== null) {
-      this.play(0);
-      this.first = (performance.now() - this.asked) / 1000 + PIECE_LEAD_SECONDS;
-      this.asked = null;
-      this.root.dataset.first = this.first.toFixed(3);
-    }
     this.schedule();
   }
 
@@ -80,42 +72,9 @@ class Strip extends StripPicture {
     from.addEventListener("click", () => this.playChosen());
     locate.addEventListener("click", () => this.locate());
     this.parts.scroll.addEventListener("wheel", () => (this.followed = false), { passive: true });
-    const room = new ResizeObserver(() => this.root.isConnected && this.schedule());
-    room.observe(this.parts.scroll);
-    const theme = new MutationObserver(() => this.schedule());
-    theme.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+    new ResizeObserver(() => this.root.isConnected && this.schedule()).observe(this.parts.scroll);
+    new MutationObserver(() => this.root.isConnected && this.schedule()).observe(document.body, { attributes: true, attributeFilter: ["class"] });
     yieldFloor(this, this.root, () => this.player.playing && this.pause());
-    this.listenToPage([room, theme]);
-  }
-
-  /** Buttons and knobs stand outside of this component; a strip that is gone must not ask any more. */
-  listenToPage(observers) {
-    const gone = new AbortController();
-    const here = (act) => (event) => {
-      if (this.root.isConnected) return act(event);
-      gone.abort();
-      for (const observer of observers) observer.disconnect();
-      this.player.clear();
-    };
-    const asks = (event) => event.target.closest?.(props.asking) && this.ask();
-    document.addEventListener("click", here(asks), { signal: gone.signal, capture: true });
-    document.addEventListener("tune-moved", here(() => this.move()), { signal: gone.signal });
-  }
-
-  ask() {
-    this.player.wake();
-    this.asked = performance.now();
-  }
-
-  /** A knob moved: the take in flight is of no use any more, and the next one waits until the knob rests. */
-  move() {
-    this.ask();
-    if (this.run?.live && !this.resting) trigger("halt");
-    clearTimeout(this.resting);
-    this.resting = setTimeout(() => {
-      this.resting = 0;
-      trigger("speak");
-    }, REST_MS);
   }
 
   press(event) {
@@ -174,10 +133,12 @@ class Strip extends StripPicture {
   async locate() {
     const token = this.run?.tokens[this.chosen]?.token;
     if (token === undefined) return;
-    document.querySelector("#map-button")?.click();
+    document.querySelector("#groups-tab-button")?.click();
     const deadline = performance.now() + FIND_MAP_MS;
-    while (document.querySelector(".atlas")?.dataset.state !== "ready" && performance.now() < deadline)
+    while (document.querySelector(".atlas")?.dataset.state !== "ready" && performance.now() < deadline) {
+      document.querySelector("#map-button")?.click();
       await new Promise((done) => setTimeout(done, 50));
+    }
     trigger("locate", { token });
   }
 }

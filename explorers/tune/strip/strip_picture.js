@@ -25,8 +25,7 @@ function dashed(name) {
 class StripPicture extends StripWords {
   get seconds() {
     const spoken = ((this.run?.tokens.length ?? 0) * props.hop) / props.sample_rate;
-    const expected = this.run?.live ? (this.run.expected * props.hop) / props.sample_rate : 0;
-    return Math.max(spoken, expected, this.player.length / props.sample_rate, 0.5);
+    return Math.max(spoken, this.player.length / props.sample_rate, 0.5);
   }
 
   /** Pixels of a token. */
@@ -161,7 +160,7 @@ class StripPicture extends StripWords {
     g.globalAlpha = 1;
     if (!this.player.playing) return;
     const place = this.player.place / props.hop;
-    if (!this.run.live && this.player.place >= this.player.length) return this.player.stop();
+    if (this.player.place >= this.player.length) return this.player.stop();
     const x = (calm() ? Math.floor(place) : place) * step;
     g.fillStyle = this.colour("--body-text-color");
     g.fillRect(x, 0, 1.5, Math.max(foot, BARS + WAVE + 4));

@@ -16,14 +16,12 @@ function figure(value) {
 
 class StripWords {
   showClock() {
-    const { play, clock, notice, from, locate } = this.parts;
-    const { playing, length, late } = this.player;
+    const { play, clock, from, locate } = this.parts;
+    const { playing, length } = this.player;
     const label = playing ? "❚❚ Stop" : "▶ Play";
     if (play.textContent !== label) play.textContent = label;
     const total = (length / props.sample_rate).toFixed(2);
     clock.textContent = playing ? `${(this.player.place / props.sample_rate).toFixed(2)} of ${total} s` : `${total} s`;
-    const waits = late ? `; ${late} wait${late > 1 ? "s" : ""} for the next piece` : "";
-    notice.textContent = this.first === null ? "" : `first sound after ${this.first.toFixed(2)} s${waits}`;
     from.disabled = locate.disabled = this.chosen === null;
   }
 
