@@ -82,7 +82,7 @@ def create_app(
         spec = LastingWorker(str(voice.folder), judge, voice.target.device.type, draft=draft)
         judges = usual_judges()
         with gr.Tab("Listen", elem_id="listen"):
-            listen = create_compare(synthesizer, origin, session, recorded, judges)
+            listen = create_compare(app, synthesizer, origin, session, recorded, judges)
         with gr.Tab("Groups", elem_id="groups-tab"), gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Map", elem_id="map"):
                 _create_map(synthesizer, session, listen)

@@ -35,7 +35,7 @@ from explorers.settings.actions import wav_file
 from explorers.shared.blocks import DECODING, Form, by_name, parameters_of, recognised_update
 from explorers.shared.readout import card_html, message_html, preset_title_html
 from explorers.shared.spoof_curves import curves_html
-from explorers.tune.layout import create_in_hand
+from explorers.tune.layout import create_in_hand, wire_in_hand
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError
 from pcg.experiments.spoofing import fitting
@@ -66,13 +66,14 @@ class CompareView:
 
 
 def create_compare(
+    page: gr.Blocks,
     synthesizer: Synthesizer,
     origin: Origin,
     session: gr.State,
     example: Example | None = None,
     load_judges: Callable[[], Judges] | None = None,
 ) -> CompareView:
-    """Lay the panel out within the Blocks that is being built.
+    """Lay the panel out within `page`, which is being built.
 
     `session` holds a Session: the takes that the page shows, at first those of the `example`; `origin` goes into the files of
     new ones. `load_judges` is called when there is something to judge, or a recording comes without its transcript; without it
@@ -92,7 +93,7 @@ def create_compare(
             with gr.Column(elem_classes="lab-card"):
                 codec = synthesizer.voice.codec
                 stage = create_stage(codec.sample_rate, codec.hop, session.value, verdicts)
-            strip = create_in_hand(synthesizer, session, in_hand)
+            looked_at = create_in_hand(synthesizer)
             with gr.Accordion(DETAILS, open=False, elem_id="details"):
                 views = create_pairs(synthesizer, session.value)
                 with gr.Row(equal_height=True, elem_classes="lab-pair"):
@@ -107,9 +108,10 @@ def create_compare(
     places = ComparePlaces(controls, stage, in_hand, views, session, tools)
     _wire_takes(places, _curves_by(synthesizer))
     runs = _wire(speaker, places)
+    wire_in_hand(synthesizer, looked_at, session, in_hand, page, runs)
     wire_tools(synthesizer, judges, tools, runs, session)
     _wire_form(synthesizer, places, runs)
-    return CompareView(controls.named, strip)
+    return CompareView(controls.named, looked_at.strip)
 
 
 @dataclass(frozen=True)

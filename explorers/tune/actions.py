@@ -1,7 +1,6 @@
 """What is shown of the take in hand: its tokens and tests, the curves of the detectors, and what other settings would have
 accepted. Knows nothing of gradio."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from explorers.session import PRESET, Session, ShownTake
@@ -24,12 +23,20 @@ NO_TAKE = "There is no take yet: press Generate."
 
 @dataclass(frozen=True)
 class Shown:
-    """What has changed: `run`, `sound` and `spoof` for the strip, and the `bench`."""
+    """The take in hand as the strip shows it, and the `bench` with its figures."""
 
+    run: dict[str, object]
+    sound: dict[str, object]
     bench: Bench
-    run: dict[str, object] | None = None
-    sound: dict[str, object] | None = None
-    spoof: dict[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class Studied:
+    """What takes a second to find out: the curves of the detectors, where they fit the voice, and the `bench` with its
+    estimates."""
+
+    spoof: dict[str, object] | None
+    bench: Bench
 
 
 def take_in_hand(session: Session, key: str) -> ShownTake | None:
@@ -41,22 +48,27 @@ def take_in_hand(session: Session, key: str) -> ShownTake | None:
     return found.first if found else None
 
 
-def show(synthesizer: Synthesizer, session: Session, key: str, bench: Bench, number: int) -> Iterator[Shown]:
-    """Show the take in hand as the run `number`; then run the detectors, and estimate what other settings would have accepted.
-
-    Without a take nothing is shown.
-    """
+def show(synthesizer: Synthesizer, session: Session, key: str, bench: Bench, number: int) -> Shown | None:
+    """The take in hand as the run `number`; None without a take."""
     shown = take_in_hand(session, key)
     if shown is None:
-        return
+        return None
     take, draft = shown.take(), synthesizer.voice.draft_kind
     bench = bench.spoken(Measured.of(take, draft), _baseline(session, shown, draft))
-    sound = sound_prop(number, [packed(take.audio)])
-    yield Shown(bench, run_prop(number, take.settings.method, take.rounds), sound)
+    run = run_prop(number, take.settings.method, take.rounds)
+    return Shown(run, sound_prop(number, [packed(take.audio)]), bench)
+
+
+def study(synthesizer: Synthesizer, session: Session, key: str, bench: Bench, number: int) -> Studied | None:
+    """Run the detectors over the take in hand, and estimate what other settings would have accepted; None without a take."""
+    shown = take_in_hand(session, key)
+    if shown is None:
+        return None
+    take, spoof = shown.take(), None
     if detectors := fitting(synthesizer):
         curves = {r.name: detectors.curve(take.tokens, r).tolist() for r in RESOLUTIONS}
-        yield Shown(bench, spoof=spoof_prop(number, detectors.name, curves))
-    yield Shown(replace(bench, estimate=_estimate(synthesizer, take, shown.reference)))
+        spoof = spoof_prop(number, detectors.name, curves)
+    return Studied(spoof, replace(bench, estimate=_estimate(synthesizer, take, shown.reference)))
 
 
 def time_steps(synthesizer: Synthesizer, session: Session, key: str, bench: Bench) -> Bench:

@@ -1,17 +1,18 @@
 """The take in hand: its tokens with the test behind each, its figures, and estimates for other settings."""
 
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import gradio as gr
 from gradio.blocks import Block
+from gradio.events import Dependency
 
 from explorers.errors import showing_errors
 from explorers.groups.layout import MapView, look
 from explorers.session import Session, Turn
 from explorers.shared.blocks import DECODING, json_drawer
 from explorers.shared.ribbon import legend_html
-from explorers.tune.actions import show, take_in_hand, time_steps
+from explorers.tune.actions import show, study, take_in_hand, time_steps
 from explorers.tune.computer import create_computer
 from explorers.tune.figures import figures_html, what_if_html
 from explorers.tune.measured import Bench
@@ -19,18 +20,30 @@ from explorers.tune.strip import LOCATE, create_strip
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import KINDS
 
-SHOWING = "showing"
 WHAT_IF = '<header class="title"><h2>What if<small>estimates for other settings</small></h2></header>'
 FIGURES = "Figures of this take: speed, bound, acceptance, time"
 Updates = dict[Block, object]
 
 
-def create_in_hand(synthesizer: Synthesizer, session: gr.State, in_hand: gr.State) -> gr.HTML:
-    """Lay the section out within the Blocks that is being built, and return its strip. in_hand: holds the key of the card whose
-    first take is shown."""
-    codec, bench, turn = synthesizer.voice.codec, gr.State(Bench()), gr.State(Turn())
+@dataclass(frozen=True)
+class InHand:
+    """Where the take in hand is shown, what was measured on it (`bench`), and the number of what is shown (`turn`)."""
+
+    heading: gr.HTML
+    strip: gr.HTML
+    figures: gr.HTML
+    measure: gr.Button
+    what_if: gr.HTML
+    record: gr.JSON
+    bench: gr.State
+    turn: gr.State
+
+
+def create_in_hand(synthesizer: Synthesizer) -> InHand:
+    """Lay the section out within the Blocks that is being built."""
+    codec = synthesizer.voice.codec
     with gr.Column(elem_classes="lab-card", elem_id="in-hand"):
-        heading = gr.HTML(heading_html(session.value, in_hand.value), apply_default_css=False, elem_id="in-hand-heading")
+        heading = gr.HTML(heading_html(Session(), "pcg"), apply_default_css=False, elem_id="in-hand-heading")
         gr.HTML(legend_html(tuple(kind for kind in KINDS if kind != "redrawn")), apply_default_css=False)
         strip = create_strip(codec.sample_rate, codec.hop)
     with gr.Accordion(FIGURES, open=False, elem_id="tune-more"):
@@ -43,41 +56,50 @@ def create_in_hand(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Stat
             what_if = gr.HTML(what_if_html(Bench()), apply_default_css=False, elem_id="tune-what-if")
         create_computer(synthesizer)
         record = json_drawer("tune-record")
+    return InHand(heading, strip, figures, measure, what_if, record, gr.State(Bench()), gr.State(Turn()))
 
-    def look_at(key: str, session: Session, bench: Bench, turn: Turn) -> Iterator[Updates]:
-        number = turn.next()
-        with showing_errors(), closing(show(synthesizer, session, key, bench, number)) as steps:
-            for step in steps:
-                updates: Updates = {}
-                if props := {name: value for name in ("run", "sound", "spoof") if (value := getattr(step, name)) is not None}:
-                    updates[strip] = gr.update(**props)
-                if not step.spoof:
-                    updates |= {heading: heading_html(session, key), figures: figures_html(step.bench)}
-                    updates |= {bench_state: step.bench, record: step.bench.record(), what_if: what_if_html(step.bench)}
-                yield updates
-                if turn.number != number:  # Another take is in hand: the analysis of this one is of no use.
-                    return
 
-    bench_state = bench
-    # Without `queue=False`, as it takes a second; in a line of its own, so that no take waits for it.
-    gr.on(
-        [session.change, in_hand.change], look_at, [in_hand, session, bench, turn],
-        [heading, strip, figures, what_if, bench, record],
-        trigger_mode="always_last", concurrency_id=SHOWING, concurrency_limit=2, show_progress="hidden",
-        api_visibility="private",
-    )  # fmt: skip
+def wire_in_hand(
+    synthesizer: Synthesizer, places: InHand, session: gr.State, key: gr.Radio, page: gr.Blocks, runs: Sequence[Dependency]
+) -> None:
+    """Show the first take on the card `key` when the page opens, when another one is chosen, and after each of `runs`; study
+    it afterwards, in the queue of everything that is timed."""
+    told = {"show_progress": "hidden", "api_visibility": "private", "trigger_mode": "always_last"}
+    inputs = [key, session, places.bench, places.turn]
+    bench, record, figures, what_if = places.bench, places.record, places.figures, places.what_if
 
-    def measured(key: str, session: Session, bench: Bench) -> Updates:
+    def look_at(key: str, session: Session, held: Bench, turn: Turn) -> Updates:
         with showing_errors():
-            timed = time_steps(synthesizer, session, key, bench)
-        return {bench_state: timed, figures: figures_html(timed), record: timed.record()}
+            shown = show(synthesizer, session, key, held, turn.next())
+        if shown is None:
+            return {places.heading: heading_html(session, key)}
+        strip = gr.update(run=shown.run, sound=shown.sound)
+        return {places.heading: heading_html(session, key), places.strip: strip, **figured(shown.bench)}
 
-    measure.click(
-        measured, [in_hand, session, bench], [record, bench, figures], concurrency_id=DECODING, concurrency_limit=1,
-        api_name="measure_bound",
+    def learn(key: str, session: Session, held: Bench, turn: Turn) -> Updates:
+        with showing_errors():
+            found = study(synthesizer, session, key, held, turn.number)
+        if found is None:
+            return {bench: gr.skip()}
+        strip = {places.strip: gr.update(spoof=found.spoof)} if found.spoof else {}
+        return {**strip, **figured(found.bench)}
+
+    def measured(key: str, session: Session, held: Bench) -> Updates:
+        with showing_errors():
+            return figured(time_steps(synthesizer, session, key, held))
+
+    def figured(held: Bench) -> Updates:
+        return {bench: held, record: held.record(), figures: figures_html(held), what_if: what_if_html(held)}
+
+    shown = [places.heading, places.strip, figures, what_if, bench, record]
+    looking = {"fn": look_at, "inputs": inputs, "outputs": shown, "queue": False, **told}
+    for seen in (gr.on([page.load, key.change], **looking), *(run.success(**looking) for run in runs)):
+        seen.then(learn, inputs, shown[1:], concurrency_id=DECODING, concurrency_limit=1, **told)
+    places.measure.click(
+        measured, inputs[:3], [bench, record, figures, what_if], concurrency_id=DECODING, concurrency_limit=1,
+        show_progress="hidden", api_name="measure_bound",
         api_description="Time the steps of a round alone, at the settings of the take in hand: its figures then have a bound.",
     )  # fmt: skip
-    return strip
 
 
 def heading_html(session: Session, key: str) -> str:

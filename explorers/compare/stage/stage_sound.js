@@ -170,5 +170,6 @@ class StageSound {
     this.pieces.clear();
     this.halt();
     Object.assign(this, { run: live.number, taken: 0, position: 0, race: null, chosen: live.key, streamed: live.key });
+    trigger("choose", { key: live.key });
   }
 }
