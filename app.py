@@ -20,6 +20,7 @@ if "SPACE_ID" in os.environ:  # where every request comes through a proxy, which
 import gradio as gr
 import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
 
+from explorers.compare.claim import claim_html, measured
 from explorers.compare.example import EXAMPLE, read_example
 from explorers.compare.form import offer_presets
 from explorers.compare.layout import CompareView, create_compare
@@ -82,7 +83,8 @@ def create_app(
         spec = LastingWorker(str(voice.folder), judge, voice.target.device.type, draft=draft)
         judges = usual_judges()
         with gr.Tab("Listen", elem_id="listen"):
-            listen = create_compare(app, synthesizer, origin, session, recorded, judges)
+            claim = claim_html(measured(spec.voice_id))
+            listen = create_compare(app, synthesizer, origin, session, recorded, judges, claim)
         with gr.Tab("Groups", elem_id="groups-tab"), gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Map", elem_id="map"):
                 _create_map(synthesizer, session, listen)

@@ -47,13 +47,13 @@ SAMPLERS = {
 def create_form(synthesizer: Synthesizer, shown: TakeView | None, status: str) -> Form:
     """Lay the controls out, with the settings of the take that is `shown`; `status` is the first message."""
     settings = shown.settings if shown else Settings()
-    with gr.Column(elem_classes="lab-form"):
+    with gr.Column(elem_classes="lab-form", elem_id="ask"):
         text = text_box("", shown.text if shown else "")
         voice = voice_choice(synthesizer, "", shown.voice if shown else None)
         own = own_voice(synthesizer, "")
         run, stop = run_and_stop("", "Generate")
         message = gr.HTML(message_html(status), apply_default_css=False, elem_id="status")
-    with gr.Column(elem_classes="lab-form", elem_id="knobs"):
+    with gr.Accordion("Decoding settings", open=True, elem_id="knobs", elem_classes="lab-form"):
         theta = knob("theta", settings, "", KNOBS["theta"])
         about = describe_groups(synthesizer, settings.theta, settings.similarity)
         groups = gr.HTML(about, apply_default_css=False, elem_id="groups")

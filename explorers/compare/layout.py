@@ -72,12 +72,13 @@ def create_compare(
     session: gr.State,
     example: Example | None = None,
     load_judges: Callable[[], Judges] | None = None,
+    claim: str = "",
 ) -> CompareView:
     """Lay the panel out within `page`, which is being built.
 
     `session` holds a Session: the takes that the page shows, at first those of the `example`; `origin` goes into the files of
     new ones. `load_judges` is called when there is something to judge, or a recording comes without its transcript; without it
-    the offline judges are loaded then.
+    the offline judges are loaded then. claim: what stands above the player, as HTML.
     """
     judges = load_judges or usual_judges()
     verdicts = example.verdicts if example else Verdicts()
@@ -92,6 +93,7 @@ def create_compare(
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
             with gr.Column(elem_classes="lab-card"):
                 codec = synthesizer.voice.codec
+                gr.HTML(claim, apply_default_css=False, visible=bool(claim), elem_id="claim")
                 stage = create_stage(codec.sample_rate, codec.hop, session.value, verdicts)
             looked_at = create_in_hand(synthesizer)
             with gr.Accordion(DETAILS, open=False, elem_id="details"):

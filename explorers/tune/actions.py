@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from explorers.session import PRESET, Session, ShownTake
 from explorers.shared.scripts import packed
 from explorers.tune.measured import Bench, Measured
-from explorers.tune.strip import run_prop, sound_prop, spoof_prop
+from explorers.tune.strip import cluster_prop, run_prop, sound_prop, spoof_prop
 from pcg.analysis.whatif import WhatIf, what_if
 from pcg.bench.methods import step_costs
 from pcg.errors import InputError, PCGError
@@ -69,6 +69,19 @@ def study(synthesizer: Synthesizer, session: Session, key: str, bench: Bench, nu
         curves = {r.name: detectors.curve(take.tokens, r).tolist() for r in RESOLUTIONS}
         spoof = spoof_prop(number, detectors.name, curves)
     return Studied(spoof, replace(bench, estimate=_estimate(synthesizer, take, shown.reference)))
+
+
+def group_of(synthesizer: Synthesizer, session: Session, key: str, group: object) -> dict[str, object]:
+    """The tokens of a group that a test of the take in hand drew, on a small map; raise InputError for another number."""
+    shown = take_in_hand(session, key)
+    if shown is None:
+        raise PCGError(NO_TAKE)
+    settings, atlas = shown.reading.settings, synthesizer.atlas()
+    groups = synthesizer.groups(settings.theta, settings.similarity)
+    if isinstance(group, bool) or not isinstance(group, int) or not 0 <= group < len(groups):
+        raise InputError("group", str(group)[:40], f"a whole number from 0 to {len(groups) - 1}")
+    codes = len(atlas.x)
+    return cluster_prop(group, [t for t in groups.members_of(group).tolist() if t < codes], atlas.x, atlas.y)
 
 
 def time_steps(synthesizer: Synthesizer, session: Session, key: str, bench: Bench) -> Bench:

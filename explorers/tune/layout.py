@@ -12,11 +12,11 @@ from explorers.groups.layout import MapView, look
 from explorers.session import Session, Turn
 from explorers.shared.blocks import DECODING, json_drawer
 from explorers.shared.ribbon import legend_html
-from explorers.tune.actions import show, study, take_in_hand, time_steps
+from explorers.tune.actions import group_of, show, study, take_in_hand, time_steps
 from explorers.tune.computer import create_computer
 from explorers.tune.figures import figures_html, what_if_html
 from explorers.tune.measured import Bench
-from explorers.tune.strip import LOCATE, create_strip
+from explorers.tune.strip import GROUP, LOCATE, create_strip
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import KINDS
 
@@ -95,6 +95,13 @@ def wire_in_hand(
     looking = {"fn": look_at, "inputs": inputs, "outputs": shown, "queue": False, **told}
     for seen in (gr.on([page.load, key.change], **looking), *(run.success(**looking) for run in runs)):
         seen.then(learn, inputs, shown[1:], concurrency_id=DECODING, concurrency_limit=1, **told)
+
+    def cluster(key: str, session: Session, event: gr.EventData) -> object:
+        group = event._data.get("group") if isinstance(event._data, dict) else None
+        with showing_errors():
+            return gr.update(cluster=group_of(synthesizer, session, key, group))
+
+    getattr(places.strip, GROUP)(cluster, inputs[:2], places.strip, queue=False, **told)
     places.measure.click(
         measured, inputs[:3], [bench, record, figures, what_if], concurrency_id=DECODING, concurrency_limit=1,
         show_progress="hidden", api_name="measure_bound",

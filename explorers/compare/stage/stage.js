@@ -2,6 +2,8 @@
 // before it, and they share the fields that are set here.
 
 const REST_MS = 150;
+// As in the style sheet: there the knobs lie in a sheet at the foot of the screen, closed at first.
+const NARROW = "(max-width: 760px)";
 // Gradio knows the events that stand here in quotes.
 const EVENTS = { pcg: "speak_pcg", ssd: "speak_ssd", one: "speak_one" };
 
@@ -35,6 +37,7 @@ class Stage extends StageLanes {
     this.parts.switch.addEventListener("click", ({ target }) => target.dataset.key && this.hear(target.dataset.key));
     lanes.addEventListener("click", (event) => this.press(event));
     yieldFloor(this, this.root, () => this.pause());
+    if (matchMedia(NARROW).matches) requestAnimationFrame(() => document.querySelector("#knobs > button.open")?.click());
     const room = new ResizeObserver(() => this.draw());
     room.observe(this.root);
     const gone = new AbortController();
@@ -49,6 +52,8 @@ class Stage extends StageLanes {
     const presses = ({ target }) => {
       if (target.closest?.("#run")) this.ask();
       if (target.closest?.("#stop")) this.pause();
+      const tab = target.closest?.("[data-opens]");
+      if (tab) document.querySelector(`#${tab.dataset.opens}-button`)?.click();
     };
     document.addEventListener("click", here(presses), { signal: gone.signal, capture: true });
   }

@@ -9,7 +9,6 @@ const BASELINES = {
 };
 
 const times = (ratio) => `${ratio.toFixed(2)}×`;
-const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 class StageLanes extends StageSound {
   drawSwitch() {
@@ -79,13 +78,13 @@ class StageLanes extends StageSound {
       place.title = title;
     };
     if (live) {
-      put("verdict", `generating: ${plural(live.kinds.length, "token")}`);
+      put("verdict", `generating: ${counted(live.kinds.length, "token")}`);
       return ["speed", "calls", "notes"].forEach((name) => put(name, ""));
     }
     const racing = elapsed === null ? null : reached(lane, elapsed);
     put("verdict", verdict(lane), lane.heard === null ? "" : `The judge heard: ${lane.heard || "nothing"}`);
     put("speed", racing ? finish(racing) : speed(lane), racing ? "" : `${lane.speed} tokens per second; ${BASELINES[lane.baseline] ?? ""}`);
-    put("calls", plural(racing ? racing.calls : lane.steps.length, "call"), "Calls of the large model");
+    put("calls", counted(racing ? racing.calls : lane.steps.length, "call"), "Calls of the large model");
     const accepted = lane.accepted === null ? "" : `${Math.round(100 * lane.accepted)} % of drafted tokens accepted`;
     put("notes", [lane.outdated ? "from an earlier request" : "", lane.cut ? "cut at the length limit" : "", accepted, lane.knobs].filter(Boolean).join(" · "));
   }
@@ -176,7 +175,7 @@ const finish = ({ ms }) => (ms === null ? "decoding …" : `done in ${(ms / 1000
 function verdict({ errors, length, url }) {
   if (!url) return "silent";
   if (errors === null) return "not judged yet";
-  return errors === 0 ? "every word heard" : `${errors} of ${plural(length, "word")} wrong`;
+  return errors === 0 ? "every word heard" : `${errors} of ${counted(length, "word")} wrong`;
 }
 
 function speed({ key, ratio, speed: tokens }) {

@@ -4,6 +4,8 @@
 
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+const formatted = (number) => number.toLocaleString("en");
+const counted = (number, noun) => `${formatted(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 function tag(name, text = "", attributes = {}) {
   const made = document.createElement(name);

@@ -3,26 +3,35 @@
 The template is constant, as gradio would run its content: the script inserts words that change, as text.
 """
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
 
 import gradio as gr
+import torch
+from torch import Tensor
 
 from explorers.shared.scripts import BARS, PIECES, SHARED, joined
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.takes.take import Round
 
-STYLES = Path(__file__).with_name("strip.css")
-SCRIPTS = [SHARED, PIECES, BARS, *(Path(__file__).with_name(f"strip{part}.js") for part in ("_words", "_picture", ""))]
-LOCATE = "locate"
+STYLES, ROUND_STYLES = (Path(__file__).with_name(f"{name}.css") for name in ("strip", "round"))
+SCRIPTS = [
+    SHARED,
+    PIECES,
+    BARS,
+    *(Path(__file__).with_name(f"strip{part}.js") for part in ("_words", "_picture", "_round", "")),
+]
+LOCATE, GROUP = "locate", "group"
 DIGITS = 5
 TEMPLATE = """
 <div class="strip" data-state="empty">
   <div class="strip-bar">
     <button type="button" class="strip-play" data-part="play" disabled>▶ Play</button>
     <span class="strip-clock" data-part="clock">0.00 s</span>
+    <button type="button" data-part="detectors" aria-expanded="false" hidden>Detectors</button>
   </div>
   <div class="strip-scroll" data-part="scroll">
     <div class="strip-stage" data-part="stage">
@@ -48,6 +57,23 @@ TEMPLATE = """
     Enter plays from there.</p>
     <dl class="strip-facts" data-part="facts"></dl>
   </div>
+  <section class="round" aria-label="One round, step by step">
+    <div class="strip-head">
+      <h2>One round, step by step <small data-part="number"></small></h2>
+      <span class="strip-actions">
+        <button type="button" data-part="before" aria-label="Round before">◀</button>
+        <button type="button" data-part="next">Start</button>
+        <button type="button" data-part="slowly">▶ Slowly</button>
+        <button type="button" data-part="after" aria-label="Round after">▶</button>
+      </span>
+    </div>
+    <ol class="round-steps" data-part="steps"></ol>
+    <div class="round-scene">
+      <div class="round-board" data-part="board"></div>
+      <canvas class="round-map" data-part="cluster" role="img" aria-label="The group on the map of all tokens" hidden></canvas>
+    </div>
+    <p class="round-formula" data-part="formula" role="status"></p>
+  </section>
 </div>
 """
 
@@ -55,8 +81,8 @@ TEMPLATE = """
 def create_strip(sample_rate: int, hop: int) -> gr.HTML:
     """Lay the strip out within the Blocks that is being built.
 
-    Its props `run` (`run_prop`), `sound` (`sound_prop`) and `spoof` (`spoof_prop`) may be updated. Its event LOCATE brings
-    `token`, to be shown on the map.
+    Its props `run` (`run_prop`), `sound` (`sound_prop`), `spoof` (`spoof_prop`) and `cluster` (`cluster_prop`) may be updated.
+    Its events: LOCATE brings `token`, to be shown on the map; GROUP brings `group`, whose tokens are asked for.
     """
     return gr.HTML(
         html_template=TEMPLATE,
@@ -68,6 +94,7 @@ def create_strip(sample_rate: int, hop: int) -> gr.HTML:
         run=None,
         sound=None,
         spoof=None,
+        cluster=None,
     )
 
 
@@ -77,7 +104,8 @@ def run_prop(number: int, method: str, rounds: Sequence[Round]) -> dict[str, obj
     Each token is JSON text: the page copies a prop whenever it changes, and text is copied at once, an object field by field.
     """
     tokens = [json.dumps(token) for count, round_ in enumerate(rounds) for token in _tokens(count, round_)]
-    return {"number": number, "method": method, "tokens": tokens}
+    drafted = json.dumps([round_.drafted for round_ in rounds])
+    return {"number": number, "method": method, "tokens": tokens, "drafted": drafted}
 
 
 def sound_prop(number: int, pieces: Sequence[str]) -> dict[str, object]:
@@ -100,6 +128,15 @@ def spoof_prop(number: int, judge: str, curves: Mapping[str, Sequence[float]]) -
     return {"number": number, "judge": judge, "curves": listed}
 
 
+def cluster_prop(group: int, members: Sequence[int], x: Tensor, y: Tensor) -> dict[str, object]:
+    """The tokens of a group among all V on a small map; x, y `[V]`: their places, of any scale, which become 0 to 1000."""
+    both = torch.stack([x, y], 1)
+    low = both.amin(0)
+    scaled = (both - low) / (both.amax(0) - low).clamp(min=1e-9)
+    places = base64.b64encode((1000 * scaled).round().numpy().astype("<i2").tobytes()).decode("ascii")
+    return {"group": group, "members": list(members), "places": places}
+
+
 def _tokens(number: int, round_: Round) -> list[dict[str, object]]:
     return [
         {
@@ -117,4 +154,10 @@ def _test(round_: Round, place: int) -> dict[str, object]:
     """The test at that place of the round, ready for JSON."""
     test = round_.tests[place]
     numbers = {name: float(f"{getattr(test, name):.{DIGITS}g}") for name in ("p", "q", "mass_p", "mass_q", "ratio", "coin")}
-    return numbers | {"drafted": test.token, "accepted": test.accepted, "size": test.group_size, "grouped": test.group >= 0}
+    return numbers | {
+        "drafted": test.token,
+        "accepted": test.accepted,
+        "size": test.group_size,
+        "grouped": test.group >= 0,
+        "group": test.group,
+    }

@@ -4,10 +4,10 @@
 const PAGE_OF_TOKENS = 10;
 const FIND_MAP_MS = 4000;
 
-class Strip extends StripPicture {
+class Strip extends StripRound {
   constructor(root) {
     super();
-    Object.assign(this, { root, run: null, hovered: null, chosen: null, frame: 0 });
+    Object.assign(this, { root, run: null, hovered: null, chosen: null, frame: 0, at: 0, slow: 0, clip: 0 });
     Object.assign(this, { spoof: null, judged: false, hidden: new Set() });
     this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
     this.player = new Pieces(props.sample_rate);
@@ -21,11 +21,12 @@ class Strip extends StripPicture {
     const { run } = props;
     if (!run || run.number <= (this.run?.number ?? 0)) return;
     this.begin();
-    this.run = { ...run, tokens: run.tokens.map((token) => JSON.parse(token)) };
+    this.run = { ...run, tokens: run.tokens.map((token) => JSON.parse(token)), drafted: JSON.parse(run.drafted) };
     this.root.dataset.state = "done";
     this.parts.empty.hidden = run.tokens.length > 0;
     this.parts.marks.tabIndex = run.tokens.length ? 0 : -1;
     this.describe();
+    this.drawRound();
     this.schedule();
   }
 
@@ -33,6 +34,8 @@ class Strip extends StripPicture {
   begin() {
     this.player.clear();
     Object.assign(this, { hovered: null, chosen: null, followed: true, spoof: null });
+    clearInterval(this.slow);
+    this.at = 0;
     this.parts.scroll.scrollLeft = 0;
   }
 
@@ -49,9 +52,8 @@ class Strip extends StripPicture {
   readSpoof() {
     const { spoof } = props;
     if (!spoof || spoof.number !== this.run?.number) return;
-    // From now on there is room for curves, so that nothing jumps when the next take begins.
-    Object.assign(this, { spoof, judged: true });
-    this.parts.spoof.hidden = false;
+    this.spoof = spoof;
+    this.parts.detectors.hidden = false;
     this.parts.judge.textContent =
       `How synthetic a segment around here sounds to a detector, from 0 (real) up to 1. Detectors: ${spoof.judge}.`;
     this.parts.curves.replaceChildren(...spoof.curves.map((curve) => this.entry(curve)));
@@ -71,10 +73,20 @@ class Strip extends StripPicture {
     play.addEventListener("click", () => (this.player.playing ? this.pause() : this.play(0)));
     from.addEventListener("click", () => this.playChosen());
     locate.addEventListener("click", () => this.locate());
+    this.parts.detectors.addEventListener("click", () => this.unfold());
+    this.listenRound();
     this.parts.scroll.addEventListener("wheel", () => (this.followed = false), { passive: true });
     new ResizeObserver(() => this.root.isConnected && this.schedule()).observe(this.parts.scroll);
     new MutationObserver(() => this.root.isConnected && this.schedule()).observe(document.body, { attributes: true, attributeFilter: ["class"] });
     yieldFloor(this, this.root, () => this.player.playing && this.pause());
+  }
+
+  /** Show the curves of the detectors, or hide them again. */
+  unfold() {
+    this.judged = !this.judged;
+    this.parts.spoof.hidden = !this.judged;
+    this.parts.detectors.setAttribute("aria-expanded", this.judged);
+    this.schedule();
   }
 
   press(event) {
@@ -99,7 +111,9 @@ class Strip extends StripPicture {
 
   choose(token, playing) {
     if (token === null || !this.run?.tokens.length) return;
+    if (this.run.tokens[token].round !== this.round?.number) this.at = 0;
     this.chosen = token;
+    this.drawRound();
     if (playing) this.playChosen();
     else this.show(token * this.step);
     this.describe();
@@ -147,6 +161,7 @@ const strip = new Strip(element.querySelector(".strip"));
 watch("run", () => strip.readRun());
 watch("sound", () => strip.readSound());
 watch("spoof", () => strip.readSpoof());
+watch("cluster", () => strip.drawCluster());
 strip.readRun();
 strip.readSound();
 strip.readSpoof();

@@ -1,0 +1,65 @@
+"""The claim above the player: what the shipped results say of this voice, in one sentence. Knows nothing of gradio."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pcg.files import ASSETS
+from pcg.settings import Settings
+
+SHIPPED = ASSETS / "results"
+DATA = "results.json"
+IDEA = (
+    "A small model drafts speech tokens, and the large model checks several of them in one call. PCG accepts a draft when its "
+    "group of similar sounds would be accepted: more drafts pass, so that fewer calls are needed."
+)
+ALL_RESULTS = '<a href="#evidence" data-opens="evidence">All results</a>'
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The figures of one method over `n` sentences: times AR's speed, calls of the target for each token, WER."""
+
+    n: int
+    speed_up: float
+    calls: float
+    wer: float
+
+
+def measured(voice: str, folder: Path = SHIPPED) -> dict[str, Measured]:
+    """AR, PCG and SSD at the page's own settings, from the results in `folder` and below that are of `voice`
+    (`pcg.experiments.worker.WorkerSpec.voice_id`); empty where there are none."""
+    for path in sorted(folder.rglob(DATA)):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if voice in found["made"].get("voice", ()):
+            return _rows(found["summaries"])
+    return {}
+
+
+def claim_html(rows: Mapping[str, Measured]) -> str:
+    """The idea, and the figures of PCG beside those of AR and SSD, where there are any."""
+    if not {"ar", "pcg"} <= rows.keys():
+        return f'<div class="claim"><p>{IDEA}</p></div>'
+    ar, pcg = rows["ar"], rows["pcg"]
+    said = f"On {pcg.n} sentences PCG was {pcg.speed_up:.2f} times as fast as AR, {_cost(pcg, ar)} (AR: {ar.wer:.1%})."
+    if "ssd" in rows:
+        said += f" SSD: {rows['ssd'].speed_up:.2f} times, {_cost(rows['ssd'], ar)}."
+    return f'<div class="claim"><p><strong>{said}</strong> {ALL_RESULTS}</p><p>{IDEA}</p></div>'
+
+
+def _cost(row: Measured, ar: Measured) -> str:
+    return f"with {1 - row.calls / ar.calls:.0%} fewer calls of the large model and {row.wer:.1%} of the words misheard"
+
+
+def _rows(summaries: Iterable[Mapping[str, object]]) -> dict[str, Measured]:
+    usual, found = Settings(), {}
+    wanted = {"AR": ("ar", {}), "PCG cosine": ("pcg", {"theta": usual.theta}), "SSD": ("ssd", {"beta": usual.beta})}
+    for row in summaries:
+        method, knobs = wanted.get(str(row["method"]), ("", {}))
+        settings = row["condition"]["settings"]
+        asked = {**knobs, "lookahead": usual.lookahead, "temperature": usual.temperature}
+        if method and row["speedup"] and row["wer"] and all(settings[name] == value for name, value in asked.items()):
+            length = row["mean_acceptance_length"]["value"]
+            found.setdefault(method, Measured(row["n"], row["speedup"]["value"], 1 / length, row["wer"]["value"]))
+    return found
