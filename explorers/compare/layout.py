@@ -131,8 +131,8 @@ class ComparePlaces:
     def outputs(self) -> list[Block]:
         spoken = [place for key in CARDS for place in self.views[key].spoken]
         takes, preset = [self.views[key].take for key in CARDS], self.views[PRESET]
-        beside = [preset.column, preset.title, self.controls.named["transcript"], self.tools.record]
-        return [self.controls.status, self.stage, self.session, *spoken, *takes, *beside]
+        beside = [preset.column, preset.title, self.controls.named["transcript"], self.stage, self.tools.record]
+        return [self.controls.status, self.session, *spoken, *takes, *beside]
 
 
 Updates = dict[Block, object]

@@ -89,15 +89,15 @@ def kinds_of_requests(sound: Path) -> Mapping[str, Ask]:
 
     def refused(page: Client, number: int) -> None:
         with suppress(AppError):
-            page.predict(text="x" * 10_000, seed=number, recording=None, api_name="/say_pcg_again")
+            page.predict(text="x" * 10_000, seed=number, recording=None, api_name="/generate_pcg")
 
     def repeated(page: Client, number: int) -> None:
-        page.predict(text=TEXT, seed=number, recording=None, api_name="/say_ssd_again")
+        page.predict(text=TEXT, seed=number, recording=None, api_name="/generate_ssd")
         _, stored, *_ = page.predict(which="ssd", address="", api_name="/take_settings")
         page.predict(stored, api_name="/repeat_take")
 
     return {
-        "say": lambda page, n: page.predict(text=TEXT, seed=n, theta=theta[n % 7], recording=None, api_name="/say_pcg_again"),
+        "say": lambda page, n: page.predict(text=TEXT, seed=n, theta=theta[n % 7], recording=None, api_name="/generate_pcg"),
         "tune": lambda page, n: page.predict(text=TEXT, seed=n, theta=theta[n % 7], recording=None, api_name="/tune"),
         "groups": lambda page, n: page.predict(0.3 + n % 60 / 100, api_name="/groups"),
         "repeat": repeated,

@@ -87,9 +87,12 @@ def group_of(synthesizer: Synthesizer, session: Session, key: str, group: object
 def time_steps(synthesizer: Synthesizer, session: Session, key: str, bench: Bench) -> Bench:
     """Time the steps of a round alone, at the settings of the take in hand: the bound on its speed-up follows from them."""
     shown = take_in_hand(session, key)
-    if shown is None or bench.last is None:
+    if shown is None:
         raise PCGError(NO_TAKE)
     reading, voice = shown.reading, synthesizer.voice
+    measured = Measured.of(shown.take(), voice.draft_kind)
+    if bench.last != measured:
+        bench = bench.spoken(measured, _baseline(session, shown, voice.draft_kind))
     speaker = shown.reference or voice.reference(reading.voice)
     prompt = voice.reader.prompt(synthesizer.chunks(reading.text)[0], speaker)
     lookahead, temperature = reading.settings.lookahead, reading.settings.temperature

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import gradio as gr
 from gradio.blocks import Block
@@ -17,6 +18,7 @@ from explorers.tune.computer import create_computer
 from explorers.tune.figures import figures_html, what_if_html
 from explorers.tune.measured import Bench
 from explorers.tune.strip import GROUP, LOCATE, create_strip
+from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import KINDS
 
@@ -68,6 +70,9 @@ def wire_in_hand(
     inputs = [key, session, places.bench, places.turn]
     bench, record, figures, what_if = places.bench, places.record, places.figures, places.what_if
 
+    lent = [on_gpu(partial(work, synthesizer), lambda session, key, *_: _seconds(session, key)) for work in (study, time_steps)]
+    studied, timed = lent
+
     def look_at(key: str, session: Session, held: Bench, turn: Turn) -> Updates:
         with showing_errors():
             shown = show(synthesizer, session, key, held, turn.next())
@@ -78,7 +83,7 @@ def wire_in_hand(
 
     def learn(key: str, session: Session, held: Bench, turn: Turn) -> Updates:
         with showing_errors():
-            found = study(synthesizer, session, key, held, turn.number)
+            found = studied(session, key, held, turn.number)
         if found is None:
             return {bench: gr.skip()}
         strip = {places.strip: gr.update(spoof=found.spoof)} if found.spoof else {}
@@ -86,7 +91,7 @@ def wire_in_hand(
 
     def measured(key: str, session: Session, held: Bench) -> Updates:
         with showing_errors():
-            return figured(time_steps(synthesizer, session, key, held))
+            return figured(timed(session, key, held))
 
     def figured(held: Bench) -> Updates:
         return {bench: held, record: held.record(), figures: figures_html(held), what_if: what_if_html(held)}
@@ -107,6 +112,11 @@ def wire_in_hand(
         show_progress="hidden", api_name="measure_bound",
         api_description="Time the steps of a round alone, at the settings of the take in hand: its figures then have a bound.",
     )  # fmt: skip
+
+
+def _seconds(session: Session, key: str) -> int:
+    shown = take_in_hand(session, key)
+    return gpu_seconds(shown.reading.text if shown else None)
 
 
 def heading_html(session: Session, key: str) -> str:

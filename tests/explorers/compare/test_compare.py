@@ -25,6 +25,10 @@ ARGUMENTS = {
     "similarity": "cosine",
     "takes": 1,
     "preset": "",
+    "adaptive": False,
+    "sampler": "plain",
+    "top_k": 0,
+    "top_p": 0,
 }
 SPOKEN = 3 * len(CARDS)
 
@@ -36,15 +40,16 @@ def client(address: str) -> Client:
 
 def test_the_endpoints_have_names_and_named_arguments(client: Client) -> None:
     endpoints = client.view_api(return_format="dict")["named_endpoints"]
-    expected = {"/say_four_ways", "/say_pcg_again", "/say_ssd_again", "/groups", "/new_seed", "/judge_takes", "/save_takes"}
+    expected = {"/generate", "/generate_pcg", "/generate_ssd", "/groups", "/new_seed", "/judge_takes", "/save_takes"}
+    expected |= {"/generate_one", "/measure_bound"}
     expected |= {f"/show_{key}_take" for key in CARDS}
     assert expected <= set(endpoints)
-    assert [p["parameter_name"] for p in endpoints["/say_four_ways"]["parameters"]] == list(ARGUMENTS)
+    assert [p["parameter_name"] for p in endpoints["/generate"]["parameters"]] == list(ARGUMENTS)
 
 
 def test_four_takes_come_back_the_same_as_from_the_engine(client: Client, synthesizer: Synthesizer) -> None:
     heard = {}
-    for outputs in client.submit(api_name="/say_four_ways", **ARGUMENTS):
+    for outputs in client.submit(api_name="/generate", **ARGUMENTS):
         sounds = dict(zip(CARDS, outputs[1 : 1 + SPOKEN : 3], strict=True))
         heard |= {method: path for method, path in sounds.items() if isinstance(path, str)}
     assert tuple(heard) == METHODS
@@ -57,17 +62,31 @@ def test_four_takes_come_back_the_same_as_from_the_engine(client: Client, synthe
 
 
 def test_a_knob_answers_with_its_card_alone(client: Client) -> None:
-    *_, outputs = client.submit(api_name="/say_ssd_again", **ARGUMENTS)
+    *_, outputs = client.submit(api_name="/generate_ssd", **ARGUMENTS)
     assert "SSD in" in outputs[0]
     assert "SSD took" in outputs[9]
+
+
+def test_one_method_is_generated_with_every_setting_and_its_bound_is_measured(client: Client, synthesizer: Synthesizer) -> None:
+    asked = {"method": "sd", "sampler": "ras", "top_k": 20, "lookahead": 2}
+    *_, outputs = client.submit(api_name="/generate_one", **(ARGUMENTS | asked))
+    assert "SD in" in outputs[0]
+    take = synthesizer.take(ARGUMENTS["text"], Settings("sd", lookahead=2, seed=5, sampler="ras", top_k=20), "one")
+    assert outputs[-1]["cards"]["sd"]["takes"][0]["tokens"] == len(take.tokens)
+    answer = client.predict("sd", api_name="/measure_bound")
+    record = next(each for each in answer if isinstance(each, dict) and "bound" in each)
+    assert record["bound"] > 0
+    assert record["tokens"] == list(take.tokens)
+    with pytest.raises(AppError, match="method is"):
+        client.predict(api_name="/generate_one", **(ARGUMENTS | {"method": "magic"}))
 
 
 @pytest.mark.parametrize(
     ("endpoint", "change", "sentence"),
     [
-        ("/say_four_ways", {"text": " "}, "text is ' ', but must be some English text."),
-        ("/say_pcg_again", {"seed": -1}, "seed is -1, but must be"),
-        ("/say_four_ways", {"text": "<b>漢字漢字</b>"}, "text is '&lt;b&gt;漢字漢字&lt;/b&gt;', but must be English text"),
+        ("/generate", {"text": " "}, "text is ' ', but must be some English text."),
+        ("/generate_pcg", {"seed": -1}, "seed is -1, but must be"),
+        ("/generate", {"text": "<b>漢字漢字</b>"}, "text is '&lt;b&gt;漢字漢字&lt;/b&gt;', but must be English text"),
     ],
 )
 def test_errors_reach_the_client_as_the_sentence(
@@ -80,7 +99,7 @@ def test_errors_reach_the_client_as_the_sentence(
 
 def test_no_answer_holds_the_text_as_html(client: Client) -> None:
     hostile = "<script>${window.hacked = 1}</script> hello, this is one sentence"
-    for outputs in client.submit(api_name="/say_pcg_again", **(ARGUMENTS | {"text": hostile})):
+    for outputs in client.submit(api_name="/generate_pcg", **(ARGUMENTS | {"text": hostile})):
         html = [o for o in (outputs[0], *outputs[2 : 1 + SPOKEN : 3], *outputs[3 : 1 + SPOKEN : 3]) if isinstance(o, str)]
         assert not any("hacked" in piece or "$" in piece for piece in html)
 
@@ -97,16 +116,16 @@ def test_a_cancelled_run_frees_the_engine(client: Client, monkeypatch: pytest.Mo
     closed = []
     speak = Synthesizer.speak
 
-    def slow(*arguments: object):
+    def slow(*arguments: object, **options: object):
         try:
-            for event in speak(*arguments):
+            for event in speak(*arguments, **options):
                 time.sleep(0.05)
                 yield event
         finally:
             closed.append(arguments[2].method)
 
     monkeypatch.setattr(Synthesizer, "speak", slow)
-    job = client.submit(api_name="/say_four_ways", **ARGUMENTS)
+    job = client.submit(api_name="/generate", **ARGUMENTS)
     next(iter(job))
     job.cancel()
     deadline = time.monotonic() + 10

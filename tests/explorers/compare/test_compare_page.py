@@ -52,7 +52,7 @@ def client(address: str) -> Client:
 def test_a_program_gets_every_take_the_verdicts_and_the_zip(client: Client, tmp_path: Path) -> None:
     with pytest.raises(AppError, match="There are no takes to judge yet"):
         client.predict(api_name="/judge_takes")
-    *_, answer = client.submit(text=TEXT, seed=3, takes=2, preset=PAPERS[3].name, recording=None, api_name="/say_four_ways")
+    *_, answer = client.submit(text=TEXT, seed=3, takes=2, preset=PAPERS[3].name, recording=None, api_name="/generate")
     assert "10 takes in" in answer[0]
     assert [len(card["takes"]) for card in answer[-1]["cards"].values()] == [2] * len(CARDS)
     _, readout, _ = client.predict(2, api_name="/show_preset_take")

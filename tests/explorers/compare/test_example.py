@@ -6,24 +6,34 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from explorers.compare.example import read_example
+from explorers.compare.example import read_example, write_example
 from pcg.errors import AssetError
 from pcg.files.checksums import LIST
 from pcg.settings import METHODS
+from pcg.synthesis.synthesizer import Synthesizer
+from tests.explorers.compare.test_judging import new_judges
 
 Damage = Callable[[dict], object]
 
 
 def test_what_was_written_is_read(example_folder: Path) -> None:
     example = read_example(example_folder)
-    assert tuple(example.readings) == METHODS
+    assert tuple(example.takes) == METHODS
     for method in METHODS:
-        reading, (samples, rate) = example.readings[method], soundfile.read(example.sounds[method])
-        assert reading.settings.seed == 7
-        assert len(samples) / rate == pytest.approx(reading.audio_seconds, abs=1e-3)
-    content = json.loads((example_folder / "example.json").read_text())
-    assert content["voice"] == "two"
-    assert content["settings"]["theta"] == 0.3
+        take, (samples, rate) = example.takes[method], soundfile.read(example.sounds[method])
+        assert (take.settings.seed, take.settings.theta, take.voice) == (7, 0.3, "two")
+        assert len(samples) / rate == pytest.approx(take.audio_seconds, abs=1e-3)
+        assert len(take.rounds) > 2
+    assert example.session.cards["pcg"].first.take().rounds == example.takes["pcg"].rounds
+
+
+def test_the_judges_verdicts_are_kept_with_it(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    judges, *_ = new_judges("hello")
+    write_example(tmp_path, synthesizer, "Hello, yes.", "one", turns=1, judges=judges)
+    example = read_example(tmp_path)
+    found = example.verdicts.of(example.session.cards["ar"].first)
+    assert (found.heard, found.words.errors, found.words.length) == ("hello", 1, 2)
+    assert example.verdicts.judges["WER, CER"].startswith("a parrot")
 
 
 def test_without_a_folder_there_is_no_example(tmp_path: Path) -> None:
@@ -35,10 +45,12 @@ def test_without_a_folder_there_is_no_example(tmp_path: Path) -> None:
     [
         lambda c: c.update(format=99),
         lambda c: c["takes"].pop("ssd"),
-        lambda c: c["takes"]["pcg"]["kinds"].pop(),
-        lambda c: c["takes"]["pcg"]["kinds"].__setitem__(0, "<script>"),
-        lambda c: c["takes"]["pcg"]["summary"]["settings"].update(theta=7),
-        lambda c: c["takes"]["pcg"]["summary"].update(tokens_per_second="fast"),
+        lambda c: c["takes"]["pcg"]["rounds"][0]["kinds"].pop(),
+        lambda c: c["takes"]["pcg"]["rounds"][0]["kinds"].__setitem__(0, "<script>"),
+        lambda c: c["takes"]["pcg"]["rounds"][0]["tests"][0].pop("coin"),
+        lambda c: c["takes"]["pcg"]["rounds"][0].update(verify_ms="fast"),
+        lambda c: c["takes"]["pcg"]["settings"].update(theta=7),
+        lambda c: c.pop("verdicts"),
         lambda c: c["takes"].update(sd=c["takes"]["ar"]),
     ],
 )

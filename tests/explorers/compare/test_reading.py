@@ -1,12 +1,15 @@
-import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from explorers.session import PRESET, Card, Session, ShownTake, TakeView, record
+from explorers.session import GONE, PRESET, Card, Session, ShownTake, TakeView
 from explorers.shared.readout import card_html, groups_html, preset_title_html
+from pcg.audio import write_wav
+from pcg.errors import PCGError
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.written import pack_take
 
 TASK = ("Hello.", "one", Settings().temperature, 0)
 
@@ -23,16 +26,20 @@ def reading(method: str, speed: float, text: str = "Hello.") -> TakeView:
     return TakeView(Settings(method), text, "one", 1.5, speed, 0.3, 0.5, 2.0, False, ("accepted",), (3,), (5,), ((5, True),))
 
 
-def test_a_reading_survives_json(synthesizer: Synthesizer) -> None:
+def test_a_take_on_the_page_is_kept_with_all_its_rounds_and_its_sound(synthesizer: Synthesizer, tmp_path: Path) -> None:
     take = synthesizer.take("The dog.", Settings("pcg", theta=0.3), "one")
-    again = TakeView.from_record(json.loads(json.dumps(record(take))))
-    shown = TakeView.of(take)
-    figures = ("audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length")
-    assert again == replace(shown, **{figure: getattr(again, figure) for figure in figures})
-    assert [getattr(again, f) for f in figures] == pytest.approx([getattr(take, f) for f in figures], rel=1e-3)
-    assert [getattr(shown, f) for f in figures] == [getattr(take, f) for f in figures]
-    assert again.kinds == take.kinds
-    assert again.task == ("The dog.", "one", Settings().temperature, 0)
+    write_wav(tmp_path / "dog.wav", take.audio, take.sample_rate)
+    session = Session().with_take(TakeView.of(take), True, sound=tmp_path / "dog.wav", packed=pack_take(take))
+    kept = session.cards["pcg"].first.take()
+    assert kept.rounds == take.rounds
+    assert kept.summary() == take.summary()
+    assert kept.audio == pytest.approx(take.audio, abs=1e-4)
+    assert TakeView.of(take).steps == tuple((len(r.tokens), r.draft_ms + r.verify_ms + r.rule_ms) for r in take.rounds)
+    (tmp_path / "dog.wav").unlink()
+    with pytest.raises(PCGError, match=GONE):
+        session.cards["pcg"].first.take()
+    with pytest.raises(PCGError, match=GONE):
+        ShownTake(TakeView.of(take)).take()
 
 
 def test_speed_is_compared_with_ar_of_the_same_run_and_later_with_that_of_the_last_full_run() -> None:
@@ -50,7 +57,8 @@ def test_the_last_utterance_is_pcgs_take_or_else_the_newest() -> None:
 
 
 def test_a_recorded_ar_take_is_no_baseline_for_a_live_one() -> None:
-    session = Session.of_recorded({method: reading(method, 100) for method in METHODS})
+    shown = {m: ShownTake(reading(m, 100), None, None, 1.0, "recorded") for m in METHODS}
+    session = Session({method: Card((take,)) for method, take in shown.items()})
     assert compared(session, "sd") == (1.0, "recorded")
     assert "the AR baseline" in card_html(session.cards["ar"])
     live = session.with_take(reading("pcg", 120), False)

@@ -1,3 +1,4 @@
+import base64
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,13 @@ from explorers.compare.actions import (
     CompareRequest,
     CompareStep,
     Speaker,
-    compare_all,
     describe_groups,
     generate_again,
+    generate_all,
     new_seed,
     preset_value,
     read_preset,
+    stopped,
 )
 from explorers.session import PRESET, Session
 from pcg.audio import write_wav
@@ -49,7 +51,7 @@ def takes(steps: list[CompareStep]) -> list[str]:
 
 
 def test_a_full_run_says_it_four_ways_and_compares_with_its_own_ar(speaker: Speaker) -> None:
-    steps = list(compare_all(speaker, REQUEST, Session()))
+    steps = list(generate_all(speaker, REQUEST, Session()))
     assert takes(steps) == list(METHODS)
     cards = steps[-1].session.cards
     for method in METHODS[1:]:
@@ -61,7 +63,7 @@ def test_a_full_run_says_it_four_ways_and_compares_with_its_own_ar(speaker: Spea
 
 def test_without_a_draft_a_full_run_is_ar_alone(speaker: Speaker, tiny_voice_folder: Path, tmp_path: Path) -> None:
     draftless = replace(speaker, synthesizer=Synthesizer(load_voice(str(tiny_voice_folder), draft="none"), tmp_path))
-    steps = list(compare_all(draftless, REQUEST, Session()))
+    steps = list(generate_all(draftless, REQUEST, Session()))
     assert takes(steps) == ["ar"]
     assert "AR in" in steps[-1].status
     with pytest.raises(InputError, match="no draft is loaded"):
@@ -70,18 +72,44 @@ def test_without_a_draft_a_full_run_is_ar_alone(speaker: Speaker, tiny_voice_fol
 
 def test_progress_tells_method_tokens_and_seconds(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speaking, "PROGRESS_SECONDS", 0.0)
-    statuses = [step.status for step in compare_all(speaker, REQUEST, Session())]
+    statuses = [step.status for step in generate_all(speaker, REQUEST, Session())]
     assert any("PCG: " in status and " tokens, " in status and "4 of 4" in status for status in statuses)
 
 
 def test_progress_is_told_at_a_modest_rate(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speaking, "PROGRESS_SECONDS", 1e9)
-    assert len(list(compare_all(speaker, REQUEST, Session()))) == 1 + len(METHODS)
+    steps = list(generate_all(speaker, REQUEST, Session()))
+    assert len([step for step in steps if not step.live]) == 1 + len(METHODS)
+    # Sound does not wait, but that of the first take alone is sent.
+    assert {step.live.key for step in steps if step.live} == {"ar"}
+
+
+def test_the_first_take_sounds_while_it_is_generated(speaker: Speaker) -> None:
+    lives = [step.live.prop(7) for step in generate_again(speaker, "pcg", REQUEST, Session()) if step.live]
+    take = speaker.synthesizer.take(REQUEST.text, REQUEST.settings("pcg"), "one")
+    pieces = b"".join(base64.b64decode(piece) for piece in lives[-1]["pieces"])
+    sound = np.frombuffer(pieces, "<i2") / 32767
+    assert len(lives[-1]["pieces"]) > 2
+    assert sound == pytest.approx(take.audio[: len(sound)].clip(-1, 1), abs=1e-3)
+    assert tuple(lives[-1]["kinds"]) == take.kinds[: len(lives[-1]["kinds"])]
+    assert {(live["number"], live["key"], live["method"]) for live in lives} == {(7, "pcg", "pcg")}
+
+
+def test_a_stopped_run_names_what_it_has_finished_and_the_rest_is_stale(speaker: Speaker) -> None:
+    *_, done = generate_all(speaker, SHORT, Session())
+    steps = generate_all(speaker, SHORT, done.session)
+    first = next(steps)
+    assert all(card.outdated for card in first.session.cards.values())
+    assert stopped(first.session) == "Stopped before the first take was finished."
+    last = next(step for step in steps if step.new == "sd")
+    steps.close()
+    assert stopped(last.session) == "Stopped after AR, SD."
+    assert [key for key, card in last.session.cards.items() if card.outdated] == ["ssd", "pcg"]
 
 
 @pytest.mark.parametrize(("method", "change"), [("pcg", {"theta": 0.6}), ("ssd", {"beta": 0.9})])
 def test_a_knob_says_its_own_method_again(method: str, change: dict[str, float], speaker: Speaker) -> None:
-    *_, last = compare_all(speaker, REQUEST, Session())
+    *_, last = generate_all(speaker, REQUEST, Session())
     steps = list(generate_again(speaker, method, replace(REQUEST, **change), last.session))
     assert takes(steps) == [method]
     card = steps[-1].session.cards[method]
@@ -101,14 +129,14 @@ def test_closing_stops_the_engine(speaker: Speaker, monkeypatch: pytest.MonkeyPa
     closed = []
     speak = Synthesizer.speak
 
-    def watched(*arguments: object):
+    def watched(*arguments: object, **options: object):
         try:
-            yield from speak(*arguments)
+            yield from speak(*arguments, **options)
         finally:
             closed.append(arguments[2].method)
 
     monkeypatch.setattr(Synthesizer, "speak", watched)
-    steps = compare_all(speaker, REQUEST, Session())
+    steps = generate_all(speaker, REQUEST, Session())
     for _ in range(3):
         next(steps)
     assert closed == []
@@ -138,7 +166,7 @@ def test_closing_stops_the_engine(speaker: Speaker, monkeypatch: pytest.MonkeyPa
 )
 def test_bad_input_is_refused_before_anything_changes(change: dict[str, object], sentence: str, speaker: Speaker) -> None:
     with pytest.raises(PCGError) as refused:
-        next(compare_all(speaker, replace(REQUEST, **change), Session()))
+        next(generate_all(speaker, replace(REQUEST, **change), Session()))
     assert sentence in str(refused.value)
 
 
@@ -192,7 +220,7 @@ def test_a_recording_in_which_nothing_is_understood_is_refused(speaker: Speaker,
 
 
 def test_several_takes_are_said_at_seeds_that_follow_card_by_card(speaker: Speaker) -> None:
-    *steps, last = compare_all(speaker, replace(SHORT, takes=2), Session())
+    *steps, last = generate_all(speaker, replace(SHORT, takes=2), Session())
     assert takes([*steps, last]) == [*METHODS, *METHODS]
     assert "8 takes in" in last.status
     for method, card in last.session.cards.items():
@@ -204,7 +232,7 @@ def test_several_takes_are_said_at_seeds_that_follow_card_by_card(speaker: Speak
 
 
 def test_a_new_run_begins_its_cards_anew(speaker: Speaker) -> None:
-    *_, last = compare_all(speaker, replace(SHORT, takes=2), Session())
+    *_, last = generate_all(speaker, replace(SHORT, takes=2), Session())
     *_, last = generate_again(speaker, "pcg", SHORT, last.session)
     assert {key: len(card.takes) for key, card in last.session.cards.items()} == {"ar": 2, "sd": 2, "ssd": 2, "pcg": 1}
 
@@ -212,14 +240,14 @@ def test_a_new_run_begins_its_cards_anew(speaker: Speaker) -> None:
 @pytest.mark.parametrize("preset", [PAPERS[1], Preset("mine <b>", Settings("pcg", theta=0.4, similarity="fsq", seed=99))])
 def test_a_preset_is_a_fifth_card_at_the_seed_of_the_others(speaker: Speaker, preset: Preset) -> None:
     request = replace(SHORT, preset=preset_value(preset))
-    *steps, last = compare_all(speaker, request, Session())
+    *steps, last = generate_all(speaker, request, Session())
     assert takes([*steps, last]) == [*METHODS, PRESET]
     card = last.session.cards[PRESET]
     assert (card.name, card.reading.settings) == (preset.name, preset.settings.with_(seed=5))
     assert not last.session.with_marks({PRESET: card.reading.task}).cards[PRESET].outdated
     first, *_ = generate_again(speaker, "pcg", request, last.session)
-    assert not any(card.outdated for card in first.session.cards.values())
-    first, *_ = compare_all(speaker, SHORT, last.session)
+    assert [key for key, card in first.session.cards.items() if card.outdated] == ["pcg"]  # which is being renewed
+    first, *_ = generate_all(speaker, SHORT, last.session)
     assert PRESET not in first.session.cards
 
 

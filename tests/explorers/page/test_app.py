@@ -53,7 +53,7 @@ def test_tools_are_called_as_their_endpoints(synthesizer: Synthesizer, monkeypat
     page = app.create_app(synthesizer)
     offer_tools(page)
     names = [e.fn.__name__ for e in page.fns.values() if isinstance(e.api_name, str) and e.api_visibility == "public"]
-    assert {"say_four_ways", "tune", "swap", "transcribe", "take_settings"} <= set(names)
+    assert {"generate", "generate_one", "swap", "transcribe", "take_settings"} <= set(names)
     assert len(set(names)) == len(names)
 
 

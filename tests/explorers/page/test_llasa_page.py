@@ -30,7 +30,7 @@ def client(llasa: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def test_the_shipped_example_belongs_to_the_embedded_voice(client: Client, llasa: Synthesizer) -> None:
     with pytest.raises(AppError, match="There is no utterance yet"):
         client.predict(source="last", text=None, api_name="/swap")
-    parameters = client.view_api(return_format="dict")["named_endpoints"]["/say_four_ways"]["parameters"]
+    parameters = client.view_api(return_format="dict")["named_endpoints"]["/generate"]["parameters"]
     assert {p["parameter_name"]: p["parameter_default"] for p in parameters}["voice"] == OWN_VOICE
 
 
@@ -44,7 +44,7 @@ def test_the_page_says_whose_voice_it_is_and_what_drafts(client: Client) -> None
 
 def test_four_takes_and_a_swap(client: Client, llasa: Synthesizer) -> None:
     heard = {}
-    for outputs in client.submit(text="Hi.", theta=0.4, recording=None, api_name="/say_four_ways"):
+    for outputs in client.submit(text="Hi.", theta=0.4, recording=None, api_name="/generate"):
         heard |= {Path(path).name: path for path in outputs if isinstance(path, str) and path.endswith(".wav")}
     assert len(heard) >= len(METHODS)
     for path in heard.values():

@@ -11,18 +11,22 @@ import numpy as np
 import pytest
 
 from explorers import zero_gpu as zero
+from explorers.compare.actions import CompareRequest, Speaker, generate_again
 from explorers.listening import actions as listening
 from explorers.listening.actions import prepare, write_sounds
-from explorers.session import Turn
-from explorers.tune.actions import STOPPED, TuneRequest, TuneStep, tune, until_halted
+from explorers.session import Session
+from explorers.tune.actions import study
 from explorers.tune.measured import Bench
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, is_lent, on_gpu
+from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
+from pcg.prompts.prompt import Reference
 from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.take import Take
 
-REQUEST = TuneRequest("Hello, yes.", "two", "pcg", 0.3, 3, 0.3, "cosine", 0.6, 7, False)
+REQUEST = CompareRequest("Hello, yes.", "two", 0.3, 3, 0.3, 0.6, 7)
 
 
 @pytest.fixture
@@ -125,36 +129,22 @@ def test_the_longest_sentences_are_paid_for() -> None:
         assert gpu_seconds("x" * characters) >= 0.0836 * characters
 
 
-def test_a_take_crosses_to_the_gpu_and_back(asked: list[int], synthesizer: Synthesizer) -> None:
-    def spoken(request: TuneRequest, bench: Bench, turn: Turn) -> Iterator[TuneStep]:
-        yield from tune(synthesizer, request, bench, turn)
-
-    lent = on_gpu(spoken, lambda request, bench, turn: gpu_seconds(request.text, 2))
-    turn = Turn()
-    steps = list(until_halted(lent, REQUEST, Bench(), turn))
-    (take,) = [step.take for step in steps if step.take]
+def test_takes_cross_to_the_gpu_and_back(asked: list[int], synthesizer: Synthesizer, tmp_path: Path) -> None:
+    speaker = Speaker(synthesizer, partial(_keep, tmp_path))
+    lent = on_gpu(partial(generate_again, speaker, "pcg"), lambda request, session: gpu_seconds(request.text, 2))
+    *_, last = lent(REQUEST, Session())
     alone = synthesizer.take(REQUEST.text, Settings("pcg", 0.3, 3, 0.3, 0.6, 7), "two")
-    assert take.tokens == alone.tokens
-    first = steps[0].run["number"]
-    again = list(until_halted(lent, REQUEST, Bench(), turn))
-    assert again[0].run["number"] > first
-    assert asked == [gpu_seconds(REQUEST.text, 2)] * 2
+    assert last.session.cards["pcg"].reading.tokens == alone.tokens
+    assert asked == [gpu_seconds(REQUEST.text, 2)]
     with pytest.raises(PCGError, match="voice is 'nobody'"):
-        list(until_halted(lent, replace(REQUEST, voice="nobody"), Bench(), turn))
+        list(lent(replace(REQUEST, voice="nobody"), Session()))
+    studied = on_gpu(partial(study, synthesizer), lambda *_: 1)(last.session, "pcg", Bench(), 4)
+    assert studied.bench.estimate is not None
 
 
-def test_stop_reaches_a_take_that_has_a_copy_of_the_turn(asked: list[int], synthesizer: Synthesizer) -> None:
-    def spoken(request: TuneRequest, bench: Bench, turn: Turn) -> Iterator[TuneStep]:
-        yield from tune(synthesizer, request, bench, turn)
-
-    turn = Turn()
-    steps = until_halted(on_gpu(spoken, lambda *_: 1), REQUEST, Bench(), turn)
-    assert next(steps).run["live"]
-    turn.next()
-    (last,) = steps
-    assert STOPPED in last.status
-    assert last.take is None
-    assert last.run["live"] is False
+def _keep(folder: Path, take: Take, reference: Reference | None) -> Path:
+    write_wav(folder / "take.wav", take.audio, take.sample_rate)
+    return folder / "take.wav"
 
 
 def test_a_listening_test_crosses_with_its_sounds(asked: list[int], synthesizer: Synthesizer, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_no_event_of_a_component_trips_the_server(raw: Raw) -> None:
                 refused(answer)
 
 
-@pytest.mark.parametrize("name", ["say_four_ways", "tune", "measure_ar", "say_pcg_again", "swap", "listening_prepare"])
+@pytest.mark.parametrize("name", ["generate", "tune", "measure_ar", "generate_pcg", "swap", "listening_prepare"])
 def test_a_text_that_cannot_be_spoken_is_one_sentence(raw: Raw, name: str) -> None:
     usual, kinds = raw.usual(name), [component["props"].get("label") for component in raw.inputs(name)]
     place = next(i for i, label in enumerate(kinds) if label in ("Text", "Own lines"))
@@ -84,7 +84,7 @@ def test_a_text_that_cannot_be_spoken_is_one_sentence(raw: Raw, name: str) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("text", HARMLESS.values(), ids=HARMLESS)
 def test_a_text_that_looks_like_code_is_spoken(raw: Raw, text: str) -> None:
-    answer = raw.ask("say_pcg_again", [text, *raw.usual("say_pcg_again")[1:]])
+    answer = raw.ask("generate_pcg", [text, *raw.usual("generate_pcg")[1:]])
     assert answer.told is None
     stored = raw.ask("take_settings", raw.usual("take_settings"))
     assert stored.told is None
@@ -103,7 +103,7 @@ def test_no_file_but_an_uploaded_one_is_read(raw: Raw, address: str) -> None:
     places = {
         "transcribe": (0, "sound"),
         "import_settings": (0, "file"),
-        "say_four_ways": (7, "recording"),
+        "generate": (7, "recording"),
         "tune": (10, "recording"),
     }
     for name, (place, field) in places.items():
@@ -134,8 +134,8 @@ def test_any_sound_is_heard_or_refused(raw: Raw, name: str) -> None:
     swept = raw.ask("sweep_thresholds", [[sound], None]) if name in BROKEN else heard
     for answer in (heard, swept):
         assert (answer.told is not None) == (name in BROKEN)
-    usual = raw.usual("say_pcg_again")
-    spoken = raw.ask("say_pcg_again", [*usual[:7], sound, "What is said.", True, *usual[10:]])
+    usual = raw.usual("generate_pcg")
+    spoken = raw.ask("generate_pcg", [*usual[:7], sound, "What is said.", True, *usual[10:]])
     for answer in (heard, swept, spoken, raw.ask("import_settings", [sound])):
         if answer.told is not None:
             refused(answer)

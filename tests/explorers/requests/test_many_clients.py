@@ -27,7 +27,7 @@ def test_fifty_visitors_each_hear_their_own_take(address: str, synthesizer: Synt
     visitors = [Client(address, verbose=False, httpx_kwargs=patient) for _ in range(CLIENTS)]
     texts = [f"Visitor number {number} speaks." for number in range(CLIENTS)]
     jobs = [
-        visitor.submit(text=text, seed=seed, api_name="/say_pcg_again", **OTHERS)
+        visitor.submit(text=text, seed=seed, api_name="/generate_pcg", **OTHERS)
         for seed, (visitor, text) in enumerate(zip(visitors, texts, strict=True))
     ]
     with ThreadPoolExecutor(CLIENTS) as waiting:
@@ -51,13 +51,13 @@ def test_five_hundred_requests_with_leavers_and_reloads_lose_nothing_and_keep_no
         for number in range(REQUESTS):
             if number % 4 == 3:
                 page, session = Raw(server.address), f"visitor{visitor}again{number}"
-            labels = [component["props"].get("label") for component in page.inputs("say_pcg_again")]
+            labels = [component["props"].get("label") for component in page.inputs("generate_pcg")]
             wanted = {"Text": f"Visitor {visitor}.", "Voice": "one", "Seed": number, "Theta": 0.3}
-            values = [wanted.get(label, usual) for label, usual in zip(labels, page.usual("say_pcg_again"), strict=True)]
+            values = [wanted.get(label, usual) for label, usual in zip(labels, page.usual("generate_pcg"), strict=True)]
             if number % 3 == 2:
-                assert page.join("say_pcg_again", values, None, session).status_code == 200
+                assert page.join("generate_pcg", values, None, session).status_code == 200
                 continue
-            ask_until_there_is_room(page, "say_pcg_again", values, session)
+            ask_until_there_is_room(page, "generate_pcg", values, session)
             _, stored, *_ = ask_until_there_is_room(page, "take_settings", page.usual("take_settings"), session)
             said = json.loads(stored)
             wrong += (said["text"], said["settings"]["seed"]) != (f"Visitor {visitor}.", number)

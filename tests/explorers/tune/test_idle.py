@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from explorers.session import Turn
-from explorers.tune.actions import TuneRequest, tune
 from explorers.tune.measured import Bench, Measured, why_idle
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -14,11 +12,8 @@ from pcg.synthesis.voice import load_voice
 WORDS = "Hello, yes."
 
 
-def measured(synthesizer: Synthesizer, **knobs: object) -> Measured:
-    request = TuneRequest(WORDS, "one", **{"method": "sd", "theta": 0.3, "lookahead": 3, "beta": 0.3, "similarity": "cosine",
-                                      "temperature": 1.0, "seed": 5, "adaptive": False} | knobs)  # fmt: skip
-    *_, last = tune(synthesizer, request, Bench(), Turn())
-    return last.bench.last
+def measured(synthesizer: Synthesizer) -> Measured:
+    return Measured.of(synthesizer.take(WORDS, Settings("sd", temperature=1.0, seed=5), "one"), synthesizer.voice.draft_kind)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +25,7 @@ def test_a_take_knows_what_drafted_and_lookup_has_no_bound(lookup: Synthesizer) 
     take = measured(lookup)
     assert take.draft == "lookup"
     assert not take.is_steady
-    assert Bench().spoken(take).bound is None
+    assert Bench().spoken(take, None).bound is None
 
 
 @pytest.mark.parametrize(

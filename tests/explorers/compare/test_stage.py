@@ -1,0 +1,93 @@
+"""What the stage is told of the takes, and what the claim above it is made of."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from explorers.compare.claim import Measured, claim_html, measured
+from explorers.compare.stage import stage_value
+from explorers.judging import JudgedTake, Verdicts
+from explorers.session import Session, TakeView
+from pcg.audio import write_wav
+from pcg.metrics.intelligibility import Errors, misheard_words
+from pcg.settings import Settings
+from pcg.synthesis.synthesizer import Synthesizer
+
+TEXT = "Hello, this is No. 7, yes!"
+
+
+def said(synthesizer: Synthesizer, folder: Path, heard: str | None) -> tuple[dict[str, object], TakeView]:
+    take = synthesizer.take(TEXT, Settings("pcg", theta=0.3), "one")
+    write_wav(folder / "take.wav", take.audio, take.sample_rate)
+    session = Session().with_take(TakeView.of(take), True, sound=folder / "take.wav")
+    judged = JudgedTake(heard or "", Errors(2, 6), Errors(3, 20), None, 3.0)
+    value = stage_value(session, Verdicts({folder / "take.wav": judged} if heard is not None else {}))
+    assert [sound["path"] for sound in value["sounds"]] == [str(folder / "take.wav")]
+    (lane,) = map(json.loads, value["lanes"])
+    return lane, TakeView.of(take)
+
+
+def test_a_lane_has_the_tokens_the_rounds_and_the_words_of_its_take(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    lane, view = said(synthesizer, tmp_path, None)
+    assert (tuple(lane["kinds"]), tuple(lane["sizes"])) == (view.kinds, view.group_sizes)
+    assert sum(tokens for tokens, _ in lane["steps"]) == len(view.tokens)
+    assert sum(ms for _, ms in lane["steps"]) > 0
+    assert (lane["key"], lane["name"], lane["method"], lane["ratio"]) == ("pcg", "PCG", "pcg", None)
+    assert lane["words"] == TEXT.split()
+    assert lane["starts"][0] == 0
+    assert lane["starts"] == sorted(set(lane["starts"]))
+    assert lane["starts"][-1] < 1
+    assert lane["wrong"] is lane["errors"] is lane["heard"] is None
+
+
+@pytest.mark.parametrize(
+    ("heard", "wrong"),
+    [
+        ("hello this is number seven yes", []),
+        ("hello it is number seven", ["this", "yes!"]),
+        ("hello this is number eleven yes", ["7,"]),
+        ("", TEXT.split()),
+    ],
+)
+def test_words_that_the_judge_did_not_hear_are_marked(
+    heard: str, wrong: list[str], synthesizer: Synthesizer, tmp_path: Path
+) -> None:
+    lane, _ = said(synthesizer, tmp_path, heard)
+    assert [word for word, flag in zip(lane["words"], lane["wrong"], strict=True) if flag] == wrong
+    assert (lane["errors"], lane["length"], lane["heard"]) == (2, 6, heard)
+
+
+def test_inserted_words_belong_to_no_word_of_the_text() -> None:
+    assert misheard_words("the dog", "the big dog") == (False, False)
+
+
+def written(folder: Path, voice: str) -> Path:
+    def row(method: str, speed: float, length: float, wer: float, **knobs: float) -> dict[str, object]:
+        settings = {**Settings().as_dict(), **knobs}
+        figures = {"speedup": {"value": speed}, "mean_acceptance_length": {"value": length}, "wer": {"value": wer}}
+        return {"method": method, "n": 60, "condition": {"settings": settings}, **figures}
+
+    rows = [
+        row("AR", 1.0, 1.0, 0.25),
+        row("PCG cosine", 9.0, 4.0, 0.9, theta=0.9),
+        row("PCG cosine", 1.5, 2.5, 0.27),
+        row("PCG cosine", 8.0, 2.5, 0.27, lookahead=9),
+        row("SSD", 1.6, 2.0, 0.4),
+    ]
+    folder.mkdir(exist_ok=True)
+    (folder / "results.json").write_text(json.dumps({"made": {"voice": [voice]}, "summaries": rows}))
+    return folder
+
+
+def test_the_claim_is_made_of_the_shipped_results_at_the_pages_own_settings(tmp_path: Path) -> None:
+    written(tmp_path / "one", "abc")
+    rows = measured("abc", tmp_path)
+    assert rows["pcg"] == Measured(60, 1.5, 0.4, 0.27)
+    said = claim_html(rows)
+    assert "On 60 sentences PCG was 1.50 times as fast as AR, with 60% fewer calls of the large model" in said
+    assert "27.0% of the words misheard (AR: 25.0%)" in said
+    assert "SSD: 1.60 times, with 50% fewer calls" in said
+    assert measured("another voice", tmp_path) == {}
+    assert "times" not in claim_html({})
+    assert "group of similar sounds" in claim_html({})
