@@ -2,7 +2,6 @@
 
 const UNIT = 65535;
 
-const formatted = (number) => number.toLocaleString("en");
 const many = (number, noun) => `${formatted(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 const MAX_ZOOM = 400;

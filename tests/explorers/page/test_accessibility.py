@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect, sync_playwright
 
-from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, SOFTWARE, TABS, open_tab
+from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, READY, SOFTWARE, TABS, open_tab
 
 pytestmark = NEEDS_CHROMIUM
 SERIOUS = ("serious", "critical")
@@ -23,7 +23,7 @@ UNLABELLED = """() => [...document.querySelectorAll(
 MOVING = """() => document.getAnimations().filter((a) => a.playState === 'running').map((a) => a.animationName)"""
 FOCUSED = """() => { const style = getComputedStyle(document.activeElement);
   return { outline: style.outlineStyle + ' ' + style.outlineWidth, shadow: style.boxShadow,
-           inside: document.activeElement.closest('#first-minute, [role="tab"], #text, #run')?.id ?? '' }; }"""
+           inside: document.activeElement.closest('[role="tab"], #text, #run, .stage')?.id ?? '' }; }"""
 
 
 @pytest.fixture(params=["light", pytest.param("dark", marks=pytest.mark.slow)])
@@ -33,7 +33,7 @@ def page(address: str, request: pytest.FixtureRequest) -> Iterator[Page]:
         page = browser.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
         page.set_default_timeout(60_000)
         page.goto(f"{address}?__theme={request.param}")
-        expect(page.locator("#ribbon-pcg .ribbon")).to_be_visible(timeout=60_000)
+        expect(page.locator(READY)).to_be_visible(timeout=60_000)
         yield page
         browser.close()
 
@@ -61,7 +61,7 @@ def test_axe_finds_nothing_serious_in_any_tab(page: Page) -> None:
         found += [f"{tab}, without a label: {element}" for element in page.evaluate(UNLABELLED)]
     assert found == []
     assert page.evaluate(MOVING) == []
-    assert page.evaluate("getComputedStyle(document.querySelector('#tune-run')).transitionDuration") == "0s"
+    assert page.evaluate("getComputedStyle(document.querySelector('#run')).transitionDuration") == "0s"
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_axe_would_see_a_button_without_a_name_and_words_that_are_too_pale(page:
     assert {"button-name", "color-contrast"} <= {line.partition(":")[0] for line in violations(page)}
 
 
-def test_the_keyboard_reaches_hints_tabs_text_and_button_in_that_order_and_shows_where_it_is(page: Page) -> None:
+def test_the_keyboard_reaches_tabs_text_and_button_in_that_order_and_shows_where_it_is(page: Page) -> None:
     page.evaluate("document.activeElement?.blur()")
     order = []
     for _ in range(60):
@@ -81,5 +81,5 @@ def test_the_keyboard_reaches_hints_tabs_text_and_button_in_that_order_and_shows
         order.append(focused["inside"])
         if focused["inside"] == "run":
             break
-    places = [order.index(place) for place in ("first-minute", "compare-button", "text", "run")]
+    places = [order.index(place) for place in ("listen-button", "text", "run")]
     assert places == sorted(places)

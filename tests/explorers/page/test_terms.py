@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from explorers.shared.terms import KEYS, TERMS, term_html, term_info, terms_html, titled_html
-from tests.explorers.chromium import ARGUMENTS, CHROMIUM, NEEDS_CHROMIUM, open_tab
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM, NEEDS_CHROMIUM, READY
 
 ASKED_FOR = (
     "theta", "lookahead", "beta", "temperature", "acceptance", "length", "rtf", "bound", "group-size", "p", "q", "p-c", "q-c",
@@ -64,15 +64,17 @@ def opened(browser: Browser, address: str, width: int, touch: bool = False) -> P
     page = browser.new_page(viewport={"width": width, "height": 844}, has_touch=touch, reduced_motion="reduce")
     page.set_default_timeout(60_000)
     page.goto(address)
-    open_tab(page, "Tune")
-    expect(page.locator("#tune-theta")).to_be_visible(timeout=60_000)
+    expect(page.locator(READY)).to_be_visible(timeout=60_000)
+    if width < 760:  # the knobs lie in a sheet, which is closed
+        page.locator("#knobs > button:not(.open)").click()
+    expect(page.locator("#theta")).to_be_visible()
     return page
 
 
 @NEEDS_CHROMIUM
 def test_a_pointer_or_the_keyboard_shows_a_term_and_escape_closes_it(browser: Browser, address: str) -> None:
     page = opened(browser, address, 1440)
-    tip, word = page.locator(".term-tip"), page.locator('#tune-theta a[href="#term-theta"]')
+    tip, word = page.locator(".term-tip"), page.locator('#theta a[href="#term-theta"]')
     expect(tip).to_be_hidden()
     word.hover()
     expect(tip).to_contain_text("lower theta, larger groups")
@@ -85,7 +87,7 @@ def test_a_pointer_or_the_keyboard_shows_a_term_and_escape_closes_it(browser: Br
     expect(tip).to_be_hidden()
 
     page.mouse.move(0, 0)
-    page.locator("#tune-method input").first.focus()
+    page.locator("#voice input").focus()
     for _ in range(20):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.getAttribute('href')") == "#term-theta":
@@ -103,8 +105,8 @@ def test_a_pointer_or_the_keyboard_shows_a_term_and_escape_closes_it(browser: Br
 @NEEDS_CHROMIUM
 def test_a_tap_shows_a_term_within_a_narrow_screen_and_opens_no_tab(browser: Browser, address: str) -> None:
     page = opened(browser, address, 390, touch=True)
-    tip, word = page.locator(".term-tip"), page.locator('#tune-lookahead a[href="#term-lookahead"]')
-    before = page.locator("#tune-lookahead input[type=number]").input_value()
+    tip, word = page.locator(".term-tip"), page.locator('#lookahead a[href="#term-lookahead"]')
+    before = page.locator("#lookahead input[type=number]").input_value()
     word.tap()
     expect(tip).to_contain_text("number of tokens that the draft proposes", ignore_case=True)
     box = tip.bounding_box()
@@ -116,7 +118,8 @@ def test_a_tap_shows_a_term_within_a_narrow_screen_and_opens_no_tab(browser: Bro
     page.locator("h1").tap()
     expect(tip).to_be_hidden()
     assert len(page.context.pages) == 1
-    assert page.locator("#tune-lookahead input[type=number]").input_value() == before
+    assert page.locator("#lookahead input[type=number]").input_value() == before
+    page.locator("#knobs > button").tap()  # the sheet would lie above it
     page.locator("#terms summary").tap()
     expect(page.locator("#term-log-mel dd")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
