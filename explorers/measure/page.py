@@ -2,9 +2,10 @@
 
 `--requests N` sends N mixed requests, a new visitor every few of them, and reports the memory of the page's process after the
 first fifty and at the end (on Linux only), and the milliseconds of each kind. `--times` opens the page in Chromium (see
-requirements-dev.txt; on the path, or named by CHROMIUM) and reports, as medians, the seconds from the start of the process to a
-take that can be played, from the button to the first sound of a streamed take, and from moving theta to the first sound, and
-to the end, of the new take. Times are valid only on an otherwise idle computer.
+requirements-dev.txt; on the path, or named by CHROMIUM) and reports, as medians, the seconds from the start of the process
+to a player that can be pressed (`up_seconds`), and to the first sound from a press on it, from "Generate" and from moving
+theta; the height of the first tab at 1440 pixels, where the player begins on a phone, and what the console said. Times are
+valid only on an otherwise idle computer.
 """
 
 import argparse
@@ -42,12 +43,15 @@ REPEATS, EARLY = 5, 50
 REQUESTS_OF_A_VISITOR = 5
 LISTENING_MS = 2_000
 THETA_STEPS = 2
+LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 TEXT = "The morning sun was warm."
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--autoplay-policy=no-user-gesture-required"]
 HEARD = """(before) => {
-  const strip = document.querySelector(".strip");
-  return strip.dataset.first !== before && strip.dataset.first;
+  const stage = document.querySelector(".stage");
+  return stage.dataset.first !== (before ?? undefined) && stage.dataset.first;
 }"""
+READY = ".stage-play:not([disabled])"
+SHOWN = '.strip[data-state="done"]'
 
 Ask = Callable[[Client, int], object]
 
@@ -98,7 +102,7 @@ def kinds_of_requests(sound: Path) -> Mapping[str, Ask]:
 
     return {
         "say": lambda page, n: page.predict(text=TEXT, seed=n, theta=theta[n % 7], recording=None, api_name="/generate_pcg"),
-        "tune": lambda page, n: page.predict(text=TEXT, seed=n, theta=theta[n % 7], recording=None, api_name="/tune"),
+        "one": lambda page, n: page.predict(text=TEXT, seed=n, method="sd", recording=None, api_name="/generate_one"),
         "groups": lambda page, n: page.predict(0.3 + n % 60 / 100, api_name="/groups"),
         "repeat": repeated,
         "refused": refused,
@@ -130,62 +134,70 @@ def measure_requests(model: str, count: int, early: int = EARLY, kinds: Collecti
     return figures | {"ms": {kind: round(median(times), 1) for kind, times in took.items()}}
 
 
-def measure_times(model: str, repeats: int) -> dict[str, float]:
-    """The seconds that a visitor waits, as medians of `repeats`."""
+def measure_times(model: str, repeats: int) -> dict[str, object]:
+    """The seconds that a visitor waits, as medians of `repeats`, and how the first tab looks."""
     from playwright.sync_api import sync_playwright
 
+    said: list[str] = []
     with sync_playwright() as playwright:
         program = os.environ.get("CHROMIUM") or shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
-        starts = [_start(browser.new_page(), model) for _ in range(repeats)]
+        waited = {"up_seconds": [_start(browser.new_page(), model) for _ in range(repeats)]}
         with page_process(model) as (_, address):
             wait_for(address)
-            page = browser.new_page(viewport={"width": 1440, "height": 1000})
-            page.set_default_timeout(1e3 * PATIENCE_SECONDS)
-            page.goto(address)
-            page.get_by_role("tab", name="Tune").click()
-            # The first take of a process is slower, and a visitor who has heard the example waits for it.
-            at_once = [_until_heard(page, lambda: page.click("#tune-run")) for _ in range(repeats)]
-            first = [_until_heard(page, lambda: page.click("#tune-run"), LISTENING_MS) for _ in range(repeats)]
-            moved = [_until_heard(page, lambda: _move_theta(page)) for _ in range(repeats)]
+            page = _opened(browser.new_page(viewport=LAPTOP), address, said)
+            looks: dict[str, object] = {"listen_height_1440": page.evaluate("document.documentElement.scrollHeight")}
+            page.locator(READY).first.click()  # the first sound of a browser waits for its sound card
+            page.locator(READY).first.click()
+            acts = {
+                "play_first_sound_seconds": lambda: page.click(READY),
+                "generate_first_sound_seconds": lambda: page.click("#run"),
+                "theta_new_sound_seconds": lambda: _move_theta(page),
+            }
+            for name, act in acts.items():
+                waited[name] = [_until_heard(page, act) for _ in range(repeats)]
+            phone = _opened(browser.new_page(viewport=PHONE), address, said)
+            looks["phone_player_y"] = round(phone.locator(READY).first.bounding_box()["y"])
         browser.close()
-    measured = {
-        "start_seconds": starts,
-        "first_sound_seconds": [sound for sound, _ in first],
-        "first_sound_after_a_take_seconds": [sound for sound, _ in at_once],
-        "theta_sound_seconds": [sound for sound, _ in moved],
-        "theta_take_seconds": [take for _, take in moved],
-    }
-    return {name: round(median(values), 3) for name, values in measured.items()}
+    return {name: round(median(values), 3) for name, values in waited.items()} | looks | {"console_messages": said}
+
+
+def _opened(page: "Page", address: str, said: list[str]) -> "Page":
+    """The page once its take in hand is shown. said: where what the console says is written down."""
+    page.set_default_timeout(1e3 * PATIENCE_SECONDS)
+    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(address)
+    page.wait_for_selector(SHOWN)
+    page.wait_for_timeout(LISTENING_MS)
+    return page
 
 
 def _start(page: "Page", model: str) -> float:
-    """Seconds from the start of the process to a take with a button that plays it."""
+    """Seconds from the start of the process to a button that plays."""
     begun = perf_counter()
     with page_process(model) as (_, address):
         wait_for(address)
         page.goto(address, timeout=1e3 * PATIENCE_SECONDS, wait_until="commit")
-        play = page.locator("#sound-pcg").get_by_role("button", name="Play", exact=True)
-        play.wait_for(timeout=1e3 * PATIENCE_SECONDS)
+        page.locator(READY).first.wait_for(timeout=1e3 * PATIENCE_SECONDS)
         seconds = perf_counter() - begun
     page.close()
     return seconds
 
 
-def _until_heard(page: "Page", act: Callable[[], None], pause_ms: int = 0) -> tuple[float, float]:
-    """Seconds from `act` to the first sound, as the page reports it, and to the end of the take. pause_ms: before `act`;
-    without one, the page is still at its figures of the previous take."""
-    page.wait_for_timeout(pause_ms)
-    before = page.evaluate("document.querySelector('.strip').dataset.first")
-    begun = perf_counter()
+def _until_heard(page: "Page", act: Callable[[], None]) -> float:
+    """Seconds from `act` to the first sound, as the page reports it. Nothing sounds and nothing is timed before and after."""
+    page.evaluate("delete document.querySelector('.stage').dataset.first")
     act()
-    sound = float(page.wait_for_function(HEARD, arg=before).json_value())
-    page.wait_for_selector('.strip[data-state="done"]')
-    return sound, perf_counter() - begun
+    seconds = float(page.wait_for_function(HEARD, arg=None).json_value())
+    page.wait_for_function("document.querySelector('#status .busy') === null")
+    page.wait_for_timeout(LISTENING_MS)
+    page.evaluate("document.dispatchEvent(new CustomEvent('lab-sound'))")
+    return seconds
 
 
 def _move_theta(page: "Page") -> None:
-    page.locator("#tune-theta input[type=range]").focus()
+    page.locator("#theta input[type=range]").focus()
     for _ in range(THETA_STEPS):
         page.keyboard.press("ArrowLeft")
 

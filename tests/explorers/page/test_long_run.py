@@ -11,7 +11,7 @@ from explorers.swap import actions as swapping
 from explorers.swap.actions import LastingWorker
 
 GROWTH = 0.10
-KINDS = ("say", "tune", "groups", "repeat", "refused")
+KINDS = ("say", "one", "groups", "repeat", "refused")
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process's memory")
 
