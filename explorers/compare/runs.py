@@ -1,0 +1,160 @@
+"""What generates takes, on the page and for programs: the whole run, and one method again when a knob of its own has moved."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+
+import gradio as gr
+from gradio.blocks import Block
+from gradio.events import Dependency
+
+from explorers.compare.actions import CompareRequest, CompareStep, Speaker, generate_again, generate_all, new_seed
+from explorers.compare.all_takes import Tools
+from explorers.compare.archive import record
+from explorers.compare.stage import CHOOSE, HALT, IN_HAND, SPEAK, moved
+from explorers.compare.take_card import CardView, strip_html
+from explorers.errors import page_error
+from explorers.judging import Verdicts
+from explorers.session import CARDS, PRESET, Card
+from explorers.shared.blocks import DECODING, Form, by_name, parameters_of, recognised_update
+from explorers.shared.readout import card_html, message_html, preset_title_html
+from explorers.zero_gpu import gpu_seconds, on_gpu
+from pcg.errors import PCGError
+
+MOVED_BY = {
+    "pcg": ("theta", "similarity"),
+    "ssd": ("beta",),
+    IN_HAND: ("lookahead", "adaptive", "temperature", "sampler", "top_k", "top_p"),
+}
+"""The method that a knob generates again; IN_HAND is the one that the visitor listens to."""
+
+
+@dataclass(frozen=True)
+class ComparePlaces:
+    """Everything on the page that a run updates."""
+
+    controls: Form
+    stage: gr.HTML
+    in_hand: gr.Radio
+    views: Mapping[str, CardView]
+    session: gr.State
+    tools: Tools
+
+    @property
+    def outputs(self) -> list[Block]:
+        spoken = [place for key in CARDS for place in self.views[key].spoken]
+        takes, preset = [self.views[key].take for key in CARDS], self.views[PRESET]
+        beside = [preset.column, preset.title, self.controls.named["transcript"], self.stage, self.tools.record]
+        return [self.controls.status, self.session, *spoken, *takes, *beside]
+
+
+Updates = dict[Block, object]
+Speak = Callable[..., Iterator[CompareStep]]
+
+
+def _handler(speak: Speak, places: ComparePlaces, *more: str) -> Callable[..., Iterator[Updates]]:
+    """`speak` as gradio calls it: one argument for each control, and updates by component. more: names of arguments behind the
+    request and the session."""
+    lent = on_gpu(speak, lambda request, *_: gpu_seconds(request.text, len(CARDS) * (request.takes or 1)))
+
+    @parameters_of(CompareRequest, *more, "session", "turn")
+    def handle(*values: object) -> Iterator[Updates]:
+        *inputs, session, turn = values
+        controls, others = inputs[: len(inputs) - len(more)], inputs[len(inputs) - len(more) :]
+        number = turn.next()
+        try:
+            with closing(lent(CompareRequest(**by_name(CompareRequest, controls)), session, *others)) as steps:
+                for step in steps:
+                    if turn.number != number:  # A knob has moved on.
+                        return
+                    yield _updates(step, places, number)
+        except PCGError as error:
+            yield {places.controls.status: message_html(escape(str(error), quote=False)), places.stage: gr.update(live=None)}
+            raise page_error(error) from error
+
+    return handle
+
+
+def _updates(step: CompareStep, places: ComparePlaces, number: int) -> Updates:
+    cards, preset, transcript = step.session.cards, places.views[PRESET], places.controls.named["transcript"]
+    updates: Updates = {places.controls.status: step.status, places.session: step.session}
+    if step.live or step.new:
+        updates[places.stage] = gr.update(live=step.live and step.live.prop(number))
+    if step.marks:
+        updates |= {places.views[key].readout: card_html(card) for key, card in cards.items()}
+    if step.marks or step.new:
+        updates[preset.column] = gr.update(visible=PRESET in cards)
+    if step.recognised is not None:
+        updates[transcript] = recognised_update(step.recognised)
+    if step.new:
+        updates |= _card_updates(cards[step.new], places.views[step.new])
+        updates[places.tools.record] = record(step.session, Verdicts())
+    if step.new == PRESET:
+        updates[preset.title] = preset_title_html(cards[PRESET].name, cards[PRESET].reading.settings)
+    return updates
+
+
+def _card_updates(card: Card, view: CardView) -> Updates:
+    """A card that begins anew shows its first take; later ones are only there to be chosen."""
+    count = len(card.takes)
+    choices = [(f"take {number}" if number == 1 else str(number), number) for number in range(1, count + 1)]
+    if count > 1:
+        return {view.take: gr.update(choices=choices, visible=True)}
+    return dict(zip(view.spoken, shown_take(card, 1), strict=True)) | {
+        view.take: gr.update(choices=choices, value=1, visible=False)
+    }
+
+
+def shown_take(card: Card, number: int) -> list[object]:
+    """The sound, the figures and the strip of one take."""
+    shown = card.take(number)
+    sound = str(shown.sound) if shown.sound and shown.sound.is_file() else None
+    return [sound, card_html(card, number), strip_html(shown.reading)]
+
+
+def wire_runs(speaker: Speaker, places: ComparePlaces) -> list[Dependency]:
+    """What generates takes: the whole run, and one method again when a knob of its own has moved and rests."""
+    controls, named, stage = places.controls, places.controls.named, places.stage
+    decoding = {
+        "outputs": places.outputs,
+        "show_progress": "hidden",
+        "trigger_mode": "always_last",
+        "concurrency_id": DECODING,
+        "concurrency_limit": 1,
+    }
+    states = [places.session, places.tools.turn]
+
+    def again(method: str) -> Dependency:
+        return getattr(stage, f"{SPEAK}{method}")(
+            _handler(partial(generate_again, speaker, method), places), [*controls.inputs, *states],
+            api_name=f"generate_{method}", api_description=f"Generate one take with {method.upper()} alone.", **decoding,
+        )  # fmt: skip
+
+    full_run = gr.on(
+        [controls.run.click, named["text"].submit], _handler(partial(generate_all, speaker), places),
+        [*controls.inputs, *states], api_name="generate",
+        api_description="Generate takes of the text with AR, SD, SSD, PCG and a preset, as many of each as requested; streams "
+        "progress and the first take of each card (show_..._take has the others), and last a record of all figures.",
+        **decoding,
+    )  # fmt: skip
+    one = getattr(stage, f"{SPEAK}{IN_HAND}")(
+        _handler(lambda request, session, method: generate_again(speaker, method, request, session), places, "method"),
+        [*controls.inputs, places.in_hand, *states], api_name="generate_one",
+        api_description="Generate one take with the named method alone.", **decoding,
+    )  # fmt: skip
+    for method, knobs in MOVED_BY.items():
+        gr.on([named[name].input for name in knobs], js=moved(method), api_visibility="private")
+    controls.dice.click(new_seed, None, named["seed"], queue=False, api_name="new_seed", api_description="A random seed.").then(
+        js=moved(IN_HAND), api_visibility="private"
+    )
+    private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    getattr(stage, HALT)(lambda turn: turn.next(), places.tools.turn, None, **private)
+    getattr(stage, CHOOSE)(_chosen, None, places.in_hand, **private)
+    return [full_run, again("pcg"), again("ssd"), one]
+
+
+def _chosen(event: gr.EventData) -> object:
+    key = event._data.get("key") if isinstance(event._data, dict) else None
+    return key if key in CARDS else gr.skip()
