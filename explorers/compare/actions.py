@@ -200,7 +200,7 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
     yield CompareStep(session, _progress_of(parts, 0, rate), marks=True, recognised=recognised)
     for at, part in enumerate(parts):
         with closing(speaker.synthesizer.speak(text, part.settings, voice, reference, stream=True)) as events:
-            take = yield from _progress(events, session, parts, at, rate)
+            take = yield from _progress(events, session, text, parts, at, rate)
         session = _heard(session, part, take, speaker.keep, reference, full_run=len(keys) > 1)
         done = at + 1 == len(parts)
         status = done_html([p.key for p in parts], perf_counter() - begun) if done else _progress_of(parts, at + 1, rate)
@@ -214,11 +214,11 @@ def _heard(session: Session, part: Part, take: Take, keep: Keep, reference: Refe
 
 
 def _progress(
-    events: Iterator[Round | Sound | Take], session: Session, parts: Sequence[Part], at: int, rate: float
+    events: Iterator[Round | Sound | Take], session: Session, text: str, parts: Sequence[Part], at: int, rate: float
 ) -> Generator[CompareStep, None, Take]:
     """Report sounds at once and rounds now and then, and return the take. The sound of the first take alone is sent while it is
     made: nobody hears two."""
-    live = Live(parts[at].key, parts[at].settings.method, sounding=at == 0)
+    live = Live(parts[at].key, parts[at].settings.method, text, sounding=at == 0)
     reported = perf_counter()
     for event in events:
         if isinstance(event, Take):

@@ -22,6 +22,7 @@ JUDGES = "The judges run after each generation: recognised words, speaker simila
 JUDGING_NOW = "Judging: {done} of {count} takes done."
 JUDGED = "Judged: {count} takes. Each figure on a card is of one take (n = 1), which proves nothing in general."
 ZIP = "pcg-lab-takes.zip"
+DOWNLOAD = "() => { setTimeout(() => document.querySelector('#saved a')?.click(), 300); }"
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,12 @@ def wire_tools(
     )
     for run in runs:
         run.success(**judging, api_visibility="private")
-    tools.save.click(
+    saved = tools.save.click(
         _saver, [session, tools.verdicts], tools.file, show_progress="minimal", concurrency_limit=None,
         api_name="save_takes", api_description="All takes of this session as WAV files, and their figures as JSON, in a zip.",
     )  # fmt: skip
+
+    saved.then(js=DOWNLOAD, api_visibility="private")
 
 
 def _judger(synthesizer: Synthesizer, load_judges: Callable[[], Judges]) -> Callable[..., Iterator[list[object]]]:

@@ -37,6 +37,7 @@ from pcg.takes.take import Take
 DETAILS = "Details: figures, mel pictures, detectors, verdicts, files"
 TAKES_REMEMBERED = 64
 READY = "Ready."
+RECORDING_USED = "Your recording below is used instead."
 RECORDED = "A recorded example. Generate it again, or change a setting."
 
 
@@ -159,6 +160,9 @@ def _wire_form(synthesizer: Synthesizer, places: ComparePlaces, runs: Sequence[D
         stop, [places.tools.turn, places.session], [controls.status, places.stage], cancels=list(runs), **private
     )
     named["recording"].clear(lambda: "", None, named["transcript"], **private)
+    named["recording"].change(
+        lambda file: gr.update(info=RECORDING_USED if file else ""), named["recording"], named["voice"], **private
+    )
 
     def describe(theta: float, similarity: str) -> str:
         with showing_errors():

@@ -8,10 +8,11 @@ from pcg.takes.take import Round, Sound
 
 @dataclass
 class Live:
-    """The take on card `key` as far as it has been generated. sounding: whether its sound is sent, too."""
+    """The take of `text` on card `key` as far as it has been generated. sounding: whether its sound is sent, too."""
 
     key: str
     method: str
+    text: str
     sounding: bool = False
     kinds: list[str] = field(default_factory=list)
     group_sizes: list[int] = field(default_factory=list)
@@ -30,4 +31,4 @@ class Live:
     def prop(self, number: int) -> dict[str, object]:
         """For the run `number`, runs being numbered upwards."""
         tokens = {"kinds": list(self.kinds), "sizes": list(self.group_sizes), "pieces": list(self.pieces)}
-        return {"number": number, "key": self.key, "method": self.method, **tokens}
+        return {"number": number, "key": self.key, "method": self.method, "words": self.text.split(), **tokens}

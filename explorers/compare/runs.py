@@ -11,7 +11,7 @@ from gradio.blocks import Block
 from gradio.events import Dependency
 
 from explorers.compare.actions import CompareRequest, CompareStep, Speaker, generate_again, generate_all, new_seed
-from explorers.compare.all_takes import Tools
+from explorers.compare.all_takes import JUDGES, Tools
 from explorers.compare.archive import record
 from explorers.compare.stage import CHOOSE, HALT, IN_HAND, SPEAK, moved
 from explorers.compare.take_card import CardView, strip_html
@@ -46,8 +46,9 @@ class ComparePlaces:
     def outputs(self) -> list[Block]:
         spoken = [place for key in CARDS for place in self.views[key].spoken]
         takes, preset = [self.views[key].take for key in CARDS], self.views[PRESET]
-        beside = [preset.column, preset.title, self.controls.named["transcript"], self.stage, self.tools.record]
-        return [self.controls.status, self.session, *spoken, *takes, *beside]
+        beside = [preset.column, preset.title, self.controls.named["transcript"]]
+        told = [self.tools.status, self.stage, self.tools.record]
+        return [self.controls.status, self.session, *spoken, *takes, *beside, *told]
 
 
 Updates = dict[Block, object]
@@ -83,6 +84,7 @@ def _updates(step: CompareStep, places: ComparePlaces, number: int) -> Updates:
     if step.live or step.new:
         updates[places.stage] = gr.update(live=step.live and step.live.prop(number))
     if step.marks:
+        updates[places.tools.status] = message_html(JUDGES)
         updates |= {places.views[key].readout: card_html(card) for key, card in cards.items()}
     if step.marks or step.new:
         updates[preset.column] = gr.update(visible=PRESET in cards)

@@ -69,7 +69,7 @@ def moved(method: str) -> str:
 
 
 def stage_value(session: Session, verdicts: Verdicts) -> dict[str, object]:
-    """A lane for each card, with the first of its takes, and its file, which gradio copies and addresses."""
+    """A lane for each card, with the first of its takes and the mean speed-up of all; gradio copies and addresses the files."""
     cards = [(key, session.cards[key]) for key in CARDS if key in session.cards]
     files = [card.first.sound for _, card in cards]
     sounds = [{"path": str(f), "meta": {"_type": "gradio.FileData"}} if f and f.is_file() else None for f in files]
@@ -78,7 +78,7 @@ def stage_value(session: Session, verdicts: Verdicts) -> dict[str, object]:
 
 def _lane(key: str, card: Card, verdicts: Verdicts) -> dict[str, object]:
     shown, reading = card.first, card.reading
-    verdict = verdicts.of(shown)
+    verdict, ratio = verdicts.of(shown), card.mean("speed_up")
     return {
         "key": key,
         "name": TITLES[key][0] if key in TITLES else card.name,
@@ -89,7 +89,8 @@ def _lane(key: str, card: Card, verdicts: Verdicts) -> dict[str, object]:
         "steps": [(tokens, round(ms, 3)) for tokens, ms in reading.steps],
         "seconds": reading.audio_seconds,
         "speed": round(reading.tokens_per_second),
-        "ratio": None if shown.speed_up is None else round(shown.speed_up, 2),
+        "ratio": None if ratio is None else round(ratio, 2),
+        "takes": len(card.takes),
         "baseline": shown.baseline,
         "accepted": reading.acceptance_rate,
         "knobs": _knobs(reading.settings),

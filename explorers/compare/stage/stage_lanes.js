@@ -114,8 +114,8 @@ class StageLanes extends StageSound {
   }
 
   drawWords() {
-    const lane = this.lanes[this.heard];
     const { words } = this.parts;
+    const lane = this.live && this.streamed === this.chosen ? { ...this.live, wrong: null, starts: [] } : this.lanes[this.heard];
     if (!lane) return words.replaceChildren();
     const shown = JSON.stringify([lane.words, lane.wrong]);
     if (words.dataset.shown !== shown) {
@@ -127,7 +127,7 @@ class StageLanes extends StageSound {
       words.replaceChildren(...spans.flat());
     }
     const share = this.now / lane.seconds;
-    const at = this.sounding ? lane.starts.findLastIndex((start) => start <= share) : -1;
+    const at = this.sounding && lane.seconds ? lane.starts.findLastIndex((start) => start <= share) : -1;
     [...words.children].forEach((span, i) => span.classList.toggle("stage-now", i === at));
   }
 
@@ -178,7 +178,8 @@ function verdict({ errors, length, url }) {
   return errors === 0 ? "every word heard" : `${errors} of ${counted(length, "word")} wrong`;
 }
 
-function speed({ key, ratio, speed: tokens }) {
+function speed({ key, ratio, speed: tokens, takes }) {
   if (key === "ar") return "the baseline";
-  return ratio === null ? `${tokens} tokens/s` : `${times(ratio)} AR`;
+  const mean = takes > 1 ? `, mean of ${takes}` : "";
+  return ratio === null ? `${tokens} tokens/s` : `${times(ratio)} AR${mean}`;
 }
