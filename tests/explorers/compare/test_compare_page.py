@@ -36,7 +36,8 @@ PATIENCE_MS = 90_000
 def address(judged: Synthesizer) -> Iterator[str]:
     judges, *_ = new_judges(MARKUP)
     with gr.Blocks() as app:
-        controls = create_compare(judged, Origin.of(judged.voice), gr.State(Session()), load_judges=lambda: judges)
+        view = create_compare(app, judged, Origin.of(judged.voice), gr.State(Session()), load_judges=lambda: judges)
+        controls = view.controls
         # What SD says anyway: two cards then show one sound.
         own = gr.BrowserState([{"name": "<i>mine</i>", "settings": {"method": "sd"}}])
         offer_presets(app, own, controls["preset"])
@@ -80,16 +81,31 @@ def page(address: str, request: pytest.FixtureRequest) -> Iterator[Page]:
         yield page
 
 
+def open_knobs(page: Page) -> None:
+    """On a narrow screen they lie in a sheet, which covers what is below it."""
+    page.evaluate("document.querySelector('#knobs > button:not(.open)')?.click()")
+    expect(page.locator("#theta")).to_be_visible()
+
+
+def close_knobs(page: Page) -> None:
+    if page.viewport_size["width"] < 760:
+        page.locator("#knobs > button").click()
+
+
 def test_a_person_compares_takes_and_a_preset_and_takes_all_away(
     page: Page, address: str, complaints: list[str], tmp_path: Path
 ) -> None:
     watch(page, address, complaints)
     expect(page.locator("#card-preset")).to_be_hidden()
+    open_knobs(page)
+    page.locator("#more-settings > button").click()
+    page.locator("#details > button").click()
     page.fill("#text textarea", TEXT)
     page.locator("#takes input[type=number]").fill("2")
     page.locator("#takes input[type=number]").press("Tab")
     page.click("#compare-preset input")
     page.get_by_role("option", name="<i>mine</i>").click()
+    close_knobs(page)
     page.click("#run")
 
     expect(page.locator("#status")).to_contain_text("10 takes in")
@@ -107,13 +123,13 @@ def test_a_person_compares_takes_and_a_preset_and_takes_all_away(
     expect(curve).not_to_have_attribute("points", first)
     expect(page.locator("#readout-sd")).to_contain_text("seed 0")
 
-    page.click("#save-all")
     with page.expect_download() as download:
-        page.locator("#saved a").first.click()
+        page.click("#save-all")
     download.value.save_as(tmp_path / "all.zip")
     with ZipFile(tmp_path / "all.zip") as archive:
         assert FIGURES in archive.namelist()
 
+    open_knobs(page)
     page.locator("#takes input[type=number]").fill("1")
     page.locator("#takes input[type=number]").press("Tab")
     page.locator("#theta input[type=range]").focus()

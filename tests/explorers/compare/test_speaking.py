@@ -93,6 +93,7 @@ def test_the_first_take_sounds_while_it_is_generated(speaker: Speaker) -> None:
     assert sound == pytest.approx(take.audio[: len(sound)].clip(-1, 1), abs=1e-3)
     assert tuple(lives[-1]["kinds"]) == take.kinds[: len(lives[-1]["kinds"])]
     assert {(live["number"], live["key"], live["method"]) for live in lives} == {(7, "pcg", "pcg")}
+    assert lives[-1]["words"] == REQUEST.text.split()
 
 
 def test_a_stopped_run_names_what_it_has_finished_and_the_rest_is_stale(speaker: Speaker) -> None:

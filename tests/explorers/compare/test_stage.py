@@ -41,6 +41,18 @@ def test_a_lane_has_the_tokens_the_rounds_and_the_words_of_its_take(synthesizer:
     assert lane["wrong"] is lane["errors"] is lane["heard"] is None
 
 
+def test_a_lane_of_several_takes_tells_the_mean_of_their_speed_ups() -> None:
+    session = Session()
+    for seed, speed in enumerate((100.0, 150.0)):
+        for method, tokens_per_second in (("ar", 100.0), ("pcg", speed)):
+            view = TakeView(
+                Settings(method, seed=seed), TEXT, "one", 1.5, tokens_per_second, 0.3, 0.5, 2.0, False, (), (), (), ()
+            )
+            session = session.with_take(view, True, joins=seed > 0)
+    lanes = {lane["key"]: lane for lane in map(json.loads, stage_value(session, Verdicts())["lanes"])}
+    assert (lanes["pcg"]["ratio"], lanes["pcg"]["takes"]) == (1.25, 2)
+
+
 @pytest.mark.parametrize(
     ("heard", "wrong"),
     [
