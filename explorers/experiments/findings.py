@@ -1,5 +1,5 @@
-"""The results of experiments as HTML: tables beside the papers' numbers, verdicts, progress; and the script that makes the
-points of a figure clickable, which gradio's plots lack.
+"""The results of experiments as HTML: where they are from, tables with the papers' numbers, verdicts, progress; and the script
+that makes the points of a figure clickable, which gradio's plots lack, and follows the links of the contents.
 
 Names come from a user's file and words from a recogniser, so all are escaped.
 """
@@ -12,10 +12,14 @@ import gradio as gr
 
 from explorers.colours import swatch_html
 from explorers.experiments.actions import HeardUnit, Study
+from explorers.experiments.archive import NO_RESULTS, OWN, SHIPPED, ResultSet
 from explorers.experiments.figures import CAPTIONS
+from explorers.experiments.report import Findings
 from explorers.shared.readout import busy_html, message_html
+from explorers.shared.script import SHARED, joined
 from explorers.shared.terms import titled_html
 from pcg.experiments.results.claims import CONTRADICTED, HOLDS, OPEN, UNTESTED
+from pcg.experiments.results.table import MISSING
 from pcg.experiments.results.tables import Column, Table
 from pcg.metrics.intelligibility import comparable
 
@@ -24,8 +28,17 @@ SCRIPT = Path(__file__).with_name("findings.js")
 CLICK = "pick"
 SIGNS = {HOLDS: "✓", CONTRADICTED: "✗", OPEN: "?", UNTESTED: "–"}
 VERDICT = "verdict"
-# Long tables, folded.
-FOLDED = ("acceptance", "ssd", "differences", "conditions")
+PAPER = "paper: "
+# What the papers' figures are called where they stand below ours of another name; the first are of another scale, too.
+OTHER_SCALES = ("MOS", "SIM")
+BELOW = {"MOS": "DNSMOS", "SIM": "speaker", "its WER %": "WER %", "PCG's WER %": "WER %, PCG cosine at this speed"}
+FROM = {SHIPPED: "Shipped with this project", OWN: "Own runs"}
+OTHERS = (
+    " They were measured with another voice, draft or judge than this page has, so takes that are generated again differ. "
+    "docs/results.md tells which."
+)
+EMPTY = f"""<p class="findings-note">{NO_RESULTS} Quick experiments take minutes, full ones hours; partial results are shown
+during the run.</p>"""
 
 
 def create_clicks(figures: Sequence[str]) -> gr.HTML:
@@ -33,37 +46,47 @@ def create_clicks(figures: Sequence[str]) -> gr.HTML:
     `condition` whose point was clicked, escaped, in one of the `figures`, the ids of plots."""
     return gr.HTML(
         html_template='<p class="findings-note">Click a point to listen to its takes, or choose its name here.</p>',
-        js_on_load=SCRIPT.read_text(encoding="utf-8"),
+        js_on_load=joined([SHARED, SCRIPT]),
         apply_default_css=False,
         figures=list(figures),
     )
 
 
-def heading_html(table: Table) -> str:
-    """The title of a card, and the caption of its figure."""
-    caption = CAPTIONS.get(table.name, "")
-    return (
-        f'<header class="findings-head"><h2>{escape(table.title)}</h2>{f"<p>{escape(caption)}</p>" if caption else ""}</header>'
-    )
+def source_html(result_set: ResultSet, findings: Findings | None) -> str:
+    """Where the results that are shown come from, and how many they are; or that there are none."""
+    if findings is None:
+        return EMPTY
+    most = max(summary.utterances for summary in findings.summaries)
+    said = f"{FROM[result_set.source]}: {findings.records:,} units, up to {_utterances(most)} in each setting."
+    return f'<p class="findings-note">{escape(said)}{"" if result_set.same_voice else OTHERS}</p>'
+
+
+def heading_html(table: Table, source: str, title: bool = True) -> str:
+    """The title of a card, or nothing where it stands elsewhere; whose results, over how many utterances; the caption."""
+    caption, numbers = CAPTIONS.get(table.name, ""), _numbers(table)
+    head = f'<h2 tabindex="-1">{escape(table.title)}</h2>' if title else ""
+    whose = f'<p class="findings-source">{escape(FROM[source] + (f": {numbers}" if numbers else ""))}.</p>'
+    return f'<header class="findings-head">{head}{whose}{f"<p>{escape(caption)}</p>" if caption else ""}</header>'
 
 
 def table_html(table: Table, made: Mapping[str, str]) -> str:
-    """A table, its differences to the papers, its command, and its judges and machine."""
-    heads = "".join(f'<th scope="col"{_kind(column)}>{titled_html(column.title)}</th>' for column in table.columns)
-    rows = "".join(_row(table.columns, shown) for shown in table.shown())
+    """A table with the papers' numbers below ours; folded, its differences to the papers, its command, judges and machine."""
+    below = _below(table.columns)
+    kept = [at for at in range(len(table.columns)) if at not in below.values()]
+    heads = "".join(f'<th scope="col"{_kind(c)}>{titled_html(c.title)}</th>' for c in (table.columns[at] for at in kept))
+    rows = "".join(_row(table.columns, shown, kept) + _papers_row(table.columns, shown, kept, below) for shown in table.shown())
+    judges = "; ".join(f"{what}: {_brief(who)}" for what, who in made.items())
     notes = (
         f"<p>{escape(table.note)}</p><p>Command: <code>{escape(table.command)}</code></p>"
-        f"<p>{escape(_numbers(table) + '; '.join(f'{what}: {_brief(who)}' for what, who in made.items()))}.</p>"
+        f"{f'<p>{escape(judges)}.</p>' if judges else ''}"
     )
     # What scrolls must be reached by the keyboard, too.
-    parts = (
-        f'<div class="findings-wide" role="group" aria-label="{escape(table.title)}" tabindex="0">'
+    return (
+        f'<div class="findings"><div class="findings-wide" role="group" aria-label="{escape(table.title)}" tabindex="0">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f'<div class="findings-note">{notes}</div>'
+        f'<details><summary>How to read it, and how it was measured</summary><div class="findings-note">{notes}</div></details>'
+        "</div>"
     )
-    if table.name in FOLDED:
-        parts = f"<details><summary>{len(table.rows)} rows</summary>{parts}</details>"
-    return f'<div class="findings">{parts}</div>'
 
 
 def progress_html(study: Study) -> str:
@@ -109,9 +132,34 @@ def _brief(who: str) -> str:
     return who.partition(";")[0]
 
 
-def _row(columns: Sequence[Column], shown: Sequence[str]) -> str:
-    cells = "".join(_cell(column, text) for column, text in zip(columns[1:], shown[1:], strict=True))
+def _below(columns: Sequence[Column]) -> dict[int, int]:
+    """The place of a column of ours to that of the paper's figures that stand below its own."""
+    places = {column.title: at for at, column in enumerate(columns)}
+    below = {}
+    for title, at in places.items():
+        name = title.removeprefix(PAPER)
+        ours = places.get(BELOW.get(name, name), at)
+        if ours != at and title.startswith(PAPER):
+            below[ours] = at
+    return below
+
+
+def _row(columns: Sequence[Column], shown: Sequence[str], kept: Sequence[int]) -> str:
+    cells = "".join(_cell(columns[at], shown[at]) for at in kept[1:])
     return f'<tr><th scope="row">{swatch_html(shown[0])}{escape(shown[0])}</th>{cells}</tr>'
+
+
+def _papers_row(columns: Sequence[Column], shown: Sequence[str], kept: Sequence[int], below: Mapping[int, int]) -> str:
+    """What a paper has in the place of a row, below it; nothing where it has nothing."""
+    if all(shown[at] == MISSING for at in below.values()):
+        return ""
+    cells = []
+    for at in kept[1:]:
+        theirs = shown[below[at]] if at in below else MISSING
+        name = columns[below[at]].title.removeprefix(PAPER) if at in below else ""
+        named = f"{name} " if name in OTHER_SCALES else ""
+        cells.append("<td></td>" if theirs == MISSING else f"<td>{escape(named + theirs)}</td>")
+    return f'<tr class="paper"><th scope="row">the paper</th>{"".join(cells)}</tr>'
 
 
 def _cell(column: Column, text: str) -> str:
@@ -128,10 +176,13 @@ def _kind(column: Column) -> str:
 
 
 def _numbers(table: Table) -> str:
-    """Over how many utterances the rows are."""
+    """Over how many utterances the rows are; nothing where the table does not count them."""
     places = [i for i, column in enumerate(table.columns) if column.title == "n" or column.title.endswith(": n")]
     counts = sorted({cell for row in table.rows for i in places if isinstance(cell := row[i], int)})
     if not counts:
         return ""
-    span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"n: {span} utterances a row; "
+    return ("" if len(counts) == 1 else f"{counts[0]} to ") + f"{_utterances(counts[-1])} a row"
+
+
+def _utterances(count: int) -> str:
+    return f"{count} utterance" if count == 1 else f"{count} utterances"

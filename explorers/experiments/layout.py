@@ -1,6 +1,6 @@
 """The Experiments panel: the papers' tables, figures and claims on this voice, and the takes behind their points."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -9,18 +9,14 @@ from tempfile import TemporaryDirectory
 
 import gradio as gr
 import numpy as np
-import plotly.graph_objects as go
 from gradio.blocks import Block
 from gradio.components import Component
 
 from explorers.errors import page_error, showing_errors
-from explorers.experiments.actions import NO_RESULTS, Archive, SpeakingWorker, made, record_of, study
-from explorers.experiments.figures import CAPTIONS
-from explorers.experiments.findings import (
-    heading_html,
-    progress_html,
-    table_html,
-)
+from explorers.experiments.actions import SpeakingWorker, View, condition_names, made, record_of, study
+from explorers.experiments.archive import OWN, SOURCES, Archive
+from explorers.experiments.cards import CARDS, CLICKABLE, FigureCard, contents_html, create_card
+from explorers.experiments.findings import progress_html, source_html
 from explorers.experiments.grids import chosen_grids, units_of
 from explorers.experiments.report import RESULTS as DATA
 from explorers.experiments.report import Findings
@@ -28,7 +24,6 @@ from explorers.experiments.sounds import HearingControls, create_hearing, wire_h
 from explorers.shared.blocks import DECODING, json_drawer, run_and_stop
 from explorers.shared.readout import message_html
 from pcg.errors import PCGError
-from pcg.experiments.results.tables import Table
 from pcg.experiments.runner import Progress
 from pcg.experiments.suites import TITLES
 from pcg.experiments.unit import Unit
@@ -38,19 +33,9 @@ from pcg.synthesis.synthesizer import Synthesizer
 
 RESULTS = Path("runs") / "results"
 COMMITTED = ASSETS / "results"
-HEADING = """<header class="title"><h2>Experiments<small>the papers' claims, on this voice</small></h2>
-<p>Every figure has its 95 % interval over utterances and the number of the paper beside it. Results are stored, here and by
-<code>python -m pcg experiment</code>, and a run does only the missing units.</p></header>"""
-EMPTY = f"""<p class="findings-note">{NO_RESULTS} Quick experiments take minutes, full ones hours; partial results are shown
-during the run.</p>"""
-# The order of the page: a card for every table of `pcg.experiments.results.tables`, shown where it has rows.
-CARDS = (
-    "claims", "main", "equal", "lookahead", "acceptance", "swap", "ablations", "ssd", "relax", "sampling", "twisters",
-    "differences", "conditions",
-)  # fmt: skip
-FIGURES = tuple(name for name in CARDS if name in CAPTIONS)
-# Those whose points know the name of their condition.
-CLICKABLE = ("main", "swap")
+HEADING = """<header class="title"><h2>Experiments<small>the papers' claims, measured</small></h2>
+<p>Every figure has its 95 % interval over utterances, and the number of the paper below it. Own runs are stored apart, here and
+by <code>python -m pcg experiment</code>, and a run does only the missing units.</p></header>"""
 GRID_HINT = (
     '<p class="findings-note">Texts, voices, seeds and conditions, as described in <code>pcg/experiments/grid.py</code>.</p>'
 )
@@ -82,24 +67,12 @@ class ExperimentControls:
 
 
 @dataclass(frozen=True)
-class FigureCard:
-    """A table of the results, with its figure, if it has one."""
-
-    card: gr.Column
-    heading: gr.HTML
-    figure: gr.Plot | None
-    table: gr.HTML
-
-    @property
-    def all(self) -> list[Component | gr.Column]:
-        return [self.card, self.heading, *([self.figure] if self.figure else []), self.table]
-
-
-@dataclass(frozen=True)
 class ExperimentPlaces:
-    """The right-hand side."""
+    """The right-hand side. source: whose results are shown; said: how many, and how they were made."""
 
-    empty: gr.HTML
+    source: gr.Radio
+    said: gr.HTML
+    contents: gr.HTML
     cards: dict[str, FigureCard]
     hearing: HearingControls
     record: gr.JSON
@@ -107,15 +80,16 @@ class ExperimentPlaces:
     @property
     def all(self) -> list[Component | gr.Column]:
         drawn = [place for card in self.cards.values() for place in card.all]
-        return [self.record, self.empty, self.hearing.card, self.hearing.condition, *drawn]
+        hearing = [self.hearing.card, self.hearing.condition]
+        return [self.record, self.source, self.said, self.contents, *hearing, *drawn]
 
 
 def create_experiments(
     page: gr.Blocks, synthesizer: Synthesizer, spec: WorkerSpec, results: Path = RESULTS, committed: Path | None = COMMITTED
 ) -> None:
     """Lay the panel out within `page`. `spec` names the voice, which is that of `synthesizer`, and the judges; the worker is
-    loaded when it is needed. Results are kept in the folder `results`; as long as it has none, those in
-    `committed` are shown, if there are some."""
+    loaded when it is needed. Own runs are kept in the folder `results`; those in `committed`, which are shown
+    at first, nothing changes."""
     archive = Archive(synthesizer, spec, results, committed)
     # To generate takes again, no judges are needed.
     speaker = lru_cache(maxsize=1)(lambda: replace(spec, judge="pocketsphinx", dnsmos=False).load())
@@ -123,10 +97,12 @@ def create_experiments(
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = _controls()
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
-            places = _places(synthesizer)
-    _wire_run(page, synthesizer, archive, controls, places)
-    wire_hearing(archive, speaker, places.hearing)
-    _wire_report(archive, speaker, controls)
+            places = _places(synthesizer, archive)
+    view = gr.State(View(archive.sources[0]))
+    _wire_results(page, archive, places, view)
+    _wire_run(synthesizer, archive, controls, places, view)
+    wire_hearing(archive, speaker, places.hearing, places.source)
+    _wire_report(archive, speaker, controls, places.source)
 
 
 def _controls() -> ExperimentControls:
@@ -147,37 +123,36 @@ def _controls() -> ExperimentControls:
     return ExperimentControls(names, size, file, run, stop, status, sounds, report, files)
 
 
-def _places(synthesizer: Synthesizer) -> ExperimentPlaces:
+def _places(synthesizer: Synthesizer, archive: Archive) -> ExperimentPlaces:
+    sources = archive.sources
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
-        empty = gr.HTML(EMPTY, apply_default_css=False, elem_id="experiments-empty")
+        source = gr.Radio(
+            [(SOURCES[name], name) for name in sources], value=sources[0], label="Results", elem_id="experiments-source"
+        )
+        said = gr.HTML("", apply_default_css=False, elem_id="experiments-said")
+        contents = gr.HTML("", apply_default_css=False, elem_id="experiments-contents")
     cards = {}
     for name in CARDS:
-        cards[name] = _card(name)
+        cards[name] = create_card(name)
         if name == "main":
             hearing = create_hearing(synthesizer, [f"experiments-figure-{name}" for name in CLICKABLE])
     with gr.Column(elem_classes="lab-card"):
         record = json_drawer("experiments-record")
-    return ExperimentPlaces(empty, cards, hearing, record)
-
-
-def _card(name: str) -> FigureCard:
-    with gr.Column(visible=False, elem_classes="lab-card") as card:
-        heading = gr.HTML("", apply_default_css=False)
-        figure = gr.Plot(show_label=False, elem_id=f"experiments-figure-{name}") if name in FIGURES else None
-        table = gr.HTML("", apply_default_css=False, elem_id=f"experiments-table-{name}")
-    return FigureCard(card, heading, figure, table)
+    return ExperimentPlaces(source, said, contents, cards, hearing, record)
 
 
 Updates = dict[Block, object]
 
 
-def _opener(archive: Archive, places: ExperimentPlaces) -> Callable[[], Updates]:
-    def open_page() -> Updates:
+def _opener(archive: Archive, places: ExperimentPlaces) -> Callable[[str, View], Updates]:
+    def show_results(source: str, view: View) -> Updates:
         with showing_errors():
-            return _shown(places, archive.findings())
+            shown = _shown(places, archive, source, archive.findings(source))
+        view.source = source
+        return shown
 
-    return open_page
+    return show_results
 
 
 def _planner(synthesizer: Synthesizer, archive: Archive) -> Callable[..., str]:
@@ -195,15 +170,18 @@ def _planner(synthesizer: Synthesizer, archive: Archive) -> Callable[..., str]:
 def _runner(
     synthesizer: Synthesizer, archive: Archive, places: ExperimentPlaces, status: gr.HTML
 ) -> Callable[..., Iterator[Updates]]:
-    def run(names: list[str], size: str, file: str | None) -> Iterator[Updates]:
+    def run(names: list[str], size: str, file: str | None, view: View) -> Iterator[Updates]:
         shown: Findings | None = None
         try:
             units = units_of(chosen_grids(synthesizer, names, size, Path(file) if file else None))
+            view.source = OWN
+            yield {places.source: OWN} | _shown(places, archive, OWN, None)
             with closing(study(archive, units)) as steps:
                 for step in steps:
                     news = step.over or step.findings is not shown
+                    drawn = news and view.source == OWN
                     shown = step.findings
-                    yield {status: progress_html(step)} | (_shown(places, shown, step.progress) if news else {})
+                    yield {status: progress_html(step)} | (_shown(places, archive, OWN, shown, step.progress) if drawn else {})
         except PCGError as error:
             yield {status: message_html(FAILED)}
             raise page_error(error) from error
@@ -211,31 +189,27 @@ def _runner(
     return run
 
 
-def _shown(places: ExperimentPlaces, findings: Findings | None, progress: Progress | None = None) -> Updates:
-    """The record, the empty state, the conditions that can be heard, and every card."""
+def _shown(
+    places: ExperimentPlaces, archive: Archive, source: str, findings: Findings | None, progress: Progress | None = None
+) -> Updates:
+    """The record, where the results are from, their contents, the conditions that can be heard, and every card."""
     tables = {table.name: table for table in findings.tables} if findings else {}
     figures = findings.figures if findings else {}
     facts = made(findings) if findings else {}
-    conditions = [condition.name for condition in findings.results.conditions] if findings else []
+    conditions = condition_names(findings)
     updates: Updates = {
-        places.record: record_of(findings, progress),
-        places.empty: gr.update(value=EMPTY, visible=findings is None),
+        places.record: record_of(source, findings, progress),
+        places.said: source_html(archive.result_set(source), findings),
+        places.contents: contents_html(list(tables.values())),
         places.hearing.card: gr.update(visible=bool(conditions)),
         places.hearing.condition: gr.update(choices=conditions),
     }
     for name, card in places.cards.items():
-        updates |= _card_updates(card, tables.get(name), figures.get(name), facts)
+        updates |= card.updates(tables.get(name), figures.get(name), source, facts)
     return updates
 
 
-def _card_updates(card: FigureCard, table: Table | None, figure: go.Figure | None, facts: Mapping[str, str]) -> Updates:
-    drawn = {card.figure: gr.update(value=figure, visible=figure is not None)} if card.figure else {}
-    if table is None:
-        return drawn | {card.card: gr.update(visible=False), card.heading: "", card.table: ""}
-    return drawn | {card.card: gr.update(visible=True), card.heading: heading_html(table), card.table: table_html(table, facts)}
-
-
-def _reporter(archive: Archive, speaker: Callable[[], SpeakingWorker]) -> Callable[[bool], object]:
+def _reporter(archive: Archive, speaker: Callable[[], SpeakingWorker]) -> Callable[[bool, str], object]:
     # Lives as long as the page, and holds one report.
     folder = TemporaryDirectory(prefix="pcg-lab-report-")
 
@@ -243,31 +217,35 @@ def _reporter(archive: Archive, speaker: Callable[[], SpeakingWorker]) -> Callab
         sounding = speaker().sound(unit)
         return sounding.samples, sounding.sample_rate
 
-    def write(sounds: bool) -> object:
+    def write(sounds: bool, source: str) -> object:
         out = Path(folder.name) / PAGE
         with showing_errors():
-            archive.report(out, say if sounds else None)
+            archive.report(out, say if sounds else None, source)
         return gr.update(value=[str(out), str(out.with_name(DATA))], visible=True)
 
     return write
 
 
-def _wire_run(
-    page: gr.Blocks, synthesizer: Synthesizer, archive: Archive, controls: ExperimentControls, places: ExperimentPlaces
-) -> None:
-    page.load(
-        _opener(archive, places), None, places.all, show_progress="hidden", concurrency_limit=1,
+def _wire_results(page: gr.Blocks, archive: Archive, places: ExperimentPlaces, view: gr.State) -> None:
+    gr.on(
+        [page.load, places.source.input], _opener(archive, places), [places.source, view], places.all,
+        trigger_mode="always_last", show_progress="hidden", concurrency_limit=1,
         api_name="experiments",
-        api_description="All stored results: first a record with every table beside the papers' numbers, and how it "
-        "was made; then the same as HTML and figures.",
+        api_description="All stored results of a source, those shipped with this project or those of own runs: first a record "
+        "with every table beside the papers' numbers, and how it was made; then the same as HTML and figures.",
     )  # fmt: skip
+
+
+def _wire_run(
+    synthesizer: Synthesizer, archive: Archive, controls: ExperimentControls, places: ExperimentPlaces, view: gr.State
+) -> None:
     running = controls.run.click(
-        _runner(synthesizer, archive, places, controls.status), controls.asked, [*places.all, controls.status],
+        _runner(synthesizer, archive, places, controls.status), [*controls.asked, view], [*places.all, controls.status],
         show_progress="hidden", concurrency_id=DECODING, concurrency_limit=1,
         api_name="run_experiments",
         api_description="Run the missing units of some experiments (main, tradeoff, lookahead, swap, ablations), "
-        "quick or full, or of a grid in a YAML file; streams a record with progress and tables first of all, then HTML and "
-        "figures.",
+        "quick or full, or of a grid in a YAML file; streams a record of the own runs with progress and tables first of all, "
+        "then HTML and figures.",
     )  # fmt: skip
     controls.stop.click(
         lambda: message_html(STOPPED), None, controls.status, cancels=running, queue=False, api_visibility="private"
@@ -280,10 +258,12 @@ def _wire_run(
     )  # fmt: skip
 
 
-def _wire_report(archive: Archive, speaker: Callable[[], SpeakingWorker], controls: ExperimentControls) -> None:
+def _wire_report(
+    archive: Archive, speaker: Callable[[], SpeakingWorker], controls: ExperimentControls, source: gr.Radio
+) -> None:
     controls.report.click(
-        _reporter(archive, speaker), controls.sounds, controls.files,
+        _reporter(archive, speaker), [controls.sounds, source], controls.files,
         show_progress="minimal", concurrency_id=DECODING, concurrency_limit=1,
         api_name="experiment_report",
-        api_description="All stored results as one self-contained HTML page, optionally with sounds, and as JSON.",
+        api_description="All stored results of a source as one self-contained HTML page, optionally with sounds, and as JSON.",
     )  # fmt: skip

@@ -10,13 +10,17 @@ from gradio.blocks import Block
 from gradio.components import Component
 
 from explorers.errors import page_error
-from explorers.experiments.actions import HEARD, Archive, HeardPair, SpeakingWorker, hear, pairs
+from explorers.experiments.actions import HEARD, HeardPair, SpeakingWorker, hear, pairs
+from explorers.experiments.archive import Archive
 from explorers.experiments.findings import CLICK, create_clicks, heard_html, said_html
 from explorers.shared.blocks import DECODING, pcm, player
 from explorers.shared.readout import message_html
 from pcg.errors import PCGError
 from pcg.synthesis.synthesizer import Synthesizer
 
+# A click on a point leads here, and so does the focus.
+TITLE = '<header class="findings-head"><h2 id="experiments-hearing-title" tabindex="-1">Listen to a condition</h2></header>'
+SEARCH = "Type a part of its name to search, such as Mel or 0.4."
 HEARING, ALL_HEARD = "Generating {at} of {all} again.", "Generated again from settings and seed of the experiment."
 
 
@@ -58,12 +62,12 @@ class HearingControls:
 def create_hearing(synthesizer: Synthesizer, figures: Sequence[str]) -> HearingControls:
     """Lay it out within the Blocks that is being built. figures: the ids of those whose points can be clicked."""
     with gr.Column(visible=False, elem_classes="lab-card", elem_id="experiments-hearing") as card:
-        gr.HTML('<header class="findings-head"><h2>Listen to a condition</h2></header>', apply_default_css=False)
+        gr.HTML(TITLE, apply_default_css=False)
         clicks = create_clicks(figures)
         with gr.Row(elem_classes="lab-seed"):
             condition = gr.Dropdown(
-                [], value=None, label="Condition", allow_custom_value=True, elem_id="experiments-condition", scale=3,
-                min_width=200,
+                [], value=None, label="Condition", info=SEARCH, allow_custom_value=True, scale=3, min_width=200,
+                elem_id="experiments-condition",
             )  # fmt: skip
             run = gr.Button("Play beside AR", elem_id="experiments-hear", size="md", scale=1, min_width=140)
             others = gr.Button("Other utterances", elem_id="experiments-others", size="md", scale=1, min_width=140)
@@ -87,12 +91,12 @@ def _sound_view(synthesizer: Synthesizer, elem_id: str, label: str) -> tuple[gr.
     return gr.HTML("", apply_default_css=False), player(synthesizer, label, elem_id)
 
 
-def wire_hearing(archive: Archive, speaker: Callable[[], SpeakingWorker], hearing: HearingControls) -> None:
-    """Let buttons and clicks generate utterances of `archive`; `speaker` is called when it is needed."""
+def wire_hearing(archive: Archive, speaker: Callable[[], SpeakingWorker], hearing: HearingControls, source: gr.Radio) -> None:
+    """Let buttons and clicks generate utterances of the `source` that is shown; `speaker` is called when it is needed."""
     private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     saying = {
         "fn": _hearer(archive, speaker, hearing),
-        "inputs": [hearing.condition, hearing.first],
+        "inputs": [hearing.condition, hearing.first, source],
         "outputs": hearing.places,
         "show_progress": "hidden",
         "concurrency_id": DECODING,
@@ -115,9 +119,9 @@ Updates = dict[Block, object]
 def _hearer(
     archive: Archive, speaker: Callable[[], SpeakingWorker], hearing: HearingControls
 ) -> Callable[..., Iterator[Updates]]:
-    def say(condition: str | None, first: int) -> Iterator[Updates]:
+    def say(condition: str | None, first: int, source: str) -> Iterator[Updates]:
         try:
-            chosen = pairs(archive.result_set(), condition or "", int(first))
+            chosen = pairs(archive.result_set(source), condition or "", int(first))
             updates = {hearing.status: message_html(HEARING.format(at=1, all=len(chosen)))}
             for view in hearing.views:
                 updates |= _pair_updates(view, None)

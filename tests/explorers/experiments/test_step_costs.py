@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from explorers.experiments.actions import COSTS, MACHINE, Archive
+from explorers.experiments.archive import COSTS, MACHINE, Archive
 from pcg.experiments.store import Store
 from pcg.experiments.suites import ar, sd
 from pcg.metrics.bound import StepCosts
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.damage import DAMAGES, FULL_DISKS, flip, removed, without_privileges
 from tests.experiments.synthetic import record
-from tests.explorers.experiments.test_experiments import DRAFTING, VOICE, QuickSpec
+from tests.explorers.experiments.quick import DRAFTING, VOICE, QuickSpec
 
 HERE = dict.fromkeys(MACHINE, "this") | {"voice": VOICE}
 TIMED = StepCosts(2.125, 0.375, 2.25)
@@ -22,7 +22,7 @@ TIMED = StepCosts(2.125, 0.375, 2.25)
 @pytest.fixture
 def archive(synthesizer: Synthesizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
     """Results of this machine, whose steps were timed."""
-    monkeypatch.setattr("explorers.experiments.actions.context", lambda *_: HERE)
+    monkeypatch.setattr("explorers.experiments.archive.context", lambda *_: HERE)
     monkeypatch.setattr(Archive, "_timed", lambda *_: TIMED)
     folder = tmp_path / "results"
     for condition in (ar(), sd()):

@@ -1,0 +1,182 @@
+"""The stored results that the Experiments panel may show: those shipped with the project, and those of own runs, apart.
+
+Knows nothing of gradio.
+"""
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from explorers.experiments.report import Findings, write_report
+from pcg.bench.methods import step_costs
+from pcg.errors import InputError, PCGError, first_line
+from pcg.experiments.context import context
+from pcg.experiments.results.analysis import Results
+from pcg.experiments.results.tables import MeanSize
+from pcg.experiments.store import FILE, PACKED, Store
+from pcg.experiments.unit import Record, Unit
+from pcg.experiments.worker import WorkerSpec
+from pcg.files import write_json
+from pcg.metrics.bound import StepCosts
+from pcg.synthesis.synthesizer import Synthesizer
+
+SHIPPED, OWN = "shipped", "own"
+SOURCES = {SHIPPED: "shipped with this project", OWN: "own runs"}
+COSTS = "steps.json"
+# What has to be unchanged, or the costs of steps now do not fit the times then.
+MACHINE = ("processor", "device", "torch", "threads")
+NO_RESULTS = "There are no own runs yet. Choose an experiment and run it."
+
+
+@dataclass(frozen=True, eq=False)
+class ResultSet:
+    """Results of one voice and its judges in `folder`. source: one of `SOURCES`. same_voice: whether voice and judges are the
+    page's; those of shipped results may be others. costs: of single steps by lookahead, if they were timed."""
+
+    folder: Path
+    source: str
+    voice: str
+    same_voice: bool
+    records: tuple[Record, ...] = ()
+    costs: Mapping[int, StepCosts] | None = None
+
+    @cached_property
+    def results(self) -> Results:
+        return Results(self.records)
+
+
+class Archive:
+    """Results by their source: own runs, which the page and the command line keep in `results`, and those that are shipped, in
+    `committed`, which nothing changes. What was read once is read again when its file changes."""
+
+    def __init__(self, synthesizer: Synthesizer, spec: WorkerSpec, results: Path, committed: Path | None = None) -> None:
+        self.spec, self.store, self._synthesizer = spec, Store(results), synthesizer
+        self._folders = {OWN: results} if committed is None else {SHIPPED: committed, OWN: results}
+        self._read = lru_cache(2)(self._read_now)
+        self._found = lru_cache(2)(self._found_now)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Those of `SOURCES` that can be shown, the first of them at first; own runs may have nothing yet."""
+        return tuple(source for source, folder in self._folders.items() if source == OWN or _stamp(folder))
+
+    def result_set(self, source: str = "") -> ResultSet:
+        """The results of `source`, by default of the first; maybe none. A run continues from the own ones, which are of this
+        voice and its judges. Raises AssetError if a file of results is damaged."""
+        source = source or self.sources[0]
+        if source not in self.sources:
+            raise InputError("source", source, "one of " + ", ".join(self.sources))
+        stamp = _stamp(self._folders[source])
+        if stamp is None:
+            return ResultSet(self._folders[source], source, self.spec.voice_id, True)
+        return self._read(source, stamp)
+
+    def count(self, units: Sequence[Unit]) -> tuple[int, int]:
+        """How many of `units` are stored, and how many there are, where units that mean the same work are one."""
+        keys = {unit.key(self.spec.voice_id) for unit in units}
+        return len(self.store.known(keys)), len(keys)
+
+    def findings(self, source: str = "") -> Findings | None:
+        """The findings of all results of `source`, None if there are none."""
+        result_set = self.result_set(source)
+        return self._found(result_set) if result_set.records else None
+
+    def findings_of(self, result_set: ResultSet, records: Sequence[Record]) -> Findings | None:
+        """The same of other `records` of that result_set's voice, as they come in a run."""
+        return Findings.of(records, result_set.costs, self._sizes(result_set)) if records else None
+
+    def report(self, out: Path, sound: Callable[[Unit], tuple[np.ndarray, int]] | None, source: str = "") -> Findings:
+        """Write everything of `source` as the page `out` (`explorers.experiments.report.write_report`)."""
+        result_set = self.result_set(source)
+        if not result_set.records:
+            raise PCGError(NO_RESULTS)
+        return write_report(
+            result_set.folder, out, result_set.costs, self._sizes(result_set), sound, voice=result_set.voice
+        )  # fmt: skip
+
+    def time_steps(self) -> None:
+        """Keep what single steps cost, for the bound on speed, where all own results are of this machine."""
+        result_set = self.result_set(OWN)
+        here = context(self.spec.device, self.spec.threads, 1, {})
+        drafting = {r.unit.settings.lookahead: r for r in result_set.records if r.result.drafted}
+        if drafting.keys() <= (result_set.costs or {}).keys() or not _same_machine(result_set.records, here):
+            return
+        costs = {str(lookahead): asdict(self._timed(record)) for lookahead, record in sorted(drafting.items())}
+        machine = {name: here[name] for name in MACHINE}
+        _keep_costs(result_set.folder, {"voice": result_set.voice, "machine": machine, "milliseconds": costs})
+
+    def _timed(self, record: Record) -> StepCosts:
+        voice, settings = self._synthesizer.voice, record.unit.settings
+        reference = voice.reference(next(iter(voice.references)))
+        prompt = voice.reader.prompt(self._synthesizer.chunks(record.unit.utterance.text)[0], reference)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(self.spec.threads)
+        try:
+            return step_costs(voice, prompt, settings.lookahead, settings.temperature)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _sizes(self, result_set: ResultSet) -> MeanSize | None:
+        """Mean sizes of groups, which are known of this voice only."""
+        if not result_set.same_voice:
+            return None
+        return lambda similarity, theta: self._synthesizer.library.neighbours(similarity).mean_size_at(theta)
+
+    def _read_now(self, source: str, _stamp: object) -> ResultSet:
+        folder, voice = self._folders[source], self.spec.voice_id
+        records = Store(folder).all()
+        if source == SHIPPED and records and not any(r.context["voice"] == voice for r in records):
+            voice = str(records[0].context["voice"])
+        kept = tuple(record for record in records if record.context["voice"] == voice)
+        return ResultSet(folder, source, voice, voice == self.spec.voice_id, kept, _read_costs(folder, voice, kept))
+
+    def _found_now(self, result_set: ResultSet) -> Findings | None:
+        return self.findings_of(result_set, result_set.records)
+
+
+def _stamp(folder: Path) -> object:
+    """Another one whenever the results change; None without any."""
+    if not any((folder / name).is_file() for name in (FILE, PACKED)):
+        return None
+    files = [path.stat() for name in (FILE, PACKED, COSTS) if (path := folder / name).is_file()]
+    return tuple((stat.st_mtime_ns, stat.st_size) for stat in files)
+
+
+def _keep_costs(folder: Path, costs: Mapping[str, object]) -> None:
+    try:
+        write_json(folder / COSTS, {"digest": _digest(costs), "costs": costs})
+    except PCGError as error:
+        warnings.warn(f"{first_line(error)}: the work goes on without it.", stacklevel=3)
+
+
+def _read_costs(folder: Path, voice: str, records: Sequence[Record]) -> dict[int, StepCosts] | None:
+    """What `Archive.time_steps` kept, if it was for these records."""
+    try:
+        kept = json.loads((folder / COSTS).read_text(encoding="utf-8"))
+        if kept["digest"] != _digest(kept["costs"]):
+            raise ValueError("they do not fit their digest")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        warnings.warn(f"The costs of single steps in {folder} cannot be used ({first_line(error)}).", stacklevel=3)
+        return None
+    costs = kept["costs"]
+    if costs["voice"] != voice or not _same_machine(records, costs["machine"]):
+        return None
+    return {int(lookahead): StepCosts(**each) for lookahead, each in costs["milliseconds"].items()}
+
+
+def _digest(costs: object) -> str:
+    """Of values as JSON has them."""
+    return hashlib.sha256(json.dumps(costs, sort_keys=True).encode()).hexdigest()
+
+
+def _same_machine(records: Sequence[Record], machine: Mapping[str, object]) -> bool:
+    return all(record.context.get(name) == machine[name] for record in records for name in MACHINE)
