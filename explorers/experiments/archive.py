@@ -8,7 +8,7 @@ import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -59,8 +59,9 @@ class Archive:
     def __init__(self, synthesizer: Synthesizer, spec: WorkerSpec, results: Path, committed: Path | None = None) -> None:
         self.spec, self.store, self._synthesizer = spec, Store(results), synthesizer
         self._folders = {OWN: results} if committed is None else {SHIPPED: committed, OWN: results}
-        self._read = lru_cache(2)(self._read_now)
-        self._found = lru_cache(2)(self._found_now)
+        # For each source by itself: during a run the own results change all the time, and would push the others out.
+        self._read = {source: lru_cache(1)(partial(self._read_now, source)) for source in self._folders}
+        self._found = {source: lru_cache(1)(self._found_now) for source in self._folders}
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -76,7 +77,7 @@ class Archive:
         stamp = _stamp(self._folders[source])
         if stamp is None:
             return ResultSet(self._folders[source], source, self.spec.voice_id, True)
-        return self._read(source, stamp)
+        return self._read[source](stamp)
 
     def count(self, units: Sequence[Unit]) -> tuple[int, int]:
         """How many of `units` are stored, and how many there are, where units that mean the same work are one."""
@@ -86,7 +87,7 @@ class Archive:
     def findings(self, source: str = "") -> Findings | None:
         """The findings of all results of `source`, None if there are none."""
         result_set = self.result_set(source)
-        return self._found(result_set) if result_set.records else None
+        return self._found[result_set.source](result_set) if result_set.records else None
 
     def findings_of(self, result_set: ResultSet, records: Sequence[Record]) -> Findings | None:
         """The same of other `records` of that result_set's voice, as they come in a run."""

@@ -12,7 +12,7 @@ import gradio as gr
 
 from explorers.colours import swatch_html
 from explorers.experiments.actions import HeardUnit, Study
-from explorers.experiments.archive import NO_RESULTS, OWN, SHIPPED, ResultSet
+from explorers.experiments.archive import NO_RESULTS, OWN, SHIPPED
 from explorers.experiments.figures import CAPTIONS
 from explorers.experiments.report import Findings
 from explorers.shared.readout import busy_html, message_html
@@ -52,13 +52,13 @@ def create_clicks(figures: Sequence[str]) -> gr.HTML:
     )
 
 
-def source_html(result_set: ResultSet, findings: Findings | None) -> str:
+def source_html(source: str, findings: Findings | None, same_voice: bool = True) -> str:
     """Where the results that are shown come from, and how many they are; or that there are none."""
     if findings is None:
         return EMPTY
     most = max(summary.utterances for summary in findings.summaries)
-    said = f"{FROM[result_set.source]}: {findings.records:,} units, up to {_utterances(most)} in each setting."
-    return f'<p class="findings-note">{escape(said)}{"" if result_set.same_voice else OTHERS}</p>'
+    said = f"{FROM[source]}: {_counted(findings.records, 'unit')}, up to {_counted(most, 'utterance')} in each setting."
+    return f'<p class="findings-note">{escape(said)}{"" if same_voice else OTHERS}</p>'
 
 
 def heading_html(table: Table, source: str, title: bool = True) -> str:
@@ -181,8 +181,8 @@ def _numbers(table: Table) -> str:
     counts = sorted({cell for row in table.rows for i in places if isinstance(cell := row[i], int)})
     if not counts:
         return ""
-    return ("" if len(counts) == 1 else f"{counts[0]} to ") + f"{_utterances(counts[-1])} a row"
+    return ("" if len(counts) == 1 else f"{counts[0]} to ") + f"{_counted(counts[-1], 'utterance')} a row"
 
 
-def _utterances(count: int) -> str:
-    return f"{count} utterance" if count == 1 else f"{count} utterances"
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

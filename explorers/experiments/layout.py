@@ -148,7 +148,7 @@ Updates = dict[Block, object]
 def _opener(archive: Archive, places: ExperimentPlaces) -> Callable[[str, View], Updates]:
     def show_results(source: str, view: View) -> Updates:
         with showing_errors():
-            shown = _shown(places, archive, source, archive.findings(source))
+            shown = _shown(places, source, archive.findings(source), same_voice=archive.result_set(source).same_voice)
         view.source = source
         return shown
 
@@ -175,13 +175,13 @@ def _runner(
         try:
             units = units_of(chosen_grids(synthesizer, names, size, Path(file) if file else None))
             view.source = OWN
-            yield {places.source: OWN} | _shown(places, archive, OWN, None)
+            yield {places.source: OWN} | _shown(places, OWN, None)
             with closing(study(archive, units)) as steps:
                 for step in steps:
                     news = step.over or step.findings is not shown
                     drawn = news and view.source == OWN
                     shown = step.findings
-                    yield {status: progress_html(step)} | (_shown(places, archive, OWN, shown, step.progress) if drawn else {})
+                    yield {status: progress_html(step)} | (_shown(places, OWN, shown, step.progress) if drawn else {})
         except PCGError as error:
             yield {status: message_html(FAILED)}
             raise page_error(error) from error
@@ -190,7 +190,7 @@ def _runner(
 
 
 def _shown(
-    places: ExperimentPlaces, archive: Archive, source: str, findings: Findings | None, progress: Progress | None = None
+    places: ExperimentPlaces, source: str, findings: Findings | None, progress: Progress | None = None, same_voice: bool = True
 ) -> Updates:
     """The record, where the results are from, their contents, the conditions that can be heard, and every card."""
     tables = {table.name: table for table in findings.tables} if findings else {}
@@ -199,7 +199,7 @@ def _shown(
     conditions = condition_names(findings)
     updates: Updates = {
         places.record: record_of(source, findings, progress),
-        places.said: source_html(archive.result_set(source), findings),
+        places.said: source_html(source, findings, same_voice),
         places.contents: contents_html(list(tables.values())),
         places.hearing.card: gr.update(visible=bool(conditions)),
         places.hearing.condition: gr.update(choices=conditions),

@@ -49,6 +49,14 @@ def test_own_runs_never_take_the_place_of_shipped_results(both: Archive, tmp_pat
         assert (archive.result_set(OWN).same_voice, archive.findings(OWN).records) == (True, 2)
 
 
+def test_shipped_results_are_not_read_again_while_own_ones_grow(both: Archive, tmp_path: Path) -> None:
+    shipped = both.findings(SHIPPED)
+    for utterances in range(1, 5):
+        keep(tmp_path / "own", [ar()], utterances)
+        assert both.findings(OWN).records == utterances
+        assert both.findings(SHIPPED) is shipped
+
+
 def test_own_runs_are_of_this_voice(both: Archive, tmp_path: Path) -> None:
     keep(tmp_path / "own", [ar()], voice="a third voice")
     assert both.findings(OWN) is None

@@ -20,12 +20,12 @@ from tests.explorers.experiments.quick import DRAFTING, MARKUP, Echo, archive_of
 
 
 def test_whatever_is_shown_says_whose_it_is_and_over_how_many_utterances(both: Archive, tmp_path: Path) -> None:
-    assert "There are no own runs yet" in source_html(both.result_set(OWN), both.findings(OWN))
+    assert "There are no own runs yet" in source_html(OWN, None)
     keep(tmp_path / "own", [ar(), sd()], utterances=2)
     said = {SHIPPED: ("Shipped with this project", 12, "6 utterances"), OWN: ("Own runs", 4, "2 utterances")}
     for source, (whose, units, utterances) in said.items():
         findings = both.findings(source)
-        summary = source_html(both.result_set(source), findings)
+        summary = source_html(source, findings, both.result_set(source).same_voice)
         assert f"{whose}: {units} units, up to {utterances} in each setting." in summary
         assert ("with another voice" in summary) == (source == SHIPPED)
         assert findings.tables
