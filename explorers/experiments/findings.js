@@ -1,5 +1,5 @@
 // Clicks on the points of gradio's plots, which bring no events, and on the links of the contents. Gradio runs this, behind
-// explorers/shared/script.js, with its own names at hand (element, trigger, props, server, upload, watch).
+// explorers/shared/scripts/script.js, with its own names at hand (element, trigger, props, server, upload, watch).
 
 const PAPER = "the paper";
 // A redrawn plot begins without listeners and with another `on`, which shows whether it has ours.

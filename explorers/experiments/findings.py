@@ -16,7 +16,7 @@ from explorers.experiments.archive import NO_RESULTS, OWN, SHIPPED
 from explorers.experiments.figures import CAPTIONS
 from explorers.experiments.report import Findings
 from explorers.shared.readout import busy_html, message_html
-from explorers.shared.script import SHARED, joined
+from explorers.shared.scripts import SHARED, joined
 from explorers.shared.terms import titled_html
 from pcg.experiments.results.claims import CONTRADICTED, HOLDS, OPEN, UNTESTED
 from pcg.experiments.results.table import MISSING
@@ -34,8 +34,8 @@ OTHER_SCALES = ("MOS", "SIM")
 BELOW = {"MOS": "DNSMOS", "SIM": "speaker", "its WER %": "WER %", "PCG's WER %": "WER %, PCG cosine at this speed"}
 FROM = {SHIPPED: "Shipped with this project", OWN: "Own runs"}
 OTHERS = (
-    " They were measured with another voice, draft or judge than this page has, so takes that are generated again differ. "
-    "docs/results.md tells which."
+    " They were measured with another voice, draft or judge than this page has, so takes that are generated again differ; "
+    "docs/results.md tells which, and has tables of the voice in this project."
 )
 EMPTY = f"""<p class="findings-note">{NO_RESULTS} Quick experiments take minutes, full ones hours; partial results are shown
 during the run.</p>"""
