@@ -147,10 +147,10 @@ Updates = dict[Block, object]
 
 def _opener(archive: Archive, places: ExperimentPlaces) -> Callable[[str, View], Updates]:
     def show_results(source: str, view: View) -> Updates:
-        with showing_errors():
-            shown = _shown(places, source, archive.findings(source), same_voice=archive.result_set(source).same_voice)
+        # At once: a run that goes on must not draw over what takes a while to be read.
         view.source = source
-        return shown
+        with showing_errors():
+            return _shown(places, source, archive.findings(source), same_voice=archive.result_set(source).same_voice)
 
     return show_results
 
@@ -172,16 +172,16 @@ def _runner(
 ) -> Callable[..., Iterator[Updates]]:
     def run(names: list[str], size: str, file: str | None, view: View) -> Iterator[Updates]:
         shown: Findings | None = None
+        begun = False
         try:
             units = units_of(chosen_grids(synthesizer, names, size, Path(file) if file else None))
             view.source = OWN
-            yield {places.source: OWN} | _shown(places, OWN, None)
             with closing(study(archive, units)) as steps:
                 for step in steps:
-                    news = step.over or step.findings is not shown
-                    drawn = news and view.source == OWN
-                    shown = step.findings
-                    yield {status: progress_html(step)} | (_shown(places, OWN, shown, step.progress) if drawn else {})
+                    news = not begun or step.over or step.findings is not shown
+                    updates: Updates = {status: progress_html(step)} | ({} if begun else {places.source: OWN})
+                    shown, begun = step.findings, True
+                    yield updates | (_shown(places, OWN, shown, step.progress) if news and view.source == OWN else {})
         except PCGError as error:
             yield {status: message_html(FAILED)}
             raise page_error(error) from error
