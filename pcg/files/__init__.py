@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from pcg.errors import PCGError, first_line
@@ -153,7 +153,15 @@ class SealedTable:
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        table = sqlite3.connect(self.path, timeout=PATIENCE_SECONDS)
+        if not self.path.exists():
+            # SQLite makes an empty file first, which others would take for one that was emptied.
+            with TemporaryDirectory(prefix=".", dir=self.path.parent) as folder, suppress(FileExistsError):
+                self._connect(Path(folder) / self.path.name).close()
+                os.link(Path(folder) / self.path.name, self.path)
+        return self._connect(self.path)
+
+    def _connect(self, path: Path) -> sqlite3.Connection:
+        table = sqlite3.connect(path, timeout=PATIENCE_SECONDS)
         try:
             table.execute(f"CREATE TABLE IF NOT EXISTS {self._name} (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
         except sqlite3.Error:
