@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
+from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from explorers.session import Session, TakeView
 from pcg.audio import write_wav
@@ -15,6 +15,7 @@ from pcg.settings import METHODS
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import EMBEDDED as EMBEDDED_FOLDER
 from pcg.synthesis.voice import Voice
+from pcg.takes.link import pack, unpack
 from pcg.takes.snippets import EMBEDDED, curl_snippet, python_snippet, shell_snippet
 from pcg.takes.stored import LARGEST, Origin, Stored
 from pcg.takes.take import Take
@@ -23,7 +24,7 @@ LAST = "last"
 CHOICES = (LAST, *METHODS)
 ADDRESS = "http://127.0.0.1:7860"
 LINKED = "take"
-LONGEST_LINK = 4 * LARGEST
+LONGEST_LINK = LARGEST
 NO_TAKE = "Generate a take first: its settings appear here."
 SAME = (
     "On the same computer the take will have the same tokens and, with the same number of threads, the same sound, sample for "
@@ -89,19 +90,24 @@ def page_address(link: str) -> str:
 
 
 def share_link(stored: Stored, address: str) -> str:
-    """A link that holds the settings themselves: it needs no memory of this server, and works with any other."""
-    return f"{address}/?{LINKED}={quote(stored.to_json(), safe='')}"
+    """A link that holds the settings themselves, behind the #, which browsers keep from servers and their logs: it needs no
+    memory of this server, and works with any other."""
+    return f"{address}/#{LINKED}={pack(stored)}"
 
 
 def read_link(link: str) -> Stored | None:
-    """What `share_link` wrote; None where the link holds no take, InputError where it holds a bad one."""
+    """What `share_link` wrote, or wrote before links were packed, as ?take=JSON; None where the link holds no take, InputError
+    where it holds a bad one."""
     if len(link) > LONGEST_LINK:
         raise InputError("link", f"{len(link):,} characters", f"at most {LONGEST_LINK:,} characters")
     try:
-        found = parse_qs(urlsplit(link).query, max_num_fields=20).get(LINKED)
+        parts = urlsplit(link)
+        packed, written = (parse_qs(part, max_num_fields=20).get(LINKED) for part in (parts.fragment, parts.query))
     except ValueError as error:
         raise InputError("link", link[:40], "a link that this page wrote") from error
-    return Stored.from_json(found[0]) if found else None
+    if packed:
+        return unpack(packed[0])
+    return Stored.from_json(written[0]) if written else None
 
 
 def values_of(stored: Stored, voices: Collection[str]) -> dict[str, object]:
@@ -113,10 +119,11 @@ def values_of(stored: Stored, voices: Collection[str]) -> dict[str, object]:
     return values | ({"voice": stored.voice, "recording": None} if stored.voice in voices else {})
 
 
-def arrived(stored: Stored, origin: Origin, voices: Collection[str]) -> str:
-    """What to expect of imported settings, as a message."""
+def arrived(stored: Stored, origin: Origin, voices: Collection[str], shared: bool = False) -> str:
+    """What to expect of imported settings, as a message; `shared`: they came by a link."""
     settings = stored.settings
-    sentences = [f"Settings are applied: {settings.method.upper()}, seed {settings.seed}. No take was generated yet."]
+    sentences = ["Shared take."] if shared else []
+    sentences += [f"Settings are applied: {settings.method.upper()}, seed {settings.seed}. No take was generated yet."]
     if stored.reference is None and stored.voice not in voices:
         sentences.append(f"The voice {escape(stored.voice, quote=False)} is not available, so another one is used.")
     sentences += stored.caveats(origin) or [SAME]

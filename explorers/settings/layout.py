@@ -38,6 +38,11 @@ READY = "Upload a JSON file, or a WAV file from this page: its settings are appl
 KINDS = {"json": ("JSON", "json"), "link": ("Link", None), "python": ("Python", "python"), "shell": ("Shell", "shell"),
          "curl": ("curl", "shell")}  # fmt: skip
 NOTHING = [""] * len(KINDS)
+LISTEN = """() => {
+  addEventListener("hashchange", () => { if (location.hash.startsWith("#take=")) location.reload(); });
+  return [window.location.href];
+}"""
+"""What the page runs when it opens. A link that is opened where the page is open already only changes what is behind the #."""
 
 Targets = Sequence[Mapping[str, Component]]
 Updates = dict[Component, object]
@@ -100,7 +105,7 @@ def create_settings(
     places = ImportPlaces(held, brought, repeat, targets)
     opened = page.load(
         _link_reader(synthesizer, origin, address, places), address, [address, *places.all], **quiet,
-        js="() => [window.location.href]", api_name="open_link",
+        js=LISTEN, api_name="open_link",
         api_description="The settings that a share link holds, for every control; without any, nothing changes.",
     )  # fmt: skip
     opened.then(**writing, **quiet, api_visibility="private")
@@ -174,7 +179,7 @@ def _link_reader(
 ) -> Callable[[str], Updates]:
     def read(opened: str) -> Updates:
         try:
-            updates = _updates(read_link(opened), synthesizer, origin, places)
+            updates = _updates(read_link(opened), synthesizer, origin, places, shared=True)
         except PCGError as error:
             # A toast would be gone before the page that is just opening has drawn it.
             updates = {places.message: message_html(escape(f"The link contains no take: {error}", quote=False))}
@@ -183,15 +188,17 @@ def _link_reader(
     return read
 
 
-def _updates(stored: Stored | None, synthesizer: Synthesizer, origin: Origin, places: ImportPlaces) -> Updates:
-    """What shows `stored`; without it nothing changes."""
+def _updates(
+    stored: Stored | None, synthesizer: Synthesizer, origin: Origin, places: ImportPlaces, shared: bool = False
+) -> Updates:
+    """What shows `stored`, which came by a link if it was `shared`; without it nothing changes."""
     if stored is None:
         return {places.settings: gr.skip()}
     voices = synthesizer.voice.references
     values = values_of(stored, voices)
     controls = {place: values[name] for target in places.targets for name, place in target.items() if name in values}
     can_repeat = gr.update(visible=stored.reference is None and stored.voice in voices)
-    message = message_html(arrived(stored, origin, voices))
+    message = message_html(arrived(stored, origin, voices, shared))
     return {places.settings: stored.to_json(), places.message: message, places.repeat: can_repeat, **controls}
 
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from pcg.takes.take import Take
 
 VERSION = 1
-LARGEST = 16_384
+LARGEST = 65_536
+"""Bytes of JSON: the longest text has 60,000, where every character is written as two escapes."""
+SHORT_DIGEST = 12
+"""Hexadecimal digits of a digest that a link keeps."""
 LONGEST_NAME = 160
 RECORDING = "a recording"
 DEVICES = ("cpu", "cuda")
@@ -49,7 +52,8 @@ class VoiceFiles(Protocol):
 
 @dataclass(frozen=True)
 class Origin:
-    """What spoke: the name and the SHA-256 of the voice's files, the kind of device, and the version of this program.
+    """What spoke: the name and the SHA-256 of the voice's files (of a link its first 12 digits), the kind of device, and the
+    version of this program.
 
     licence: that of the voice and so of the sound, as its SPDX identifier; nothing in files of before it was kept. draft: what
     drafted (`pcg.synthesis.drafts.Draft.kind`); left out of files where it is the trained one that belongs to the voice.
@@ -73,6 +77,14 @@ class Origin:
             raise InputError("draft", _shown(self.draft), allowed)
         if self.device not in DEVICES:
             raise InputError("device", _shown(self.device), "one of " + ", ".join(DEVICES))
+
+    def differs(self, other: "Origin", name: str) -> bool:
+        """Whether the two have another value of that name; of digests as many digits count as both have."""
+        own, others = getattr(self, name), getattr(other, name)
+        if name == "digest":
+            known = min(len(own), len(others))
+            own, others = own[:known], others[:known]
+        return own != others
 
     @classmethod
     def of(cls, voice: VoiceFiles) -> "Origin":
@@ -126,9 +138,7 @@ class Stored:
             "app": "another version of this program",
             "draft": "another draft",
         }
-        told = [
-            f"It was made with {what}." for name, what in made.items() if getattr(self.origin, name) != getattr(origin, name)
-        ]
+        told = [f"It was made with {what}." for name, what in made.items() if self.origin.differs(origin, name)]
         if self.reference is not None:
             told.append("Its voice came from a recording, which is not stored: bring the same recording.")
         return tuple(told)
@@ -211,8 +221,8 @@ def _check_name(field: str, value: object) -> None:
 
 
 def _check_digest(field: str, value: object) -> None:
-    if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}", value):
-        raise InputError(field, _shown(value), "64 hexadecimal digits")
+    if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{64}}|[0-9a-f]{{{SHORT_DIGEST}}}", value):
+        raise InputError(field, _shown(value), f"64 hexadecimal digits, or the first {SHORT_DIGEST}")
 
 
 def _shown(value: object) -> object:

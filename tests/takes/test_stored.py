@@ -13,6 +13,7 @@ from pcg import __version__
 from pcg.audio import load_audio, read_comment, write_wav
 from pcg.errors import InputError
 from pcg.files import PROJECT
+from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -44,8 +45,9 @@ def test_json_gives_back_what_was_stored() -> None:
 
 
 def test_the_longest_text_fits() -> None:
-    stored = replace(STORED, text="a" * 150 + "🎈" * 450)
-    assert len(stored.to_json()) < LARGEST
+    """Every one of these characters is written as two escapes of six."""
+    stored = replace(STORED, text="a" + "🎈" * (MAX_CHARACTERS - 1))
+    assert 12 * MAX_CHARACTERS < len(stored.to_json()) < LARGEST
     assert Stored.from_json(stored.to_json()) == stored
 
 
@@ -63,6 +65,15 @@ def test_a_take_knows_its_origin_and_a_recording_leaves_its_fingerprint_alone(sy
     assert "secret-name" not in stored.to_json()
     assert fingerprint(reference) != fingerprint(voice.reference("one"))
     assert stored.caveats(origin) == ("Its voice came from a recording, which is not stored: bring the same recording.",)
+
+
+def test_a_digest_may_be_its_first_twelve_digits() -> None:
+    short = replace(STORED, origin=replace(ORIGIN, digest=ORIGIN.digest[:12]))
+    assert Stored.from_json(short.to_json()) == short
+    assert short.caveats(ORIGIN) == STORED.caveats(short.origin) == ()
+    assert short.caveats(replace(ORIGIN, digest="f" * 64)) == ("It was made with other weights.",)
+    with pytest.raises(InputError, match="or the first 12"):
+        replace(ORIGIN, digest=ORIGIN.digest[:13])
 
 
 def test_other_weights_are_another_origin(tiny_voice_folder: Path, synthesizer: Synthesizer, tmp_path: Path) -> None:
@@ -89,7 +100,7 @@ def test_other_weights_are_another_origin(tiny_voice_folder: Path, synthesizer: 
         ({"text": 7}, "text"),
         ({"text": "hello \0 there"}, "text"),
         ({"text": "hello \ud800"}, "text"),
-        ({"text": "x" * 5000}, "text"),
+        ({"text": "x" * (MAX_CHARACTERS + 1)}, "text"),
         ({"voice": "../../etc\n"}, "voice"),
         ({"voice": ["one"]}, "voice"),
         ({"settings": []}, "settings"),
@@ -123,7 +134,7 @@ def test_a_wrong_value_is_one_sentence(change: dict[str, object], named: str) ->
         '{"version": NaN}',
         '{"version": 1e999}',
         '{"version": ' + "9" * 5000 + "}",
-        "[" * 16_000,
+        "[" * 60_000,
         '{"a":' * 3000,
         b"\xff\xfe\x00\xd8",
         b"{\xff}",
@@ -156,7 +167,7 @@ def test_a_wav_carries_its_take_and_sounds_the_same(tmp_path: Path) -> None:
 
 
 def test_a_comment_that_libsndfile_cannot_read_is_read(tmp_path: Path) -> None:
-    long = replace(STORED, text="a" * 150 + "🎈" * 450)
+    long = replace(STORED, text="a" + "🎈" * (MAX_CHARACTERS - 1))
     write_wav(tmp_path / "a.wav", SAMPLES, 16_000, long.to_json())
     with soundfile.SoundFile(tmp_path / "a.wav") as file:
         assert file.comment == ""  # the reason for a reader of our own
@@ -190,7 +201,7 @@ COMMENT = chunk(b"ICMT", STORED.to_json().encode())
         riff(chunk(b"data", b"", 0xFFFFFFFE), chunk(b"LIST", b"INFO" + COMMENT)),
         riff(chunk(b"LIST", b"INFO" + COMMENT[:60])),
         riff(chunk(b"LIST", b"INFO" + chunk(b"ICMT", b"\xff\xfe{}"))),
-        riff(chunk(b"LIST", b"INFO" + chunk(b"ICMT", b"{" * 9000))),
+        riff(chunk(b"LIST", b"INFO" + chunk(b"ICMT", b"{" * 60_000))),
         riff(chunk(b"LIST", b"INFO" + chunk(b"ICMT", b" " * (LARGEST + 1)))),
         riff(chunk(b"LIST", b"INFO" + chunk(b"ICMT", b"hello"))),
         riff(chunk(b"LIST", b"INFO" + chunk(b"\0\0\0\0", b"") * 200_000 + COMMENT)),

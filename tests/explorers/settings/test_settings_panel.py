@@ -4,7 +4,9 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import gradio as gr
 import httpx
@@ -96,18 +98,40 @@ def samples(path: str | Path) -> np.ndarray:
     return soundfile.read(path, dtype="int16")[0]
 
 
-def test_a_link_holds_the_take_itself(stored: Stored) -> None:
+def in_a_link(stored: Stored) -> Stored:
+    """What a link keeps of it."""
+    return replace(stored, origin=replace(stored.origin, digest=stored.origin.digest[:12], licence=""))
+
+
+def test_a_link_holds_the_take_itself_behind_the_hash(stored: Stored) -> None:
     link = share_link(stored, "https://lab.example/space")
-    assert link.startswith("https://lab.example/space/?take=")
+    assert link.startswith("https://lab.example/space/#take=")
     assert link.isascii()
     assert not set(link) & set("\"'<>$\\ ")
-    assert read_link(link) == stored
+    assert read_link(link) == in_a_link(stored)
+    assert read_link(link.replace("/#", "/?__theme=dark#")) == in_a_link(stored)
     assert page_address(link) == "https://lab.example/space"
-    assert read_link("http://127.0.0.1:7860/?__theme=dark") is read_link("?take=") is None
+    assert read_link("http://127.0.0.1:7860/?__theme=dark#tune") is read_link("?take=") is read_link("#take=") is None
+
+
+def test_links_of_before_are_opened(stored: Stored) -> None:
+    assert read_link(f"https://lab.example/space/?take={quote(stored.to_json(), safe='')}") == stored
 
 
 @pytest.mark.parametrize(
-    "link", ["?take=%7B", "?take=null", "?take=" + "[" * 9000, "x" * 10**6, "?" + "a=1&" * 1000, "http://[?take=1"]
+    "link",
+    [
+        "?take=%7B",
+        "?take=null",
+        "?take=" + "[" * 9000,
+        "x" * 10**6,
+        "?" + "a=1&" * 1000,
+        "http://[?take=1",
+        "#take=%7B",
+        "#take=" + "A" * 40_000,
+        "#" + "a=1&" * 1000,
+        "#take=abcd#take=",
+    ],
 )
 def test_a_bad_link_is_one_sentence(link: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -134,6 +158,7 @@ def test_the_session_says_which_take(synthesizer: Synthesizer, origin: Origin, t
 def test_another_voice_and_other_weights_are_told(stored: Stored, origin: Origin) -> None:
     assert "with the same number of threads, the same sound, sample for sample" in arrived(stored, origin, ["one", "two"])
     assert values_of(stored, ["one", "two"])["voice"] == "two"
+    assert arrived(stored, origin, ["one", "two"], shared=True) == f"Shared take. {arrived(stored, origin, ['one', 'two'])}"
     elsewhere = Stored(TEXT, "<b>bob", SETTINGS, Origin("other", "0" * 64))
     told = arrived(elsewhere, origin, ["one", "two"])
     assert "&lt;b&gt;bob is not available" in told
@@ -161,7 +186,8 @@ def test_a_program_takes_a_take_away_and_says_it_again(
 ) -> None:
     told, written, link, python, shell, curl = client.predict("last", "", api_name="/take_settings")
     assert told == ""
-    assert Stored.from_json(written) == read_link(link) == stored
+    assert Stored.from_json(written) == stored
+    assert read_link(link) == in_a_link(stored)
     expected = write_out(stored, model_of(synthesizer.voice), "")
     assert [python, shell, curl] == [lines.strip() for lines in (expected.python, expected.shell, expected.curl)]
     sound = client.predict(written, api_name="/repeat_take")
@@ -264,13 +290,19 @@ def test_a_person_shares_drops_and_keeps(
     expect(page.locator("#seed input")).to_have_value("0")
     page.wait_for_function("async () => (await navigator.clipboard.readText()).includes('take=')")
     link = page.evaluate("navigator.clipboard.readText()")
-    assert read_link(link) == stored
+    assert read_link(link) == in_a_link(stored)
+    assert link.removeprefix(served.rstrip("/")).startswith("/#take=")
 
+    # The page is open already, and nothing but what is behind the # is new.
     page.goto(link)
-    expect(page.locator("#settings-status")).to_contain_text("Settings are applied: SD, seed 12.")
+    expect(page.locator("#settings-status")).to_contain_text("Shared take. Settings are applied: SD, seed 12.")
     expect(page.locator("#text textarea")).to_have_value(TEXT)
     expect(page.locator("#seed input")).to_have_value("12")
 
+    page.goto(f"{served}?take={quote(stored.to_json())}")
+    expect(page.locator("#settings-status")).to_contain_text("Shared take. Settings are applied: SD, seed 12.")
+    page.goto(f"{served}#take=abc<b>")
+    expect(page.locator("#settings-status")).to_contain_text("The link contains no take: link is 'abc")
     page.goto(f"{served}?take=%7B%22<b>")
     expect(page.locator("#settings-status")).to_contain_text("The link contains no take: settings is 'not JSON'")
     (tmp_path / "a.json").write_text(stored.to_json().replace('"seed": 12', '"seed": 34'), encoding="utf-8")
