@@ -92,7 +92,7 @@ def _check_event(name: str, event: yaml.Event, depth: int) -> None:
     if depth > DEEPEST:
         raise InputError("grid file", name, f"at most {DEEPEST} levels deep {where}")
     if isinstance(event, yaml.ScalarEvent) and len(event.value) > MAX_CHARACTERS:
-        raise InputError("grid file", name, f"of values of at most {MAX_CHARACTERS} characters {where}")
+        raise InputError("grid file", name, f"of values of at most {MAX_CHARACTERS:,} characters {where}")
 
 
 def _most_units(values: Mapping[str, object]) -> int:

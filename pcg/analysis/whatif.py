@@ -36,6 +36,8 @@ from pcg.takes.take import Take
 THETAS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 BETAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 LOOKAHEADS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+MOST_PROBABILITIES = 1 << 28
+"""Of each model along a take, 1 GB: 80 seconds by LLaSA, or all that the embedded voice says for one text."""
 DRAWS = 8
 TOKEN_COINS = (np.arange(DRAWS) + 0.5) / DRAWS
 # Spaced by the golden ratio, so that neither coin tells the other.
@@ -99,7 +101,8 @@ def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = N
     """Read the take's tokens again with both models, one pass each.
 
     reference: what the take was spoken with, if not a known voice. Raises InputError for a long text of which a piece was cut
-    at the length limit, as nothing tells where it ended, and where no draft is loaded.
+    at the length limit, as nothing tells where it ended, for a take whose probabilities would fill the memory, and where no
+    draft is loaded.
     """
     voice, texts = synthesizer.voice, synthesizer.chunks(take.text)
     speaker = reference or voice.reference(take.voice)
@@ -108,6 +111,8 @@ def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = N
     pieces = _pieces(take)
     if len(pieces) != len(texts):
         raise InputError("take", "cut at the length limit", "one in which every piece of the text came to its end")
+    if (most := MOST_PROBABILITIES // voice.codec.codebook_size) < len(take.tokens):
+        raise InputError("take", f"one of {len(take.tokens):,} tokens", f"one of at most {most:,} tokens")
     p, q = [], []
     for text, (tokens, count) in zip(texts, pieces, strict=True):
         prompt = voice.reader.prompt(text, speaker)

@@ -14,10 +14,12 @@ from functools import cache
 from itertools import chain
 
 from pcg.errors import InputError, PCGError
+from pcg.prompts.pauses import check_pauses, without_pauses
 
-MAX_CHARACTERS = 600
-MAX_SPOKEN_CHARACTERS = 1_200
-"""Of the words that are said for a text: eighty seconds. 600 characters of a report full of prices and dates make 1,000."""
+MAX_CHARACTERS = 5_000
+MAX_SPOKEN_CHARACTERS = 8_000
+"""Of the words that are said for a text: about nine minutes. A report full of prices and dates is spoken in half as many
+characters again as it is written in."""
 LONGEST_NUMBER, LONGEST_PRICE = 12, 15
 """Digits of a number that is read as one, and not digit by digit: prices go up to trillions."""
 WORD_BREAK = " "
@@ -47,18 +49,20 @@ _LETTERS = dict(zip(
 
 
 def check_text(text: str) -> str:
-    """Return `text` stripped, or raise InputError if it is empty, too long as written or as spoken, not English text, or holds
-    control characters."""
+    """Return `text` stripped, or raise InputError if it is empty, too long as written or as spoken, not English text, holds
+    control characters, or a pause that is none (`pcg.prompts.pauses`)."""
     stripped = text.strip()
-    if not stripped:
-        raise InputError("text", text, "some English text")
     if len(stripped) > MAX_CHARACTERS:
-        raise InputError("text", f"{len(stripped)} characters", f"1 to {MAX_CHARACTERS} characters")
+        raise InputError("text", f"{len(stripped):,} characters", f"1 to {MAX_CHARACTERS:,} characters")
+    check_pauses(stripped)
+    words = without_pauses(stripped)
+    if not words.strip():
+        raise InputError("text", text, "some English text")
     if any(unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\r\t" for c in stripped):
         raise InputError("text", ascii(stripped[:40]), "free of control characters")
-    letters = [c for c in stripped if c.isalpha()]
+    letters = [c for c in words if c.isalpha()]
     latin = [c for c in letters if "LATIN" in unicodedata.name(c, "")]
-    if len(latin) < 0.8 * len(letters) or not any(c.isalnum() and c.isascii() for c in stripped):
+    if len(latin) < 0.8 * len(letters) or not any(c.isalnum() and c.isascii() for c in words):
         raise InputError("text", stripped[:40], "English text in Latin letters or digits")
     if (spoken := len(normalise(stripped))) > MAX_SPOKEN_CHARACTERS:
         raise InputError("text", f"{spoken:,} characters when spoken", f"at most {MAX_SPOKEN_CHARACTERS:,}")
@@ -67,7 +71,7 @@ def check_text(text: str) -> str:
 
 def cut(text: str, length: Callable[[str], float], longest: float) -> list[str]:
     """Cut `text` into pieces of at most `longest` each: at sentence ends, else at commas, else at words, else between the words
-    that it is spoken as, else amid a word. Pieces that say nothing are left out.
+    that it is spoken as, else amid a word. Pieces that say nothing are left out, and so nothing may be left.
 
     length: of a piece, in the unit of `longest`; it raises PCGError for a piece that says nothing.
     """
@@ -99,12 +103,13 @@ def cut(text: str, length: Callable[[str], float], longest: float) -> list[str]:
     pieces = [text]
     for divide in (*map(at, _SEPARATORS), lambda piece: filled(normalise(piece).split()), halved):
         pieces = [part for piece in pieces for part in (divide(piece) if size(piece) > longest else [piece])]
-    return [piece for piece in pieces if size(piece)] or [text]
+    return [piece for piece in pieces if size(piece)]
 
 
 def normalise(text: str) -> str:
-    """Write `text` as lower-case spoken words and the punctuation ``, . ? ! ; :`` (numbers, prices, times, abbreviations)."""
-    text = re.sub(r"(?<=\d)(?=[¼-¾⅐-⅞])", " and ", text.replace("’", "'").replace("‘", "'"))
+    """Write `text` as lower-case spoken words and the punctuation ``, . ? ! ; :`` (numbers, prices, times, abbreviations);
+    pauses are no words, neither for who reads nor for who judges."""
+    text = re.sub(r"(?<=\d)(?=[¼-¾⅐-⅞])", " and ", without_pauses(text).replace("’", "'").replace("‘", "'"))
     text = re.sub(r"(\d+)⁄(\d+)", _fraction, unicodedata.normalize("NFKD", text))
     text = re.sub(_PRICE, _price, text, flags=re.IGNORECASE).replace("£", " pounds ").replace("€", " euros ")
     text = text.replace("—", ", ").replace("–", ", ").encode("ascii", "ignore").decode()

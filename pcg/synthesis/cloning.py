@@ -13,6 +13,7 @@ import torch
 from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.codec.codec import Codec
 from pcg.errors import InputError, PCGError
+from pcg.prompts.pauses import without_pauses
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 
@@ -39,7 +40,7 @@ def read_recording(
     would not fit a part of it; without, it is cut at its last pause. transcribe: `[N]` samples at the codec's rate -> the
     words, asked where `transcript` is blank; None where nobody is there to ask. Raises PCGError.
     """
-    known = check_text(transcript) if transcript.strip() else ""
+    known = without_pauses(check_text(transcript)).strip() if transcript.strip() else ""
     if not known and transcribe is None:
         raise InputError("transcript", transcript, "the words in the recording")
     rate, (low, high) = codec.sample_rate, seconds

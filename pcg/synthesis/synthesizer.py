@@ -23,6 +23,7 @@ from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
 from pcg.groups.pairs.search import Progress
+from pcg.prompts.pauses import at_pauses, without_pauses
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text, cut
 from pcg.settings import RANGES, Settings
@@ -105,8 +106,8 @@ class Synthesizer:
         """Yield every Round as it is done, and the Take last. Closing the generator stops the work.
 
         voice: the name of a known voice, or any name for `reference`. rule: a rule of the caller's own in place of the
-        method's (it is used with any method but "ar"). stream: yield Sounds, too, as soon as their codes are known; together
-        they are the Take's audio. Time between two steps of the generator is not counted.
+        method's (it is used with any method but "ar"). stream: yield Sounds, too, as soon as their codes are known, and the
+        silence of pauses; together they are the Take's audio. Time between two steps of the generator is not counted.
         """
         text = check_text(text)
         with self._warming_up:  # what compiles meanwhile would count as time of this take
@@ -115,12 +116,19 @@ class Synthesizer:
         rounds: list[Round] = []
         pieces: list[np.ndarray] = []
         cycles: list[Cycle] = []
+        pauses: list[tuple[int, float]] = []
         hit_limit = False
         prefill = codec = decoding = 0.0
         rate = self.voice.codec.sample_rate
-        for chunk in self.chunks(text):
+        for part in self.script(text):
+            if isinstance(part, float):
+                pauses.append((sum(len(r.tokens) for r in rounds), part))
+                pieces.append(self._silence(part))
+                if stream:
+                    yield Sound(pieces[-1], rate)
+                continue
             begun = perf_counter()
-            steps = self.decoder.steps([chunk], speaker, settings, rule or self.rule(settings), [generator])
+            steps = self.decoder.steps([part], speaker, settings, rule or self.rule(settings), [generator])
             prefill += perf_counter() - begun
             audio = _Audio(self, speaker, stream)
             begun = perf_counter()
@@ -144,9 +152,9 @@ class Synthesizer:
             codec += perf_counter() - begun
             if stream:
                 yield Sound(pieces[-1], rate)
-        wall = prefill + decoding + codec
-        costs = (1e3 * prefill, 1e3 * codec, wall)
-        yield Take(text, voice, settings, tuple(rounds), np.concatenate(pieces), rate, hit_limit, *costs, cycles=tuple(cycles))
+        costs = (1e3 * prefill, 1e3 * codec, prefill + decoding + codec)
+        made = (np.concatenate(pieces), rate, hit_limit, *costs, tuple(cycles), tuple(pauses))
+        yield Take(text, voice, settings, tuple(rounds), *made)
 
     def take(
         self, text: str, settings: Settings, voice: str, reference: Reference | None = None, rule: Rule | None = None
@@ -174,7 +182,8 @@ class Synthesizer:
             raise InputError("settings", f"{len(settings)} for {len(texts)} texts", "one for each text, equal but for the seed")
         speaker = reference or self.voice.reference(voice)
         begun = perf_counter()
-        chunks = [self.chunks(text) for text in texts]
+        scripts = [self.script(text) for text in texts]
+        chunks = [[part for part in script if isinstance(part, str)] for script in scripts]
         generators = [torch.Generator().manual_seed(s.seed) for s in settings]
         rounds: list[list[Round]] = [[] for _ in texts]
         pieces: list[list[np.ndarray]] = [[] for _ in texts]
@@ -197,9 +206,10 @@ class Synthesizer:
                 pieces[i].append(self.decode(tokens, speaker))
             codec += perf_counter() - decoded
         wall, rate = perf_counter() - begun, self.voice.codec.sample_rate
+        costs, sounds = (1e3 * prefill, 1e3 * codec, wall), map(self._with_pauses, scripts, pieces)
         return [
-            Take(t, voice, s, tuple(r), np.concatenate(p), rate, h, 1e3 * prefill, 1e3 * codec, wall)
-            for t, s, r, p, h in zip(texts, settings, rounds, pieces, hit_limit, strict=True)
+            Take(t, voice, s, tuple(r), audio, rate, h, *costs, pauses=pauses)
+            for t, s, r, (audio, pauses), h in zip(texts, settings, rounds, sounds, hit_limit, strict=True)
         ]
 
     def warm_up(self) -> None:
@@ -218,9 +228,35 @@ class Synthesizer:
         """The end of the reference, as much as the codec looks back on."""
         return speaker.codes[-getattr(self.voice.codec, "past_tokens", CONTEXT_TOKENS) :]
 
+    def script(self, text: str) -> list[str | float]:
+        """What is said, in pieces of at most ten seconds or so (see `cut`), and the pauses between them in seconds."""
+        reader, parts = self.voice.reader, list(at_pauses(text))
+        said = [cut(part, reader.tokens_for, reader.chunk_tokens) if isinstance(part, str) else [part] for part in parts]
+        script = [each for pieces in said for each in pieces]
+        # A text that says nothing is left to the reader, which has the sentence for it.
+        return script if any(isinstance(each, str) for each in script) else [without_pauses(text)]
+
     def chunks(self, text: str) -> list[str]:
-        """A long text in pieces of at most ten seconds or so, see `cut`."""
-        return cut(text, self.voice.reader.tokens_for, self.voice.reader.chunk_tokens)
+        """The pieces of `script` alone: each is decoded by itself."""
+        return [part for part in self.script(text) if isinstance(part, str)]
+
+    def _silence(self, seconds: float) -> np.ndarray:
+        return np.zeros(round(seconds * self.voice.codec.sample_rate), np.float32)
+
+    def _with_pauses(
+        self, script: Sequence[str | float], pieces: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, tuple[tuple[int, float], ...]]:
+        """The sounds of the pieces of a script and the silence between them as one, and the pauses as `Take` has them."""
+        spoken, sounds, pauses = iter(pieces), [np.zeros(0, np.float32)], []
+        said = 0
+        for part in script:
+            if isinstance(part, float):
+                pauses.append((said, part))
+                sounds.append(self._silence(part))
+            else:
+                sounds.append(next(spoken))
+                said += len(sounds[-1]) // self.voice.codec.hop
+        return np.concatenate(sounds), tuple(pauses)
 
 
 class _Audio:

@@ -81,7 +81,13 @@ class Sound:
 @dataclass(frozen=True)
 class Take:
     """One spoken text. `audio` is float32 `[N]` at `sample_rate`; `wall_seconds` is all the work from text to audio. `cycles`:
-    what a hierarchical search chose `rounds` from."""
+    what a hierarchical search chose `rounds` from.
+
+    pauses: each pause of the text as the number of tokens before it, and its seconds; the silence is in `audio`, and so in
+    `audio_seconds` and the real-time factors, while no token stands for it. Token i begins at codec.hop * i samples where there
+    are no pauses, and later by those of which the first number is at most i. Whoever counts seconds by tokens alone leaves the
+    pauses out.
+    """
 
     text: str
     voice: str
@@ -94,6 +100,7 @@ class Take:
     codec_ms: float
     wall_seconds: float
     cycles: tuple[Cycle, ...] = field(default=(), repr=False)
+    pauses: tuple[tuple[int, float], ...] = ()
 
     @property
     def audio_seconds(self) -> float:
@@ -200,6 +207,7 @@ class Take:
             "seed": self.settings.seed,
             "tokens": len(self.tokens),
             "audio_seconds": round(self.audio_seconds, 4),
+            "pauses": [list(pause) for pause in self.pauses],
             "wall_seconds": round(self.wall_seconds, 4),
             "tokens_per_second": round(self.tokens_per_second, 2),
             "rtf": round(self.rtf, 4) if self.audio_seconds else None,

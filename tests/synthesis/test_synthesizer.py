@@ -8,7 +8,7 @@ import soundfile
 import torch
 
 from pcg.errors import AssetError, InputError
-from pcg.prompts.text import check_text
+from pcg.prompts.text import MAX_CHARACTERS, check_text
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -23,15 +23,16 @@ def synthesizer(tiny_voice_folder, tmp_path_factory):
 
 
 WORST = {
-    "digits": "9" * 240,
-    "a price": "$" + "9" * 230,
-    "an ordinal": "9" * 230 + "th",
-    "symbols": "a" + "%" * 140,
-    "letters": "q " * 300,
-    "one word": "x" * 600,
-    "commas": "a," * 300,
-    "hyphens": "a-" * 300,
-    "abbreviations": "approx. " * 75,
+    "digits": "9" * 1_500,
+    "a price": "$" + "9" * 1_500,
+    "an ordinal": "9" * 1_500 + "th",
+    "symbols": "a" + "%" * 980,
+    "letters": "q " * 1_900,
+    "one word": "x" * MAX_CHARACTERS,
+    "commas": "a," * (MAX_CHARACTERS // 2),
+    "hyphens": "a-" * (MAX_CHARACTERS // 2),
+    "abbreviations": "approx. " * 560,
+    "prose": "The quick brown fox, it is said, jumps over the lazy dog. " * 86,
     "an ending": "the quick brown fox jumps over the lazy dog and " * 9 + "yes . . . !",
 }
 

@@ -44,7 +44,7 @@ def test_a_plain_grid_is_read(tmp_path: Path) -> None:
         ("{a: " * 10_000, "levels deep"),
         ("- " * 20_000, "levels deep"),
         (f"name: {'x' * (MOST_BYTES + 1)}", "at most 64 KiB"),
-        (f"name: {'x' * 50_000}", "at most 600 characters"),
+        (f"name: {'x' * 50_000}", "at most 5,000 characters"),
         (PLAIN.replace("[0, 1]", str(list(range(3000)))), "units"),
         (PLAIN.replace("texts: [hello, a fox]", f"sections: {['everyday'] * 500}"), "units"),
         (b"\xff\xfe\x00name", "YAML in UTF-8"),
