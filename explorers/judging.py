@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from explorers.session import Session, ShownTake
+from explorers.session import LONGEST_SECONDS, Session, ShownTake
 from pcg.audio import load_audio
 from pcg.errors import PCGError
 from pcg.metrics.error_rate import transcripts
@@ -134,7 +134,7 @@ def _sample(synthesizer: Synthesizer, shown: ShownTake, references: dict[object,
     name = id(shown.reference) if shown.reference else reading.voice
     if name not in references:
         references[name] = _sound_of(synthesizer, shown.reference or synthesizer.voice.reference(reading.voice))
-    return Sample(load_audio(shown.sound, rate), rate, reading.text, references[name])
+    return Sample(load_audio(shown.sound, rate, LONGEST_SECONDS), rate, reading.text, references[name])
 
 
 def _sound_of(synthesizer: Synthesizer, speaker: Reference) -> Recording | None:

@@ -55,7 +55,8 @@ def on_gpu(function: Callable[P, R], duration: Callable[P, int]) -> Callable[P, 
 
 
 def gpu_seconds(text: object, takes: float = 1) -> int:
-    """The seconds of GPU to request, to generate `text` that many times; a value that is no text needs none."""
+    """The seconds of GPU to request, to generate `text` that many times; a value that is no text needs none. More than
+    `LONGEST_SECONDS` are not lent: of a text that takes longer the call is cut off."""
     spoken = normalise(text[:MAX_CHARACTERS]) if isinstance(text, str) else ""
     characters = min(len(spoken), MAX_SPOKEN_CHARACTERS)
     work = takes * characters * SECONDS_PER_CHARACTER * WORK_PER_SECOND

@@ -24,6 +24,8 @@ QUIETEST_DB, LOUDEST_DB = -75.0, -5.0
 KILOHERTZ = (0.5, 1, 2, 4, 8)
 MOST_SECONDS_MARKED, LAST_MARK = 8, 0.96
 WEBP_QUALITY = 80
+WIDEST = 16_000
+"""Frames of a picture: WebP knows none that is wider than 16,383."""
 NOT_JUDGED = "Not judged yet."
 SILENT = "No sound to judge."
 DIRECTIONS = {
@@ -73,7 +75,8 @@ def _picture(sound: Path) -> tuple[str, float, int]:
 
     samples, rate = soundfile.read(sound, dtype="float32")
     mel = log_mel_db(samples, rate)
-    loudness = np.clip((mel - QUIETEST_DB) / (LOUDEST_DB - QUIETEST_DB), 0, 1)
+    every = -(-len(mel) // WIDEST) or 1
+    loudness = np.clip((mel[::every] - QUIETEST_DB) / (LOUDEST_DB - QUIETEST_DB), 0, 1)
     written = BytesIO()
     if len(mel):
         Image.fromarray((255 * (1 - loudness)).astype(np.uint8).T[::-1]).save(written, "WEBP", quality=WEBP_QUALITY)
@@ -89,7 +92,7 @@ def _frequencies(rate: int) -> str:
 
 
 def _seconds(whole: float) -> str:
-    step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 1e9) if whole / s <= MOST_SECONDS_MARKED)
+    step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 1e9) if whole / s <= MOST_SECONDS_MARKED)
     places = np.arange(0, whole, step)
     # A number at the very end would stand beside the picture.
     shown = [at for at in places if at / whole < LAST_MARK]

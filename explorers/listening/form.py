@@ -13,7 +13,6 @@ from explorers.session import Session
 from explorers.shared.blocks import by_name, knob, run_and_stop, seed_and_dice, voice_choice
 from explorers.shared.readout import message_html
 from explorers.shared.terms import term_info
-from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
@@ -62,7 +61,7 @@ def create_controls(synthesizer: Synthesizer) -> ListeningControls:
         )
         with gr.Column(visible=False, elem_classes="lab-form-part") as own:
             lines = gr.Textbox(
-                label="Own lines", lines=4, max_lines=10, max_length=10 * MAX_CHARACTERS, elem_id="listening-lines",
+                label="Own lines", lines=4, max_lines=10, elem_id="listening-lines",
                 info=f"One text per line, up to {MOST_LINES}, each at most about ten seconds of speech.",
             )  # fmt: skip
         trials = gr.Slider(1, MOST_ASKED, TRIALS, step=1, label="Trials", buttons=[], elem_id="listening-trials")

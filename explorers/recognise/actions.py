@@ -14,6 +14,7 @@ from explorers.session import Session
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
 from pcg.metrics.intelligibility import Errors, comparable
+from pcg.prompts.text import MAX_CHARACTERS
 from pcg.recognition.listening import as_speech, cut, listen
 from pcg.recognition.recogniser import Recogniser
 from pcg.recognition.self_speculative import PRESETS, Stage, Thresholds, Times, Transcript
@@ -81,9 +82,11 @@ class Alignment:
 
 
 def align(reference: str, hypothesis: str) -> Alignment:
-    """Align with the fewest errors; raise InputError if `reference` holds no word."""
+    """Align with the fewest errors; raise InputError if `reference` holds no word, or is longer than any text."""
     import jiwer
 
+    if len(reference) > MAX_CHARACTERS:
+        raise InputError("reference", f"{len(reference):,} characters", f"at most {MAX_CHARACTERS:,} characters")
     meant, heard = comparable(reference), comparable(hypothesis)
     if not meant:
         raise InputError("reference", reference, "a text with at least one word")

@@ -34,7 +34,6 @@ from explorers.session import Session
 from explorers.shared.blocks import DECODING, json_drawer, pcm
 from explorers.shared.readout import message_html
 from explorers.shared.terms import term_info
-from pcg.prompts.text import MAX_CHARACTERS
 from pcg.recognition.recogniser import ScoringRecogniser
 from pcg.synthesis.synthesizer import Synthesizer
 
@@ -106,7 +105,7 @@ def _controls() -> RecogniseControls:
         last = gr.Button("Use the last utterance", elem_id="recognise-last", size="md")
         reference = gr.Textbox(
             label="Reference", info="The correct text, if known: errors are counted against it.", lines=2, max_lines=6,
-            max_length=MAX_CHARACTERS, elem_id="recognise-reference",
+            elem_id="recognise-reference",
         )  # fmt: skip
         run = gr.Button("Transcribe", variant="primary", elem_id="recognise-run")
         taken = gr.HTML(message_html(PROMPT), apply_default_css=False, elem_id="recognise-status")

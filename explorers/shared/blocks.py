@@ -26,6 +26,13 @@ SIMILARITY_NAMES = {
 }
 WORDS = "Leave it empty to let the recogniser transcribe the recording. A longer recording is then cut at a pause."
 RECOGNISED = "Recognised in the recording. Correct it where it is wrong, and run again."
+LENGTH = """text => {
+  const [count, most] = [[...text.trim()].length, MOST];
+  const [written, allowed] = [count, most].map((number) => number.toLocaleString("en"));
+  return `<p>${written} of ${allowed} characters${count > most ? "<b>: too long</b>" : ""}. HINT</p>`;
+}"""
+"""What the browser counts while a visitor types, as Python does: characters, not halves of them."""
+PAUSE_HINT = "[pause:1] is a second of silence."
 CUT = "The recording is too long, so only its beginning is used. Leave this empty: the recogniser transcribes what is used."
 
 R = TypeVar("R")
@@ -67,10 +74,17 @@ def parameters_of(request: type, *states: str) -> Callable[[Handler], Handler]:
 
 
 def text_box(prefix: str, text: str = "", lines: int = 3, max_lines: int = 8, info: str | None = None) -> gr.Textbox:
-    return gr.Textbox(
-        text, label="Text", lines=lines, max_lines=max_lines, max_length=MAX_CHARACTERS, info=info,
-        placeholder="English, up to a few sentences", elem_id=f"{prefix}text",
+    """A text to be spoken, and under it how long it is. The box takes more than may be spoken: a limit of its own would cut
+    what is pasted, and say nothing."""
+    box = gr.Textbox(
+        text, label="Text", lines=lines, max_lines=max_lines, info=info, placeholder="English, from a word to a few pages",
+        elem_id=f"{prefix}text",
     )  # fmt: skip
+    said = f"<p>{len(text.strip()):,} of {MAX_CHARACTERS:,} characters. {PAUSE_HINT}</p>"
+    length = gr.HTML(said, apply_default_css=False, elem_id=f"{prefix}text-length", elem_classes="lab-length")
+    counting = LENGTH.replace("MOST", str(MAX_CHARACTERS)).replace("HINT", PAUSE_HINT)
+    box.change(None, box, length, js=counting, queue=False, show_progress="hidden", api_visibility="private")
+    return box
 
 
 def voice_choice(synthesizer: Synthesizer, prefix: str, chosen: str | None = None) -> gr.Dropdown:
@@ -87,7 +101,7 @@ def own_voice(synthesizer: Synthesizer, prefix: str) -> tuple[gr.Audio, gr.Textb
             elem_id=f"{prefix}recording",
         )  # fmt: skip
         transcript = gr.Textbox(
-            "", label="Transcript", info=WORDS, lines=2, max_length=MAX_CHARACTERS, elem_id=f"{prefix}transcript",
+            "", label="Transcript", info=WORDS, lines=2, elem_id=f"{prefix}transcript",
         )  # fmt: skip
         consent = gr.Checkbox(label="The speaker agrees to the imitation of this voice.", elem_id=f"{prefix}consent")
     return recording, transcript, consent

@@ -18,6 +18,7 @@ SEQUENCES = ("tokens", "kinds", "group_sizes", "drafted")
 def write_take(take: Take) -> dict[str, object]:
     """`take` without its sound, and without the beams of a hierarchical search; ready for JSON."""
     figures = {name: getattr(take, name) for name in FIGURES}
+    figures["pauses"] = [list(pause) for pause in take.pauses]
     return {**figures, "settings": take.settings.as_dict(), "rounds": [asdict(round_) for round_ in take.rounds]}
 
 
@@ -25,7 +26,8 @@ def read_take(values: Mapping[str, object], audio: np.ndarray) -> Take:
     """What `write_take` wrote, with its sound `[N]`; raise KeyError, TypeError, ValueError or InputError if it is not that."""
     rounds = tuple(map(_read_round, values["rounds"]))
     figures = {name: values[name] for name in FIGURES}
-    return Take(settings=Settings.from_dict(values["settings"]), rounds=rounds, audio=audio, **figures)
+    pauses = tuple((int(before), float(seconds)) for before, seconds in values.get("pauses", ()))  # older takes have none
+    return Take(settings=Settings.from_dict(values["settings"]), rounds=rounds, audio=audio, pauses=pauses, **figures)
 
 
 def pack_take(take: Take) -> bytes:

@@ -1,6 +1,8 @@
 // The picture of the strip: tokens above the waveform, the curves of the detectors, and marks over them.
 
 const LEAST_TOKEN = 6;
+// Of a long take a token gets less: no browser draws a canvas that is wider than 32,767 pixels of the screen.
+const WIDEST = 16000;
 const BARS = 70;
 const WAVE = 84;
 const AXIS = 18;
@@ -31,7 +33,7 @@ class StripPicture extends StripWords {
   /** Pixels of a token. */
   get step() {
     const tokens = (this.seconds * props.sample_rate) / props.hop;
-    return Math.max(LEAST_TOKEN, this.parts.scroll.clientWidth / tokens);
+    return Math.max(Math.min(LEAST_TOKEN, WIDEST / tokens), this.parts.scroll.clientWidth / tokens);
   }
 
   /** Pixels from the top to the foot of the time axis, and of the curves below it. */
@@ -92,7 +94,7 @@ class StripPicture extends StripWords {
     (this.run?.tokens ?? []).forEach(({ kind, size, round }, i, all) => {
       const height = Math.round(BARS * tallness(this.run.method, size)) - 6;
       // A round ends at a gap: the bars between two gaps are what one call of the target brought.
-      const gap = kind !== "target" && all[i + 1]?.round !== round ? Math.max(2, step / 5) : Math.min(1, step / 8);
+      const gap = kind !== "target" && all[i + 1]?.round !== round ? Math.min(step / 2, Math.max(2, step / 5)) : Math.min(1, step / 8);
       g.fillStyle = g.strokeStyle = colours[kind];
       g.lineWidth = 1.5;
       SHAPES[kind](g, i * step, BARS - 4 - height, step - gap, height);

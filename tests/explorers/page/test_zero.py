@@ -118,15 +118,20 @@ def test_the_seconds_grow_with_text_and_takes(text: object, takes: int, seconds:
 
 
 def test_the_seconds_have_bounds_and_are_whole() -> None:
-    asked = [gpu_seconds("x" * characters, takes) for characters in range(0, 10_000, 37) for takes in (1, 2.5, 4)]
+    asked = [gpu_seconds("x" * characters, takes) for characters in range(0, 10_000, 370) for takes in (1, 2.5, 4)]
     assert all(isinstance(each, int) and STARTING_SECONDS <= each <= LONGEST_SECONDS for each in asked)
     assert gpu_seconds("x" * 10**6) == gpu_seconds("x" * MAX_CHARACTERS)
 
 
 def test_the_longest_sentences_are_paid_for() -> None:
     """0.0836 seconds of speech a character is the slowest of the shipped results' takes by SD."""
-    for characters in (40, 120, 600):
+    for characters in (40, 120, 600, 1_200):
         assert gpu_seconds("x" * characters) >= 0.0836 * characters
+
+
+def test_a_long_text_gets_the_most_that_is_lent_and_a_pause_costs_nothing() -> None:
+    assert gpu_seconds("word " * 1_000) == LONGEST_SECONDS
+    assert gpu_seconds("Hello. " + "[pause:5]" * 20) == gpu_seconds("Hello.")
 
 
 def test_takes_cross_to_the_gpu_and_back(asked: list[int], synthesizer: Synthesizer, tmp_path: Path) -> None:
