@@ -19,6 +19,8 @@ FADE_SECONDS = 0.005
 RATES = (1_000, 192_000)
 BLOCK_SAMPLES = 1 << 18
 MOST_CHUNKS = 256
+PCM_HEADER = 36
+"""Bytes before the chunk of the samples in a WAV file without a comment."""
 # What phones and browsers record and libsndfile does not read. No playlists: they may name other files.
 CONTAINERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,aac,amr,asf"
 CONVERSION_SECONDS = 120
@@ -85,15 +87,25 @@ def _mono(file: soundfile.SoundFile, frames: int) -> np.ndarray:
 def write_wav(path: Path, samples: np.ndarray, sample_rate: int, comment: str = "") -> None:
     """Write `samples [N]` as 16-bit mono WAV, whole or not at all, with `comment` inside.
 
-    The comment (ICMT of the LIST/INFO chunk) is what libsndfile can write, players skip and other programs keep and show.
+    The comment (ICMT of the LIST/INFO chunk) is what players skip and other programs keep and show. It stands where libsndfile
+    puts it, which writes none of more than some forty thousand bytes.
     """
     wav = BytesIO()  # libsndfile would not tell why a file cannot be written
     with soundfile.SoundFile(wav, "w", sample_rate, 1, "PCM_16", format="WAV") as file:
-        if comment:
-            file.comment = comment
         file.write(samples)
-    with replacing(path) as temporary:
-        temporary.write_bytes(wav.getbuffer())
+    sound, chunk = wav.getbuffer(), _comment_chunk(comment) if comment else b""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(b"RIFF" + (len(sound) - 8 + len(chunk)).to_bytes(4, "little"))
+        file.write(sound[8:PCM_HEADER])
+        file.write(chunk)
+        file.write(sound[PCM_HEADER:])
+
+
+def _comment_chunk(comment: str) -> bytes:
+    content = comment.encode() + b"\0"
+    content += b"\0" * (len(content) % 2)
+    part = b"INFOICMT" + len(content).to_bytes(4, "little") + content
+    return b"LIST" + len(part).to_bytes(4, "little") + part
 
 
 def read_comment(path: Path, longest: int) -> bytes | None:

@@ -1,13 +1,14 @@
 """Sound files of visitors: a small one may unpack to a great deal."""
 
 import tracemalloc
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
-from pcg.audio import load_audio
+from pcg.audio import load_audio, write_wav
 from pcg.errors import InputError
 
 MB = 1 << 20
@@ -40,3 +41,13 @@ def test_a_rate_that_no_recording_has_is_refused(tmp_path: Path) -> None:
     soundfile.write(path, np.zeros(100, np.float32), 384_000)
     with pytest.raises(InputError, match=r"sample rate is 384000, but must be 1000 to 192000 Hz\."):
         load_audio(path, 16_000)
+
+
+@pytest.mark.parametrize("length", [1, 2, 99, 2_000, 40_000])
+def test_a_comment_stands_where_libsndfile_puts_it(length: int, tmp_path: Path) -> None:
+    samples, wanted = np.linspace(-0.5, 0.5, 1_601).astype(np.float32), BytesIO()
+    write_wav(tmp_path / "a.wav", samples, 16_000, "x" * length)
+    with soundfile.SoundFile(wanted, "w", 16_000, 1, "PCM_16", format="WAV") as file:
+        file.comment = "x" * length
+        file.write(samples)
+    assert (tmp_path / "a.wav").read_bytes() == wanted.getvalue()

@@ -53,6 +53,20 @@ def test_a_dash_pours_the_sound_to_standard_output(model, capsysbinary):
     assert len(captured.out) == 2 * round(16_000 * figures["audio_seconds"])
 
 
+def test_a_pause_is_heard_in_a_file_and_in_a_stream(model, tmp_path, capsysbinary):
+    text, out = "hello [pause:0.5] yes.", tmp_path / "a.wav"
+    assert main(["speak", text, "--model", model, "--out", str(out), "--json"]) == 0
+    figures = json.loads(capsysbinary.readouterr().out.decode().strip().splitlines()[-1])
+    ((before, seconds),) = figures["pauses"]
+    assert 0 < before < figures["tokens"]
+    assert seconds == 0.5
+    samples, rate = soundfile.read(out)
+    start = round(before * (len(samples) - 0.5 * rate) / figures["tokens"])
+    assert not samples[start : start + rate // 2].any()
+    assert main(["speak", text, "--model", model, "--out", "-"]) == 0
+    assert len(capsysbinary.readouterr().out) == 2 * len(samples)
+
+
 def test_the_same_seed_gives_the_same_file(model, tmp_path):
     files = [tmp_path / name for name in ("a.wav", "b.wav", "c.wav")]
     for file, seed in zip(files, ("1", "1", "2"), strict=True):
@@ -131,6 +145,7 @@ def test_what_cannot_be_parsed_is_one_sentence_too(capsys, arguments, named):
         (["speak", ""], "text"),
         (["speak", "x" * 10_000], "text"),
         (["speak", "你好，世界"], "text"),
+        (["speak", "hello [pause:6]"], "pause"),
         (["speak", "hello", "--voice", "nobody"], "voice"),
         (["speak", "hello", "--theta", "3"], "theta"),
         (["speak", "hello", "--lookahead", "0"], "lookahead"),

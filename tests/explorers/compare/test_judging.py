@@ -202,6 +202,21 @@ def test_mel_pictures_share_one_scale(session: Session, tmp_path: Path) -> None:
     assert "data:image/webp;base64," in whole
 
 
+def test_a_take_of_minutes_has_a_picture_and_is_judged_to_its_end(
+    synthesizer: Synthesizer, session: Session, tmp_path: Path
+) -> None:
+    """WebP is narrower than three minutes of frames."""
+    path, rate, seconds = tmp_path / "long.wav", synthesizer.voice.codec.sample_rate, 170
+    write_wav(path, np.random.default_rng(0).normal(0, 0.1, seconds * rate).astype(np.float32), rate)
+    page = mel_html(path, 0.0)
+    assert f"{seconds:.1f} s, 0 to 8 kHz" in page
+    assert "data:image/webp;base64," in page
+    long = session.with_take(session.cards["ar"].reading, True, sound=path)
+    judges, *_ = new_judges()
+    *_, last = judge_takes(synthesizer, lambda: judges, long, Verdicts())
+    assert last.of(long.cards["ar"].first).dnsmos == pytest.approx(seconds)
+
+
 def test_where_there_is_no_sound_there_is_no_picture(tmp_path: Path) -> None:
     write_wav(tmp_path / "short.wav", np.zeros(100, np.float32), 16_000)
     for sound in (None, tmp_path / "gone.wav", tmp_path / "short.wav"):

@@ -118,6 +118,11 @@ def test_the_errors_are_those_of_jiwer(meant: str, said: str) -> None:
     assert " ".join(w.heard for w in alignment.words if w.heard) == comparable(said)
 
 
+def test_a_reference_longer_than_any_text_is_one_sentence() -> None:
+    with pytest.raises(InputError, match=r"reference is '5,001 characters', but must be at most 5,000 characters\."):
+        align("x" * 5_001, "hello")
+
+
 def test_hostile_words_stay_words(heard: RecognisedSound) -> None:
     own = replace(heard.parts[0].transcript, stage="ar", text=MARKUP, accepted_text=MARKUP[:20], draft=MARKUP)
     parts = (TranscriptPart(own, 0.0, 1.0, ("<b>", 0.1)), TranscriptPart(own, 1.0, 2.0))

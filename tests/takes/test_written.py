@@ -1,0 +1,34 @@
+"""A take without its sound comes back as it was."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pcg.settings import Settings
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
+from pcg.takes.written import pack_take, read_take, unpack_take, write_take
+
+TEXT = "hello, is this one? [pause:1] yes! [pause:0.5]"
+
+
+@pytest.fixture(scope="module")
+def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
+    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+
+
+def test_a_take_comes_back_with_its_pauses(synthesizer: Synthesizer) -> None:
+    take = synthesizer.take(TEXT, Settings(seed=3), "two")
+    again = unpack_take(pack_take(take), take.audio)
+    assert (again.rounds, again.pauses, again.text) == (take.rounds, take.pauses, take.text)
+    assert len(take.pauses) == 2
+    assert again.summary() == take.summary()
+
+
+def test_a_take_of_before_there_were_pauses_is_read(synthesizer: Synthesizer) -> None:
+    take = synthesizer.take("yes!", Settings(seed=3), "two")
+    written = json.loads(json.dumps(write_take(take)))
+    del written["pauses"]
+    assert read_take(written, np.zeros(0, np.float32)).pauses == ()
