@@ -1,5 +1,6 @@
 """A take while it is generated, as far as it is there. Knows nothing of gradio."""
 
+import json
 from dataclasses import dataclass, field
 
 from explorers.shared.scripts import packed
@@ -29,6 +30,7 @@ class Live:
         return self.sounding
 
     def prop(self, number: int) -> dict[str, object]:
-        """For the run `number`, runs being numbered upwards."""
-        tokens = {"kinds": list(self.kinds), "sizes": list(self.group_sizes), "pieces": list(self.pieces)}
-        return {"number": number, "key": self.key, "method": self.method, "words": self.text.split(), **tokens}
+        """For the run `number`, runs being numbered upwards. Its tokens are JSON text, kinds and then sizes: the page
+        watches every field of a list, and would stand still over thousands of them."""
+        tokens = json.dumps([self.kinds, self.group_sizes])
+        return {"number": number, "key": self.key, "method": self.method, "words": self.text.split(), "tokens": tokens, "pieces": list(self.pieces)}

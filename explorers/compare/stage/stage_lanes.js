@@ -100,16 +100,17 @@ class StageLanes extends StageSound {
     pen.clearRect(0, 0, width, LANE_HEIGHT);
     const perSecond = width / longest;
     const step = (props.hop / props.sample_rate) * perSecond;
-    const colours = getComputedStyle(this.root);
+    const styles = getComputedStyle(this.root);
+    const colours = Object.fromEntries(Object.keys(SHAPES).map((kind) => [kind, styles.getPropertyValue(`--kind-${kind}`)]));
     for (let i = 0; i < count; i++) {
       const kind = lane.kinds[i];
       const height = Math.round(LANE_HEIGHT * tallness(lane.method, lane.sizes[i]));
-      pen.fillStyle = pen.strokeStyle = colours.getPropertyValue(`--kind-${kind}`);
+      pen.fillStyle = pen.strokeStyle = colours[kind];
       pen.lineWidth = 1;
       SHAPES[kind](pen, i * step, LANE_HEIGHT - height, Math.max(1, step - Math.min(1, step / 4)), height);
     }
     if (lane.key !== this.chosen || (!this.sounding && !this.position)) return;
-    pen.fillStyle = colours.getPropertyValue("--body-text-color");
+    pen.fillStyle = styles.getPropertyValue("--body-text-color");
     pen.fillRect(this.now * perSecond, 0, 1.5, LANE_HEIGHT);
   }
 

@@ -153,7 +153,8 @@ class StageSound {
     }
     if (live.number < this.run) return;
     if (live.number > this.run) this.beginRun(live);
-    this.live = live;
+    const [kinds, sizes] = JSON.parse(live.tokens);
+    this.live = { key: live.key, method: live.method, kinds, sizes };
     if (live.pieces.length > this.taken) {
       for (const piece of live.pieces.slice(this.taken)) this.pieces.push(unpack(piece));
       this.taken = live.pieces.length;

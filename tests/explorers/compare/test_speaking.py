@@ -91,7 +91,9 @@ def test_the_first_take_sounds_while_it_is_generated(speaker: Speaker) -> None:
     sound = np.frombuffer(pieces, "<i2") / 32767
     assert len(lives[-1]["pieces"]) > 2
     assert sound == pytest.approx(take.audio[: len(sound)].clip(-1, 1), abs=1e-3)
-    assert tuple(lives[-1]["kinds"]) == take.kinds[: len(lives[-1]["kinds"])]
+    kinds, sizes = json.loads(lives[-1]["tokens"])
+    assert len(kinds) == len(sizes) > 2
+    assert (tuple(kinds), tuple(sizes)) == (take.kinds[: len(kinds)], take.group_sizes[: len(kinds)])
     assert {(live["number"], live["key"], live["method"]) for live in lives} == {(7, "pcg", "pcg")}
     assert lives[-1]["words"] == REQUEST.text.split()
 
