@@ -4,7 +4,11 @@ import json
 from dataclasses import dataclass, field
 
 from explorers.shared.scripts import packed
+from pcg.prompts.pauses import without_pauses
 from pcg.takes.take import Round, Sound
+
+NEWEST = 12
+"""Pieces of sound that are sent: some six seconds. All of minutes, sent and copied for every piece, would hold the page up."""
 
 
 @dataclass
@@ -30,7 +34,12 @@ class Live:
         return self.sounding
 
     def prop(self, number: int) -> dict[str, object]:
-        """For the run `number`, runs being numbered upwards. Its tokens are JSON text, kinds and then sizes: the page
-        watches every field of a list, and would stand still over thousands of them."""
-        tokens = json.dumps([self.kinds, self.group_sizes])
-        return {"number": number, "key": self.key, "method": self.method, "words": self.text.split(), "tokens": tokens, "pieces": list(self.pieces)}
+        """For the run `number`, runs being numbered upwards; `first` is the number of the first of its `pieces`.
+
+        Its tokens are JSON text, kinds, sizes and then the words of the text: the page watches every field of a list, and would
+        stand still over thousands of them.
+        """
+        tokens = json.dumps([self.kinds, self.group_sizes, without_pauses(self.text).split()])
+        first = max(0, len(self.pieces) - NEWEST)
+        sound = {"first": first, "pieces": self.pieces[first:]}
+        return {"number": number, "key": self.key, "method": self.method, "tokens": tokens, **sound}

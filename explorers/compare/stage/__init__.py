@@ -16,6 +16,7 @@ from explorers.session import CARDS, Card, Session
 from explorers.shared.readout import KNOBS, TITLES
 from explorers.shared.scripts import BARS, DECK, ONE_SOUND, PIECES, SHARED, joined
 from pcg.metrics.intelligibility import comparable, misheard_words
+from pcg.prompts.pauses import without_pauses
 from pcg.settings import Settings
 
 STYLES = Path(__file__).with_name("stage.css")
@@ -103,7 +104,7 @@ def _lane(key: str, card: Card, verdicts: Verdicts) -> dict[str, object]:
 
 def _heard(text: str, verdict: JudgedTake | None) -> dict[str, object]:
     """The words as written, about when each begins (as a share of the sound), and which of them the judge did not hear."""
-    words = text.split()
+    words = without_pauses(text).split()
     starts = _starts(words)
     if verdict is None:
         return {"words": words, "starts": starts, "wrong": None, "errors": None, "length": None, "heard": None}

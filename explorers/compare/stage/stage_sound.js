@@ -153,11 +153,12 @@ class StageSound {
     }
     if (live.number < this.run) return;
     if (live.number > this.run) this.beginRun(live);
-    const [kinds, sizes] = JSON.parse(live.tokens);
-    this.live = { key: live.key, method: live.method, kinds, sizes };
-    if (live.pieces.length > this.taken) {
-      for (const piece of live.pieces.slice(this.taken)) this.pieces.push(unpack(piece));
-      this.taken = live.pieces.length;
+    const [kinds, sizes, words] = JSON.parse(live.tokens);
+    this.live = { key: live.key, method: live.method, kinds, sizes, words };
+    const sent = live.first + live.pieces.length;
+    if (sent > this.taken) {
+      for (const piece of live.pieces.slice(Math.max(0, this.taken - live.first))) this.pieces.push(unpack(piece));
+      this.taken = sent;
       if (this.asked !== null && this.pieces.length) {
         takeFloor(this);
         this.pieces.play(0);

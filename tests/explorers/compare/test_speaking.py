@@ -22,6 +22,7 @@ from explorers.compare.actions import (
     read_preset,
     stopped,
 )
+from explorers.compare.live import NEWEST, Live
 from explorers.session import PRESET, Session
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
@@ -30,7 +31,7 @@ from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.takes.presets import PAPERS, Preset
-from pcg.takes.take import Take
+from pcg.takes.take import Sound, Take
 
 REQUEST = CompareRequest("The quick brown fox.", "one", 0.3, 3, 0.3, 0.6, 5)
 SHORT = replace(REQUEST, text="Yes.")
@@ -87,15 +88,28 @@ def test_progress_is_told_at_a_modest_rate(speaker: Speaker, monkeypatch: pytest
 def test_the_first_take_sounds_while_it_is_generated(speaker: Speaker) -> None:
     lives = [step.live.prop(7) for step in generate_again(speaker, "pcg", REQUEST, Session()) if step.live]
     take = speaker.synthesizer.take(REQUEST.text, REQUEST.settings("pcg"), "one")
-    pieces = b"".join(base64.b64decode(piece) for piece in lives[-1]["pieces"])
-    sound = np.frombuffer(pieces, "<i2") / 32767
-    assert len(lives[-1]["pieces"]) > 2
+    sent = {live["first"] + i: piece for live in lives for i, piece in enumerate(live["pieces"])}
+    assert list(sent) == list(range(len(sent)))
+    assert len(sent) > 2
+    assert max(len(live["pieces"]) for live in lives) <= NEWEST
+    sound = np.frombuffer(b"".join(map(base64.b64decode, sent.values())), "<i2") / 32767
     assert sound == pytest.approx(take.audio[: len(sound)].clip(-1, 1), abs=1e-3)
-    kinds, sizes = json.loads(lives[-1]["tokens"])
+    kinds, sizes, words = json.loads(lives[-1]["tokens"])
     assert len(kinds) == len(sizes) > 2
     assert (tuple(kinds), tuple(sizes)) == (take.kinds[: len(kinds)], take.group_sizes[: len(kinds)])
     assert {(live["number"], live["key"], live["method"]) for live in lives} == {(7, "pcg", "pcg")}
-    assert lives[-1]["words"] == REQUEST.text.split()
+    assert words == REQUEST.text.split()
+
+
+def test_of_a_long_take_the_newest_pieces_are_sent() -> None:
+    live = Live("pcg", "pcg", "Wait. [pause:1] Go on.", sounding=True)
+    for level in range(3 * NEWEST):
+        live.add(Sound(np.full(2, level / 100, np.float32), 16_000))
+        sent = live.prop(1)
+        assert len(sent["pieces"]) == min(level + 1, NEWEST)
+        assert sent["first"] + len(sent["pieces"]) == level + 1
+        assert np.frombuffer(base64.b64decode(sent["pieces"][-1]), "<i2")[0] == int(level / 100 * 32767)
+    assert json.loads(sent["tokens"])[2] == ["Wait.", "Go", "on."]
 
 
 def test_a_stopped_run_names_what_it_has_finished_and_the_rest_is_stale(speaker: Speaker) -> None:

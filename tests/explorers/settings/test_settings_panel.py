@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,12 +18,9 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from explorers.session import Session, TakeView
 from explorers.settings.actions import (
-    ADDRESS,
     arrived,
     model_of,
-    page_address,
     read_link,
-    share_link,
     stored_of,
     values_of,
     wav_file,
@@ -34,7 +30,7 @@ from explorers.settings.layout import create_settings
 from explorers.settings.presets import KNOBS, STORAGE_KEY
 from explorers.theme import launch_options
 from pcg.audio import write_wav
-from pcg.errors import InputError, PCGError
+from pcg.errors import PCGError
 from pcg.settings import METHODS, SAMPLERS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS
@@ -42,6 +38,7 @@ from pcg.takes.stored import Origin, Stored, read_stored
 from pcg.takes.take import Take
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM, watch
 from tests.explorers.served import serve
+from tests.explorers.settings.links import in_a_link
 
 TEXT = 'It\'s the "quick" <b>fox</b> ${window.hacked = 1} $HOME \\ yes.'
 SETTINGS = Settings("sd", theta=0.4, lookahead=5, beta=0.1, temperature=0.7, seed=12, adaptive=True)
@@ -96,52 +93,6 @@ def client(served: str) -> Client:
 
 def samples(path: str | Path) -> np.ndarray:
     return soundfile.read(path, dtype="int16")[0]
-
-
-def in_a_link(stored: Stored) -> Stored:
-    """What a link keeps of it."""
-    return replace(stored, origin=replace(stored.origin, digest=stored.origin.digest[:12], licence=""))
-
-
-def test_a_link_holds_the_take_itself_behind_the_hash(stored: Stored) -> None:
-    link = share_link(stored, "https://lab.example/space")
-    assert link.startswith("https://lab.example/space/#take=")
-    assert link.isascii()
-    assert not set(link) & set("\"'<>$\\ ")
-    assert read_link(link) == in_a_link(stored)
-    assert read_link(link.replace("/#", "/?__theme=dark#")) == in_a_link(stored)
-    assert page_address(link) == "https://lab.example/space"
-    assert read_link("http://127.0.0.1:7860/?__theme=dark#tune") is read_link("?take=") is read_link("#take=") is None
-
-
-def test_links_of_before_are_opened(stored: Stored) -> None:
-    assert read_link(f"https://lab.example/space/?take={quote(stored.to_json(), safe='')}") == stored
-
-
-@pytest.mark.parametrize(
-    "link",
-    [
-        "?take=%7B",
-        "?take=null",
-        "?take=" + "[" * 9000,
-        "x" * 10**6,
-        "?" + "a=1&" * 1000,
-        "http://[?take=1",
-        "#take=%7B",
-        "#take=" + "A" * 40_000,
-        "#" + "a=1&" * 1000,
-        "#take=abcd#take=",
-    ],
-)
-def test_a_bad_link_is_one_sentence(link: str) -> None:
-    with pytest.raises(InputError) as caught:
-        read_link(link)
-    assert len(str(caught.value)) < 250
-
-
-@pytest.mark.parametrize("link", ["", "javascript:alert(1)", "file:///etc/passwd", "http://", "http://[", "http://ü.example/"])
-def test_an_address_is_that_of_a_page(link: str) -> None:
-    assert page_address(link) == ADDRESS
 
 
 def test_the_session_says_which_take(synthesizer: Synthesizer, origin: Origin, take: Take, stored: Stored) -> None:
