@@ -13,6 +13,7 @@ from gradio.utils import get_upload_folder
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from explorers.errors import fault
 from explorers.requests.sessions import LostSession, Sessions
@@ -25,6 +26,7 @@ OPEN_PATHS = re.compile(
     r"/|/(?:config|assets/.*|static/.*|svelte/.*|theme\.css|favicon\.ico|robots\.txt|manifest\.json|pwa_icon(?:/\d+)?)/?"
     r"|/gradio_api/(?:info|openapi\.json|app_id|startup-events|heartbeat/\w+|upload|upload_progress|queue/(?:join|data)"
     r"|call/(?!v2/)[\w-]+(?:/\w+)?|run/predict|cancel|reset|file=.*|stream/.*|custom_component/.*|mcp(?:/.*)?)/?"
+    r"|/monitoring/summary"
 )
 UPLOAD_PATH = "/gradio_api/upload"
 SPACES = ("*.hf.space", "huggingface.co")
@@ -39,11 +41,29 @@ def app_options(hosts: tuple[str, ...] = (), limits: Limits = LIMITS) -> dict[st
     return {
         "middleware": [
             Middleware(Guard, hosts=names, paths=OPEN_PATHS, frames=frames, unexpected=lambda error: str(fault(error))),
+            Middleware(ApiPage),
             Middleware(Bodies, limits=limits, upload_path=UPLOAD_PATH, folder=lambda: Path(get_upload_folder())),
         ],
         "exception_handlers": {**dict.fromkeys((KeyError, FnIndexInferError), _nowhere), LostSession: _lost},
         "lifespan": _with_sessions(limits),
     }
+
+
+class ApiPage:
+    """ASGI middleware: answers what Gradio's page on the API asks for and this server does not have, as a browser reports every
+    404 as an error. That is how often each endpoint was called, and the tools of an MCP server that is off."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked, answer = scope["path"] if scope["type"] == "http" else "", self.app
+        if asked == "/monitoring/summary":
+            answer = JSONResponse({"functions": {}})
+        elif asked == "/gradio_api/mcp/schema" and not scope["app"].get_blocks().mcp_server:
+            # After any 2xx the page says that MCP is on; 300, a choice of none, is no success and no error.
+            answer = JSONResponse([], 300)
+        await answer(scope, receive, send)
 
 
 def _with_sessions(limits: Limits) -> object:

@@ -5,10 +5,14 @@ import re
 import shutil
 import subprocess
 
+import gradio as gr
+import httpx
 import pytest
 from gradio_client import Client
 
+from explorers.theme import launch_options
 from pcg.files import PROJECT
+from tests.explorers.served import serve
 
 DOCUMENT = (PROJECT / "docs" / "api.md").read_text(encoding="utf-8")
 PAGE = "http://127.0.0.1:7860"
@@ -43,3 +47,15 @@ def test_every_endpoint_that_is_offered_is_named(address: str) -> None:
     offered = set(Client(address, verbose=False).view_api(print_info=False, return_format="dict")["named_endpoints"])
     assert named - offered <= {"/spoof", "/spoof_beam"}
     assert [name for name in offered - named if not re.fullmatch(r"/show_\w+_take", name)] == []
+
+
+def test_what_the_page_on_the_api_asks_for_in_vain_is_no_error() -> None:
+    with gr.Blocks() as page:
+        gr.Button()
+    for address in serve(page, **launch_options()):
+        calls, tools = (httpx.get(address + path) for path in ("monitoring/summary", "gradio_api/mcp/schema"))
+        assert (calls.status_code, calls.json()) == (200, {"functions": {}})
+        assert (tools.status_code, tools.json()) == (300, [])
+        # Where MCP is on, its own server answers; none is mounted here.
+        page.mcp_server = True
+        assert httpx.get(address + "gradio_api/mcp/schema").status_code == 404
