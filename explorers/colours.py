@@ -1,5 +1,9 @@
 """The colours of the page that mean something: Okabe and Ito's, and the one that each method has everywhere."""
 
+from dataclasses import dataclass
+
+from pcg.spoof.detector import M10, M25, M50, M50_10, M50_25
+
 BLUE, VERMILION, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#D55E00", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
 INK = "#7d8288"
 # Of waveforms: what was played, and the rest.
@@ -8,10 +12,38 @@ SOUND_COLOUR, WAVE_COLOUR = ORANGE, "#9aa0a6"
 METHODS = {"ar": INK, "sd": PURPLE, "ssd": VERMILION, "pcg": BLUE}
 
 
+@dataclass(frozen=True)
+class Line:
+    """How a curve is drawn: its colour on the light and on the dark ground, and its dashes in pixels, none for a whole line."""
+
+    light: str
+    dark: str
+    dashes: tuple[int, ...] = ()
+
+
+# Of the spoof detectors, by resolution: no colour and no dash stands twice.
+DETECTORS = {
+    M50.name: Line("#0072b2", "#56b4e9"),
+    M25.name: Line("#c24e00", "#ff8a3d", (7, 3)),
+    M10.name: Line("#6f757d", "#a5abb3", (2, 2)),
+    M50_25.name: Line("#007a59", "#2cc79a", (10, 3, 2, 3)),
+    M50_10.name: Line("#a8548a", "#dd9cc2", (4, 5)),
+}
+
+
 def method_styles() -> str:
     """The colours as variables of the style sheets: `--method-ar` and so on."""
     declared = "".join(f"--method-{method}: {colour}; " for method, colour in METHODS.items())
     return f":root {{ {declared}}}"
+
+
+def detector_styles() -> str:
+    """The lines of the spoof detectors as variables of the style sheets: `--spoof-M50-25` and `--spoof-M50-25-dashes` for
+    M50<-25, and so on."""
+    lines = {f"--spoof-{name.replace('<-', '-')}": line for name, line in DETECTORS.items()}
+    light = "".join(f"{name}: {line.light}; {name}-dashes: {_dashes(line)}; " for name, line in lines.items())
+    dark = "".join(f"{name}: {line.dark}; " for name, line in lines.items())
+    return f":root {{ {light}}} .dark {{ {dark}}}"
 
 
 def swatch_html(name: str) -> str:
@@ -19,3 +51,7 @@ def swatch_html(name: str) -> str:
     other names. Decoration, as the name says the same."""
     method = name.partition(",")[0].lower()
     return f'<i class="swatch" style="background: {METHODS[method]}" aria-hidden="true"></i>' if method in METHODS else ""
+
+
+def _dashes(line: Line) -> str:
+    return " ".join(map(str, line.dashes)) or "none"

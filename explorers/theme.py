@@ -4,7 +4,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from explorers.colours import SOUND_COLOUR, method_styles
+from explorers.colours import SOUND_COLOUR, detector_styles, method_styles
 from explorers.compare import stage
 from explorers.experiments import findings
 from explorers.groups import atlas
@@ -28,7 +28,7 @@ def launch_options(hosts: tuple[str, ...] = ()) -> dict[str, object]:
     """System fonts, our own style sheets, limited requests; `hosts` are names of this server."""
     return {
         "theme": _theme(),
-        "css": method_styles(),
+        "css": f"{method_styles()} {detector_styles()}",
         "css_paths": [STYLES, *(each.STYLES for each in COMPONENTS), atlas.SIDE_STYLES, strip.ROUND_STYLES],
         "max_file_size": "20mb",
         "footer_links": ["api", "settings"],
