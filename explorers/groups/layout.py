@@ -30,6 +30,8 @@ from pcg.synthesis.synthesizer import Synthesizer
 THETA_INFO = (
     f"{term_info('theta', 'Similarity')} above which tokens share a {term_info('group')}. The highlighted group follows."
 )
+# The button of explorers.groups.listen_token, which stands below the map.
+LISTEN_AT = "#listen"
 EQUAL_SIZE_INFO = "A change moves theta to groups of the same mean size."
 
 
@@ -117,7 +119,7 @@ def _utterances_handler(synthesizer: Synthesizer, theta_at: str) -> Callable[...
 def _constant(synthesizer: Synthesizer) -> dict[str, object]:
     """The props of the map that never change."""
     voice = synthesizer.voice
-    return {"levels": list(_levels(voice.codec)), "usage": pack(voice.usage.numpy())}
+    return {"levels": list(_levels(voice.codec)), "usage": pack(voice.usage.numpy()), "listen_at": LISTEN_AT}
 
 
 def _endpoints(synthesizer: Synthesizer) -> None:

@@ -27,6 +27,8 @@ in the last utterance; the original take is under Compare. A and B keep their lo
 PROMPT = "Choose a token, then listen."
 NO_TAKE = "There is no utterance yet. Generate one under Compare to hear the tokens in it."
 TITLES = {"alone": "alone", "context": "in the last utterance"}
+# A player's clock counts whole seconds: for a token alone it would stand at 0:00.
+CLOCKLESS = ("alone",)
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ def _pair_line(groups: Groups, tokens: list[int], theta: float, similarity: str)
 
 def _levels_line(heard: list[Audition]) -> str:
     levels = [f"{name} {'is silence' if a.silent else f'{a.level:.0f} dB'}" for name, a in zip(NAMES, heard, strict=False)]
-    return f"Level alone, full scale being 0 dB: {', '.join(levels)}."
+    seconds = len(heard[0].samples) / heard[0].sample_rate
+    return f"Alone: {seconds:.2f} s each. Level, full scale being 0 dB: {', '.join(levels)}."
 
 
 def _places_line(reading: TakeView, anchor: int, placed: list[Audition]) -> str:
@@ -139,7 +142,8 @@ def _players(synthesizer: Synthesizer, name: str) -> list[gr.Audio]:
 
 def _player(synthesizer: Synthesizer, name: str, place: str) -> gr.Audio:
     gr.HTML(f'<p class="groups"><b>{name}</b> {TITLES[place]}</p>', apply_default_css=False)
-    return player(synthesizer, f"{name} {TITLES[place]}", f"listen-{name.lower()}-{place}")
+    classes = "lab-clockless" if place in CLOCKLESS else None
+    return player(synthesizer, f"{name} {TITLES[place]}", f"listen-{name.lower()}-{place}", elem_classes=classes)
 
 
 def _handler(synthesizer: Synthesizer, with_other: bool) -> Callable[..., list[object]]:

@@ -11,13 +11,15 @@ from tempfile import TemporaryDirectory
 import gradio as gr
 
 from explorers.shared.scripts import SHARED, joined
+from explorers.shared.terms import term_html
 
 STYLES = Path(__file__).with_name("atlas.css")
 SIDE_STYLES = Path(__file__).with_name("atlas_side.css")
 PARTS = ("_places", "_colours", "_painting", "_tables", "_picture", "_words", "_choice", "_hand", "")
 SCRIPTS = [SHARED, *(Path(__file__).with_name(f"atlas{part}.js") for part in PARTS)]
 PICK = "pick"
-TEMPLATE = """
+TEMPLATE = (
+    """
 <div class="atlas" data-state="loading">
   <div class="atlas-bar" role="group" aria-label="How the map is drawn and clicked">
     <label>Colour <select data-part="colouring">
@@ -58,7 +60,8 @@ TEMPLATE = """
         </div>
       </div>
       <p class="atlas-hint" data-part="hint">Click a token, or type its number: its group lights up, and is listed here.
-      Drag or arrow keys move the map, the wheel or + and − zoom, Escape clears.</p>
+      Arrow keys go to the nearest token in their direction, Enter plays it, Escape clears. Drag, or Shift and arrow keys, move
+      the map; the wheel, or + and −, zoom.</p>
       <dl class="atlas-facts" data-part="facts" hidden></dl>
       <div class="atlas-pair" data-part="pair" hidden></div>
       <div class="atlas-tabs" data-part="tabs" role="tablist" aria-label="Tables of the chosen token" hidden>
@@ -68,20 +71,32 @@ TEMPLATE = """
       </div>
       <div class="atlas-scroll" data-part="scroll" hidden><table data-part="table" role="grid"></table></div>
       <p class="atlas-rest" data-part="rest"></p>
+      <p class="atlas-rest" data-part="steps" hidden>Steps: the differences between the """
+    + term_html("fsq")
+    + """ of the two tokens, summed.</p>
       <p class="atlas-news" data-part="news" role="status" aria-live="polite"></p>
     </div>
   </div>
 </div>
 """
+)
 
 
 def create_atlas(
-    content: bytes, levels: Sequence[int], usage: str, sizes: str, utterances: dict[str, object], theta_at: str, theta: float
+    content: bytes,
+    levels: Sequence[int],
+    usage: str,
+    sizes: str,
+    utterances: dict[str, object],
+    theta_at: str,
+    listen_at: str,
+    theta: float,
 ) -> gr.HTML:
     """Lay the map out within the Blocks that is being built.
 
     content: an atlas as `pcg.groups.atlas.atlas_bytes` writes it. levels: of the FSQ digits, none for another codec.
-    usage, sizes: packed columns. theta_at: a selector of the slider that the highlighted group follows while it moves.
+    usage, sizes: packed columns. theta_at: a selector of the slider that the highlighted group follows while it moves;
+    listen_at: of the button that plays the chosen token, if there is one.
 
     Its event PICK brings `anchor` and `second`, each a token or None; `scene`, `sizes` and `utterances` may be updated.
     """
@@ -100,6 +115,7 @@ def create_atlas(
             sizes=sizes,
             utterances=utterances,
             theta_at=theta_at,
+            listen_at=listen_at,
             theta=theta,
             scene=None,
         )

@@ -18,7 +18,7 @@ class AtlasMap extends AtlasHand {
     super();
     Object.assign(this, { root, atlas, levels: props.levels, digit: 0, theta: props.theta, similarity: "cosine" });
     Object.assign(this, { anchor: null, second: null, pair: null, group: null, hovered: null, frame: 0 });
-    Object.assign(this, { wanted: null, asked: null });
+    Object.assign(this, { wanted: null, asked: null, heard: false });
     this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
     this.sizes = this.counts = this.usage = new Uint32Array(atlas.count).fill(1);
     this.camera = new Camera(atlas);

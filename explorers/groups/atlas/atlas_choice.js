@@ -11,6 +11,28 @@ class AtlasChoice extends AtlasWords {
     else if (token !== this.anchor || this.second !== null) this.ask(token, null);
   }
 
+  /** Choose the nearest token in that direction from the last chosen one, or at first the token in the middle of the picture. */
+  chooseTowards(right, up) {
+    const { x, y } = this.camera;
+    if (this.anchor === null) return this.ask(this.grid.nearest(x * UNIT, y * UNIT, 2 * UNIT), null);
+    const token = this.grid.towards(this.second ?? this.anchor, right, up, this.anchor);
+    if (token === null) return;
+    if (this.mode() === "two") this.ask(this.anchor, token);
+    else this.ask(token, null);
+  }
+
+  /** Press the button that plays the chosen token, once Python knows the choice. */
+  hear() {
+    this.heard = this.anchor !== null;
+    this.settleHearing();
+  }
+
+  settleHearing() {
+    if (!this.heard || this.asked) return;
+    this.heard = false;
+    document.querySelector(props.listen_at)?.click();
+  }
+
   /** Show what is known at once, and ask Python for the rest; one question at a time, and of those that wait only the last. */
   ask(anchor, second) {
     Object.assign(this, { anchor, second, pair: null });
@@ -33,6 +55,7 @@ class AtlasChoice extends AtlasWords {
   settle() {
     this.asked = null;
     if (this.wanted) this.send();
+    else this.settleHearing();
   }
 
   /** Whether Python's last answer is about these tokens. */

@@ -71,17 +71,18 @@ function colouring(name, map, palette) {
   if (name === "fate") return byFate(map, palette);
   if (name === "uses") {
     const most = Math.max(1, ...map.take.uses.values());
-    return logarithmic("Uses in the take", (t) => map.take.uses.get(t) ?? 0, most, palette);
+    return logarithmic("uses in the take", (t) => map.take.uses.get(t) ?? 0, most, palette);
   }
   const values = name === "count" ? map.counts : map.sizes;
-  const title = name === "count" ? "Groups that hold the token" : "Tokens in its group";
+  const title = name === "count" ? "groups that hold the token, N(t)" : "tokens in its group, |G(t)|";
   return logarithmic(title, (t) => values[t], values.reduce((most, v) => Math.max(most, v), 1), palette);
 }
 
 function logarithmic(title, value, most, palette) {
   const share = (v) => (most > 1 ? Math.log(v) / Math.log(most) : 1);
   const ticks = [1];
-  for (let tick = 10; share(tick) < 0.8; tick *= 10) ticks.push(tick);
+  // The last tick is written to the left of its place, so the one before it keeps away.
+  for (let tick = 10; share(tick) < 0.65; tick *= 10) ticks.push(tick);
   if (most > 1) ticks.push(most);
   return {
     title,
@@ -100,5 +101,5 @@ function byDigit(map, palette) {
 function byFate(map, palette) {
   const kinds = FATES.map((name, i) => [palette.fates[i], name]);
   const of = (t) => (map.take.fates.has(t) ? palette.fates[map.take.fates.get(t)] : null);
-  return { title: "Drafts of the take", of, kinds };
+  return { title: "drafts of the take", of, kinds };
 }

@@ -1,6 +1,7 @@
 // The hand on the picture: pointers, fingers, the wheel and keys.
 
 const CLICK_PIXELS = 4;
+const PAN_PIXELS = 48;
 const REACH = { mouse: 10, pen: 14, touch: 22 };
 
 class AtlasHand extends AtlasChoice {
@@ -76,14 +77,21 @@ class AtlasHand extends AtlasChoice {
   }
 
   key(event) {
-    const far = 48;
-    const pans = { ArrowLeft: [far, 0], ArrowRight: [-far, 0], ArrowUp: [0, far], ArrowDown: [0, -far] };
+    const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
     const acts = { "+": () => this.zoom(1.3), "=": () => this.zoom(1.3), "-": () => this.zoom(1 / 1.3) };
     Object.assign(acts, { 0: () => this.showWhole(), Escape: () => this.anchor !== null && this.ask(null, null) });
-    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in pans || event.key in acts)) return;
+    acts.Enter = () => this.hear();
+    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in ways || event.key in acts)) return;
     event.preventDefault();
     if (event.key in acts) return acts[event.key]();
-    if (this.cloud.moves) this.camera.pan(...pans[event.key]);
+    if (event.shiftKey) return this.pan(...ways[event.key]);
+    this.chooseTowards(...ways[event.key]);
+  }
+
+  pan(right, up) {
+    if (!this.cloud.moves) return;
+    this.flight = null;
+    this.camera.pan(-PAN_PIXELS * right, PAN_PIXELS * up);
     this.schedule();
   }
 }

@@ -121,6 +121,12 @@ class Still {
   }
 }
 
+const LABEL_HEIGHT = 18;
+
+/** Whether another label has its place where that one is. */
+const overlapping = (one) => (other) =>
+  one.start < other.end + 4 && other.start < one.end + 4 && Math.abs(one.middle - other.middle) < LABEL_HEIGHT;
+
 /** What lies over the points: lines, rings, the path and labels. */
 class Marks {
   constructor(canvas) {
@@ -130,6 +136,7 @@ class Marks {
 
   draw(map, ratio) {
     this.map = map;
+    this.labels = [];
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.context.clearRect(0, 0, map.camera.width, map.camera.height);
     this.context.lineCap = this.context.lineJoin = "round";
@@ -138,6 +145,7 @@ class Marks {
     if (map.pair) this.pair(map.pair);
     if (map.second !== null) this.both(map.anchor, map.second);
     else if (map.anchor !== null) this.chosen(map.anchor, map.palette.anchor, `${map.anchor}`, false);
+    if (map.pathShown) this.pathEnds(map.take.tokens);
     if (map.hovered !== null) this.hovered(map.hovered);
   }
 
@@ -203,17 +211,23 @@ class Marks {
     this.label(t, radius + 6, label, colour, leftwards);
   }
 
+  /** Beside the token, above or below it, wherever no other label is; nowhere if there is no such place. */
   label(t, away, text, colour, leftwards = false) {
-    const [left, top] = this.place(t);
     const { camera, palette } = this.map;
     Object.assign(this.context, { font: `600 13px ${palette.font}`, textBaseline: "middle", lineWidth: 5 });
     const wide = this.context.measureText(text).width;
-    const fits = leftwards ? left - away - wide > 4 : left + away + wide < camera.width - 4;
-    const start = fits === leftwards ? left - away - wide : left + away;
+    const [left, top] = this.place(t);
+    const beside = [[left + away, top], [left - away - wide, top]];
+    if (leftwards) beside.reverse();
+    const places = [...beside, ...[-1, 1].map((way) => [left - wide / 2, top + way * (away + 0.75 * LABEL_HEIGHT)])];
+    const boxes = places.map(([start, middle]) => ({ start, end: start + wide, middle }));
+    const box = boxes.find((each) => each.start > 4 && each.end < camera.width - 4 && !this.labels.some(overlapping(each)));
+    if (!box) return;
+    this.labels.push(box);
     this.context.strokeStyle = palette.ground;
-    this.context.strokeText(text, start, top);
+    this.context.strokeText(text, box.start, box.middle);
     this.context.fillStyle = colour;
-    this.context.fillText(text, start, top);
+    this.context.fillText(text, box.start, box.middle);
   }
 
   path(tokens) {
@@ -223,8 +237,12 @@ class Marks {
       this.lines(tokens[i - 1], [tokens[i]], css(palette.at(late)), 0.35 + 0.5 * late, 1.5);
     }
     tokens.forEach((t, i) => this.ring(t, this.map.diameter * 0.75 + 1.5, css(palette.at(i / (tokens.length - 1 || 1))), 0.9));
-    if (tokens.length) this.label(tokens[0], 7, "start", palette.ink);
-    if (tokens.length > 1) this.label(tokens[tokens.length - 1], 7, "end", palette.ink);
+  }
+
+  pathEnds(tokens) {
+    const { ink } = this.map.palette;
+    this.label(tokens[0], 7, "start", ink);
+    if (tokens.length > 1) this.label(tokens[tokens.length - 1], 7, "end", ink);
   }
 
   hovered(t) {

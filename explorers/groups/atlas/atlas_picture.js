@@ -2,6 +2,9 @@
 
 const FLIGHT_MS = 280;
 const CARD_GAP = 15;
+// How strong a point is, of 255: in colour, without one, and in front.
+const STRONG = { colour: 225, dust: 150, front: 255 };
+const FAINT = { colour: 70, dust: 45 };
 
 /** Where a card of that length starts: behind the place, or before it where there is no room. */
 function beside(place, length, room) {
@@ -76,14 +79,15 @@ class AtlasPicture {
     const colours = new Uint8Array(4 * count);
     const sizes = new Uint8Array(count).fill(aside ? 52 : 64);
     for (let t = 0; t < count; t++) {
-      const colour = aside ? null : scheme.of(t);
+      const colour = scheme.of(t);
+      const strength = aside || (ofTake && !colour) ? FAINT : STRONG;
       colours.set(colour ?? this.palette.dust, 4 * t);
-      colours[4 * t + 3] = colour ? 225 : aside || ofTake ? 90 : 150;
+      colours[4 * t + 3] = colour ? strength.colour : strength.dust;
     }
     const front = this.front(ofTake);
     for (const t of front) {
       colours.set(scheme.of(t) ?? this.palette.dust, 4 * t);
-      colours[4 * t + 3] = 255;
+      colours[4 * t + 3] = STRONG.front;
       sizes[t] = 92;
     }
     this.cloud.paint(colours, sizes, Uint32Array.from(front));
@@ -132,7 +136,8 @@ class AtlasPicture {
 
   drawLegend(scheme) {
     const legend = this.parts.legend;
-    legend.replaceChildren(tag("div", scheme.title));
+    const faint = this.anchor !== null ? "; faint outside of the group" : "";
+    legend.replaceChildren(tag("div", `Colour: ${scheme.title}${faint}`));
     if (scheme.kinds) {
       const kinds = tag("div", "", { class: "kinds" });
       for (const [colour, name] of scheme.kinds) {

@@ -119,4 +119,19 @@ class Grid {
     }
     return found;
   }
+
+  /** The token nearest to `from` within 45 degrees of a direction, one of (1, 0), (0, 1) and their opposites; never `but`. */
+  towards(from, right, up, but) {
+    let found = null;
+    let closest = Infinity;
+    for (let t = 0; t < this.x.length; t++) {
+      const [x, y] = [this.x[t] - this.x[from], this.y[t] - this.y[from]];
+      const along = x * right + y * up;
+      const across = Math.abs(x * up) + Math.abs(y * right);
+      if (along <= 0 || across > along || t === but) continue;
+      const distance = x * x + y * y;
+      if (distance < closest) [found, closest] = [t, distance];
+    }
+    return found;
+  }
 }

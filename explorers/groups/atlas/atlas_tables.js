@@ -10,7 +10,7 @@ const COLUMNS = {
     ["Similarity", "similarity", "to the chosen token"],
     ["|G|", "size", "tokens in its own group"],
     ["N", "count", "groups that hold it"],
-    ["Steps", "steps", "between the FSQ digits of the two tokens"],
+    ["Steps", "steps", "differences between the FSQ digits of the two tokens, summed"],
   ],
   overlaps: [
     ["Centre", "token", "the token around which the group lies"],

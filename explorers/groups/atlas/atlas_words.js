@@ -63,6 +63,7 @@ class AtlasWords extends AtlasPicture {
 
   fillTable() {
     this.parts.rest.hidden = this.group === null;
+    this.parts.steps.hidden = !this.group || !this.levels.length || this.openTable !== "members";
     if (!this.group) return;
     const { token } = this.group;
     const columns = COLUMNS[this.openTable].filter(([, key]) => key !== "steps" || this.levels.length);

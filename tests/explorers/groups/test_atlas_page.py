@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from explorers.groups.layout import create_map
+from explorers.groups.listen_token import create_listen
 from explorers.session import Session, TakeView
 from explorers.theme import launch_options
 from pcg.settings import Settings
@@ -17,6 +18,26 @@ from tests.explorers.served import serve
 
 SOFTWARE_WEBGL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 NO_WEBGL = ["--disable-3d-apis"]
+PIXELS = """places => {
+  const canvas = document.querySelector("[data-part=points]");
+  const ratio = canvas.width / canvas.clientWidth;
+  const pixel = ([left, top]) => canvas.getContext("2d").getImageData(left * ratio, top * ratio, 1, 1).data.join();
+  return places.map(pixel);
+}"""
+# What is written on the marks since they were last wiped: words, left end, middle line and width.
+SPY = """() => {
+  const pen = CanvasRenderingContext2D.prototype;
+  const { fillText, clearRect } = pen;
+  window.written = [];
+  pen.clearRect = function (...box) {
+    if (this.canvas.dataset.part === "marks") window.written = [];
+    clearRect.apply(this, box);
+  };
+  pen.fillText = function (words, left, top) {
+    window.written.push([words, left, top, this.measureText(words).width]);
+    fillText.call(this, words, left, top);
+  };
+}"""
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer"), pytest.mark.slow]
 
 
@@ -32,9 +53,11 @@ def address(synthesizer: Synthesizer) -> Iterator[str]:
     with gr.Blocks() as app:
         session = gr.State(Session())
         with gr.Tab("Speak"):
-            gr.Button("Speak", elem_id="speak").click(lambda: spoken((5, 6, 7)), None, session)
+            gr.Button("Speak", elem_id="speak").click(lambda: spoken((5, 6, 5)), None, session)
         with gr.Tab("Map"):
-            create_map(synthesizer, session)
+            view = create_map(synthesizer, session)
+            with view.listen:
+                create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity)
     yield from serve(app, **launch_options())
 
 
@@ -130,6 +153,85 @@ def test_a_person_explores_the_map(
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate("window.hacked") is None
     assert complaints == []
+
+
+def find(page: Page, token: int) -> None:
+    page.fill("#map-token input", str(token))
+    page.click("#map-find")
+    title(page).to_contain_text(f"Token {token}")
+
+
+def test_a_colouring_shows_outside_of_the_chosen_group(open_map: Callable[[list[str]], Page], synthesizer: Synthesizer) -> None:
+    page = open_map(NO_WEBGL)
+    page.locator("#map-theta input[type=range]").focus()
+    page.keyboard.press("End")
+    find(page, 3)
+    expect(page.locator('[data-part="facts"] dd').first).to_have_text("1")
+    box = page.locator('[data-part="marks"]').bounding_box()
+    own = synthesizer.atlas().nearest[:, 0].numpy() != np.arange(64)
+    others = [place_of(synthesizer, t, box["width"], box["height"]) for t in np.flatnonzero(own).tolist() if t != 3]
+    before = page.evaluate(PIXELS, others)
+    page.select_option('[data-part="colouring"]', "digit")
+    expect(page.locator('[data-part="legend"]')).to_contain_text("Colour: FSQ digit 1; faint outside of the group")
+    after = page.evaluate(PIXELS, others)
+    assert sum(a != b for a, b in zip(before, after, strict=True)) > len(others) / 3
+    assert len(set(after)) > len(set(before))
+
+
+def towards(synthesizer: Synthesizer, token: int, right: int, up: int) -> int:
+    """The nearest token within 45 degrees of a direction."""
+    map_ = synthesizer.atlas()
+    offsets = np.stack([map_.x.numpy() - map_.x.numpy()[token], map_.y.numpy() - map_.y.numpy()[token]])
+    along, across = right * offsets[0] + up * offsets[1], np.abs(up * offsets[0] + right * offsets[1])
+    return int(np.where((along > 0) & (across <= along), (offsets**2).sum(0), np.inf).argmin())
+
+
+def test_arrow_keys_move_the_choice_and_enter_plays_it(open_map: Callable[[list[str]], Page], synthesizer: Synthesizer) -> None:
+    page = open_map(SOFTWARE_WEBGL)
+    canvas, token = page.locator('[data-part="marks"]'), 3
+    find(page, token)
+    canvas.focus()
+    # There is a token to the right of any but the last, and to the left of that.
+    for key, way in (("ArrowRight", (1, 0)), ("ArrowLeft", (-1, 0)), ("ArrowUp", (0, 1)), ("ArrowDown", (0, -1))):
+        page.keyboard.press(key)
+        token = towards(synthesizer, token, *way)
+        title(page).to_contain_text(f"Token {token}")
+    page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("Enter")
+    expect(page.locator("#listen-words")).to_contain_text(f"A is token {token}.")
+    expect(page.locator("#listen-a-alone").get_by_role("button", name="Play", exact=True)).to_be_visible()
+    # Its clock would count whole seconds, and the sound lasts half of one.
+    expect(page.locator("#listen-a-alone .timestamps")).to_be_hidden()
+    title(page).to_contain_text(f"Token {token}")
+    page.keyboard.press("Escape")
+    title(page).to_contain_text("No token chosen")
+    page.keyboard.press("ArrowUp")
+    title(page).to_contain_text("Token ")
+
+
+def test_no_label_is_printed_over_another(open_map: Callable[..., Page]) -> None:
+    page = open_map(SOFTWARE_WEBGL, speak_first=True)
+    page.evaluate(SPY)
+    find(page, 5)
+    # The path begins and ends at the chosen token.
+    page.locator('[data-part="path"]').check()
+    page.wait_for_function("window.written.length > 2")
+    written = page.evaluate("window.written")
+    assert {words for words, *_ in written} == {"5", "start", "end"}
+    for i, (_, left, middle, wide) in enumerate(written):
+        for _, other_left, other_middle, other_wide in written[:i]:
+            apart = left > other_left + other_wide or other_left > left + wide
+            assert apart or abs(middle - other_middle) >= 16
+
+
+def test_the_members_table_explains_its_steps(open_map: Callable[[list[str]], Page]) -> None:
+    page = open_map(NO_WEBGL)
+    explained = page.locator('[data-part="steps"]')
+    expect(explained).to_be_hidden()
+    find(page, 3)
+    expect(explained).to_have_text("Steps: the differences between the FSQ digits of the two tokens, summed.")
+    page.get_by_role("tab", name="Overlaps").click()
+    expect(explained).to_be_hidden()
 
 
 def test_a_take_may_come_before_the_map_is_opened(open_map: Callable[..., Page]) -> None:

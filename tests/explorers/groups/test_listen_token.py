@@ -52,6 +52,8 @@ def test_anchor_and_nearest_member_are_heard_alone_and_in_the_utterance(
     assert f"{count} of {len(take.tokens)} tokens of the PCG take belong" in heard.words[-1]
     assert f"replaced by {anchor} in A and by {int(nearest[1])} in B." in heard.words[-1]
     assert "also in the group" in heard.words[0]
+    # Twelve tokens of 40 ms.
+    assert heard.words[1].startswith("Alone: 0.48 s each.")
 
 
 def test_the_voice_of_the_take_is_the_context(synthesizer: Synthesizer, session: Session, take: Take) -> None:
