@@ -16,11 +16,12 @@ from explorers.session import Session, Turn
 from explorers.shared.blocks import json_drawer
 from explorers.shared.readout import message_html
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.wording import counted
 
 JUDGING = "judging"
 JUDGES = "The judges run after each generation: recognised words, speaker similarity and sound quality."
-JUDGING_NOW = "Judging: {done} of {count} takes done."
-JUDGED = "Judged: {count} takes. Each figure on a card is of one take (n = 1), which proves nothing in general."
+JUDGING_NOW = "Judging: {done} of {takes} done."
+JUDGED = "Judged: {takes}. Each figure on a card is of one take (n = 1), which proves nothing in general."
 ZIP = "pcg-lab-takes.zip"
 DOWNLOAD = "() => { setTimeout(() => document.querySelector('#saved a')?.click(), 300); }"
 
@@ -90,8 +91,9 @@ def _judger(synthesizer: Synthesizer, load_judges: Callable[[], Judges]) -> Call
                     # The judged takes are being replaced, and judges would slow down what is timed now.
                     return
                 done = sum(found.of(shown) is not None for shown in takes)
-                yield [record(session, found), found, message_html(JUDGING_NOW.format(done=done, count=len(takes)))]
-        yield [record(session, found), found, message_html(JUDGED.format(count=done))]
+                now = JUDGING_NOW.format(done=done, takes=counted(len(takes), "take"))
+                yield [record(session, found), found, message_html(now)]
+        yield [record(session, found), found, message_html(JUDGED.format(takes=counted(done, "take")))]
 
     return judge
 

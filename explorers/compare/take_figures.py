@@ -19,6 +19,7 @@ from explorers.shared.terms import term_html
 from pcg.analysis.audition import FRAME_SECONDS, band_frequencies
 from pcg.analysis.swap import log_mel_db
 from pcg.metrics.intelligibility import Errors
+from pcg.wording import counted
 
 QUIETEST_DB, LOUDEST_DB = -75.0, -5.0
 KILOHERTZ = (0.5, 1, 2, 4, 8)
@@ -125,10 +126,10 @@ def _means(card: Card, verdicts: Sequence[JudgedTake]) -> str:
     parts = [f"{card.mean('tokens_per_second'):.0f} tokens/s"]
     parts += [f"{speed_up:.2f}× AR"] if speed_up is not None and card.first.baseline != "self" else []
     parts += [f"{rate:.0%} accepted"] if rate is not None else []
-    measured = f'<p class="mean"><b>Mean of n = {len(card.takes)} takes:</b> {", ".join(parts)}</p>'
+    measured = f'<p class="mean"><b>Mean of n = {counted(len(card.takes), "take")}:</b> {", ".join(parts)}</p>'
     if not verdicts:
         return measured
-    pooled = f'<p class="mean"><b>Judged, over n = {len(verdicts)} takes</b> (error rates pooled)</p>'
+    pooled = f'<p class="mean"><b>Judged, over n = {counted(len(verdicts), "take")}</b> (error rates pooled)</p>'
     return measured + pooled + _judged(verdicts)
 
 

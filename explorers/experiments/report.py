@@ -25,6 +25,7 @@ from pcg.experiments.unit import Record, Unit, Utterance
 from pcg.files import replacing, write_json
 from pcg.files.checksums import renew_checksums
 from pcg.metrics.bound import StepCosts
+from pcg.wording import counted
 
 Voiced = Callable[[Unit], tuple[np.ndarray, int]]
 STYLES = Path(__file__).with_name("report.css")
@@ -120,8 +121,9 @@ def page(findings: Findings, command: str, sounds: str = "") -> str:
 def _lead(findings: Findings, command: str) -> str:
     utterances = max((s.utterances for s in findings.summaries), default=0)
     return (
-        f"<h1>PCG Lab: results</h1><p class='lead'>{findings.records:,} units: {len(findings.summaries)} settings, up to "
-        f"{utterances} utterances each. Where a figure has an interval, it is that of 95 % over utterances.</p>"
+        f"<h1>PCG Lab: results</h1><p class='lead'>{counted(findings.records, 'unit')}: "
+        f"{counted(len(findings.summaries), 'setting')}, up to {counted(utterances, 'utterance')} each. "
+        "Intervals are of 95 %, over utterances.</p>"
         f"<p class='lead'>All numbers of this page, ready to be read by programs, lie beside it in {RESULTS}. It was written "
         f"by <code>{escape(command)}</code>.</p>"
     )

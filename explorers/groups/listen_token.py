@@ -19,6 +19,7 @@ from pcg.groups.groups import Groups
 from pcg.prompts.prompt import Reference
 from pcg.settings import RANGES
 from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
+from pcg.wording import counted
 
 NAMES = ("A", "B")
 HEADING = f"""<header class="title"><h2>Listen to a token<small>the anchor against a member of its group</small></h2>
@@ -91,7 +92,7 @@ def _pair_line(groups: Groups, tokens: list[int], theta: float, similarity: str)
     if len(tokens) == 1:
         return f"{first}nothing else, so there is no B."
     belongs = "also in the group" if bool((groups.members_of(k) == tokens[1]).any()) else "not in the group"
-    return f"{first}{size:,} token{'s' * (size > 1)}. B is token <b>{tokens[1]}</b>, {belongs}."
+    return f"{first}{counted(size, 'token')}. B is token <b>{tokens[1]}</b>, {belongs}."
 
 
 def _levels_line(heard: list[Audition]) -> str:
@@ -104,9 +105,9 @@ def _places_line(reading: TakeView, anchor: int, placed: list[Audition]) -> str:
     count, length = len(placed[0].positions), len(reading.tokens)
     take = f"the {reading.method.upper()} take"
     if not count:
-        return f"None of the {length} tokens of {take} belongs to G({anchor}): there is nothing to replace."
+        return f"None of the {counted(length, 'token')} of {take} belongs to G({anchor}): there is nothing to replace."
     spoken = " and ".join(f"by {a.token} in {name}" for name, a in zip(NAMES, placed, strict=False))
-    return f"{count} of {length} tokens of {take} belong{'s' * (count == 1)} to G({anchor}): replaced {spoken}."
+    return f"{count} of {counted(length, 'token')} of {take} belong{'s' * (count == 1)} to G({anchor}): replaced {spoken}."
 
 
 def create_listen(

@@ -10,6 +10,7 @@ from explorers.recognise.word_list_actions import MOST_CANDIDATES, Wording
 from explorers.shared.terms import term_html
 from pcg.recognition.candidates import CandidateWeights
 from pcg.recognition.self_speculative import Transcript
+from pcg.wording import counted
 
 PROMPT = "Press “Transcribe in listed words” to see the candidates with their scores and the chosen text."
 COLUMNS = ("candidate", "sum", "CTC", "LM", "bigrams")
@@ -24,7 +25,7 @@ def wording_html(wording: Wording) -> str:
     said = "" if aligned else f'<p class="said">{escape(wording.text) or "(no words)"}</p>'
     tables = "".join(map(_table, wording.parts[:MOST_TABLES]))
     more = len(wording.parts) - MOST_TABLES
-    left_out = f'<p class="draft">Candidates of {more} more utterances are in the JSON.</p>' if more > 0 else ""
+    left_out = f'<p class="draft">In the JSON: candidates of {counted(more, "more utterance")}.</p>' if more > 0 else ""
     weights = CandidateWeights()
     counts = (
         f"{wording.rtfx:.0f}× {term_html('rtfx')} of {escape(wording.judge)}. Log-probabilities in nats; sum: "

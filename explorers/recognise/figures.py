@@ -9,6 +9,7 @@ from explorers.colours import BLUE, GREEN, INK, ORANGE, VERMILION
 from explorers.recognise.actions import RecognisedSound, TranscriptPart, name_of, preset_of
 from explorers.recognise.sweep import Point, Sweep
 from explorers.shared.figures import GRID, HEIGHT, MARGIN, axis, layout
+from pcg.wording import counted
 
 WAVE, FILL = "rgba(125, 130, 136, 0.35)", "rgba(0, 114, 178, 0.18)"
 CURVES = ((BLUE, "solid", "circle"), (GREEN, "6px,3px", "square"), (VERMILION, "2px,3px", "triangle-up"))
@@ -95,7 +96,7 @@ def _points(
 
 
 def _hover(point: Point) -> tuple[str, str, str]:
-    shares = f"%C {point.share('ctc'):.0%}, %L {point.share('lm'):.0%}, of {point.utterances} utterances"
+    shares = f"%C {point.share('ctc'):.0%}, %L {point.share('lm'):.0%}, of {counted(point.utterances, 'utterance')}"
     return name_of(point.thresholds), f"[{point.rate.low:.2%}, {point.rate.high:.2%}]", shares
 
 

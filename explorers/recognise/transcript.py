@@ -12,6 +12,7 @@ from explorers.recognise.sweep import Point, Sweep
 from explorers.shared.readout import busy_html, message_html
 from explorers.shared.terms import term_html, titled_html
 from pcg.recognition.self_speculative import Stage, Thresholds, Transcript
+from pcg.wording import counted
 
 STYLES = Path(__file__).with_name("transcript.css")
 STAGE_NAMES: dict[Stage, str] = {"ctc": "CTC gate", "lm": "LM verified", "ar": "AR fall-back"}
@@ -46,18 +47,18 @@ def alignment_html(alignment: Alignment | None, judge: str) -> str:
     errors = alignment.errors
     counts = ", ".join(f"{alignment.count(kind)} {name}" for kind, name in KINDS.items())
     rate = f"<b>{errors.rate:.1%}</b> {term_html('wer')} by {escape(judge)}"
-    caption = f"{rate}: {counts}, of {errors.length:,} words of the reference."
+    caption = f"{rate}: {counts}, of {counted(errors.length, 'word')} of the reference."
     words = " ".join(map(_word, alignment.words))
     return f'<div class="transcript"><p class="counts">{caption}</p><p class="said aligned">{words}</p>{_errors_legend()}</div>'
 
 
 def sweep_summary(sweep: Sweep) -> str:
     """The measure, the files and the judge of a sweep."""
-    files = f"{sweep.files} file{'s' * (sweep.files > 1)}"
+    files = counted(sweep.files, "file")
     left_out = "" if sweep.compared == sweep.files else f", of which {sweep.compared} with words to compare with"
     return (
         f'<div class="transcript"><p class="counts">{escape(sweep.measure)} by {escape(sweep.judge)}; n = {files}{left_out}, '
-        f"{sweep.seconds:.0f} s of sound, {sweep.words:,} words; RTFx: seconds of sound per second of work. "
+        f"{sweep.seconds:.0f} s of sound, {counted(sweep.words, 'word')}; RTFx: seconds of sound per second of work. "
         f"{SHARES}</p></div>"
     )
 
@@ -76,7 +77,7 @@ def sweep_table(sweep: Sweep) -> str:
 def progress_html(sweep: Sweep) -> str:
     """Where a sweep stands; not announced aloud, as it changes often."""
     if sweep.now is None:
-        return message_html(f"Swept {sweep.settings} settings over {sweep.files} file{'s' * (sweep.files > 1)}.")
+        return message_html(f"Swept {counted(sweep.settings, 'setting')} over {counted(sweep.files, 'file')}.")
     place = f"<span>{len(sweep.points) + 1} of {sweep.settings}</span>"
     return busy_html(f"{escape(sweep.now)}: file {sweep.heard + 1} of {sweep.files} {place}")
 
@@ -106,7 +107,7 @@ def _stages(hearing: RecognisedSound) -> str:
     total, only = len(hearing.parts), hearing.parts[0].transcript if len(hearing.parts) == 1 else None
     chips = []
     for stage, count in hearing.stages.items():
-        note = _note(stage, only, hearing.thresholds) if only else f"{count} of {total} utterances"
+        note = _note(stage, only, hearing.thresholds) if only else f"{count} of {counted(total, 'utterance')}"
         chips.append(
             f'<li class="{stage}{" accepting" if count else ""}"><b>{STAGE_NAMES[stage]}</b> <small>{note}</small></li>'
         )
@@ -119,13 +120,14 @@ def _note(stage: Stage, own: Transcript, thresholds: Thresholds) -> str:
         if thresholds.ctc is None:
             return "disabled"
         frames, above = len(own.entropies), int((own.entropies >= thresholds.ctc).sum())
-        return f"{above} of {frames} frames not below {thresholds.ctc:g}" if above else f"accepted: {frames} frames are certain"
+        looked_at = counted(frames, "frame")
+        return f"{above} of {looked_at} not below {thresholds.ctc:g}" if above else f"accepted: {frames} of {looked_at} certain"
     if stage == "lm":
         if thresholds.lm is None:
             return "disabled"
-        verified = f"{own.accepted} of {len(own.hypothesis)} tokens verified"
+        verified = f"{own.accepted} of {counted(len(own.hypothesis), 'token')} verified"
         return "not needed" if own.stage == "ctc" else f"accepted: {verified}" if own.stage == "lm" else verified
-    return f"accepted: {len(own.tokens) - own.accepted} tokens written" if own.stage == "ar" else "not needed"
+    return f"accepted: {counted(len(own.tokens) - own.accepted, 'token')} written" if own.stage == "ar" else "not needed"
 
 
 def _part(part: TranscriptPart, thresholds: Thresholds, one_of_many: bool) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from explorers.colours import BLUE, INK, ORANGE, VERMILION
+from pcg.wording import counted
 
 GRID, BAND = "rgba(125, 130, 136, 0.25)", "rgba(0, 158, 115, 0.25)"
 MARGIN = {"l": 52, "r": 12, "t": 34, "b": 44}
@@ -31,9 +32,9 @@ def distribution_figure(values: np.ndarray, title: str, unit: str) -> go.Figure:
     bars = go.Bar(
         x=edges[:-1], y=counts, offset=0, width=1, textposition="none",
         text=[f"{low:,} to {2 * low - 1:,}" if low > 1 else "1" for low in lows],
-        customdata=counts / len(values),
+        customdata=[f"{counted(count, 'token')}, {count / len(values):.1%}" for count in counts.tolist()],
         marker={"color": BLUE, "line": {"color": "rgba(255, 255, 255, 0.5)", "width": 1}},
-        hovertemplate=f"%{{text}} {unit}<br>%{{y:,}} tokens, %{{customdata:.1%}}<extra></extra>",
+        hovertemplate=f"%{{text}} {unit}<br>%{{customdata}}<extra></extra>",
     )  # fmt: skip
     ticks = {"tickvals": edges, "ticktext": [_short(2**i) for i in edges.tolist()], "range": [-0.1, len(counts) + 0.1]}
     return go.Figure(

@@ -9,6 +9,7 @@ from explorers.shared.ribbon import tail_html
 from explorers.shared.terms import term_html
 from pcg.groups.groups import GroupStatistics
 from pcg.settings import METHODS, Settings
+from pcg.wording import counted
 
 STYLES = Path(__file__).with_name("readout.css")
 TAIL_TOKENS = 44
@@ -92,14 +93,14 @@ def progress_html(
     """
     number, count = place or (methods.index(key) + 1, len(methods))
     of = f" <span>{number} of {count}</span>" if count > 1 else ""
-    words = f"{_short(key)}: {len(kinds)} tokens, {len(kinds) / rate:.1f} s{of}"
+    words = f"{_short(key)}: {counted(len(kinds), 'token')}, {len(kinds) / rate:.1f} s{of}"
     return busy_html(words, tail_html(kinds, group_sizes, TAIL_TOKENS))
 
 
 def done_html(keys: Sequence[str], seconds: float) -> str:
     """keys: the card of every finished take."""
-    count = "Four" if tuple(keys) == METHODS else str(len(keys))
-    what = f"{count} takes" if len(keys) > 1 else _short(keys[0])
+    several = "Four takes" if tuple(keys) == METHODS else counted(len(keys), "take")
+    what = several if len(keys) > 1 else _short(keys[0])
     return message_html(f"{what} in {seconds:.1f} s.")
 
 

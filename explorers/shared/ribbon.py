@@ -10,6 +10,7 @@ from pathlib import Path
 
 from explorers.shared.terms import term_html
 from pcg.takes.take import KINDS
+from pcg.wording import counted
 
 STYLES = Path(__file__).with_name("ribbon.css")
 LOWEST, TALLEST_GROUP = 0.4, 256
@@ -68,4 +69,4 @@ def _label(method: str, kinds: Sequence[str], group_sizes: Sequence[int]) -> str
     counts = Counter(kinds)
     parts = [f"{counts[kind]} {_name(kind)}" for kind in KINDS if counts[kind]]
     size = f"; mean group size {sum(group_sizes) / len(group_sizes):.1f}" if method == "pcg" and group_sizes else ""
-    return f"{method.upper()} took {len(kinds)} tokens: {', '.join(parts) or 'none'}{size}"
+    return f"{method.upper()} took {counted(len(kinds), 'token')}: {', '.join(parts) or 'none'}{size}"

@@ -12,6 +12,7 @@ from explorers.shared.spoof_curves import spoken
 from explorers.shared.terms import term_html
 from explorers.spoof.actions import PLAN, WAYS, Fan, HeardBranch, ShownBeam, SpoofTake, Tree
 from pcg.spoof.detector import M10, M25, M50
+from pcg.wording import counted
 
 STYLES = Path(__file__).with_name("beam_tree.css")
 SCRIPT = Path(__file__).with_name("beam_tree.js")
@@ -46,7 +47,7 @@ def tree_html(tree: Tree | None) -> str:
     count = max(len(fan.beams) for fan in tree.fans)
     seconds = max(fan.start + max(len(beam.tokens) for beam in fan.beams) for fan in tree.fans) / tree.rate
     width, height = BEFORE + round(seconds * SECOND) + BEHIND, ABOVE + LANE * count + BELOW
-    label = f"Beams of {WAYS[tree.way].name}: {len(tree.cycles)} cycles in {seconds:.1f} s"
+    label = f"Beams of {WAYS[tree.way].name}: {counted(len(tree.cycles), 'cycle')} in {seconds:.1f} s"
     drawn = _axis(seconds, height) + "".join(_fans(tree, count))
     return (
         f'<div class="beams"><div class="beams-plane"><svg width="{width}" height="{height}" role="group" aria-label="{label}">'

@@ -48,6 +48,7 @@ from pcg.decoding.beam_search import Hierarchy
 from pcg.errors import PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.wording import counted
 
 HEADING = f"""<header class="title"><h2>Spoof<small>which parts do detectors find synthetic?</small></h2>
 <p>Five sampling schemes, as compared in MSpoofTTS (arXiv 2603.05373). The curves are the
@@ -229,7 +230,8 @@ def _progress_html(step: SpoofStep, rate: float) -> str:
     if step.done and step.now == LAST:
         return message_html(DONE)
     place = list(WAYS).index(step.now) + 1
-    words = f"{WAYS[step.now].name}: {step.tokens} tokens, {step.tokens / rate:.1f} s <span>{place} of {len(WAYS)}</span>"
+    done = f"{counted(step.tokens, 'token')}, {step.tokens / rate:.1f} s"
+    words = f"{WAYS[step.now].name}: {done} <span>{place} of {len(WAYS)}</span>"
     return busy_html(words)
 
 

@@ -16,6 +16,7 @@ from explorers.shared.terms import term_html, titled_html
 from explorers.swap.actions import NOTE, ORIGINAL, Campaign, StressTest, Version
 from pcg.analysis.audition import FRAME_SECONDS, band_frequencies
 from pcg.analysis.swap import Swap, log_mel_db
+from pcg.wording import counted
 
 STYLES = Path(__file__).with_name("swap.css")
 MEANINGS = {
@@ -54,7 +55,7 @@ def strip_html(version: Version) -> str:
         for i, (kind, size, token) in enumerate(zip(kinds, sizes, tokens, strict=True))
     )
     counts = ", ".join(f"{kinds.count(kind)} {name}" for kind, name in NAMES.items() if kind in kinds)
-    label = f"{version.name.capitalize()}, {len(kinds)} tokens: {counts or 'none'}"
+    label = f"{version.name.capitalize()}, {counted(len(kinds), 'token')}: {counts or 'none'}"
     return f'<div class="ribbon" role="img" aria-label="{label}">{bars}</div>'
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from explorers.shared.terms import titled_html
 from explorers.tune.measured import Bench, Measured, RoundCost
 from pcg.analysis.whatif import Choice, PathEstimate, WhatIf
+from pcg.wording import counted
 
 STYLES = Path(__file__).with_name("figures.css")
 PARTS = {"draft": "drafting", "verify": "verification by the target", "rule": "acceptance rule"}
@@ -128,9 +129,10 @@ def _timeline(measured: Measured) -> str:
         for part, ms in means.items()
     )
     columns = "".join(_column(i, each, highest) for i, each in enumerate(rounds, 1))
-    label = f"Milliseconds of each of {len(rounds)} rounds, up to {highest:.1f} ms"
+    over = counted(len(rounds), "round")
+    label = f"Milliseconds of each of {over}, up to {highest:.1f} ms"
     return (
-        f"<section><h3>Time of a round <small>mean of {len(rounds)} rounds; the prompt took {measured.prefill_ms:.0f} ms once"
+        f"<section><h3>Time of a round <small>mean of {over}; the prompt took {measured.prefill_ms:.0f} ms once"
         f'</small></h3><ul class="tune-parts">{text}</ul>'
         f'<div class="tune-timeline" role="img" aria-label="{label}">'
         f"{columns}</div></section>"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pcg.cli.common import add_draft, add_judge, load_synthesizer
 from pcg.cli.running import mean_sizes, worker_spec
 from pcg.errors import InputError
+from pcg.wording import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
         raise InputError("results", str(options.results), "a folder that experiment run or swap has filled")
     if options.pack:
         count = len(store.all())
-        print(f"{store.pack()}: {count} units")
+        print(f"{store.pack()}: {counted(count, 'unit')}")
         return
     out, records = options.out or options.results / PAGE, store.all()
     if options.model is None:
@@ -69,7 +70,8 @@ def run(options: argparse.Namespace) -> None:
         synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
         costs, sizes = _step_costs(synthesizer, records, options.device), mean_sizes(synthesizer)
         findings = write_report(options.results, out, costs, sizes, _sounds(options), voice=voice)
-    print(f"{out}: {findings.records} units, {len(findings.tables)} tables, {len(findings.figures)} figures")
+    made = (findings.records, "unit"), (len(findings.tables), "table"), (len(findings.figures), "figure")
+    print(f"{out}: {', '.join(counted(*each) for each in made)}")
 
 
 def _fill_document(results: Path, document: Path) -> None:

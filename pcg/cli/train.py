@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcg.errors import InputError
+from pcg.wording import counted
 
 if TYPE_CHECKING:
     from pcg.cli.common import Commands
@@ -110,7 +111,8 @@ def _tokens(options: argparse.Namespace) -> None:
 
     codec, digest = open_codec(options.codec, options.device)
     made = prepare_tokens(options.speech, codec, digest, options.tokens, lambda done, of: print(f"tokens: {done}/{of} shards"))
-    print(f"tokens: {made.utterances} utterances, {made.hours:.1f} hours; {made.left_out} recordings were left out")
+    left_out = counted(made.left_out, "recording")
+    print(f"tokens: {counted(made.utterances, 'utterance')}, {made.hours:.1f} hours; {left_out} left out")
 
 
 def _draft(options: argparse.Namespace) -> None:

@@ -122,11 +122,11 @@ class AtlasPicture {
     card.hidden = this.hovered === null || this.dragging;
     if (card.hidden) return;
     const t = this.hovered;
-    const groups = `group of ${formatted(this.sizes[t])}; in ${many(this.counts[t], "group")}`;
-    const lines = [groups, `${many(this.usage[t], "use")} in training`];
+    const groups = `group of ${formatted(this.sizes[t])}; in ${counted(this.counts[t], "group")}`;
+    const lines = [groups, `${counted(this.usage[t], "use")} in training`];
     if (this.levels.length) lines.unshift(`digits ${this.digits(t).join(" ")}`);
     if (this.take.fates.has(t))
-      lines.push(`${many(this.take.uses.get(t) ?? 0, "use")} in the take; ${FATES[this.take.fates.get(t)]}`);
+      lines.push(`${counted(this.take.uses.get(t) ?? 0, "use")} in the take; ${FATES[this.take.fates.get(t)]}`);
     card.replaceChildren(tag("b", `Token ${t}`), ...lines.map((line) => tag("span", line)));
     const [left, top] = this.camera.toScreen(this.atlas.x[t] / UNIT, this.atlas.y[t] / UNIT);
     const { offsetWidth: wide, offsetHeight: high } = card;

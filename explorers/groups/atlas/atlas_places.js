@@ -2,8 +2,6 @@
 
 const UNIT = 65535;
 
-const many = (number, noun) => `${formatted(number)} ${noun}${number === 1 ? "" : "s"}`;
-
 const MAX_ZOOM = 400;
 
 /** The file of pcg.groups.atlas: places, and every token's nearest others with their similarities in 255ths. */

@@ -18,11 +18,11 @@ class AtlasWords extends AtlasPicture {
     this.fillTable();
     const heard = group ? this.summary(group) : "No token chosen.";
     news.textContent = this.pair ? this.pair.sentences.join(" ") : heard;
-    marks.setAttribute("aria-label", `Map of ${formatted(this.atlas.count)} tokens. ${heard} The tables beside it say the same.`);
+    marks.setAttribute("aria-label", `Map of ${counted(this.atlas.count, "token")}. ${heard} The tables beside it say the same.`);
   }
 
   summary({ token, size, theta, count }) {
-    return `Token ${token}: ${formatted(size)} in its group at theta ${theta.toFixed(2)}; in ${many(count, "group")}.`;
+    return `Token ${token}: ${formatted(size)} in its group at theta ${theta.toFixed(2)}; in ${counted(count, "group")}.`;
   }
 
   describeGroup(group) {

@@ -38,7 +38,7 @@ class StripWords {
         ? "Point at a bar, or use the arrow keys, to see its acceptance test. A click or Enter plays from there."
         : "";
       facts.replaceChildren();
-      marks.setAttribute("aria-valuetext", count ? `${count} tokens` : "No take yet");
+      marks.setAttribute("aria-valuetext", count ? counted(count, "token") : "No take yet");
       return;
     }
     const at = ((place * props.hop) / props.sample_rate).toFixed(2);
@@ -78,7 +78,7 @@ class StripWords {
       }
       rows.push(["ratio", "ratio", figure(test.ratio)]);
       rows.push(["coin", "coin", figure(test.coin)]);
-      if (test.grouped) rows.push(["group tested", "group-size", `${test.size} tokens`]);
+      if (test.grouped) rows.push(["group tested", "group-size", counted(test.size, "token")]);
     }
     if (!test || test.size !== size) rows.push(["group", "group-size", `${size} token${size > 1 ? "s" : ""}`]);
     return rows.map(([name, key, value]) => {

@@ -16,7 +16,7 @@ def test_every_bar_counts_its_doubling() -> None:
     (bars,) = figure.data
     assert list(bars.y) == [2, 2, 2, 1, 0, 0, 0, 0, 1]
     assert bars.text[:3] == ("1", "2 to 3", "4 to 7")
-    assert bars.customdata[0] == pytest.approx(0.25)
+    assert bars.customdata[0] == "2 tokens, 25.0%"
     assert figure.layout.xaxis.ticktext[:4] == ("1", "2", "4", "8")
 
 

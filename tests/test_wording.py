@@ -1,0 +1,36 @@
+import re
+
+import numpy as np
+import pytest
+
+from explorers.shared.figures import distribution_figure
+from explorers.shared.readout import progress_html
+from explorers.shared.ribbon import ribbon_html
+from pcg.files import PROJECT
+from pcg.wording import counted
+
+# A count before a fixed plural: "{count} tokens" in Python, "${count} tokens" in a script.
+PLURAL = re.compile(
+    r"\{(?:len\([^{}]*\)|count|[\w.]+\.(?:tokens|utterances|files|words|settings|records))(?::,)?\} "
+    r"(?:tokens|takes|files|words|units|settings|utterances|rounds|cycles|frames|groups)\b"
+)
+
+
+@pytest.mark.parametrize(("number", "words"), [(0, "0 tokens"), (1, "1 token"), (2, "2 tokens"), (1024, "1,024 tokens")])
+def test_one_thing_has_no_plural(number: int, words: str) -> None:
+    assert counted(number, "token") == words
+
+
+def test_the_page_says_one_token() -> None:
+    assert 'aria-label="PCG took 1 token: 1 bonus;' in ribbon_html("pcg", ["bonus"], [1], 50.0)
+    assert "PCG: 1 token, 0.0 s" in progress_html("pcg", ["pcg"], ["bonus"], [1], 50.0)
+    (bars,) = distribution_figure(np.array([1, 2, 2]), "Size", "tokens in the group").data
+    assert bars.customdata == ("1 token, 33.3%", "2 tokens, 66.7%")
+
+
+@pytest.mark.parametrize("folder", ["explorers", "pcg/cli"])
+def test_no_count_stands_before_a_fixed_plural(folder: str) -> None:
+    sources = [path for path in (PROJECT / folder).rglob("*") if path.suffix in (".py", ".js")]
+    assert len(sources) > 10
+    found = [f"{path.name}: {each[0]}" for path in sources for each in PLURAL.finditer(path.read_text(encoding="utf-8"))]
+    assert found == []
