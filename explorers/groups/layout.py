@@ -31,7 +31,7 @@ THETA_INFO = (
     f"{term_info('theta', 'Similarity')} above which tokens share a {term_info('group')}. The highlighted group follows."
 )
 # The button of explorers.groups.listen_token, which stands below the map.
-LISTEN_AT = "#listen"
+LISTEN_AT = "button#listen"
 EQUAL_SIZE_INFO = "A change moves theta to groups of the same mean size."
 
 

@@ -9,13 +9,16 @@ import gradio as gr
 import httpx
 import pytest
 from gradio_client import Client
+from playwright.sync_api import expect
 
 from explorers.theme import launch_options
 from pcg.files import PROJECT
+from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch
 from tests.explorers.served import serve
 
 DOCUMENT = (PROJECT / "docs" / "api.md").read_text(encoding="utf-8")
 PAGE = "http://127.0.0.1:7860"
+PATIENCE_MS = 120_000
 
 
 def test_the_call_works_as_it_is_printed(address: str) -> None:
@@ -59,3 +62,18 @@ def test_what_the_page_on_the_api_asks_for_in_vain_is_no_error() -> None:
         # Where MCP is on, its own server answers; none is mounted here.
         page.mcp_server = True
         assert httpx.get(address + "gradio_api/mcp/schema").status_code == 404
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.slow
+def test_the_page_on_the_api_reports_no_errors(address: str, complaints: list[str]) -> None:
+    asked: list[str] = []
+    with patient_page(1440, SOFTWARE, PATIENCE_MS) as page:
+        page.on("response", lambda response: asked.append(response.url.removeprefix(address)))
+        watch(page, address, complaints)
+        page.goto(address)
+        with page.expect_response("**/gradio_api/mcp/schema"):
+            page.locator("footer .show-api").click()
+        expect(page.locator(".api-docs")).to_contain_text("pip install gradio_client")
+    assert {"monitoring/summary", "gradio_api/info"} <= set(asked)
+    assert complaints == []

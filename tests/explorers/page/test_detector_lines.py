@@ -1,19 +1,18 @@
-"""The lines of the spoof detectors: one colour and one dash for each, in Spoof and in Tune."""
+"""The lines of the spoof detectors: one colour and one dash for each, wherever they are drawn."""
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
-import gradio as gr
 import pytest
 from playwright.sync_api import Page, expect
 
+from app import create_app
 from explorers.colours import DETECTORS, detector_styles
 from explorers.shared.spoof_curves import curves_html
 from explorers.theme import launch_options
-from explorers.tune.layout import create_tune
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.stored import Origin
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page
 from tests.explorers.served import serve
 
@@ -56,12 +55,9 @@ def test_the_variables_are_declared_for_both_themes() -> None:
 
 
 @pytest.fixture(scope="module")
-def address(judged: Synthesizer) -> Iterator[str]:
-    """Where a page is served that has Tune, and curves as Spoof shows them."""
-    with gr.Blocks() as app:
-        gr.HTML(curves_html({r.name: [0.5] * 60 for r in RESOLUTIONS}, 2.4), apply_default_css=False)
-        create_tune(judged, Origin.of(judged.voice))
-    yield from serve(app, **launch_options())
+def address(judged: Synthesizer, example_folder: Path) -> Iterator[str]:
+    """Where a page is served whose voice has detectors."""
+    yield from serve(create_app(judged, example_folder), **launch_options())
 
 
 @pytest.fixture
@@ -73,10 +69,10 @@ def page(address: str) -> Iterator[Page]:
 
 @NEEDS_CHROMIUM
 @pytest.mark.slow
-def test_a_detector_has_the_same_line_in_spoof_and_in_tune(page: Page) -> None:
-    page.fill("#tune-text textarea", "Hello, yes.")
-    page.click("#tune-run")
+def test_a_detector_has_the_same_line_below_the_tokens_and_in_the_curves_of_a_take(page: Page) -> None:
     expect(page.locator(".strip-curves [data-curve]")).to_have_count(len(RESOLUTIONS))
+    curves = curves_html({r.name: [0.5] * 60 for r in RESOLUTIONS}, 2.4)
+    page.evaluate("curves => document.querySelector('.strip').insertAdjacentHTML('afterend', curves)", curves)
     for theme in GROUNDS:
         for r in RESOLUTIONS:
             red, green, blue = (int(getattr(DETECTORS[r.name], theme)[at : at + 2], 16) for at in (1, 3, 5))
