@@ -13,6 +13,7 @@ from explorers.errors import showing_errors
 from explorers.recognise.actions import (
     HIGHEST_CTC,
     HIGHEST_LM,
+    NO_SOUND,
     PRESET_NAMES,
     hear,
     last_utterance,
@@ -27,6 +28,7 @@ from explorers.recognise.sweep_layout import create_sweep_controls, create_sweep
 from explorers.recognise.transcript import (
     PROMPT,
     alignment_html,
+    status_html,
     transcript_html,
 )
 from explorers.recognise.word_list import create_words
@@ -34,6 +36,7 @@ from explorers.session import Session
 from explorers.shared.blocks import DECODING, json_drawer, pcm
 from explorers.shared.readout import message_html
 from explorers.shared.terms import term_info
+from pcg.errors import PCGError
 from pcg.recognition.recogniser import ScoringRecogniser
 from pcg.synthesis.synthesizer import Synthesizer
 
@@ -62,6 +65,7 @@ class RecogniseControls:
     preset: gr.Radio
     tau_ctc: gr.Slider
     tau_slm: gr.Slider
+    status: gr.HTML
     taken: gr.HTML
 
 
@@ -103,12 +107,13 @@ def _controls() -> RecogniseControls:
             waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR),
         )  # fmt: skip
         last = gr.Button("Use the last utterance", elem_id="recognise-last", size="md")
+        taken = gr.HTML("", apply_default_css=False, elem_id="recognise-taken")
         reference = gr.Textbox(
             label="Reference", info="The correct text, if known: errors are counted against it.", lines=2, max_lines=6,
             elem_id="recognise-reference",
         )  # fmt: skip
         run = gr.Button("Transcribe", variant="primary", elem_id="recognise-run")
-        taken = gr.HTML(message_html(PROMPT), apply_default_css=False, elem_id="recognise-status")
+        status = gr.HTML(status_html(None), apply_default_css=False, elem_id="recognise-status")
     with gr.Column(elem_classes="lab-form"):
         preset = gr.Radio(
             [(name, key) for key, name in PRESET_NAMES.items()], value="accurate", label="Preset", elem_id="recognise-preset"
@@ -122,7 +127,7 @@ def _controls() -> RecogniseControls:
             0, HIGHEST_LM, tau_slm, step=0.01, label="τ LM, likelihood", buttons=[], elem_id="tau-slm",
             info=LM_INFO,
         )  # fmt: skip
-    return RecogniseControls(sound, last, run, reference, preset, ctc, slm, taken)
+    return RecogniseControls(sound, last, run, reference, preset, ctc, slm, status, taken)
 
 
 def _places() -> RecognisePlaces:
@@ -141,23 +146,36 @@ def _transcriber(ready: Load) -> Callable[..., list[object]]:
             thresholds = thresholds_of(tau_ctc, tau_slm)
             preset = preset_of(thresholds)
             if sound is None:
-                empty = gr.update(value=None, visible=False)
-                return [None, message_html(PROMPT), empty, alignment_html(None, ""), preset]
+                raise PCGError(NO_SOUND)
             recogniser = ready()
             samples = read_sound(Path(sound), recogniser.sample_rate)
             heard = hear(recogniser, samples, recogniser.sample_rate, thresholds, reference or "")
         picture = gr.update(value=entropy_figure(heard), visible=True)
         errors = alignment_html(heard.alignment, heard.judge)
-        return [heard.record(), transcript_html(heard), picture, errors, preset]
+        return [heard.record(), transcript_html(heard), picture, errors, preset, status_html(heard)]
 
     return transcribe
 
 
-def _chooser(transcribe: Callable[..., list[object]]) -> Callable[..., list[object]]:
+def _follower(transcribe: Callable[..., list[object]]) -> Callable[..., list[object]]:
+    """The same after a change of any control: nobody asked for a transcript, so without a sound the page is empty."""
+
+    def follow(sound: str | None, tau_ctc: float, tau_slm: float, reference: str | None) -> list[object]:
+        if sound is not None:
+            return transcribe(sound, tau_ctc, tau_slm, reference)
+        with showing_errors():
+            preset = preset_of(thresholds_of(tau_ctc, tau_slm))
+        hidden = gr.update(value=None, visible=False)
+        return [None, message_html(PROMPT), hidden, alignment_html(None, ""), preset, status_html(None)]
+
+    return follow
+
+
+def _chooser(follow: Callable[..., list[object]]) -> Callable[..., list[object]]:
     def choose(preset: str, sound: str | None, reference: str | None) -> list[object]:
         with showing_errors():
             tau_ctc, tau_slm = sliders_of(preset)
-        return [tau_ctc, tau_slm, *transcribe(sound, tau_ctc, tau_slm, reference)]
+        return [tau_ctc, tau_slm, *follow(sound, tau_ctc, tau_slm, reference)]
 
     return choose
 
@@ -180,25 +198,33 @@ def _wire(
     # Next to a take that is being generated, the times of both would be wrong.
     alone = {"concurrency_id": DECODING, "concurrency_limit": 1, "trigger_mode": "always_last"}
     transcribe = _transcriber(ready)
-    gr.on(
-        # `input` and not `change`: presets move the sliders, too.
-        [
-            controls.run.click, controls.sound.change, controls.tau_ctc.input, controls.tau_slm.input,
-            controls.reference.submit, controls.reference.blur,
-        ],
-        transcribe,
-        [controls.sound, controls.tau_ctc, controls.tau_slm, controls.reference],
-        [*places.all, controls.preset],
+    follow = _follower(transcribe)
+    asked = [controls.sound, controls.tau_ctc, controls.tau_slm, controls.reference]
+    shown = [*places.all, controls.preset, controls.status]
+    controls.run.click(
+        transcribe, asked, shown,
         show_progress="hidden",
         api_name="transcribe",
         api_description="Transcribe a sound at two thresholds: first a record with text, stage, RTFx, times, entropies and, "
         "with a reference, WER; then the same as HTML and a figure.",
         **alone,
     )  # fmt: skip
+    gr.on(
+        # `input` and not `change`: presets move the sliders, too.
+        [
+            controls.sound.change, controls.tau_ctc.input, controls.tau_slm.input,
+            controls.reference.submit, controls.reference.blur,
+        ],
+        follow, asked, shown, show_progress="hidden", api_visibility="private", **alone,
+    )  # fmt: skip
     controls.preset.input(
-        _chooser(transcribe), [controls.preset, controls.sound, controls.reference],
-        [controls.tau_ctc, controls.tau_slm, *places.all, controls.preset],
+        _chooser(follow), [controls.preset, controls.sound, controls.reference], [controls.tau_ctc, controls.tau_slm, *shown],
         show_progress="hidden", api_visibility="private", **alone,
+    )  # fmt: skip
+    # What is said of the last utterance does not hold for another sound.
+    gr.on(
+        [controls.sound.upload, controls.sound.start_recording, controls.sound.clear],
+        lambda: "", None, controls.taken, queue=False, api_visibility="private",
     )  # fmt: skip
     controls.last.click(
         _taker(synthesizer), session, [controls.sound, controls.reference, controls.taken],

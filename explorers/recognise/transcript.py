@@ -40,6 +40,11 @@ def transcript_html(hearing: RecognisedSound) -> str:
     return f'<div class="transcript" role="status">{_readout(hearing)}{_stages(hearing)}{body}{_legend()}{figure}</div>'
 
 
+def status_html(hearing: RecognisedSound | None) -> str:
+    """Beside the button: that the sound is transcribed, or that there is none."""
+    return message_html(PROMPT if hearing is None else f"Transcribed {hearing.seconds:.1f} s of sound.")
+
+
 def alignment_html(alignment: Alignment | None, judge: str) -> str:
     """The errors in their places, beside their counts."""
     if alignment is None:

@@ -8,11 +8,12 @@ import gradio as gr
 import numpy as np
 
 from explorers.errors import showing_errors
-from explorers.recognise.actions import read_sound
+from explorers.recognise.actions import NO_SOUND, read_sound
 from explorers.recognise.candidates import PROMPT, wording_html
 from explorers.recognise.word_list_actions import hear_in_words
 from explorers.shared.blocks import DECODING, json_drawer
 from explorers.shared.readout import message_html
+from pcg.errors import PCGError
 from pcg.recognition.lexicon import Lexicon, load_lexicon
 from pcg.recognition.recogniser import ScoringRecogniser
 
@@ -43,7 +44,7 @@ def _transcriber(ready: Callable[[], ScoringRecogniser]) -> Callable[[str | None
     def transcribe_in_listed_words(sound: str | None, reference: str | None) -> list[object]:
         with showing_errors():
             if sound is None:
-                return [None, message_html(PROMPT)]
+                raise PCGError(NO_SOUND)
             recogniser, lexicon = warm()
             samples = read_sound(Path(sound), recogniser.sample_rate)
             heard = hear_in_words(recogniser, lexicon, samples, recogniser.sample_rate, reference or "")

@@ -193,20 +193,20 @@ def test_the_endpoint_answers_with_a_record_and_pages(
 ) -> None:
     path = recordings[0]
     expected = hear(recogniser, soundfile.read(path, dtype="float32")[0], RATE, Thresholds(2.0, 0.1), MARKUP)
-    record, page, picture, errors, preset = client.predict(handle_file(path), 2.0, 0.1, MARKUP, api_name="/transcribe")
+    record, page, picture, errors, preset, status = client.predict(handle_file(path), 2.0, 0.1, MARKUP, api_name="/transcribe")
     assert (record["text"], record["stage"]) == (expected.text, expected.record()["stage"])
     assert record["wer"] == pytest.approx(expected.alignment.errors.rate, abs=1e-6)
     assert record["parts"][0]["entropies"] == pytest.approx(expected.record()["parts"][0]["entropies"], abs=1e-3)
     assert "gate 2 nats" in picture["value"]["plot"]
     assert preset is None
+    assert "Transcribed " in status
     assert "WER</a> by tiny" in page
     assert "<img" not in page + errors
 
 
 def test_without_a_sound_the_page_asks_for_one(client: Client) -> None:
-    record, page, *_ = client.predict(None, 0.7, 0.2, "", api_name="/transcribe")
-    assert record is None
-    assert "Upload or record" in page
+    with pytest.raises(AppError, match="There is no sound to transcribe: upload or record one"):
+        client.predict(None, 0.7, 0.2, "", api_name="/transcribe")
 
 
 def test_the_last_utterance_comes_with_its_text(client: Client, take: Take) -> None:
