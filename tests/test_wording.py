@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from explorers.shared.figures import distribution_figure
-from explorers.shared.readout import progress_html
+from explorers.shared.readout import failure_html, progress_html
 from explorers.shared.ribbon import ribbon_html
+from pcg.errors import InputError
 from pcg.files import PROJECT
 from pcg.wording import counted
 
@@ -34,3 +35,14 @@ def test_no_count_stands_before_a_fixed_plural(folder: str) -> None:
     assert len(sources) > 10
     found = [f"{path.name}: {each[0]}" for path in sources for each in PLURAL.finditer(path.read_text(encoding="utf-8"))]
     assert found == []
+
+
+def test_a_failure_tells_its_reason_as_text() -> None:
+    assert "text is '&lt;b&gt;', but must be English." in failure_html(InputError("text", "<b>", "English"))
+
+
+@pytest.mark.parametrize("word", ["guesses", "yardstick", "alike by", "in company", "sampling law"])
+def test_the_page_uses_the_words_of_the_field(word: str) -> None:
+    sources = [path for path in (PROJECT / "explorers").rglob("*") if path.suffix in (".py", ".js")]
+    sources.append(PROJECT / "docs" / "page.md")
+    assert [path.name for path in sources if word in path.read_text(encoding="utf-8").lower()] == []

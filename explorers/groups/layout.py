@@ -30,9 +30,9 @@ from pcg.synthesis.synthesizer import Synthesizer
 THETA_INFO = (
     f"{term_info('theta', 'Similarity')} above which tokens share a {term_info('group')}. The highlighted group follows."
 )
+EQUAL_SIZE_INFO = "A change also moves theta, so that the mean group size stays."
 # The button of explorers.groups.listen_token, which stands below the map.
 LISTEN_AT = "button#listen"
-EQUAL_SIZE_INFO = "A change moves theta to groups of the same mean size."
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from pcg.wording import counted
 
 NAMES = ("A", "B")
 HEADING = f"""<header class="title"><h2>Listen to a token<small>the anchor against a member of its group</small></h2>
-<p>A single token is short, so alone it is repeated {REPEATS} times. In context it replaces every member of the anchor's group
-in the last utterance; the original take is under Compare. A and B keep their loudness.</p></header>"""
+<p>A single token is short: alone, it is repeated {REPEATS} times. In context, it replaces every member of the anchor's group
+in the last utterance; the original take is under Listen. A and B keep their loudness.</p></header>"""
 PROMPT = "Choose a token, then listen."
-NO_TAKE = "There is no utterance yet. Generate one under Compare to hear the tokens in it."
+NO_TAKE = "There is no utterance yet. Generate one under Listen to hear the tokens in it."
 TITLES = {"alone": "alone", "context": "in the last utterance"}
 # A player's clock counts whole seconds: for a token alone it would stand at 0:00.
 CLOCKLESS = ("alone",)

@@ -30,7 +30,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 SOURCES = ("evaluation", "own")
 NO_TEST = "There is no test: prepare one first."
 MOST_LINES, MOST_ASKED, MOST_KEPT = 60, 30, 20
-NO_TAKE = "There are no takes yet. Generate some under Compare to store their settings here."
+NO_TAKE = "There are no takes yet. Generate some under Listen to store their settings here."
 
 Kept = Mapping[str, Settings]
 

@@ -30,7 +30,7 @@ from explorers.listening.form import ListeningControls, create_controls, wire_ch
 from explorers.listening.player import VOTE, create_player, trial_value
 from explorers.listening.reveal import reveal_html
 from explorers.shared.blocks import DECODING, by_name, json_drawer, parameters_of
-from explorers.shared.readout import FAILED, message_html
+from explorers.shared.readout import failure_html, message_html
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.errors import PCGError
 from pcg.metrics.intelligibility import Judge
@@ -117,7 +117,7 @@ def _preparer(synthesizer: Synthesizer, places: ListeningPlaces, status: gr.HTML
                         for updates in show(step):
                             yield updates | {status: message_html(WAITING)}
         except PCGError as error:
-            yield {status: message_html(FAILED)}
+            yield {status: failure_html(error)}
             raise page_error(error) from error
 
     return handle

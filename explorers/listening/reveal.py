@@ -10,6 +10,7 @@ from explorers.shared.terms import titled_html
 from pcg.experiments.listening_tests.design import BEST, OPEN, TIE
 from pcg.experiments.listening_tests.outcome import Figure, Outcome
 from pcg.metrics.estimate import Estimate
+from pcg.wording import counted
 
 STYLES = Path(__file__).with_name("reveal.css")
 JUDGING = "Judging; the figures follow."
@@ -32,7 +33,7 @@ def _votes(result: Outcome) -> str:
         return ""
     rows = [[_head(f.name), _estimate(f, result), _range(f, result)] for f in result.figures]
     what = "mean" if result.kind == "rating" else "share"
-    return _table(("", f"{what}, 95 % interval", "chance, or no difference, is dashed"), rows)
+    return _table(("", f"{what}, 95 % interval", "dashed: chance, or no difference"), rows)
 
 
 def _estimate(figure: Figure, result: Outcome) -> str:
@@ -71,7 +72,7 @@ def _trials(blind_test: BlindTest) -> str:
         plays = ", ".join(f"{letter} {count}×" for letter, count in zip(letters, vote.plays, strict=True))
         cells = [f"<td>{behind}</td>", _cell(answer), _cell(plays), _cell(blind_test.texts[trial.item])]
         rows.append([_head(str(i + 1)), *cells])
-    return _table(("trial", "behind the letters", "your vote", "played", "text"), rows) if rows else "<p>No vote was given.</p>"
+    return _table(("trial", "systems", "your vote", "played", "text"), rows) if rows else "<p>No vote was given.</p>"
 
 
 def _differences(blind_test: BlindTest) -> str:
@@ -100,7 +101,7 @@ def _measured(blind_test: BlindTest) -> str:
         rows.append([_head(name), *cells])
     heads = ("", "tokens/s", "over AR", "RTF", "WER", "CER", "similarity", "DNSMOS, 1 to 5")
     n = len(blind_test.plan.trials)
-    lines = [f"{n} takes each; small: 95 % intervals over them. Speeds are those of the preparation of this test."]
+    lines = [f"{counted(n, 'take')} each; in small print: 95 % intervals. Speeds were measured while this test was prepared."]
     lines += [f"{figure}: {who}." for figure, who in blind_test.judges.items()]
     notes = "<br>".join(map(escape, lines if len(blind_test.judged) == len(blind_test.systems) else [lines[0], JUDGING]))
     return f'{_table(heads, rows)}<p class="reveal-judges">{notes}</p>'

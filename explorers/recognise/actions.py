@@ -26,7 +26,7 @@ PRESET_NAMES = {"accurate": "high accuracy", "fast": "high RTFx", "ar": "AR"}
 HIGHEST_CTC, HIGHEST_LM = 4.0, 1.0
 LONGEST_SECONDS = 600
 NO_SOUND = "There is no sound to transcribe: upload or record one, or use the last utterance."
-NO_TAKE = "There is no utterance yet. Generate one under Compare to transcribe it here."
+NO_TAKE = "There is no utterance yet. Generate one under Listen to transcribe it here."
 
 
 def thresholds_of(tau_ctc: float, tau_slm: float) -> Thresholds:

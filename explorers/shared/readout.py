@@ -7,13 +7,13 @@ from pathlib import Path
 from explorers.session import Card, ShownTake
 from explorers.shared.ribbon import tail_html
 from explorers.shared.terms import term_html
+from pcg.errors import PCGError
 from pcg.groups.groups import GroupStatistics
 from pcg.settings import METHODS, Settings
 from pcg.wording import counted
 
 STYLES = Path(__file__).with_name("readout.css")
 TAIL_TOKENS = 44
-FAILED = "The request failed. Nothing on the page has changed."
 TITLES = {
     "ar": ("AR", "autoregressive"),
     "sd": ("SD", "speculative decoding"),
@@ -107,6 +107,11 @@ def done_html(keys: Sequence[str], seconds: float) -> str:
 def busy_html(words: str, below: str = "") -> str:
     """Progress: `words`, the page's own, above `below`. Not announced to screen readers, as it changes often."""
     return f'<div class="status busy"><p>{words}</p>{below}</div>'
+
+
+def failure_html(error: PCGError) -> str:
+    """Why a request failed; a message beside it may be gone before it is read."""
+    return message_html(escape(str(error), quote=False))
 
 
 def message_html(words: str) -> str:

@@ -19,7 +19,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Take
 
 PLAN = Hierarchy()
-NOTE = "One text and one seed: n = 1, so no interval can be given, and these figures say nothing about the schemes in general."
+NOTE = "One text and one seed (n = 1): no interval can be given, and nothing follows for the schemes in general."
 NO_TAKE = "There are no beams of {way} yet: generate a text first."
 
 

@@ -25,7 +25,7 @@ EMPTY = '<p class="beams-note">The beams appear here after a run with this schem
 PROMPT = "Point at a beam to read its scores. Click it to hear the utterance up to its end. Arrow keys move, Enter plays."
 FATES = {
     "chosen": "chosen",
-    "lost": f"lost the choice after {PLAN.stages[2]}",
+    "lost": f"not chosen after {PLAN.stages[2]}",
     "second": f"pruned after {PLAN.stages[1]}",
     "first": f"pruned after {PLAN.stages[0]} tokens",
 }

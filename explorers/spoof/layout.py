@@ -26,7 +26,7 @@ from explorers.shared.blocks import (
     text_box,
     voice_choice,
 )
-from explorers.shared.readout import FAILED, TITLES, busy_html, message_html
+from explorers.shared.readout import TITLES, busy_html, failure_html, message_html
 from explorers.shared.spoof_curves import curves_html
 from explorers.shared.terms import term_html, term_info
 from explorers.spoof.actions import (
@@ -52,8 +52,8 @@ from pcg.wording import counted
 
 HEADING = f"""<header class="title"><h2>Spoof<small>which parts do detectors find synthetic?</small></h2>
 <p>Five sampling schemes, as compared in MSpoofTTS (arXiv 2603.05373). The curves are the
-{term_html("spoof", "spoof probability")} of stretches of 50, 25 or 10 tokens: lower is more like speech. The searched
-schemes are selected by these same detectors, so a lower curve is no proof of better speech. {NOTE}</p></header>"""
+{term_html("spoof", "spoof probability")} of stretches of 50, 25 or 10 tokens: lower is more like speech. The beams
+are chosen by these same detectors, so a lower curve of theirs is no proof of better speech. {NOTE}</p></header>"""
 BEAMS = """<header class="title"><h2>Beams<small>candidates of the search, and their pruning</small></h2>
 <p>After a warm-up of {0} tokens, {2[0]} {3} continue from the same position; {2[1]} are left after {1[0]} tokens, {2[2]}
 after {1[1]}, and after {1[2]} the one with the best sum of ranks is chosen.</p></header>"""
@@ -62,7 +62,7 @@ TEMPERATURE_INFO = (
     f"{term_info('temperature', 'Randomness')} of all schemes. Detectors here work best at 0.6; the paper uses 1.0."
 )
 METHOD_INFO = "The paper uses AR. Beams with SD, SSD or PCG are an extension of this program."
-READY = "Choose a method, then generate. The searched schemes take several times as long."
+READY = "Five takes, one after the other. The two with beams take several times as long."
 STOPPED = "Stopped. Finished takes stay."
 DONE = "All five takes are ready."
 BEAM_HINT = '<p class="beams-note">Click a beam, or enter its numbers, to hear the utterance up to its end.</p>'
@@ -197,7 +197,7 @@ def _handler(synthesizer: Synthesizer, controls: Form, places: SpoofPlaces) -> C
                     said += [step.done] if step.done else []
                     yield _updates(request, said, step, places) | {controls.status: _progress_html(step, rate)}
         except PCGError as error:
-            yield {controls.status: message_html(FAILED)}
+            yield {controls.status: failure_html(error)}
             raise page_error(error) from error
 
     return compare_ways

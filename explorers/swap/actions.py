@@ -31,7 +31,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 SOURCES = ("last", "text")
 CONTROLS = ("random", "mel", "none")
 ORIGINAL, SWAPPED, CONTROL = VERSIONS = ("original", "swapped", "control")
-NO_TAKE = "There is no utterance yet. Generate one under Compare, or choose a new text here."
+NO_TAKE = "There is no utterance yet. Generate one under Listen, or choose a new text here."
 UTTERANCES, THETAS = 8, (0.6, 0.5, 0.4)
 NOTE = "One utterance proves nothing. Over many utterances, with intervals: python -m pcg swap."
 

@@ -27,7 +27,7 @@ from explorers.shared.blocks import (
     text_box,
     voice_choice,
 )
-from explorers.shared.readout import FAILED, message_html
+from explorers.shared.readout import failure_html, message_html
 from explorers.shared.terms import term_info
 from explorers.swap.actions import (
     NOTE,
@@ -201,7 +201,7 @@ def _handler(
                 for step in steps:
                     yield _updates(step, places) | {controls.status: message_html(step.now or "Swapped.")}
         except PCGError as error:
-            yield {controls.status: message_html(FAILED)}
+            yield {controls.status: failure_html(error)}
             raise page_error(error) from error
 
     return handle

@@ -8,7 +8,7 @@ import gradio as gr
 
 from explorers.errors import page_error
 from explorers.shared.blocks import DECODING, run_and_stop
-from explorers.shared.readout import FAILED, message_html
+from explorers.shared.readout import failure_html, message_html
 from explorers.swap.actions import THETAS, UTTERANCES, Campaign, campaign, swap_grid
 from explorers.swap.figures import campaign_html, progress_html
 from pcg.errors import PCGError
@@ -18,9 +18,9 @@ from pcg.synthesis.synthesizer import Synthesizer
 
 MANY_HEADING = f"""<header class="title"><h2>Over many utterances<small>the paper's Table 2, on this voice</small></h2>
 <p>{UTTERANCES} sentences by the target, swapped at the sizes of cosine groups at theta {", ".join(map(str, THETAS))},
-each with its control. Finished work is stored and not repeated.</p></header>"""
+each with its control. Finished work is not repeated.</p></header>"""
 MANY_EMPTY = f"Press “Swap {UTTERANCES} sentences”: the table grows here row by row."
-MANY_READY = "About fifty units, one or two seconds of work each."
+MANY_READY = "About 100 s. Finished work is stored."
 STOPPED = "Stopped. Finished utterances stay."
 
 
@@ -58,7 +58,7 @@ def _campaigner(synthesizer: Synthesizer, spec: WorkerSpec, store: Store) -> Cal
                     yield [campaign_html(step) if new else gr.skip(), progress_html(step)]
                     shown = step
         except PCGError as error:
-            yield [gr.skip(), message_html(FAILED)]
+            yield [gr.skip(), failure_html(error)]
             raise page_error(error) from error
 
     return run
