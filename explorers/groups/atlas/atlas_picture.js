@@ -136,8 +136,7 @@ class AtlasPicture {
 
   drawLegend(scheme) {
     const legend = this.parts.legend;
-    const faint = this.anchor !== null ? "; faint outside of the group" : "";
-    legend.replaceChildren(tag("div", `Colour: ${scheme.title}${faint}`));
+    legend.replaceChildren(tag("div", `Colour: ${scheme.title}`));
     if (scheme.kinds) {
       const kinds = tag("div", "", { class: "kinds" });
       for (const [colour, name] of scheme.kinds) {
