@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
+import gradio as gr
 import pytest
 from playwright.sync_api import Page, expect
 
-from app import create_app
 from explorers.colours import DETECTORS, detector_styles
 from explorers.shared.spoof_curves import curves_html
 from explorers.theme import launch_options
+from explorers.tune.layout import create_in_hand
+from explorers.tune.strip import run_prop, spoof_prop
+from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page
@@ -55,9 +57,16 @@ def test_the_variables_are_declared_for_both_themes() -> None:
 
 
 @pytest.fixture(scope="module")
-def address(judged: Synthesizer, example_folder: Path) -> Iterator[str]:
-    """Where a page is served whose voice has detectors."""
-    yield from serve(create_app(judged, example_folder), **launch_options())
+def address(judged: Synthesizer) -> Iterator[str]:
+    """Where a page is served that shows curves twice: as Spoof does, and below the tokens of a take."""
+    take = judged.take("Hello, yes.", Settings("pcg"), "one")
+    curves = {r.name: [0.5] * len(take.tokens) for r in RESOLUTIONS}
+    props = {"run": run_prop(1, "pcg", take.rounds), "spoof": spoof_prop(1, "untrained", curves)}
+    with gr.Blocks() as app:
+        gr.HTML(curves_html(curves, take.audio_seconds), apply_default_css=False)
+        strip = create_in_hand(judged).strip
+        gr.Button("Show", elem_id="show").click(lambda: gr.update(**props), None, strip)
+    yield from serve(app, **launch_options())
 
 
 @pytest.fixture
@@ -70,9 +79,8 @@ def page(address: str) -> Iterator[Page]:
 @NEEDS_CHROMIUM
 @pytest.mark.slow
 def test_a_detector_has_the_same_line_below_the_tokens_and_in_the_curves_of_a_take(page: Page) -> None:
+    page.click("#show")
     expect(page.locator(".strip-curves [data-curve]")).to_have_count(len(RESOLUTIONS))
-    curves = curves_html({r.name: [0.5] * 60 for r in RESOLUTIONS}, 2.4)
-    page.evaluate("curves => document.querySelector('.strip').insertAdjacentHTML('afterend', curves)", curves)
     for theme in GROUNDS:
         for r in RESOLUTIONS:
             red, green, blue = (int(getattr(DETECTORS[r.name], theme)[at : at + 2], 16) for at in (1, 3, 5))
