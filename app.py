@@ -82,7 +82,7 @@ def create_app(
         judge = "embedded" if recogniser.is_dir() else "pocketsphinx"
         spec = LastingWorker(str(voice.folder), judge, voice.target.device.type, draft=draft)
         judges = usual_judges()
-        with gr.Tab("Listen", elem_id="listen"):
+        with gr.Tab("Listen", elem_id="listen-tab"):
             claim = claim_html(measured(spec.voice_id))
             listen = create_compare(app, synthesizer, origin, session, recorded, judges, claim)
         with gr.Tab("Groups", elem_id="groups-tab"), gr.Tabs(elem_classes="lab-parts"):

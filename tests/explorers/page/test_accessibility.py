@@ -81,5 +81,5 @@ def test_the_keyboard_reaches_tabs_text_and_button_in_that_order_and_shows_where
         order.append(focused["inside"])
         if focused["inside"] == "run":
             break
-    places = [order.index(place) for place in ("listen-button", "text", "run")]
+    places = [order.index(place) for place in ("listen-tab-button", "text", "run")]
     assert places == sorted(places)
