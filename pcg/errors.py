@@ -53,6 +53,11 @@ def unexpected(error: Exception) -> PCGError:
     return PCGError(f"Unexpected {kind}; see reference {reference} in {LOG.parent.name}/{LOG.name}.")
 
 
+def counted(number: int, noun: str) -> str:
+    """A count before its noun, which takes an s unless there is one: "1 token", "0 tokens", "1,024 tokens"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
 

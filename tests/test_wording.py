@@ -6,9 +6,8 @@ import pytest
 from explorers.shared.figures import distribution_figure
 from explorers.shared.readout import failure_html, progress_html
 from explorers.shared.ribbon import ribbon_html
-from pcg.errors import InputError
+from pcg.errors import InputError, counted
 from pcg.files import PROJECT
-from pcg.wording import counted
 
 # A count before a fixed plural: "{count} tokens" in Python, "${count} tokens" in a script.
 PLURAL = re.compile(

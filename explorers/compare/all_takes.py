@@ -15,8 +15,8 @@ from explorers.judging import Judges, Verdicts, judge_takes
 from explorers.session import Session, Turn
 from explorers.shared.blocks import json_drawer
 from explorers.shared.readout import message_html
+from pcg.errors import counted
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.wording import counted
 
 JUDGING = "judging"
 JUDGES = "The judges run after each generation: recognised words, speaker similarity and sound quality."

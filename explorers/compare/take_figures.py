@@ -18,8 +18,8 @@ from explorers.session import Card, Session
 from explorers.shared.terms import term_html
 from pcg.analysis.audition import FRAME_SECONDS, band_frequencies
 from pcg.analysis.swap import log_mel_db
+from pcg.errors import counted
 from pcg.metrics.intelligibility import Errors
-from pcg.wording import counted
 
 QUIETEST_DB, LOUDEST_DB = -75.0, -5.0
 KILOHERTZ = (0.5, 1, 2, 4, 8)

@@ -16,7 +16,7 @@ import plotly.offline
 
 from explorers.colours import swatch_html
 from explorers.experiments.figures import CAPTIONS, figures
-from pcg.errors import InputError
+from pcg.errors import InputError, counted
 from pcg.experiments.results.analysis import Results, Summary, summarise
 from pcg.experiments.results.condition_names import method
 from pcg.experiments.results.tables import MeanSize, Table, tables
@@ -25,7 +25,6 @@ from pcg.experiments.unit import Record, Unit, Utterance
 from pcg.files import replacing, write_json
 from pcg.files.checksums import renew_checksums
 from pcg.metrics.bound import StepCosts
-from pcg.wording import counted
 
 Voiced = Callable[[Unit], tuple[np.ndarray, int]]
 STYLES = Path(__file__).with_name("report.css")

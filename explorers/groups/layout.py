@@ -32,7 +32,7 @@ THETA_INFO = (
 )
 EQUAL_SIZE_INFO = "A change also moves theta, so that the mean group size stays."
 # The button of explorers.groups.listen_token, which stands below the map.
-LISTEN_AT = "button#listen"
+LISTEN_AT = "#listen"
 
 
 @dataclass(frozen=True)

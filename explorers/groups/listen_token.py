@@ -15,11 +15,11 @@ from explorers.shared.blocks import pcm, player
 from explorers.shared.figures import mel_figure
 from explorers.zero_gpu import STARTING_SECONDS, on_gpu
 from pcg.analysis.audition import FRAME_SECONDS, REPEATS, Audition, alone, band_frequencies, guarded, in_context
+from pcg.errors import counted
 from pcg.groups.groups import Groups
 from pcg.prompts.prompt import Reference
 from pcg.settings import RANGES
 from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
-from pcg.wording import counted
 
 NAMES = ("A", "B")
 HEADING = f"""<header class="title"><h2>Listen to a token<small>the anchor against a member of its group</small></h2>

@@ -7,10 +7,10 @@ from pathlib import Path
 from explorers.colours import swatch_html
 from explorers.listening.actions import BlindTest
 from explorers.shared.terms import titled_html
+from pcg.errors import counted
 from pcg.experiments.listening_tests.design import BEST, OPEN, TIE
 from pcg.experiments.listening_tests.outcome import Figure, Outcome
 from pcg.metrics.estimate import Estimate
-from pcg.wording import counted
 
 STYLES = Path(__file__).with_name("reveal.css")
 JUDGING = "Judging; the figures follow."

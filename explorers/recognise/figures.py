@@ -9,7 +9,7 @@ from explorers.colours import BLUE, GREEN, INK, ORANGE, VERMILION
 from explorers.recognise.actions import RecognisedSound, TranscriptPart, name_of, preset_of
 from explorers.recognise.sweep import Point, Sweep
 from explorers.shared.figures import GRID, HEIGHT, MARGIN, axis, layout
-from pcg.wording import counted
+from pcg.errors import counted
 
 WAVE, FILL = "rgba(125, 130, 136, 0.35)", "rgba(0, 114, 178, 0.18)"
 CURVES = ((BLUE, "solid", "circle"), (GREEN, "6px,3px", "square"), (VERMILION, "2px,3px", "triangle-up"))

@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from explorers.colours import BLUE, INK, ORANGE, VERMILION
-from pcg.wording import counted
+from pcg.errors import counted
 
 GRID, BAND = "rgba(125, 130, 136, 0.25)", "rgba(0, 158, 115, 0.25)"
 MARGIN = {"l": 52, "r": 12, "t": 34, "b": 44}

@@ -7,10 +7,9 @@ from pathlib import Path
 from explorers.session import Card, ShownTake
 from explorers.shared.ribbon import tail_html
 from explorers.shared.terms import term_html
-from pcg.errors import PCGError
+from pcg.errors import PCGError, counted
 from pcg.groups.groups import GroupStatistics
 from pcg.settings import METHODS, Settings
-from pcg.wording import counted
 
 STYLES = Path(__file__).with_name("readout.css")
 TAIL_TOKENS = 44

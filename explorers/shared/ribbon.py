@@ -9,8 +9,8 @@ from math import log2
 from pathlib import Path
 
 from explorers.shared.terms import term_html
+from pcg.errors import counted
 from pcg.takes.take import KINDS
-from pcg.wording import counted
 
 STYLES = Path(__file__).with_name("ribbon.css")
 LOWEST, TALLEST_GROUP = 0.4, 256

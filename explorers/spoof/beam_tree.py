@@ -11,8 +11,8 @@ import gradio as gr
 from explorers.shared.spoof_curves import spoken
 from explorers.shared.terms import term_html
 from explorers.spoof.actions import PLAN, WAYS, Fan, HeardBranch, ShownBeam, SpoofTake, Tree
+from pcg.errors import counted
 from pcg.spoof.detector import M10, M25, M50
-from pcg.wording import counted
 
 STYLES = Path(__file__).with_name("beam_tree.css")
 SCRIPT = Path(__file__).with_name("beam_tree.js")

@@ -45,10 +45,9 @@ from explorers.spoof.actions import (
 from explorers.spoof.beam_tree import PICK, branch_html, create_tree, tree_html, way_html
 from explorers.zero_gpu import STARTING_SECONDS, gpu_seconds, on_gpu
 from pcg.decoding.beam_search import Hierarchy
-from pcg.errors import PCGError
+from pcg.errors import PCGError, counted
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.wording import counted
 
 HEADING = f"""<header class="title"><h2>Spoof<small>which parts do detectors find synthetic?</small></h2>
 <p>Five sampling schemes, as compared in MSpoofTTS (arXiv 2603.05373). The curves are the

@@ -16,7 +16,7 @@ from explorers.shared.terms import term_html, titled_html
 from explorers.swap.actions import NOTE, ORIGINAL, Campaign, StressTest, Version
 from pcg.analysis.audition import FRAME_SECONDS, band_frequencies
 from pcg.analysis.swap import Swap, log_mel_db
-from pcg.wording import counted
+from pcg.errors import counted
 
 STYLES = Path(__file__).with_name("swap.css")
 MEANINGS = {

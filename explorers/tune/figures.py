@@ -6,7 +6,7 @@ from pathlib import Path
 from explorers.shared.terms import titled_html
 from explorers.tune.measured import Bench, Measured, RoundCost
 from pcg.analysis.whatif import Choice, PathEstimate, WhatIf
-from pcg.wording import counted
+from pcg.errors import counted
 
 STYLES = Path(__file__).with_name("figures.css")
 PARTS = {"draft": "drafting", "verify": "verification by the target", "rule": "acceptance rule"}

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from pcg.cli.common import add_draft, add_judge, load_synthesizer
 from pcg.cli.running import mean_sizes, worker_spec
-from pcg.errors import InputError
-from pcg.wording import counted
+from pcg.errors import InputError, counted
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,8 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcg.errors import InputError
-from pcg.wording import counted
+from pcg.errors import InputError, counted
 
 if TYPE_CHECKING:
     from pcg.cli.common import Commands
