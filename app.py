@@ -24,6 +24,7 @@ from explorers.compare.claim import claim_html, measured
 from explorers.compare.example import EXAMPLE, read_example
 from explorers.compare.form import offer_presets
 from explorers.compare.layout import CompareView, create_compare
+from explorers.compare.stage import IN_HAND, moved
 from explorers.experiments.layout import create_experiments
 from explorers.groups.export import create_export
 from explorers.groups.layout import create_map
@@ -103,7 +104,7 @@ def create_app(
                 if can_judge(synthesizer):
                     with gr.Tab("Spoof", elem_id="spoof"):
                         create_spoof(synthesizer)
-        own_presets = create_settings(app, synthesizer, origin, session, [listen.controls])
+        own_presets = create_settings(app, synthesizer, origin, session, [listen.controls], listen.status, moved(IN_HAND))
         offer_presets(app, own_presets, listen.controls["preset"])
         create_terms()
     return app.queue(max_size=QUEUE_LENGTH, api_open=False)

@@ -84,7 +84,7 @@ class ShownTake:
 
     sound: its WAV file; None where it is silent, or no file of it is kept. reference: the visitor's own voice that spoke it, if
     it was one. baseline: the AR take that it is compared with: "self", "same run", "last run", "recorded" or "none". packed:
-    the whole take but for its sound (`pcg.takes.written`).
+    the whole take but for its sound (`pcg.takes.written`). streamed: whether the sound was made in pieces.
     """
 
     reading: TakeView
@@ -93,6 +93,7 @@ class ShownTake:
     speed_up: float | None = None
     baseline: str = "none"
     packed: bytes = field(default=b"", repr=False, compare=False)
+    streamed: bool = True
 
     def take(self) -> Take:
         """The take itself; raise PCGError where it is not kept any more."""
@@ -144,9 +145,10 @@ class Session:
     def of_recorded(cls, takes: Mapping[str, Take], sounds: Mapping[str, Path]) -> "Session":
         """Takes made earlier, all in one run, and their files."""
         views = {method: TakeView.of(take) for method, take in takes.items()}
+        packed = {method: pack_take(take) for method, take in takes.items()}
         shown = {
-            method: ShownTake(view, sounds[method], None, view.speed_up_over(views["ar"]), "recorded", pack_take(takes[method]))
-            for method, view in views.items()
+            m: ShownTake(view, sounds[m], None, view.speed_up_over(views["ar"]), "recorded", packed[m], streamed=False)
+            for m, view in views.items()
         }
         return cls({method: Card((take,)) for method, take in shown.items()})
 

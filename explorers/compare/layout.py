@@ -43,11 +43,12 @@ RECORDED = "A recorded example. Generate it again, or change a setting."
 
 @dataclass(frozen=True)
 class CompareView:
-    """What other parts of the page may connect to: `controls` go by the names of CompareRequest; `strip` is that of the take in
-    hand."""
+    """What other parts of the page may connect to: `controls` go by the names of CompareRequest, and under "method" stands the
+    key of the take in hand, of which `strip` is the picture; `status` tells of a run."""
 
     controls: Mapping[str, Component]
     strip: gr.HTML
+    status: gr.HTML
 
 
 def create_compare(
@@ -98,7 +99,7 @@ def create_compare(
     wire_in_hand(synthesizer, looked_at, session, in_hand, page, runs)
     wire_tools(synthesizer, judges, tools, runs, session)
     _wire_form(synthesizer, places, runs)
-    return CompareView(controls.named, looked_at.strip)
+    return CompareView({**controls.named, "method": in_hand}, looked_at.strip, controls.status)
 
 
 def _shower(key: str) -> Callable[[int, Session], list[object]]:

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-from explorers.session import Session, TakeView
+from explorers.session import Session, ShownTake
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.models.hub import model_name
@@ -46,19 +46,20 @@ class Written:
 
 def stored_of(session: Session, which: str, synthesizer: Synthesizer, origin: Origin) -> Stored:
     """The last take of this page, or that of a method; raise PCGError where there is none, or a recording was its voice."""
-    reading = _reading(session, which)
-    if reading is None:
+    shown = _shown(session, which)
+    if shown is None:
         raise PCGError(NO_TAKE)
+    reading = shown.reading
     if reading.voice not in synthesizer.voice.references:
         raise PCGError(OWN_RECORDING)
-    return Stored(reading.text, reading.voice, reading.settings, origin)
+    return Stored(reading.text, reading.voice, reading.settings, origin, streamed=shown.streamed)
 
 
-def _reading(session: Session, which: str) -> TakeView | None:
+def _shown(session: Session, which: str) -> ShownTake | None:
     if which not in CHOICES:
         raise InputError("take", which[:40], "one of " + ", ".join(CHOICES))
     cards = [card for method, card in session.cards.items() if which in (LAST, method)]
-    return cards[-1].reading if cards else None
+    return cards[-1].first if cards else None
 
 
 def write_out(stored: Stored, model: str, address: str) -> Written:

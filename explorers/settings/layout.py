@@ -13,7 +13,6 @@ from explorers.session import Session
 from explorers.settings.actions import (
     CHOICES,
     LAST,
-    NO_TAKE,
     arrived,
     model_of,
     page_address,
@@ -42,7 +41,9 @@ LISTEN = """() => {
   addEventListener("hashchange", () => { if (location.hash.startsWith("#take=")) location.reload(); });
   return [window.location.href];
 }"""
-"""What the page runs when it opens. A link that is opened where the page is open already only changes what is behind the #."""
+AGAIN = "() => {{ if (/[#?&]take=/.test(location.href)) ({again})(); }}"
+"""What the page runs when it opens, and once the controls have the settings of a link. A link that is opened where the page is
+open already only changes what is behind the #."""
 
 Targets = Sequence[Mapping[str, Component]]
 Updates = dict[Component, object]
@@ -68,47 +69,47 @@ def create_settings(
     origin: Origin,
     session: gr.State,
     targets: Targets,
-    others: Mapping[str, gr.State] | None = None,
+    told: gr.HTML | None = None,
+    again: str = "() => {}",
     open: bool = False,
 ) -> gr.BrowserState:
     """Lay the section out within `page`, which is being built.
 
     session: holds a Session, whose takes are written out. targets: the controls of each panel that settings move, by the names
-    of `CompareRequest` and of `Settings`; every panel moves as far as it has such controls. others: by name, what
-    other takes of this page, each a Stored or None. The newest of all takes is the one that is shown.
-    What is returned holds a visitor's own presets.
+    of `CompareRequest` and of `Settings`; every panel moves as far as it has such controls. told: another place that tells of a
+    take that came by a link; again: the script that then generates it. What is returned holds a visitor's own presets.
     """
-    others = others or {}
     with gr.Accordion("Settings: save, share and repeat a take", open=open, elem_id="settings"):
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(equal_height=False, elem_classes="lab-pair"):
             with gr.Column(scale=3, min_width=340, elem_classes="lab-card"):
-                which, codes, status = _take_away(session, list(others), synthesizer, origin)
+                which, codes, status = _take_away(session, synthesizer, origin)
             with gr.Column(scale=2, min_width=320, elem_classes="lab-card lab-form"):
                 file, brought, repeat, sound = _bring_in(synthesizer)
                 own = create_presets(page, targets)
     # Filled by the browser when the page opens; the settings that were imported last are repeated.
     address = gr.Textbox(visible=False, label="address")
     held = gr.Textbox(visible=False, label="settings")
-    write = _writer(synthesizer, origin, list(others))
-    writing = {"fn": write, "inputs": [which, session, address, *others.values()], "outputs": [status, *codes]}
+    write = _writer(synthesizer, origin)
+    writing = {"fn": write, "inputs": [which, session, address], "outputs": [status, *codes]}
     quiet = {"queue": False, "show_progress": "hidden"}
     which.input(
         **writing, **quiet, api_name="take_settings",
         api_description="A take of this session as JSON, link, Python, shell and curl; 'last', or that of a method.",
     )  # fmt: skip
-    for name, state in {LAST: session, **others}.items():
-        state.change(
-            lambda _, *rest, name=name: [name, *write(name, *rest)], writing["inputs"], [which, *writing["outputs"]],
-            **quiet, api_visibility="private",
-        )  # fmt: skip
+    session.change(
+        lambda _, *rest: [LAST, *write(LAST, *rest)], writing["inputs"], [which, *writing["outputs"]],
+        **quiet, api_visibility="private",
+    )  # fmt: skip
     places = ImportPlaces(held, brought, repeat, targets)
+    tells = [told] if told else []
     opened = page.load(
-        _link_reader(synthesizer, origin, address, places), address, [address, *places.all], **quiet,
+        _link_reader(synthesizer, origin, address, places, tells), address, [address, *places.all, *tells], **quiet,
         js=LISTEN, api_name="open_link",
         api_description="The settings that a share link holds, for every control; without any, nothing changes.",
     )  # fmt: skip
     opened.then(**writing, **quiet, api_visibility="private")
+    opened.then(js=AGAIN.format(again=again), api_visibility="private")
     file.upload(
         _file_reader(synthesizer, origin, places), file, places.all, **quiet,
         api_name="import_settings", api_description="The settings in a JSON or WAV file, for every control; no take.",
@@ -121,13 +122,11 @@ def create_settings(
     return own
 
 
-def _take_away(
-    session: gr.State, others: Sequence[str], synthesizer: Synthesizer, origin: Origin
-) -> tuple[gr.Radio, list[gr.Code], gr.HTML]:
-    labels = [("last take", LAST), *((method.upper(), method) for method in CHOICES[1:]), *((name, name) for name in others)]
+def _take_away(session: gr.State, synthesizer: Synthesizer, origin: Origin) -> tuple[gr.Radio, list[gr.Code], gr.HTML]:
+    labels = [("last take", LAST), *((method.upper(), method) for method in CHOICES[1:])]
     which = gr.Radio(labels, value=LAST, label="Take", elem_id="stored-take")
     codes = []
-    message, *values = _writer(synthesizer, origin, ())(LAST, session.value, "")
+    message, *values = _writer(synthesizer, origin)(LAST, session.value, "")
     with gr.Tabs():
         for (name, (label, language)), value in zip(KINDS.items(), values, strict=True):
             with gr.Tab(label, elem_id=f"as-{name}"):
@@ -147,17 +146,13 @@ def _bring_in(synthesizer: Synthesizer) -> tuple[gr.File, gr.HTML, gr.Button, gr
     return file, brought, repeat, sound
 
 
-def _writer(synthesizer: Synthesizer, origin: Origin, others: Sequence[str]) -> Callable[..., list[str]]:
+def _writer(synthesizer: Synthesizer, origin: Origin) -> Callable[..., list[str]]:
     """A take of the session as the texts to copy; without one the reason, which is no error."""
     model = model_of(synthesizer.voice)
 
-    def write(which: str, session: Session, address: str, *said: Stored | None) -> list[str]:
-        newest = dict(zip(others, said, strict=True))
+    def write(which: str, session: Session, address: str) -> list[str]:
         try:
-            stored = newest[which] if which in newest else stored_of(session, which, synthesizer, origin)
-            if stored is None:
-                raise PCGError(NO_TAKE)
-            written = write_out(stored, model, address)
+            written = write_out(stored_of(session, which, synthesizer, origin), model, address)
         except PCGError as error:
             return [message_html(escape(str(error), quote=False)), *NOTHING]
         return ["", *(getattr(written, name) for name in KINDS)]
@@ -175,7 +170,7 @@ def _file_reader(synthesizer: Synthesizer, origin: Origin, places: ImportPlaces)
 
 
 def _link_reader(
-    synthesizer: Synthesizer, origin: Origin, address: gr.Textbox, places: ImportPlaces
+    synthesizer: Synthesizer, origin: Origin, address: gr.Textbox, places: ImportPlaces, tells: Sequence[gr.HTML]
 ) -> Callable[[str], Updates]:
     def read(opened: str) -> Updates:
         try:
@@ -183,6 +178,7 @@ def _link_reader(
         except PCGError as error:
             # A toast would be gone before the page that is just opening has drawn it.
             updates = {places.message: message_html(escape(f"The link contains no take: {error}", quote=False))}
+        updates |= {place: updates[places.message] for place in tells if places.message in updates}
         return {address: page_address(opened), **updates}
 
     return read

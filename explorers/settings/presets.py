@@ -8,7 +8,7 @@ from gradio.components import Component
 
 from explorers.errors import showing_errors
 from explorers.shared.readout import message_html
-from pcg.settings import Settings
+from pcg.settings import METHODS, Settings
 from pcg.takes.presets import PAPERS, Preset, find_preset, forget, keep, read_presets, write_presets
 
 # Fixed, so that presets outlive a restart of the server. The "secret" is public: it hides nothing, and nothing here is secret.
@@ -77,7 +77,9 @@ def _use(name: str, values: object, targets: Sequence[Mapping[str, Component]]) 
 
 def _add(name: str, values: object, knobs: Mapping[str, object]) -> tuple[object, ...]:
     with showing_errors():
-        own = keep(read_presets(values), Preset(name.strip(), Settings.from_dict(knobs)))
+        # The take in hand may be that of a preset, which is no method.
+        known = {knob: value for knob, value in knobs.items() if knob != "method" or value in METHODS}
+        own = keep(read_presets(values), Preset(name.strip(), Settings.from_dict(known)))
     return write_presets(own), gr.update(choices=_names(own), value=name.strip()), message_html(STORED)
 
 

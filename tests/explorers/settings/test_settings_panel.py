@@ -51,12 +51,13 @@ def origin(synthesizer: Synthesizer) -> Origin:
 
 @pytest.fixture(scope="module")
 def take(synthesizer: Synthesizer) -> Take:
-    return synthesizer.take(TEXT, SETTINGS, "two")
+    *_, take = synthesizer.speak(TEXT, SETTINGS, "two", stream=True)
+    return take
 
 
 @pytest.fixture(scope="module")
 def stored(take: Take, origin: Origin) -> Stored:
-    return Stored.of(take, origin)
+    return Stored.of(take, origin, streamed=True)
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +80,7 @@ def served(synthesizer: Synthesizer, origin: Origin, take: Take) -> Iterator[str
             "top_p": gr.Slider(0, 1, 0.8, label="Top-p"),
         }
         session = gr.State(Session().with_take(TakeView.of(take), full_run=False))
-        newest = gr.State(None)
-        create_settings(page, synthesizer, origin, session, [compare, tune], {"Tune": newest}, open=True)
-        other = Stored("Hello, yes.", "one", Settings("ar", seed=99), origin, streamed=True)
-        gr.Button("Tune", elem_id="tune").click(lambda: other, None, newest, api_visibility="private")
+        create_settings(page, synthesizer, origin, session, [compare, tune], open=True)
     yield from serve(page, **launch_options())
 
 
@@ -148,7 +146,7 @@ def test_a_program_takes_a_take_away_and_says_it_again(
     told, *nothing = client.predict("ssd", "", api_name="/take_settings")
     assert "Generate a take first" in told
     assert nothing == [""] * 5
-    assert "Generate a take first" in client.predict("Tune", "", api_name="/take_settings")[0]
+    assert "Generate a take first" in client.predict("ar", "", api_name="/take_settings")[0]
 
 
 @pytest.mark.skipif(not (shutil.which("bash") and shutil.which("curl")), reason="no bash or no curl on this computer")
@@ -232,9 +230,9 @@ def test_a_person_shares_drops_and_keeps(
     watch(page, served, complaints)
     page.goto(served)
     expect(page.locator("#stored-json .cm-content")).to_contain_text('"seed": 12')
-    page.locator("#tune").click()
-    expect(page.locator("#stored-json .cm-content")).to_contain_text('"seed": 99')
-    page.get_by_role("radio", name="SD", exact=True).check()
+    page.get_by_role("radio", name="AR", exact=True).last.check()
+    expect(page.locator("#stored-status")).to_contain_text("Generate a take first")
+    page.get_by_role("radio", name="SD", exact=True).last.check()
     expect(page.locator("#stored-json .cm-content")).to_contain_text('"seed": 12')
     page.get_by_role("tab", name="Link", exact=True).click()
     page.locator("#stored-link").get_by_role("button", name="Copy").click()
