@@ -2,13 +2,13 @@
 
 import shutil
 import tempfile
-import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from getpass import getuser
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic, time
 
 from filelock import FileLock, Timeout
 
@@ -36,7 +36,7 @@ class Uploads:
 
     def charge(self, visitor: str, size: int) -> None:
         """Count `size` bytes of `visitor`, or raise Refused."""
-        now = time.monotonic()
+        now = monotonic()
         for other in [v for v, sent in self._sent.items() if not sent or sent[-1][0] < now - HOUR]:
             del self._sent[other]
         sent = self._sent[visitor]
@@ -71,7 +71,7 @@ def size_of(folder: Path) -> int:
 
 def sweep(folder: Path, keep_seconds: float) -> None:
     """Remove files that are older, whoever made them."""
-    oldest = time.time() - keep_seconds
+    oldest = time() - keep_seconds
     for path, _, changed in _files(folder):
         if changed < oldest:
             path.unlink(missing_ok=True)
