@@ -64,7 +64,7 @@ def write_example(
         write_wav(folder / f"{method}.wav", take.audio, take.sample_rate, Stored.of(take, origin).to_json())
     written = {method: write_take(take) for method, take in takes.items()}
     judged = _judge(synthesizer, folder, takes, judges) if judges else {"judges": {}, "verdicts": {}}
-    write_json(folder / "example.json", {"format": FORMAT, "takes": written, **judged})
+    write_json(folder / "example.json", {"format": FORMAT, "takes": written, **judged}, indent=None)
     write_checksums(folder)
 
 
