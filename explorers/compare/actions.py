@@ -117,13 +117,14 @@ class CompareRequest:
 
 @dataclass(frozen=True)
 class CompareStep:
-    """What has changed: always the status, and either nothing else, or every card's marks, or the card `new`, which has one
-    more take. live: the take that is being generated. recognised: see `CompareRequest.recognised`."""
+    """What has changed: always the status, and either nothing else, or every card's marks and the line on the `groups`, or the
+    card `new`, which has one more take. live: the take that is being generated. recognised: see `CompareRequest.recognised`."""
 
     session: Session
     status: str
     live: Live | None = None
     marks: bool = False
+    groups: str = ""
     new: str | None = None
     recognised: str | None = None
 
@@ -197,7 +198,8 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
     rate = token_rate(speaker.synthesizer)
     tasks = {key: (text, voice, settings.temperature, settings.seed) for key, (_, settings) in request.systems().items()}
     session = session.with_marks(tasks, {part.key for part in parts})
-    yield CompareStep(session, _progress_of(parts, 0, rate), marks=True, recognised=recognised)
+    groups = describe_groups(speaker.synthesizer, request.theta, request.similarity)
+    yield CompareStep(session, _progress_of(parts, 0, rate), marks=True, groups=groups, recognised=recognised)
     for at, part in enumerate(parts):
         with closing(speaker.synthesizer.speak(text, part.settings, voice, reference, stream=True)) as events:
             take = yield from _progress(events, session, text, parts, at, rate)

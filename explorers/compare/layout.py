@@ -82,7 +82,7 @@ def create_compare(
                 gr.HTML(claim, apply_default_css=False, visible=bool(claim), elem_id="claim")
                 stage = create_stage(codec.sample_rate, codec.hop, session.value, verdicts)
             looked_at = create_in_hand(synthesizer)
-            with gr.Accordion(DETAILS, open=False, elem_id="details"):
+            with gr.Accordion(DETAILS, open=False, elem_id="details") as details:
                 views = create_pairs(synthesizer, session.value)
                 with gr.Row(equal_height=True, elem_classes="lab-pair"):
                     views[PRESET] = create_card(synthesizer, PRESET, session.value)
@@ -94,11 +94,13 @@ def create_compare(
 
     speaker = Speaker(synthesizer, keep, transcriber(synthesizer, judges))
     places = ComparePlaces(controls, stage, in_hand, views, session, tools)
-    _wire_takes(places, _curves_by(synthesizer))
+    drawing = _wire_takes(places, details, page, _curves_by(synthesizer))
     runs = wire_runs(speaker, places)
+    for ended in (controls.stop.click, *(run.success for run in runs)):
+        ended(**drawing)
     wire_in_hand(synthesizer, looked_at, session, in_hand, page, runs)
     wire_tools(synthesizer, judges, tools, runs, session)
-    _wire_form(synthesizer, places, runs)
+    _wire_form(synthesizer, places, runs, page)
     return CompareView({**controls.named, "method": in_hand}, looked_at.strip, controls.status)
 
 
@@ -128,8 +130,9 @@ def _curves_by(synthesizer: Synthesizer) -> Curves:
     return lambda reading: draw_curves(reading.tokens, reading.audio_seconds) if reading.tokens else ""
 
 
-def _wire_takes(places: ComparePlaces, curves: Curves) -> None:
-    """Step through the takes of a card, and draw stage and cards when the page opens and whenever anything changes."""
+def _wire_takes(places: ComparePlaces, details: gr.Accordion, page: gr.Blocks, curves: Curves) -> dict[str, object]:
+    """Step through the takes of a card; draw the stage when anything changes, and the details of the cards, which take longer,
+    when they are unfolded or nothing is timed. What is returned draws the details after another event."""
     views, stage, session, verdicts = places.views, places.stage, places.session, places.tools.verdicts
     takes = [views[key].take for key in CARDS]
     quick = {"show_progress": "hidden", "queue": False}
@@ -138,18 +141,19 @@ def _wire_takes(places: ComparePlaces, curves: Curves) -> None:
             _shower(key), [views[key].take, session], views[key].spoken, **quick,
             api_name=f"show_{key}_take", api_description=f"One of the takes of the card {key.upper()}, by its number from 1.",
         )  # fmt: skip
-    # Without triggers: when the page is opened, and when any of the inputs changes.
-    gr.on(
-        None,
-        lambda session, verdicts, *numbers: [
-            stage_value(session, verdicts), *draw(session, verdicts, dict(zip(CARDS, numbers, strict=True)), curves)
-        ],
-        [session, verdicts, *takes], [stage, *(place for key in CARDS for place in views[key].drawn)],
-        trigger_mode="always_last", api_visibility="private", **quick,
-    )  # fmt: skip
+    private = {"trigger_mode": "always_last", "api_visibility": "private", **quick}
+    gr.on([page.load, session.change, verdicts.change], stage_value, [session, verdicts], stage, **private)
+    drawing = {
+        "fn": lambda session, verdicts, *numbers: draw(session, verdicts, dict(zip(CARDS, numbers, strict=True)), curves),
+        "inputs": [session, verdicts, *takes],
+        "outputs": [place for key in CARDS for place in views[key].drawn],
+        **private,
+    }
+    gr.on([details.expand, verdicts.change, *(take.change for take in takes)], **drawing)
+    return drawing
 
 
-def _wire_form(synthesizer: Synthesizer, places: ComparePlaces, runs: Sequence[Dependency]) -> None:
+def _wire_form(synthesizer: Synthesizer, places: ComparePlaces, runs: Sequence[Dependency], page: gr.Blocks) -> None:
     controls, named = places.controls, places.controls.named
     private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
 
@@ -169,8 +173,7 @@ def _wire_form(synthesizer: Synthesizer, places: ComparePlaces, runs: Sequence[D
         with showing_errors():
             return describe_groups(synthesizer, theta, similarity)
 
-    gr.on(
-        [named["theta"].change, named["similarity"].change], describe, [named["theta"], named["similarity"]], controls.groups,
-        trigger_mode="always_last", show_progress="hidden",
+    page.load(
+        describe, [named["theta"], named["similarity"]], controls.groups, queue=False, show_progress="hidden",
         api_name="groups", api_description="The number and the mean size of the groups at a theta.",
     )  # fmt: skip

@@ -23,13 +23,6 @@ from explorers.shared.readout import card_html, message_html, preset_title_html
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import PCGError
 
-MOVED_BY = {
-    "pcg": ("theta", "similarity"),
-    "ssd": ("beta",),
-    IN_HAND: ("lookahead", "adaptive", "temperature", "sampler", "top_k", "top_p"),
-}
-"""The method that a knob generates again; IN_HAND is the one that the visitor listens to."""
-
 
 @dataclass(frozen=True)
 class ComparePlaces:
@@ -47,7 +40,7 @@ class ComparePlaces:
         spoken = [place for key in CARDS for place in self.views[key].spoken]
         takes, preset = [self.views[key].take for key in CARDS], self.views[PRESET]
         beside = [preset.column, preset.title, self.controls.named["transcript"]]
-        told = [self.tools.status, self.stage, self.tools.record]
+        told = [self.tools.status, self.controls.groups, self.stage, self.tools.record]
         return [self.controls.status, self.session, *spoken, *takes, *beside, *told]
 
 
@@ -84,8 +77,7 @@ def _updates(step: CompareStep, places: ComparePlaces, number: int) -> Updates:
     if step.live or step.new:
         updates[places.stage] = gr.update(live=step.live and step.live.prop(number))
     if step.marks:
-        updates[places.tools.status] = message_html(JUDGES)
-        updates |= {places.views[key].readout: card_html(card) for key, card in cards.items()}
+        updates |= {places.tools.status: message_html(JUDGES), places.controls.groups: step.groups}
     if step.marks or step.new:
         updates[preset.column] = gr.update(visible=PRESET in cards)
     if step.recognised is not None:
@@ -146,8 +138,8 @@ def wire_runs(speaker: Speaker, places: ComparePlaces) -> list[Dependency]:
         [*controls.inputs, places.in_hand, *states], api_name="generate_one",
         api_description="Generate one take with the named method alone.", **decoding,
     )  # fmt: skip
-    for method, knobs in MOVED_BY.items():
-        gr.on([named[name].input for name in knobs], js=moved(method), api_visibility="private")
+    for method, name in {"pcg": "similarity", IN_HAND: "sampler"}.items():  # whose choices the stage cannot see
+        named[name].input(js=moved(method), api_visibility="private")
     controls.dice.click(new_seed, None, named["seed"], queue=False, api_name="new_seed", api_description="A random seed.").then(
         js=moved(IN_HAND), api_visibility="private"
     )

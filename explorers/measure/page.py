@@ -158,6 +158,8 @@ def measure_times(model: str, repeats: int) -> dict[str, object]:
                 waited[name] = [_until_heard(page, act) for _ in range(repeats)]
             phone = _opened(browser.new_page(viewport=PHONE), address, said)
             looks["phone_player_y"] = round(phone.locator(READY).first.bounding_box()["y"])
+            for each in (page, phone):  # before their server ends
+                each.close()
         browser.close()
     return {name: round(median(values), 3) for name, values in waited.items()} | looks | {"console_messages": said}
 

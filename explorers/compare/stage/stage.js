@@ -1,7 +1,10 @@
 // What Python sends, and what a person does. Its parts stand on each other, in the order of the files: each uses the parts
 // before it, and they share the fields that are set here.
 
-const REST_MS = 150;
+const REST_MS = 60;
+// The method that a knob generates again; "one" is that of the take in hand. Heard of here, as an event of Gradio's takes the
+// page a tenth of a second.
+const KNOBS = { theta: "pcg", beta: "ssd", lookahead: "one", temperature: "one", adaptive: "one", "top-k": "one", "top-p": "one" };
 // As in the style sheet: there the knobs lie in a sheet at the foot of the screen, closed at first.
 const NARROW = "(max-width: 760px)";
 // Gradio knows the events that stand here in quotes.
@@ -12,7 +15,7 @@ class Stage extends StageLanes {
     super();
     Object.assign(this, { root, lanes: [], buffers: new Map(), deck: null, context: null, position: 0, chosen: "pcg" });
     Object.assign(this, { ready: false, waiting: false, serial: 0, frame: 0, asked: null, resting: 0 });
-    Object.assign(this, { live: null, run: 0, taken: 0, race: null, streamed: null });
+    Object.assign(this, { live: null, run: 0, taken: 0, race: null, streamed: null, before: 0 });
     this.pieces = new Pieces(props.sample_rate);
     this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
     this.listen();
@@ -49,6 +52,11 @@ class Stage extends StageLanes {
     };
     document.addEventListener("keydown", here((event) => this.key(event)), { signal: gone.signal });
     document.addEventListener("knob-moved", here(({ detail }) => this.move(detail)), { signal: gone.signal });
+    const turns = ({ target, isTrusted }) => {
+      const knob = isTrusted && Object.keys(KNOBS).find((id) => target.closest?.(`#${id}`));
+      if (knob) this.move(KNOBS[knob]);
+    };
+    document.addEventListener("input", here(turns), { signal: gone.signal, capture: true });
     const presses = ({ target }) => {
       if (target.closest?.("#run")) this.ask();
       if (target.closest?.("#stop")) this.pause();
@@ -71,7 +79,8 @@ class Stage extends StageLanes {
   ask() {
     this.open();
     this.pieces.wake();
-    this.asked = performance.now();
+    // What still comes of the run before is no answer.
+    Object.assign(this, { asked: performance.now(), before: this.run });
   }
 
   /** A knob moved: the take in flight is of no use any more, and the next one waits until the knob rests. */
@@ -105,7 +114,7 @@ class Stage extends StageLanes {
       this.pieces.stop();
       this.finish();
     }
-    this.drawLanes();
+    if (this.race) this.drawLanes();
     this.drawWords();
     this.drawTime();
     if (this.sounding || this.race) this.frame = requestAnimationFrame(() => this.tick());

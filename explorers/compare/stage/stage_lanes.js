@@ -30,7 +30,9 @@ class StageLanes extends StageSound {
     const facts = tag("p", "", { class: "stage-facts" });
     facts.append(tag("span", "", { "data-fact": "verdict" }), tag("span", "", { "data-fact": "speed" }));
     facts.append(tag("span", "", { "data-fact": "calls" }), tag("span", "", { "data-fact": "notes" }));
-    item.append(name, facts, tag("canvas", "", { "aria-hidden": true }));
+    const track = tag("div", "", { class: "stage-track" });
+    track.append(tag("canvas", "", { "aria-hidden": true }), tag("i", "", { class: "stage-head" }));
+    item.append(name, facts, track);
     return item;
   }
 
@@ -93,6 +95,10 @@ class StageLanes extends StageSound {
     const width = canvas.clientWidth;
     if (width < 2) return;
     const ratio = Math.min(2, window.devicePixelRatio || 1);
+    // A lane is painted again only when it looks different: the page has other things to do while it plays.
+    const painted = [width, ratio, count, longest, lane.key, lane.number, lane.text, lane.knobs, document.body.className].join();
+    if (canvas.dataset.painted === painted) return;
+    canvas.dataset.painted = painted;
     const [wide, high] = [Math.round(width * ratio), Math.round(LANE_HEIGHT * ratio)];
     if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
     const pen = canvas.getContext("2d");
@@ -109,9 +115,6 @@ class StageLanes extends StageSound {
       pen.lineWidth = 1;
       SHAPES[kind](pen, i * step, LANE_HEIGHT - height, Math.max(1, step - Math.min(1, step / 4)), height);
     }
-    if (lane.key !== this.chosen || (!this.sounding && !this.position)) return;
-    pen.fillStyle = styles.getPropertyValue("--body-text-color");
-    pen.fillRect(this.now * perSecond, 0, 1.5, LANE_HEIGHT);
   }
 
   drawWords() {
@@ -132,7 +135,18 @@ class StageLanes extends StageSound {
     [...words.children].forEach((span, i) => span.classList.toggle("stage-now", i === at));
   }
 
+  /** Where the sound is, on the lane that is heard. */
+  drawHead() {
+    const longest = Math.max(this.duration, this.liveSeconds);
+    for (const item of this.parts.lanes.children) {
+      const head = item.querySelector(".stage-head");
+      head.hidden = item.dataset.key !== this.chosen || (!this.sounding && !this.position);
+      if (!head.hidden) head.style.left = `${(100 * this.now) / longest}%`;
+    }
+  }
+
   drawTime() {
+    this.drawHead();
     const { seek, clock } = this.parts;
     if (document.activeElement !== seek || this.sounding) seek.value = this.now;
     clock.textContent = `${this.now.toFixed(1)} of ${this.duration.toFixed(1)} s`;

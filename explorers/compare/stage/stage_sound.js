@@ -159,7 +159,7 @@ class StageSound {
     if (sent > this.taken) {
       for (const piece of live.pieces.slice(Math.max(0, this.taken - live.first))) this.pieces.push(unpack(piece));
       this.taken = sent;
-      if (this.asked !== null && this.pieces.length) {
+      if (this.asked !== null && this.run > this.before && this.pieces.length) {
         takeFloor(this);
         this.pieces.play(0);
         this.begun();

@@ -131,7 +131,7 @@ def test_the_chosen_beam_sounds_as_the_take_and_a_pruned_one_differs_from_its_be
 
 def test_a_long_text_is_searched_and_decoded_piece_by_piece(judging: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
     halves = ["Hello.", "Yes."]
-    monkeypatch.setattr(Synthesizer, "chunks", lambda self, text: halves)
+    monkeypatch.setattr(Synthesizer, "script", lambda self, text: halves)
     take = judging.take(" ".join(halves), ASKED.settings(WAYS["hierras"]), "one")
     tree = Tree.of("hierras", take, 50.0)
     pieces = sorted({fan.piece for fan in tree.fans})
