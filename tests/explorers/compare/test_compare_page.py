@@ -97,9 +97,9 @@ def test_a_person_compares_takes_and_a_preset_and_takes_all_away(
 ) -> None:
     watch(page, address, complaints)
     expect(page.locator("#card-preset")).to_be_hidden()
+    page.locator("#details > button").click()
     open_knobs(page)
     page.locator("#more-settings > button").click()
-    page.locator("#details > button").click()
     page.fill("#text textarea", TEXT)
     page.locator("#takes input[type=number]").fill("2")
     page.locator("#takes input[type=number]").press("Tab")
