@@ -203,12 +203,15 @@ class Session:
 
 
 class Turn:
-    """The number of the current run on one visitor's page: an earlier run sees that it has been replaced, and stops."""
+    """The number of the current run on one visitor's page: an earlier run sees that it has been replaced, and stops. `session`
+    is what the current run has so far, None before its first take: the page gets it when the run ends."""
 
     def __init__(self) -> None:
         self.number = 0
+        self.session: Session | None = None
 
     def next(self) -> int:
         """Begin a new run, or only stop the current one."""
         self.number += 1
+        self.session = None
         return self.number

@@ -118,13 +118,15 @@ class CompareRequest:
 @dataclass(frozen=True)
 class CompareStep:
     """What has changed: always the status, and either nothing else, or every card's marks and the line on the `groups`, or the
-    card `new`, which has one more take. live: the take that is being generated. recognised: see `CompareRequest.recognised`."""
+    card `new`, which has one more take. done: whether that was the last one. live: the take that is being generated.
+    recognised: see `CompareRequest.recognised`."""
 
     session: Session
     status: str
     live: Live | None = None
     marks: bool = False
     groups: str = ""
+    done: bool = False
     new: str | None = None
     recognised: str | None = None
 
@@ -151,13 +153,15 @@ def generate_again(speaker: Speaker, method: str, request: CompareRequest, sessi
     if request.text.strip():
         yield from _speak(speaker, (method,), request, session)
     else:
-        yield CompareStep(session, message_html(NO_TEXT))
+        yield CompareStep(session, message_html(NO_TEXT), done=True)
 
 
-def stopped(session: Session) -> str:
-    """What a stopped run has finished, as the page's own words."""
+def stopped(session: Session | None) -> str:
+    """What a stopped run has finished, as the page's own words; `session`: its own, None without a take."""
+    if session is None:
+        return "Stopped before the first take was finished."
     fresh = [TITLES[key][0] if key in TITLES else "the preset" for key, card in session.cards.items() if not card.outdated]
-    return f"Stopped after {', '.join(fresh)}." if fresh else "Stopped before the first take was finished."
+    return f"Stopped after {', '.join(fresh)}."
 
 
 def describe_groups(synthesizer: Synthesizer, theta: float, similarity: str = Settings.similarity) -> str:
@@ -206,7 +210,7 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
         session = _heard(session, part, take, speaker.keep, reference, full_run=len(keys) > 1)
         done = at + 1 == len(parts)
         status = done_html([p.key for p in parts], perf_counter() - begun) if done else _progress_of(parts, at + 1, rate)
-        yield CompareStep(session, status, new=part.key)
+        yield CompareStep(session, status, done=done, new=part.key)
 
 
 def _heard(session: Session, part: Part, take: Take, keep: Keep, reference: Reference | None, full_run: bool) -> Session:

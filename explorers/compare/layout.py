@@ -157,13 +157,13 @@ def _wire_form(synthesizer: Synthesizer, places: ComparePlaces, runs: Sequence[D
     controls, named = places.controls, places.controls.named
     private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
 
-    def stop(turn: Turn, session: Session) -> Updates:
+    def stop(turn: Turn) -> Updates:
+        finished = turn.session
         turn.next()
-        return {controls.status: message_html(stopped(session)), places.stage: gr.update(live=None)}
+        kept = {places.session: finished} if finished else {}
+        return {controls.status: message_html(stopped(finished)), places.stage: gr.update(live=None), **kept}
 
-    controls.stop.click(
-        stop, [places.tools.turn, places.session], [controls.status, places.stage], cancels=list(runs), **private
-    )
+    controls.stop.click(stop, places.tools.turn, [controls.status, places.stage, places.session], cancels=list(runs), **private)
     named["recording"].clear(lambda: "", None, named["transcript"], **private)
     named["recording"].change(
         lambda file: gr.update(info=RECORDING_USED if file else ""), named["recording"], named["voice"], **private

@@ -63,9 +63,13 @@ def _handler(speak: Speak, places: ComparePlaces, *more: str) -> Callable[..., I
                 for step in steps:
                     if turn.number != number:  # A knob has moved on.
                         return
+                    if step.new:
+                        turn.session = step.session
                     yield _updates(step, places, number)
         except PCGError as error:
-            yield {places.controls.status: message_html(escape(str(error), quote=False)), places.stage: gr.update(live=None)}
+            told = message_html(escape(str(error), quote=False))
+            kept = {places.session: turn.session} if turn.session else {}
+            yield {places.controls.status: told, places.stage: gr.update(live=None), **kept}
             raise page_error(error) from error
 
     return handle
@@ -73,9 +77,12 @@ def _handler(speak: Speak, places: ComparePlaces, *more: str) -> Callable[..., I
 
 def _updates(step: CompareStep, places: ComparePlaces, number: int) -> Updates:
     cards, preset, transcript = step.session.cards, places.views[PRESET], places.controls.named["transcript"]
-    updates: Updates = {places.controls.status: step.status, places.session: step.session}
-    if step.live or step.new:
-        updates[places.stage] = gr.update(live=step.live and step.live.prop(number))
+    updates: Updates = {places.controls.status: step.status}
+    if step.live:
+        updates[places.stage] = gr.update(live=step.live.prop(number))
+    if step.done:
+        # Not before: what the whole page does with new takes would run beside the next method, whose time is measured.
+        updates |= {places.session: step.session, places.stage: gr.update(live=None)}
     if step.marks:
         updates |= {places.tools.status: message_html(JUDGES), places.controls.groups: step.groups}
     if step.marks or step.new:

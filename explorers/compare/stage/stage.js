@@ -16,6 +16,7 @@ class Stage extends StageLanes {
     Object.assign(this, { root, lanes: [], buffers: new Map(), deck: null, context: null, position: 0, chosen: "pcg" });
     Object.assign(this, { ready: false, waiting: false, serial: 0, frame: 0, asked: null, resting: 0 });
     Object.assign(this, { live: null, run: 0, taken: 0, race: null, streamed: null, before: 0 });
+    Object.assign(this, { lives: {}, whole: false });
     this.pieces = new Pieces(props.sample_rate);
     this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
     this.listen();
@@ -25,7 +26,7 @@ class Stage extends StageLanes {
     const { lanes, sounds } = props.value ?? { lanes: [], sounds: [] };
     const before = this.lanes.map(({ key }) => key).join();
     this.lanes = lanes.map((lane, i) => ({ ...JSON.parse(lane), url: sounds[i]?.url }));
-    if (this.live && this.lanes.some(({ key, outdated }) => key === this.live.key && !outdated)) this.live = null;
+    Object.assign(this, { live: null, lives: {} });
     if (!this.lanes.some(({ key }) => key === this.chosen)) this.chosen = this.lanes.at(-1)?.key ?? "pcg";
     if (before !== this.lanes.map(({ key }) => key).join()) this.drawSwitch();
     this.draw();

@@ -60,8 +60,9 @@ class StageLanes extends StageSound {
     const longest = Math.max(this.duration, this.liveSeconds);
     for (const item of this.parts.lanes.children) {
       const lane = this.lanes.find(({ key }) => key === item.dataset.key);
-      const live = this.live?.key === lane.key ? this.live : null;
-      item.dataset.outdated = lane.outdated && !live;
+      const live = this.lives[lane.key] ?? null;
+      // Until a run ends, the lanes that it has not come to are of the run before.
+      item.dataset.outdated = (lane.outdated || (this.live !== null && this.whole)) && !live;
       const shown = live ? { ...lane, ...live, steps: null } : lane;
       const count = elapsed === null || live ? shown.kinds.length : reached(lane, elapsed).tokens;
       this.drawFacts(item, lane, live, elapsed);
@@ -80,7 +81,7 @@ class StageLanes extends StageSound {
       place.title = title;
     };
     if (live) {
-      put("verdict", `generating: ${counted(live.kinds.length, "token")}`);
+      put("verdict", `${live === this.live ? "generating" : "generated"}: ${counted(live.kinds.length, "token")}`);
       return ["speed", "calls", "notes"].forEach((name) => put(name, ""));
     }
     const racing = elapsed === null ? null : reached(lane, elapsed);

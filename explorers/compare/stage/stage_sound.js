@@ -148,13 +148,16 @@ class StageSound {
   readLive() {
     const { live } = props;
     if (!live) {
-      this.live = null;
+      // Not while a take is timed.
+      if (this.live) trigger("choose", { key: this.chosen });
+      Object.assign(this, { live: null, lives: {} });
       return this.draw();
     }
     if (live.number < this.run) return;
     if (live.number > this.run) this.beginRun(live);
     const [kinds, sizes, words] = JSON.parse(live.tokens);
-    this.live = { key: live.key, method: live.method, kinds, sizes, words };
+    this.live = this.lives[live.key] = { key: live.key, method: live.method, kinds, sizes, words };
+    this.whole ||= Object.keys(this.lives).length > 1 || live.key === "ar";
     const sent = live.first + live.pieces.length;
     if (sent > this.taken) {
       for (const piece of live.pieces.slice(Math.max(0, this.taken - live.first))) this.pieces.push(unpack(piece));
@@ -171,7 +174,6 @@ class StageSound {
   beginRun(live) {
     this.pieces.clear();
     this.halt();
-    Object.assign(this, { run: live.number, taken: 0, position: 0, race: null, chosen: live.key, streamed: live.key });
-    trigger("choose", { key: live.key });
+    Object.assign(this, { lives: {}, whole: false, run: live.number, taken: 0, position: 0, race: null, chosen: live.key, streamed: live.key });
   }
 }
