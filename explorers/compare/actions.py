@@ -204,9 +204,14 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
     session = session.with_marks(tasks, {part.key for part in parts})
     groups = describe_groups(speaker.synthesizer, request.theta, request.similarity)
     yield CompareStep(session, _progress_of(parts, 0, rate), marks=True, groups=groups, recognised=recognised)
+    if len(keys) > 1:
+        # Heard at once, and not timed: the browser begins to play beside it, which would slow down one method alone.
+        lead = next((part for part in parts if part.key == "pcg"), parts[0])
+        with closing(speaker.synthesizer.speak(text, lead.settings, voice, reference, stream=True)) as events:
+            yield from _progress(events, session, text, [lead], 0, rate, sounding=True)
     for at, part in enumerate(parts):
         with closing(speaker.synthesizer.speak(text, part.settings, voice, reference, stream=True)) as events:
-            take = yield from _progress(events, session, text, parts, at, rate)
+            take = yield from _progress(events, session, text, parts, at, rate, sounding=len(keys) == 1 and at == 0)
         session = _heard(session, part, take, speaker.keep, reference, full_run=len(keys) > 1)
         done = at + 1 == len(parts)
         status = done_html([p.key for p in parts], perf_counter() - begun) if done else _progress_of(parts, at + 1, rate)
@@ -220,20 +225,27 @@ def _heard(session: Session, part: Part, take: Take, keep: Keep, reference: Refe
 
 
 def _progress(
-    events: Iterator[Round | Sound | Take], session: Session, text: str, parts: Sequence[Part], at: int, rate: float
+    events: Iterator[Round | Sound | Take],
+    session: Session,
+    text: str,
+    parts: Sequence[Part],
+    at: int,
+    rate: float,
+    sounding: bool,
 ) -> Generator[CompareStep, None, Take]:
-    """Report sounds at once and rounds now and then, and return the take. The sound of the first take alone is sent while it is
-    made: nobody hears two."""
-    live = Live(parts[at].key, parts[at].settings.method, text, sounding=at == 0)
+    """Report the first sound at once and all else now and then, as each report slows down what is timed; return the take.
+    sounding: whether its sound is sent while it is made."""
+    live = Live(parts[at].key, parts[at].settings.method, text, sounding)
     reported = perf_counter()
     for event in events:
-        if isinstance(event, Take):
-            return event
-        urgent = live.add(event)
+        ended = isinstance(event, Take)
+        urgent = live.sounding if ended else live.add(event)
         if urgent or perf_counter() - reported >= PROGRESS_SECONDS:
             status = _progress_of(parts, at, rate, live.kinds, live.group_sizes)
             yield CompareStep(session, status, live)
             reported = perf_counter()
+        if ended:
+            return event
     raise AssertionError("a synthesizer ends with a take")
 
 

@@ -24,14 +24,14 @@ class Live:
     pieces: list[str] = field(default_factory=list)
 
     def add(self, event: Round | Sound) -> bool:
-        """Add an event; return whether a listener waits for it."""
+        """Add an event; return whether a listener waits for it, as for the first sound."""
         if isinstance(event, Round):
             self.kinds += event.kinds
             self.group_sizes += event.group_sizes
             return False
-        if self.sounding:
+        if self.sounding and len(event.samples):
             self.pieces.append(packed(event.samples))
-        return self.sounding
+        return self.sounding and len(self.pieces) == 1
 
     def prop(self, number: int) -> dict[str, object]:
         """For the run `number`, runs being numbered upwards; `first` is the number of the first of its `pieces`.

@@ -131,4 +131,4 @@ def test_a_cancelled_run_frees_the_engine(client: Client, monkeypatch: pytest.Mo
     deadline = time.monotonic() + 10
     while not closed and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert closed == ["ar"]
+    assert closed == ["pcg"]
