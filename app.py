@@ -4,7 +4,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
@@ -19,6 +19,7 @@ if "SPACE_ID" in os.environ:  # where every request comes through a proxy, which
 
 import gradio as gr
 import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
+from gradio.components import Component
 
 from explorers.compare.claim import claim_html, measured
 from explorers.compare.example import EXAMPLE, read_example
@@ -30,6 +31,7 @@ from explorers.groups.export import create_export
 from explorers.groups.layout import create_map
 from explorers.groups.listen_token import create_listen
 from explorers.groups.statistics import create_statistics
+from explorers.history.layout import create_bar, wire_bar
 from explorers.judging import usual_judges
 from explorers.licence import banner_html, masthead_html
 from explorers.listening.layout import create_listening_test
@@ -38,6 +40,7 @@ from explorers.recognise.layout import create_recognise
 from explorers.requests.page import Page
 from explorers.session import Session
 from explorers.settings.layout import create_settings
+from explorers.shared.one_state import share_controls
 from explorers.shared.terms import create_terms
 from explorers.spoof.actions import can_judge
 from explorers.spoof.layout import create_spoof
@@ -83,42 +86,47 @@ def create_app(
         judge = "embedded" if recogniser.is_dir() else "pocketsphinx"
         spec = LastingWorker(str(voice.folder), judge, voice.target.device.type, draft=draft)
         judges = usual_judges()
+        bar = create_bar()
         with gr.Tab("Listen", elem_id="listen-tab"):
             claim = claim_html(measured(spec.voice_id))
             listen = create_compare(app, synthesizer, origin, session, recorded, judges, claim)
-        with gr.Tab("Groups", elem_id="groups-tab"), gr.Tabs(elem_classes="lab-parts"):
-            with gr.Tab("Map", elem_id="map"):
-                _create_map(synthesizer, session, listen)
-            with gr.Tab("Swap", elem_id="swap"):
-                create_swap(synthesizer, spec, session)
-        with gr.Tab("Evidence", elem_id="evidence"), gr.Tabs(elem_classes="lab-parts"):
+        with gr.Tab("Groups", elem_id="groups-tab") as groups, gr.Tabs(elem_classes="lab-parts"):
+            with gr.Tab("Map", elem_id="map") as part:
+                share_controls([groups, part], listen.controls, _create_map(synthesizer, session, listen))
+            with gr.Tab("Swap", elem_id="swap") as part:
+                share_controls([groups, part], listen.controls, create_swap(synthesizer, spec, session, listen.in_hand))
+        with gr.Tab("Evidence", elem_id="evidence") as evidence, gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Experiments", elem_id="experiments"):
                 create_experiments(app, synthesizer, spec)
-            with gr.Tab("Listening test", elem_id="listening"):
-                create_listening_test(synthesizer, lru_cache(maxsize=1)(partial(load_judge, judge)), session)
+            with gr.Tab("Listening test", elem_id="listening") as part:
+                load = lru_cache(maxsize=1)(partial(load_judge, judge))
+                share_controls([evidence, part], listen.controls, create_listening_test(synthesizer, load, session))
         if recogniser.is_dir() or can_judge(synthesizer):
-            with gr.Tab("Judges", elem_id="judges"), gr.Tabs(elem_classes="lab-parts"):
+            with gr.Tab("Judges", elem_id="judges") as judging, gr.Tabs(elem_classes="lab-parts"):
                 if recogniser.is_dir():
                     with gr.Tab("Recognise", elem_id="recognise"):
-                        create_recognise(synthesizer, lru_cache(maxsize=1)(partial(load_recogniser, recogniser)), session)
+                        load = lru_cache(maxsize=1)(partial(load_recogniser, recogniser))
+                        create_recognise(synthesizer, load, session, listen.in_hand)
                 if can_judge(synthesizer):
-                    with gr.Tab("Spoof", elem_id="spoof"):
-                        create_spoof(synthesizer)
+                    with gr.Tab("Spoof", elem_id="spoof") as part:
+                        share_controls([judging, part], listen.controls, create_spoof(synthesizer))
+        wire_bar(bar, app, voice, origin, session, listen.verdicts, listen.controls, listen.status)
         own_presets = create_settings(app, synthesizer, origin, session, [listen.controls], listen.status, moved(IN_HAND))
         offer_presets(app, own_presets, listen.controls["preset"])
         create_terms()
     return app.queue(max_size=QUEUE_LENGTH, api_open=False)
 
 
-def _create_map(synthesizer: Synthesizer, session: gr.State, listen: CompareView) -> None:
+def _create_map(synthesizer: Synthesizer, session: gr.State, listen: CompareView) -> Mapping[str, Component]:
     view = create_map(synthesizer, session)
     connect_map(synthesizer, listen.strip, view)
     with view.listen:
-        create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity)
+        create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity, listen.in_hand)
     with gr.Column(elem_classes="lab-card"):
         create_statistics(synthesizer, view.theta, view.similarity)
     with gr.Column(elem_classes="lab-card"):
         create_export(synthesizer, view.theta, view.similarity)
+    return {"theta": view.theta}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

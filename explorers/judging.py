@@ -108,13 +108,14 @@ def judge_takes(
 ) -> Iterator[Verdicts]:
     """Judge the takes of `session` that `known` does not hold, one by one; yield all verdicts after each.
 
-    `load_judges` is called when there is something to judge. Verdicts on takes that left the page are
+    `load_judges` is called when there is something to judge. Verdicts on takes that left cards and history are
     dropped. Closing the generator stops the work after the current take.
     """
     if not session.cards:
         raise PCGError(NO_TAKE)
     takes = [shown for card in session.cards.values() for shown in card.takes if shown.sound]
-    found = Verdicts({s.sound: known.by_sound[s.sound] for s in takes if s.sound in known.by_sound}, known.judges)
+    still = {shown.sound for shown in (*takes, *(kept.shown for kept in session.history))}
+    found = Verdicts({sound: verdict for sound, verdict in known.by_sound.items() if sound in still}, known.judges)
     yield found
     references: dict[object, Recording | None] = {}
     for shown in takes:

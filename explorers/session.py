@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from pcg.audio import load_audio
-from pcg.errors import PCGError
+from pcg.errors import InputError, PCGError
 from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.takes.take import Take
@@ -17,6 +17,8 @@ PRESET = "preset"
 CARDS = (*METHODS, PRESET)
 GONE = "This take is no longer kept: generate it again."
 LONGEST_SECONDS = 1800.0
+REMEMBERED = 24
+LONGEST_NAME = 40
 
 
 @dataclass(frozen=True)
@@ -134,12 +136,36 @@ class Card:
         return sum(known) / len(known) if known else None
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A take in the history. number: it counts the takes of a page from 1. key: the card that it came on. name: a visitor's
+    own, or "". pinned: newer takes do not displace it."""
+
+    number: int
+    key: str
+    shown: ShownTake
+    name: str = ""
+    pinned: bool = False
+
+    @property
+    def title(self) -> str:
+        """Its name, or else what it is."""
+        settings = self.shown.reading.settings
+        return self.name or f"{settings.method.upper()}, seed {settings.seed}"
+
+
 @dataclass(frozen=True, eq=False)
 class Session:
     """The cards of one visitor's page, by method, and under PRESET that of a preset. Compared by identity, which is how gradio
-    sees that it changed."""
+    sees that it changed.
+
+    history: the takes of the page, the oldest first: the last REMEMBERED of them, and those that are pinned. held: the number
+    of the one that was taken in hand again; None as long as that is a card's first take.
+    """
 
     cards: Mapping[str, Card] = field(default_factory=dict)
+    history: tuple[Kept, ...] = ()
+    held: int | None = None
 
     @classmethod
     def of_recorded(cls, takes: Mapping[str, Take], sounds: Mapping[str, Path]) -> "Session":
@@ -150,17 +176,20 @@ class Session:
             m: ShownTake(view, sounds[m], None, view.speed_up_over(views["ar"]), "recorded", packed[m], streamed=False)
             for m, view in views.items()
         }
-        return cls({method: Card((take,)) for method, take in shown.items()})
+        history = tuple(Kept(number, method, take) for number, (method, take) in enumerate(shown.items(), 1))
+        return cls({method: Card((take,)) for method, take in shown.items()}, history)
 
     def with_marks(self, tasks: Mapping[str, tuple[object, ...]], renewed: Collection[str] = ()) -> "Session":
-        """The same cards, each marked by whether it answers its task of `tasks` and is not being `renewed`."""
+        """The same cards, each marked by whether it answers its task of `tasks` and is not being `renewed`; in hand is one of
+        them again."""
         outdated = {key: key in renewed or card.reading.task != tasks.get(key) for key, card in self.cards.items()}
-        return Session({key: replace(card, outdated=outdated[key]) for key, card in self.cards.items()})
+        cards = {key: replace(card, outdated=outdated[key]) for key, card in self.cards.items()}
+        return replace(self, cards=cards, held=None)
 
     def without_other_preset(self, name: str | None) -> "Session":
         """The session without the card of any preset but that of `name`."""
         kept = {key: card for key, card in self.cards.items() if key != PRESET or card.name == name}
-        return Session(kept)
+        return replace(self, cards=kept)
 
     def with_take(
         self,
@@ -183,13 +212,38 @@ class Session:
         shown = ShownTake(reading, sound, reference, *self._compared(reading, key, full_run), packed)
         earlier = self.cards[key].takes if joins else ()
         others = {other: card for other, card in self.cards.items() if other != key}
-        return Session({**others, key: Card((*earlier, shown), name)})
+        number = self.history[-1].number + 1 if self.history else 1
+        history = _remembered((*self.history, Kept(number, key, shown, name)))
+        return replace(self, cards={**others, key: Card((*earlier, shown), name)}, history=history)
 
-    @property
-    def utterance(self) -> TakeView | None:
-        """The last utterance: the take of PCG, or without one the newest take."""
-        newest = list(self.cards.values())[-1].reading if self.cards else None
-        return self.cards["pcg"].reading if "pcg" in self.cards else newest
+    def kept(self, number: object) -> Kept:
+        """The take of that number in the history; raise InputError where there is none."""
+        found = next((each for each in self.history if each.number == number and type(number) is int), None)
+        if found is None:
+            raise InputError("take", str(number)[:40], "the number of a take in the history")
+        return found
+
+    def with_kept(self, number: object, name: str | None = None, pinned: bool | None = None) -> "Session":
+        """The session after that take of the history got another `name`, or was `pinned` or let go."""
+        old = self.kept(number)
+        if name is not None and len(name) > LONGEST_NAME:
+            raise InputError("name", f"{len(name)} characters", f"at most {LONGEST_NAME} characters")
+        new = replace(old, name=old.name if name is None else name.strip(), pinned=old.pinned if pinned is None else pinned)
+        if new.pinned and sum(each.pinned for each in self.history if each is not old) >= REMEMBERED:
+            raise PCGError(f"At most {REMEMBERED} takes can be pinned: let one go first.")
+        return replace(self, history=_remembered(tuple(new if each is old else each for each in self.history)))
+
+    def holding(self, number: object) -> "Session":
+        """The session with that take of the history in hand."""
+        return replace(self, held=self.kept(number).number)
+
+    def in_hand(self, key: str) -> ShownTake | None:
+        """The take that was taken in hand again; else the first take of the card `key`, or where there is none, that of PCG or
+        the newest card; None without any."""
+        if self.held is not None:
+            return self.kept(self.held).shown
+        found = self.cards.get(key) or self.cards.get("pcg") or next(reversed(self.cards.values()), None)
+        return found.first if found else None
 
     def _compared(self, reading: TakeView, key: str, full_run: bool) -> tuple[float | None, str]:
         """The speed-up over AR at the same seed, or else over AR's first take, and what that AR take is."""
@@ -200,6 +254,13 @@ class Session:
             return None, "none"
         same = [shown for shown in own if shown.reading.settings.seed == reading.settings.seed]
         return reading.speed_up_over((same or own)[0].reading), "same run" if full_run else "last run"
+
+
+def _remembered(history: tuple[Kept, ...]) -> tuple[Kept, ...]:
+    """The history without the oldest takes that are not pinned, where there are too many."""
+    loose = [each.number for each in history if not each.pinned]
+    lost = set(loose[: max(0, len(loose) - REMEMBERED)])
+    return tuple(each for each in history if each.number not in lost)
 
 
 class Turn:

@@ -8,6 +8,7 @@ from explorers.colours import SOUND_COLOUR, detector_styles, method_styles
 from explorers.compare import stage
 from explorers.experiments import findings
 from explorers.groups import atlas
+from explorers.history import layout as history
 from explorers.listening import player, reveal
 from explorers.recognise import transcript
 from explorers.requests.server import app_options
@@ -20,7 +21,7 @@ from explorers.tune import strip
 STYLES = Path(__file__).with_name("page.css")
 COMPONENTS = (
     readout, ribbon, strip, tune_figures, atlas, transcript, swap_figures, player, reveal, findings, terms, 
-    spoof_curves, beam_tree, stage,
+    spoof_curves, beam_tree, stage, history,
 )  # fmt: skip
 
 

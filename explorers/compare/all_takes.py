@@ -23,7 +23,8 @@ JUDGES = "The judges run after each generation: recognised words, speaker simila
 JUDGING_NOW = "Judging: {done} of {takes} done."
 JUDGED = "Judged: {takes}. Each figure on a card is of one take (n = 1), which proves nothing in general."
 ZIP = "pcg-lab-takes.zip"
-DOWNLOAD = "() => { setTimeout(() => document.querySelector('#saved a')?.click(), 300); }"
+DOWNLOAD_FROM = "() => {{ setTimeout(() => document.querySelector('#{place} a')?.click(), 300); }}"
+"""What downloads a file that has just come to the place of that id."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def wire_tools(
         api_name="save_takes", api_description="All takes of this session as WAV files, and their figures as JSON, in a zip.",
     )  # fmt: skip
 
-    saved.then(js=DOWNLOAD, api_visibility="private")
+    saved.then(js=DOWNLOAD_FROM.format(place="saved"), api_visibility="private")
 
 
 def _judger(synthesizer: Synthesizer, load_judges: Callable[[], Judges]) -> Callable[..., Iterator[list[object]]]:

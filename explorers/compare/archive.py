@@ -1,13 +1,13 @@
 """All takes of a page for download: their figures as a record, and everything as one zip. Knows nothing of gradio."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from explorers.judging import NO_TAKE, JudgedTake, Verdicts
-from explorers.session import Card, Session, ShownTake
+from explorers.session import Card, Kept, Session, ShownTake
 from pcg.errors import PCGError
 from pcg.files import replacing
 
@@ -24,15 +24,27 @@ def record(session: Session, verdicts: Verdicts) -> dict[str, object]:
 
 def save_takes(path: Path, session: Session, verdicts: Verdicts) -> Path:
     """Write every take as the WAV file that it is, and `record` as `FIGURES`, into a zip at `path`, whole or not at all."""
-    files = dict(_files(session))
-    if not session.cards:
+    return write_zip(path, dict(_files(session)), record(session, verdicts))
+
+
+def save_history(path: Path, session: Session, verdicts: Verdicts) -> Path:
+    """As `save_takes`, with the takes of the history, by their numbers."""
+    files = {_kept_name(kept): kept.shown.sound for kept in session.history if kept.shown.sound}
+    return write_zip(
+        path, files, {"takes": [_kept(kept, verdicts) for kept in session.history], "judges": dict(verdicts.judges)}
+    )
+
+
+def write_zip(path: Path, files: Mapping[str, Path], figures: Mapping[str, object]) -> Path:
+    """Write `files`, by their names, and `figures` as `FIGURES` into a zip at `path`, whole or not at all."""
+    if not files:
         raise PCGError(NO_TAKE)
     if not all(sound.is_file() for sound in files.values()):
         raise PCGError(GONE)
     with replacing(path) as temporary, ZipFile(temporary, "w", ZIP_DEFLATED) as archive:
         for name, sound in files.items():
             archive.write(sound, name)
-        archive.writestr(FIGURES, json.dumps(record(session, verdicts), indent=2) + "\n")
+        archive.writestr(FIGURES, json.dumps(figures, indent=2) + "\n")
     return path
 
 
@@ -48,15 +60,24 @@ def _name(key: str, number: int, shown: ShownTake) -> str:
 
 
 def _card(key: str, card: Card, verdicts: Verdicts) -> dict[str, object]:
-    takes = [_take(key, number, shown, verdicts.of(shown)) for number, shown in enumerate(card.takes, 1)]
+    takes = [_take(_name(key, number, shown), shown, verdicts.of(shown)) for number, shown in enumerate(card.takes, 1)]
     means = {figure: card.mean(figure) for figure in MEANS}
     return {"preset": card.name or None, "takes": takes, "means": means | {"n": len(takes)}}
 
 
-def _take(key: str, number: int, shown: ShownTake, verdict: JudgedTake | None) -> dict[str, object]:
+def _kept_name(kept: Kept) -> str:
+    return f"{kept.number:03d}-{kept.key}-seed-{kept.shown.reading.settings.seed}.wav"
+
+
+def _kept(kept: Kept, verdicts: Verdicts) -> dict[str, object]:
+    own = {"number": kept.number, "name": kept.name or None, "pinned": kept.pinned}
+    return own | _take(_kept_name(kept), kept.shown, verdicts.of(kept.shown))
+
+
+def _take(file: str, shown: ShownTake, verdict: JudgedTake | None) -> dict[str, object]:
     reading = shown.reading
     return {
-        "file": _name(key, number, shown) if shown.sound else None,
+        "file": file if shown.sound else None,
         **reading.as_dict(),
         "tokens": len(reading.tokens),
         "speed_up": shown.speed_up,

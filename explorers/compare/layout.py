@@ -44,9 +44,12 @@ RECORDED = "A recorded example. Generate it again, or change a setting."
 @dataclass(frozen=True)
 class CompareView:
     """What other parts of the page may connect to: `controls` go by the names of CompareRequest, and under "method" stands the
-    key of the take in hand, of which `strip` is the picture; `status` tells of a run."""
+    key of the take in hand (`in_hand`), of which `strip` is the picture; `verdicts` holds those on the takes; `status` tells
+    of a run."""
 
     controls: Mapping[str, Component]
+    in_hand: gr.Radio
+    verdicts: gr.State
     strip: gr.HTML
     status: gr.HTML
 
@@ -98,10 +101,10 @@ def create_compare(
     runs = wire_runs(speaker, places)
     for ended in (controls.stop.click, *(run.success for run in runs)):
         ended(**drawing)
-    wire_in_hand(synthesizer, looked_at, session, in_hand, page, runs)
+    wire_in_hand(synthesizer, looked_at, session, in_hand, page)
     wire_tools(synthesizer, judges, tools, runs, session)
     _wire_form(synthesizer, places, runs, page)
-    return CompareView({**controls.named, "method": in_hand}, looked_at.strip, controls.status)
+    return CompareView({**controls.named, "method": in_hand}, in_hand, tools.verdicts, looked_at.strip, controls.status)
 
 
 def _shower(key: str) -> Callable[[int, Session], list[object]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 
@@ -17,7 +17,7 @@ from explorers.compare.stage import CHOOSE, HALT, IN_HAND, SPEAK, moved
 from explorers.compare.take_card import CardView, strip_html
 from explorers.errors import page_error
 from explorers.judging import Verdicts
-from explorers.session import CARDS, PRESET, Card
+from explorers.session import CARDS, PRESET, Card, Session
 from explorers.shared.blocks import DECODING, Form, by_name, parameters_of, recognised_update
 from explorers.shared.readout import card_html, message_html, preset_title_html
 from explorers.zero_gpu import gpu_seconds, on_gpu
@@ -152,10 +152,15 @@ def wire_runs(speaker: Speaker, places: ComparePlaces) -> list[Dependency]:
     )
     private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     getattr(stage, HALT)(lambda turn: turn.next(), places.tools.turn, None, **private)
-    getattr(stage, CHOOSE)(_chosen, None, places.in_hand, **private)
+    # Through the queue, as a state changes, and gradio tells the page of that nowhere else.
+    choosing = {**private, "queue": True, "concurrency_limit": None, "trigger_mode": "multiple"}
+    getattr(stage, CHOOSE)(_chosen, places.session, [places.in_hand, places.session], **choosing)
     return [full_run, again("pcg"), again("ssd"), one]
 
 
-def _chosen(event: gr.EventData) -> object:
+def _chosen(session: Session, event: gr.EventData) -> list[object]:
+    """The card that a visitor listens to is in hand, and no take of the history."""
     key = event._data.get("key") if isinstance(event._data, dict) else None
-    return key if key in CARDS else gr.skip()
+    if key not in CARDS:
+        return [gr.skip(), gr.skip()]
+    return [key, gr.skip() if session.held is None else replace(session, held=None)]

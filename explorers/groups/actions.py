@@ -214,12 +214,13 @@ def pack(*columns: np.ndarray) -> str:
 
 
 def utterances(session: Session, codes: int) -> dict[str, dict[str, list[int]]]:
-    """The session's takes, by method, the last utterance first: `tokens` in time, and its drafts, tested one by one,
-    that were `accepted` and `rejected`."""
-    last = session.utterance
-    methods = [method for method in reversed(METHODS) if method in session.cards]
-    methods.sort(key=lambda method: method != last.method)
-    return {method: _utterance(session.cards[method].reading, codes) for method in methods}
+    """The session's takes, by method, PCG's first: `tokens` in time, and its drafts, tested one by one, that were `accepted`
+    and `rejected`. One that was taken in hand again comes before all, and stands for its method."""
+    readings = {method: session.cards[method].reading for method in reversed(METHODS) if method in session.cards}
+    if session.held is not None:
+        held = session.kept(session.held).shown.reading
+        readings = {held.method: held} | readings | {held.method: held}
+    return {method: _utterance(reading, codes) for method, reading in readings.items()}
 
 
 def _utterance(reading: TakeView, codes: int) -> dict[str, list[int]]:

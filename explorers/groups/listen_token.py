@@ -1,4 +1,4 @@
-"""The token player of the Map: the anchor and another member of its group, alone and in the last utterance."""
+"""The token player of the Map: the anchor and another member of its group, alone and in the take in hand."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
 NAMES = ("A", "B")
 HEADING = f"""<header class="title"><h2>Listen to a token<small>the anchor against a member of its group</small></h2>
 <p>A single token is short: alone, it is repeated {REPEATS} times. In context, it replaces every member of the anchor's group
-in the last utterance; the original take is under Listen. A and B keep their loudness.</p></header>"""
+in the take in hand; the original sound is under Listen. A and B keep their loudness.</p></header>"""
 PROMPT = "Choose a token, then listen."
 NO_TAKE = "There is no utterance yet. Generate one under Listen to hear the tokens in it."
-TITLES = {"alone": "alone", "context": "in the last utterance"}
+TITLES = {"alone": "alone", "context": "in the take in hand"}
 # A player's clock counts whole seconds: for a token alone it would stand at 0:00.
 CLOCKLESS = ("alone",)
 
@@ -42,13 +42,13 @@ class Listening:
 
 
 def audition(
-    synthesizer: Synthesizer, session: Session, anchor: int | None, other: int | None, theta: float, similarity: str
+    synthesizer: Synthesizer, take: TakeView | None, anchor: int | None, other: int | None, theta: float, similarity: str
 ) -> Listening:
-    """The sounds of `anchor` and of `other`, or of the nearest member of its group at `theta`."""
+    """The sounds of `anchor` and of `other`, or of the nearest member of its group at `theta`: alone, and in `take`."""
     if anchor is None:
         return Listening((PROMPT,))
     RANGES["theta"].check("theta", theta)
-    reading, codec = session.utterance, synthesizer.voice.codec
+    reading, codec = take, synthesizer.voice.codec
     speaker = _speaker(synthesizer, reading)
     anchor, context = _whole(anchor), speaker.codes[-CONTEXT_TOKENS:]
     heard = [alone(codec, anchor, context)]
@@ -117,8 +117,10 @@ def create_listen(
     other: Component | None,
     theta: gr.Slider,
     similarity: gr.Dropdown,
+    in_hand: gr.Radio,
 ) -> None:
-    """Lay the section out within the Blocks that is being built. `anchor` and `other` hold token ids, or None."""
+    """Lay the section out within the Blocks that is being built. `anchor` and `other` hold token ids, or None; `session` and
+    `in_hand` tell which take is in hand."""
     gr.HTML(HEADING, apply_default_css=False)
     with gr.Row():
         button = gr.Button("Listen", variant="primary", elem_id="listen", size="md", scale=0, min_width=140)
@@ -128,11 +130,11 @@ def create_listen(
     pictures = [gr.Plot(show_label=False, visible=False, elem_id=f"listen-{place}") for place in TITLES]
     button.click(
         on_gpu(_handler(synthesizer, with_other=other is not None), lambda *_: STARTING_SECONDS),
-        [anchor, *([other] if other else []), theta, similarity, session],
+        [anchor, *([other] if other else []), theta, similarity, in_hand, session],
         [words, *(pair[i] for i in range(len(TITLES)) for pair in players), *pictures],
         api_name="listen",
-        api_description="Hear a token against another member of its group: what was done, A and B alone, A and B in the last "
-        "utterance of this session, and their log-mel pictures.",
+        api_description="Hear a token against another member of its group: what was done, A and B alone, A and B in the take "
+        "in hand, and their log-mel pictures.",
     )
 
 
@@ -150,15 +152,18 @@ def _player(synthesizer: Synthesizer, name: str, place: str) -> gr.Audio:
 def _handler(synthesizer: Synthesizer, with_other: bool) -> Callable[..., list[object]]:
     """`audition` as gradio calls it, one update a place on the page."""
 
-    def listen(anchor: int | None, other: int | None, theta: float, similarity: str, session: Session) -> list[object]:
+    def listen(
+        anchor: int | None, other: int | None, theta: float, similarity: str, method: str, session: Session
+    ) -> list[object]:
         with showing_errors():
-            heard = audition(synthesizer, session, anchor, other, theta, similarity)
+            shown = session.in_hand(method)
+            heard = audition(synthesizer, shown and shown.reading, anchor, other, theta, similarity)
         sounds = [_sound(a) for pair in (heard.alone, heard.context) for a in (*pair, None, None)[: len(NAMES)]]
         pictures = [_picture(heard.alone, False), _picture(heard.context, True)]
         return [_lines(heard.words), *sounds, *(gr.update(value=p, visible=p is not None) for p in pictures)]
 
-    def listen_without(anchor: int | None, theta: float, similarity: str, session: Session) -> list[object]:
-        return listen(anchor, None, theta, similarity, session)
+    def listen_without(anchor: int | None, theta: float, similarity: str, method: str, session: Session) -> list[object]:
+        return listen(anchor, None, theta, similarity, method, session)
 
     return listen if with_other else listen_without
 

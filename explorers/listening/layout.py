@@ -68,9 +68,9 @@ class ListeningPlaces:
         return [self.record, self.player, self.end, self.revealed, self.reveal, self.files, self.blind_test, self.judging]
 
 
-def create_listening_test(synthesizer: Synthesizer, load: Callable[[], Judge], session: gr.State) -> None:
+def create_listening_test(synthesizer: Synthesizer, load: Callable[[], Judge], session: gr.State) -> Mapping[str, Component]:
     """Lay the panel out within the Blocks that is being built. `load` is called when words are to be judged first; `session`
-    holds a Session, whose takes' settings may be compared."""
+    holds a Session, whose takes' settings may be compared. What is returned are voice and knobs, by the names of Settings."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = create_controls(synthesizer)
@@ -79,6 +79,7 @@ def create_listening_test(synthesizer: Synthesizer, load: Callable[[], Judge], s
     _wire(synthesizer, controls, places)
     wire_choices(controls, session)
     _wire_reveal(synthesizer, lru_cache(maxsize=1)(lambda: Judges(load())), places)
+    return {name: controls.named[name] for name in ("voice", "theta", "lookahead", "beta", "temperature")}
 
 
 def _places() -> ListeningPlaces:

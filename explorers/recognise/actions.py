@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from explorers.session import Session
+from explorers.session import TakeView
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
 from pcg.metrics.intelligibility import Errors, comparable
@@ -25,7 +25,7 @@ STAGES: tuple[Stage, ...] = ("ctc", "lm", "ar")
 PRESET_NAMES = {"accurate": "high accuracy", "fast": "high RTFx", "ar": "AR"}
 HIGHEST_CTC, HIGHEST_LM = 4.0, 1.0
 LONGEST_SECONDS = 600
-NO_SOUND = "There is no sound to transcribe: upload or record one, or use the last utterance."
+NO_SOUND = "There is no sound to transcribe: upload or record one, or use the take in hand."
 NO_TAKE = "There is no utterance yet. Generate one under Listen to transcribe it here."
 
 
@@ -216,7 +216,7 @@ def read_sound(path: Path, sample_rate: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Spoken:
-    """The last utterance, decoded again: `samples [N]`; `voice` spoke it, or replaces a recorded one that is not stored."""
+    """A take, decoded again: `samples [N]`; `voice` spoke it, or replaces a recorded one that is not stored."""
 
     text: str
     method: str
@@ -226,9 +226,9 @@ class Spoken:
     stands_in: bool
 
 
-def last_utterance(synthesizer: Synthesizer, session: Session) -> Spoken:
-    """Decode the tokens of the session's last utterance; raise PCGError if there is none."""
-    reading, references = session.utterance, synthesizer.voice.references
+def take_again(synthesizer: Synthesizer, reading: TakeView | None) -> Spoken:
+    """Decode the tokens of a take; raise PCGError without any."""
+    references = synthesizer.voice.references
     if reading is None or not reading.tokens:
         raise PCGError(NO_TAKE)
     voice = reading.voice if reading.voice in references else next(iter(references))

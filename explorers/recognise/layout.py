@@ -16,10 +16,10 @@ from explorers.recognise.actions import (
     NO_SOUND,
     PRESET_NAMES,
     hear,
-    last_utterance,
     preset_of,
     read_sound,
     sliders_of,
+    take_again,
     thresholds_of,
     warmed,
 )
@@ -83,9 +83,9 @@ class RecognisePlaces:
         return [self.record, self.transcript, self.entropies, self.errors]
 
 
-def create_recognise(synthesizer: Synthesizer, load: Load, session: gr.State) -> None:
+def create_recognise(synthesizer: Synthesizer, load: Load, session: gr.State, in_hand: gr.Radio) -> None:
     """Lay the panel out within the Blocks that is being built. `load` is called before the first transcript; `session`
-    holds a Session, whose last utterance may be transcribed."""
+    holds a Session, and `in_hand` tells which of its takes may be transcribed."""
     ready = lru_cache(maxsize=1)(partial(warmed, load, synthesizer))
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
@@ -95,7 +95,7 @@ def create_recognise(synthesizer: Synthesizer, load: Load, session: gr.State) ->
             places = _places()
             create_words(ready, controls.sound, controls.reference)
             swept = create_sweep_places()
-    _wire(ready, synthesizer, controls, places, session)
+    _wire(ready, synthesizer, controls, places, session, in_hand)
     wire_sweep(ready, sweeping, swept)
 
 
@@ -106,7 +106,7 @@ def _controls() -> RecogniseControls:
             sources=["upload", "microphone"], type="filepath", label="Sound", elem_id="recognise-sound",
             waveform_options=gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR),
         )  # fmt: skip
-        last = gr.Button("Use the last utterance", elem_id="recognise-last", size="md")
+        last = gr.Button("Use the take in hand", elem_id="recognise-last", size="md")
         taken = gr.HTML("", apply_default_css=False, elem_id="recognise-taken")
         reference = gr.Textbox(
             label="Reference", info="The correct text, if known: errors are counted against it.", lines=2, max_lines=6,
@@ -180,10 +180,11 @@ def _chooser(follow: Callable[..., list[object]]) -> Callable[..., list[object]]
     return choose
 
 
-def _taker(synthesizer: Synthesizer) -> Callable[[Session], list[object]]:
-    def take(session: Session) -> list[object]:
+def _taker(synthesizer: Synthesizer) -> Callable[[str, Session], list[object]]:
+    def take(method: str, session: Session) -> list[object]:
         with showing_errors():
-            spoken = last_utterance(synthesizer, session)
+            shown = session.in_hand(method)
+            spoken = take_again(synthesizer, shown and shown.reading)
         words = f"The {spoken.method.upper()} take, by {escape(spoken.voice)}."
         if spoken.stands_in:
             words = f"The {spoken.method.upper()} take. Your recording is not stored, so {escape(spoken.voice)} replaces it."
@@ -193,7 +194,12 @@ def _taker(synthesizer: Synthesizer) -> Callable[[Session], list[object]]:
 
 
 def _wire(
-    ready: Load, synthesizer: Synthesizer, controls: RecogniseControls, places: RecognisePlaces, session: gr.State
+    ready: Load,
+    synthesizer: Synthesizer,
+    controls: RecogniseControls,
+    places: RecognisePlaces,
+    session: gr.State,
+    in_hand: gr.Radio,
 ) -> None:
     # Next to a take that is being generated, the times of both would be wrong.
     alone = {"concurrency_id": DECODING, "concurrency_limit": 1, "trigger_mode": "always_last"}
@@ -221,12 +227,12 @@ def _wire(
         _chooser(follow), [controls.preset, controls.sound, controls.reference], [controls.tau_ctc, controls.tau_slm, *shown],
         show_progress="hidden", api_visibility="private", **alone,
     )  # fmt: skip
-    # What is said of the last utterance does not hold for another sound.
+    # What is said of the take in hand does not hold for another sound.
     gr.on(
         [controls.sound.upload, controls.sound.start_recording, controls.sound.clear],
         lambda: "", None, controls.taken, queue=False, api_visibility="private",
     )  # fmt: skip
     controls.last.click(
-        _taker(synthesizer), session, [controls.sound, controls.reference, controls.taken],
-        api_name="last_utterance", api_description="The sound of the last utterance of this session, and its text.",
+        _taker(synthesizer), [in_hand, session], [controls.sound, controls.reference, controls.taken],
+        api_name="last_utterance", api_description="The sound of the take in hand, and its text.",
     )  # fmt: skip

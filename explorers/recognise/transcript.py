@@ -23,7 +23,7 @@ STEPS = (
     ("go_on", "go on", "the language model decodes alone, token by token"),
 )
 KINDS = {"substitute": "substituted", "insert": "inserted", "delete": "deleted"}
-PROMPT = "Upload or record a sound, or use the last utterance."
+PROMPT = "Upload or record a sound, or use the take in hand."
 SHARES = "%C, %L, %AR: utterances that the CTC gate, the LM's verification and the AR fall-back accepted."
 SWEEP_PROMPT = "Upload some files to measure errors and speed at several thresholds."
 

@@ -116,8 +116,9 @@ class SpoofPlaces:
         return [self.record, search.trees, search.way, search.tree, *spoken]
 
 
-def create_spoof(synthesizer: Synthesizer) -> None:
-    """Lay the panel out within the Blocks that is being built; the synthesizer has detectors for its codes."""
+def create_spoof(synthesizer: Synthesizer) -> Mapping[str, Component]:
+    """Lay the panel out within the Blocks that is being built; the synthesizer has detectors for its codes. What is returned
+    are the controls, by the names of SpoofRequest."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = _controls(synthesizer)
@@ -134,6 +135,7 @@ def create_spoof(synthesizer: Synthesizer) -> None:
                 record = json_drawer("spoof-record")
     _wire(synthesizer, controls, SpoofPlaces(record, views, search))
     _wire_search(synthesizer, search)
+    return controls.named
 
 
 def _controls(synthesizer: Synthesizer) -> Form:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from explorers.judging import JudgedTake, Judges
-from explorers.session import Session, TakeView
+from explorers.session import Session, ShownTake, TakeView
 from pcg.analysis.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
 from pcg.errors import InputError, PCGError
 from pcg.experiments.grid import Grid
@@ -28,7 +28,7 @@ from pcg.prompts.text import check_text
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
-SOURCES = ("last", "text")
+SOURCES = ("last", "hand", "text")
 CONTROLS = ("random", "mel", "none")
 ORIGINAL, SWAPPED, CONTROL = VERSIONS = ("original", "swapped", "control")
 NO_TAKE = "There is no utterance yet. Generate one under Listen, or choose a new text here."
@@ -38,9 +38,9 @@ NOTE = "One utterance proves nothing. Over many utterances, with intervals: pyth
 
 @dataclass(frozen=True)
 class SwapRequest:
-    """The values of the controls, in their order. source: "last", the session's last utterance, or "text", in which case the
-    target speaks `text` in `voice`. control: "random", other codes at the same places, "mel", a swap within Mel groups of equal
-    mean size, or "none". seed: of the swap and of a new text."""
+    """The values of the controls, in their order. source: "last", what AR said in the last run; "hand", the take in hand; or
+    "text", in which case the target speaks `text` in `voice`. control: "random", other codes at the same places, "mel", a swap
+    within Mel groups of equal mean size, or "none". seed: of the swap and of a new text."""
 
     source: str
     text: str
@@ -147,15 +147,16 @@ class StressTest:
 
 
 def stress(
-    synthesizer: Synthesizer, load_judges: Callable[[], Judges], request: SwapRequest, session: Session
+    synthesizer: Synthesizer, load_judges: Callable[[], Judges], request: SwapRequest, session: Session, card: str = "pcg"
 ) -> Iterator[StressTest]:
     """Swap one utterance, and judge it beside the original and the control; `load_judges` is called when the sounds are there.
+    card: the one whose take is in hand (see `Session.in_hand`).
 
     Closing the generator stops the work after the step that it is at.
     """
     if request.source == "text":
         yield StressTest("Generating the text with the target.")
-    original = _original(synthesizer, request, session)
+    original = _original(synthesizer, request, session, card)
     yield StressTest("Finding groups and swapping.", original)
     versions = _versions(synthesizer, request, original)
     heard = StressTest("Judging.", original, versions)
@@ -173,9 +174,10 @@ def _judged(judges: Judges, text: str, versions: Sequence[Version]) -> tuple[Ver
     return tuple(replace(v, verdict=verdict, mel_distance=distance) for v, verdict, distance in judged)
 
 
-def _original(synthesizer: Synthesizer, request: SwapRequest, session: Session) -> Original:
-    if request.source == "last":
-        reading = said_by_target(session)
+def _original(synthesizer: Synthesizer, request: SwapRequest, session: Session, card: str) -> Original:
+    if request.source != "text":
+        shown = said_by_target(session) if request.source == "last" else session.in_hand(card)
+        reading = shown and shown.reading
     else:
         text = check_text(request.text)
         _check_words(text)
@@ -188,10 +190,10 @@ def _original(synthesizer: Synthesizer, request: SwapRequest, session: Session) 
     return Original(reading.text, reading.method, voice, voice != reading.voice, reading.tokens, references[voice])
 
 
-def said_by_target(session: Session) -> TakeView | None:
-    """The session's last utterance, by the target alone if it is in the same run: the paper's test starts there."""
-    last, alone = session.utterance, session.cards.get("ar")
-    return alone.reading if last and alone and alone.reading.task == last.task else last
+def said_by_target(session: Session) -> ShownTake | None:
+    """What the last run said, by the target alone if that is in it: the paper's test starts there."""
+    last, alone = replace(session, held=None).in_hand("pcg"), session.cards.get("ar")
+    return alone.first if last and alone and alone.reading.task == last.reading.task else last
 
 
 def _check_words(text: str) -> None:

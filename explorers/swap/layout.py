@@ -1,6 +1,6 @@
 """The Swap panel: a test of whether the members of a group can replace each other, in one utterance."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,7 +58,7 @@ from pcg.synthesis.synthesizer import CACHE, Synthesizer
 HEADING = """<header class="title"><h2>Swap<small>the stress test of the groups</small></h2>
 <p>Every token is replaced by another member of its group, regardless of the target (PCG section 4, Table 2). If the groups are
 sound, the loss is small. The control shows the loss with arbitrary tokens.</p></header>"""
-SOURCE_NAMES = {"last": "the last utterance", "text": "a new text"}
+SOURCE_NAMES = {"last": "AR of the last run", "hand": "the take in hand", "text": "a new text"}
 CONTROL_NAMES = {
     "random": "any codes at the same positions",
     "mel": "Mel groups of equal mean size",
@@ -116,10 +116,13 @@ class SwapPlaces:
         return [self.record, self.said, self.table, self.mels, *(place for view in self.views.values() for place in view.all)]
 
 
-def create_swap(synthesizer: Synthesizer, spec: WorkerSpec, session: gr.State, results: Path = CACHE) -> None:
+def create_swap(
+    synthesizer: Synthesizer, spec: WorkerSpec, session: gr.State, in_hand: gr.Radio, results: Path = CACHE
+) -> Mapping[str, Component]:
     """Lay the panel out within the Blocks that is being built. `spec` names the judge of words and the worker for many
-    utterances; both are loaded when they are needed. `session` holds a Session, whose last utterance may be
-    swapped; the folder `results` keeps the units of many utterances."""
+    utterances; both are loaded when they are needed. `session` holds a Session, whose takes may be swapped, `in_hand`
+    tells which of them; the folder `results` keeps the units of many utterances. What is returned are the controls,
+    by the names of SwapRequest."""
     load_judges = lru_cache(maxsize=1)(lambda: Judges.load(spec.judge, spec.device))
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
@@ -128,8 +131,9 @@ def create_swap(synthesizer: Synthesizer, spec: WorkerSpec, session: gr.State, r
         with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
             places = _places(synthesizer)
             table = create_many_table()
-    _wire(synthesizer, load_judges, controls, places, session)
+    _wire(synthesizer, load_judges, controls, places, session, in_hand)
     wire_many(synthesizer, spec, Store(results), many, controls.named["similarity"], table)
+    return controls.named
 
 
 def _controls(synthesizer: Synthesizer) -> SwapControls:
@@ -192,12 +196,12 @@ def _handler(
 ) -> Callable[..., Iterator[Updates]]:
     """`stress` as gradio calls it: one argument for each control, and updates by component."""
 
-    @parameters_of(SwapRequest, "session")
+    @parameters_of(SwapRequest, "method", "session")
     def handle(*values: object) -> Iterator[Updates]:
-        *inputs, session = values
+        *inputs, method, session = values
         try:
             request = SwapRequest(**by_name(SwapRequest, inputs))
-            with closing(stress(synthesizer, load_judges, request, session)) as steps:
+            with closing(stress(synthesizer, load_judges, request, session, method)) as steps:
                 for step in steps:
                     yield _updates(step, places) | {controls.status: message_html(step.now or "Swapped.")}
         except PCGError as error:
@@ -241,12 +245,17 @@ def _similarity_handler(synthesizer: Synthesizer) -> Callable[[float, str, str],
 
 
 def _wire(
-    synthesizer: Synthesizer, load_judges: Callable[[], Judges], controls: SwapControls, places: SwapPlaces, session: gr.State
+    synthesizer: Synthesizer,
+    load_judges: Callable[[], Judges],
+    controls: SwapControls,
+    places: SwapPlaces,
+    session: gr.State,
+    in_hand: gr.Radio,
 ) -> None:
     named, private = controls.named, {"api_visibility": "private", "show_progress": "hidden"}
     controls.run.click(
         on_gpu(_handler(synthesizer, load_judges, controls, places), lambda *_: LONGEST_SECONDS),
-        [*controls.inputs, session], [*places.all, controls.status],
+        [*controls.inputs, in_hand, session], [*places.all, controls.status],
         show_progress="hidden", trigger_mode="always_last", concurrency_id=DECODING, concurrency_limit=1,
         api_name="swap",
         api_description="Replace tokens of one utterance by other members of their groups, and judge the sound beside the "

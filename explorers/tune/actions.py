@@ -3,7 +3,7 @@ accepted. Knows nothing of gradio."""
 
 from dataclasses import dataclass, replace
 
-from explorers.session import PRESET, Session, ShownTake
+from explorers.session import CARDS, Session, ShownTake
 from explorers.shared.scripts import packed
 from explorers.tune.measured import Bench, Measured
 from explorers.tune.strip import cluster_prop, run_prop, sound_prop, spoof_prop
@@ -12,7 +12,6 @@ from pcg.bench.methods import step_costs
 from pcg.errors import InputError, PCGError
 from pcg.experiments.spoofing import fitting
 from pcg.prompts.prompt import Reference
-from pcg.settings import METHODS
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
@@ -40,12 +39,10 @@ class Studied:
 
 
 def take_in_hand(session: Session, key: str) -> ShownTake | None:
-    """The first take of the card `key`, or where there is none, that of PCG or the newest card; None without any."""
-    if key not in (*METHODS, PRESET):
-        raise InputError("take", key[:40], "one of " + ", ".join((*METHODS, PRESET)))
-    cards = session.cards
-    found = cards.get(key) or cards.get("pcg") or next(reversed(cards.values()), None)
-    return found.first if found else None
+    """See `Session.in_hand`; raise InputError for a card that there cannot be."""
+    if key not in CARDS:
+        raise InputError("take", key[:40], "one of " + ", ".join(CARDS))
+    return session.in_hand(key)
 
 
 def show(synthesizer: Synthesizer, session: Session, key: str, bench: Bench, number: int) -> Shown | None:

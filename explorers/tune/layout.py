@@ -1,16 +1,14 @@
 """The take in hand: its tokens with the test behind each, its figures, and estimates for other settings."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import gradio as gr
 from gradio.blocks import Block
-from gradio.events import Dependency
 
 from explorers.errors import showing_errors
 from explorers.groups.layout import MapView, look
-from explorers.session import Session, Turn
+from explorers.session import Session, ShownTake, Turn
 from explorers.shared.blocks import DECODING, json_drawer
 from explorers.shared.ribbon import legend_html
 from explorers.tune.actions import group_of, show, study, take_in_hand, time_steps
@@ -25,6 +23,15 @@ from pcg.takes.take import KINDS
 WHAT_IF = '<header class="title"><h2>What if<small>estimates for other settings</small></h2></header>'
 FIGURES = "Figures of this take: speed, bound, acceptance, time"
 Updates = dict[Block, object]
+
+
+class Looked(Turn):
+    """Counts what the strip has shown; `shown` is the take that it shows now, `studied` the one whose curves it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: ShownTake | None = None
+        self.studied: ShownTake | None = None
 
 
 @dataclass(frozen=True)
@@ -58,14 +65,12 @@ def create_in_hand(synthesizer: Synthesizer) -> InHand:
             what_if = gr.HTML(what_if_html(Bench()), apply_default_css=False, elem_id="tune-what-if")
         create_computer(synthesizer)
         record = json_drawer("tune-record")
-    return InHand(heading, strip, figures, measure, what_if, record, gr.State(Bench()), gr.State(Turn()))
+    return InHand(heading, strip, figures, measure, what_if, record, gr.State(Bench()), gr.State(Looked()))
 
 
-def wire_in_hand(
-    synthesizer: Synthesizer, places: InHand, session: gr.State, key: gr.Radio, page: gr.Blocks, runs: Sequence[Dependency]
-) -> None:
-    """Show the first take on the card `key` when the page opens, when another one is chosen, and after each of `runs`; study
-    it afterwards, in the queue of everything that is timed."""
+def wire_in_hand(synthesizer: Synthesizer, places: InHand, session: gr.State, key: gr.Radio, page: gr.Blocks) -> None:
+    """Show the take in hand, that of the card `key` or of the history, when the page opens and whenever it is another one;
+    study it afterwards, in the queue of everything that is timed."""
     told = {"show_progress": "hidden", "api_visibility": "private", "trigger_mode": "always_last"}
     inputs = [key, session, places.bench, places.turn]
     bench, record, figures, what_if = places.bench, places.record, places.figures, places.what_if
@@ -73,19 +78,23 @@ def wire_in_hand(
     lent = [on_gpu(partial(work, synthesizer), lambda session, key, *_: _seconds(session, key)) for work in (study, time_steps)]
     studied, timed = lent
 
-    def look_at(key: str, session: Session, held: Bench, turn: Turn) -> Updates:
+    def look_at(key: str, session: Session, held: Bench, turn: Looked) -> Updates:
         with showing_errors():
+            take = take_in_hand(session, key)
+            if take is None or take is turn.shown:
+                return {places.heading: heading_html(session, key)}
             shown = show(synthesizer, session, key, held, turn.next())
-        if shown is None:
-            return {places.heading: heading_html(session, key)}
+        turn.shown = take
         strip = gr.update(run=shown.run, sound=shown.sound)
         return {places.heading: heading_html(session, key), places.strip: strip, **figured(shown.bench)}
 
-    def learn(key: str, session: Session, held: Bench, turn: Turn) -> Updates:
+    def learn(key: str, session: Session, held: Bench, turn: Looked) -> Updates:
         with showing_errors():
+            take = take_in_hand(session, key)
+            if take is None or take is turn.studied:
+                return {bench: gr.skip()}
+            turn.studied = take
             found = studied(session, key, held, turn.number)
-        if found is None:
-            return {bench: gr.skip()}
         strip = {places.strip: gr.update(spoof=found.spoof)} if found.spoof else {}
         return {**strip, **figured(found.bench)}
 
@@ -98,8 +107,8 @@ def wire_in_hand(
 
     shown = [places.heading, places.strip, figures, what_if, bench, record]
     looking = {"fn": look_at, "inputs": inputs, "outputs": shown, "queue": False, **told}
-    for seen in (gr.on([page.load, key.change], **looking), *(run.success(**looking) for run in runs)):
-        seen.then(learn, inputs, shown[1:], concurrency_id=DECODING, concurrency_limit=1, **told)
+    seen = gr.on([page.load, key.change, session.change], **looking)
+    seen.then(learn, inputs, shown[1:], concurrency_id=DECODING, concurrency_limit=1, **told)
 
     def cluster(key: str, session: Session, event: gr.EventData) -> object:
         group = event._data.get("group") if isinstance(event._data, dict) else None

@@ -1,26 +1,5 @@
 // What is heard: all takes on one clock, of which one is loud; and before they are all there, the first one as it is generated.
 
-const QUIETEST = 1e-4;
-const LEVEL = 0.08;
-const LOUDEST_PEAK = 0.98;
-
-/** The gain that brings a sound to the common loudness, as far as its peak allows. */
-function gainOf(samples) {
-  let energy = 0;
-  let peak = QUIETEST;
-  let count = 1;
-  for (const sample of samples) {
-    const size = Math.abs(sample);
-    peak = Math.max(peak, size);
-    // Pauses do not make a voice quieter.
-    if (size > 0.01) {
-      energy += size * size;
-      count++;
-    }
-  }
-  return Math.min(LEVEL / Math.max(QUIETEST, Math.sqrt(energy / count)), LOUDEST_PEAK / peak);
-}
-
 class StageSound {
   /** Seconds of the longest sound. */
   get duration() {
@@ -64,20 +43,6 @@ class StageSound {
     if (this.waiting && this.ready) this.play();
   }
 
-  /** Every lane's sound, equally loud and equally long. */
-  aligned() {
-    const length = Math.ceil(this.duration * RATE);
-    return this.lanes.map(({ url }) => {
-      const buffer = this.context.createBuffer(1, length, RATE);
-      const found = this.buffers.get(url);
-      if (!found) return buffer;
-      const samples = found.getChannelData(0).slice(0, length);
-      const gain = gainOf(samples);
-      buffer.copyToChannel(samples.map((sample) => gain * sample), 0);
-      return buffer;
-    });
-  }
-
   get heard() {
     return Math.max(0, this.lanes.findIndex((lane) => lane.key === this.chosen));
   }
@@ -90,7 +55,8 @@ class StageSound {
     this.pieces.stop();
     this.halt();
     const position = from >= this.duration - 0.05 ? 0 : from;
-    const deck = new Deck(this.context, this.aligned(), this.heard, position, null, this.context.currentTime + LEAD_SECONDS);
+    const sounds = levelled(this.context, this.lanes.map(({ url }) => this.buffers.get(url)), this.duration);
+    const deck = new Deck(this.context, sounds, this.heard, position, null, this.context.currentTime + LEAD_SECONDS);
     deck.sources[0].onended = () => this.deck === deck && this.finish();
     this.deck = deck;
     this.begun();

@@ -6,6 +6,39 @@ const LEAD_SECONDS = 0.02;
 // A multiple of the usual speech rates; sounds are brought to it when they are decoded, not while they play.
 const RATE = 48000;
 
+const QUIETEST = 1e-4;
+const LEVEL = 0.08;
+const LOUDEST_PEAK = 0.98;
+
+/** The gain that brings a sound to the common loudness, as far as its peak allows. */
+function gainOf(samples) {
+  let energy = 0;
+  let peak = QUIETEST;
+  let count = 1;
+  for (const sample of samples) {
+    const size = Math.abs(sample);
+    peak = Math.max(peak, size);
+    // Pauses do not make a voice quieter.
+    if (size > 0.01) {
+      energy += size * size;
+      count++;
+    }
+  }
+  return Math.min(LEVEL / Math.max(QUIETEST, Math.sqrt(energy / count)), LOUDEST_PEAK / peak);
+}
+
+/** Sounds, null among them, equally loud and of one length in seconds. */
+function levelled(context, buffers, seconds) {
+  return buffers.map((found) => {
+    const buffer = context.createBuffer(1, Math.ceil(seconds * RATE), RATE);
+    if (!found) return buffer;
+    const samples = found.getChannelData(0).slice(0, buffer.length);
+    const gain = gainOf(samples);
+    buffer.copyToChannel(samples.map((sample) => gain * sample), 0);
+    return buffer;
+  });
+}
+
 /** A gain that moves in straight lines. Linear and not of equal power: between two equal sounds the sum must stay what it
  * was, or a listener would hear which of them X is. */
 class Fader {

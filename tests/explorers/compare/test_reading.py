@@ -49,11 +49,13 @@ def test_speed_is_compared_with_ar_of_the_same_run_and_later_with_that_of_the_la
     assert compared(session, "pcg") == (1.2, "last run")
 
 
-def test_the_last_utterance_is_pcgs_take_or_else_the_newest() -> None:
+def test_in_hand_is_pcgs_take_or_else_the_newest() -> None:
     session = Session().with_take(reading("ar", 1), True).with_take(reading("sd", 2), True).with_take(reading("ar", 3), True)
-    assert Session().utterance is None
-    assert session.utterance == reading("ar", 3)
-    assert session.with_take(reading("pcg", 4), True).with_take(reading("sd", 5), False).utterance == reading("pcg", 4)
+    assert Session().in_hand("pcg") is None
+    assert session.in_hand("pcg").reading == reading("ar", 3)
+    session = session.with_take(reading("pcg", 4), True).with_take(reading("sd", 5), False)
+    assert session.in_hand("pcg").reading == reading("pcg", 4)
+    assert session.in_hand("sd").reading == reading("sd", 5)
 
 
 def test_a_recorded_ar_take_is_no_baseline_for_a_live_one() -> None:

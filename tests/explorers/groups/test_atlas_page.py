@@ -14,7 +14,7 @@ from explorers.theme import launch_options
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM, watch
-from tests.explorers.served import serve
+from tests.explorers.served import in_hand, serve
 
 SOFTWARE_WEBGL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 NO_WEBGL = ["--disable-3d-apis"]
@@ -58,7 +58,7 @@ def address(synthesizer: Synthesizer) -> Iterator[str]:
         with gr.Tab("Map"):
             view = create_map(synthesizer, session)
             with view.listen:
-                create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity)
+                create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity, in_hand())
     yield from serve(app, **launch_options())
 
 

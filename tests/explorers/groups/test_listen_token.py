@@ -14,7 +14,7 @@ from pcg.errors import PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
-from tests.explorers.served import serve_clients
+from tests.explorers.served import in_hand, serve_clients
 
 THETA = 0.3
 
@@ -36,7 +36,8 @@ def anchor(synthesizer: Synthesizer, take: Take) -> int:
 
 
 def hear(synthesizer: Synthesizer, session: Session, anchor: object, other: object = None, theta: float = THETA) -> Listening:
-    return audition(synthesizer, session, anchor, other, theta, "cosine")
+    shown = session.in_hand("pcg")
+    return audition(synthesizer, shown and shown.reading, anchor, other, theta, "cosine")
 
 
 def test_anchor_and_nearest_member_are_heard_alone_and_in_the_utterance(
@@ -106,7 +107,9 @@ def test_bad_input_is_refused(anchor: object, theta: float, synthesizer: Synthes
 def client(synthesizer: Synthesizer, session: Session):
     with gr.Blocks() as app:
         theta, similarity = gr.Slider(0.2, 1, THETA), gr.Dropdown(["cosine"], value="cosine")
-        create_listen(synthesizer, gr.State(session), gr.Number(precision=0), gr.Number(precision=0), theta, similarity)
+        create_listen(
+            synthesizer, gr.State(session), gr.Number(precision=0), gr.Number(precision=0), theta, similarity, in_hand()
+        )
     yield from serve_clients(app)
 
 

@@ -19,9 +19,9 @@ from explorers.recognise.actions import (
     TranscriptPart,
     align,
     hear,
-    last_utterance,
     preset_of,
     sliders_of,
+    take_again,
     thresholds_of,
 )
 from explorers.recognise.figures import entropy_figure
@@ -38,7 +38,7 @@ from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
-from tests.explorers.served import serve_clients
+from tests.explorers.served import in_hand, serve_clients
 
 Babble = Callable[[int, int], list[Tensor]]
 RATE = 16_000
@@ -151,15 +151,15 @@ def test_silence_has_no_parts_and_is_told(recogniser: EmbeddedRecogniser) -> Non
     assert entropy_figure(heard).layout.xaxis.range == (0, 1)
 
 
-def test_the_last_utterance_is_the_take_again(synthesizer: Synthesizer) -> None:
+def test_the_take_in_hand_is_decoded_again(synthesizer: Synthesizer) -> None:
     take = synthesizer.take("The quick brown fox.", Settings("pcg", theta=0.3), "two")
-    spoken = last_utterance(synthesizer, _session(take))
+    spoken = take_again(synthesizer, TakeView.of(take))
     assert (spoken.text, spoken.method, spoken.voice, spoken.stands_in) == (take.text, "pcg", "two", False)
     assert np.array_equal(spoken.samples, take.audio)
-    stranger = last_utterance(synthesizer, _session(replace(take, voice="your recording")))
+    stranger = take_again(synthesizer, TakeView.of(replace(take, voice="your recording")))
     assert (stranger.voice, stranger.stands_in) == ("one", True)
     with pytest.raises(PCGError, match=NO_TAKE):
-        last_utterance(synthesizer, Session())
+        take_again(synthesizer, None)
 
 
 def _session(take: Take) -> Session:
@@ -168,7 +168,7 @@ def _session(take: Take) -> Session:
 
 def _served(synthesizer: Synthesizer, load: Callable[[], Recogniser], session: Session) -> Iterator[Client]:
     with gr.Blocks() as app:
-        create_recognise(synthesizer, load, gr.State(session))
+        create_recognise(synthesizer, load, gr.State(session), in_hand())
     yield from serve_clients(app)
 
 
@@ -209,7 +209,7 @@ def test_without_a_sound_the_page_asks_for_one(client: Client) -> None:
         client.predict(None, 0.7, 0.2, "", api_name="/transcribe")
 
 
-def test_the_last_utterance_comes_with_its_text(client: Client, take: Take) -> None:
+def test_the_take_in_hand_comes_with_its_text(client: Client, take: Take) -> None:
     sound, text, words = client.predict(api_name="/last_utterance")
     assert soundfile.info(sound).frames == len(take.audio)
     assert (text, "The PCG take, by two." in words) == (take.text, True)

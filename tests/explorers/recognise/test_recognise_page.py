@@ -14,7 +14,7 @@ from pcg.recognition.embedded import EmbeddedRecogniser
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch
-from tests.explorers.served import serve
+from tests.explorers.served import in_hand, serve
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
 PATIENCE_MS = 120_000
@@ -24,7 +24,8 @@ PATIENCE_MS = 120_000
 def address(synthesizer: Synthesizer, recogniser: EmbeddedRecogniser) -> Iterator[str]:
     take = synthesizer.take("The quick brown fox.", Settings("pcg", theta=0.3), "two")
     with gr.Blocks() as app:
-        create_recognise(synthesizer, lambda: recogniser, gr.State(Session().with_take(TakeView.of(take), full_run=False)))
+        session = Session().with_take(TakeView.of(take), full_run=False)
+        create_recognise(synthesizer, lambda: recogniser, gr.State(session), in_hand())
     yield from serve(app, **launch_options())
 
 

@@ -27,7 +27,7 @@ from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
-from tests.explorers.served import serve_clients
+from tests.explorers.served import in_hand, serve_clients
 
 TEXT, THETA = "The quick brown fox.", 0.3
 ASKED = SwapRequest("last", "", "one", THETA, "cosine", 1.0, "random", 3)
@@ -163,9 +163,9 @@ def test_at_theta_one_nothing_is_replaced(synthesizer: Synthesizer, judges: Judg
 def test_the_targets_own_take_is_preferred_if_it_says_the_same(synthesizer: Synthesizer, take: Take) -> None:
     coarse = TakeView.of(synthesizer.take(TEXT, Settings("pcg", theta=THETA, seed=7), "two"))
     both = Session().with_take(TakeView.of(take), full_run=True).with_take(coarse, full_run=True)
-    assert said_by_target(both).method == "ar"
+    assert said_by_target(both).reading.method == "ar"
     other = Session().with_take(replace(TakeView.of(take), text="Hello."), full_run=True).with_take(coarse, full_run=False)
-    assert said_by_target(other) == coarse
+    assert said_by_target(other).reading == coarse
 
 
 def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synthesizer, judges: Judges, take: Take) -> None:
@@ -275,7 +275,7 @@ def test_many_utterances_make_the_papers_table_once(synthesizer: Synthesizer, ti
 def client(synthesizer: Synthesizer, session: Session, tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory):
     spec = WorkerSpec(str(tiny_voice_folder), "embedded")
     with gr.Blocks() as app:
-        create_swap(synthesizer, spec, gr.State(session), tmp_path_factory.mktemp("results"))
+        create_swap(synthesizer, spec, gr.State(session), in_hand(), tmp_path_factory.mktemp("results"))
     yield from serve_clients(app)
 
 

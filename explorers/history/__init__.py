@@ -1,0 +1,1 @@
+"""The take in hand, above every tab, and the takes before it."""

@@ -1,0 +1,94 @@
+"""The bar above the tabs, and the state that all tabs share, in a real browser."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, open_tab, patient_page, watch
+
+pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
+PATIENCE_MS = 120_000
+
+
+@pytest.fixture
+def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
+    with patient_page(getattr(request, "param", 1440), SOFTWARE, PATIENCE_MS) as page:
+        watch(page, address, complaints)
+        page.goto(f"{address}?__theme=light")
+        expect(page.locator(READY)).to_be_visible()
+        yield page
+
+
+def row(page: Page, number: int):
+    return page.locator(f'.hand-takes li[data-number="{number}"]')
+
+
+def test_the_bar_names_the_take_in_hand_on_every_tab(page: Page, complaints: list[str]) -> None:
+    for tab in ("Listen", "Map", "Swap", "Experiments", "Recognise"):
+        open_tab(page, tab)
+        expect(page.locator(".hand-what")).to_contain_text("PCG · “The quick brown fox, yes.” · two · theta 0.3")
+    open_tab(page, "Listen")
+    page.click('.stage-switch [data-key="ar"]')
+    expect(page.locator(".hand-what")).to_contain_text("AR · “The quick brown fox, yes.”")
+    assert complaints == []
+
+
+def test_takes_are_named_pinned_and_taken_in_hand_again(page: Page, complaints: list[str]) -> None:
+    page.fill("#text textarea", "Another sentence.")
+    page.click("#run")
+    expect(page.locator('.hand [data-part="open"]')).to_have_text("History (8)")
+    page.click('.hand [data-part="open"]')
+    row(page, 3).locator("input").fill("<b>calm</b>")
+    row(page, 3).locator("input").press("Tab")
+    row(page, 3).locator('[data-act="pin"]').click()
+    expect(row(page, 3).locator('[data-act="pin"]')).to_have_attribute("aria-pressed", "true")
+    row(page, 3).locator('[data-act="up"]').click()
+    expect(page.locator(".hand-what")).to_contain_text("<b>calm</b> · “The quick brown fox, yes.”")
+    expect(page.locator("#text textarea")).to_have_value("The quick brown fox, yes.")
+    expect(page.locator("#in-hand-heading")).to_contain_text("SSD, seed 7")
+    page.keyboard.press("Escape")
+    expect(page.locator("#hand-history")).to_be_hidden()
+    page.click('.stage-switch [data-key="sd"]')
+    expect(page.locator(".hand-what")).to_contain_text("SD · “Another sentence.”")
+    assert complaints == []
+
+
+def test_two_takes_are_heard_in_turn_and_one_sound_at_a_time(page: Page, complaints: list[str]) -> None:
+    turns, swap = (page.locator(f'.hand [data-part="{part}"]') for part in ("turns", "swap"))
+    page.click('.hand [data-part="open"]')
+    expect(turns).to_be_disabled()
+    row(page, 1).locator('[data-act="0"]').click()
+    row(page, 4).locator('[data-act="1"]').click()
+    turns.click()
+    expect(row(page, 1)).to_have_attribute("data-heard", "true")
+    swap.click()
+    expect(row(page, 4)).to_have_attribute("data-heard", "true")
+    expect(row(page, 1)).to_have_attribute("data-heard", "false")
+    page.click(".stage-play")
+    expect(turns).to_have_text("▶ A and B in turn")
+    assert complaints == []
+
+
+def test_the_history_is_saved_by_one_click(page: Page, tmp_path: Path) -> None:
+    page.click('.hand [data-part="open"]')
+    with page.expect_download() as download:
+        page.click('.hand [data-part="save"]')
+    assert download.value.suggested_filename == "pcg-lab-history.zip"
+
+
+def test_text_and_knobs_are_the_same_on_every_tab(page: Page) -> None:
+    page.fill("#text textarea", "One state for all.")
+    open_tab(page, "Map")
+    theta = page.locator("#map-theta input[type=number]")
+    theta.fill("0.55")
+    theta.press("Tab")
+    open_tab(page, "Swap")
+    expect(page.locator("#swap-theta input[type=number]")).to_have_value("0.55")
+    page.locator("#swap-source").get_by_text("a new text").click()
+    expect(page.locator("#swap-text textarea")).to_have_value("One state for all.")
+    page.fill("#swap-text textarea", "Changed elsewhere.")
+    open_tab(page, "Listen")
+    expect(page.locator("#text textarea")).to_have_value("Changed elsewhere.")
+    expect(page.locator("#theta input[type=number]")).to_have_value("0.55")
