@@ -11,8 +11,9 @@ _HOMES = {
     "Synthesizer": "pcg.synthesis.synthesizer",
     "__version__": "pcg.files",
     "load_voice": "pcg.synthesis.voice",
+    "write_wav": "pcg.audio",
 }
-__all__ = ["Settings", "Synthesizer", "__version__", "load_voice"]
+__all__ = ["Settings", "Synthesizer", "__version__", "load_voice", "write_wav"]
 
 
 def __getattr__(name: str) -> object:

@@ -84,7 +84,7 @@ def _mono(file: soundfile.SoundFile, frames: int) -> np.ndarray:
     return mono[:count]
 
 
-def write_wav(path: Path, samples: np.ndarray, sample_rate: int, comment: str = "") -> None:
+def write_wav(path: Path | str, samples: np.ndarray, sample_rate: int, comment: str = "") -> None:
     """Write `samples [N]` as 16-bit mono WAV, whole or not at all, with `comment` inside.
 
     The comment (ICMT of the LIST/INFO chunk) is what players skip and other programs keep and show. It stands where libsndfile
@@ -94,7 +94,7 @@ def write_wav(path: Path, samples: np.ndarray, sample_rate: int, comment: str = 
     with soundfile.SoundFile(wav, "w", sample_rate, 1, "PCM_16", format="WAV") as file:
         file.write(samples)
     sound, chunk = wav.getbuffer(), _comment_chunk(comment) if comment else b""
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    with replacing(Path(path)) as temporary, temporary.open("wb") as file:
         file.write(b"RIFF" + (len(sound) - 8 + len(chunk)).to_bytes(4, "little"))
         file.write(sound[8:PCM_HEADER])
         file.write(chunk)

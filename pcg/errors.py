@@ -4,11 +4,11 @@ import os
 import secrets
 import traceback
 from datetime import UTC, datetime
-from pathlib import Path
+
+from pcg.places import CACHE
 
 LONGEST_QUOTE = 80
-LOG = Path(__file__).parents[1] / "cache" / "errors.log"
-"""In the folder of caches (`pcg.files.CACHE`), which this module lies below."""
+LOG = CACHE / "errors.log"
 LARGEST_LOG, LARGEST_ENTRY = 500_000, 50_000
 """Bytes. Beyond the former a log is begun, and the one before it is kept, too."""
 

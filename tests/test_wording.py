@@ -7,7 +7,7 @@ from explorers.shared.figures import distribution_figure
 from explorers.shared.readout import failure_html, progress_html
 from explorers.shared.ribbon import ribbon_html
 from pcg.errors import InputError, counted
-from pcg.files import PROJECT
+from pcg.places import PROJECT
 
 # A count before a fixed plural: "{count} tokens" in Python, "${count} tokens" in a script.
 PLURAL = re.compile(

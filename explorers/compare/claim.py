@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pcg.files import ASSETS
+from pcg.places import ASSETS
 from pcg.settings import Settings
 
 SHIPPED = ASSETS / "results"

@@ -9,9 +9,10 @@ from explorers.judging import JudgedTake, Judges, Verdicts, judge_takes, usual_j
 from explorers.session import Session
 from pcg.audio import load_audio, write_wav
 from pcg.errors import AssetError, InputError
-from pcg.files import ASSETS, write_json
+from pcg.files import write_json
 from pcg.files.checksums import check_checksums, write_checksums
 from pcg.metrics.intelligibility import Errors
+from pcg.places import ASSETS
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored

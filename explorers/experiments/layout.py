@@ -28,7 +28,7 @@ from pcg.experiments.runner import Progress
 from pcg.experiments.suites import TITLES
 from pcg.experiments.unit import Unit
 from pcg.experiments.worker import WorkerSpec
-from pcg.files import ASSETS
+from pcg.places import ASSETS
 from pcg.synthesis.synthesizer import Synthesizer
 
 RESULTS = Path("runs") / "results"

@@ -32,7 +32,7 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 
 from pcg.audio import write_wav
-from pcg.files import PROJECT
+from pcg.places import PROJECT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

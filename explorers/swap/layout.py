@@ -52,8 +52,9 @@ from explorers.zero_gpu import LONGEST_SECONDS, on_gpu
 from pcg.errors import PCGError
 from pcg.experiments.store import Store
 from pcg.experiments.worker import WorkerSpec
+from pcg.places import CACHE
 from pcg.settings import Settings
-from pcg.synthesis.synthesizer import CACHE, Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 
 HEADING = """<header class="title"><h2>Swap<small>the stress test of the groups</small></h2>
 <p>Every token is replaced by another member of its group, regardless of the target (PCG section 4, Table 2). If the groups are

@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 
 from pcg.errors import InputError, PCGError
-from pcg.files import PROJECT, write_json
+from pcg.files import write_json
+from pcg.places import PROJECT
 
 RESULTS = PROJECT / "assets" / "bench"
 BENCH = ("-m", "pcg", "bench")

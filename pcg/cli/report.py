@@ -77,7 +77,8 @@ def _fill_document(results: Path, document: Path) -> None:
     """Write the tables of `results` between the marks of `document`; see `pcg.experiments.results.document`."""
     from explorers.experiments.report import RESULTS
     from pcg.experiments.results.document import fill
-    from pcg.files import PROJECT, replacing
+    from pcg.files import replacing
+    from pcg.places import PROJECT
 
     if not (results / RESULTS).is_file():
         raise InputError("results", str(results), f"a folder with the {RESULTS} that report writes")

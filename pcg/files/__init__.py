@@ -1,4 +1,4 @@
-"""Where the project lies, its version, and what it writes: files under a temporary name, then renamed, so that each is whole or
+"""The version of the project, and what it writes: files under a temporary name, then renamed, so that each is whole or
 not there; and tables of values with a digest each, which no kill can damage."""
 
 import hashlib
@@ -24,8 +24,6 @@ if TYPE_CHECKING:  # seconds to import, and most who write files write no tensor
 
 __version__ = "0.1.0"
 
-PROJECT = Path(__file__).parents[2]
-ASSETS, CACHE = PROJECT / "assets", PROJECT / "cache"
 PATIENCE_SECONDS = 30.0
 _DIGEST_BYTES = 16
 # The folders of `replacing`: of which computer, of which process, and any name.

@@ -13,10 +13,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from pcg.files import CACHE, SealedTable
+from pcg.files import SealedTable
 from pcg.metrics.intelligibility import Judge
 from pcg.metrics.metric import Metric, Sample
 from pcg.metrics.recording import fingerprint
+from pcg.places import CACHE
 
 # Raise it when a measure changes and its name does not.
 FORMAT = 1

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from pcg.errors import AssetError, InputError
-from pcg.files import ASSETS
 from pcg.files.checksums import check_checksums
+from pcg.places import ASSETS
 
 SENTENCES = ASSETS / "evaluation" / "sentences.txt"
 # The figures of a voice are measured on these; sections that experiments alone read were added behind them.

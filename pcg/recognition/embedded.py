@@ -17,12 +17,13 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from pcg.errors import AssetError, first_line
-from pcg.files import ASSETS, replacing, write_json, write_safetensors
+from pcg.files import replacing, write_json, write_safetensors
 from pcg.files.checksums import check_checksums
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.llama import Cache, DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama, read_checkpoint
+from pcg.places import ASSETS
 from pcg.recognition.network.alphabet import read_path
 from pcg.recognition.network.conformer import LABELS_PER_FRAME, ConformerCTC, EncoderConfig
 from pcg.recognition.network.features import SAMPLE_RATE, LogMel

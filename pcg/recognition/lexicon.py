@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from pcg.errors import AssetError, first_line
-from pcg.files import ASSETS
 from pcg.files.checksums import check_checksums
+from pcg.places import ASSETS
 from pcg.recognition.network.alphabet import BLANK, CHARACTERS, CLASSES, spell
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from pcg.errors import AssetError, InputError, first_line
-from pcg.files import ASSETS, write_json, write_safetensors
+from pcg.files import write_json, write_safetensors
 from pcg.files.checksums import check_checksums
+from pcg.places import ASSETS
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
 
 FORMAT = 1

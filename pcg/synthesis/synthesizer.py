@@ -18,11 +18,11 @@ from pcg.acceptance.verdict import Rule
 from pcg.audio import fade_ends
 from pcg.codec.streaming import AudioStream
 from pcg.errors import InputError, PCGError
-from pcg.files import CACHE
 from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
 from pcg.groups.pairs.search import Progress
+from pcg.places import CACHE
 from pcg.prompts.pauses import at_pauses, without_pauses
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text, cut

@@ -24,7 +24,6 @@ from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.decoding.runners import AnyDraft
 from pcg.errors import AssetError, InputError, PCGError, first_line
-from pcg.files import ASSETS
 from pcg.files.checksums import check_checksums
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.hub import codec_folder, is_from_hub, is_neutts, model_folder, model_name
@@ -32,6 +31,7 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.memory_check import check_memory, free_memory
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import count_weights, load_llama, read_checkpoint, read_tensors
+from pcg.places import ASSETS
 from pcg.prompts import llasa, neutts
 from pcg.prompts.llasa import OWN_VOICE, load_reader
 from pcg.prompts.prompt import PhonemeReader, PromptReader, Reference

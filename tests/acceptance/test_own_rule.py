@@ -2,7 +2,7 @@
 
 import re
 
-from pcg.files import PROJECT
+from pcg.places import PROJECT
 
 DOCUMENT = PROJECT / "docs" / "acceptance.md"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pcg.experiments.store import Store
-from pcg.files import PROJECT
+from pcg.places import PROJECT
 
 KILLS = 20
 # Every fifth meets a file that is written, and not yet in its place.

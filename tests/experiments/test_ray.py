@@ -15,7 +15,7 @@ from pcg.experiments import ray_runner
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.experiments.worker import WorkerSpec
-from pcg.files import PROJECT
+from pcg.places import PROJECT
 from pcg.settings import Settings
 
 UNITS = units_of(4, 2)

@@ -19,7 +19,7 @@ from pcg.experiments.results.scaling import measure_throughput
 from pcg.experiments.runner import Progress, missing, run, with_progress
 from pcg.experiments.store import FILE, Store
 from pcg.experiments.unit import Record, Unit
-from pcg.files import PROJECT
+from pcg.places import PROJECT
 
 UNITS = units_of(5, 2)
 KILLS = 20

@@ -12,9 +12,9 @@ from explorers.compare.example import read_example
 from pcg.errors import AssetError
 from pcg.experiments.results.document import fill
 from pcg.experiments.store import Store
-from pcg.files import ASSETS, PROJECT
 from pcg.files.checksums import LIST, check_checksums, renew_checksums, write_checksums
 from pcg.metrics.sentences import read_sentences
+from pcg.places import ASSETS, PROJECT
 from pcg.recognition.embedded import load_recogniser
 from pcg.recognition.lexicon import Lexicon
 from pcg.spoof.detectors import load_detectors

@@ -15,7 +15,8 @@ from safetensors.torch import save_file
 
 from pcg.audio import write_wav
 from pcg.errors import PCGError
-from pcg.files import PROJECT, replacing, sweep, write_json, write_safetensors
+from pcg.files import replacing, sweep, write_json, write_safetensors
+from pcg.places import PROJECT
 
 KILLED = """
 import os, signal, sys

@@ -8,7 +8,6 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Co
 from pcg.acceptance.sampler import Sampler
 from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.runners import make_runners
-from pcg.files import PROJECT
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.cpu_kernel import packing
 from pcg.models.cpu_kernel.arithmetic import draw
@@ -16,6 +15,7 @@ from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
+from pcg.places import PROJECT
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 

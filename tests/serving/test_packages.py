@@ -1,11 +1,13 @@
 """What an install with hashes installs is what an install without them asks for."""
 
 import re
+import tomllib
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from pcg.files import PROJECT
+from pcg.places import PROJECT
 from pcg.serving.space.front_matter import read_requirements
 
 LISTS = ("requirements.txt", "requirements-nodeps.txt")
@@ -37,3 +39,22 @@ def test_every_locked_package_has_one_version_and_its_hashes() -> None:
 def test_the_lock_leaves_the_index_to_whoever_installs() -> None:
     assert "://" not in LOCK
     assert "--index" not in LOCK
+
+
+def test_the_pins_are_the_packages_that_the_library_and_the_page_ask_for() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = {
+        canonicalize_name(each.name): each.specifier
+        for each in map(Requirement, [*project["dependencies"], *project["optional-dependencies"]["app"]])
+    }
+    pinned = {canonicalize_name(each.name): str(each.specifier) for each in read_requirements(PROJECT / LISTS[0])}
+    assert asked.keys() == pinned.keys()
+    assert [name for name, version in pinned.items() if version.removeprefix("==") not in asked[name]] == []
+
+
+@pytest.mark.parametrize("extra", ["cluster", "mcp", "train"])
+def test_an_extra_asks_for_what_its_list_pins(extra: str) -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = {each.name: each.specifier for each in map(Requirement, project["optional-dependencies"][extra])}
+    for each in read_requirements(PROJECT / f"requirements-{extra}.txt"):
+        assert str(each.specifier).removeprefix("==") in asked[each.name], each

@@ -15,7 +15,7 @@ import app
 from explorers.licence import banner_html, masthead_html, voice_line
 from explorers.settings.actions import wav_file
 from pcg.errors import AssetError, InputError
-from pcg.files import PROJECT
+from pcg.places import PROJECT
 from pcg.serving.space.front_matter import read_requirements
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

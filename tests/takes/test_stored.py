@@ -12,7 +12,7 @@ import soundfile
 from pcg import __version__
 from pcg.audio import load_audio, read_comment, write_wav
 from pcg.errors import InputError
-from pcg.files import PROJECT
+from pcg.places import PROJECT
 from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

@@ -1,6 +1,5 @@
 """Log-mel features of speech at 16 kHz: 80 bands, a frame every 10 ms, each band at zero mean and unit spread."""
 
-import librosa
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +17,8 @@ class LogMel(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        import librosa  # seconds to load, and most who load a voice hear nothing with it
+
         bank = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=_FFT, n_mels=BANDS, fmin=20.0, fmax=7600.0)
         self.register_buffer("bank", torch.from_numpy(bank).T.contiguous(), persistent=False)
         self.register_buffer("window", torch.hann_window(_WINDOW), persistent=False)

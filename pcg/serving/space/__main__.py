@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pcg.errors import InputError, PCGError
-from pcg.files import PROJECT
 from pcg.models.hub import EMBEDDED, NAMES, XCODEC2
+from pcg.places import PROJECT
 from pcg.serving.space.staging import stage
 
 

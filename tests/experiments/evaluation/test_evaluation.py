@@ -14,8 +14,8 @@ import torch
 from pcg.errors import InputError
 from pcg.experiments.evaluation.checks import VoiceMatrix, stopping, voice_matrix
 from pcg.experiments.evaluation.table import ORIGINAL, Report, evaluate
-from pcg.files import PROJECT
 from pcg.metrics.quality import DNSMOS
+from pcg.places import PROJECT
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice

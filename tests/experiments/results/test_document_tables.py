@@ -8,7 +8,7 @@ import pytest
 from pcg.cli import main
 from pcg.errors import InputError
 from pcg.experiments.results.document import fill, folders
-from pcg.files import PROJECT
+from pcg.places import PROJECT
 
 DOCUMENT = PROJECT / "docs" / "results.md"
 README = PROJECT / "README.md"

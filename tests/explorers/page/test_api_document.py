@@ -12,7 +12,7 @@ from gradio_client import Client
 from playwright.sync_api import expect
 
 from explorers.theme import launch_options
-from pcg.files import PROJECT
+from pcg.places import PROJECT
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch
 from tests.explorers.served import serve
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pcg.files import PROJECT
+from pcg.places import PROJECT
 
 PATIENCE_SECONDS = 120
 

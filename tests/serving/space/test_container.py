@@ -7,7 +7,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import app
-from pcg.files import PROJECT as ROOT
+from pcg.places import PROJECT as ROOT
 from pcg.serving.space.front_matter import pinned_versions
 
 

@@ -16,9 +16,9 @@ import yaml
 from gradio_client import Client
 
 from pcg.errors import InputError
-from pcg.files import PROJECT
 from pcg.files.checksums import LIST, check_checksums
 from pcg.models.hub import NAMES
+from pcg.places import PROJECT
 from pcg.serving.space.__main__ import front_of, main
 from pcg.serving.space.front_matter import (
     FrontMatter,
