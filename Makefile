@@ -2,6 +2,7 @@
 # make test: lint and the fast tests.  make test-all: the slow ones, too (many draws, many visitors, long runs).
 # make audit: faults that bandit knows, licences, known vulnerabilities.  make lock: requirements.lock anew.
 # make gpu-check: on a machine with CUDA, the decoding tests and benches there, into assets/bench/.
+# make hub-generate: what the Hub serves to generate(custom_generate=...), in build/hub.
 # make space: a Hugging Face Space in OUT.  make space-test: install and start it, as a Space would.
 PYTHON ?= python3
 VENV := .venv
@@ -15,7 +16,7 @@ OUT ?= build/space
 
 OTHERS := $(foreach name,nodeps dev mcp train cluster,-r requirements-$(name).txt)
 
-.PHONY: app test test-all lint audit lock gpu-check space space-test clean
+.PHONY: app test test-all lint audit lock gpu-check hub-generate space space-test clean
 
 app: $(VENV)/app.done
 	MODEL=$(MODEL) DRAFT=$(DRAFT) DEVICE=$(DEVICE) $(VENV)/bin/python app.py --host $(HOST) --port $(PORT)
@@ -50,6 +51,9 @@ lock: $(VENV)/dev.done
 
 gpu-check: $(VENV)/dev.done
 	$(VENV)/bin/python -m pcg bench gpu
+
+hub-generate: $(VENV)/app.done
+	$(VENV)/bin/python -m pcg.serving.hub build/hub
 
 space: $(VENV)/app.done
 	$(VENV)/bin/python -m pcg.serving.space $(OUT) --model $(MODEL)

@@ -7,6 +7,10 @@ SHIPPED = ("voice", "recogniser", "detectors", "evaluation")
 setup(
     packages=[*find_packages(include=["pcg", "pcg.*"]), "pcg.assets"],
     package_dir={"pcg.assets": "assets"},
-    package_data={"pcg.assets": [f"{name}/**/*" for name in SHIPPED], "pcg.training.voice.cards": ["*.md"]},
+    package_data={
+        "pcg.assets": [f"{name}/**/*" for name in SHIPPED],
+        "pcg.training.voice.cards": ["*.md"],
+        "pcg.serving.hub": ["*.md"],
+    },
     include_package_data=False,
 )

@@ -6,6 +6,8 @@ from pcg.models.vocabulary import Vocabulary
 
 speculate = SpeculativeGenerate(target, draft, Vocabulary(codes=65_536, first_code=128_264, end=128_261), exact)
 target.generate(input_ids, custom_generate=speculate, do_sample=True, temperature=0.8, top_k=0, max_new_tokens=500)
+
+`pcg/serving/hub/` makes one of settings, as a repository of the Hub serves it.
 """
 
 import torch
@@ -48,7 +50,7 @@ class SpeculativeGenerate:
 
     The probabilities that it samples from, and that a rule's promises refer to, are the softmax of the logits over the
     speech codes and the end of speech of `vocabulary`, at `temperature`; every other id has no probability. `rounds` holds
-    the rounds of the last call, one list a row."""
+    the rounds of the last call, one list a row; `seed` is that of the next call's first row, and moves on with every row."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class SpeculativeGenerate:
         self._model = target
         self._views = [DecodingLlama(model, vocabulary) for model in (target, draft)]
         self._pool = GraphPool() if self._views[0].device.type == "cuda" else None
-        self._rule, self._drafting, self._seed = rule, Drafting(lookahead, confidence), seed
+        self._rule, self._drafting, self.seed = rule, Drafting(lookahead, confidence), seed
 
     def __call__(
         self,
@@ -105,8 +107,8 @@ class SpeculativeGenerate:
         return torch.cat([input_ids, new.to(input_ids)], dim=1)
 
     def _decode(self, prompts: list[Prompt], room: int, temperature: float) -> list[list[Round]]:
-        generators = [torch.Generator().manual_seed(self._seed + row) for row in range(len(prompts))]
-        self._seed += len(prompts)
+        generators = [torch.Generator().manual_seed(self.seed + row) for row in range(len(prompts))]
+        self.seed += len(prompts)
         make = self._pool.runners if self._pool else ModelRunner
         runners = [make(view, prompts, room + self._drafting.lookahead + 1) for view in self._views]
         for each in runners:

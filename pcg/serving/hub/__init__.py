@@ -1,0 +1,1 @@
+"""The folder that the Hub serves to transformers' `generate(custom_generate=...)`."""

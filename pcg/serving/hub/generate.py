@@ -1,0 +1,24 @@
+"""Speculative decoding of speech tokens for transformers: the README beside this folder says how it is called."""
+
+from pcg.models.vocabulary import Vocabulary
+from pcg.serving.hub.speculator import speculator
+from pcg.settings import Settings
+
+
+def generate(
+    model,
+    assistant_model=None,
+    method="pcg",
+    theta=0.4,
+    lookahead=3,
+    beta=0.3,
+    codes=65_536,
+    first_code=128_264,
+    end=128_261,
+    seed=0,
+    **asked,
+):
+    """`model.generate` with drafts by `assistant_model`, or by three layers of `model`; returns prompts and speech ids."""
+    settings = Settings(method, theta=theta, lookahead=lookahead, beta=beta, seed=seed)
+    speculate = speculator(model, assistant_model, settings, Vocabulary(codes, first_code, end))
+    return model.generate(custom_generate=speculate, **{name: value for name, value in asked.items() if value is not None})

@@ -1,0 +1,64 @@
+"""A SpeculativeGenerate by settings, kept with its target: fusing weights and finding groups takes longer than a call."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import LlamaForCausalLM
+
+from pcg.acceptance.coarse_grained import coarse
+from pcg.acceptance.rejection import exact, tolerant
+from pcg.acceptance.verdict import Rule
+from pcg.decoding.hf_generate import SpeculativeGenerate
+from pcg.errors import InputError
+from pcg.groups.pairs.store import load_or_build
+from pcg.models.vocabulary import Vocabulary
+from pcg.places import CACHE
+from pcg.settings import Settings
+from pcg.synthesis.drafts import layer_subset, untrained_layers
+
+KEPT = "_pcg_kept"
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What a target keeps: the last speculator, and what it was made for."""
+
+    settings: Settings
+    vocabulary: Vocabulary
+    draft: LlamaForCausalLM | None
+    speculator: SpeculativeGenerate
+
+
+def speculator(
+    target: LlamaForCausalLM,
+    draft: LlamaForCausalLM | None,
+    settings: Settings,
+    vocabulary: Vocabulary,
+    cache: Path | None = None,
+) -> SpeculativeGenerate:
+    """What `target.generate(custom_generate=...)` takes; that of the last call, where it is asked for the same but the seed.
+
+    draft: None for three layers of the target. cache: where the neighbours of PCG's groups are stored. Raises InputError for
+    the method "ar", which drafts nothing, and for models that do not fit.
+    """
+    kept: _Kept | None = target.__dict__.get(KEPT)
+    alike = settings.with_(seed=0)
+    if kept is None or (kept.settings, kept.vocabulary) != (alike, vocabulary) or kept.draft is not draft:
+        rule = _rule(target, settings, vocabulary, cache or CACHE)
+        depth = target.config.num_hidden_layers
+        drafting = layer_subset(target, untrained_layers(depth)).to(target.device) if draft is None else draft
+        made = SpeculativeGenerate(target, drafting, vocabulary, rule, settings.lookahead)
+        kept = target.__dict__[KEPT] = _Kept(alike, vocabulary, draft, made)
+    kept.speculator.seed = settings.seed
+    return kept.speculator
+
+
+def _rule(target: LlamaForCausalLM, settings: Settings, vocabulary: Vocabulary, cache: Path) -> Rule:
+    if settings.method == "ar":
+        raise InputError("method", "ar", "sd, ssd or pcg: for AR call generate as it is")
+    if settings.method != "pcg":
+        return tolerant(settings.beta) if settings.method == "ssd" else exact
+    codes = slice(vocabulary.first_code, vocabulary.first_code + vocabulary.codes)
+    embedding = target.get_input_embeddings().weight[codes].detach().float().cpu()
+    groups = load_or_build(embedding, settings.theta, None, cache, target.device.type).groups_at(settings.theta)
+    return coarse(groups, "thinning" if settings.theta < 1 else "dense")

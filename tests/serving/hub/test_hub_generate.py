@@ -1,0 +1,86 @@
+"""The staged folder, as transformers fetches it from the Hub."""
+
+import importlib.metadata
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from pcg.errors import InputError
+from pcg.files import __version__
+from pcg.serving.hub.__main__ import main
+from pcg.synthesis.drafts import layer_subset
+
+IDS = {"codes": 10, "first_code": 6, "end": 2}
+ASKED = {"do_sample": True, "temperature": 0.7, "top_k": 0, "max_new_tokens": 12, "pad_token_id": 0, **IDS}
+PROMPT = torch.tensor([[1, 3, 4, 5]])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    out = tmp_path_factory.mktemp("hub") / "pcg"
+    assert main([str(out)]) == 0
+    return str(out)
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LlamaForCausalLM:
+    """A small one; the library counts as installed, and stores its groups elsewhere."""
+    version = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: __version__ if name == "pcg-lab" else version(name))
+    monkeypatch.setattr("pcg.serving.hub.speculator.CACHE", tmp_path)
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2, "num_key_value_heads": 1}
+    config = LlamaConfig(vocab_size=16, num_hidden_layers=4, eos_token_id=2, bos_token_id=None, **shape)
+    model = LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(6.0 if weight.ndim == 2 else 1.0)
+    return model
+
+
+def said(target: LlamaForCausalLM, folder: str, **asked: object) -> list[int]:
+    return target.generate(PROMPT, custom_generate=folder, trust_remote_code=True, **{**ASKED, **asked})[0, 4:].tolist()
+
+
+@pytest.mark.parametrize("method", ["sd", "ssd", "pcg"])
+def test_generate_speaks_speech_only_and_the_same_with_the_same_seed(
+    target: LlamaForCausalLM, folder: str, method: str
+) -> None:
+    first = said(target, folder, method=method, seed=5)
+    assert set(first) <= {2, *range(6, 16)}
+    assert said(target, folder, method=method, seed=5) == first
+    assert said(target, folder, method=method, seed=6) != first
+
+
+def test_a_draft_of_ones_own_is_the_assistant(target: LlamaForCausalLM, folder: str) -> None:
+    whole = layer_subset(target, (0, 1, 2, 3)).eval()
+    assert said(target, folder, method="sd", assistant_model=whole, seed=1) != []
+    rounds = target.__dict__["_pcg_kept"].speculator.rounds[0]
+    assert all(len(each.tokens) == 4 or each.ended for each in rounds[:-1])  # its drafts all pass
+
+
+def test_pcg_at_theta_1_says_what_sd_says(target: LlamaForCausalLM, folder: str) -> None:
+    assert said(target, folder, method="pcg", theta=1.0, seed=3) == said(target, folder, method="sd", seed=3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [({"method": "ar"}, "method is 'ar'"), ({"theta": 7.0}, "theta is 7"), ({"top_k": 50}, "top_k is 50")],
+)
+def test_what_it_cannot_do_is_one_sentence(target: LlamaForCausalLM, folder: str, asked: dict, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        said(target, folder, **asked)
+
+
+def test_without_trust_nothing_of_it_runs(target: LlamaForCausalLM, folder: str) -> None:
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        target.generate(PROMPT, custom_generate=folder, trust_remote_code=False, **ASKED)
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "there").write_text("")
+    assert main([str(tmp_path / "there")]) == 2
+    assert "must be a folder" in capsys.readouterr().err
