@@ -30,7 +30,7 @@ def launch_options(hosts: tuple[str, ...] = ()) -> dict[str, object]:
     return {
         "theme": _theme(),
         "css": f"{method_styles()} {detector_styles()}",
-        "css_paths": [STYLES, *(each.STYLES for each in COMPONENTS), atlas.SIDE_STYLES, strip.ROUND_STYLES],
+        "css_paths": [STYLES, *(each.STYLES for each in COMPONENTS), atlas.SIDE_STYLES, strip.ROUND_STYLES, stage.TOUR_STYLES],
         "max_file_size": "20mb",
         "footer_links": ["api", "settings"],
         "run_history": False,

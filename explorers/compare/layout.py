@@ -101,7 +101,7 @@ def create_compare(
     runs = wire_runs(speaker, places)
     for ended in (controls.stop.click, *(run.success for run in runs)):
         ended(**drawing)
-    wire_in_hand(synthesizer, looked_at, session, in_hand, page)
+    wire_in_hand(synthesizer, origin, looked_at, session, in_hand, page)
     wire_tools(synthesizer, judges, tools, runs, session)
     _wire_form(synthesizer, places, runs, page)
     return CompareView({**controls.named, "method": in_hand}, in_hand, tools.verdicts, looked_at.strip, controls.status)

@@ -16,8 +16,10 @@ from explorers.tune.computer import create_computer
 from explorers.tune.figures import figures_html, what_if_html
 from explorers.tune.measured import Bench
 from explorers.tune.strip import GROUP, LOCATE, create_strip
+from explorers.tune.strip.link import link_prop
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.stored import Origin
 from pcg.takes.take import KINDS
 
 WHAT_IF = '<header class="title"><h2>What if<small>estimates for other settings</small></h2></header>'
@@ -68,9 +70,11 @@ def create_in_hand(synthesizer: Synthesizer) -> InHand:
     return InHand(heading, strip, figures, measure, what_if, record, gr.State(Bench()), gr.State(Looked()))
 
 
-def wire_in_hand(synthesizer: Synthesizer, places: InHand, session: gr.State, key: gr.Radio, page: gr.Blocks) -> None:
+def wire_in_hand(
+    synthesizer: Synthesizer, origin: Origin, places: InHand, session: gr.State, key: gr.Radio, page: gr.Blocks
+) -> None:
     """Show the take in hand, that of the card `key` or of the history, when the page opens and whenever it is another one;
-    study it afterwards, in the queue of everything that is timed."""
+    study it afterwards, in the queue of everything that is timed. `origin` goes into the links to its rounds."""
     told = {"show_progress": "hidden", "api_visibility": "private", "trigger_mode": "always_last"}
     inputs = [key, session, places.bench, places.turn]
     bench, record, figures, what_if = places.bench, places.record, places.figures, places.what_if
@@ -85,7 +89,8 @@ def wire_in_hand(synthesizer: Synthesizer, places: InHand, session: gr.State, ke
                 return {places.heading: heading_html(session, key)}
             shown = show(synthesizer, session, key, held, turn.next())
         turn.shown = take
-        strip = gr.update(run=shown.run, sound=shown.sound)
+        link = link_prop(take, origin, synthesizer.voice.references)
+        strip = gr.update(run={**shown.run, **link}, sound=shown.sound)
         return {places.heading: heading_html(session, key), places.strip: strip, **figured(shown.bench)}
 
     def learn(key: str, session: Session, held: Bench, turn: Looked) -> Updates:

@@ -1,5 +1,5 @@
 """The stage: the takes of all methods on one time axis, one play button, a switch between them, the words as they come, and a
-race in which every method decodes at the speed that was measured.
+race in which every method decodes at the speed that was measured; and a tour of the tab.
 
 Lanes travel as JSON text, which the page copies at once, and sounds as files; the sound of a take that is still being
 generated travels in pieces. The template is constant, as gradio would run its content: the script inserts words as text.
@@ -19,8 +19,8 @@ from pcg.metrics.intelligibility import comparable, misheard_words
 from pcg.prompts.pauses import without_pauses
 from pcg.settings import Settings
 
-STYLES = Path(__file__).with_name("stage.css")
-PARTS = ("_sound", "_lanes", "")
+STYLES, TOUR_STYLES = (Path(__file__).with_name(f"{name}.css") for name in ("stage", "tour"))
+PARTS = ("_sound", "_lanes", "", "_tour")
 SCRIPTS = [SHARED, DECK, PIECES, BARS, ONE_SOUND, *(Path(__file__).with_name(f"stage{part}.js") for part in PARTS)]
 CHOOSE, HALT, SPEAK, IN_HAND = "choose", "halt", "speak_", "one"
 # About how long a mouth pauses, in letters, for the words to keep pace with the sound.
@@ -33,6 +33,7 @@ TEMPLATE = """
     <input class="stage-seek" data-part="seek" type="range" min="0" max="1" step="0.01" value="0"
       aria-label="Position in the sound">
     <span class="stage-clock" data-part="clock"></span>
+    <button type="button" class="tour-start" data-part="tour">Take the tour</button>
   </div>
   <p class="stage-words" data-part="words"></p>
   <ol class="stage-lanes" data-part="lanes"></ol>
@@ -40,6 +41,18 @@ TEMPLATE = """
     <button type="button" data-part="race" disabled>Race</button>
     <label><input type="checkbox" data-part="slow"> five times slower</label>
     <p class="stage-notice" data-part="notice" role="status"></p>
+  </div>
+  <div class="tour" data-part="card" role="dialog" aria-label="Tour" hidden>
+    <div aria-live="polite">
+      <p class="tour-count" data-part="count"></p>
+      <h2 data-part="heading"></h2>
+      <p data-part="told"></p>
+    </div>
+    <div class="tour-bar">
+      <button type="button" data-part="back">Back</button>
+      <button type="button" class="tour-onwards" data-part="onwards">Next</button>
+      <button type="button" class="tour-close" data-part="close" aria-keyshortcuts="Escape">Close</button>
+    </div>
   </div>
 </section>
 """

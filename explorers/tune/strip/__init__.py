@@ -22,7 +22,7 @@ SCRIPTS = [
     SHARED,
     PIECES,
     BARS,
-    *(Path(__file__).with_name(f"strip{part}.js") for part in ("_words", "_picture", "_round", "")),
+    *(Path(__file__).with_name(f"strip{part}.js") for part in ("_words", "_picture", "_round", "_link", "")),
 ]
 LOCATE, GROUP = "locate", "group"
 DIGITS = 5
@@ -65,9 +65,11 @@ TEMPLATE = """
         <button type="button" data-part="next">Start</button>
         <button type="button" data-part="slowly">▶ Slowly</button>
         <button type="button" data-part="after" aria-label="Round after">▶</button>
+        <button type="button" data-part="link" disabled>Copy link</button>
       </span>
     </div>
     <ol class="round-steps" data-part="steps"></ol>
+    <p class="round-told" data-part="told" role="status"></p>
     <div class="round-scene">
       <div class="round-board" data-part="board"></div>
       <canvas class="round-map" data-part="cluster" role="img" aria-label="The group on the map of all tokens" hidden></canvas>

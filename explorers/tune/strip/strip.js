@@ -4,11 +4,11 @@
 const PAGE_OF_TOKENS = 10;
 const FIND_MAP_MS = 4000;
 
-class Strip extends StripRound {
+class Strip extends StripLinks {
   constructor(root) {
     super();
     Object.assign(this, { root, run: null, hovered: null, chosen: null, frame: 0, at: 0, slow: 0, clip: 0 });
-    Object.assign(this, { spoof: null, judged: false, hidden: new Set() });
+    Object.assign(this, { spoof: null, judged: false, hidden: new Set(), wanted: null });
     this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
     this.player = new Pieces(props.sample_rate);
     this.followed = true;
@@ -34,7 +34,7 @@ class Strip extends StripRound {
   begin() {
     this.player.clear();
     Object.assign(this, { hovered: null, chosen: null, followed: true, spoof: null });
-    clearInterval(this.slow);
+    this.halt();
     this.at = 0;
     this.parts.scroll.scrollLeft = 0;
   }
@@ -46,6 +46,7 @@ class Strip extends StripRound {
     for (const piece of sound.pieces) this.player.push(unpack(piece));
     this.parts.play.disabled = this.player.length === 0;
     this.schedule();
+    this.fulfil();
   }
 
   /** The curves come after the take, so that no sound waits for them. */
@@ -75,10 +76,14 @@ class Strip extends StripRound {
     locate.addEventListener("click", () => this.locate());
     this.parts.detectors.addEventListener("click", () => this.unfold());
     this.listenRound();
+    this.listenLinks();
     this.parts.scroll.addEventListener("wheel", () => (this.followed = false), { passive: true });
     new ResizeObserver(() => this.root.isConnected && this.schedule()).observe(this.parts.scroll);
     new MutationObserver(() => this.root.isConnected && this.schedule()).observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    yieldFloor(this, this.root, () => this.player.playing && this.pause());
+    yieldFloor(this, this.root, () => {
+      this.halt();
+      if (this.player.playing) this.pause();
+    });
   }
 
   /** Show the curves of the detectors, or hide them again. */
@@ -111,6 +116,7 @@ class Strip extends StripRound {
 
   choose(token, playing) {
     if (token === null || !this.run?.tokens.length) return;
+    this.halt();
     if (this.run.tokens[token].round !== this.round?.number) this.at = 0;
     this.chosen = token;
     this.drawRound();
@@ -129,6 +135,7 @@ class Strip extends StripRound {
 
   play(place) {
     this.followed = true;
+    clearTimeout(this.clip);
     takeFloor(this);
     this.player.play(place);
     this.schedule();

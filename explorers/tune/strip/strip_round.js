@@ -3,6 +3,7 @@
 const CLIP_SECONDS = 0.2;
 const STEP_MS = 1600;
 const MAP_SIZE = 150;
+const REJECTED = ({ kind, test }) => Boolean(kind === "resampled" && test);
 const SHORT = { accepted: "accepted", resampled: "drawn again", bonus: "bonus", redrawn: "drawn again", target: "drawn" };
 
 class StripRound extends StripPicture {
@@ -16,19 +17,31 @@ class StripRound extends StripPicture {
 
   listenRound() {
     const { before, next, after, slowly, steps } = this.parts;
-    before.addEventListener("click", () => this.turnRound(-1));
-    after.addEventListener("click", () => this.turnRound(1));
-    next.addEventListener("click", () => this.stepOn());
-    slowly.addEventListener("click", () => this.goSlowly());
-    steps.addEventListener("click", ({ target }) => target.dataset.step && this.goTo(Number(target.dataset.step)));
+    const alone = (act) => () => {
+      this.halt();
+      act();
+    };
+    before.addEventListener("click", alone(() => this.turnRound(-1)));
+    after.addEventListener("click", alone(() => this.turnRound(1)));
+    next.addEventListener("click", alone(() => this.stepOn()));
+    slowly.addEventListener("click", () => (this.slow ? this.halt() : this.goSlowly()));
+    steps.addEventListener("click", (event) => this.follow(event));
+  }
+
+  /** A step is a link: it can be copied, or opened in another tab; here it changes neither the address nor the take. */
+  follow(event) {
+    const link = event.target.closest("a");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    this.halt();
+    this.goTo(Number(link.dataset.step));
   }
 
   /** To another round; from none to the first that rejects a token, as that is the one to hear. */
   turnRound(by) {
     const { tokens } = this.run ?? { tokens: [] };
     if (!tokens.length) return;
-    const rejected = tokens.findIndex(({ kind, test }) => kind === "resampled" && test);
-    if (this.chosen === null) return this.choose(Math.max(0, rejected), false);
+    if (this.chosen === null) return this.choose(Math.max(0, tokens.findIndex(REJECTED)), false);
     const goal = tokens[this.chosen].round + by;
     const place = tokens.findIndex(({ round }) => round === goal);
     if (place >= 0) this.choose(place, false);
@@ -58,26 +71,38 @@ class StripRound extends StripPicture {
   }
 
   goSlowly() {
-    clearInterval(this.slow);
+    this.halt();
     if (!this.round) this.turnRound(1);
-    this.goTo(0);
+    if (!this.round) return;
     this.slow = setInterval(() => {
-      if (this.at === this.lastStep || !this.root.isConnected) return clearInterval(this.slow);
-      this.goTo(this.at + 1);
+      if (this.root.isConnected && this.at < this.lastStep) this.goTo(this.at + 1);
+      if (!this.root.isConnected || this.at === this.lastStep) this.halt();
     }, STEP_MS);
+    this.goTo(0);
   }
 
-  /** A moment of the sound, from a token on. */
+  /** No further step comes by itself. */
+  halt() {
+    clearInterval(this.slow);
+    this.slow = 0;
+    this.parts.slowly.textContent = "▶ Slowly";
+  }
+
+  /** A moment of the sound, from a token on; nothing before a person has acted, as browsers keep a page silent till then. */
   sayToken(place) {
+    if (navigator.userActivation && !navigator.userActivation.hasBeenActive) return;
     this.play(Math.min(place * props.hop, this.player.length));
     clearTimeout(this.clip);
     this.clip = setTimeout(() => this.pause(), 1000 * CLIP_SECONDS);
   }
 
   drawRound() {
-    const { number, board, formula, steps, next } = this.parts;
+    const { number, board, formula, steps, next, slowly, link } = this.parts;
     const { round } = this;
     number.textContent = round ? `${round.number + 1} of ${this.run.drafted.length}` : "";
+    slowly.textContent = this.slow ? "❚❚ Stop" : "▶ Slowly";
+    this.parts.told.textContent = "";
+    link.disabled = !round || this.run.link === null;
     next.textContent = !round ? "Start" : this.at === this.lastStep ? "Again" : "Next step";
     if (!round) {
       board.replaceChildren();
@@ -85,7 +110,7 @@ class StripRound extends StripPicture {
       formula.textContent = this.run?.tokens.length ? "Start, or choose a token above." : "";
       return this.drawCluster();
     }
-    steps.replaceChildren(...this.stepNames(round).map((name, i) => this.stepButton(name, i)));
+    this.drawSteps(round);
     board.replaceChildren(...round.drafted.map((token, i) => this.chip(round, token, i)), ...this.outcome(round));
     formula.replaceChildren(...this.formula(round));
     this.drawCluster();
@@ -96,12 +121,23 @@ class StripRound extends StripPicture {
     return ["1 Draft", "2 Verify", ...round.tests.map((_, i) => `${i + 3} Test`), `${round.tests.length + 3} Outcome`];
   }
 
-  stepButton(name, i) {
-    const item = tag("li");
-    const button = tag("button", name, { type: "button", "data-step": i });
-    if (i === this.at) button.setAttribute("aria-current", "step");
-    item.append(button);
-    return item;
+  drawSteps(round) {
+    const { steps } = this.parts;
+    const focused = steps.contains(document.activeElement);
+    const items = this.stepNames(round).map((name, i) => {
+      const item = tag("li");
+      const link = tag("a", name, { href: this.fragment(i), "data-step": i });
+      if (i === this.at) link.setAttribute("aria-current", "step");
+      item.append(link);
+      return item;
+    });
+    steps.replaceChildren(...items);
+    // Whoever went there by the keyboard stays there.
+    if (focused) this.currentStep.focus({ preventScroll: true });
+  }
+
+  get currentStep() {
+    return this.parts.steps.querySelector('[aria-current="step"]');
   }
 
   /** A drafted token, as far as the steps have come. */
@@ -115,6 +151,7 @@ class StripRound extends StripPicture {
       return chip;
     }
     const { test } = entry;
+    if (this.at === 0) chip.dataset.new = true;
     chip.append(tag("small", `p ${figure(test.p)}`));
     if (this.at >= 1) chip.append(tag("small", `q ${figure(test.q)}`));
     const tested = this.at >= i + 2;

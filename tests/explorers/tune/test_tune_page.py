@@ -21,6 +21,11 @@ from tests.explorers.served import serve
 
 pytestmark = NEEDS_CHROMIUM
 PATIENCE_MS = 60_000
+LONGEST_MOTION = """() => {
+  document.querySelectorAll('.round-steps a')[2].click();
+  const moving = document.getAnimations().filter(({ animationName }) => animationName?.startsWith('round-'));
+  return Math.max(0, ...moving.map((each) => each.effect.getTiming().duration));
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +84,7 @@ def test_a_person_reads_the_tokens_and_finds_one_on_the_map(page: Page, take: Ta
 def test_a_round_is_explained_step_by_step_with_its_own_numbers(page: Page, take: Take, complaints: list[str]) -> None:
     onwards, formula = page.locator('.strip [data-part="next"]'), page.locator('.strip [data-part="formula"]')
     number = next(i for i, r in enumerate(take.rounds) if "resampled" in r.kinds and r.tests)
-    round_, steps = take.rounds[number], page.locator(".round-steps button")
+    round_, steps = take.rounds[number], page.locator(".round-steps a")
     onwards.click()
     expect(page.locator('.strip [data-part="number"]')).to_have_text(f"{number + 1} of {len(take.rounds)}")
     expect(formula).to_contain_text(f"The small model drafts {len(round_.drafted)} tokens")
@@ -95,11 +100,37 @@ def test_a_round_is_explained_step_by_step_with_its_own_numbers(page: Page, take
     onwards.click()
     expect(formula).to_contain_text(f"draws token {round_.tokens[-1]} in its place")
     expect(steps.last).to_have_attribute("aria-current", "step")
-    steps.first.click()
+    steps.first.focus()
+    page.keyboard.press("Enter")
     expect(formula).to_contain_text("The small model drafts")
+    expect(steps.first).to_be_focused()
     page.locator('.strip [data-part="after"]').click()
     expect(page.locator('.strip [data-part="number"]')).to_have_text(f"{number + 2} of {len(take.rounds)}")
     assert complaints == []
+
+
+def test_a_round_goes_on_by_itself_until_it_is_stopped(page: Page) -> None:
+    slowly, steps = page.locator('.strip [data-part="slowly"]'), page.locator(".round-steps a")
+    slowly.click()
+    expect(slowly).to_have_text("❚❚ Stop")
+    expect(steps.nth(1)).to_have_attribute("aria-current", "step")
+    slowly.click()
+    expect(slowly).to_have_text("▶ Slowly")
+    at = page.locator('.round-steps [aria-current="step"]').text_content()
+    page.wait_for_timeout(2_000)
+    assert page.locator('.round-steps [aria-current="step"]').text_content() == at
+    slowly.click()
+    expect(steps.nth(1)).to_have_attribute("aria-current", "step")
+    page.locator('.strip [data-part="before"]').click()
+    expect(slowly).to_have_text("▶ Slowly")
+
+
+def test_a_test_moves_unless_less_motion_is_asked_for(page: Page) -> None:
+    page.locator('.strip [data-part="next"]').click()
+    assert page.evaluate(LONGEST_MOTION) < 1
+    page.emulate_media(reduced_motion="no-preference")
+    page.locator(".round-steps a").first.click()
+    assert page.evaluate(LONGEST_MOTION) > 100
 
 
 def test_the_curves_of_the_detectors_unfold_below_the_tokens(page: Page, judged: Synthesizer, take: Take) -> None:
