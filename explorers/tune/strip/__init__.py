@@ -57,7 +57,7 @@ TEMPLATE = """
     Enter plays from there.</p>
     <dl class="strip-facts" data-part="facts"></dl>
   </div>
-  <section class="round" aria-label="One round, step by step">
+  <section class="round" data-part="round" aria-label="One round, step by step">
     <div class="strip-head">
       <h2>One round, step by step <small data-part="number"></small></h2>
       <span class="strip-actions">

@@ -92,10 +92,14 @@ class StripLinks extends StripRound {
   showLinked({ round, step }) {
     const place = round === null ? -1 : this.run.tokens.findIndex((entry) => entry.round === round - 1);
     if (this.root.offsetParent === null) document.querySelector("#listen-tab-button")?.click();
-    this.parts.formula.scrollIntoView({ block: "center", behavior: calm() ? "auto" : "smooth" });
-    if (place < 0) return this.tell(`The link leads to no round of this take, which has ${counted(this.run.drafted.length, "round")}.`);
-    this.choose(place, false);
-    this.goTo(step - 1);
-    this.currentStep.focus({ preventScroll: true });
+    if (place < 0) {
+      this.tell(`The link leads to no round of this take, which has ${counted(this.run.drafted.length, "round")}.`);
+    } else {
+      this.choose(place, false);
+      this.goTo(step - 1);
+      this.currentStep.focus({ preventScroll: true });
+    }
+    // From its head on, as more of it is still to come.
+    this.parts.round.scrollIntoView({ block: "start", behavior: calm() ? "auto" : "smooth" });
   }
 }
