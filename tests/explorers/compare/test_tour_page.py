@@ -11,7 +11,7 @@ from explorers.compare.example import Example, read_example
 from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, patient_page, picture, watch
 from tests.explorers.page.test_accessibility import violations
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
 PATIENCE_MS = 90_000
 CARD, COUNT, HEADING, TOLD = ".tour", '.tour [data-part="count"]', ".tour h2", '.tour [data-part="told"]'
 START, BACK, ONWARDS = ".tour-start", '.tour [data-part="back"]', ".tour-onwards"
@@ -23,7 +23,7 @@ EARS = """() => {
 }"""
 
 
-@pytest.fixture(params=[(390, "light"), pytest.param((1440, "dark"), marks=pytest.mark.slow)], ids=["390", "1440"])
+@pytest.fixture(params=[(390, "light"), (1440, "dark")], ids=["390", "1440"])
 def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
     width, theme = request.param
     with patient_page(width, SOFTWARE, PATIENCE_MS) as page:
