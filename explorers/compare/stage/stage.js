@@ -7,6 +7,7 @@ const REST_MS = 60;
 const KNOBS = { theta: "pcg", beta: "ssd", lookahead: "one", temperature: "one", adaptive: "one", "top-k": "one", "top-p": "one" };
 // As in the style sheet: there the knobs lie in a sheet at the foot of the screen, closed at first.
 const NARROW = "(max-width: 760px)";
+const FOLD_MS = 10000;
 // Gradio knows the events that stand here in quotes.
 const EVENTS = { pcg: "speak_pcg", ssd: "speak_ssd", one: "speak_one" };
 
@@ -41,7 +42,7 @@ class Stage extends StageLanes {
     this.parts.switch.addEventListener("click", ({ target }) => target.dataset.key && this.hear(target.dataset.key));
     lanes.addEventListener("click", (event) => this.press(event));
     yieldFloor(this, this.root, () => this.pause());
-    if (matchMedia(NARROW).matches) requestAnimationFrame(() => document.querySelector("#knobs > button.open")?.click());
+    if (matchMedia(NARROW).matches) this.foldKnobs(performance.now() + FOLD_MS);
     const room = new ResizeObserver(() => this.draw());
     room.observe(this.root);
     const gone = new AbortController();
@@ -65,6 +66,16 @@ class Stage extends StageLanes {
       if (tab) document.querySelector(`#${tab.dataset.opens}-button`)?.click();
     };
     document.addEventListener("click", here(presses), { signal: gone.signal, capture: true });
+  }
+
+  /** Close the sheet of the knobs, which on a slow computer comes, or hears a click, later than the stage. */
+  foldKnobs(deadline) {
+    requestAnimationFrame(() => {
+      const button = document.querySelector("#knobs > button");
+      if (button && !button.matches(".open")) return;
+      button?.click();
+      if (performance.now() < deadline) this.foldKnobs(deadline);
+    });
   }
 
   /** A click on a lane's tokens plays from there. */

@@ -1,5 +1,6 @@
 """The first tab as a person meets it, in a real browser: one player for all methods, a run, a race, one sound at a time."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -59,6 +60,18 @@ def test_a_phone_shows_sentence_button_and_player_and_the_knobs_lie_in_a_sheet(p
     page.locator("#knobs > button").click()
     expect(page.locator("#theta")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_sheet_is_folded_where_the_page_is_slow_to_hear_a_click(page: Page) -> None:
+    page.add_init_script("""let lost = 3;
+      addEventListener('click', (event) => {
+        if (event.target.closest?.('#knobs > button') && lost-- > 0) event.stopImmediatePropagation();
+      }, true)""")
+    page.reload()
+    expect(page.locator(READY)).to_be_visible()
+    expect(page.locator("#knobs > button")).not_to_have_class(re.compile(r"\bopen\b"))
+    page.locator("#knobs > button").click()
+    expect(page.locator("#theta")).to_be_visible()
 
 
 @pytest.mark.parametrize("page", [360], indirect=True)
