@@ -6,6 +6,7 @@ tables, the slots where rows start, coins. Off a GPU the same functions run plai
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -103,11 +104,11 @@ class GraphRunner(ModelRunner):
     """ModelRunner on a GraphModel: every row takes part in every call, the silent ones with their old ids."""
 
     def __init__(self, static: GraphModel, prompts: Sequence[Prompt], limit: int) -> None:
+        longest = max(len(p.ids) for p in prompts) + limit
+        if len(prompts) != static.cache.batch or longest > static.cache.capacity:
+            raise ValueError(f"{len(prompts)} rows of {longest} do not fit into {static.cache.keys.shape}")
         super().__init__(static.model, prompts, limit, cache=static.cache)
-        if self.batch != static.cache.batch or self._ids.shape[1] > static.cache.capacity:
-            raise ValueError(f"{self.batch} rows of {self._ids.shape[1]} do not fit into {static.cache.keys.shape}")
         self.static = static
-        self._cache.lengths = [0] * self.batch
         for mine, table in zip(static.rotary, self._rotary, strict=True):
             mine[:, : table.shape[1]] = table
 
@@ -115,7 +116,7 @@ class GraphRunner(ModelRunner):
         self,
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
-        coins: Tensor,
+        coins: Sequence[Tensor | np.ndarray],
         memories: Sequence[Memory],
         confidence: float | None = None,
     ) -> list[Proposal]:
@@ -128,15 +129,16 @@ class GraphRunner(ModelRunner):
         ends = self._write(rows, unread)
         # Two ids are read even where one is new, so that the shapes are the same after a full acceptance.
         ids, starts = self._newest(rows, ends, 2)
-        everyone = torch.zeros(self.batch, coins.shape[1], dtype=torch.float64)
-        everyone[list(rows)] = coins
+        everyone = torch.zeros(self.batch, max(map(len, coins)), dtype=torch.float64)
+        for row, coin in zip(rows, coins, strict=True):
+            everyone[row, : len(coin)] = torch.as_tensor(coin)
         device = self._model.device
         tokens, probs = self.static.draft(ids, starts, everyone.to(device), torch.tensor(temperature, device=device))
         tokens, probs = tokens[list(rows)].cpu(), probs[list(rows)].cpu().clone()
         for row, end, drafted in zip(rows, ends, tokens, strict=True):
             self._written[row, end : end + len(drafted) - 1] = self._ids_of[drafted[:-1].numpy()]
             self._cache.lengths[row] = end + len(drafted) - 1
-        return [Proposal(t, p) for t, p in zip(tokens, probs, strict=True)]
+        return [Proposal(t, p).first(len(coin)) for t, p, coin in zip(tokens, probs, coins, strict=True)]
 
     def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
         silent = set(range(self.batch)).difference(rows)

@@ -7,6 +7,7 @@ spoken since. The draft's probabilities p are certain of the copied code, so eve
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,8 +40,14 @@ class LookupRunner:
 
     def __init__(self, draft: PromptLookup, prompts: Sequence[Prompt]) -> None:
         self._draft = draft
-        self._heard = [_spelled(_codes(prompt, draft.vocabulary)) for prompt in prompts]
-        self._prompted = [len(heard) for heard in self._heard]
+        self._heard, self._prompted = [""] * len(prompts), [0] * len(prompts)
+        for row, prompt in enumerate(prompts):
+            self.put(row, prompt)
+
+    def put(self, row: int, prompt: Prompt) -> None:
+        """Begin anew in `row`, with another prompt."""
+        self._heard[row] = _spelled(_codes(prompt, self._draft.vocabulary))
+        self._prompted[row] = len(self._heard[row])
 
     @property
     def batch(self) -> int:
@@ -60,19 +67,19 @@ class LookupRunner:
         self,
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
-        coins: Tensor,
+        coins: Sequence[Tensor | np.ndarray],
         memories: Sequence[Memory],
         confidence: float | None = None,
     ) -> list[Proposal]:
-        """Copy behind the `unread` tokens of each row up to as many tokens as `coins [R, L]` has columns.
+        """Copy behind the `unread` tokens of each row up to as many tokens as it has `coins[i] [L]`.
 
         Each is looked up behind those before it, so p, like a model's, depends on nothing but the text. It is certain: coins
         and memories change nothing, and its entropy of 0 gives any `confidence` full hope.
         """
         proposals = []
-        for row, new in zip(rows, unread, strict=True):
+        for row, new, coin in zip(rows, unread, coins, strict=True):
             self._heard[row] += _spelled(new)
-            drafted = torch.tensor(self._copies(self._heard[row], coins.shape[1]), dtype=torch.int64)
+            drafted = torch.tensor(self._copies(self._heard[row], len(coin)), dtype=torch.int64)
             probs = torch.zeros(len(drafted), self.vocabulary_size)
             probs[torch.arange(len(drafted)), drafted] = 1.0
             proposals.append(Proposal(drafted, probs))

@@ -9,12 +9,14 @@ from torch import Tensor
 
 from pcg.acceptance.sampler import draw
 from pcg.decoding.proposal import Proposal, acceptance_bound
-from pcg.models.cpu_kernel.arithmetic import soften_rows
 from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE
-from pcg.models.llama import Cache, DecodingLlama
+from pcg.models.llama import Cache, DecodingLlama, Turns
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.memory import Memory, Trail, trails, warp_each
 from pcg.sampling.plain import Plain
+
+LONGEST_UNREAD = 32
+"""A draft with more ids to read in a row is not called for whole turns: scratch memory grows with the tokens of all rows."""
 
 
 class ModelRunner:
@@ -39,14 +41,19 @@ class ModelRunner:
         capacity = max(self._prompted) + limit
         self._ids = torch.zeros(len(prompts), capacity, dtype=torch.int64)
         self._written = self._ids.numpy()  # the same memory: small writes through torch cost more than the draft's layers
-        positions = torch.zeros(len(prompts), capacity)
-        for row, prompt in enumerate(prompts):
-            count = len(prompt.ids)
-            self._ids[row, :count] = prompt.ids
-            positions[row, :count] = prompt.positions
-            positions[row, count:] = prompt.next_position + torch.arange(capacity - count)
-        self._rotary = model.rotary(positions.to(model.device))
+        self._rotary = model.rotary(torch.zeros(len(prompts), capacity, device=model.device))
         self._cache = model.cache(len(prompts), capacity, tapped) if cache is None else cache
+        for row, prompt in enumerate(prompts):
+            self.put(row, prompt)
+
+    def put(self, row: int, prompt: Prompt) -> None:
+        """Begin anew in `row`, with another prompt, of which nothing is read yet (see `prefill`)."""
+        count, capacity = len(prompt.ids), self._ids.shape[1]
+        self._prompted[row], self._cache.lengths[row] = count, 0
+        self._ids[row, :count] = prompt.ids
+        positions = torch.cat([prompt.positions, prompt.next_position + torch.arange(capacity - count)])
+        for table, new in zip(self._rotary, self._model.rotary(positions.to(self._model.device)), strict=True):
+            table[row] = new
 
     @property
     def batch(self) -> int:
@@ -83,33 +90,31 @@ class ModelRunner:
         """Read the `unread` tokens of each row and the `drafted` ones behind them: the probabilities at each drafted position
         and behind the last, by the row's memory."""
         tokens = [[*new, *then] for new, then in zip(unread, drafted, strict=True)]
-        last = 1 + max(map(len, drafted))
-        if len(rows) == 1 and self._model.compiled and isinstance(memories[0], Plain) and memories[0].softmax_alone:
-            (end,), count = self._make_room(rows, tokens)
-            if count <= TOKENS_AT_ONCE:
-                probs = soften_rows(self._read(rows[0], end, count, last), memories[0].temperature)
-                return [Trail(torch.from_numpy(probs), (memories[0],))]
-        return trails(memories, self.feed(rows, tokens, last), drafted)
+        return trails(memories, self._behind(rows, tokens, [1 + len(each) for each in drafted]), drafted)
 
     def propose(
         self,
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
-        coins: Tensor,
+        coins: Sequence[Tensor | np.ndarray],
         memories: Sequence[Memory],
         confidence: float | None = None,
     ) -> list[Proposal]:
-        """Draft behind the `unread` tokens of each row, one token for each of the row's `coins [R, L]`, by the
-        probabilities that follow from the row's memory.
+        """Draft behind the `unread` tokens of each row, one token for each of the row's `coins[i] [L]`, by the probabilities
+        that follow from the row's memory. Rows may draft different numbers of tokens.
 
         With `confidence`, a row stops drafting where p gives less hope than that of being accepted
         (`acceptance_bound`). It looks at p before the token is drawn, never at the token or at q, so that what a rule says
         of the verified tokens holds as before.
         """
-        if turn := self._whole_turn(rows, unread, coins, memories, confidence):
-            return [turn]
-        size = self.vocabulary_size
-        return draft_each(lambda *new: self.feed(*new, 1)[:, 0], rows, unread, coins, memories, confidence, size)
+        swift, slow, proposals = [], [], {}
+        for request in zip(rows, unread, coins, memories, strict=True):
+            (swift if confidence is None and self._in_one_call(*request) else slow).append(request)
+        if swift:
+            proposals |= zip([row for row, *_ in swift], self._whole_turns(*zip(*swift, strict=True)), strict=True)
+        if slow:
+            proposals |= zip([row for row, *_ in slow], self._stepwise(*zip(*slow, strict=True), confidence), strict=True)
+        return [proposals[row] for row in rows]
 
     def fork(self, source: int, rows: Sequence[int]) -> None:
         """Let `rows` have read what `source` has read, by a copy of what they lack of it; all have the same prompt."""
@@ -129,25 +134,43 @@ class ModelRunner:
         """Forget all but the first `read` speech tokens of `row`."""
         self._cache.roll_back(row, self._prompted[row] + read)
 
-    def _whole_turn(
+    def _stepwise(
         self,
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
-        coins: Tensor,
+        coins: Sequence[Tensor | np.ndarray],
         memories: Sequence[Memory],
         confidence: float | None,
-    ) -> Proposal | None:
-        """What `propose` finds for one row, by one compiled call; None where the model, its company or its sampling is not made
-        for that."""
-        plain = isinstance(memories[0], Plain) and memories[0].softmax_alone
-        if len(rows) > 1 or confidence is not None or not (plain and self._model.compiled and coins.numel()):
-            return None
-        (end,), count = self._make_room(rows, unread)
-        if count > TOKENS_AT_ONCE:
-            return None
-        tokens, probs = self._turn(rows[0], end, count, coins.numpy()[0], memories[0].temperature)
-        self._written[rows[0], end : end + len(tokens) - 1] = self._ids_of[tokens[:-1]]
-        return Proposal(torch.from_numpy(tokens), torch.from_numpy(probs))
+    ) -> list[Proposal]:
+        """What `propose` finds, by one call of the model for each position."""
+        size = self.vocabulary_size
+        return draft_each(lambda *new: self.feed(*new, 1)[:, 0], rows, unread, coins, memories, confidence, size)
+
+    def _in_one_call(self, row: int, unread: Sequence[int], coins: Tensor | np.ndarray, memory: Memory) -> bool:
+        """Whether `propose` can draft in `row` by one compiled call: whether model, sampler and size are made for that."""
+        plain = isinstance(memory, Plain) and memory.softmax_alone
+        lacking = self._prompted[row] + self.read(row) + len(unread) - self._cache.lengths[row]
+        return self._model.compiled and plain and len(coins) > 0 and lacking <= LONGEST_UNREAD
+
+    def _whole_turns(
+        self,
+        rows: Sequence[int],
+        unread: Sequence[Sequence[int]],
+        coins: Sequence[Tensor | np.ndarray],
+        memories: Sequence[Plain],
+    ) -> list[Proposal]:
+        """What `propose` finds, by one compiled call for all rows."""
+        ends = self._write(rows, unread)
+        counts = self._lacking(rows, ends)
+        ids = np.concatenate([self._written[row, end - n : end] for row, end, n in zip(rows, ends, counts, strict=True)])
+        drawn = [np.asarray(each) for each in coins], [memory.temperature for memory in memories]
+        tokens, probs = self._turn(Turns(ids, rows, counts, self._tables, *drawn), ends)
+        proposals = []
+        for row, end, new, p, coin in zip(rows, ends, tokens, probs, coins, strict=True):
+            count = len(coin)
+            self._written[row, end : end + count - 1] = self._ids_of[new[: count - 1]]
+            proposals.append(Proposal(torch.from_numpy(new[:count]), torch.from_numpy(p[:count])))
+        return proposals
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray]:
@@ -155,25 +178,39 @@ class ModelRunner:
         cos, sin = self._rotary
         return cos.numpy(), sin.numpy()
 
-    def _turn(self, row: int, end: int, count: int, coins: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-        """Read the `count` ids before `end`, and draft by `coins [L]`: tokens `[L]` and their probabilities `[L, V]`."""
-        ids, (cos, sin) = self._written[row, end - count : end], self._tables
-        return self._model.draft(ids, (cos[row], sin[row]), self._cache, row, coins, temperature)
+    def _turn(self, turns: Turns, ends: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens `[R, L]` and their probabilities `[R, L, V]`; the ids that are read first end at the slots `ends`."""
+        return self._model.draft(turns, self._cache)
 
-    def _read(self, row: int, end: int, count: int, last: int) -> np.ndarray:
-        """`_forward` of one row by the compiled kernel, on arrays: slices of tensors would cost as much as a layer."""
-        place = row, slice(end - count, end)
-        cos, sin = (table[place] for table in self._tables)
-        return self._model.read(self._written[place], (cos, sin), self._cache, [row], last)
+    def _behind(self, rows: Sequence[int], tokens: Sequence[Sequence[int]], lasts: Sequence[int]) -> Sequence[Tensor]:
+        """Read speech tokens, `tokens[i]` in row `rows[i]`: the logits behind the `lasts[i]` last ones of each row, or behind
+        some more."""
+        if self._model.compiled:
+            ends = self._write(rows, tokens)
+            counts = self._lacking(rows, ends)
+            if sum(counts) <= TOKENS_AT_ONCE:
+                return self._read(rows, ends, counts, lasts)
+        return self.feed(rows, tokens, max(lasts))
+
+    def _read(self, rows: Sequence[int], ends: Sequence[int], counts: Sequence[int], lasts: Sequence[int]) -> Sequence[Tensor]:
+        """`_behind` by the compiled kernel, on arrays: slices of tensors would cost as much as a layer. Every row reads as much
+        as it needs."""
+        places = [(row, slice(end - count, end)) for row, end, count in zip(rows, ends, counts, strict=True)]
+        ids, cos, sin = (np.concatenate([table[place] for place in places]) for table in (self._written, *self._tables))
+        return torch.from_numpy(self._model.read(ids, (cos, sin), self._cache, rows, counts, lasts)).split(list(lasts))
 
     def _make_room(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> tuple[list[int], int]:
         """Note the tokens behind what each row has read; return where they end, and how many ids before that are to be read in
         each row, which forgets what it read of them."""
         ends = self._write(rows, tokens)
-        count = max(end - self._cache.lengths[row] for row, end in zip(rows, ends, strict=True))
+        count = max(self._lacking(rows, ends))
         for row, end in zip(rows, ends, strict=True):
             self._cache.roll_back(row, end - count)
         return ends, count
+
+    def _lacking(self, rows: Sequence[int], ends: Sequence[int]) -> list[int]:
+        """How many ids before `ends` each row has not read."""
+        return [end - self._cache.lengths[row] for row, end in zip(rows, ends, strict=True)]
 
     def _write(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> list[int]:
         """Note the tokens behind what each row has read; return where they end."""
@@ -207,7 +244,7 @@ def draft_each(
     behind: Behind,
     rows: Sequence[int],
     unread: Sequence[Sequence[int]],
-    coins: Tensor,
+    coins: Sequence[Tensor | np.ndarray],
     memories: Sequence[Memory],
     confidence: float | None,
     size: int,
@@ -216,9 +253,15 @@ def draft_each(
     size: how many tokens there are."""
     tokens: dict[int, list[int]] = {row: [] for row in rows}
     probs: dict[int, list[Tensor]] = {row: [] for row in rows}
-    following, coin_of = dict(zip(rows, unread, strict=True)), dict(zip(rows, coins.tolist(), strict=True))
+    following, coin_of = (
+        dict(zip(rows, unread, strict=True)),
+        {row: coin.tolist() for row, coin in zip(rows, coins, strict=True)},
+    )
     memory_of = dict(zip(rows, memories, strict=True))
-    for position in range(coins.shape[1]):
+    for position in range(max(map(len, coins))):
+        following = {row: new for row, new in following.items() if position < len(coin_of[row])}
+        if not following:
+            break
         logits = behind(list(following), list(following.values()))
         given, following = list(following), {}
         for row, warped in zip(given, warp_each([memory_of[row] for row in given], logits), strict=True):
@@ -227,7 +270,5 @@ def draft_each(
                 probs[row].append(warped.probs)
                 following[row] = tokens[row][-1:]
                 memory_of[row] = memory_of[row].after(tokens[row][-1], warped)
-        if not following:
-            break
     none = torch.empty(0, size)
     return [Proposal(torch.tensor(tokens[r], dtype=torch.int64), torch.stack(probs[r]) if probs[r] else none) for r in rows]

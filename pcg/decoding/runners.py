@@ -11,7 +11,7 @@ from pcg.decoding.lookup import LookupRunner, PromptLookup
 from pcg.decoding.model_runner import ModelRunner, draft_each
 from pcg.decoding.proposal import Proposal
 from pcg.models.feature_draft import FeatureDraft
-from pcg.models.llama import DecodingLlama
+from pcg.models.llama import DecodingLlama, Turns
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.memory import Memory
 
@@ -33,16 +33,20 @@ class FeatureRunner(ModelRunner):
         self._written = self._ids.numpy()
         self._cache = draft.cache(*self._ids.shape)
 
-    def propose(
+    def put(self, row: int, prompt: Prompt) -> None:
+        """The target's row has the prompt first, which the draft shares with its positions."""
+        self._ids[row] = self._target._ids[row]
+        self._cache.lengths[row] = 0
+
+    def _stepwise(
         self,
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
-        coins: Tensor,
+        coins: Sequence[Tensor | np.ndarray],
         memories: Sequence[Memory],
-        confidence: float | None = None,
+        confidence: float | None,
     ) -> list[Proposal]:
-        """As in `ModelRunner`; the `unread` tokens are read behind the target's hidden states, drafted ones behind the draft's
-        own."""
+        """The `unread` tokens are read behind the target's hidden states, drafted ones behind the draft's own."""
         states: dict[int, Tensor] = {}
         kept: dict[int, int] = {}
 
@@ -55,23 +59,24 @@ class FeatureRunner(ModelRunner):
             states.update(zip(given, found, strict=True))
             return self._model.logits(found)
 
-        if turn := self._whole_turn(rows, unread, coins, memories, confidence):
-            return [turn]
         proposals = draft_each(behind, rows, unread, coins, memories, confidence, self.vocabulary_size)
         for row in rows:
             self._cache.roll_back(row, kept[row])
         return proposals
 
-    def _turn(self, row: int, end: int, count: int, coins: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-        if end > count:
-            self._check_target([row], [end])
-            taps = self._target._cache.arrays[2][row, end - count - 1 : end - 1]
-        else:
-            taps = self._taps([row], [end], count)[0].numpy()
-        ids, (cos, sin) = self._written[row, end - count : end], self._tables
-        turn = self._model.draft(ids, taps, (cos[row], sin[row]), self._cache, row, coins, temperature)
-        self._cache.roll_back(row, end)
+    def _turn(self, turns: Turns, ends: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        taps = [self._taps_of(*place) for place in zip(turns.rows, ends, turns.counts, strict=True)]
+        turn = self._model.draft(turns, np.concatenate(taps), self._cache)
+        for row, end in zip(turns.rows, ends, strict=True):
+            self._cache.roll_back(row, end)
         return turn
+
+    def _taps_of(self, row: int, end: int, count: int) -> np.ndarray:
+        """`_taps` of one row on arrays, `[count, layers, D]`."""
+        if end == count:
+            return self._taps([row], [end], count)[0].numpy()
+        self._check_target([row], [end])
+        return self._target._cache.arrays[2][row, end - count - 1 : end - 1]
 
     def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
         return self._model.logits(self._behind_target(rows, ends, count)[:, -last:])

@@ -1,7 +1,7 @@
 """The speculative loop: draft, verify, judge, roll back (PCG Algorithm 1; SSD Figure 2). The rule is the caller's."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Protocol
 
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.acceptance.sampler import as_array, draw
 from pcg.acceptance.verdict import Coins, Rule, Verdict
 from pcg.decoding.lookahead import Acceptances, choose_lookahead, linear_costs
 from pcg.decoding.model_runner import ModelRunner
@@ -43,7 +44,7 @@ class Drafter(Protocol):
         self,
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
-        coins: Tensor,
+        coins: Sequence[Tensor | np.ndarray],
         memories: Sequence[Memory],
         confidence: float | None = None,
     ) -> list[Proposal]: ...
@@ -51,52 +52,105 @@ class Drafter(Protocol):
     def roll_back(self, row: int, read: int) -> None: ...
 
 
+@dataclass
+class Line:
+    """An utterance among others, and who chooses its tokens: a `rule` among those that are drafted as `drafting` says, or,
+    without the two, the target alone."""
+
+    utterance: DecodingSequence
+    rule: Rule | None = None
+    drafting: Drafting | None = None
+    past: Acceptances = field(default_factory=Acceptances)
+
+
 def speculative(
     target: ModelRunner, draft: Drafter, rule: Rule, drafting: Drafting, utterances: Sequence[DecodingSequence]
 ) -> Iterator[dict[int, Round]]:
     """Yield a Round for every target call and row that still speaks, until its end of speech, its pause or its limit of tokens.
 
-    Each row has coins of its own, so what it says does not depend on its company; the times in a Round are the batch's. Both
-    caches hold all emitted tokens but the newest; after a full acceptance the draft also lacks the last drafted one, and reads
-    both at the start of the next round.
+    The times in a Round are the batch's.
     """
-    eos = target.vocabulary_size - 1
-    past = {u.row: Acceptances() for u in utterances}
-    while speaking := [u for u in utterances if u.speaking]:
-        begun = perf_counter()
-        coins = [Coins.draw(drafting.lookahead, u.generator) for u in speaking]
-        rows, memories = [u.row for u in speaking], [u.memory for u in speaking]
-        unread = [u.emitted[draft.read(u.row) :] for u in speaking]
-        counts = [drafting.count(past[row]) for row in rows]
-        drafts = torch.from_numpy(np.stack([c.draft[: max(counts)] for c in coins]))
-        proposals = draft.propose(rows, unread, drafts, memories, drafting.confidence)
-        proposals = [each.first(count) for each, count in zip(proposals, counts, strict=True)]
-        proposed = perf_counter()
-        trails = _verify(target, speaking, proposals)
-        verified = perf_counter()
-        verdicts = [rule(p.drafted, p.probs, t.probs, c) for p, t, c in zip(proposals, trails, coins, strict=True)]
-        judged = perf_counter()
-        times = {
-            "draft_ms": 1e3 * (proposed - begun),
-            "verify_ms": 1e3 * (verified - proposed),
-            "rule_ms": 1e3 * (judged - verified),
-        }
-        step = {}
-        for u, proposal, trail, verdict in zip(speaking, proposals, trails, verdicts, strict=True):
-            step[u.row] = _round(verdict, proposal.drafted.tolist(), eos, u.limit - len(u.emitted), times)
-            past[u.row] = past[u.row].after([test.accepted for test in verdict.tests])
-            u.say(step[u.row], trail.after(verdict.accepted, verdict.next_token))
+    return to_the_end(target, draft, [Line(each, rule, drafting) for each in utterances])
+
+
+def to_the_end(target: ModelRunner, draft: Drafter | None, lines: Sequence[Line]) -> Iterator[dict[int, Round]]:
+    """`play_round` with all that still speak, until none does; raises what goes wrong in any of them."""
+    while speaking := [line for line in lines if line.utterance.speaking]:
+        played = play_round(target, draft, speaking)
+        if failure := next((each for each in played.values() if isinstance(each, Exception)), None):
+            raise failure
+        yield played
+
+
+def play_round(target: ModelRunner, draft: Drafter | None, lines: Sequence[Line]) -> dict[int, Round | Exception]:
+    """One round of all `lines`, by row: one turn of the draft for those that have a rule, and one pass of the target. Where a
+    rule or a sampler fails, its line alone gets the exception.
+
+    Each line has coins of its own, so what it says does not depend on its company. Both caches hold all emitted tokens but the
+    newest; after a full acceptance the draft also lacks the last drafted one, and reads both at the start of the next round.
+    """
+    begun = perf_counter()
+    drafts = _propose(draft, [line for line in lines if line.rule])
+    proposed = perf_counter()
+    trails = _verify(target, lines, drafts)
+    verified = perf_counter()
+    verdicts = [_judge(line, drafts.get(line.utterance.row), trail) for line, trail in zip(lines, trails, strict=True)]
+    times = {
+        "draft_ms": 1e3 * (proposed - begun),
+        "verify_ms": 1e3 * (verified - proposed),
+        "rule_ms": 1e3 * (perf_counter() - verified),
+    }
+    played: dict[int, Round | Exception] = {}
+    for line, trail, verdict in zip(lines, trails, verdicts, strict=True):
+        u = line.utterance
+        if isinstance(verdict, Exception):
+            played[u.row] = verdict
+            continue
+        drafted = drafts[u.row][0].drafted.tolist() if line.rule else []
+        round_ = _round(verdict, drafted, target.vocabulary_size - 1, u.limit - len(u.emitted), times)
+        played[u.row] = round_
+        line.past = line.past.after([test.accepted for test in verdict.tests])
+        u.say(round_, trail.after(verdict.accepted, verdict.next_token))
+        for reader in (target, draft) if line.rule else (target,):
             if not u.ended and len(u.emitted) < u.limit:
-                target.roll_back(u.row, min(target.read(u.row), len(u.emitted) - 1))
-                draft.roll_back(u.row, min(draft.read(u.row), len(u.emitted) - 1))
-        yield step
+                reader.roll_back(u.row, min(reader.read(u.row), len(u.emitted) - 1))
+    return played
 
 
-def _verify(target: ModelRunner, speaking: Sequence[DecodingSequence], proposals: Sequence[Proposal]) -> list[Trail]:
+Draft = tuple[Proposal, Coins]
+
+
+def _propose(draft: Drafter | None, lines: Sequence[Line]) -> dict[int, Draft]:
+    """What is drafted for each line, by row, and the coins of its round; one turn for all with the same confidence."""
+    drafts: dict[int, Draft] = {}
+    for confidence in {line.drafting.confidence for line in lines}:
+        some = [line for line in lines if line.drafting.confidence == confidence]
+        us = [line.utterance for line in some]
+        coins = [Coins.draw(line.drafting.lookahead, line.utterance.generator) for line in some]
+        few = [coin.draft[: line.drafting.count(line.past)] for line, coin in zip(some, coins, strict=True)]
+        unread = [u.emitted[draft.read(u.row) :] for u in us]
+        proposals = draft.propose([u.row for u in us], unread, few, [u.memory for u in us], confidence)
+        drafts |= {u.row: pair for u, *pair in zip(us, proposals, coins, strict=True)}
+    return drafts
+
+
+def _verify(target: ModelRunner, lines: Sequence[Line], drafts: Mapping[int, Draft]) -> list[Trail]:
     """The target's probabilities at each drafted position and behind the last, L + 1 for each row, by one pass."""
-    rows, memories = [u.row for u in speaking], [u.memory for u in speaking]
-    unread = [u.emitted[target.read(u.row) :] for u in speaking]
-    return target.trails(rows, unread, [p.drafted.tolist() for p in proposals], memories)
+    us = [line.utterance for line in lines]
+    drafted = [drafts[u.row][0].drafted.tolist() if u.row in drafts else [] for u in us]
+    return target.trails([u.row for u in us], [u.emitted[target.read(u.row) :] for u in us], drafted, [u.memory for u in us])
+
+
+def _judge(line: Line, draft: Draft | None, trail: Trail) -> Verdict | Exception:
+    """Of a line without a rule: a token that the target draws."""
+    try:
+        if line.rule is None:
+            coin = float(torch.rand(1, generator=line.utterance.generator, dtype=torch.float64))
+            return Verdict(0, draw(as_array(trail.probs)[0], coin), "target", ())
+        proposal, coins = draft
+        return line.rule(proposal.drafted, proposal.probs, trail.probs, coins)
+    except Exception as error:
+        return error
 
 
 def _round(verdict: Verdict, drafted: list[int], eos: int, room: int, times: dict[str, float]) -> Round:

@@ -7,7 +7,7 @@ transformers remains the one that trains and saves.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from pcg.models.checkpoint import Checkpoint, FusedWeights
 from pcg.models.cpu_kernel.packing import Packed, fits, lanes_here, pack
-from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE, draft_turn, read_tokens
+from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE, draft_turns, read_tokens
 from pcg.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ class DecodingLlama:
             raise ValueError(f"{max(starts) + count} positions do not fit into a cache of {cache.capacity}")
         if self.compiled and ids.numel() <= TOKENS_AT_ONCE:
             cos, sin = (np.ascontiguousarray(table.numpy().reshape(-1, self.dim)) for table in rotary)
-            logits = torch.from_numpy(self.read(ids.numpy().ravel(), (cos, sin), cache, rows, last or count))
+            counts, lasts = [count] * len(rows), [last or count] * len(rows)
+            logits = torch.from_numpy(self.read(ids.numpy().ravel(), (cos, sin), cache, rows, counts, lasts))
             return logits.view(len(rows), last or count, -1)
         at = torch.tensor(starts, device=ids.device)
         picked = None if list(rows) == list(range(cache.batch)) else torch.tensor(rows, device=ids.device)
@@ -151,16 +152,25 @@ class DecodingLlama:
         return logits
 
     def read(
-        self, ids: np.ndarray, rotary: tuple[np.ndarray, np.ndarray], cache: Cache, rows: Sequence[int], last: int
+        self,
+        ids: np.ndarray,
+        rotary: tuple[np.ndarray, np.ndarray],
+        cache: Cache,
+        rows: Sequence[int],
+        counts: Sequence[int],
+        lasts: Sequence[int],
     ) -> np.ndarray:
-        """`forward` of a `compiled` model for a few `ids [R * T]` and their tables (each `[R * T, dim]`), on arrays alone:
-        the logits `[R * last, V]`."""
-        starts, count = [cache.lengths[row] for row in rows], len(ids) // len(rows)
-        if max(starts) + count > cache.capacity:
-            raise ValueError(f"{max(starts) + count} positions do not fit into a cache of {cache.capacity}")
-        logits = read_tokens(self._packed, ids, *rotary, np.array(rows), np.array(starts), last, *cache.arrays)
-        for row, start in zip(rows, starts, strict=True):
-            cache.lengths[row] = start + count
+        """`forward` of a `compiled` model for a few ids, on arrays alone, and each row reads as many as it needs: `ids [N]` are
+        `counts[r]` for each of `rows`, one row behind the other, with their tables (each `[N, dim]`). The logits of the
+        `lasts[r]` last ones of each row, `[sum of lasts, V]`."""
+        starts = [cache.lengths[row] for row in rows]
+        ends = [start + count for start, count in zip(starts, counts, strict=True)]
+        if max(ends) > cache.capacity:
+            raise ValueError(f"{max(ends)} positions do not fit into a cache of {cache.capacity}")
+        places = (np.array(each) for each in (rows, starts, counts, lasts))
+        logits = read_tokens(self._packed, ids, *rotary, *places, *cache.arrays)
+        for row, end in zip(rows, ends, strict=True):
+            cache.lengths[row] = end
         return logits
 
     @torch.inference_mode()
@@ -203,41 +213,40 @@ class DecodingLlama:
                 cache.taps[where[:, None], slots, cache.tapped.index(layer + 1)] = x
         return F.linear(F.rms_norm(x[:, -last:], x.shape[-1:], self.norm, self.epsilon), self.head)
 
-    def draft(
-        self,
-        ids: np.ndarray,
-        rotary: tuple[np.ndarray, np.ndarray],
-        cache: Cache,
-        row: int,
-        coins: np.ndarray,
-        temperature: float,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """A draft's whole turn in one compiled call, for a `compiled` model and up to `TOKENS_AT_ONCE` ids: append `ids [T]` to
-        a `row` of `cache`, whose slots have the tables `rotary` (each `[capacity, dim]`), then draw a token by each of
-        `coins [L]` from the softmax at `temperature` and append it, but for the last.
-
-        Returns the tokens `[L]` and their probabilities p `[L, V]`.
-        """
-        taps = np.empty((len(ids), 0, self.embedding.shape[1]), np.float32)
-        return compiled_turn(self._packed, self._ids_of, ids, rotary, cache, taps, row, coins, temperature)
+    def draft(self, turns: "Turns", cache: Cache) -> tuple[np.ndarray, np.ndarray]:
+        """A draft's whole turn in one compiled call, for a `compiled` model and up to `TOKENS_AT_ONCE` ids: see `Turns`."""
+        taps = np.empty((len(turns.ids), 0, self.embedding.shape[1]), np.float32)
+        return compiled_turns(self._packed, self._ids_of, turns, taps, cache)
 
 
-def compiled_turn(
-    model: Packed,
-    ids_of: np.ndarray,
-    ids: np.ndarray,
-    rotary: tuple[np.ndarray, np.ndarray],
-    cache: Cache,
-    taps: np.ndarray,
-    row: int,
-    coins: np.ndarray,
-    temperature: float,
+class Turns(NamedTuple):
+    """What a draft does in one round, in R rows of its cache: append `ids [N]`, `counts[r]` of them to row `rows[r]`, whose
+    slots have the tables `rotary` (each `[B, capacity, dim]`); then draw a token by each of `coins[r]` (at least one) from the
+    softmax at `temperatures[r]`, and append it, but for the last."""
+
+    ids: np.ndarray
+    rows: Sequence[int]
+    counts: Sequence[int]
+    rotary: tuple[np.ndarray, np.ndarray]
+    coins: Sequence[np.ndarray]
+    temperatures: Sequence[float]
+
+
+def compiled_turns(
+    model: Packed, ids_of: np.ndarray, turns: Turns, taps: np.ndarray, cache: Cache
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`DecodingLlama.draft` of any packed draft; a feature draft has the target's `taps [T, n, D]`, another has n = 0."""
-    start, (keys, values, *_) = cache.lengths[row], cache.arrays
-    end = start + len(ids) + len(coins) - 1
-    if end > cache.capacity:
-        raise ValueError(f"{end} positions do not fit into a cache of {cache.capacity}")
-    turn = draft_turn(model, ids_of, ids, *rotary, taps, row, start, coins, temperature, keys, values)
-    cache.lengths[row] = end
-    return turn
+    """The `turns` of any packed draft: tokens `[R, L]` and their probabilities p `[R, L, V]`, of which those of row r count
+    for which it has coins. A feature draft has the target's `taps [N, n, D]`, another has n = 0."""
+    starts, wanted = [cache.lengths[row] for row in turns.rows], [len(coins) for coins in turns.coins]
+    ends = [start + count + more - 1 for start, count, more in zip(starts, turns.counts, wanted, strict=True)]
+    if max(ends) > cache.capacity:
+        raise ValueError(f"{max(ends)} positions do not fit into a cache of {cache.capacity}")
+    coins = np.zeros((len(wanted), max(wanted)))
+    for mine, given in zip(coins, turns.coins, strict=True):
+        mine[: len(given)] = given
+    rows, counts, starts_, wanted_ = (np.array(each) for each in (turns.rows, turns.counts, starts, wanted))
+    drawn = (coins, wanted_, np.array(turns.temperatures, np.float64), *cache.arrays[:2])
+    found = draft_turns(model, ids_of, turns.ids, counts, *turns.rotary, taps, rows, starts_, *drawn)
+    for row, end in zip(turns.rows, ends, strict=True):
+        cache.lengths[row] = end
+    return found

@@ -60,18 +60,20 @@ class Trail:
         return self.memories[position].after(token, self.warped[position]) if self.warped else self.memories[0]
 
 
-def trails(memories: Sequence[Memory], logits: Tensor, drafted: Sequence[Sequence[int]]) -> list[Trail]:
-    """For each row of `logits [R, N, V]` the probabilities if its `drafted` tokens are spoken one after another: those at
-    the drafted positions and behind the last, which the row's last logits are about."""
+def trails(memories: Sequence[Memory], logits: Sequence[Tensor], drafted: Sequence[Sequence[int]]) -> list[Trail]:
+    """For each row the probabilities if its `drafted` tokens are spoken one after another: those at the drafted positions and
+    behind the last. `logits`: one tensor `[R, N, V]`, or one `[N, V]` for each row; the row's last ones are about the end."""
     counts = [len(tokens) + 1 for tokens in drafted]
-    if memories[0].remembers or any(memory != memories[0] for memory in memories):
-        rows = zip(memories, logits, counts, drafted, strict=True)
-        return [_trail(memory, each[-count:], tokens) for memory, each, count, tokens in rows]
-    probs = memories[0].warp(logits).probs
-    return [Trail(each[-count:], (memories[0],)) for each, count in zip(probs, counts, strict=True)]
+    if isinstance(logits, Tensor) and not memories[0].remembers and all(memory == memories[0] for memory in memories):
+        probs = memories[0].warp(logits).probs
+        return [Trail(each[-count:], (memories[0],)) for each, count in zip(probs, counts, strict=True)]
+    rows = zip(memories, logits, counts, drafted, strict=True)
+    return [_trail(memory, each[-count:], tokens) for memory, each, count, tokens in rows]
 
 
 def _trail(memory: Memory, logits: Tensor, drafted: Sequence[int]) -> Trail:
+    if not memory.remembers:
+        return Trail(memory.warp(logits).probs, (memory,))
     memories, warped = [memory], [memory.warp(logits[0])]
     for token, each in zip(drafted, logits[1:], strict=True):
         memories.append(memories[-1].after(token, warped[-1]))

@@ -12,7 +12,7 @@ from pcg.models.checkpoint import Checkpoint
 from pcg.models.cpu_kernel import packing
 from pcg.models.cpu_kernel.arithmetic import draw
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
-from pcg.models.llama import DecodingLlama
+from pcg.models.llama import DecodingLlama, Turns
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
 from pcg.places import PROJECT
@@ -158,7 +158,7 @@ def test_a_turn_in_one_call_draws_what_the_loop_draws(lanes, monkeypatch):
     coins = torch.rand(6, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     unread = [[], [7, 8, 9], [5], [1, 2, 3, 4, 5, 6], [299, 0], [300]]
     compiled = propose(model, unread, coins)
-    monkeypatch.setattr(ModelRunner, "_whole_turn", lambda *_: None)
+    monkeypatch.setattr(ModelRunner, "_in_one_call", lambda *_: False)
     for (tokens, p, read), (wanted, probs, length) in zip(compiled, propose(model, unread, coins), strict=True):
         assert (tokens, read) == (wanted, length)
         torch.testing.assert_close(p, probs, atol=1e-6, rtol=2e-5)
@@ -167,9 +167,9 @@ def test_a_turn_in_one_call_draws_what_the_loop_draws(lanes, monkeypatch):
 
 def test_a_turn_that_does_not_fit_says_so():
     model = DecodingLlama(make_model(), VOCABULARY)
-    coins, table = np.full(3, 0.5), tuple(each[0].numpy() for each in model.rotary(torch.arange(4.0)[None]))
+    tables = tuple(each.numpy() for each in model.rotary(torch.arange(4.0)[None]))
     with pytest.raises(ValueError, match="5 positions do not fit"):
-        model.draft(np.arange(3), table, model.cache(1, 4), 0, coins, 1.0)
+        model.draft(Turns(np.arange(3), [0], [3], tables, [np.full(3, 0.5)], [1.0]), model.cache(1, 4))
 
 
 def feature_pair(rank: int, lanes: int, compiled: bool) -> tuple[DecodingLlama, FeatureDraft]:

@@ -30,81 +30,114 @@ WIDE, NARROW = TOKENS_IN_REGISTERS[16], TOKENS_IN_REGISTERS[8]
 
 
 @njit(fastmath=True, nogil=True, cache=True)
-def read_tokens(model: Packed, ids, cos, sin, rows, starts, last, keys, values, taps, tapped):
-    """Run `ids [R * T]` through all layers; return the logits `[R * last, V]` of the `last` tokens of each row.
+def read_tokens(model: Packed, ids, cos, sin, rows, starts, counts, lasts, keys, values, taps, tapped):
+    """Run `ids [N]` through all layers: `counts[r]` of them for each row r, one row behind the other. Returns the logits of the
+    `lasts[r]` last tokens of each row, `[sum of lasts, V]`.
 
-    cos, sin `[R * T, dim]`: rotary tables of the tokens, the first half of `sin` negated. The T ids of row r go into row
-    `rows[r]` of the caches `keys, values [layers, B, kv_heads, capacity, dim]`, from slot `starts[r]` on, and see all before.
-    The hidden states behind the layers `tapped [n]` (counted from 1) are written to `taps [B, capacity, n, D]`.
+    cos, sin `[N, dim]`: rotary tables of the tokens, the first half of `sin` negated. The ids of row r go into row `rows[r]` of
+    the caches `keys, values [layers, B, kv_heads, capacity, dim]`, from slot `starts[r]` on, and see all before. The hidden
+    states behind the layers `tapped [n]` (counted from 1) are written to `taps [B, capacity, n, D]`.
     """
-    count, width = len(ids) // len(rows), model.embedding.shape[1]
-    x = scratch(len(ids), width)
+    x = scratch(len(ids), model.embedding.shape[1])
     for m in range(len(ids)):
         x[m] = model.embedding[ids[m]]
     cursor = np.zeros(2, np.int64)
-    _read_layers(model, cursor, x, cos, sin, rows, starts, keys, values, taps, tapped)
-    newest = scratch(len(rows) * last, width)
-    for r in range(len(rows)):
-        newest[r * last : (r + 1) * last] = x[(r + 1) * count - last : (r + 1) * count]
+    _read_layers(model, cursor, x, cos, sin, rows, starts, counts, keys, values, taps, tapped)
+    newest = _newest(x, counts, lasts)
     logits = np.empty((len(newest), model.size), np.float32)
     _read_head(model, cursor, newest, logits)
     return logits
 
 
 @njit(fastmath=True, nogil=True, cache=True)
-def draft_turn(model: Packed, ids_of, ids, cos, sin, taps, row, start, coins, temperature, keys, values):
-    """Read `ids [T]` into `row` of the caches from slot `start` on, then draw a token by each of `coins [L]` from the softmax
-    at `temperature` and read it, but for the last. Returns the tokens `[L]` and their probabilities p `[L, V]`.
+def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts, coins, wanted, temperatures, keys, values):
+    """Read `ids [N]`, `counts[r]` of them into row `rows[r]` of the caches from slot `starts[r]` on. Then draw a token for row
+    r by each of the first `wanted[r]` > 0 of its `coins [R, L]` from the softmax at `temperatures[r]`, and read it, but for
+    the last. Returns the tokens `[R, L]` and their probabilities p `[R, L, V]`.
 
-    cos, sin `[capacity, dim]`: rotary tables of the row's slots; ids_of `[V]`: the id of each token. A feature draft reads
-    `ids` behind the target's `taps [T, n, D]`, and a drawn token behind its own state (`feature_draft.py`); for a Llama n is 0.
+    cos, sin `[B, capacity, dim]`: rotary tables of all slots; ids_of `[V]`: the id of each token. A feature draft reads `ids`
+    behind the target's `taps [N, n, D]`, and a drawn token behind its own state (`feature_draft.py`); for a Llama n is 0.
     """
-    tokens, probs = np.empty(len(coins), np.int64), np.empty((len(coins), model.size), np.float32)
-    rows, starts, logits = np.array([row]), np.array([start]), np.empty((1, model.size), np.float32)
+    tokens, probs = np.zeros(coins.shape, np.int64), np.empty((*coins.shape, model.size), np.float32)
     no_taps, tapped, cursor = np.empty((1, 1, 0, 0), np.float32), np.empty(0, np.int64), np.zeros(2, np.int64)
     width, features = model.embedding.shape[1], taps.shape[1] * taps.shape[2]
     state_matrix = width * features  # the panels of a feature draft begin with A1 and A2
-    unread, x = ids, scratch(len(ids), width)
+    active, starts, unread, x = np.arange(len(rows)), starts.copy(), ids, scratch(len(ids), width)
     x[:] = np.float32(0)
     if features:
         units = scratch(len(ids) * taps.shape[1], width)
         normalise(taps.reshape(-1, width), np.ones(width, np.float32), UNIT_EPSILON, units)
         _project(model, cursor, units.reshape(len(ids), features), x)
         cursor[0], cursor[1] = state_matrix + width * width, 2 * width
-    for step in range(len(coins)):
-        end = starts[0] + len(x)
+    for step in range(coins.shape[1]):
         for m in range(len(x)):
             x[m] += model.embedding[unread[m]]
-        _read_layers(model, cursor, x, cos[starts[0] : end], sin[starts[0] : end], rows, starts, keys, values, no_taps, tapped)
-        state, x = x[len(x) - 1 :], scratch(1, width)
-        _read_head(model, cursor, state, logits)
-        soften(logits[0], temperature, probs[step])
-        tokens[step] = draw(probs[step], coins[step])
-        unread, starts[0] = ids_of[tokens[step] : tokens[step] + 1], end
+        here = rows[active]
+        cosines, sines = _tables(cos, here, starts, counts), _tables(sin, here, starts, counts)
+        _read_layers(model, cursor, x, cosines, sines, here, starts, counts, keys, values, no_taps, tapped)
+        states, logits = _newest(x, counts, np.ones(len(active), np.int64)), np.empty((len(active), model.size), np.float32)
+        _read_head(model, cursor, states, logits)
+        going, unread = 0, np.empty(len(active), np.int64)
+        for r in range(len(active)):
+            row = active[r]
+            soften(logits[r], temperatures[row], probs[row, step])
+            tokens[row, step] = draw(probs[row, step], coins[row, step])
+            if step + 1 < wanted[row]:
+                active[going], starts[going], unread[going] = row, starts[r] + counts[r], ids_of[tokens[row, step]]
+                states[going] = states[r]
+                going += 1
+        if going == 0:
+            break
+        active, starts, counts, x = active[:going], starts[:going], np.ones(going, np.int64), scratch(going, width)
         cursor[0], cursor[1] = state_matrix, width if features else 0
         x[:] = np.float32(0)
         if features:
-            normalise(state, np.ones(width, np.float32), UNIT_EPSILON, units)
-            _project(model, cursor, units[:1], x)
+            normalise(states[:going], np.ones(width, np.float32), UNIT_EPSILON, units)
+            _project(model, cursor, units[:going], x)
     return tokens, probs
 
 
+@njit(nogil=True)
+def _newest(x, counts, lasts):
+    """The last `lasts[r]` of the `counts[r]` rows of `x [N, D]` that belong to r, for each r."""
+    newest, at, end = scratch(lasts.sum(), x.shape[1]), 0, 0
+    for r in range(len(counts)):
+        end += counts[r]
+        newest[at : at + lasts[r]] = x[end - lasts[r] : end]
+        at += lasts[r]
+    return newest
+
+
+@njit(nogil=True)
+def _tables(table, rows, starts, counts):
+    """The entries of `table [B, capacity, dim]` at the slots of the tokens, `[N, dim]`."""
+    found, at = np.empty((counts.sum(), table.shape[2]), np.float32), 0
+    for r in range(len(rows)):
+        found[at : at + counts[r]] = table[rows[r], starts[r] : starts[r] + counts[r]]
+        at += counts[r]
+    return found
+
+
 @njit(fastmath=True, nogil=True)
-def _read_layers(model: Packed, cursor, x, cos, sin, rows, starts, keys, values, taps, tapped):
-    """Run `x [R * T, D]` through all layers, in place; writes keys, values and taps. Moves the `cursor` (see `_project`)."""
+def _read_layers(model: Packed, cursor, x, cos, sin, rows, starts, counts, keys, values, taps, tapped):
+    """Run `x [N, D]` through all layers, in place; writes keys, values and taps. Moves the `cursor` (see `_project`)."""
     (tokens, width), heads, kv_heads = x.shape, model.heads, keys.shape[2]
-    count, mixed_width = tokens // len(rows), heads * HEAD_DIM
+    mixed_width, row_of, slot_of = heads * HEAD_DIM, np.empty(tokens, np.int64), np.empty(tokens, np.int64)
+    firsts = counts.cumsum() - counts
+    for r in range(len(rows)):
+        row_of[firsts[r] : firsts[r] + counts[r]] = rows[r]
+        slot_of[firsts[r] : firsts[r] + counts[r]] = starts[r] + np.arange(counts[r])
     normed, added, mixed = scratch(tokens, width), scratch(tokens, width), scratch(tokens, mixed_width)
     projected = scratch(tokens, mixed_width + 2 * kv_heads * HEAD_DIM)
     inner, gated = scratch(tokens, 2 * model.inner), scratch(tokens, model.inner)
-    scores = scratch(NEIGHBOURS, -(-(starts.max() + count) // 16) * 16)
+    scores = scratch(NEIGHBOURS, -(-(slot_of.max() + 1) // 16) * 16)
     for layer in range(len(model.norms)):
         normalise(x, model.norms[layer], model.epsilon, normed)
         _project(model, cursor, normed, projected)
         if model.biases.shape[1]:
             projected += model.biases[layer]
         for m in range(tokens):
-            row, slot = rows[m // count], starts[m // count] + m % count
+            row, slot = row_of[m], slot_of[m]
             for h in range(heads + kv_heads):
                 rotate(projected[m, h * HEAD_DIM : (h + 1) * HEAD_DIM], cos[m], sin[m])
             for h in range(kv_heads):
@@ -113,7 +146,8 @@ def _read_layers(model: Packed, cursor, x, cos, sin, rows, starts, keys, values,
                 keys[layer, row, h, slot] = projected[m, key : key + HEAD_DIM]
                 values[layer, row, h, slot] = projected[m, value : value + HEAD_DIM]
         for r in range(len(rows)):
-            _attend_row(model.lanes, heads, projected, r * count, count, layer, rows[r], starts[r], keys, values, scores, mixed)
+            place = firsts[r], counts[r], layer, rows[r], starts[r]
+            _attend_row(model.lanes, heads, projected, *place, keys, values, scores, mixed)
         _project(model, cursor, mixed, added)
         x += added
         normalise(x, model.mlp_norms[layer], model.epsilon, normed)
@@ -125,7 +159,7 @@ def _read_layers(model: Packed, cursor, x, cos, sin, rows, starts, keys, values,
         for t in range(len(tapped)):
             if tapped[t] == layer + 1:
                 for m in range(tokens):
-                    taps[rows[m // count], starts[m // count] + m % count, t] = x[m]
+                    taps[row_of[m], slot_of[m], t] = x[m]
 
 
 @njit(fastmath=True, nogil=True)
