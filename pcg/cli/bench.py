@@ -1,4 +1,4 @@
-"""pcg bench: the engine, groups, the judge, a codec or the shapes of large models, timed and heard; JSON on the last line."""
+"""pcg bench: the engine, its parts and many clients at once, timed and heard; JSON on the last line."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=("engine", "rules", "groups", "judge", "shape", "codec", "spoof", "gpu"),
+        choices=("engine", "rules", "groups", "judge", "shape", "codec", "spoof", "batching", "gpu"),
         default="engine",
         help="gpu: all that only a machine with CUDA can say, tests included, into assets/bench/",
     )
@@ -48,6 +48,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--shape", default="llasa-8b", help="bench shape: small, llasa-1b, llasa-3b or llasa-8b, random weights"
     )
+    parser.add_argument("--clients", type=int, default=16, help="bench batching: how many speak at once (default 16)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     add_draft(parser)
     add_judge(parser)
@@ -74,6 +75,7 @@ def run(options: argparse.Namespace) -> None:
         "shape": _shape,
         "codec": _codec,
         "spoof": _spoof,
+        "batching": _batching,
         "gpu": _gpu,
     }
     figures = benches[options.what](options)
@@ -149,6 +151,17 @@ def _spoof(options: argparse.Namespace) -> dict[str, object]:
 
     folder = options.detectors or SHIPPED
     return bench_spoof(load_detectors(folder), Segments.load(folder / "held_out.safetensors"))
+
+
+def _batching(options: argparse.Namespace) -> dict[str, object]:
+    import torch
+
+    from pcg.bench.batching import bench_batching
+
+    check_count("clients", options.clients)
+    torch.set_num_threads(options.threads or 1)
+    synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
+    return bench_batching(synthesizer, options.clients, options.repeats)
 
 
 def _gpu(options: argparse.Namespace) -> dict[str, object]:

@@ -16,6 +16,7 @@ class Limits:
     keep_seconds: float = 6 * 3600.0  # how long an upload or a take stays
     job_seconds: float = 300.0  # that a job may hold the decoder
     waiting_each: int = 8  # jobs of one session in the queue
+    waiting: int = 64  # takes that wait for a row of the batch
     sessions: int = 4096
     sessions_each: int = 1024  # of one visitor: a class behind one address is one visitor
 

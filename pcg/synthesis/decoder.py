@@ -1,6 +1,7 @@
 """Texts and settings -> the decoding loop over them: which models read, by which sampler, and who chooses."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import torch
@@ -10,6 +11,7 @@ from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.beam_search import Advance, Hierarchy, hierarchical
 from pcg.decoding.cuda_graphs import GraphPool, GraphRunner
 from pcg.decoding.runners import AnyRunner, make_runners
+from pcg.decoding.running_batch import Request
 from pcg.decoding.sequence import DecodingSequence, begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.errors import InputError
@@ -21,6 +23,14 @@ from pcg.synthesis.voice import Voice
 from pcg.takes.take import Cycle, Round
 
 DRAFT_CONFIDENCE = 0.3
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """One text while it is decoded: the seconds that its prompt took, and what `Decoder.steps` gives."""
+
+    prefill_seconds: float
+    steps: Iterator[dict[int, Round] | Cycle]
 
 
 class Decoder:
@@ -52,20 +62,27 @@ class Decoder:
         """Read the prompts of `texts`; return the loop over them, a row a text. A hierarchical one takes one text, and yields a
         Cycle and then its rounds."""
         self._check(texts, settings)
-        prompts = [self.voice.reader.prompt(text, speaker) for text in texts]
-        limits = [self._limit(text, speaker, prompt) for text, prompt in zip(texts, prompts, strict=True)]
-        utterances = begin(memory_of(settings), limits, generators)
+        pairs = zip(texts, generators, strict=True)
+        requests = [self.request(text, speaker, settings, rule, generator) for text, generator in pairs]
+        lines = begin(memory_of(settings), [each.limit for each in requests], generators)
         plan = (plan or Hierarchy()) if settings.hierarchical else None
-        rows = plan.beams[0] if plan else len(texts)
-        beyond = settings.lookahead + 1
+        rows = plan.beams[0] if plan else 1
         draft = None if settings.method == "ar" else self.voice.draft
-        said = prompts * rows if plan else prompts
-        runners = make_runners(self.voice.target, draft, said, max(limits) + beyond, self._pool)
+        limit = max(each.limit for each in requests) + settings.lookahead + 1
+        runners = make_runners(self.voice.target, draft, [each.prompt for each in requests] * rows, limit, self._pool)
         for each in runners:
             each.prefill([0] if plan else None)
         advance = self._advance(runners, settings, rule)
-        steps = self._search(advance, runners, plan, utterances[0]) if plan else advance(utterances)
+        steps = self._search(advance, runners, plan, lines[0]) if plan else advance(lines)
         return self._to_the_end(steps, runners)
+
+    def request(self, text: str, speaker: Reference, settings: Settings, rule: Rule, generator: torch.Generator) -> Request:
+        """What a `RunningBatch` needs to know of a text; hierarchical decoding is nothing for one."""
+        self._check([text], settings)
+        prompt = self.voice.reader.prompt(text, speaker)
+        limit, memory = self._limit(text, speaker, prompt), memory_of(settings)
+        chosen = (None, None) if settings.method == "ar" else (rule, _drafting(settings))
+        return Request(prompt, limit, generator, memory, *chosen)
 
     def _check(self, texts: Sequence[str], settings: Settings) -> None:
         if settings.method not in self.methods:
@@ -82,9 +99,7 @@ class Decoder:
     def _advance(self, runners: Sequence[AnyRunner], settings: Settings, rule: Rule) -> Advance:
         if settings.method == "ar":
             return partial(autoregressive, runners[0])
-        confidence = DRAFT_CONFIDENCE if settings.adaptive else None
-        drafting = Drafting(settings.lookahead, confidence, settings.lookahead_cost)
-        return partial(speculative, *runners, rule, drafting)
+        return partial(speculative, *runners, rule, _drafting(settings))
 
     def _search(
         self, advance: Advance, runners: Sequence[AnyRunner], plan: Hierarchy, utterance: DecodingSequence
@@ -112,3 +127,7 @@ class Decoder:
             for each in runners:
                 if isinstance(each, GraphRunner):
                     self._pool.give_back(each)
+
+
+def _drafting(settings: Settings) -> Drafting:
+    return Drafting(settings.lookahead, DRAFT_CONFIDENCE if settings.adaptive else None, settings.lookahead_cost)

@@ -28,7 +28,7 @@ from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text, cut
 from pcg.settings import RANGES, Settings
 from pcg.spoof.detectors import Detectors
-from pcg.synthesis.decoder import Decoder
+from pcg.synthesis.decoder import Decoder, Decoding
 from pcg.synthesis.voice import Voice
 from pcg.takes.take import Cycle, Round, Sound, Take
 
@@ -113,6 +113,24 @@ class Synthesizer:
         with self._warming_up:  # what compiles meanwhile would count as time of this take
             speaker = reference or self.voice.reference(voice)
         generator = torch.Generator().manual_seed(settings.seed)
+
+        def decode(part: str) -> Decoding:
+            begun = perf_counter()
+            steps = self.decoder.steps([part], speaker, settings, rule or self.rule(settings), [generator])
+            return Decoding(perf_counter() - begun, steps)
+
+        yield from self.voiced(text, settings, voice, speaker, decode, stream)
+
+    def voiced(
+        self,
+        text: str,
+        settings: Settings,
+        voice: str,
+        speaker: Reference,
+        decode: Callable[[str], Decoding],
+        stream: bool = False,
+    ) -> Iterator[Round | Sound | Take]:
+        """`speak` where somebody else decodes: `decode` is called with each chunk of the text in turn."""
         rounds: list[Round] = []
         pieces: list[np.ndarray] = []
         cycles: list[Cycle] = []
@@ -127,12 +145,11 @@ class Synthesizer:
                 if stream:
                     yield Sound(pieces[-1], rate)
                 continue
-            begun = perf_counter()
-            steps = self.decoder.steps([part], speaker, settings, rule or self.rule(settings), [generator])
-            prefill += perf_counter() - begun
+            chunk = decode(part)
+            prefill += chunk.prefill_seconds
             audio = _Audio(self, speaker, stream)
             begun = perf_counter()
-            for step in steps:
+            for step in chunk.steps:
                 if isinstance(step, Cycle):
                     cycles.append(step)
                     continue

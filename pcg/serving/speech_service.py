@@ -1,0 +1,217 @@
+"""Many callers, one voice: one thread decodes the takes of all of them as one running batch."""
+
+from collections.abc import Iterator
+from heapq import heapify, heapreplace
+from threading import Condition, Lock, Thread
+from time import perf_counter
+
+import torch
+
+from pcg.acceptance.verdict import Rule
+from pcg.decoding.running_batch import RunningBatch
+from pcg.errors import InputError, PCGError, counted
+from pcg.prompts.prompt import Reference
+from pcg.prompts.text import check_text
+from pcg.serving.job import Job
+from pcg.serving.limits import LIMITS
+from pcg.settings import Settings
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.take import Round, Sound, Take
+
+ROWS = 16
+POSITIONS = 1536
+"""Prompt and speech of a chunk of text: a reference of ten seconds, ten slow seconds of speech, and some patience."""
+INERTIA = 0.9
+"""Of the measured speed, from round to round."""
+STOPPED = "The take was stopped, as the server stops."
+
+
+class SpeechService:
+    """Speaks for any number of callers with the voice of `synthesizer`: up to `rows` takes at once, each of up to `positions`
+    positions a chunk, while up to `waiting` others wait in order. The thread starts with the first take; `close` ends it."""
+
+    def __init__(
+        self, synthesizer: Synthesizer, rows: int = ROWS, positions: int = POSITIONS, waiting: int = LIMITS.waiting
+    ) -> None:
+        voice = synthesizer.voice
+        self.synthesizer, self._most = synthesizer, waiting
+        self._batch = RunningBatch(voice.target, voice.draft, rows, positions)
+        self._waiting: list[Job] = []
+        self._speaking: dict[int, Job] = {}
+        self._changed, self._preparing = Condition(), Lock()
+        self._rate = 0.0
+        self._closed = False
+        self._thread = Thread(target=self._work, name="decoding", daemon=True)
+
+    def speak(
+        self,
+        text: str,
+        settings: Settings,
+        voice: str,
+        reference: Reference | None = None,
+        rule: Rule | None = None,
+        stream: bool = False,
+    ) -> "Speech":
+        """`Synthesizer.speak` in company: what is said does not depend on who else speaks. The take has its place in the queue
+        when this returns. Raises PCGError where too many wait, and for hierarchical takes, which have a batch of their own."""
+        if settings.hierarchical:
+            raise InputError("hierarchical", "true", "false for a take among others")
+        synthesizer, text = self.synthesizer, check_text(text)
+        speaker = reference or synthesizer.voice.reference(voice)
+        with self._preparing:  # groups are computed once
+            rule = rule or synthesizer.rule(settings)
+        generator, chunks = torch.Generator().manual_seed(settings.seed), synthesizer.chunks(text)
+        requests = [synthesizer.decoder.request(each, speaker, settings, rule, generator) for each in chunks]
+        for each in requests:
+            self._batch.check(each)
+        job = Job(requests, sum(synthesizer.voice.reader.tokens_for(each, speaker) for each in chunks))
+        self._enter(job)
+        return Speech(self, job, synthesizer.voiced(text, settings, voice, speaker, job.decode, stream))
+
+    def place(self, job: Job) -> int:
+        """1 for the next one that gets a row; 0 for one that does not wait."""
+        with self._changed:
+            return self._waiting.index(job) + 1 if job in self._waiting else 0
+
+    def seconds_left(self, job: Job) -> float | None:
+        """Until the job will probably have a row, by the speed of the last rounds and the tokens that the reader expects of
+        those before it; None where no speed was measured yet."""
+        with self._changed:
+            if job not in self._waiting:
+                return 0.0
+            if not self._rate:
+                return None
+            rows = [each.tokens_left for each in self._speaking.values()] + [0.0] * self._batch.free
+            heapify(rows)
+            for ahead in self._waiting[: self._waiting.index(job)]:
+                heapreplace(rows, rows[0] + ahead.tokens_left)
+            return rows[0] / self._rate
+
+    def leave(self, job: Job) -> None:
+        """Take a job out of the queue or, before the next round, of the batch."""
+        with self._changed:
+            job.left = True
+            if job in self._waiting:
+                self._waiting.remove(job)
+            self._changed.notify()
+        job.end(PCGError("The take was stopped."))
+
+    def close(self) -> None:
+        """Stop all takes and the thread."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._end_all(PCGError(STOPPED))
+
+    def _enter(self, job: Job) -> None:
+        with self._changed:
+            if self._closed:
+                raise PCGError(STOPPED)
+            if len(self._waiting) >= self._most:
+                raise PCGError(f"{counted(len(self._waiting), 'take')} are waiting already: try again a little later.")
+            self._waiting.append(job)
+            if not self._thread.ident:
+                self._thread.start()
+            self._changed.notify()
+
+    def _work(self) -> None:
+        """The decoding thread: at most one prompt, then a round, so that nobody waits for many prompts of others."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._waiting or self._speaking)
+                if self._closed:
+                    return
+                for row in [row for row, job in self._speaking.items() if job.left]:
+                    self._batch.leave(row)
+                    del self._speaking[row]
+                job = self._waiting.pop(0) if self._waiting and self._batch.free else None
+            if job:
+                self._join(job)
+            if self._speaking:
+                self._round()
+
+    def _join(self, job: Job) -> None:
+        begun = perf_counter()
+        try:
+            row = self._batch.join(job.requests.popleft())
+        except Exception as error:
+            job.end(error)
+            return
+        with self._changed:
+            self._speaking[row] = job
+        job.begin(perf_counter() - begun)
+
+    def _round(self) -> None:
+        begun = perf_counter()
+        try:
+            played = self._batch.step()
+        except Exception as error:
+            self._end_all(error)
+            return
+        said = 0
+        for row, round_ in played.items():
+            job = self._speaking[row]
+            if isinstance(round_, Round):
+                said += len(round_.tokens)
+                job.say(round_)
+            else:
+                job.end(round_)
+            if not self._batch.speaks(row):
+                self._give_up_row(row)
+        rate = said / len(played) / (perf_counter() - begun)
+        self._rate = INERTIA * self._rate + (1 - INERTIA) * rate if self._rate else rate
+
+    def _give_up_row(self, row: int) -> None:
+        """A take with more chunks goes on before all that have not begun."""
+        with self._changed:
+            job = self._speaking.pop(row)
+            if job.requests and not job.left:
+                self._waiting.insert(0, job)
+        job.end_chunk()
+
+    def _end_all(self, error: Exception) -> None:
+        with self._changed:
+            jobs = [*self._speaking.values(), *(self._waiting if self._closed else ())]
+            self._speaking.clear()
+        for job in jobs:
+            job.end(error)
+
+
+class Speech:
+    """One take while it waits and is spoken: an iterator of what `Synthesizer.speak` yields. The sound is made in the thread of
+    who iterates. `close` takes it out at once, from any thread."""
+
+    def __init__(self, service: SpeechService, job: Job, steps: Iterator[Round | Sound | Take]) -> None:
+        self._service, self._job, self._steps = service, job, steps
+
+    def __iter__(self) -> "Speech":
+        return self
+
+    def __next__(self) -> Round | Sound | Take:
+        try:
+            return next(self._steps)
+        except Exception:
+            self.close()  # as what went wrong may have gone wrong here, while the row speaks on
+            raise
+
+    def waits(self, seconds: float) -> bool:
+        """Whether it has no row yet, after at most `seconds`."""
+        return not self._job.begun.wait(seconds)
+
+    @property
+    def place(self) -> int:
+        """See `SpeechService.place`."""
+        return self._service.place(self._job)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """See `SpeechService.seconds_left`."""
+        return self._service.seconds_left(self._job)
+
+    def close(self) -> None:
+        self._service.leave(self._job)
+
+    def __del__(self) -> None:
+        self.close()

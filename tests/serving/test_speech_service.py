@@ -1,0 +1,198 @@
+"""Many callers, one decoding thread: takes as alone, order, fairness, closed takes, faults, what a waiting one is told."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pcg.acceptance.rejection import exact
+from pcg.acceptance.verdict import Coins, Verdict
+from pcg.errors import InputError, PCGError
+from pcg.serving.speech_service import SpeechService
+from pcg.settings import Settings
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
+from pcg.takes.take import Round, Sound, Take
+
+WORDS = "hello, is this one sentence? yes!"
+PATIENCE = 60
+
+
+@pytest.fixture(scope="module")
+def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
+    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def service(synthesizer: Synthesizer) -> Iterator[SpeechService]:
+    service = SpeechService(synthesizer, rows=2, positions=500, waiting=3)
+    yield service
+    service.close()
+
+
+class Gate:
+    """A rule that keeps the whole batch in its round until it is opened: what happens meanwhile is for a test to say."""
+
+    def __init__(self) -> None:
+        self.open, self.entered = threading.Event(), threading.Event()
+
+    def __call__(self, drafted: torch.Tensor, p: torch.Tensor, q: torch.Tensor, coins: Coins) -> Verdict:
+        self.entered.set()
+        assert self.open.wait(PATIENCE)
+        return exact(drafted, p, q, coins)
+
+
+def last(speech: Iterator[Round | Sound | Take]) -> Take:
+    *_, take = speech
+    assert isinstance(take, Take)
+    return take
+
+
+def test_what_many_callers_get_is_what_each_would_get_alone(synthesizer: Synthesizer) -> None:
+    """More takes than rows, of all methods and with chunks and pauses, each from a thread of its own."""
+    wishes = [
+        ("hello", Settings("ar", seed=1)),
+        (WORDS, Settings("sd", seed=2, lookahead=5)),
+        ("yes [pause:0.3] hello", Settings("ssd", seed=3)),
+        (WORDS, Settings("pcg", theta=0.3, seed=4)),
+        ("yes", Settings("pcg", theta=0.3, seed=5, temperature=1.0)),
+        ("one sentence", Settings("sd", seed=6, sampler="ras")),
+        (WORDS, Settings("sd", seed=7, adaptive=True)),
+    ]
+    service = SpeechService(synthesizer, rows=3, positions=500)
+    with ThreadPoolExecutor(len(wishes)) as pool:
+        takes = list(pool.map(lambda wish: last(service.speak(*wish, "one")), wishes))
+    service.close()
+    for (text, settings), take in zip(wishes, takes, strict=True):
+        alone = synthesizer.take(text, settings, "one")
+        assert (take.tokens, take.pauses, take.hit_limit) == (alone.tokens, alone.pauses, alone.hit_limit)
+        assert [r.drafted for r in take.rounds] == [r.drafted for r in alone.rounds]
+        assert np.array_equal(take.audio, alone.audio)
+        assert 0 < take.prefill_ms < 1e3 * take.wall_seconds
+
+
+def test_a_stream_is_heard_while_it_is_decoded(synthesizer: Synthesizer, service: SpeechService) -> None:
+    steps = list(service.speak(WORDS, Settings("sd", seed=2), "one", stream=True))
+    sounds = [step.samples for step in steps if isinstance(step, Sound)]
+    assert len(sounds) > 2
+    assert np.array_equal(np.concatenate(sounds), steps[-1].audio)
+    assert [type(step) for step in steps].index(Sound) < len(steps) - 3
+
+
+def test_a_short_take_does_not_wait_for_a_long_one(service: SpeechService) -> None:
+    """The long one comes first; when the short one has ended, the long one still speaks."""
+    long = service.speak(". ".join([WORDS] * 6), Settings("ar", seed=1), "one")
+    assert not long.waits(PATIENCE)
+    last(service.speak("yes", Settings("ar", seed=2), "one"))
+    rest = sum(isinstance(step, Round) for step in long)
+    assert rest > 0
+    assert service.speak("yes", Settings("ar"), "one").place in (0, 1)
+
+
+def test_those_that_wait_know_their_place_and_too_many_are_sent_away(service: SpeechService) -> None:
+    gate = Gate()
+    holding = [service.speak(WORDS, Settings("sd", seed=i), "one", rule=gate) for i in range(2)]
+    assert gate.entered.wait(PATIENCE)
+    deadline = time.monotonic() + PATIENCE
+    while len([each for each in holding if each.place]) > 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    others = [service.speak(WORDS, Settings("ar", seed=i), "one") for i in range(3 - sum(each.place > 0 for each in holding))]
+    assert [each.place for each in others] == list(range(4 - len(others), 4))
+    assert others[-1].waits(0.01)
+    with pytest.raises(PCGError, match="3 takes are waiting already"):
+        service.speak("yes", Settings("ar"), "one")
+    others[0].close()
+    assert others[1].place == 3 - len(others) + 1
+    gate.open.set()
+    takes = [last(each) for each in (*holding, *others[1:])]
+    assert all(take.tokens for take in takes)
+    assert [each.place for each in others[1:]] == [0] * (len(others) - 1)
+
+
+def test_seconds_left_follow_the_tokens_before_one(service: SpeechService) -> None:
+    """Nothing is known before the first round; then who stands behind more tokens waits longer."""
+    gate = Gate()
+    first = service.speak("yes", Settings("sd"), "one", rule=gate)
+    assert gate.entered.wait(PATIENCE)
+    waiting = [service.speak(WORDS, Settings("sd", seed=i), "one", rule=gate) for i in range(3)]
+    assert waiting[-1].seconds_left is None
+    gate.open.set()
+    last(first)
+    gate.open.clear()
+    gate.entered.clear()
+    assert gate.entered.wait(PATIENCE)
+    more = [service.speak(WORDS, Settings("ar"), "one") for _ in range(2)]
+    left = [each.seconds_left for each in more if each.place]
+    assert left == sorted(left)
+    assert 0 < left[-1] < PATIENCE
+    assert left[-1] > left[0]
+    gate.open.set()
+    for each in (*waiting, *more):
+        last(each)
+    assert more[0].seconds_left == 0
+
+
+@pytest.mark.parametrize("how", ["closed", "forgotten"])
+def test_a_closed_take_frees_its_row(service: SpeechService, how: str) -> None:
+    """Both rows are held by takes that nobody hears to the end; the third gets one of theirs."""
+    endless = [service.speak(". ".join([WORDS] * 20), Settings("ar", seed=i), "one") for i in range(2)]
+    assert all(not each.waits(PATIENCE) for each in endless)
+    third = service.speak("yes", Settings("ar"), "one")
+    assert third.waits(0)
+    closed = endless.pop()
+    if how == "closed":
+        closed.close()
+        with pytest.raises(PCGError, match="stopped"):
+            list(closed)
+    del closed
+    assert not third.waits(PATIENCE)
+    assert endless[0].place == 0
+    assert last(third).tokens
+
+
+def test_a_fault_in_one_take_is_told_to_its_caller_alone(synthesizer: Synthesizer, service: SpeechService) -> None:
+    def broken(drafted: torch.Tensor, p: torch.Tensor, q: torch.Tensor, coins: Coins) -> Verdict:
+        raise RuntimeError("broken")
+
+    good = service.speak(WORDS, Settings("sd", seed=2), "one")
+    with pytest.raises(RuntimeError, match="broken"):
+        last(service.speak(WORDS, Settings("sd", seed=2), "one", rule=broken))
+    assert last(good).tokens == synthesizer.take(WORDS, Settings("sd", seed=2), "one").tokens
+
+
+def test_a_take_that_needs_too_long_is_stopped(
+    synthesizer: Synthesizer, service: SpeechService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthesizer, "longest_seconds", 1e-6)
+    with pytest.raises(PCGError, match="was stopped after"):
+        last(service.speak(". ".join([WORDS] * 20), Settings("ar"), "one"))
+    monkeypatch.undo()
+    assert last(service.speak("yes", Settings("ar"), "one")).tokens
+
+
+def test_what_cannot_be_spoken_is_said_at_once(service: SpeechService) -> None:
+    for settings, text, word in (
+        (Settings(hierarchical=True), WORDS, "hierarchical"),
+        (Settings("ar"), " ", "text"),
+    ):
+        with pytest.raises(PCGError, match=word):
+            service.speak(text, settings, "one")
+    with pytest.raises(InputError, match="voice"):
+        service.speak(WORDS, Settings("ar"), "nobody")
+
+
+def test_a_server_that_stops_stops_all_takes(synthesizer: Synthesizer) -> None:
+    service = SpeechService(synthesizer, rows=1, positions=500)
+    speeches = [service.speak(". ".join([WORDS] * 20), Settings("ar", seed=i), "one") for i in range(2)]
+    assert not speeches[0].waits(PATIENCE)
+    service.close()
+    for each in speeches:
+        with pytest.raises(PCGError, match="the server stops"):
+            list(each)
+    with pytest.raises(PCGError, match="the server stops"):
+        service.speak("yes", Settings("ar"), "one")
