@@ -34,10 +34,9 @@ class Cache:
         self, layers: int, batch: int, heads: int, capacity: int, dim: int, like: Tensor, tapped: Sequence[int] = ()
     ) -> None:
         shape = (layers, batch, heads, capacity, dim)
-        self.keys = torch.zeros(shape, dtype=like.dtype, device=like.device)
-        self.values = torch.zeros_like(self.keys)
+        self.keys, self.values = _zeros(shape, like), _zeros(shape, like)
         self.tapped = tuple(tapped)
-        self.taps = torch.zeros((batch, capacity, len(self.tapped), like.shape[-1]), dtype=like.dtype, device=like.device)
+        self.taps = _zeros((batch, capacity, len(self.tapped), like.shape[-1]), like)
         self.lengths = [0] * batch
 
     @cached_property
@@ -65,6 +64,13 @@ class Cache:
             part[:, row, :, start:end] = part[:, source, :, start:end]
         self.taps[row, start:end] = self.taps[source, start:end]
         self.lengths[row] = end
+
+
+def _zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """On a CPU by numpy, which asks the system for large pages: attention reads a cache faster from them."""
+    if like.device.type == "cpu" and like.dtype == torch.float32:
+        return torch.from_numpy(np.zeros(shape, np.float32))
+    return torch.zeros(shape, dtype=like.dtype, device=like.device)
 
 
 class DecodingLlama:

@@ -157,10 +157,10 @@ def _call(
 
 
 def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.Type, size: int) -> None:
+    """The sums of a token are added up in the same order however many tokens there are: what a row says does not depend on its
+    company, to the last bit."""
     weights, x, y, x_stride, y_stride, count = args
     panel = VECTORS * lanes
-    # One token has too few sums to hide how long an addition takes: even and odd inputs get their own.
-    chains = 2 if 4 * tokens <= TOKENS_IN_REGISTERS[lanes] * VECTORS else 1
     rows = [address(b, x, b.mul(x_stride, I64(m))) for m in range(tokens)]
 
     def step(i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
@@ -175,16 +175,13 @@ def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.T
             for m in range(tokens):
                 one = broadcast(b, load(b, address(b, rows[m], place), F), lanes)
                 for v in range(VECTORS):
-                    s = (u % chains * tokens + m) * VECTORS + v
-                    grown[s] = multiply_add(b, loaded[v], one, grown[s])
+                    grown[m * VECTORS + v] = multiply_add(b, loaded[v], one, grown[m * VECTORS + v])
         return grown
 
-    sums = loop(b, count, UNROLLED, chains * tokens * VECTORS, ir.VectorType(F, lanes), step)
+    sums = loop(b, count, UNROLLED, tokens * VECTORS, ir.VectorType(F, lanes), step)
     for m in range(tokens):
         for v in range(VECTORS):
-            parts = [sums[(c * tokens + m) * VECTORS + v] for c in range(chains)]
-            total = parts[0] if chains == 1 else b.fadd(*parts)
-            b.store(total, address(b, y, b.add(b.mul(y_stride, I64(m)), I64(v * lanes))), align=4)
+            b.store(sums[m * VECTORS + v], address(b, y, b.add(b.mul(y_stride, I64(m)), I64(v * lanes))), align=4)
 
 
 def _score(b: ir.IRBuilder, args: Values, lanes: int, _: int) -> None:
