@@ -47,6 +47,8 @@ UNROLLED = 4
 KEYS_AT_ONCE = 4
 BYTES_AHEAD = 8192
 """How far before the multiplication weights are fetched into the second-level cache; the hardware alone fetches less far."""
+CACHED_AHEAD = 4096
+"""The same of attention, before the keys and values that it reads."""
 STORED = {types.float32: (F, 4), types.uint16: (ir.HalfType(), 2), types.int8: (I8, 1)}
 """How a weight lies in memory, and its bytes."""
 
@@ -75,35 +77,33 @@ def multiply_panel(typing, lanes, tokens, panels, at, x, x_at, x_stride, y, y_at
 
 
 @intrinsic
-def score_keys(typing, lanes, tokens, q, q_at, q_stride, keys, at, scores, stride, count, values):
-    """`scores[m, j] = q[m] . keys[j]` for j < count and `tokens` rows m; count >= 4. Fetches `values` at the same places."""
+def score_keys(typing, lanes, tokens, q, q_at, q_stride, keys, at, scores, stride, count):
+    """`scores[m, j] = q[m] . keys[j]` for j < count and `tokens` rows m; count >= 4."""
 
     def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
-        lanes, tokens, q, q_at, q_stride, keys, at, scores, stride, count, values = args
+        lanes, tokens, q, q_at, q_stride, keys, at, scores, stride, count = args
         array = _addresses(context, b, signature)
-        inputs = [array(2, q, q_at), array(5, keys, at), array(7, scores, I64(0)), array(10, values, at)]
-        inputs += [q_stride, stride, tokens, count]
+        inputs = [array(2, q, q_at), array(5, keys, at), array(7, scores, I64(0)), q_stride, stride, tokens, count]
         _call(b, "score", [(width, 0) for width in TOKENS_IN_REGISTERS], lanes, I64(0), inputs, _score)
         return context.get_dummy_value()
 
     n = types.int64
-    return types.none(n, n, q, n, n, keys, n, scores, n, n, values), generate
+    return types.none(n, n, q, n, n, keys, n, scores, n, n), generate
 
 
 @intrinsic
-def mix_values(typing, lanes, tokens, shares, stride, values, at, y, y_at, y_stride, count, keys, next_at):
-    """`y[m] = sum over j < count of shares[m, j] values[j]` for `tokens` rows m. Fetches the `keys` from `next_at` on."""
+def mix_values(typing, lanes, tokens, shares, stride, values, at, y, y_at, y_stride, count):
+    """`y[m] = sum over j < count of shares[m, j] values[j]` for `tokens` rows m."""
 
     def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
-        lanes, tokens, shares, stride, values, at, y, y_at, y_stride, count, keys, next_at = args
+        lanes, tokens, shares, stride, values, at, y, y_at, y_stride, count = args
         array = _addresses(context, b, signature)
-        arrays = [array(2, shares, I64(0)), array(4, values, at), array(6, y, y_at), array(10, keys, next_at)]
-        inputs = [*arrays, stride, y_stride, count]
+        inputs = [array(2, shares, I64(0)), array(4, values, at), array(6, y, y_at), stride, y_stride, count]
         _call(b, "mix", product(TOKENS_IN_REGISTERS, range(1, NEIGHBOURS + 1)), lanes, tokens, inputs, _mix)
         return context.get_dummy_value()
 
     n = types.int64
-    return types.none(n, n, shares, n, values, n, y, n, n, n, keys, n), generate
+    return types.none(n, n, shares, n, values, n, y, n, n, n), generate
 
 
 @intrinsic
@@ -185,7 +185,7 @@ def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.T
 
 
 def _score(b: ir.IRBuilder, args: Values, lanes: int, _: int) -> None:
-    q, keys, scores, values, q_stride, stride, tokens, count = args
+    q, keys, scores, q_stride, stride, tokens, count = args
     vector, parts, each = ir.VectorType(F, lanes), range(HEAD_DIM // lanes), range(KEYS_AT_ONCE)
     last, fit = b.sub(count, I64(KEYS_AT_ONCE)), len(parts) * KEYS_AT_ONCE <= 2 * TOKENS_IN_REGISTERS[lanes]
 
@@ -193,7 +193,7 @@ def _score(b: ir.IRBuilder, args: Values, lanes: int, _: int) -> None:
         # The last keys are taken together with some before them, whose scores come out as they were.
         j = b.select(b.icmp_signed("<", i, last), i, last)
         first = b.mul(j, I64(HEAD_DIM))
-        fetch(b, address(b, values, first), KEYS_AT_ONCE * HEAD_DIM * 4 // LINE, locality=3)
+        fetch(b, address(b, keys, b.add(first, I64(CACHED_AHEAD // 4))), KEYS_AT_ONCE * HEAD_DIM * 4 // LINE, locality=2)
 
         def key(k: int, part: int) -> ir.Value:
             return load(b, address(b, keys, b.add(first, I64(k * HEAD_DIM + part * lanes))), vector)
@@ -218,7 +218,7 @@ def _score(b: ir.IRBuilder, args: Values, lanes: int, _: int) -> None:
 
 
 def _mix(b: ir.IRBuilder, args: Values, lanes: int, tokens: int) -> None:
-    shares, values, y, keys, stride, y_stride, count = args
+    shares, values, y, stride, y_stride, count = args
     vector, parts = ir.VectorType(F, lanes), HEAD_DIM // lanes
     together = parts  # parts of a head whose sums fit into the registers at once
     while tokens * together > 3 * lanes // 2:
@@ -228,7 +228,7 @@ def _mix(b: ir.IRBuilder, args: Values, lanes: int, tokens: int) -> None:
         def step(j: ir.Value, sums: list[ir.Value], begun: int = begun) -> list[ir.Value]:
             first = b.mul(j, I64(HEAD_DIM))
             if not begun:
-                fetch(b, address(b, keys, first), HEAD_DIM * 4 // LINE, locality=3)
+                fetch(b, address(b, values, b.add(first, I64(CACHED_AHEAD // 4))), HEAD_DIM * 4 // LINE, locality=2)
             starts = [b.add(first, I64((begun + part) * lanes)) for part in range(together)]
             loaded = [load(b, address(b, values, start), vector) for start in starts]
             shared = [load(b, address(b, shares, b.add(b.mul(stride, I64(m)), j)), F) for m in range(tokens)]

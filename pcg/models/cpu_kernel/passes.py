@@ -210,10 +210,9 @@ def _attend_row(lanes, heads, projected, first, count, layer, row, start, keys, 
         for h in range(heads):
             shared = h // (heads // kv_heads)
             at, place = ((layer * batch + row) * kv_heads + shared) * apart, h * HEAD_DIM
-            following = at + apart if shared + 1 < kv_heads else at
             end = seen + some - 1
             if end >= 4:
-                score_keys(lanes, some, projected, m * stride + place, stride, keys, at, scores, scores.shape[1], end, values)
+                score_keys(lanes, some, projected, m * stride + place, stride, keys, at, scores, scores.shape[1], end)
             else:
                 for n in range(some):
                     for j in range(end):
@@ -221,4 +220,4 @@ def _attend_row(lanes, heads, projected, first, count, layer, row, start, keys, 
             for n in range(some):
                 share(scores[n, :end], seen + n)
             y_at = m * mixed_stride + place
-            mix_values(lanes, some, scores, scores.shape[1], values, at, mixed, y_at, mixed_stride, end, keys, following)
+            mix_values(lanes, some, scores, scores.shape[1], values, at, mixed, y_at, mixed_stride, end)
