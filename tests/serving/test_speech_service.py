@@ -20,6 +20,8 @@ from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Round, Sound, Take
 
 WORDS = "hello, is this one sentence? yes!"
+LONG = ". ".join([WORDS] * 20)
+POSITIONS = 1400
 PATIENCE = 60
 
 
@@ -30,7 +32,7 @@ def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 def service(synthesizer: Synthesizer) -> Iterator[SpeechService]:
-    service = SpeechService(synthesizer, rows=2, positions=500, waiting=3)
+    service = SpeechService(synthesizer, rows=2, positions=POSITIONS, waiting=3)
     yield service
     service.close()
 
@@ -64,7 +66,7 @@ def test_what_many_callers_get_is_what_each_would_get_alone(synthesizer: Synthes
         ("one sentence", Settings("sd", seed=6, sampler="ras")),
         (WORDS, Settings("sd", seed=7, adaptive=True)),
     ]
-    service = SpeechService(synthesizer, rows=3, positions=500)
+    service = SpeechService(synthesizer, rows=3, positions=POSITIONS)
     with ThreadPoolExecutor(len(wishes)) as pool:
         takes = list(pool.map(lambda wish: last(service.speak(*wish, "one")), wishes))
     service.close()
@@ -86,7 +88,7 @@ def test_a_stream_is_heard_while_it_is_decoded(synthesizer: Synthesizer, service
 
 def test_a_short_take_does_not_wait_for_a_long_one(service: SpeechService) -> None:
     """The long one comes first; when the short one has ended, the long one still speaks."""
-    long = service.speak(". ".join([WORDS] * 6), Settings("ar", seed=1), "one")
+    long = service.speak(LONG, Settings("ar", seed=1), "one")
     assert not long.waits(PATIENCE)
     last(service.speak("yes", Settings("ar", seed=2), "one"))
     rest = sum(isinstance(step, Round) for step in long)
@@ -140,7 +142,7 @@ def test_seconds_left_follow_the_tokens_before_one(service: SpeechService) -> No
 @pytest.mark.parametrize("how", ["closed", "forgotten"])
 def test_a_closed_take_frees_its_row(service: SpeechService, how: str) -> None:
     """Both rows are held by takes that nobody hears to the end; the third gets one of theirs."""
-    endless = [service.speak(". ".join([WORDS] * 20), Settings("ar", seed=i), "one") for i in range(2)]
+    endless = [service.speak(LONG, Settings("ar", seed=i), "one") for i in range(2)]
     assert all(not each.waits(PATIENCE) for each in endless)
     third = service.speak("yes", Settings("ar"), "one")
     assert third.waits(0)
@@ -170,7 +172,7 @@ def test_a_take_that_needs_too_long_is_stopped(
 ) -> None:
     monkeypatch.setattr(synthesizer, "longest_seconds", 1e-6)
     with pytest.raises(PCGError, match="was stopped after"):
-        last(service.speak(". ".join([WORDS] * 20), Settings("ar"), "one"))
+        last(service.speak(LONG, Settings("ar"), "one"))
     monkeypatch.undo()
     assert last(service.speak("yes", Settings("ar"), "one")).tokens
 
@@ -187,8 +189,8 @@ def test_what_cannot_be_spoken_is_said_at_once(service: SpeechService) -> None:
 
 
 def test_a_server_that_stops_stops_all_takes(synthesizer: Synthesizer) -> None:
-    service = SpeechService(synthesizer, rows=1, positions=500)
-    speeches = [service.speak(". ".join([WORDS] * 20), Settings("ar", seed=i), "one") for i in range(2)]
+    service = SpeechService(synthesizer, rows=1, positions=POSITIONS)
+    speeches = [service.speak(LONG, Settings("ar", seed=i), "one") for i in range(2)]
     assert not speeches[0].waits(PATIENCE)
     service.close()
     for each in speeches:
