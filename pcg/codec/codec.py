@@ -38,5 +38,5 @@ class Codec(Protocol):
 
     def render(self, codes: Tensor, anchor: Anchor) -> tuple[Tensor, Tensor]:
         """`decode` of codes from the middle of an utterance: samples `[T * hop]`, and the phase before each code and after
-        the last, `[T + 1]` (zeros if the decoder has no oscillator)."""
+        the last, `[T + 1]` (zeros if the decoder has no oscillator). Samples far before the anchor may be silence."""
         ...

@@ -18,6 +18,9 @@ from pcg.codec.vocoder import phases, pulses, vocode
 
 NOISE_SAMPLES = 2**17
 LOUDEST = 6.0
+FEATURES_BEHIND = 16
+"""Codes before a stream's next one that its features are computed from; only the pitch looks further back. The error against
+the one-shot decode is the same as with all 36 codes of the past (-60 to -66 dB); with 8 it is -48 to -53 dB."""
 
 
 @dataclass(frozen=True)
@@ -126,21 +129,21 @@ class EmbeddedCodec(nn.Module):
     def render(self, codes: Tensor, anchor: Anchor) -> tuple[Tensor, Tensor]:
         """`decode` in the middle of an utterance: samples `[T * hop]`, and the phase before each code and after the last,
         `[T + 1]` in cycles. More codes on either side would change the phase near the ends
-        (by less than `pcg.codec.pitch` says)."""
+        (by less than `pcg.codec.pitch` says). What lies more than `FEATURES_BEHIND` codes before the anchor is silence."""
         if not len(codes):
             return torch.zeros(0), torch.tensor([anchor.phase], dtype=torch.float64)
         quantized = self.fsq.values(codes.to(self.device))[None]
         pitch = hertz(self.pitch_head(quantized))
         cycles = phases(pitch, self.config.frame, self.sample_rate)
-        first = anchor.index * self.hop
+        first, start = anchor.index * self.hop, max(0, anchor.index - FEATURES_BEHIND)
         cycles = cycles + anchor.phase - cycles[:, first : first + 1]
-        begin = (anchor.position - anchor.index) * self.hop
-        count = len(codes) * self.hop
+        begin, silent = (anchor.position - anchor.index + start) * self.hop, start * self.hop
+        count = len(codes) * self.hop - silent
         noise = self.noise[(torch.arange(count, device=self.device) + begin) % NOISE_SAMPLES][None]
-        wave = self.synthesise(
-            self.features(quantized), pulses(cycles[:, :-1], pitch, self.config.frame, self.sample_rate), noise
-        )
-        return wave[0].clamp(-1, 1).cpu(), cycles[0, :: self.hop].cpu() % 1.0
+        frames = pitch[:, start * self.config.frames_per_token :]
+        train = pulses(cycles[:, silent:-1], frames, self.config.frame, self.sample_rate)
+        wave = self.synthesise(self.features(quantized[:, start:]), train, noise)[0].clamp(-1, 1).cpu()
+        return nn.functional.pad(wave, (silent, 0)), cycles[0, :: self.hop].cpu() % 1.0
 
 
 def log_mel(wave: Tensor, window: int, frame: int, mels: int, sample_rate: int) -> Tensor:
