@@ -26,6 +26,10 @@ INERTIA = 0.9
 STOPPED = "The take was stopped, as the server stops."
 
 
+class Busy(PCGError):
+    """Too many takes wait already; a later request may be served."""
+
+
 class SpeechService:
     """Speaks for any number of callers with the voice of `synthesizer`: up to `rows` takes at once, each of up to `positions`
     positions a chunk, while up to `waiting` others wait in order. The thread starts with the first take; `close` ends it."""
@@ -67,6 +71,16 @@ class SpeechService:
         job = Job(requests, sum(synthesizer.voice.reader.tokens_for(each, speaker) for each in chunks))
         self._enter(job)
         return Speech(self, job, synthesizer.voiced(text, settings, voice, speaker, job.decode, stream))
+
+    @property
+    def waiting(self) -> int:
+        """How many takes have no row yet."""
+        return len(self._waiting)
+
+    @property
+    def speaking(self) -> int:
+        """How many takes have a row."""
+        return len(self._speaking)
 
     def place(self, job: Job) -> int:
         """1 for the next one that gets a row; 0 for one that does not wait."""
@@ -110,7 +124,7 @@ class SpeechService:
             if self._closed:
                 raise PCGError(STOPPED)
             if len(self._waiting) >= self._most:
-                raise PCGError(f"{counted(len(self._waiting), 'take')} are waiting already: try again a little later.")
+                raise Busy(f"{counted(len(self._waiting), 'take')} are waiting already: try again a little later.")
             self._waiting.append(job)
             if not self._thread.ident:
                 self._thread.start()

@@ -1,0 +1,141 @@
+"""The answer to one request for speech: a sound, whole or as it is spoken, or events."""
+
+import base64
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from anyio import CapacityLimiter, to_thread
+from fastapi.responses import Response, StreamingResponse
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from pcg.serving.openai_request import SpeechRequest
+from pcg.serving.sound_formats import make_encoder, media_type
+from pcg.serving.speech_service import Speech, SpeechService
+from pcg.settings import Settings
+from pcg.takes.take import Sound, Take
+
+FIGURES = (
+    "tokens", "audio_seconds", "wall_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length",
+    "hit_limit",
+)  # fmt: skip
+FIRST_SOUND = (0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30)
+
+
+@dataclass
+class Meters:
+    """What /metrics tells. The takes that are there now are asked of the service."""
+
+    service: SpeechService
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+
+    def __post_init__(self) -> None:
+        own = {"registry": self.registry}
+        self.requests = Counter("pcg_requests", "Requests for speech, by status", ["status"], **own)
+        self.takes = Counter("pcg_takes", "Takes that were spoken to the end, by method", ["method"], **own)
+        self.tokens = Counter("pcg_tokens", "Speech tokens of these takes", **own)
+        self.audio = Counter("pcg_audio_seconds", "Seconds of their sound", **own)
+        self.first = Histogram("pcg_first_sound_seconds", "Until the first sound was there", buckets=FIRST_SOUND, **own)
+        Gauge("pcg_waiting", "Takes that wait for a row", **own).set_function(lambda: self.service.waiting)
+        Gauge("pcg_speaking", "Takes that are decoded now", **own).set_function(lambda: self.service.speaking)
+
+    def count(self, take: Take) -> None:
+        self.takes.labels(take.settings.method).inc()
+        self.tokens.inc(len(take.tokens))
+        self.audio.inc(take.audio_seconds)
+
+
+class Speaking:
+    """One take that is asked for; `threads` are those that may wait for it. Who began it has to `close` it, which may be done
+    more than once, and tells `ended`."""
+
+    def __init__(
+        self,
+        service: SpeechService,
+        asked: SpeechRequest,
+        settings: Settings,
+        meters: Meters,
+        threads: CapacityLimiter,
+        ended: Callable[[], None],
+    ) -> None:
+        self._service, self._asked, self._settings = service, asked, settings
+        self._meters, self._threads, self._ended = meters, threads, ended
+        self._begun = perf_counter()
+        self._encoder = make_encoder(asked.response_format, service.synthesizer.voice.codec.sample_rate, asked.whole)
+        self._speech: Speech | None = None
+        self._take: Take | None = None
+        self._heard = self._closed = False
+
+    async def answer(self) -> Response:
+        """What goes wrong before the first sound is raised; what fails later cuts the answer off."""
+        self._speech = await self._in_thread(self._begin)
+        first = await self._piece()
+        known = {f"x-pcg-{name}": str(value) for name, value in self._known().items()}
+        kind = media_type(self._asked.response_format)
+        if self._asked.stream_format == "sse":
+            return StreamingResponse(self._events(first), media_type="text/event-stream", headers=known)
+        if not self._asked.whole:
+            return StreamingResponse(self._bytes(first), media_type=kind, headers=known)
+        body = b"".join([piece async for piece in self._bytes(first)])
+        figures = {f"x-pcg-{name.replace('_', '-')}": json.dumps(value) for name, value in self._figures().items()}
+        return Response(body, media_type=kind, headers=known | figures)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._speech is not None:
+            self._speech.close()
+        if self._take is not None:
+            self._meters.count(self._take)
+        self._ended()
+
+    def _begin(self) -> Speech:
+        return self._service.speak(self._asked.input, self._settings, self._asked.voice_name, stream=True)
+
+    async def _in_thread(self, work: Callable[..., object], *arguments: object) -> object:
+        return await to_thread.run_sync(work, *arguments, limiter=self._threads, abandon_on_cancel=True)
+
+    async def _piece(self) -> bytes:
+        """The next bytes to send; b"" when the take is whole."""
+        while self._take is None:
+            step = await self._in_thread(next, self._speech)
+            if isinstance(step, Take):
+                self._take = step
+            elif isinstance(step, Sound) and len(step.samples):
+                if not self._heard:
+                    self._heard = True
+                    self._meters.first.observe(perf_counter() - self._begun)
+                if piece := self._encoder.push(step.samples):
+                    return piece
+        return b""
+
+    async def _bytes(self, piece: bytes) -> AsyncIterator[bytes]:
+        try:
+            yield piece
+            while self._take is None:
+                yield await self._piece()
+            yield self._encoder.finish()
+        finally:
+            self.close()
+
+    async def _events(self, piece: bytes) -> AsyncIterator[bytes]:
+        async for part in self._bytes(piece):
+            if part:
+                yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode("ascii")})
+        usage = {"input_tokens": len(self._asked.input), "output_tokens": self._figures()["tokens"]}
+        usage["total_tokens"] = sum(usage.values())
+        yield _event({"type": "speech.audio.done", "usage": usage, "take": self._known() | self._figures()})
+
+    def _known(self) -> dict[str, object]:
+        return {"method": self._settings.method, "seed": self._settings.seed}
+
+    def _figures(self) -> dict[str, object]:
+        assert self._take is not None
+        summary = self._take.summary()
+        return {name: summary[name] for name in FIGURES}
+
+
+def _event(value: dict[str, object]) -> bytes:
+    return f"data: {json.dumps(value)}\n\n".encode()

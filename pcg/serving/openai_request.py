@@ -1,0 +1,92 @@
+"""What OpenAI's speech endpoint is asked, with this program's knobs beside it, and how it answers what is wrong."""
+
+import secrets
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pcg.errors import InputError, PCGError
+from pcg.serving.sound_formats import STREAMED, formats
+from pcg.settings import RANGES, Settings
+
+KNOBS = ("theta", "lookahead", "beta", "temperature")
+STATUS_OF = {400: "invalid_request_error", 401: "authentication_error", 404: "invalid_request_error", 429: "rate_limit_error"}
+
+
+class NamedVoice(BaseModel):
+    """A voice as OpenAI names its newer ones."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    id: str
+
+
+class SpeechRequest(BaseModel):
+    """The body of POST /v1/audio/speech. Behind the fields of OpenAI stand those of `Settings`; None means its default.
+
+    wait: answer when all is spoken, with the figures of the take in the headers. seed: drawn anew where it is None.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    model: str
+    input: str
+    voice: str | NamedVoice
+    response_format: str = "mp3"
+    speed: float = 1.0
+    stream_format: Literal["audio", "sse"] = "audio"
+    instructions: str = ""
+    wait: bool = False
+    method: str | None = None
+    theta: float | None = None
+    lookahead: int | None = None
+    beta: float | None = None
+    temperature: float | None = None
+    seed: int | None = None
+
+    @property
+    def voice_name(self) -> str:
+        return self.voice if isinstance(self.voice, str) else self.voice.id
+
+    @property
+    def whole(self) -> bool:
+        """Whether all is spoken before the answer begins."""
+        return self.wait or self.response_format not in STREAMED
+
+    def settings(self, method: str) -> Settings:
+        """Those of the take; `method` where none is named. Raises InputError for a value out of range."""
+        given = {name: value for name in KNOBS if (value := getattr(self, name)) is not None}
+        seed = secrets.randbelow(int(RANGES["seed"].high) + 1) if self.seed is None else self.seed
+        return Settings(self.method or method, seed=seed, **given)
+
+
+def read_request(body: object) -> SpeechRequest:
+    """Raise InputError, in one sentence, for what is no request that can be answered."""
+    if not isinstance(body, dict):
+        raise InputError("body", type(body).__name__, "a JSON object")
+    try:
+        request = SpeechRequest.model_validate(body)
+    except ValidationError as error:
+        raise _sentence(error.errors()[0]) from error
+    if request.response_format not in formats():
+        raise InputError("response_format", request.response_format, "one of " + ", ".join(formats()))
+    if request.speed != 1:
+        raise InputError("speed", request.speed, "1: this voice has a pace of its own")
+    if request.instructions:
+        raise InputError("instructions", request.instructions, "left out: this voice takes none")
+    return request
+
+
+def _sentence(found: Any) -> InputError:
+    """The first complaint of pydantic, in this program's words."""
+    field = ".".join(str(part) for part in found["loc"] if part not in ("str", "NamedVoice"))
+    if found["type"] == "missing":
+        return InputError(field, None, "given")
+    if found["type"] == "extra_forbidden":
+        return InputError("body", f"with {field[:40]}", "without it: there is no such field")
+    allowed = found["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    return InputError(field, found["input"], allowed)
+
+
+def error_body(error: PCGError, status: int, code: str | None = None) -> dict[str, object]:
+    """An error in OpenAI's shape."""
+    kind = STATUS_OF.get(status, "server_error")
+    return {"error": {"message": str(error), "type": kind, "param": getattr(error, "field", None), "code": code}}

@@ -1,0 +1,62 @@
+"""`pcg serve` as a process of its own."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pcg.cli import main
+
+PATIENCE_SECONDS = 120
+
+
+@pytest.fixture
+def address(tiny_voice_folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["serve", "--model", str(tiny_voice_folder), "--port", str(port)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pcg", *words], env={**os.environ, "PCG_API_KEY": "secret"}, stderr=subprocess.PIPE, text=True
+    )
+    yield f"http://127.0.0.1:{port}", process
+    process.kill()
+    process.communicate()
+
+
+def test_it_speaks_for_whoever_has_the_key_and_ends_when_it_is_told(
+    address: tuple[str, subprocess.Popen[str]], tiny_voice_folder: Path
+) -> None:
+    url, process = address
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            model = httpx.get(f"{url}/health").json()["model"]
+            break
+        except httpx.TransportError:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert model == tiny_voice_folder.name
+    body = {"model": model, "voice": "one", "input": "hello, yes!", "response_format": "wav"}
+    assert httpx.post(f"{url}/v1/audio/speech", json=body).status_code == 401
+    answer = httpx.post(f"{url}/v1/audio/speech", json=body, headers={"authorization": "Bearer secret"}, timeout=60)
+    assert answer.content[:4] == b"RIFF"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) in (0, 130)
+    assert "Traceback" not in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [(["--port", "70000"], "port is 70000"), (["--model", "nowhere/at-all"], "nowhere/at-all")]
+)
+def test_what_cannot_be_served_is_one_sentence(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", *words]) == 2
+    assert told in capsys.readouterr().err

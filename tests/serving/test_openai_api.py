@@ -1,0 +1,221 @@
+"""OpenAI's speech endpoint, asked by OpenAI's own client and by what no honest client sends."""
+
+import io
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import numpy as np
+import openai
+import pytest
+import soundfile
+import uvicorn
+
+from pcg.serving.limits import Limits
+from pcg.serving.openai_api import create_api
+from pcg.serving.sound_formats import RAW_RATE, formats
+from pcg.serving.speech_service import SpeechService
+from pcg.settings import Settings
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
+from tests.explorers.hostile import DEEP, NO_NUMBER, TEXTS
+
+KEY = "a key, of any kind"
+TEXT = "hello, is this one sentence? yes!"
+USUAL = {"model": "tiny", "input": TEXT, "voice": "one", "response_format": "wav"}
+EXTRA = {"method": "pcg", "theta": 0.5, "lookahead": 2, "seed": 7}
+
+
+@pytest.fixture(scope="module")
+def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
+    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+
+
+def serve(synthesizer: Synthesizer, **options: object) -> Iterator[str]:
+    api = create_api(SpeechService(synthesizer, rows=4, positions=1400), "tiny", **options)
+    server = uvicorn.Server(uvicorn.Config(api, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def address(synthesizer: Synthesizer) -> Iterator[str]:
+    yield from serve(synthesizer)
+
+
+@pytest.fixture(scope="module")
+def locked(synthesizer: Synthesizer) -> Iterator[str]:
+    yield from serve(synthesizer, api_key=KEY, limits=Limits(waiting_each=1))
+
+
+@pytest.fixture(scope="module")
+def client(address: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0)
+
+
+def asked(address: str, **changes: object) -> httpx.Response:
+    body = {**USUAL, **changes}
+    return httpx.post(f"{address}/v1/audio/speech", content=json.dumps(body), timeout=60)
+
+
+def test_openais_client_gets_the_very_take(client: openai.OpenAI, synthesizer: Synthesizer) -> None:
+    spoken = client.audio.speech.create(**USUAL, extra_body={**EXTRA, "wait": True})
+    samples, rate = soundfile.read(io.BytesIO(spoken.content), dtype="float32")
+    *_, take = synthesizer.speak(TEXT, Settings("pcg", theta=0.5, lookahead=2, seed=7), "one", stream=True)
+    assert rate == take.sample_rate
+    np.testing.assert_allclose(samples, take.audio.clip(-1, 1), atol=2 / 32768)
+    headers = spoken.response.headers
+    assert (headers["x-pcg-method"], headers["x-pcg-seed"], headers["x-pcg-tokens"]) == ("pcg", "7", str(len(take.tokens)))
+    assert 0 <= float(headers["x-pcg-acceptance-rate"]) <= 1
+
+
+def test_openais_client_hears_the_first_sound_before_the_last_is_made(client: openai.OpenAI) -> None:
+    long = {**USUAL, "input": ". ".join([TEXT] * 12), "response_format": "pcm"}
+    with client.audio.speech.with_streaming_response.create(**long, extra_body=EXTRA) as answer:
+        begun, times, size = time.perf_counter(), [], 0
+        for piece in answer.iter_bytes(chunk_size=None):
+            times.append(time.perf_counter() - begun)
+            size += len(piece)
+    assert len(times) > 5
+    assert times[0] < times[-1] / 2
+    whole = client.audio.speech.create(**long, extra_body={**EXTRA, "wait": True}).content
+    assert len(whole) == size
+    assert size % 2 == 0
+
+
+def test_a_stream_of_events_ends_with_the_figures(client: openai.OpenAI, address: str) -> None:
+    with client.audio.speech.with_streaming_response.create(**USUAL, stream_format="sse", extra_body=EXTRA) as answer:
+        events = [json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line]
+    assert {event["type"] for event in events[:-1]} == {"speech.audio.delta"}
+    done = events[-1]
+    assert (done["type"], done["take"]["seed"], done["usage"]["output_tokens"]) == (
+        "speech.audio.done",
+        7,
+        done["take"]["tokens"],
+    )
+    assert done["take"]["tokens"] > 0
+
+
+@pytest.mark.parametrize("name", formats())
+def test_every_format_holds_the_whole_take(address: str, name: str) -> None:
+    answer = asked(address, response_format=name, **EXTRA, wait=True)
+    assert answer.status_code == 200
+    seconds = float(answer.headers["x-pcg-audio-seconds"])
+    if name == "pcm":
+        assert len(answer.content) / 2 / RAW_RATE == pytest.approx(seconds, abs=0.01)
+    else:
+        samples, rate = soundfile.read(io.BytesIO(answer.content))
+        assert len(samples) / rate == pytest.approx(seconds, abs=0.15)
+        assert np.abs(samples).max() > 0
+
+
+def test_a_wav_that_is_streamed_can_be_read_though_its_length_was_unknown(address: str) -> None:
+    content = asked(address, **EXTRA).content
+    whole = asked(address, **EXTRA, wait=True).content
+    assert content[44:] == whole[44:]
+
+
+@pytest.mark.parametrize(
+    ("changes", "param", "status"),
+    [
+        ({"theta": 7.0}, "theta", 400),
+        ({"method": "magic"}, "method", 400),
+        ({"lookahead": 2.5}, "lookahead", 400),
+        ({"voice": "nobody"}, "voice", 400),
+        ({"voice": 5}, "voice", 400),
+        ({"speed": 2.0}, "speed", 400),
+        ({"response_format": "aac"}, "response_format", 400),
+        ({"instructions": "Whisper."}, "instructions", 400),
+        ({"colour": "red"}, "body", 400),
+        ({"input": None}, "input", 400),
+        ({"model": "tts-1"}, None, 404),
+        *(({"input": text}, "text", 400) for name, text in TEXTS.items() if name in ("empty", "null", "half")),
+        *(({"temperature": value}, "temperature", 400) for value in NO_NUMBER[1:]),
+        ({"input": DEEP}, "input", 400),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_in_openais_shape(address: str, changes: dict, param: str | None, status: int) -> None:
+    answer = asked(address, **changes)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (status, param), error
+    assert error["message"].endswith(".")
+    assert len(error["message"]) < 300
+    assert "\n" not in error["message"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"5", b"null", b"\xff\xfe", b'"text"'])
+def test_a_body_that_is_no_request_is_refused(address: str, body: bytes) -> None:
+    answer = httpx.post(f"{address}/v1/audio/speech", content=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_body_that_is_too_large_is_refused(address: str) -> None:
+    assert asked(address, input="word " * 400_000).status_code == 413
+
+
+def test_other_paths_names_and_pages_are_not_answered(address: str) -> None:
+    assert httpx.get(f"{address}/docs").status_code == 404
+    assert httpx.get(f"{address}/health", headers={"host": "evil.example"}).status_code == 421
+    elsewhere = {"origin": "http://evil.example"}
+    assert httpx.post(f"{address}/v1/audio/speech", json=USUAL, headers=elsewhere).status_code == 403
+
+
+def test_models_voices_and_health_are_told(client: openai.OpenAI, address: str) -> None:
+    assert [model.id for model in client.models.list()] == ["tiny"]
+    assert client.models.retrieve("tiny").owned_by == "pcg-lab"
+    assert httpx.get(f"{address}/v1/audio/voices").json()["voices"][0] == {"id": "one", "name": "one"}
+    assert httpx.get(f"{address}/health").json()["status"] == "ok"
+
+
+def test_the_meters_count_what_was_spoken(address: str) -> None:
+    def told(name: str) -> float:
+        lines = httpx.get(f"{address}/metrics").text.splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+    before = told("pcg_tokens_total"), told('pcg_takes_total{method="sd"}'), told('pcg_requests_total{status="400"}')
+    tokens = int(asked(address, method="sd", wait=True).headers["x-pcg-tokens"])
+    asked(address, method="magic")
+    after = told("pcg_tokens_total"), told('pcg_takes_total{method="sd"}'), told('pcg_requests_total{status="400"}')
+    assert [b - a for a, b in zip(before, after, strict=True)] == [tokens, 1, 1]
+    assert told("pcg_first_sound_seconds_count") > 0
+
+
+def test_a_key_is_asked_for(locked: str) -> None:
+    for key in ("", KEY[:-1], KEY + "x", "ä"):
+        answer = httpx.get(f"{locked}/v1/models", headers={"authorization": f"Bearer {key}".strip().encode()})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
+    with pytest.raises(openai.AuthenticationError):
+        openai.OpenAI(base_url=f"{locked}/v1", api_key="wrong", max_retries=0).audio.speech.create(**USUAL)
+    right = openai.OpenAI(base_url=f"{locked}/v1", api_key=KEY, max_retries=0)
+    assert len(right.audio.speech.create(**USUAL).content) > 1000
+
+
+def test_one_client_may_not_ask_for_too_much_at_once(locked: str) -> None:
+    right = openai.OpenAI(base_url=f"{locked}/v1", api_key=KEY, max_retries=0)
+    long = {**USUAL, "input": ". ".join([TEXT] * 140)}
+    with right.audio.speech.with_streaming_response.create(**long) as answer:
+        pieces = answer.iter_bytes(chunk_size=None)  # held, as the answer ends with it
+        next(pieces)
+        with pytest.raises(openai.RateLimitError, match="You have 1 requests here already"):
+            right.audio.speech.create(**USUAL)
+    deadline = time.monotonic() + 20
+    while httpx.get(f"{locked}/health").json()["speaking"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(right.audio.speech.create(**USUAL).content) > 1000  # who goes away gives up the row
+
+
+def test_many_at_once_each_get_their_own(address: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda seed: asked(address, **{**EXTRA, "seed": seed}, wait=True).content, range(8)))
+    alone = [asked(address, **{**EXTRA, "seed": seed}, wait=True).content for seed in range(8)]
+    assert together == alone
