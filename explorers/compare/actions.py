@@ -14,9 +14,10 @@ from explorers.compare.live import Live
 from explorers.session import CARDS, PRESET, Session, TakeView
 from explorers.shared.readout import TITLES, done_html, groups_html, message_html, progress_html
 from pcg.audio import load_audio
-from pcg.errors import InputError, PCGError
+from pcg.errors import InputError, PCGError, counted
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
+from pcg.serving.speech_service import Speech, SpeechService
 from pcg.settings import METHODS, RANGES, Range, Settings
 from pcg.synthesis.cloning import LONGEST_FILE_SECONDS
 from pcg.synthesis.synthesizer import Synthesizer
@@ -25,12 +26,14 @@ from pcg.takes.take import Round, Sound, Take
 from pcg.takes.written import pack_take
 
 PROGRESS_SECONDS = 0.2
+WAIT_SECONDS = 0.5
 SEEDS = 10_000
 TAKES = Range(1, 5, 1)
 LONGEST_PRESET = 2_000
 RECORDING = "your recording"
 NO_TEXT = "Type a text to hear the effect of this setting."
 
+Speaking = Generator[Round | Sound | Take, None, None]
 Keep = Callable[[Take, Reference | None], Path]
 Transcribe = Callable[[np.ndarray], str]
 """`[N]` samples at the rate of the codec -> the words."""
@@ -134,11 +137,18 @@ class CompareStep:
 @dataclass(frozen=True)
 class Speaker:
     """What generates the takes: `keep` writes a take, spoken in the visitor's own voice if there is a reference, into a file;
-    `transcribe` recognises the words of a recording."""
+    `transcribe` recognises the words of a recording. service: where takes of all visitors wait for one another; None where
+    something else sees to that."""
 
     synthesizer: Synthesizer
     keep: Keep
     transcribe: Transcribe | None = None
+    service: SpeechService | None = None
+
+    def speak(self, text: str, settings: Settings, voice: str, reference: Reference | None) -> Speech | Speaking:
+        """What `Synthesizer.speak` yields, streamed; beams have a batch of their own, and do not wait."""
+        source = self.synthesizer if self.service is None or settings.hierarchical else self.service
+        return source.speak(text, settings, voice, reference, stream=True)
 
 
 def generate_all(speaker: Speaker, request: CompareRequest, session: Session) -> Iterator[CompareStep]:
@@ -162,6 +172,13 @@ def stopped(session: Session | None) -> str:
         return "Stopped before the first take was finished."
     fresh = [TITLES[key][0] if key in TITLES else "the preset" for key, card in session.cards.items() if not card.outdated]
     return f"Stopped after {', '.join(fresh)}."
+
+
+def waiting(place: int, seconds_left: float | None) -> str:
+    """What a visitor is told whose take has to wait for those of others."""
+    before = "You are next" if place <= 1 else f"{counted(place - 1, 'take')} of other visitors before yours"
+    left = "" if seconds_left is None else f", about {counted(max(1, round(seconds_left)), 'second')} left"
+    return f"{before}{left}. The takes below can be played meanwhile."
 
 
 def describe_groups(synthesizer: Synthesizer, theta: float, similarity: str = Settings.similarity) -> str:
@@ -207,10 +224,10 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
     if len(keys) > 1:
         # Heard at once, and not timed: the browser begins to play beside it, which would slow down one method alone.
         lead = next((part for part in parts if part.key == "pcg"), parts[0])
-        with closing(speaker.synthesizer.speak(text, lead.settings, voice, reference, stream=True)) as events:
+        with closing(speaker.speak(text, lead.settings, voice, reference)) as events:
             yield from _progress(events, session, text, [lead], 0, rate, sounding=True)
     for at, part in enumerate(parts):
-        with closing(speaker.synthesizer.speak(text, part.settings, voice, reference, stream=True)) as events:
+        with closing(speaker.speak(text, part.settings, voice, reference)) as events:
             take = yield from _progress(events, session, text, parts, at, rate, sounding=len(keys) == 1 and at == 0)
         session = _heard(session, part, take, speaker.keep, reference, full_run=len(keys) > 1)
         done = at + 1 == len(parts)
@@ -225,7 +242,7 @@ def _heard(session: Session, part: Part, take: Take, keep: Keep, reference: Refe
 
 
 def _progress(
-    events: Iterator[Round | Sound | Take],
+    events: Speech | Speaking,
     session: Session,
     text: str,
     parts: Sequence[Part],
@@ -235,6 +252,8 @@ def _progress(
 ) -> Generator[CompareStep, None, Take]:
     """Report the first sound at once and all else now and then, as each report slows down what is timed; return the take.
     sounding: whether its sound is sent while it is made."""
+    while isinstance(events, Speech) and events.waits(WAIT_SECONDS):
+        yield CompareStep(session, message_html(waiting(events.place, events.seconds_left)))
     live = Live(parts[at].key, parts[at].settings.method, text, sounding)
     reported = perf_counter()
     for event in events:

@@ -27,15 +27,18 @@ from explorers.settings.actions import wav_file
 from explorers.shared.readout import message_html
 from explorers.shared.spoof_curves import curves_html
 from explorers.tune.layout import create_in_hand, wire_in_hand
+from explorers.zero_gpu import is_lent
 from pcg.errors import InputError, PCGError
 from pcg.experiments.spoofing import fitting
 from pcg.prompts.prompt import Reference
+from pcg.serving.speech_service import SpeechService
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored
 from pcg.takes.take import Take
 
 DETAILS = "Details: figures, mel pictures, detectors, verdicts, files"
 TAKES_REMEMBERED = 64
+POSITIONS = 2048
 READY = "Ready."
 RECORDING_USED = "Your recording below is used instead."
 RECORDED = "A recorded example. Generate it again, or change a setting."
@@ -95,7 +98,7 @@ def create_compare(
     def keep(take: Take, reference: Reference | None) -> Path:
         return wav_file(take, Stored.of(take, origin, reference, streamed=True), cache)
 
-    speaker = Speaker(synthesizer, keep, transcriber(synthesizer, judges))
+    speaker = Speaker(synthesizer, keep, transcriber(synthesizer, judges), _service(synthesizer))
     places = ComparePlaces(controls, stage, in_hand, views, session, tools)
     drawing = _wire_takes(places, details, page, _curves_by(synthesizer))
     runs = wire_runs(speaker, places)
@@ -105,6 +108,14 @@ def create_compare(
     wire_tools(synthesizer, judges, tools, runs, session)
     _wire_form(synthesizer, places, runs, page)
     return CompareView({**controls.named, "method": in_hand}, in_hand, tools.verdicts, looked_at.strip, controls.status)
+
+
+def _service(synthesizer: Synthesizer) -> SpeechService | None:
+    """One take at a time, as each is timed, in the order in which visitors asked; None on a GPU, where takes wait in gradio's
+    queue, since a running batch has no CUDA graphs."""
+    if is_lent() or synthesizer.voice.device != "cpu":
+        return None
+    return SpeechService(synthesizer, rows=1, positions=POSITIONS)
 
 
 def _shower(key: str) -> Callable[[int, Session], list[object]]:

@@ -23,6 +23,9 @@ from explorers.shared.readout import card_html, message_html, preset_title_html
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import PCGError
 
+SPEAKING, VISITORS = "speaking", 24
+"""Those whose takes wait for one another in a SpeechService; more wait in gradio's queue."""
+
 
 @dataclass(frozen=True)
 class ComparePlaces:
@@ -122,8 +125,8 @@ def wire_runs(speaker: Speaker, places: ComparePlaces) -> list[Dependency]:
         "outputs": places.outputs,
         "show_progress": "hidden",
         "trigger_mode": "always_last",
-        "concurrency_id": DECODING,
-        "concurrency_limit": 1,
+        "concurrency_id": DECODING if speaker.service is None else SPEAKING,
+        "concurrency_limit": 1 if speaker.service is None else VISITORS,
     }
     states = [places.session, places.tools.turn]
 

@@ -7,8 +7,16 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.cli.common import load_synthesizer
-from pcg.cli.running import add_worker, add_workers, check_workers, count_units, do_units, mean_sizes, worker_spec
+from pcg.cli.common import (
+    add_worker,
+    add_workers,
+    check_workers,
+    count_units,
+    do_units,
+    load_synthesizer,
+    mean_sizes,
+    worker_spec,
+)
 from pcg.errors import InputError
 
 if TYPE_CHECKING:

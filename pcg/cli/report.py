@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.cli.common import add_draft, add_judge, load_synthesizer
-from pcg.cli.running import mean_sizes, worker_spec
+from pcg.cli.common import add_draft, add_judge, load_synthesizer, mean_sizes, worker_spec
 from pcg.errors import InputError, counted
 
 if TYPE_CHECKING:

@@ -8,8 +8,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pcg.cli.common import check_count, load_synthesizer
-from pcg.cli.running import add_worker, add_workers, check_workers, do_units, mean_sizes, worker_spec
+from pcg.cli.common import (
+    add_worker,
+    add_workers,
+    check_count,
+    check_workers,
+    do_units,
+    load_synthesizer,
+    mean_sizes,
+    worker_spec,
+)
 from pcg.errors import InputError
 from pcg.settings import RANGES, SIMILARITIES, Settings
 

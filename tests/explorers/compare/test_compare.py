@@ -8,6 +8,9 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.session import CARDS
+from pcg.decoding.running_batch import RunningBatch
+from pcg.serving.job import Job
+from pcg.serving.speech_service import SpeechService
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
@@ -113,22 +116,25 @@ def test_theta_and_dice(client: Client) -> None:
 
 
 def test_a_cancelled_run_frees_the_engine(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = []
-    speak = Synthesizer.speak
+    left: dict[Job, SpeechService] = {}
+    leave, step = SpeechService.leave, RunningBatch.step
 
-    def slow(*arguments: object, **options: object):
-        try:
-            for event in speak(*arguments, **options):
-                time.sleep(0.05)
-                yield event
-        finally:
-            closed.append(arguments[2].method)
+    def noted(service: SpeechService, job: Job) -> None:
+        leave(service, job)
+        left[job] = service
 
-    monkeypatch.setattr(Synthesizer, "speak", slow)
+    def slow(batch: RunningBatch) -> dict[int, object]:
+        time.sleep(0.1)
+        return step(batch)
+
+    monkeypatch.setattr(SpeechService, "leave", noted)
+    monkeypatch.setattr(RunningBatch, "step", slow)
     job = client.submit(api_name="/generate", **ARGUMENTS)
     next(iter(job))
     job.cancel()
     deadline = time.monotonic() + 10
-    while not closed and time.monotonic() < deadline:
+    while not left and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert closed == ["pcg"]
+    time.sleep(0.5)
+    (service,) = left.values()  # of one take out of five
+    assert (service.speaking, service.waiting) == (0, 0)
