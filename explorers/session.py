@@ -265,14 +265,21 @@ def _remembered(history: tuple[Kept, ...]) -> tuple[Kept, ...]:
 
 class Turn:
     """The number of the current run on one visitor's page: an earlier run sees that it has been replaced, and stops. `session`
-    is what the current run has so far, None before its first take: the page gets it when the run ends."""
+    is what the current run has so far, None before its first take: the page gets it when the run ends. `stopped`: what the run
+    had that was stopped last."""
 
     def __init__(self) -> None:
         self.number = 0
         self.session: Session | None = None
+        self.stopped: Session | None = None
 
     def next(self) -> int:
         """Begin a new run, or only stop the current one."""
         self.number += 1
         self.session = None
         return self.number
+
+    def stop(self) -> None:
+        """End the current run."""
+        self.stopped = self.session
+        self.next()

@@ -171,13 +171,15 @@ def _wire_form(synthesizer: Synthesizer, places: ComparePlaces, runs: Sequence[D
     controls, named = places.controls, places.controls.named
     private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
 
-    def stop(turn: Turn) -> Updates:
-        finished = turn.session
-        turn.next()
+    def told(turn: Turn) -> Updates:
+        finished = turn.stopped
         kept = {places.session: finished} if finished else {}
         return {controls.status: message_html(stopped(finished)), places.stage: gr.update(live=None), **kept}
 
-    controls.stop.click(stop, places.tools.turn, [controls.status, places.stage, places.session], cancels=list(runs), **private)
+    # In two steps: what the run sent last may reach the page after the answer to the first.
+    halted = controls.stop.click(lambda turn: turn.stop(), places.tools.turn, None, cancels=list(runs), **private)
+    queued = {**private, "queue": True, "concurrency_limit": None}  # nowhere else gradio tells the page of a changed state
+    halted.then(told, places.tools.turn, [controls.status, places.stage, places.session], **queued)
     named["recording"].clear(lambda: "", None, named["transcript"], **private)
     named["recording"].change(
         lambda file: gr.update(info=RECORDING_USED if file else ""), named["recording"], named["voice"], **private

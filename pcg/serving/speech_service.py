@@ -1,5 +1,6 @@
 """Many callers, one voice: one thread decodes the takes of all of them as one running batch."""
 
+import atexit
 from collections.abc import Iterator
 from heapq import heapify, heapreplace
 from threading import Condition, Lock, Thread
@@ -112,6 +113,7 @@ class SpeechService:
 
     def close(self) -> None:
         """Stop all takes and the thread."""
+        atexit.unregister(self.close)
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -127,6 +129,7 @@ class SpeechService:
                 raise Busy(f"{counted(len(self._waiting), 'take')} are waiting already: try again a little later.")
             self._waiting.append(job)
             if not self._thread.ident:
+                atexit.register(self.close)  # a thread that is still in compiled code at the end would abort the process
                 self._thread.start()
             self._changed.notify()
 
