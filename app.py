@@ -65,6 +65,7 @@ TITLE = "PCG Lab"
 SUBTITLE = "Speculative decoding for speech tokens: compare, listen and tune."
 IN_ITS_PLACE = "The embedded voice is used instead."
 QUEUE_LENGTH = 64
+SWITCH_SECONDS = 2e-4
 FILES = "GRADIO_TEMP_DIR"
 
 
@@ -131,6 +132,8 @@ def _create_map(synthesizer: Synthesizer, session: gr.State, listen: CompareView
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    # The thread that decodes would else wait up to 5 ms a round for those that make sounds and draw, and is timed.
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         voice, trouble = _load(options)
         synthesizer = Synthesizer(voice, longest_seconds=LIMITS.job_seconds)
