@@ -24,27 +24,15 @@ from explorers.compare.actions import (
 )
 from explorers.compare.live import NEWEST, Live
 from explorers.session import PRESET, Session
-from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
-from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.takes.presets import PAPERS, Preset
-from pcg.takes.take import Sound, Take
+from pcg.takes.take import Sound
 
 REQUEST = CompareRequest("The quick brown fox.", "one", 0.3, 3, 0.3, 0.6, 5)
 SHORT = replace(REQUEST, text="Yes.")
-
-
-@pytest.fixture
-def speaker(synthesizer: Synthesizer, tmp_path: Path) -> Speaker:
-    def keep(take: Take, reference: Reference | None) -> Path:
-        path = tmp_path / f"{len(list(tmp_path.glob('*.wav')))}.wav"
-        write_wav(path, take.audio, take.sample_rate)
-        return path
-
-    return Speaker(synthesizer, keep)
 
 
 def takes(steps: list[CompareStep]) -> list[str]:

@@ -2,31 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from explorers.compare.actions import CompareRequest, Speaker, generate_again, waiting
 from explorers.session import Session
-from pcg.audio import write_wav
-from pcg.prompts.prompt import Reference
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import Settings
-from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Take
 
 REQUEST = CompareRequest("The quick brown fox.", "one", 0.3, 3, 0.3, 0.6, 5)
 LONG = "The quick brown fox, yes. " * 40
-
-
-@pytest.fixture
-def speaker(synthesizer: Synthesizer, tmp_path: Path) -> Speaker:
-    def keep(take: Take, reference: Reference | None) -> Path:
-        path = tmp_path / f"{take.settings.method}.wav"
-        write_wav(path, take.audio, take.sample_rate)
-        return path
-
-    return Speaker(synthesizer, keep)
 
 
 @pytest.fixture
