@@ -57,7 +57,7 @@ class TakeView:
             group_sizes=take.group_sizes,
             tokens=take.tokens,
             drafts=tuple((test.token, test.accepted) for round_ in take.rounds for test in round_.tests),
-            steps=tuple((len(r.tokens), r.draft_ms + r.verify_ms + r.rule_ms) for r in take.rounds),
+            steps=tuple((len(r.tokens), r.milliseconds) for r in take.rounds),
         )
 
     @property

@@ -2,9 +2,11 @@
 
 import json
 import secrets
+from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
+from itertools import cycle, groupby
 from pathlib import Path
 from time import perf_counter
 
@@ -220,19 +222,31 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
     tasks = {key: (text, voice, settings.temperature, settings.seed) for key, (_, settings) in request.systems().items()}
     session = session.with_marks(tasks, {part.key for part in parts})
     groups = describe_groups(speaker.synthesizer, request.theta, request.similarity)
-    yield CompareStep(session, _progress_of(parts, 0, rate), marks=True, groups=groups, recognised=recognised)
+    turns, said = _turns(speaker, parts), (text, voice, reference)
+    first = progress_html([part.key for part in turns[0]], (), (), rate, place=(1, len(turns)))
+    yield CompareStep(session, first, marks=True, groups=groups, recognised=recognised)
     if len(keys) > 1:
-        # Heard at once, and not timed: the browser begins to play beside it, which would slow down one method alone.
-        lead = next((part for part in parts if part.key == "pcg"), parts[0])
-        with closing(speaker.speak(text, lead.settings, voice, reference)) as events:
-            yield from _progress(events, session, text, [lead], 0, rate, sounding=True)
-    for at, part in enumerate(parts):
-        with closing(speaker.speak(text, part.settings, voice, reference)) as events:
-            take = yield from _progress(events, session, text, parts, at, rate, sounding=len(keys) == 1 and at == 0)
-        session = _heard(session, part, take, speaker.keep, reference, full_run=len(keys) > 1)
-        done = at + 1 == len(parts)
-        status = done_html([p.key for p in parts], perf_counter() - begun) if done else _progress_of(parts, at + 1, rate)
-        yield CompareStep(session, status, done=done, new=part.key)
+        # Heard at once, and not timed: the browser begins to play beside it.
+        lead = [next((part for part in parts if part.key == "pcg"), parts[0])]
+        yield from _speak_turn(speaker, lead, said, session, rate, sounding=True)
+    taken = 0
+    for number, turn in enumerate(turns, 1):
+        sounding = len(keys) == 1 and number == 1
+        takes = yield from _speak_turn(speaker, turn, said, session, rate, sounding, (number, len(turns)))
+        for part, take in zip(turn, takes, strict=True):
+            session = _heard(session, part, take, speaker.keep, reference, full_run=len(keys) > 1)
+            taken += 1
+            status, done = done_html([p.key for p in parts[:taken]], perf_counter() - begun), taken == len(parts)
+            yield CompareStep(session, status, done=done, new=part.key)
+
+
+def _turns(speaker: Speaker, parts: Sequence[Part]) -> list[list[Part]]:
+    """Takes that are decoded in turns, round by round: those of one seed, where a service sees to it, so that whatever slows
+    down this computer meanwhile slows them alike."""
+    if speaker.service is None:
+        return [[part] for part in parts]
+    alike = groupby(parts, key=lambda part: (part.settings.seed, part.settings.hierarchical))
+    return [list(turn) for _, turn in alike]
 
 
 def _heard(session: Session, part: Part, take: Take, keep: Keep, reference: Reference | None, full_run: bool) -> Session:
@@ -241,37 +255,56 @@ def _heard(session: Session, part: Part, take: Take, keep: Keep, reference: Refe
     return session.with_take(TakeView.of(take), full_run, packed=pack_take(take), **own)
 
 
-def _progress(
-    events: Speech | Speaking,
+def _speak_turn(
+    speaker: Speaker,
+    turn: Sequence[Part],
+    said: tuple[str, str, Reference | None],
     session: Session,
-    text: str,
-    parts: Sequence[Part],
-    at: int,
     rate: float,
     sounding: bool,
-) -> Generator[CompareStep, None, Take]:
-    """Report the first sound at once and all else now and then, as each report slows down what is timed; return the take.
-    sounding: whether its sound is sent while it is made."""
-    while isinstance(events, Speech) and events.waits(WAIT_SECONDS):
-        yield CompareStep(session, message_html(waiting(events.place, events.seconds_left)))
-    live = Live(parts[at].key, parts[at].settings.method, text, sounding)
+    place: tuple[int, int] = (1, 1),
+) -> Generator[CompareStep, None, list[Take]]:
+    """Speak the takes of one turn, and return them in their order. said: text, voice and reference. sounding: whether the sound
+    of the first take is sent while it is made."""
+    text, voice, reference = said
+    keys, takes = [part.key for part in turn], {}
+    with ExitStack() as stack:
+        speeches = [stack.enter_context(closing(speaker.speak(text, part.settings, voice, reference))) for part in turn]
+        while isinstance(speeches[0], Speech) and speeches[0].waits(WAIT_SECONDS):
+            yield CompareStep(session, message_html(waiting(speeches[0].place, speeches[0].seconds_left)))
+        lives = [Live(part.key, part.settings.method, text, sounding and part is turn[0]) for part in turn]
+        for at, take in _reports(speeches, lives):
+            longest = max(lives, key=lambda live: len(live.kinds))
+            status = progress_html(keys, longest.kinds, longest.group_sizes, rate, place)
+            yield CompareStep(session, status, lives[at])
+            if take:
+                takes[at] = take
+    return [takes[at] for at in range(len(turn))]
+
+
+def _reports(speeches: Sequence[Speech | Speaking], lives: Sequence[Live]) -> Iterator[tuple[int, Take | None]]:
+    """Let `lives` grow by one event of each of `speeches` after the other; tell which one to look at, and its take where it has
+    ended: at once for the first sound and the end, else now and then, as each report slows down what is timed."""
+    growing = deque(range(len(lives)))
     reported = perf_counter()
-    for event in events:
-        ended = isinstance(event, Take)
-        urgent = live.sounding if ended else live.add(event)
-        if urgent or perf_counter() - reported >= PROGRESS_SECONDS:
-            status = _progress_of(parts, at, rate, live.kinds, live.group_sizes)
-            yield CompareStep(session, status, live)
+    for at in cycle(range(len(lives))):
+        if lives[at].ended:
+            continue
+        event = next(speeches[at])
+        if isinstance(event, Take):
+            lives[at].ended = True
+            growing.remove(at)
+            yield at, event
             reported = perf_counter()
-        if ended:
-            return event
-    raise AssertionError("a synthesizer ends with a take")
-
-
-def _progress_of(
-    parts: Sequence[Part], at: int, rate: float, kinds: Sequence[str] = (), group_sizes: Sequence[int] = ()
-) -> str:
-    return progress_html(parts[at].key, (), kinds, group_sizes, rate, place=(at + 1, len(parts)))
+            if not growing:
+                return
+        elif lives[at].add(event):
+            yield at, None
+            reported = perf_counter()
+        elif perf_counter() - reported >= PROGRESS_SECONDS:
+            yield growing[0], None
+            growing.rotate(-1)
+            reported = perf_counter()
 
 
 def token_rate(synthesizer: Synthesizer) -> float:

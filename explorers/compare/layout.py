@@ -17,7 +17,7 @@ from explorers.compare.actions import (
 from explorers.compare.all_takes import create_tools, wire_tools
 from explorers.compare.example import Example
 from explorers.compare.form import create_form
-from explorers.compare.runs import ComparePlaces, Updates, shown_take, wire_runs
+from explorers.compare.runs import VISITORS, ComparePlaces, Updates, shown_take, wire_runs
 from explorers.compare.stage import create_stage, stage_value
 from explorers.compare.take_card import Curves, create_card, create_pairs, draw
 from explorers.errors import showing_errors
@@ -111,11 +111,12 @@ def create_compare(
 
 
 def _service(synthesizer: Synthesizer) -> SpeechService | None:
-    """One take at a time, as each is timed, in the order in which visitors asked; None on a GPU, where takes wait in gradio's
-    queue, since a running batch has no CUDA graphs."""
+    """All takes of one run in turns, as each is timed, and visitors in the order in which they asked; None on a GPU, where
+    takes wait in gradio's queue, since a running batch has no CUDA graphs."""
     if is_lent() or synthesizer.voice.device != "cpu":
         return None
-    return SpeechService(synthesizer, rows=1, positions=POSITIONS)
+    rows = len(CARDS)
+    return SpeechService(synthesizer, rows, POSITIONS, waiting=VISITORS * rows, in_turns=True)
 
 
 def _shower(key: str) -> Callable[[int, Session], list[object]]:

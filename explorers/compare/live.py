@@ -13,12 +13,14 @@ NEWEST = 12
 
 @dataclass
 class Live:
-    """The take of `text` on card `key` as far as it has been generated. sounding: whether its sound is sent, too."""
+    """The take of `text` on card `key` as far as it has been generated. sounding: whether its sound is sent, too; ended:
+    whether nothing more comes."""
 
     key: str
     method: str
     text: str
     sounding: bool = False
+    ended: bool = False
     kinds: list[str] = field(default_factory=list)
     group_sizes: list[int] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
@@ -42,4 +44,11 @@ class Live:
         tokens = json.dumps([self.kinds, self.group_sizes, without_pauses(self.text).split()])
         first = max(0, len(self.pieces) - NEWEST)
         sound = {"first": first, "pieces": self.pieces[first:]}
-        return {"number": number, "key": self.key, "method": self.method, "tokens": tokens, **sound}
+        return {
+            "number": number,
+            "key": self.key,
+            "method": self.method,
+            "tokens": tokens,
+            "ended": self.ended,
+            **sound,
+        }

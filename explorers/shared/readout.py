@@ -79,20 +79,18 @@ def groups_html(theta: float, figures: GroupStatistics) -> str:
 
 
 def progress_html(
-    key: str,
-    methods: Sequence[str],
-    kinds: Sequence[str],
-    group_sizes: Sequence[int],
-    rate: float,
-    place: tuple[int, int] | None = None,
+    keys: Sequence[str], kinds: Sequence[str], group_sizes: Sequence[int], rate: float, place: tuple[int, int] = (1, 1)
 ) -> str:
-    """Where a run over `methods` stands, and the newest tokens; not announced aloud, as it changes several times a second.
+    """Where the takes of the cards `keys` stand, decoded in turns if there are several, and the newest tokens of the longest;
+    not announced aloud, as it changes several times a second.
 
-    key: the card of the current take. place: of its take among how many, where that is more than its method's among `methods`.
+    place: of these takes among how many groups of takes.
     """
-    number, count = place or (methods.index(key) + 1, len(methods))
+    number, count = place
     of = f" <span>{number} of {count}</span>" if count > 1 else ""
-    words = f"{_short(key)}: {counted(len(kinds), 'token')}, {len(kinds) / rate:.1f} s{of}"
+    *most, last = map(_short, keys)
+    who = f"{', '.join(most)} and {last} in turns" if most else last
+    words = f"{who}: {counted(len(kinds), 'token')}, {len(kinds) / rate:.1f} s{of}"
     return busy_html(words, tail_html(kinds, group_sizes, TAIL_TOKENS))
 
 

@@ -77,10 +77,11 @@ class RunningBatch:
         """Give up what is spoken in `row`."""
         self._lines[row] = None
 
-    def step(self) -> dict[int, Round | Exception]:
-        """One round of every row. A row that has come to its end or its limit is free from then on, and so is one with an
-        exception, which ends that row alone. Where a whole pass fails, all rows are free, and the exception is raised."""
-        lines = [line for line in self._lines if line]
+    def step(self, only: int | None = None) -> dict[int, Round | Exception]:
+        """One round of every row, or of row `only`. A row that has come to its end or its limit is free from then on, and so is
+        one with an exception, which ends that row alone. Where a whole pass fails, all rows are free, and the exception is
+        raised."""
+        lines = [line for line in self._lines if line and only in (None, line.utterance.row)]
         target, draft = (*self._runners, None)[:2]
         try:
             played = play_round(target, draft, lines) if lines else {}

@@ -46,7 +46,7 @@ class Job:
 
     def decode(self, _chunk: str) -> Decoding:
         """The next chunk, as `Synthesizer.voiced` asks for it; waits until its prompt was read."""
-        return Decoding(self._next(), self._rounds())
+        return Decoding(self._next(), self._rounds(), elsewhere=True)
 
     def _rounds(self) -> Iterator[dict[int, Round]]:
         while (told := self._next()) is not None:

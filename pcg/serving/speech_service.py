@@ -33,12 +33,23 @@ class Busy(PCGError):
 
 class SpeechService:
     """Speaks for any number of callers with the voice of `synthesizer`: up to `rows` takes at once, each of up to `positions`
-    positions a chunk, while up to `waiting` others wait in order. The thread starts with the first take; `close` ends it."""
+    positions a chunk, while up to `waiting` others wait in order. The thread starts with the first take; `close` ends it.
+
+    in_turns: every round is that of one row, so that its time is what it takes alone, and of all rows the one goes on that
+    has said least since it began: whatever else the computer does meanwhile slows all of them alike.
+    """
 
     def __init__(
-        self, synthesizer: Synthesizer, rows: int = ROWS, positions: int = POSITIONS, waiting: int = LIMITS.waiting
+        self,
+        synthesizer: Synthesizer,
+        rows: int = ROWS,
+        positions: int = POSITIONS,
+        waiting: int = LIMITS.waiting,
+        in_turns: bool = False,
     ) -> None:
         voice = synthesizer.voice
+        self._in_turns = in_turns
+        self._said: dict[int, float] = {}
         self.synthesizer, self._most = synthesizer, waiting
         self._batch = RunningBatch(voice.target, voice.draft, rows, positions)
         self._waiting: list[Job] = []
@@ -96,10 +107,11 @@ class SpeechService:
                 return 0.0
             if not self._rate:
                 return None
-            rows = [each.tokens_left for each in self._speaking.values()] + [0.0] * self._batch.free
+            sharing = max(1, len(self._speaking)) if self._in_turns else 1
+            rows = [sharing * each.tokens_left for each in self._speaking.values()] + [0.0] * self._batch.free
             heapify(rows)
             for ahead in self._waiting[: self._waiting.index(job)]:
-                heapreplace(rows, rows[0] + ahead.tokens_left)
+                heapreplace(rows, rows[0] + sharing * ahead.tokens_left)
             return rows[0] / self._rate
 
     def leave(self, job: Job) -> None:
@@ -157,13 +169,14 @@ class SpeechService:
             job.end(error)
             return
         with self._changed:
+            self._said[row] = min((self._said[other] for other in self._speaking), default=0.0)
             self._speaking[row] = job
         job.begin(perf_counter() - begun)
 
     def _round(self) -> None:
         begun = perf_counter()
         try:
-            played = self._batch.step()
+            played = self._batch.step(min(self._speaking, key=self._said.__getitem__) if self._in_turns else None)
         except Exception as error:
             self._end_all(error)
             return
@@ -172,6 +185,7 @@ class SpeechService:
             job = self._speaking[row]
             if isinstance(round_, Round):
                 said += len(round_.tokens)
+                self._said[row] += len(round_.tokens)
                 job.say(round_)
             else:
                 job.end(round_)

@@ -27,10 +27,12 @@ DRAFT_CONFIDENCE = 0.3
 
 @dataclass(frozen=True)
 class Decoding:
-    """One text while it is decoded: the seconds that its prompt took, and what `Decoder.steps` gives."""
+    """One text while it is decoded: the seconds that its prompt took, and what `Decoder.steps` gives. elsewhere: in another
+    thread, so that the time until a step is there is none of its own."""
 
     prefill_seconds: float
     steps: Iterator[dict[int, Round] | Cycle]
+    elsewhere: bool = False
 
 
 class Decoder:

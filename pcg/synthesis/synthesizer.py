@@ -154,7 +154,7 @@ class Synthesizer:
                     cycles.append(step)
                     continue
                 rounds.append(step[0])
-                decoding += perf_counter() - begun
+                decoding += step[0].milliseconds / 1e3 if chunk.elsewhere else perf_counter() - begun
                 if prefill + decoding + codec > self.longest_seconds:
                     raise PCGError(f"The take was stopped after {self.longest_seconds:g} s: try a shorter text.")
                 yield step[0]

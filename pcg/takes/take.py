@@ -35,6 +35,11 @@ class Round:
     verify_ms: float = 0.0
     rule_ms: float = 0.0
 
+    @property
+    def milliseconds(self) -> float:
+        """All its work: drafting, verification and rule."""
+        return self.draft_ms + self.verify_ms + self.rule_ms
+
 
 @dataclass(frozen=True)
 class Branch:
@@ -169,7 +174,7 @@ class Take:
     @property
     def decoding_ms(self) -> float:
         """The decoding loop alone: drafting, verification and rule, without prompt and codec."""
-        return sum(r.draft_ms + r.verify_ms + r.rule_ms for r in self.rounds)
+        return sum(r.milliseconds for r in self.rounds)
 
     @property
     def lm_rtf(self) -> float:

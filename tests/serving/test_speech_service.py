@@ -12,6 +12,7 @@ import torch
 
 from pcg.acceptance.rejection import exact
 from pcg.acceptance.verdict import Coins, Verdict
+from pcg.decoding.running_batch import RunningBatch
 from pcg.errors import InputError, PCGError
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import Settings
@@ -55,7 +56,8 @@ def last(speech: Iterator[Round | Sound | Take]) -> Take:
     return take
 
 
-def test_what_many_callers_get_is_what_each_would_get_alone(synthesizer: Synthesizer) -> None:
+@pytest.mark.parametrize("in_turns", [False, True])
+def test_what_many_callers_get_is_what_each_would_get_alone(in_turns: bool, synthesizer: Synthesizer) -> None:
     """More takes than rows, of all methods and with chunks and pauses, each from a thread of its own."""
     wishes = [
         ("hello", Settings("ar", seed=1)),
@@ -66,7 +68,7 @@ def test_what_many_callers_get_is_what_each_would_get_alone(synthesizer: Synthes
         ("one sentence", Settings("sd", seed=6, sampler="ras")),
         (WORDS, Settings("sd", seed=7, adaptive=True)),
     ]
-    service = SpeechService(synthesizer, rows=3, positions=POSITIONS)
+    service = SpeechService(synthesizer, rows=3, positions=POSITIONS, in_turns=in_turns)
     with ThreadPoolExecutor(len(wishes)) as pool:
         takes = list(pool.map(lambda wish: last(service.speak(*wish, "one")), wishes))
     service.close()
@@ -94,6 +96,33 @@ def test_a_short_take_does_not_wait_for_a_long_one(service: SpeechService) -> No
     rest = sum(isinstance(step, Round) for step in long)
     assert rest > 0
     assert service.speak("yes", Settings("ar"), "one").place in (0, 1)
+
+
+@pytest.mark.parametrize(("in_turns", "rows_a_round", "apart"), [(True, 1, (0, 6)), (False, 2, (7, 1000))])
+def test_in_turns_every_round_is_of_one_row_and_none_gets_ahead(
+    in_turns: bool, rows_a_round: int, apart: tuple[int, int], synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By less than a round of five tokens and one more. Without turns the one that drafts gets ahead."""
+    rounds: list[dict[int, int]] = []
+    step = RunningBatch.step
+
+    def noted(batch: RunningBatch, only: int | None = None) -> dict[int, Round | Exception]:
+        played = step(batch, only)
+        rounds.append({row: len(round_.tokens) for row, round_ in played.items()})
+        return played
+
+    monkeypatch.setattr(RunningBatch, "step", noted)
+    service = SpeechService(synthesizer, rows=2, positions=POSITIONS, in_turns=in_turns)
+    speeches = [service.speak(WORDS, each, "one") for each in (Settings("ar"), Settings("pcg", theta=0.2, lookahead=4))]
+    takes = [last(speech) for speech in speeches]
+    service.close()
+    first = next(i for i, played in enumerate(rounds) if 1 in played)
+    ended = next(i for i in range(len(rounds)) if not all(any(row in played for played in rounds[i:]) for row in (0, 1)))
+    said = np.cumsum([[played.get(row, 0) for row in (0, 1)] for played in rounds[first:ended]], axis=0)
+    assert len(said) > 10
+    assert apart[0] <= np.abs(said[:, 0] - said[:, 1]).max() <= apart[1]
+    assert {len(played) for played in rounds[first:ended]} == {rows_a_round}
+    assert np.sum([sum(played.values()) for played in rounds]) == sum(len(take.tokens) for take in takes)
 
 
 def test_those_that_wait_know_their_place_and_too_many_are_sent_away(service: SpeechService) -> None:

@@ -81,7 +81,7 @@ class StageLanes extends StageSound {
       place.title = title;
     };
     if (live) {
-      put("verdict", `${live === this.live ? "generating" : "generated"}: ${counted(live.kinds.length, "token")}`);
+      put("verdict", `${live.ended ? "generated" : "generating"}: ${counted(live.kinds.length, "token")}`);
       return ["speed", "calls", "notes"].forEach((name) => put(name, ""));
     }
     const racing = elapsed === null ? null : reached(lane, elapsed);

@@ -145,5 +145,5 @@ def _rounds(target, draft, rule: Rule, lookahead: int, tokens: int) -> list:
 
 
 def _cost(rounds: list) -> RuleCost:
-    whole = [r.draft_ms + r.verify_ms + r.rule_ms for r in rounds]
+    whole = [r.milliseconds for r in rounds]
     return RuleCost(median(r.rule_ms for r in rounds), median(whole), sum(r.rule_ms for r in rounds) / sum(whole))

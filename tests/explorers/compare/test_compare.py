@@ -123,9 +123,9 @@ def test_a_cancelled_run_frees_the_engine(client: Client, monkeypatch: pytest.Mo
         leave(service, job)
         left[job] = service
 
-    def slow(batch: RunningBatch) -> dict[int, object]:
+    def slow(batch: RunningBatch, only: int | None = None) -> dict[int, object]:
         time.sleep(0.1)
-        return step(batch)
+        return step(batch, only)
 
     monkeypatch.setattr(SpeechService, "leave", noted)
     monkeypatch.setattr(RunningBatch, "step", slow)

@@ -69,8 +69,9 @@ def test_progress_is_told_at_a_modest_rate(speaker: Speaker, monkeypatch: pytest
     monkeypatch.setattr(speaking, "PROGRESS_SECONDS", 1e9)
     steps = list(generate_all(speaker, REQUEST, Session()))
     assert len([step for step in steps if not step.live]) == 1 + len(METHODS)
-    # The first sound does not wait, nor the last of it; that of PCG alone is sent, before anything is timed.
-    assert [step.live.key for step in steps if step.live] == ["pcg", "pcg"]
+    # The first sound does not wait, nor any end; the sound of PCG alone is sent, before anything is timed.
+    assert [(step.live.key, step.live.ended) for step in steps if step.live and step.live.sounding][-1] == ("pcg", True)
+    assert [step.live.key for step in steps if step.live] == ["pcg", "pcg", *METHODS]
 
 
 def test_the_first_take_sounds_while_it_is_generated(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,60 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from time import perf_counter
 
 import pytest
 
-from explorers.compare.actions import CompareRequest, Speaker, generate_again, waiting
-from explorers.session import Session
+from explorers.compare import actions
+from explorers.compare.actions import CompareRequest, Speaker, generate_again, generate_all, waiting
+from explorers.session import CARDS, Session
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import Settings
+from pcg.takes.presets import PAPERS
 
 REQUEST = CompareRequest("The quick brown fox.", "one", 0.3, 3, 0.3, 0.6, 5)
 LONG = "The quick brown fox, yes. " * 40
+
+
+@pytest.fixture
+def in_turns(speaker: Speaker) -> Iterator[Speaker]:
+    """One whose takes of one run go on in turns."""
+    service = SpeechService(speaker.synthesizer, rows=5, positions=1400, in_turns=True)
+    yield replace(speaker, service=service)
+    service.close()
+
+
+def test_the_takes_of_a_run_grow_side_by_side_and_are_those_of_each_alone(
+    in_turns: Speaker, speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actions, "PROGRESS_SECONDS", 0.0)
+    request = replace(REQUEST, takes=2, preset=PAPERS[0].name)
+    steps = list(generate_all(in_turns, request, Session()))
+    shown = [step.live.key for step in steps if step.live and not step.live.sounding]
+    assert set(shown[:5]) == set(CARDS)
+    assert "AR, SD, SSD, PCG and Preset in turns: " in next(
+        step.status for step in steps if step.live and step.live.key == "ar"
+    )
+    assert [step.new for step in steps if step.new] == [*CARDS, *CARDS]
+    cards = steps[-1].session.cards
+    assert cards["pcg"].first.speed_up == pytest.approx(
+        cards["pcg"].first.reading.tokens_per_second / cards["ar"].first.reading.tokens_per_second
+    )
+    for card in cards.values():
+        for shown_take in card.takes:
+            alone = speaker.synthesizer.take(REQUEST.text, shown_take.reading.settings, "one")
+            assert shown_take.reading.tokens == alone.tokens
+
+
+def test_a_wait_for_others_is_no_work(in_turns: Speaker) -> None:
+    """Of three takes side by side, each counts its own prompt, rounds and sound alone."""
+    speeches = [in_turns.speak(REQUEST.text, Settings("ar", seed=i), "one", None) for i in range(3)]
+    begun = perf_counter()
+    takes = [list(speech)[-1] for speech in speeches]
+    passed = 1e3 * (perf_counter() - begun)
+    for take in takes:
+        assert 1e3 * take.wall_seconds == pytest.approx(take.prefill_ms + take.decoding_ms + take.codec_ms)
+        assert take.decoding_ms < 0.7 * passed
 
 
 @pytest.fixture
