@@ -24,7 +24,8 @@ LONGEST_NAME = 40
 @dataclass(frozen=True)
 class TakeView:
     """The figures of one take. `kinds`, `group_sizes` and `tokens` run side by side; `drafts` are the drafted tokens that were
-    tested, and whether each was accepted. steps: the tokens and the milliseconds of each round, one call of the target."""
+    tested, and whether each was accepted. steps: the tokens and the milliseconds of each round, one call of the target. pauses:
+    those of `Take`."""
 
     settings: Settings
     text: str
@@ -40,6 +41,7 @@ class TakeView:
     tokens: tuple[int, ...]
     drafts: tuple[tuple[int, bool], ...]
     steps: tuple[tuple[int, float], ...] = ()
+    pauses: tuple[tuple[int, float], ...] = ()
 
     @classmethod
     def of(cls, take: Take) -> "TakeView":
@@ -58,6 +60,7 @@ class TakeView:
             tokens=take.tokens,
             drafts=tuple((test.token, test.accepted) for round_ in take.rounds for test in round_.tests),
             steps=tuple((len(r.tokens), r.milliseconds) for r in take.rounds),
+            pauses=take.pauses,
         )
 
     @property

@@ -154,7 +154,7 @@ class Speaker:
 
 
 def generate_all(speaker: Speaker, request: CompareRequest, session: Session) -> Iterator[CompareStep]:
-    """All takes of a full run, one after the other: the four methods, or AR alone without a draft, and the preset. Closing the
+    """All takes of a full run: the four methods, or AR alone without a draft, and the preset. Closing the
     generator stops it."""
     possible = (*speaker.synthesizer.methods, PRESET)
     yield from _speak(speaker, [key for key in CARDS if key in possible], request, session)

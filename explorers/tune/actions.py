@@ -52,7 +52,7 @@ def show(synthesizer: Synthesizer, session: Session, key: str, bench: Bench, num
         return None
     take, draft = shown.take(), synthesizer.voice.draft_kind
     bench = bench.spoken(Measured.of(take, draft), _baseline(session, shown, draft))
-    run = run_prop(number, take.settings.method, take.rounds)
+    run = run_prop(number, take)
     return Shown(run, sound_prop(number, [packed(take.audio)]), bench)
 
 

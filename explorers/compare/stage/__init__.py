@@ -6,17 +6,17 @@ generated travels in pieces. The template is constant, as gradio would run its c
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import gradio as gr
 
 from explorers.judging import JudgedTake, Verdicts
-from explorers.session import CARDS, Card, Session
+from explorers.session import CARDS, Card, Session, TakeView
 from explorers.shared.readout import KNOBS, TITLES
 from explorers.shared.scripts import BARS, DECK, ONE_SOUND, PIECES, SHARED, joined
 from pcg.metrics.intelligibility import comparable, misheard_words
-from pcg.prompts.pauses import without_pauses
+from pcg.prompts.pauses import at_pauses, without_pauses
 from pcg.settings import Settings
 
 STYLES, TOUR_STYLES = (Path(__file__).with_name(f"{name}.css") for name in ("stage", "tour"))
@@ -101,6 +101,7 @@ def _lane(key: str, card: Card, verdicts: Verdicts) -> dict[str, object]:
         "kinds": reading.kinds,
         "sizes": reading.group_sizes,
         "steps": [(tokens, round(ms, 3)) for tokens, ms in reading.steps],
+        "pauses": reading.pauses,
         "seconds": reading.audio_seconds,
         "speed": round(reading.tokens_per_second),
         "ratio": None if ratio is None else round(ratio, 2),
@@ -111,14 +112,14 @@ def _lane(key: str, card: Card, verdicts: Verdicts) -> dict[str, object]:
         "outdated": card.outdated,
         "cut": reading.hit_limit,
         "text": reading.text,
-        **_heard(reading.text, verdict),
+        **_heard(reading, verdict),
     }
 
 
-def _heard(text: str, verdict: JudgedTake | None) -> dict[str, object]:
+def _heard(reading: TakeView, verdict: JudgedTake | None) -> dict[str, object]:
     """The words as written, about when each begins (as a share of the sound), and which of them the judge did not hear."""
-    words = without_pauses(text).split()
-    starts = _starts(words)
+    text, words = reading.text, without_pauses(reading.text).split()
+    starts = _starts(text, reading.audio_seconds)
     if verdict is None:
         return {"words": words, "starts": starts, "wrong": None, "errors": None, "length": None, "heard": None}
     counted = {"errors": verdict.words.errors, "length": verdict.words.length, "heard": verdict.heard}
@@ -135,14 +136,19 @@ def _wrong(words: Sequence[str], text: str, heard: str) -> list[bool] | None:
     return [any([next(places) for _ in range(count)]) for count in counts]
 
 
-def _starts(words: Iterable[str]) -> list[float]:
-    """The share of the text before each word, in letters and pauses."""
-    lengths = [len(word) + PAUSES.get(word[-1], 0) for word in words]
-    total, before, starts = sum(lengths) or 1, 0, []
-    for length in lengths:
-        starts.append(round(before / total, 4))
-        before += length
-    return starts
+def _starts(text: str, seconds: float) -> list[float]:
+    """The share of a sound of so many seconds before each word: its pauses, and of the rest as many as letters and stops."""
+    spoken, paused, places = 0, 0.0, []
+    for part in at_pauses(text):
+        if isinstance(part, float):
+            paused += part
+            continue
+        for word in part.split():
+            places.append((spoken, paused))
+            spoken += len(word) + PAUSES.get(word[-1], 0)
+    whole = max(seconds, paused) or 1.0
+    pace = (1 - paused / whole) / (spoken or 1)
+    return [round(before * pace + pauses / whole, 4) for before, pauses in places]
 
 
 def _knobs(settings: Settings) -> str:

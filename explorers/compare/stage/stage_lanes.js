@@ -107,6 +107,7 @@ class StageLanes extends StageSound {
     pen.clearRect(0, 0, width, LANE_HEIGHT);
     const perSecond = width / longest;
     const step = (props.hop / props.sample_rate) * perSecond;
+    const left = (place) => (startOf(place, lane.pauses) / props.sample_rate) * perSecond;
     const styles = getComputedStyle(this.root);
     const colours = Object.fromEntries(Object.keys(SHAPES).map((kind) => [kind, styles.getPropertyValue(`--kind-${kind}`)]));
     for (let i = 0; i < count; i++) {
@@ -114,7 +115,7 @@ class StageLanes extends StageSound {
       const height = Math.round(LANE_HEIGHT * tallness(lane.method, lane.sizes[i]));
       pen.fillStyle = pen.strokeStyle = colours[kind];
       pen.lineWidth = 1;
-      SHAPES[kind](pen, i * step, LANE_HEIGHT - height, Math.max(1, step - Math.min(1, step / 4)), height);
+      SHAPES[kind](pen, left(i), LANE_HEIGHT - height, Math.max(1, step - Math.min(1, step / 4)), height);
     }
   }
 

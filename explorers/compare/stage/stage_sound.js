@@ -122,7 +122,7 @@ class StageSound {
     if (live.number < this.run) return;
     if (live.number > this.run) this.beginRun(live);
     const [kinds, sizes, words] = JSON.parse(live.tokens);
-    this.live = this.lives[live.key] = { key: live.key, method: live.method, ended: live.ended, kinds, sizes, words };
+    this.live = this.lives[live.key] = { key: live.key, method: live.method, ended: live.ended, pauses: [], kinds, sizes, words };
     this.whole ||= Object.keys(this.lives).length > 1 || live.key === "ar";
     const sent = live.first + live.pieces.length;
     if (sent > this.taken) {

@@ -1,4 +1,4 @@
-// How a token is drawn: its kind by a colour and a shape, the size of the group behind it by its height.
+// How a token is drawn: its kind by a colour and a shape, the size of the group behind it by its height; and where it sounds.
 
 const LOWEST = 0.4;
 const TALLEST_GROUP = 256;
@@ -23,3 +23,23 @@ const SHAPES = {
   },
   target: (g, x, y, w, h) => g.fillRect(x + w / 3, y, Math.max(1, w / 3), h),
 };
+
+const silence = ([, seconds]) => Math.round(seconds * props.sample_rate);
+
+/** The sample at which the token at a place begins; pauses are pairs of the tokens before them and their seconds. */
+function startOf(place, pauses) {
+  const before = pauses.filter(([tokens]) => tokens <= place);
+  return place * props.hop + before.reduce((sum, pause) => sum + silence(pause), 0);
+}
+
+/** The place of the token that sounds at a sample; null in a pause. */
+function soundingAt(sample, pauses) {
+  let paused = 0;
+  for (const pause of pauses) {
+    const begins = pause[0] * props.hop + paused;
+    if (sample < begins) break;
+    if (sample < begins + silence(pause)) return null;
+    paused += silence(pause);
+  }
+  return Math.floor((sample - paused) / props.hop);
+}

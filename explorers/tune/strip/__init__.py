@@ -15,7 +15,7 @@ from torch import Tensor
 
 from explorers.shared.scripts import BARS, PIECES, SHARED, joined
 from pcg.spoof.detector import RESOLUTIONS
-from pcg.takes.take import Round
+from pcg.takes.take import Round, Take
 
 STYLES, ROUND_STYLES = (Path(__file__).with_name(f"{name}.css") for name in ("strip", "round"))
 SCRIPTS = [
@@ -100,14 +100,15 @@ def create_strip(sample_rate: int, hop: int) -> gr.HTML:
     )
 
 
-def run_prop(number: int, method: str, rounds: Sequence[Round]) -> dict[str, object]:
-    """The tokens of the run `number`, runs being numbered upwards.
+def run_prop(number: int, take: Take) -> dict[str, object]:
+    """The tokens of `take`, which is the run `number`, runs being numbered upwards.
 
     Each token is JSON text: the page copies a prop whenever it changes, and text is copied at once, an object field by field.
     """
-    tokens = [json.dumps(token) for count, round_ in enumerate(rounds) for token in _tokens(count, round_)]
-    drafted = json.dumps([round_.drafted for round_ in rounds])
-    return {"number": number, "method": method, "tokens": tokens, "drafted": drafted}
+    tokens = [json.dumps(token) for count, round_ in enumerate(take.rounds) for token in _tokens(count, round_)]
+    drafted = json.dumps([round_.drafted for round_ in take.rounds])
+    kept = {"tokens": tokens, "drafted": drafted, "pauses": json.dumps(take.pauses)}
+    return {"number": number, "method": take.settings.method, **kept}
 
 
 def sound_prop(number: int, pieces: Sequence[str]) -> dict[str, object]:

@@ -21,7 +21,7 @@ class Strip extends StripLinks {
     const { run } = props;
     if (!run || run.number <= (this.run?.number ?? 0)) return;
     this.begin();
-    this.run = { ...run, tokens: run.tokens.map((token) => JSON.parse(token)), drafted: JSON.parse(run.drafted) };
+    this.run = { ...run, tokens: run.tokens.map((token) => JSON.parse(token)), drafted: JSON.parse(run.drafted), pauses: JSON.parse(run.pauses) };
     this.root.dataset.state = "done";
     this.parts.empty.hidden = run.tokens.length > 0;
     this.parts.marks.tabIndex = run.tokens.length ? 0 : -1;
@@ -142,7 +142,7 @@ class Strip extends StripLinks {
   }
 
   playChosen() {
-    if (this.chosen !== null) this.play(Math.min(this.chosen * props.hop, this.player.length));
+    if (this.chosen !== null) this.play(Math.min(startOf(this.chosen, this.run.pauses), this.player.length));
   }
 
   pause() {

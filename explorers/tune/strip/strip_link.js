@@ -83,7 +83,8 @@ class StripLinks extends StripRound {
 
   /** Whether the moment of a token is more than silence. */
   audible(place) {
-    const [from, to] = [place * props.hop, place * props.hop + CLIP_SECONDS * props.sample_rate];
+    const from = startOf(place, this.run.pauses);
+    const to = from + CLIP_SECONDS * props.sample_rate;
     return this.player.pieces.some(({ samples, start }) =>
       samples.subarray(Math.max(0, from - start), Math.max(0, to - start)).some((sample) => Math.abs(sample) > AUDIBLE),
     );

@@ -26,7 +26,7 @@ function dashed(name) {
 
 class StripPicture extends StripWords {
   get seconds() {
-    const spoken = ((this.run?.tokens.length ?? 0) * props.hop) / props.sample_rate;
+    const spoken = startOf(this.run?.tokens.length ?? 0, this.run?.pauses ?? []) / props.sample_rate;
     return Math.max(spoken, this.player.length / props.sample_rate, 0.5);
   }
 
@@ -42,8 +42,13 @@ class StripPicture extends StripWords {
   }
 
   tokenAt(event) {
-    const token = Math.floor(event.offsetX / this.step);
-    return token >= 0 && token < (this.run?.tokens.length ?? 0) ? token : null;
+    const token = soundingAt((event.offsetX * props.hop) / this.step, this.run?.pauses ?? []);
+    return token !== null && token >= 0 && token < (this.run?.tokens.length ?? 0) ? token : null;
+  }
+
+  /** Pixels from the left to where a token begins. */
+  left(place) {
+    return (startOf(place, this.run?.pauses ?? []) * this.step) / props.hop;
   }
 
   schedule() {
@@ -97,7 +102,7 @@ class StripPicture extends StripWords {
       const gap = kind !== "target" && all[i + 1]?.round !== round ? Math.min(step / 2, Math.max(2, step / 5)) : Math.min(1, step / 8);
       g.fillStyle = g.strokeStyle = colours[kind];
       g.lineWidth = 1.5;
-      SHAPES[kind](g, i * step, BARS - 4 - height, step - gap, height);
+      SHAPES[kind](g, this.left(i), BARS - 4 - height, step - gap, height);
     });
   }
 
@@ -141,7 +146,7 @@ class StripPicture extends StripWords {
       g.strokeStyle = this.colour(`--spoof-${name.replace("<-", "-")}`);
       g.setLineDash(DASHES[name]);
       g.beginPath();
-      values.forEach((value, i) => value !== null && g.lineTo((i + 0.5) * step, top + (1 - value) * tall));
+      values.forEach((value, i) => value !== null && g.lineTo(this.left(i) + step / 2, top + (1 - value) * tall));
       g.stroke();
     }
     g.setLineDash([]);
@@ -155,9 +160,9 @@ class StripPicture extends StripWords {
       if (token !== null) {
         g.globalAlpha = 0.16 * alpha;
         g.fillStyle = chosen;
-        g.fillRect(token * step, 0, step, foot);
+        g.fillRect(this.left(token), 0, step, foot);
         g.globalAlpha = alpha;
-        g.fillRect(token * step, BARS - 2, step, 2);
+        g.fillRect(this.left(token), BARS - 2, step, 2);
       }
     g.globalAlpha = 1;
     if (!this.player.playing) return;

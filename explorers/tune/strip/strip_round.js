@@ -91,7 +91,7 @@ class StripRound extends StripPicture {
   /** A moment of the sound, from a token on; nothing before a person has acted, as browsers keep a page silent till then. */
   sayToken(place) {
     if (navigator.userActivation && !navigator.userActivation.hasBeenActive) return;
-    this.play(Math.min(place * props.hop, this.player.length));
+    this.play(Math.min(startOf(place, this.run.pauses), this.player.length));
     clearTimeout(this.clip);
     this.clip = setTimeout(() => this.pause(), 1000 * CLIP_SECONDS);
   }

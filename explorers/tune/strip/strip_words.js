@@ -41,7 +41,7 @@ class StripWords {
       marks.setAttribute("aria-valuetext", count ? counted(count, "token") : "No take yet");
       return;
     }
-    const at = ((place * props.hop) / props.sample_rate).toFixed(2);
+    const at = (startOf(place, this.run.pauses) / props.sample_rate).toFixed(2);
     title.textContent = `Token ${entry.token}, ${NAMES[entry.kind]}`;
     title.append(tag("small", `${at} s, number ${place + 1} of ${count}, round ${entry.round + 1}`));
     story.textContent = this.story(entry);

@@ -41,6 +41,18 @@ def test_a_lane_has_the_tokens_the_rounds_and_the_words_of_its_take(synthesizer:
     assert lane["wrong"] is lane["errors"] is lane["heard"] is None
 
 
+def test_words_and_tokens_behind_a_pause_come_after_its_silence(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    take = synthesizer.take("Hello. [pause:2] Yes, one. [pause:0.5]", Settings("pcg", theta=0.3), "one")
+    session = Session().with_take(TakeView.of(take), True)
+    (lane,) = map(json.loads, stage_value(session, Verdicts())["lanes"])
+    assert lane["words"] == ["Hello.", "Yes,", "one."]
+    first, second, third = (start * take.audio_seconds for start in lane["starts"])
+    assert first == 0
+    assert 2 < second < third < take.audio_seconds - 0.5
+    assert [seconds for _, seconds in lane["pauses"]] == [2, 0.5]
+    assert lane["pauses"][1][0] == len(take.tokens)
+
+
 def test_a_lane_of_several_takes_tells_the_mean_of_their_speed_ups() -> None:
     session = Session()
     for seed, speed in enumerate((100.0, 150.0)):

@@ -61,7 +61,7 @@ def address(judged: Synthesizer) -> Iterator[str]:
     """Where a page is served that shows curves twice: as Spoof does, and below the tokens of a take."""
     take = judged.take("Hello, yes.", Settings("pcg"), "one")
     curves = {r.name: [0.5] * len(take.tokens) for r in RESOLUTIONS}
-    props = {"run": run_prop(1, "pcg", take.rounds), "spoof": spoof_prop(1, "untrained", curves)}
+    props = {"run": run_prop(1, take), "spoof": spoof_prop(1, "untrained", curves)}
     with gr.Blocks() as app:
         gr.HTML(curves_html(curves, take.audio_seconds), apply_default_css=False)
         strip = create_in_hand(judged).strip
