@@ -29,6 +29,7 @@ from pcg.takes.written import pack_take
 
 PROGRESS_SECONDS = 0.2
 WAIT_SECONDS = 0.5
+LONGEST_IN_TURNS = 600
 SEEDS = 10_000
 TAKES = Range(1, 5, 1)
 LONGEST_PRESET = 2_000
@@ -147,10 +148,14 @@ class Speaker:
     transcribe: Transcribe | None = None
     service: SpeechService | None = None
 
-    def speak(self, text: str, settings: Settings, voice: str, reference: Reference | None) -> Speech | Speaking:
-        """What `Synthesizer.speak` yields, streamed; beams have a batch of their own, and do not wait."""
-        source = self.synthesizer if self.service is None or settings.hierarchical else self.service
-        return source.speak(text, settings, voice, reference, stream=True)
+    def speak(
+        self, text: str, settings: Settings, voice: str, reference: Reference | None, heard: bool = False
+    ) -> Speech | Speaking:
+        """What `Synthesizer.speak` yields, streamed; beams have a batch of their own, and do not wait. heard: see
+        `SpeechService.speak`."""
+        if self.service is None or settings.hierarchical:
+            return self.synthesizer.speak(text, settings, voice, reference, stream=True)
+        return self.service.speak(text, settings, voice, reference, stream=True, heard=heard)
 
 
 def generate_all(speaker: Speaker, request: CompareRequest, session: Session) -> Iterator[CompareStep]:
@@ -222,7 +227,7 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
     tasks = {key: (text, voice, settings.temperature, settings.seed) for key, (_, settings) in request.systems().items()}
     session = session.with_marks(tasks, {part.key for part in parts})
     groups = describe_groups(speaker.synthesizer, request.theta, request.similarity)
-    turns, said = _turns(speaker, parts), (text, voice, reference)
+    turns, said = _turns(speaker, text, parts), (text, voice, reference)
     first = progress_html([part.key for part in turns[0]], (), (), rate, place=(1, len(turns)))
     yield CompareStep(session, first, marks=True, groups=groups, recognised=recognised)
     if len(keys) > 1:
@@ -240,10 +245,10 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
             yield CompareStep(session, status, done=done, new=part.key)
 
 
-def _turns(speaker: Speaker, parts: Sequence[Part]) -> list[list[Part]]:
+def _turns(speaker: Speaker, text: str, parts: Sequence[Part]) -> list[list[Part]]:
     """Takes that are decoded in turns, round by round: those of one seed, where a service sees to it, so that whatever slows
-    down this computer meanwhile slows them alike."""
-    if speaker.service is None:
+    down this computer meanwhile slows them alike. Of a long text, which may be stopped, one take ends after the other."""
+    if speaker.service is None or len(text) > LONGEST_IN_TURNS:
         return [[part] for part in parts]
     alike = groupby(parts, key=lambda part: (part.settings.seed, part.settings.hierarchical))
     return [list(turn) for _, turn in alike]
@@ -269,7 +274,12 @@ def _speak_turn(
     text, voice, reference = said
     keys, takes = [part.key for part in turn], {}
     with ExitStack() as stack:
-        speeches = [stack.enter_context(closing(speaker.speak(text, part.settings, voice, reference))) for part in turn]
+        speeches = [
+            stack.enter_context(
+                closing(speaker.speak(text, part.settings, voice, reference, heard=sounding and part is turn[0]))
+            )
+            for part in turn
+        ]
         while isinstance(speeches[0], Speech) and speeches[0].waits(WAIT_SECONDS):
             yield CompareStep(session, message_html(waiting(speeches[0].place, speeches[0].seconds_left)))
         lives = [Live(part.key, part.settings.method, text, sounding and part is turn[0]) for part in turn]

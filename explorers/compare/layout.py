@@ -39,6 +39,7 @@ from pcg.takes.take import Take
 DETAILS = "Details: figures, mel pictures, detectors, verdicts, files"
 TAKES_REMEMBERED = 64
 POSITIONS = 2048
+AT_ONCE = 4
 READY = "Ready."
 RECORDING_USED = "Your recording below is used instead."
 RECORDED = "A recorded example. Generate it again, or change a setting."
@@ -111,12 +112,11 @@ def create_compare(
 
 
 def _service(synthesizer: Synthesizer) -> SpeechService | None:
-    """All takes of one run in turns, as each is timed, and visitors in the order in which they asked; None on a GPU, where
-    takes wait in gradio's queue, since a running batch has no CUDA graphs."""
+    """All takes in turns, as each is timed, those of `AT_ONCE` visitors side by side; None on a GPU, where takes wait in
+    gradio's queue, since a running batch has no CUDA graphs."""
     if is_lent() or synthesizer.voice.device != "cpu":
         return None
-    rows = len(CARDS)
-    return SpeechService(synthesizer, rows, POSITIONS, waiting=VISITORS * rows, in_turns=True)
+    return SpeechService(synthesizer, AT_ONCE * len(CARDS), POSITIONS, waiting=VISITORS * len(CARDS), in_turns=True)
 
 
 def _shower(key: str) -> Callable[[int, Session], list[object]]:

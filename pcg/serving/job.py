@@ -11,11 +11,12 @@ from pcg.takes.take import Round
 
 
 class Job:
-    """`requests`: the chunks that have no row yet. `begun`: set when the first has one, or when the job has ended. `left`:
-    nobody waits for it any more."""
+    """`requests`: the chunks that have no row yet. `heard`: whether somebody listens while it is made. `begun`: set when the
+    first chunk has a row, or when the job has ended. `left`: nobody waits for it any more."""
 
-    def __init__(self, requests: Sequence[Request], expected_tokens: float) -> None:
+    def __init__(self, requests: Sequence[Request], expected_tokens: float, heard: bool = False) -> None:
         self.requests = deque(requests)
+        self.heard = heard
         self.begun = Event()
         self.left = False
         self._expected, self._said = expected_tokens, 0

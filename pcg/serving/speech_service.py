@@ -36,7 +36,8 @@ class SpeechService:
     positions a chunk, while up to `waiting` others wait in order. The thread starts with the first take; `close` ends it.
 
     in_turns: every round is that of one row, so that its time is what it takes alone, and of all rows the one goes on that
-    has said least since it began: whatever else the computer does meanwhile slows all of them alike.
+    has said least since it began: whatever else the computer does meanwhile slows all of them alike. Those that somebody
+    listens to go before them.
     """
 
     def __init__(
@@ -67,9 +68,11 @@ class SpeechService:
         reference: Reference | None = None,
         rule: Rule | None = None,
         stream: bool = False,
+        heard: bool = False,
     ) -> "Speech":
         """`Synthesizer.speak` in company: what is said does not depend on who else speaks. The take has its place in the queue
-        when this returns. Raises PCGError where too many wait, and for hierarchical takes, which have a batch of their own."""
+        when this returns. heard: whether somebody listens while it is made; such a take goes before others.
+        Raises PCGError where too many wait, and for hierarchical takes, which have a batch of their own."""
         if settings.hierarchical:
             raise InputError("hierarchical", "true", "false for a take among others")
         synthesizer, text = self.synthesizer, check_text(text)
@@ -80,7 +83,7 @@ class SpeechService:
         requests = [synthesizer.decoder.request(each, speaker, settings, rule, generator) for each in chunks]
         for each in requests:
             self._batch.check(each)
-        job = Job(requests, sum(synthesizer.voice.reader.tokens_for(each, speaker) for each in chunks))
+        job = Job(requests, sum(synthesizer.voice.reader.tokens_for(each, speaker) for each in chunks), heard)
         self._enter(job)
         return Speech(self, job, synthesizer.voiced(text, settings, voice, speaker, job.decode, stream))
 
@@ -139,7 +142,8 @@ class SpeechService:
                 raise PCGError(STOPPED)
             if len(self._waiting) >= self._most:
                 raise Busy(f"{counted(len(self._waiting), 'take')} are waiting already: try again a little later.")
-            self._waiting.append(job)
+            place = next((i for i, other in enumerate(self._waiting) if job.heard > other.heard), len(self._waiting))
+            self._waiting.insert(place, job)
             if not self._thread.ident:
                 atexit.register(self.close)  # a thread that is still in compiled code at the end would abort the process
                 self._thread.start()
@@ -176,7 +180,7 @@ class SpeechService:
     def _round(self) -> None:
         begun = perf_counter()
         try:
-            played = self._batch.step(min(self._speaking, key=self._said.__getitem__) if self._in_turns else None)
+            played = self._batch.step(self._next_row() if self._in_turns else None)
         except Exception as error:
             self._end_all(error)
             return
@@ -193,6 +197,9 @@ class SpeechService:
                 self._give_up_row(row)
         rate = said / len(played) / (perf_counter() - begun)
         self._rate = INERTIA * self._rate + (1 - INERTIA) * rate if self._rate else rate
+
+    def _next_row(self) -> int:
+        return min(self._speaking, key=lambda row: (not self._speaking[row].heard, self._said[row]))
 
     def _give_up_row(self, row: int) -> None:
         """A take with more chunks goes on before all that have not begun."""

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,34 @@ def test_in_turns_every_round_is_of_one_row_and_none_gets_ahead(
     assert apart[0] <= np.abs(said[:, 0] - said[:, 1]).max() <= apart[1]
     assert {len(played) for played in rounds[first:ended]} == {rows_a_round}
     assert np.sum([sum(played.values()) for played in rounds]) == sum(len(take.tokens) for take in takes)
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_take_that_somebody_listens_to_goes_before_others(
+    heard: bool, synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the next that gets a row, and from then on nobody else has a round until it has ended."""
+    rows: list[int] = []
+    step = RunningBatch.step
+
+    def noted(batch: RunningBatch, only: int) -> dict[int, Round | Exception]:
+        rows.append(only)
+        return step(batch, only)
+
+    monkeypatch.setattr(RunningBatch, "step", noted)
+    service = SpeechService(synthesizer, rows=2, positions=POSITIONS, in_turns=True)
+    gate = Gate()
+    first = service.speak("yes", Settings("sd"), "one", rule=gate)
+    assert gate.entered.wait(PATIENCE)
+    others = [service.speak(WORDS, Settings("ar", seed=i), "one") for i in range(3)]
+    mine = service.speak(WORDS, Settings("ar", seed=9), "one", heard=heard)
+    assert mine.place == (1 if heard else 4)
+    gate.open.set()
+    rounds = [sum(isinstance(step, Round) for step in each) for each in (first, *others, mine)]
+    service.close()
+    alone = max(len(list(run)) for _, run in groupby(rows))
+    assert sum(rounds) == len(rows)
+    assert (alone >= rounds[-1] > 10) == heard
 
 
 def test_those_that_wait_know_their_place_and_too_many_are_sent_away(service: SpeechService) -> None:

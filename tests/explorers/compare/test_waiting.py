@@ -67,7 +67,7 @@ def shared(speaker: Speaker) -> Iterator[Speaker]:
 
 
 def test_whoever_waits_is_told_the_place_and_hears_the_same_take_in_the_end(shared: Speaker, speaker: Speaker) -> None:
-    others = [shared.speak(LONG, Settings("ar"), "one", None) for _ in range(2)]
+    others = [shared.speak(LONG, Settings("ar"), "one", None, heard=True) for _ in range(2)]
     steps = generate_again(shared, "sd", REQUEST, Session())
     told = [next(steps).status for _ in range(2)]
     assert "1 take of other visitors before yours" in told[1]
@@ -80,7 +80,7 @@ def test_whoever_waits_is_told_the_place_and_hears_the_same_take_in_the_end(shar
 
 
 def test_who_stops_waiting_leaves_the_queue(shared: Speaker) -> None:
-    before = shared.speak(LONG, Settings("ar"), "one", None)
+    before = shared.speak(LONG, Settings("ar"), "one", None, heard=True)
     steps = generate_again(shared, "sd", REQUEST, Session())
     assert "You are next" in [next(steps).status for _ in range(2)][1]
     steps.close()
