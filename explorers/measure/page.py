@@ -4,8 +4,8 @@
 first fifty and at the end (on Linux only), and the milliseconds of each kind. `--times` opens the page in Chromium (see
 requirements-dev.txt; on the path, or named by CHROMIUM) and reports, as medians, the seconds from the start of the process
 to a player that can be pressed (`up_seconds`), and to the first sound from a press on it, from "Generate" and from moving
-theta; the height of the first tab at 1440 pixels, where the player begins on a phone, and what the console said. Times are
-valid only on an otherwise idle computer.
+theta; the speed-ups over AR that the page shows after "Generate"; the height of the first tab at 1440 pixels, where the player
+begins on a phone, and what the console said. Times are valid only on an otherwise idle computer.
 """
 
 import argparse
@@ -50,6 +50,8 @@ HEARD = """(before) => {
   const stage = document.querySelector(".stage");
   return stage.dataset.first !== (before ?? undefined) && stage.dataset.first;
 }"""
+SPEEDS = """() => Object.fromEntries([...document.querySelectorAll(".stage-lane")].map((lane) =>
+  [lane.dataset.key, parseFloat(lane.querySelector("[data-fact='speed']").textContent)]))"""
 READY = ".stage-play:not([disabled])"
 SHOWN = '.strip[data-state="done"]'
 
@@ -154,14 +156,20 @@ def measure_times(model: str, repeats: int) -> dict[str, object]:
                 "generate_first_sound_seconds": lambda: page.click("#run"),
                 "theta_new_sound_seconds": lambda: _move_theta(page),
             }
+            speeds: list[dict[str, float]] = []
             for name, act in acts.items():
-                waited[name] = [_until_heard(page, act) for _ in range(repeats)]
+                waited[name] = []
+                for _ in range(repeats):
+                    waited[name].append(_until_heard(page, act))
+                    speeds += [page.evaluate(SPEEDS)] if name.startswith("generate") else []
+            ratios = {key: round(median(each[key] for each in speeds), 3) for key in speeds[0] if key != "ar"}
             phone = _opened(browser.new_page(viewport=PHONE), address, said)
             looks["phone_player_y"] = round(phone.locator(READY).first.bounding_box()["y"])
             for each in (page, phone):  # before their server ends
                 each.close()
         browser.close()
-    return {name: round(median(values), 3) for name, values in waited.items()} | looks | {"console_messages": said}
+    looks |= {"generate_speedups": ratios, "console_messages": said}
+    return {name: round(median(values), 3) for name, values in waited.items()} | looks
 
 
 def _opened(page: "Page", address: str, said: list[str]) -> "Page":
