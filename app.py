@@ -17,6 +17,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "0" if needs_hub(named_model(sys.argv[1:
 if "SPACE_ID" in os.environ:  # where every request comes through a proxy, which says for whom
     os.environ.setdefault("FORWARDED_ALLOW_IPS", "*")
 
+import explorers.without_stubs  # noqa: F401 - before gradio
+
+# isort: split
 import gradio as gr
 import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
 from gradio.components import Component

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import gradio as gr
 
-from explorers.compare.actions import TAKES, CompareRequest, describe_groups, preset_value
+from explorers.compare.actions import TAKES, CompareRequest, preset_value
 from explorers.session import TakeView
 from explorers.shared.blocks import (
     Form,
@@ -55,8 +55,8 @@ def create_form(synthesizer: Synthesizer, shown: TakeView | None, status: str) -
         message = gr.HTML(message_html(status), apply_default_css=False, elem_id="status")
     with gr.Accordion("Decoding settings", open=True, elem_id="knobs", elem_classes="lab-form"):
         theta = knob("theta", settings, "", KNOBS["theta"])
-        about = describe_groups(synthesizer, settings.theta, settings.similarity)
-        groups = gr.HTML(about, apply_default_css=False, elem_id="groups")
+        # Told when the page has loaded: computing groups would hold up the start of the server.
+        groups = gr.HTML('<p class="groups">…</p>', apply_default_css=False, elem_id="groups")
         lookahead, beta, temperature = (knob(name, settings, "", KNOBS[name]) for name in ("lookahead", "beta", "temperature"))
         seed, dice = seed_and_dice("", settings.seed)
         with gr.Accordion("More settings", open=False, elem_id="more-settings"):
