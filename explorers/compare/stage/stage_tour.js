@@ -55,7 +55,7 @@ const TOUR = [
 
 class Tour {
   constructor(stage) {
-    Object.assign(this, { stage, parts: stage.parts, step: -1, timer: 0, gone: null });
+    Object.assign(this, { stage, parts: stage.parts, step: -1, timer: 0, gone: null, slowly: false });
     const { tour, back, onwards, close } = this.parts;
     tour.addEventListener("click", () => this.begin());
     back.addEventListener("click", () => this.go(this.step - 1));
@@ -65,6 +65,7 @@ class Tour {
 
   begin() {
     if (this.step >= 0) this.end();
+    this.slowly = this.parts.slow.checked;
     this.gone = new AbortController();
     const { signal } = this.gone;
     const here = (act) => (event) => (this.stage.root.isConnected ? act(event) : this.gone.abort());
@@ -100,6 +101,7 @@ class Tour {
     this.request(null);
     this.mark(null);
     this.parts.card.hidden = true;
+    this.parts.slow.checked = this.slowly;
     this.parts.tour.focus();
   }
 

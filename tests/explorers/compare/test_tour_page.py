@@ -66,6 +66,7 @@ def test_six_steps_lead_from_play_to_a_rejection_that_is_heard(page: Page, examp
     ar, pcg = (len(example.takes[method].rounds) for method in ("ar", "pcg"))
     expect(page.locator(TOLD)).to_contain_text(f"AR needs {ar} calls of the large model, PCG {pcg}.")
     expect(page.locator(".stage-notice")).to_contain_text("Decoding took: ")
+    expect(page.locator('.stage [data-part="slow"]')).to_be_checked()
     expect(page.locator("#in-hand-heading")).to_contain_text("PCG")
 
     onwards(page, 4, "A draft that was accepted")
@@ -90,6 +91,7 @@ def test_six_steps_lead_from_play_to_a_rejection_that_is_heard(page: Page, examp
     expect(page.locator(CARD)).to_be_hidden()
     expect(page.locator(START)).to_be_focused()
     expect(page.locator(".tour-at")).to_have_count(0)
+    expect(page.locator('.stage [data-part="slow"]')).not_to_be_checked()
     assert complaints == []
 
 
