@@ -205,14 +205,15 @@ class Session:
         reference: Reference | None = None,
         joins: bool = False,
         packed: bytes = b"",
+        streamed: bool = True,
     ) -> "Session":
         """The session with a new take, compared with this run's AR take, or else with that of the last full run.
 
         key: its card's, if that is not its method's; name: of the card's preset. joins: it stands beside the takes that the
-        card has already, instead of beginning the card anew. sound, reference, packed: see ShownTake.
+        card has already, instead of beginning the card anew. sound, reference, packed, streamed: see ShownTake.
         """
         key = key or reading.method
-        shown = ShownTake(reading, sound, reference, *self._compared(reading, key, full_run), packed)
+        shown = ShownTake(reading, sound, reference, *self._compared(reading, key, full_run), packed, streamed)
         earlier = self.cards[key].takes if joins else ()
         others = {other: card for other, card in self.cards.items() if other != key}
         number = self.history[-1].number + 1 if self.history else 1

@@ -2,7 +2,6 @@
 
 import json
 import secrets
-from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from pcg.takes.written import pack_take
 
 PROGRESS_SECONDS = 0.2
 WAIT_SECONDS = 0.5
+AHEAD_SECONDS = 0.3
 LONGEST_IN_TURNS = 600
 SEEDS = 10_000
 TAKES = Range(1, 5, 1)
@@ -37,7 +37,8 @@ RECORDING = "your recording"
 NO_TEXT = "Type a text to hear the effect of this setting."
 
 Speaking = Generator[Round | Sound | Take, None, None]
-Keep = Callable[[Take, Reference | None], Path]
+Keep = Callable[[Take, Reference | None, bool], Path]
+"""Writes a take, spoken by the visitor's own voice if there is one, whose sound was made in pieces or not."""
 Transcribe = Callable[[np.ndarray], str]
 """`[N]` samples at the rate of the codec -> the words."""
 
@@ -139,9 +140,8 @@ class CompareStep:
 
 @dataclass(frozen=True)
 class Speaker:
-    """What generates the takes: `keep` writes a take, spoken in the visitor's own voice if there is a reference, into a file;
-    `transcribe` recognises the words of a recording. service: where takes of all visitors wait for one another; None where
-    something else sees to that."""
+    """What generates the takes: `keep` writes a take into a file; `transcribe` recognises the words of a recording. service:
+    where takes of all visitors wait for one another; None where something else sees to that."""
 
     synthesizer: Synthesizer
     keep: Keep
@@ -151,11 +151,11 @@ class Speaker:
     def speak(
         self, text: str, settings: Settings, voice: str, reference: Reference | None, heard: bool = False
     ) -> Speech | Speaking:
-        """What `Synthesizer.speak` yields, streamed; beams have a batch of their own, and do not wait. heard: see
-        `SpeechService.speak`."""
+        """What `Synthesizer.speak` yields; beams have a batch of their own, and do not wait. heard: whether somebody listens
+        while it is made (see `SpeechService.speak`), and so whether it is streamed."""
         if self.service is None or settings.hierarchical:
-            return self.synthesizer.speak(text, settings, voice, reference, stream=True)
-        return self.service.speak(text, settings, voice, reference, stream=True, heard=heard)
+            return self.synthesizer.speak(text, settings, voice, reference, stream=heard)
+        return self.service.speak(text, settings, voice, reference, stream=heard, heard=heard)
 
 
 def generate_all(speaker: Speaker, request: CompareRequest, session: Session) -> Iterator[CompareStep]:
@@ -239,7 +239,7 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
         sounding = len(keys) == 1 and number == 1
         takes = yield from _speak_turn(speaker, turn, said, session, rate, sounding, (number, len(turns)))
         for part, take in zip(turn, takes, strict=True):
-            session = _heard(session, part, take, speaker.keep, reference, full_run=len(keys) > 1)
+            session = _heard(session, part, take, speaker.keep, reference, streamed=sounding, full_run=len(keys) > 1)
             taken += 1
             status, done = done_html([p.key for p in parts[:taken]], perf_counter() - begun), taken == len(parts)
             yield CompareStep(session, status, done=done, new=part.key)
@@ -254,10 +254,12 @@ def _turns(speaker: Speaker, text: str, parts: Sequence[Part]) -> list[list[Part
     return [list(turn) for _, turn in alike]
 
 
-def _heard(session: Session, part: Part, take: Take, keep: Keep, reference: Reference | None, full_run: bool) -> Session:
-    sound = keep(take, reference) if len(take.audio) else None
+def _heard(
+    session: Session, part: Part, take: Take, keep: Keep, reference: Reference | None, streamed: bool, full_run: bool
+) -> Session:
+    sound = keep(take, reference, streamed) if len(take.audio) else None
     own = {"key": part.key, "name": part.name, "sound": sound, "reference": reference, "joins": part.joins}
-    return session.with_take(TakeView.of(take), full_run, packed=pack_take(take), **own)
+    return session.with_take(TakeView.of(take), full_run, packed=pack_take(take), streamed=streamed, **own)
 
 
 def _speak_turn(
@@ -270,51 +272,57 @@ def _speak_turn(
     place: tuple[int, int] = (1, 1),
 ) -> Generator[CompareStep, None, list[Take]]:
     """Speak the takes of one turn, and return them in their order. said: text, voice and reference. sounding: whether the sound
-    of the first take is sent while it is made."""
+    of the one take is sent while it is made."""
     text, voice, reference = said
-    keys, takes = [part.key for part in turn], {}
+    keys, takes = [part.key for part in turn], []
+
+    def step(live: Live, longest: Live) -> CompareStep:
+        return CompareStep(session, progress_html(keys, longest.kinds, longest.group_sizes, rate, place), live)
+
     with ExitStack() as stack:
         speeches = [
-            stack.enter_context(
-                closing(speaker.speak(text, part.settings, voice, reference, heard=sounding and part is turn[0]))
-            )
-            for part in turn
+            stack.enter_context(closing(speaker.speak(text, part.settings, voice, reference, sounding))) for part in turn
         ]
         while isinstance(speeches[0], Speech) and speeches[0].waits(WAIT_SECONDS):
             yield CompareStep(session, message_html(waiting(speeches[0].place, speeches[0].seconds_left)))
-        lives = [Live(part.key, part.settings.method, text, sounding and part is turn[0]) for part in turn]
-        for at, take in _reports(speeches, lives):
-            longest = max(lives, key=lambda live: len(live.kinds))
-            status = progress_html(keys, longest.kinds, longest.group_sizes, rate, place)
-            yield CompareStep(session, status, lives[at])
-            if take:
-                takes[at] = take
-    return [takes[at] for at in range(len(turn))]
+        lives = [Live(part.key, part.settings.method, text, sounding) for part in turn]
+        if not sounding:
+            for live in _decoded(speeches, lives):
+                yield step(live, max(lives, key=lambda each: len(each.kinds)))
+        for live, speech in zip(lives, speeches, strict=True):
+            for ended in _grown(speech, live):
+                yield step(live, live)
+                takes += [ended] if ended else []
+    return takes
 
 
-def _reports(speeches: Sequence[Speech | Speaking], lives: Sequence[Live]) -> Iterator[tuple[int, Take | None]]:
-    """Let `lives` grow by one event of each of `speeches` after the other; tell which one to look at, and its take where it has
-    ended: at once for the first sound and the end, else now and then, as each report slows down what is timed."""
-    growing = deque(range(len(lives)))
-    reported = perf_counter()
-    for at in cycle(range(len(lives))):
-        if lives[at].ended:
-            continue
-        event = next(speeches[at])
-        if isinstance(event, Take):
-            lives[at].ended = True
-            growing.remove(at)
-            yield at, event
+def _decoded(speeches: Sequence[Speech | Speaking], lives: Sequence[Live]) -> Iterator[Live]:
+    """Wait until all speeches of a service are decoded, and tell now and then how far one of them is. What is done here
+    meanwhile would slow down what is timed, so that the sounds are left for later."""
+    for live, speech in cycle(zip(lives, speeches, strict=True)):
+        growing = [each for each in speeches if isinstance(each, Speech) and each.decoding(0)]
+        if not growing:
+            return
+        growing[0].decoding(PROGRESS_SECONDS)
+        live.catch_up(speech.rounds)
+        yield live
+
+
+def _grown(speech: Speech | Speaking, live: Live) -> Iterator[Take | None]:
+    """Let `live` grow to the end of `speech`; return at once for the first sound and, with the take, for the end, else now and
+    then, as each report slows down what is timed. Making sound does so, too: while a service decodes, no more is made than a
+    listener needs."""
+    reported, until = perf_counter(), 0.0
+    live.catch_up(())
+    for event in speech:
+        live.ended = isinstance(event, Take)
+        if live.ended or live.add(event) or perf_counter() - reported >= PROGRESS_SECONDS:
+            yield event if isinstance(event, Take) else None
             reported = perf_counter()
-            if not growing:
-                return
-        elif lives[at].add(event):
-            yield at, None
-            reported = perf_counter()
-        elif perf_counter() - reported >= PROGRESS_SECONDS:
-            yield growing[0], None
-            growing.rotate(-1)
-            reported = perf_counter()
+        if isinstance(event, Sound) and isinstance(speech, Speech):
+            until = max(until, perf_counter()) + len(event.samples) / event.sample_rate
+            while perf_counter() < until - AHEAD_SECONDS and speech.decoding(AHEAD_SECONDS / 10):
+                pass
 
 
 def token_rate(synthesizer: Synthesizer) -> float:

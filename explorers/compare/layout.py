@@ -96,8 +96,8 @@ def create_compare(
                     tools = create_tools(session.value, verdicts)
     cache = Path(tools.file.GRADIO_CACHE)
 
-    def keep(take: Take, reference: Reference | None) -> Path:
-        return wav_file(take, Stored.of(take, origin, reference, streamed=True), cache)
+    def keep(take: Take, reference: Reference | None, streamed: bool) -> Path:
+        return wav_file(take, Stored.of(take, origin, reference, streamed), cache)
 
     speaker = Speaker(synthesizer, keep, transcriber(synthesizer, judges), _service(synthesizer))
     places = ComparePlaces(controls, stage, in_hand, views, session, tools)

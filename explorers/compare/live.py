@@ -1,6 +1,7 @@
 """A take while it is generated, as far as it is there. Knows nothing of gradio."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from explorers.shared.scripts import packed
@@ -34,6 +35,11 @@ class Live:
         if self.sounding and len(event.samples):
             self.pieces.append(packed(event.samples))
         return self.sounding and len(self.pieces) == 1
+
+    def catch_up(self, rounds: Sequence[Round]) -> None:
+        """Have the tokens of these rounds, and no others."""
+        self.kinds = [kind for each in rounds for kind in each.kinds]
+        self.group_sizes = [size for each in rounds for size in each.group_sizes]
 
     def prop(self, number: int) -> dict[str, object]:
         """For the run `number`, runs being numbered upwards; `first` is the number of the first of its `pieces`.

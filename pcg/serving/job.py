@@ -12,12 +12,14 @@ from pcg.takes.take import Round
 
 class Job:
     """`requests`: the chunks that have no row yet. `heard`: whether somebody listens while it is made. `begun`: set when the
-    first chunk has a row, or when the job has ended. `left`: nobody waits for it any more."""
+    first chunk has a row, or when the job has ended. `decoded`: set when nothing more comes. `rounds`: those that were decoded.
+    `left`: nobody waits for it any more."""
 
     def __init__(self, requests: Sequence[Request], expected_tokens: float, heard: bool = False) -> None:
         self.requests = deque(requests)
         self.heard = heard
-        self.begun = Event()
+        self.begun, self.decoded = Event(), Event()
+        self.rounds: list[Round] = []
         self.left = False
         self._expected, self._said = expected_tokens, 0
         self._told: SimpleQueue[float | Round | Exception | None] = SimpleQueue()
@@ -34,16 +36,20 @@ class Job:
 
     def say(self, round_: Round) -> None:
         self._said += len(round_.tokens)
+        self.rounds.append(round_)
         self._told.put(round_)
 
     def end_chunk(self) -> None:
         self._told.put(None)
+        if not self.requests:
+            self.decoded.set()
 
     def end(self, error: Exception) -> None:
         """Nothing more comes: who waits gets `error`."""
         self.requests.clear()
         self._told.put(error)
         self.begun.set()
+        self.decoded.set()
 
     def decode(self, _chunk: str) -> Decoding:
         """The next chunk, as `Synthesizer.voiced` asks for it; waits until its prompt was read."""

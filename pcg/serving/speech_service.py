@@ -1,7 +1,7 @@
 """Many callers, one voice: one thread decodes the takes of all of them as one running batch."""
 
 import atexit
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heapreplace
 from threading import Condition, Lock, Thread
 from time import perf_counter
@@ -237,6 +237,16 @@ class Speech:
     def waits(self, seconds: float) -> bool:
         """Whether it has no row yet, after at most `seconds`."""
         return not self._job.begun.wait(seconds)
+
+    def decoding(self, seconds: float) -> bool:
+        """Whether it is still being decoded, after at most `seconds`. Who asks for no step meanwhile takes nothing from the
+        thread that decodes."""
+        return not self._job.decoded.wait(seconds)
+
+    @property
+    def rounds(self) -> Sequence[Round]:
+        """Those that were decoded so far, and may not have been asked for."""
+        return tuple(self._job.rounds)
 
     @property
     def place(self) -> int:

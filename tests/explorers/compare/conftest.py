@@ -13,7 +13,7 @@ from pcg.takes.take import Take
 
 @pytest.fixture
 def speaker(synthesizer: Synthesizer, tmp_path: Path) -> Speaker:
-    def keep(take: Take, reference: Reference | None) -> Path:
+    def keep(take: Take, reference: Reference | None, streamed: bool) -> Path:
         path = tmp_path / f"{len(list(tmp_path.glob('*.wav')))}.wav"
         write_wav(path, take.audio, take.sample_rate)
         return path
