@@ -18,7 +18,7 @@ from explorers.experiments.report import Findings
 from explorers.shared.readout import busy_html, message_html
 from explorers.shared.scripts import SHARED, joined
 from explorers.shared.terms import titled_html
-from pcg.experiments.results.claims import CONTRADICTED, HOLDS, OPEN, UNTESTED
+from pcg.experiments.results.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
 from pcg.experiments.results.table import MISSING
 from pcg.experiments.results.tables import Column, Table
 from pcg.metrics.intelligibility import comparable
@@ -26,7 +26,7 @@ from pcg.metrics.intelligibility import comparable
 STYLES = Path(__file__).with_name("findings.css")
 SCRIPT = Path(__file__).with_name("findings.js")
 CLICK = "pick"
-SIGNS = {HOLDS: "✓", CONTRADICTED: "✗", OPEN: "?", UNTESTED: "–"}
+SIGNS = {HOLDS: "✓", CONTRADICTED: "✗", OPEN: "?", UNTESTED: "–", DISAGREE: "≠"}
 VERDICT = "verdict"
 PAPER = "paper: "
 # What the papers' figures are called where they stand below ours of another name; the first are of another scale, too.

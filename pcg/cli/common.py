@@ -75,11 +75,14 @@ def add_draft(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draft", default="auto", help=text)
 
 
-def add_judge(parser: argparse.ArgumentParser) -> None:
+KNOWN_JUDGES = "pocketsphinx (the default), embedded, or, from the hub, hubert, whisper, granite"
+
+
+def add_judge(parser: argparse.ArgumentParser, more: str = "") -> None:
     parser.add_argument(
         "--judge",
         default="pocketsphinx",
-        help="who writes down the words: pocketsphinx (the default), embedded, or, from the hub, hubert, whisper, granite",
+        help=f"who writes down the words: {KNOWN_JUDGES}{more}",
     )
 
 
@@ -144,7 +147,7 @@ def check_count(field: str, value: int) -> None:
 
 def add_worker(parser: argparse.ArgumentParser) -> None:
     """Who does the units, and where their results are kept."""
-    add_judge(parser)
+    add_judge(parser, "; several with commas between: the first counts where there is room for one")
     add_model(parser)
     parser.add_argument(
         "--results", type=Path, default=RESULTS, metavar="FOLDER", help=f"where results are kept (default {RESULTS.as_posix()})"
@@ -168,8 +171,9 @@ def worker_spec(options: argparse.Namespace) -> "WorkerSpec":
     from pcg.experiments.worker import WorkerSpec
     from pcg.recognition.judges import JUDGES
 
-    if options.judge not in JUDGES:
-        raise InputError("judge", options.judge, "one of " + ", ".join(JUDGES))
+    names = options.judge.split(",")
+    if not set(names) <= set(JUDGES) or len(set(names)) < len(names):
+        raise InputError("judge", options.judge, f"one of {', '.join(JUDGES)}, or several with commas between")
     return WorkerSpec(options.model, options.judge, options.device, draft=options.draft)
 
 

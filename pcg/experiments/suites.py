@@ -1,7 +1,7 @@
 """The grids that reproduce the papers' tables and figures. They share conditions and utterances, so each is said once.
 
 With 240 utterances or more the whole set has some 4,200 units, and the quick one some 250. Searching among beams costs several
-times as much as speaking, so the grid that does stands apart from the set.
+times as much as speaking, and recordings need a synthesizer, so the grids with these stand apart from the set.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,13 +20,14 @@ TITLES = {
     "ablations": "Variants of the groups",
     "relax": "Does spoof rise before words are lost? (of the trade-off)",
     "mspoof": "Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)",
+    "originals": "Recordings of the same sentences, as they are and through the codec",
 }
-APART = ("mspoof",)
+APART = ("mspoof", "originals")
 SET = tuple(name for name in TITLES if name not in APART)
 # Utterances of a grid, full and quick; half of mspoof's are tongue twisters.
 COUNTS = {
     "main": (200, 12), "tradeoff": (60, 12), "lookahead": (24, 6), "swap": (40, 6), "ablations": (40, 6), "relax": (60, 12),
-    "mspoof": (80, 8),
+    "mspoof": (80, 8), "originals": (200, 12),
 }  # fmt: skip
 THETAS = (0.6, 0.5, 0.4)
 MIDDLE_THETA, MAIN_BETA = 0.5, 0.3
@@ -46,7 +47,7 @@ def declared(name: str, utterances: Sequence[Utterance], quick: bool, theta_for:
         raise InputError("experiment", name, "one of " + ", ".join(TITLES))
     makers = {
         "main": _main, "tradeoff": _tradeoff, "lookahead": _lookahead, "swap": _swap, "ablations": _ablations,
-        "relax": _relax, "mspoof": _mspoof,
+        "relax": _relax, "mspoof": _mspoof, "originals": _originals,
     }  # fmt: skip
     count, conditions = COUNTS[name][quick], tuple(makers[name](quick, theta_for))
     chosen = _half_twisters(utterances, count) if name == "mspoof" else utterances[:count]
@@ -138,6 +139,11 @@ def _mspoof(quick: bool, theta_for: ThetaFor) -> list[Condition]:
         "HierEAS": usual.with_(sampler="eas", hierarchical=True),
     }
     return [Condition(name, settings) for name, settings in samplers.items()]
+
+
+def _originals(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+    """What the judges make of the voice that the model learned from (needs flite): no model can be asked for more."""
+    return [Condition("original", Settings("ar"), model="original"), Condition("codec alone", Settings("ar"), model="codec")]
 
 
 def _half_twisters(utterances: Sequence[Utterance], count: int) -> list[Utterance]:

@@ -5,7 +5,7 @@ Knows neither models nor judges: `worker.py` runs a unit.
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pcg.analysis.swap import Swap
@@ -14,7 +14,8 @@ from pcg.settings import Settings
 
 # Raise it when units with the same fields come to mean other work.
 FORMAT = 1
-MODELS = ("target", "draft")
+MODELS = ("target", "draft", "original", "codec")
+RECORDED = ("original", "codec")
 DEFAULTS = Settings()
 # What a method's own rule reads; the other settings change nothing, so units that differ in them alone are one.
 _READ = {
@@ -46,7 +47,8 @@ class Utterance:
 class Condition:
     """One way to say an utterance; `name` is how figures call it and no part of its identity.
 
-    settings: their seed does not count. model: "target", or "draft", which then speaks alone (method "ar"). rule: a variant of
+    settings: their seed does not count. model: "target"; "draft", which then speaks alone; "original", the voice that the model
+    learned from; or "codec", that through the codec. But for the target's the method is "ar". rule: a variant of
     the acceptance rule in place of the method's own, "" for none (see `variants.py`). swap: done to the tokens afterwards.
     """
 
@@ -59,8 +61,8 @@ class Condition:
     def __post_init__(self) -> None:
         if self.model not in MODELS:
             raise InputError("model", self.model, "one of " + ", ".join(MODELS))
-        if self.model == "draft" and self.settings.method != "ar":
-            raise InputError("method", self.settings.method, "ar where the draft speaks alone")
+        if self.model != "target" and self.settings.method != "ar":
+            raise InputError("method", self.settings.method, "ar where the target does not speak")
         if self.rule and self.settings.method == "ar":
             raise InputError("method", self.settings.method, "any but ar where a rule is given")
 
@@ -105,19 +107,33 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Hearing:
+    """What a further judge heard of a unit: see `Result` for the fields."""
+
+    judge: str
+    heard: str
+    words: tuple[int, int]
+    characters: tuple[int, int]
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Hearing":
+        return cls(values["judge"], values["heard"], tuple(values["words"]), tuple(values["characters"]))
+
+
+@dataclass(frozen=True)
 class Result:
     """What came of a unit. Everything but the times is the same in every run.
 
-    words, characters: errors and length of the reference (`pcg.metrics.intelligibility`). similarity, dnsmos: of the speaker
-    to the reference voice, and of the sound (None where it was not judged); for a swapped utterance the similarity is that to
-    the utterance before the swap. tested, accepted_at: by position of the lookahead, how many drafted tokens were tested and
-    accepted. trials: of thinning. mel_distance: mean absolute difference in dB to the utterance before the swap, None without
-    one; swapped: share of tokens that the swap replaced. Times are in seconds, for a swap those of the take before it:
-    `decoding` is the loop alone, `wall` all work from text to audio.
+    heard, words, characters: what the first judge heard, errors and length of the reference (`pcg.metrics.intelligibility`).
+    similarity, dnsmos: of the speaker to the reference voice, and of the sound (None where it was not judged); for a swapped
+    utterance the similarity is that to the utterance before the swap. tested, accepted_at: by position of the lookahead, how
+    many drafted tokens were tested and accepted. trials: of thinning. mel_distance: mean absolute difference in dB to the
+    utterance before the swap, None without one; swapped: share of tokens that the swap replaced. Times are in seconds, for a
+    swap those of the take before it: `decoding` is the loop alone, `wall` all work from text to audio.
 
     computed: tokens that the target read while decoding, those of pruned beams included. spoof: how synthetic the tokens look
     to a detector, 0..1 (see `spoofing.py`), None where none fits or the utterance is too short for it. Both are None in
-    records of before they were kept.
+    records of before they were kept. also_heard: by the further judges.
     """
 
     tokens: tuple[int, ...]
@@ -140,6 +156,7 @@ class Result:
     wall_seconds: float
     computed: int | None = None
     spoof: float | None = None
+    also_heard: tuple[Hearing, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -147,7 +164,16 @@ class Result:
     @classmethod
     def from_dict(cls, values: dict[str, object]) -> "Result":
         """Build from what `as_dict` gave, through JSON."""
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+        also = tuple(map(Hearing.from_dict, values.get("also_heard", ())))
+        fields = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        return cls(**fields | {"also_heard": also})
+
+    def by(self, judge: str) -> "Result":
+        """With the words of a further judge in the place of those of the first; raise InputError for one who was not asked."""
+        found = next((hearing for hearing in self.also_heard if hearing.judge == judge), None)
+        if found is None:
+            raise InputError("judge", judge, "one who heard all units")
+        return replace(self, heard=found.heard, words=found.words, characters=found.characters)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pcg.analysis.swap import Swapped, mel_distance, swap, swap_coins
 from pcg.errors import AssetError, InputError
 from pcg.experiments.context import context
 from pcg.experiments.spoofing import JUDGED, fitting, judge_name, spoof
-from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
+from pcg.experiments.unit import RECORDED, Condition, Hearing, Record, Result, Unit, Utterance
 from pcg.experiments.variants import Variants
 from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS
@@ -33,7 +33,7 @@ from pcg.spoof.detectors import load_detectors
 from pcg.synthesis.drafts import AUTO, named_draft
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import EMBEDDED, load_voice
-from pcg.takes.take import Take
+from pcg.takes.take import Round, Take
 
 # More methods and thetas than a grid has: one that was dropped would be warmed up again at every utterance.
 METHODS_KEPT = 256
@@ -49,7 +49,8 @@ JUDGING_PACKAGES = ("pocketsphinx", "resemblyzer", "speechmos")
 class WorkerSpec:
     """What a worker is made of, small enough to be sent to another process.
 
-    model: as `pcg.synthesis.voice.load_voice` takes it. judge: who writes down the words (`pcg.recognition.judges.JUDGES`).
+    model: as `pcg.synthesis.voice.load_voice` takes it. judge: who writes down the words (`pcg.recognition.judges.JUDGES`), or
+    several of them with commas between, of whom the first counts where there is room for one.
     threads: of torch in each worker; floats, and so results, may differ in their last digits with another number. dnsmos: ask
     for it, too; a third of a second of work on a CPU, nearly as much as speaking. cache: of groups, None for the usual. draft:
     as `pcg.synthesis.drafts.choose_draft` takes it. detectors: a folder of spoof detectors, None for the shipped ones.
@@ -68,6 +69,10 @@ class WorkerSpec:
         if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
             raise InputError("threads", self.threads, "a whole number from 1 up")
 
+    @property
+    def judges(self) -> tuple[str, ...]:
+        return tuple(self.judge.split(","))
+
     @cached_property
     def voice_id(self) -> str:
         """A digest of who speaks (the content of the model's files, the device, since each rounds in its own way) and of who
@@ -78,7 +83,7 @@ class WorkerSpec:
         _add_folder(digest, folder)
         if is_from_hub(folder) and not (codec := codec_folder(folder, self.device)).is_relative_to(folder):
             _add_folder(digest, codec)
-        if self.judge == "embedded":
+        if "embedded" in self.judges:
             _add_folder(digest, RECOGNISER)
         if isdir(self.draft) and not named_draft(self.draft, folder / "draft"):
             _add_folder(digest, Path(self.draft))
@@ -111,11 +116,13 @@ class Worker:
             self._target = Synthesizer(load_voice(spec.model, spec.device, spec.draft), spec.cache, detectors=given)
             self._detectors = fitting(self._target)
             self._variants = Variants(self._target)
-            self._words = load_judge(spec.judge, spec.device)
+            self._words = {name: load_judge(name, spec.device) for name in spec.judges}
             self._speaker = Resemblyzer()
             self._mos = DNSMOS() if spec.dnsmos else None
+        first, *others = self._words.values()
         self.judges = {
-            "WER, CER": f"{self._words.name}; {NORMALISED}",
+            "WER, CER": f"{first.name}; {NORMALISED}",
+            **{f"WER, CER by {name}": judge.name for name, judge in zip(spec.judges[1:], others, strict=True)},
             "Speaker": f"cosine by {self._speaker.name} to {self._likeness()}",
         }
         if self._mos:
@@ -141,14 +148,13 @@ class Worker:
             audio, rate = sounding.samples, sounding.sample_rate
             before, like = self._before_swap(_plain(unit)) if unit.condition.swap else (None, self._embedded(unit.utterance))
             heard_audio = for_judges(audio, rate)
-            (heard,) = self._words.transcribe([heard_audio], JUDGE_RATE)
-            words, characters = word_errors(take.text, heard), char_errors(take.text, heard)
+            first, *others = (self._hearing(name, take.text, heard_audio) for name in self._words)
             tested, accepted_at = by_position(take)
             return Result(
                 tokens=sounding.tokens,
-                heard=heard,
-                words=(words.errors, words.length),
-                characters=(characters.errors, characters.length),
+                heard=first.heard,
+                words=first.words,
+                characters=first.characters,
                 similarity=cosine(self._speaker.embed(heard_audio, JUDGE_RATE), like),
                 dnsmos=self._quality(heard_audio),
                 rounds=len(take.rounds),
@@ -165,6 +171,7 @@ class Worker:
                 wall_seconds=take.wall_seconds,
                 computed=round(take.computed_per_token * len(take.tokens)),
                 spoof=spoof(self._detectors, sounding.tokens) if self._detectors else None,
+                also_heard=tuple(others),
             )
 
     def take(self, unit: Unit) -> Take:
@@ -185,6 +192,11 @@ class Worker:
         samples = self._target.decode(list(after.tokens), reference)
         return Sounding(samples, take.sample_rate, after.tokens, after.positions)
 
+    def _hearing(self, judge: str, text: str, audio: np.ndarray) -> Hearing:
+        (heard,) = self._words[judge].transcribe([audio], JUDGE_RATE)
+        words, characters = word_errors(text, heard), char_errors(text, heard)
+        return Hearing(judge, heard, (words.errors, words.length), (characters.errors, characters.length))
+
     def _quality(self, heard: np.ndarray) -> float | None:
         """DNSMOS. Its own way with a short utterance is the mean over up to nine windows of the utterance's repetition, which
         hold the same speech again and cost more than everything else together: here one window is enough."""
@@ -200,8 +212,24 @@ class Worker:
 
     def _said(self, unit: Unit) -> Take:
         condition, said = unit.condition, unit.utterance
+        if condition.model in RECORDED:
+            return self._recorded(unit)
         synthesizer, rule = self._method(unit.settings.with_(seed=0), condition.model, condition.rule)
         return synthesizer.take(said.text, unit.settings, said.voice, self._reference(said), rule)
+
+    def _recorded(self, unit: Unit) -> Take:
+        """What the voice that the model learned from says, as it is or through the codec; a take that took no time."""
+        from pcg.training.data.corpus import SAMPLE_RATE, recorded  # of training the only part that measuring needs
+
+        codec, said = self._target.voice.codec, unit.utterance
+        audio, tokens = recorded(said.voice, said.text), ()
+        if codec.sample_rate != SAMPLE_RATE:
+            raise InputError("model", unit.condition.model, f"of a voice at {SAMPLE_RATE} Hz")
+        if unit.condition.model == "codec":
+            codes = codec.encode(torch.from_numpy(audio))
+            audio, tokens = codec.decode(codes).numpy(), tuple(codes.tolist())
+        rounds = (Round(tokens, ("target",) * len(tokens), (1,) * len(tokens), ended=True),) if tokens else ()
+        return Take(said.text, said.voice, unit.settings, rounds, audio, codec.sample_rate, False, 0.0, 0.0, 0.0)
 
     def _prepared(self, settings: Settings, model: str, variant: str) -> tuple[Synthesizer, Rule | None]:
         """Who speaks by a method and its rule, after a first take: that compiles what later takes find compiled."""

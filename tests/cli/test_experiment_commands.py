@@ -255,6 +255,8 @@ def test_report_makes_no_folder_of_a_wrong_name(tmp_path, capsys):
         (["experiment", "run", "missing.yaml"], "grid file"),
         (["experiment", "run", "--ray", "0"], "ray"),
         (["experiment", "run", "--judge", "nobody"], "judge"),
+        (["experiment", "run", "--judge", "embedded,nobody"], "judge"),
+        (["experiment", "run", "--judge", "embedded,embedded"], "judge"),
         (["experiment", "run", "main", "--libritts", "missing"], "folder"),
         (["experiment", "run", "main", "--model", "nowhere"], "model"),
         (["experiment", "status", "table7"], "experiment"),

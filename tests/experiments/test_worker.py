@@ -13,6 +13,7 @@ import torch
 
 from pcg.acceptance.baselines import membership
 from pcg.analysis.swap import Swap, mel_distance
+from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError
 from pcg.experiments.runner import run
 from pcg.experiments.store import Store
@@ -25,6 +26,7 @@ from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
+from pcg.training.data.corpus import speak
 
 SAID = Utterance("hello, is this one sentence?", "one")
 AR, PCG = Condition("AR", Settings("ar")), Condition("PCG", Settings("pcg", theta=0.3, lookahead=4))
@@ -92,6 +94,34 @@ def test_the_judges_are_those_of_an_evaluation(spec: WorkerSpec, synthesizer: Sy
         "Speaker": "cosine",
         "DNSMOS": "DNSMOS",
     }
+
+
+@pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
+def test_recordings_are_judged_as_they_are_and_through_the_codec(
+    worker: Worker, synthesizer: Synthesizer, tmp_path: Path
+) -> None:
+    codec, recording = synthesizer.voice.codec, speak("slt", SAID.text)
+    write_wav(tmp_path / "slt.wav", recording, codec.sample_rate)
+    said = Utterance(SAID.text, "slt", reference=str(tmp_path / "slt.wav"), reference_text=SAID.text)
+    original, through = (worker.run(unit(replace(AR, model=model), said=said)) for model in ("original", "codec"))
+    assert original.audio_seconds == len(recording) / codec.sample_rate
+    assert original.words[0] <= 1
+    assert through.words[0] > 1  # the tiny codec is not trained
+    assert through.tokens == tuple(codec.encode(torch.from_numpy(recording)).tolist())
+    assert (original.tokens, original.drafted, original.decoding_seconds) == ((), 0, 0)
+    with pytest.raises(InputError, match="voice is 'one', but must be one of flite's"):
+        worker.sound(unit(replace(AR, model="original")))
+
+
+def test_a_second_judge_hears_the_same_sound(spec: WorkerSpec, worker: Worker) -> None:
+    both = replace(spec, judge="embedded,pocketsphinx")
+    assert both.voice_id != spec.voice_id
+    twice, once = both.load().run(unit(AR)), worker.run(unit(AR))
+    assert once.also_heard == ()
+    assert timeless(replace(twice, also_heard=())) == timeless(once)
+    (other,) = twice.also_heard
+    alone = replace(spec, judge="pocketsphinx").load().run(unit(AR))
+    assert (other.judge, other.heard, other.words) == ("pocketsphinx", alone.heard, alone.words)
 
 
 def test_the_draft_speaks_alone(worker: Worker, synthesizer: Synthesizer) -> None:

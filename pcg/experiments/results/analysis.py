@@ -22,7 +22,7 @@ from pcg.experiments.results.statistics import (
     wall_speedup,
     wer,
 )
-from pcg.experiments.unit import Condition, Record, Utterance
+from pcg.experiments.unit import RECORDED, Condition, Record, Utterance
 from pcg.metrics.bound import StepCosts
 from pcg.metrics.estimate import Estimate, share
 
@@ -61,6 +61,24 @@ class Results:
         """AR by the target with the sampler of `condition`, its temperature included, if it was done."""
         alone = Condition("", condition.settings.with_(method="ar", hierarchical=False))
         return self._conditions.get(identity(alone))
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The further judges of the words, who heard every record."""
+        named = [tuple(hearing.judge for hearing in record.result.also_heard) for record in self._all()]
+        return tuple(judge for judge in (named[0] if named else ()) if all(judge in names for names in named))
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """The kinds of sentences, in the order of the records."""
+        return tuple(dict.fromkeys(record.unit.utterance.section for record in self._all()))
+
+    def heard_by(self, judge: str) -> "Results":
+        """The same records with the words of a further judge."""
+        return Results([replace(record, result=record.result.by(judge)) for record in self._all()])
+
+    def _all(self) -> list[Record]:
+        return [record for records in self._records.values() for record in records.values()]
 
     def within(self, conditions: Iterable[Condition], sections: Collection[str]) -> "Results":
         """What `conditions` said of some sections of the sentences."""
@@ -140,7 +158,7 @@ def summary(results: Results, condition: Condition, costs: Mapping[int, StepCost
         raise InputError("condition", condition.name, "one that has records")
     (sums,) = results.sums(condition)
     baseline = results.baseline(condition)
-    spoken = condition.swap is None
+    spoken = condition.swap is None and condition.model not in RECORDED
     pair = results.sums(condition, baseline, timed=True) if baseline and spoken else (Sums(np.zeros((0, len(COLUMNS)))),) * 2
     length = estimate(lambda s: 1 + s.ratio("accepted", "rounds"), sums)
     drafts = bool(sums.total["drafted"])
@@ -166,8 +184,8 @@ def summary(results: Results, condition: Condition, costs: Mapping[int, StepCost
         conditional=tuple((accepted / tests).tolist()),
         trials_per_rejection=estimate(lambda s: s.ratio("trials", "rejections"), sums) if sums.total["trials"] else None,
         hit_limit=share(sum(r.result.hit_limit for r in records), len(records)),
-        swapped=None if spoken else estimate(mean("swapped"), sums),
-        mel_distance=None if spoken else estimate(mean("mel_distance"), sums),
+        swapped=estimate(mean("swapped"), sums) if condition.swap else None,
+        mel_distance=estimate(mean("mel_distance"), sums) if condition.swap else None,
         bound=cost.bound(length.value, condition.settings.lookahead) if cost and length else None,
         rtf=estimate(lambda s: s.ratio("wall", "audio"), sums) if spoken else None,
         computed=estimate(lambda s: s.ratio("computed", "tokens"), sums) if spoken else None,

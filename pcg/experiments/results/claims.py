@@ -12,6 +12,7 @@ from pcg.experiments.unit import Condition
 from pcg.metrics.estimate import Estimate
 
 HOLDS, CONTRADICTED, OPEN, UNTESTED = "holds", "contradicted", "open", "not comparable"
+DISAGREE = "judges disagree"
 # A swap that the paper calls a small drop cost it .007; its claim is taken to allow one point of WER.
 SMALL_LOSS = 0.01
 # With fewer utterances an interval means little, and no claim is decided.
@@ -20,7 +21,8 @@ FEWEST = 20
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper, its number there, ours over `n` utterances, and what follows."""
+    """A sentence of a paper, its number there, ours over `n` utterances, and what follows. others: ours, and what follows, by
+    each of the further judges, where that is not the same."""
 
     text: str
     source: str
@@ -28,10 +30,26 @@ class Claim:
     ours: str
     n: int
     verdict: str
+    others: tuple[str, ...] = ()
 
 
 def claims(results: Results, summaries: Sequence[Summary]) -> list[Claim]:
-    """The claims for which there are records."""
+    """The claims for which there are records; one on which the judges of words disagree is called so."""
+    found = _claims(results, summaries)
+    for judge in results.judges:
+        # Of the summaries a claim takes what no judge changes: names, speeds, counts.
+        found = [_also(ours, theirs) for ours, theirs in zip(found, _claims(results.heard_by(judge), summaries), strict=True)]
+    return found
+
+
+def _also(claim: Claim, theirs: Claim) -> Claim:
+    if theirs.ours == claim.ours:
+        return replace(claim, others=(*claim.others, "-"))
+    verdict = claim.verdict if claim.verdict == theirs.verdict else DISAGREE
+    return replace(claim, verdict=verdict, others=(*claim.others, f"{theirs.verdict}: {theirs.ours}"))
+
+
+def _claims(results: Results, summaries: Sequence[Summary]) -> list[Claim]:
     makers = (
         _no_gain_of_sd, _beats_ssd, _beats_mel, _interchangeable, _three_are_best, _few_trials, _ssd_keeps_words,
         _laws_keep_words,

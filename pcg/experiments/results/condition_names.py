@@ -43,8 +43,8 @@ def acceptance_name(condition: Condition) -> str:
     """How a condition accepts, whatever sampler it has from."""
     if condition.swap:
         return "random swap" if condition.swap.replacement == "random" else f"swap {_NAMES[condition.swap.similarity]}"
-    if condition.model == "draft":
-        return "draft"
+    if condition.model != "target":
+        return condition.model
     if condition.rule:
         rule = condition.rule.partition(":")[0]
         return rule if rule in ("membership", "typical") else f"PCG {rule}"

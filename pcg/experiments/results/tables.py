@@ -10,6 +10,7 @@ from pcg.experiments.results.analysis import Results, Summary
 from pcg.experiments.results.claims import claims, lookaheads
 from pcg.experiments.results.comparisons import curve, difference, equal_speed
 from pcg.experiments.results.condition_names import knob
+from pcg.experiments.results.judge_tables import judge_table, section_table
 from pcg.experiments.results.papers import DIFFERS, PCG_BEST_LOOKAHEAD, PCG_SSD_BETA
 from pcg.experiments.results.spoof_tables import relax_table, sampling_tables
 from pcg.experiments.results.statistics import estimate, speedup
@@ -56,6 +57,8 @@ def tables(results: Results, summaries: Sequence[Summary], mean_size: MeanSize |
         ablation_table(results, summaries),
         relax_table(results, summaries),
         *sampling_tables(results),
+        judge_table(results, summaries),
+        section_table(results, summaries),
         difference_table(results, summaries),
         condition_table(summaries),
     ]
@@ -73,15 +76,16 @@ THEIRS = {
 
 
 def claim_table(results: Results, summaries: Sequence[Summary]) -> Table:
-    """What the papers say, and what our records say to it."""
-    columns = tuple(Column(title, words=True) for title in ("claim", "verdict", "ours", "the paper", "where"))
-    rows = [(c.text, c.verdict, c.ours, c.paper, c.source, c.n) for c in claims(results, summaries)]
+    """What the papers say, and what our records say to it, by each judge."""
+    judges = [f"ours, by {judge}" for judge in results.judges]
+    columns = tuple(Column(title, words=True) for title in ("claim", "verdict", "ours", *judges, "the paper", "where"))
+    rows = [(c.text, c.verdict, c.ours, *c.others, c.paper, c.source, c.n) for c in claims(results, summaries)]
     return Table("claims", "The papers' claims", (*columns, N), tuple(rows), DIFFERS["claims"], f"{RUN} all")
 
 
 def main_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """PCG Table 1. The paper's PCG, chosen for the speed of SSD, stands beside our curve at just that speed."""
-    wanted = ("draft", "AR", "SD", "SSD", "PCG cosine")
+    wanted = ("original", "codec", "draft", "AR", "SD", "SSD", "PCG cosine")
     columns = (Column("method"), N, SPEEDUP, WER, CER, SPEAKER, DNSMOS, SPOOF, *(THEIRS[k] for k in _PCG_KEYS))
     rows: list[tuple[Cell, ...]] = []
     for row in _usual(summaries, *wanted):

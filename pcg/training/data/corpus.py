@@ -29,6 +29,7 @@ AVERAGE_SECONDS = 2.95
 MIN_SECONDS, MAX_SECONDS = 1.2, 8.0
 SILENCE_SECONDS = 0.1
 FADE_SECONDS = 0.02
+NO_FLITE = "The program flite is not installed; on Debian: apt-get install flite wordnet-base wamerican."
 HELD_OUT = ("held_out_sentences", "held_out_words")
 
 
@@ -53,7 +54,7 @@ class CorpusPlan:
 def make_corpus(directory: Path, prose: Path, plan: CorpusPlan, processes: int) -> float:
     """Speak the corpus into `directory`; return the hours that are there. Shards that exist are kept."""
     if shutil.which("flite") is None:
-        raise PCGError("The program flite is not installed; on Debian: apt-get install flite wordnet-base wamerican.")
+        raise PCGError(NO_FLITE)
     pool = build_pool(prose, plan.seed)
     jobs = list(_jobs(directory, pool, plan))
     missing = sorted((j for j in jobs if not j.path.with_suffix(".json").exists()), key=lambda j: (j.path.stem, j.voice))
@@ -115,6 +116,16 @@ def speak(voice: str, text: str) -> np.ndarray:
     if rate != SAMPLE_RATE:
         raise PCGError(f"flite voice {voice} speaks at {rate} Hz, but the corpus is {SAMPLE_RATE} Hz.")
     return np.ascontiguousarray(fade_ends(normalise_loudness(between_silences(samples)[0]), SAMPLE_RATE, FADE_SECONDS))
+
+
+def recorded(voice: str, text: str) -> np.ndarray:
+    """`speak`, where the voice is one of flite's and flite is installed; InputError or PCGError where it is not."""
+    if shutil.which("flite") is None:
+        raise PCGError(NO_FLITE)
+    known = subprocess.run(["flite", "-lv"], check=True, capture_output=True, text=True).stdout.partition(":")[2].split()
+    if voice not in known:
+        raise InputError("voice", voice, "one of flite's, " + ", ".join(known))
+    return speak(voice, text)
 
 
 def between_silences(samples: np.ndarray) -> tuple[np.ndarray, int]:

@@ -1,0 +1,91 @@
+"""Words by several judges, and by kind of sentence."""
+
+from dataclasses import replace
+
+import pytest
+
+from pcg.errors import InputError
+from pcg.experiments.results.analysis import Results, summarise
+from pcg.experiments.results.claims import CONTRADICTED, DISAGREE, HOLDS, claims
+from pcg.experiments.results.tables import Table, tables
+from pcg.experiments.suites import ar, pcg, sd, ssd, swapped
+from pcg.experiments.unit import Condition, Hearing, Record, Result
+from tests.experiments.synthetic import record
+
+DRAFTING = {"rounds": 40, "drafted": 120, "accepted": 60, "tested": (40, 30, 20), "accepted_at": (30, 20, 10), "trials": 45}
+OTHER = "pocketsphinx"
+SWAP_CLAIM = "Members of a group stand for each other: swapping them costs at most one point of WER"
+
+
+def heard_twice(condition: Condition, errors: int, others: int, count: int = 24, **figures: object) -> list[Record]:
+    also = [Hearing(OTHER, "what it heard", (others + i % 2, 20), (2 * others, 100)) for i in range(count)]
+    return [record(condition, i, errors + i % 2, 20, also_heard=(also[i],), **figures) for i in range(count)]
+
+
+def study(swap_by_other: int) -> list[Record]:
+    return [
+        *heard_twice(ar(), 2, 4),
+        *heard_twice(sd(), 2, 4, **DRAFTING),
+        *heard_twice(ssd(0.3), 6, 9, **DRAFTING),
+        *heard_twice(pcg(0.5), 3, 4, **DRAFTING),
+        *heard_twice(swapped(0.5), 2, swap_by_other, swapped=0.91, mel_distance=3.0),
+    ]
+
+
+def made(records: list[Record]) -> dict[str, Table]:
+    results = Results(records)
+    return {table.name: table for table in tables(results, summarise(results))}
+
+
+def by_title(table: Table, row: str) -> dict[str, object]:
+    (found,) = [cells for cells in table.rows if cells[0] == row]
+    return dict(zip([column.title for column in table.columns], found, strict=True))
+
+
+def test_every_judge_has_its_own_rate_and_its_own_difference_to_ar() -> None:
+    row = by_title(made(study(4))["judges"], "SSD, beta 0.3")
+    assert (row["WER %"].value, row[f"WER %, {OTHER}"].value) == pytest.approx((6.5 / 20, 9.5 / 20))
+    assert (row["WER, points"].value, row[f"WER, points, {OTHER}"].value) == pytest.approx((4 / 20, 5 / 20))
+    assert by_title(made(study(4))["judges"], "AR")[f"WER, points, {OTHER}"] is None
+
+
+def test_without_a_second_judge_there_is_no_table_of_judges() -> None:
+    alone = [replace(r, result=replace(r.result, also_heard=())) for r in study(4)]
+    assert "judges" not in made(alone)
+    assert made(alone)["claims"].columns[3].title == "the paper"
+    mixed = [*alone[:1], *study(4)[1:]]
+    assert Results(mixed).judges == ()
+    with pytest.raises(InputError, match="one who heard all units"):
+        Results(mixed).heard_by(OTHER)
+
+
+@pytest.mark.parametrize(("by_other", "verdict"), [(4, HOLDS), (9, DISAGREE)])
+def test_a_claim_on_which_judges_disagree_is_called_so(by_other: int, verdict: str) -> None:
+    results = Results(study(by_other))
+    claim = next(c for c in claims(results, summarise(results)) if c.text == SWAP_CLAIM)
+    assert (claim.verdict, claim.others[0].partition(":")[0]) == (verdict, "-" if verdict == HOLDS else CONTRADICTED)
+    row = by_title(made(study(by_other))["claims"], SWAP_CLAIM)
+    assert (row["verdict"], row[f"ours, by {OTHER}"]) == (verdict, claim.others[0])
+
+
+def test_a_claim_without_words_is_the_same_by_every_judge() -> None:
+    results = Results(study(9))
+    claim = next(c for c in claims(results, summarise(results)) if "Thinning" in c.text)
+    assert claim.others == ("-",)
+
+
+def test_kinds_of_sentences_stand_side_by_side() -> None:
+    records = [
+        replace(r, unit=replace(r.unit, utterance=replace(r.unit.utterance, section="everyday" if i < 6 else "rare words")))
+        for i, r in enumerate(record(ar(), i, 1 if i < 6 else 5, 20) for i in range(24))
+    ]
+    row = by_title(made(records)["sections"], "AR")
+    assert (row["everyday, n"], row["WER %, everyday"].value) == (6, pytest.approx(0.05))
+    assert (row["rare words, n"], row["WER %, rare words"].value) == (18, pytest.approx(0.25))
+    assert "sections" not in made([record(ar(), i) for i in range(24)])
+
+
+def test_a_result_keeps_its_hearings_through_json() -> None:
+    result = study(4)[0].result
+    assert Result.from_dict(result.as_dict()) == result
+    assert result.by(OTHER).words == result.also_heard[0].words
