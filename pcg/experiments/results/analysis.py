@@ -80,6 +80,14 @@ class Results:
     def _all(self) -> list[Record]:
         return [record for records in self._records.values() for record in records.values()]
 
+    def alike(self, conditions: Sequence[Condition]) -> "Results":
+        """These conditions, and AR beside each, on the utterances that all of them said with the same seeds."""
+        wanted = {identity(c): c for c in conditions} | {
+            identity(base): base for c in conditions if (base := self.baseline(c)) is not None
+        }
+        keys = set.intersection(*(set(self._records[identity(c)]) for c in conditions))
+        return Results([record for name in wanted for key, record in self._records[name].items() if key in keys])
+
     def within(self, conditions: Iterable[Condition], sections: Collection[str]) -> "Results":
         """What `conditions` said of some sections of the sentences."""
         records = [record for condition in conditions for record in self.of(condition)]
@@ -150,6 +158,22 @@ class Summary:
 def summarise(results: Results, costs: Mapping[int, StepCosts] | None = None) -> list[Summary]:
     """A summary of every condition. costs: those of the steps by lookahead (`pcg.bench.methods.step_costs`)."""
     return [summary(results, condition, costs or {}) for condition in results.conditions]
+
+
+def alike(results: Results, rows: Iterable[Summary]) -> tuple[Results, list[Summary]]:
+    """`rows` again, on the utterances that all of them share, as only such rows may stand in one table; no rows where there are
+    none. A bound is that of all its utterances."""
+    rows = list(rows)
+    shared = results.alike([row.condition for row in rows]) if rows else results
+    if not rows or not shared.of(rows[0].condition):
+        return results, []
+    return shared, [replace(summary(shared, row.condition, {}), bound=row.bound) for row in rows]
+
+
+def most_heard(rows: Iterable[Summary]) -> list[Summary]:
+    """Those that were said as often as the one that was said most."""
+    rows = list(rows)
+    return [row for row in rows if row.n == max(each.n for each in rows)]
 
 
 def summary(results: Results, condition: Condition, costs: Mapping[int, StepCosts]) -> Summary:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pcg.experiments.results.analysis import Results, Summary
+from pcg.experiments.results.analysis import Results, Summary, alike, most_heard
 from pcg.experiments.results.comparisons import difference
 from pcg.experiments.results.statistics import estimate, wer
 from pcg.experiments.results.table import BRACKETS, RUN, WER, WER_CHANGE, Cell, Column, N, Table
@@ -13,6 +13,7 @@ P = Column("p", 3)
 
 def judge_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """Word errors of every setting, and how many more than AR's on the same utterances, by the first judge and each other."""
+    results, summaries = alike(results, most_heard(s for s in summaries if s.condition.swap is None))
     judges = {"": results, **{judge: results.heard_by(judge) for judge in results.judges}}
     columns = [Column("setting"), N, *(_by(judge, column) for judge in judges for column in (WER, WER_CHANGE, P))]
     rows: list[tuple[Cell, ...]] = []
@@ -29,6 +30,7 @@ def judge_table(results: Results, summaries: Sequence[Summary]) -> Table:
 
 def section_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """Word errors by kind of sentence."""
+    results, summaries = alike(results, most_heard(s for s in summaries if s.condition.swap is None))
     sections = results.sections
     columns = (Column("setting"), *(column for name in sections for column in (Column(f"{name}, n"), _by(name, WER))))
     rows = []

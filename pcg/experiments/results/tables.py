@@ -6,7 +6,7 @@ A table whose conditions were not measured is left out, and so is a row; `n` cou
 from collections.abc import Callable, Iterable, Sequence
 
 from pcg.experiments.results import papers
-from pcg.experiments.results.analysis import Results, Summary
+from pcg.experiments.results.analysis import Results, Summary, alike, most_heard
 from pcg.experiments.results.claims import claims, lookaheads
 from pcg.experiments.results.comparisons import curve, difference, equal_speed
 from pcg.experiments.results.condition_names import knob
@@ -49,11 +49,12 @@ def tables(results: Results, summaries: Sequence[Summary], mean_size: MeanSize |
     made = [
         claim_table(results, summaries),
         main_table(results, summaries),
+        tradeoff_table(results, summaries),
         equal_speed_table(results, summaries),
         swap_table(results, summaries, mean_size),
-        ssd_table(summaries),
-        lookahead_table(summaries),
-        acceptance_table(summaries),
+        ssd_table(results, summaries),
+        lookahead_table(results, summaries),
+        acceptance_table(results, summaries),
         ablation_table(results, summaries),
         relax_table(results, summaries),
         *sampling_tables(results),
@@ -88,7 +89,8 @@ def main_table(results: Results, summaries: Sequence[Summary]) -> Table:
     wanted = ("original", "codec", "draft", "AR", "SD", "SSD", "PCG cosine")
     columns = (Column("method"), N, SPEEDUP, WER, CER, SPEAKER, DNSMOS, SPOOF, *(THEIRS[k] for k in _PCG_KEYS))
     rows: list[tuple[Cell, ...]] = []
-    for row in _usual(summaries, *wanted):
+    results, shown = alike(results, most_heard(_usual(summaries, *wanted)))
+    for row in shown:
         named = row.method if row.method != "SSD" or row.condition.settings.beta == PCG_SSD_BETA else ""
         quoted = papers.PCG_TABLE_1.get(named)
         rows.append((row.name, row.utterances, *_figures(row), *quoted_cells(quoted, *_PCG_KEYS)))
@@ -100,6 +102,20 @@ def main_table(results: Results, summaries: Sequence[Summary]) -> Table:
     note = f"{BRACKETS} Speed-up: tokens per second of the decoding loop over AR. {DIFFERS['main']}"
     title = "Words, speaker, sound and speed (PCG Table 1)"
     return Table("main", title, columns, tuple(rows), note, f"{RUN} main").without(SPOOF)
+
+
+def tradeoff_table(results: Results, summaries: Sequence[Summary]) -> Table:
+    """Every rule at every setting, fewer utterances than in the main table, but the same ones in each row."""
+    columns = (Column("method"), N, SPEEDUP, Column("tokens per target call", 2), WER, WER_CHANGE, Column("p", 3))
+    results, shown = alike(results, (s for s in summaries if s.speedup and s.condition.swap is None and _is_usual(s)))
+    rows: list[tuple[Cell, ...]] = []
+    for row in sorted(shown if len(shown) > 1 else (), key=lambda s: s.speedup.value if s.speedup else 0.0):
+        baseline = results.baseline(row.condition)
+        lost = difference(results, row.condition, baseline) if baseline not in (None, row.condition) else None
+        losses = (lost.wer, lost.p) if lost else (None, None)
+        rows.append((row.name, row.utterances, row.speedup, row.mean_acceptance_length, row.wer, *losses))
+    note = f"{BRACKETS} Points: less AR on the same utterances; p: Student's paired t-test. Tokens per call need no timing."
+    return Table("tradeoff", "Words against speed, every rule and setting", columns, tuple(rows), note, f"{RUN} tradeoff")
 
 
 def equal_speed_table(results: Results, summaries: Sequence[Summary]) -> Table:
@@ -150,14 +166,14 @@ def swap_table(results: Results, summaries: Sequence[Summary], mean_size: MeanSi
     return Table("swap", "Members of a group in each other's place (PCG Table 2)", columns, tuple(rows), note, f"{RUN} swap")
 
 
-def ssd_table(summaries: Sequence[Summary]) -> Table:
+def ssd_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """SSD Tables 1 and 3; SSD at beta 0 is SD."""
     columns = (
         Column("method"), N, SPEEDUP, WER, DNSMOS, SPEAKER, Column("LM-RTF", 3),
         *(THEIRS[key] for key in ("wer", "mos", "similarity", "lm_rtf")),
     )  # fmt: skip
     rows = []
-    for row in _usual(summaries, "draft", "AR", "SD", "SSD"):
+    for row in alike(results, _usual(summaries, "draft", "AR", "SD", "SSD"))[1]:
         beta = 0.0 if row.method == "SD" else row.condition.settings.beta
         quoted = papers.SSD_TABLE_1.get(row.method) if row.method in ("draft", "AR") else papers.SSD_TABLE_3.get(beta)
         ours = (row.name, row.utterances, row.speedup, row.wer, row.dnsmos, row.similarity, row.lm_rtf)
@@ -166,10 +182,12 @@ def ssd_table(summaries: Sequence[Summary]) -> Table:
     return Table("ssd", "The tolerance of SSD (SSD Tables 1 and 3)", columns, tuple(rows), note, f"{RUN} tradeoff")
 
 
-def lookahead_table(summaries: Sequence[Summary]) -> Table:
+def lookahead_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """Speed by lookahead, with the bound beside it where the costs of steps are known."""
     methods = {name: lookaheads(summaries, name) for name in ("SD", "SSD", "PCG cosine")}
     methods = {name: found for name, found in methods.items() if len(found) > 1}
+    _, shared = alike(results, (row for found in methods.values() for row in found.values()))
+    methods = {name: lookaheads(shared, name) for name in methods}
     columns = [Column("lookahead")]
     for name in methods:
         columns += [Column(f"{name}: speed-up", 2, suffix="x"), Column(f"{name}: bound", 2, suffix="x"), Column(f"{name}: n")]
@@ -187,7 +205,7 @@ def lookahead_table(summaries: Sequence[Summary]) -> Table:
     )  # fmt: skip
 
 
-def acceptance_table(summaries: Sequence[Summary]) -> Table:
+def acceptance_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """How much of what was drafted was accepted, and what speed that allows."""
     columns = (
         Column("setting"), N, Column("accepted %", 1, 100), Column("tokens per target call", 2),
@@ -201,7 +219,7 @@ def acceptance_table(summaries: Sequence[Summary]) -> Table:
             _percents(row.conditional), row.trials_per_rejection, row.hit_limit, row.speedup, row.bound,
             row.speedup.value / row.bound if row.speedup and row.bound else None,
         )
-        for row in summaries if row.acceptance_rate and _is_usual(row)
+        for row in alike(results, most_heard(s for s in summaries if s.acceptance_rate and _is_usual(s)))[1]
     ]  # fmt: skip
     note = f"{BRACKETS} By position: share of rounds that accepted there; if tested: share of the tests there. "
     return Table("acceptance", "Acceptance", columns, tuple(rows), note + DIFFERS["acceptance"], f"{RUN} main")
@@ -233,9 +251,10 @@ def difference_table(results: Results, summaries: Sequence[Summary]) -> Table:
         Column("DNSMOS", 2, signed=True), SPOOF_CHANGE, Column("p (WER)", 3),
     )  # fmt: skip
     rows = []
-    for row in summaries:
+    results, shown = alike(results, most_heard(s for s in summaries if s.condition.swap is None and _is_usual(s)))
+    for row in shown:
         baseline = results.baseline(row.condition)
-        if row.condition.swap is None and baseline not in (None, row.condition) and _is_usual(row):
+        if baseline not in (None, row.condition):
             lost = difference(results, row.condition, baseline)
             rows.append((row.name, lost.utterances, lost.wer, lost.cer, lost.similarity, lost.dnsmos, lost.spoof, lost.p))
     note = f"{BRACKETS} p: Student's paired t-test, without correction for the number of rows. {DIFFERS['differences']}"
@@ -256,7 +275,10 @@ def condition_table(summaries: Sequence[Summary]) -> Table:
         )
         for row in summaries
     ]  # fmt: skip
-    note = f"{BRACKETS} Speed-ups over AR: of the decoding loop, and from text to audio. Speaker of a swap: to before the swap."
+    note = (
+        f"{BRACKETS} Speed-ups over AR: of the decoding loop, and from text to audio. Speaker of a swap: to before the swap. "
+        "Rows of different n are not to be compared."
+    )
     return Table("conditions", "Every setting", columns, tuple(rows), note, f"{RUN} all").without(SPOOF)
 
 

@@ -60,6 +60,30 @@ def test_the_papers_rows_stand_beside_ours() -> None:
     assert cell(ssd_rows, "SSD, beta 0.3", "paper: WER %") == "6.29"
 
 
+def test_rows_of_one_table_share_their_utterances() -> None:
+    """Of 24 utterances the first ten are harder, and one setting has said these alone."""
+    drafting = {"rounds": 40, "drafted": 120, "accepted": 60, "tested": (40, 30, 20), "accepted_at": (30, 20, 10)}
+    hard = [8] * 10 + [1] * 14
+    records = [
+        *(record(ar(), i, errors, 20) for i, errors in enumerate(hard)),
+        *(record(sd(), i, errors, 20, 110, **drafting) for i, errors in enumerate(hard)),
+        *(record(ssd(0.4), i, errors, 20, 150, **drafting) for i, errors in enumerate(hard[:10])),
+    ]
+    found = made(records)
+    for name in ("main", "differences", "acceptance"):
+        assert {cells[1] for cells in found[name].rows} == {24}
+        assert "SSD, beta 0.4" not in {cells[0] for cells in found[name].rows}
+    assert cell(found["main"], "SD", "WER %").value == pytest.approx(sum(hard) / 24 / 20)
+    for name in ("tradeoff", "ssd"):
+        assert {cells[1] for cells in found[name].rows} == {10}
+        assert [cell(found[name], row, "WER %").value for row in ("AR", "SD", "SSD, beta 0.4")] == pytest.approx([8 / 20] * 3)
+
+
+def test_settings_that_share_no_utterance_stand_in_no_table() -> None:
+    apart = [*(record(ar(), i) for i in range(24)), *(record(sd(), i) for i in range(24, 48))]
+    assert not {"main", "tradeoff"} & set(made(apart))
+
+
 def test_a_table_without_records_is_left_out() -> None:
     few = made(spoken(ar(), 1))
     assert "swap" not in few
@@ -67,7 +91,8 @@ def test_a_table_without_records_is_left_out() -> None:
     assert "claims" not in few
     assert {"main", "conditions"} <= set(few)
     assert set(made(study())) == {
-        "claims", "main", "equal", "swap", "ssd", "lookahead", "acceptance", "ablations", "differences", "conditions",
+        "claims", "main", "tradeoff", "equal", "swap", "ssd", "lookahead", "acceptance", "ablations", "differences",
+        "conditions",
     }  # fmt: skip
 
 
