@@ -18,6 +18,7 @@ from pcg.cli.common import (
     worker_spec,
 )
 from pcg.errors import InputError
+from pcg.settings import Settings
 
 if TYPE_CHECKING:
     from pcg.cli.common import Commands
@@ -100,6 +101,9 @@ def _add_grids(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="*", default=[ALL], help=NAMES)
     parser.add_argument("--quick", action="store_true", help="few utterances and few settings: to try, not to believe")
     parser.add_argument("--libritts", type=Path, metavar="FOLDER", help="say sentences of LibriTTS, in its speakers' voices")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[], metavar="N", help="say everything with each (default 0)")
+    parser.add_argument("--temperature", type=float, help=f"where an experiment has the usual one ({Settings.temperature:g})")
+    parser.add_argument("--count", type=int, metavar="N", help="of an experiment's utterances, this many")
     add_worker(parser)
 
 
@@ -128,7 +132,8 @@ def _grids(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "l
 
         grids |= {name: declared(name, utterances, options.quick, theta_for) for name in names if name in TITLES}
     alone = not any(grid.hears_the_draft for grid in grids.values()) or load().voice.draft_speaks_alone
-    return [grids[name].for_draft(options.draft, alone) for name in names]
+    over = (options.seeds, options.temperature, options.count)
+    return [grids[name].over(*over).for_draft(options.draft, alone) for name in names]
 
 
 def _utterances(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "Sequence[Utterance]":

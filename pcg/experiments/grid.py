@@ -54,9 +54,25 @@ class Grid:
         possible = (c for c in self.conditions if c.settings.method in methods and (alone or c.model != "draft"))
         return replace(self, conditions=tuple(possible))
 
+    def over(self, seeds: Sequence[int] = (), temperature: float | None = None, count: int | None = None) -> "Grid":
+        """The same with these seeds, at this temperature where a condition has the usual one, and with as many of its
+        utterances."""
+        if count is not None and not 1 <= count <= len(self.utterances):
+            raise InputError("count", count, f"a whole number from 1 to {len(self.utterances)}, the utterances of {self.name}")
+        moved = self.conditions if temperature is None else tuple(_at(each, temperature) for each in self.conditions)
+        return replace(self, conditions=moved, utterances=self.utterances[:count], seeds=tuple(seeds) or self.seeds)
+
     def units(self) -> list[Unit]:
         """By utterance, then seed, then condition: methods take turns, so that a machine that slows down slows them all."""
         return [Unit(u, condition, seed) for u in self.utterances for seed in self.seeds for condition in self.conditions]
+
+
+def _at(condition: Condition, temperature: float) -> Condition:
+    """Named so, as takes of several temperatures may stand in one folder."""
+    if condition.settings.temperature != Settings.temperature or temperature == Settings.temperature:
+        return condition
+    settings = condition.settings.with_(temperature=temperature)
+    return replace(condition, name=f"{condition.name}, temperature {temperature:g}", settings=settings)
 
 
 def read_grid(path: Path) -> Grid:

@@ -82,18 +82,28 @@ def variant(rule: str, theta: float) -> Condition:
     return Condition(f"PCG {rule}, theta {theta:g}", Settings("pcg", theta=theta), rule=rule)
 
 
+def membership(k: int) -> Condition:
+    """Accept what is among the target's top k (LLaSA+)."""
+    return Condition(f"target's top {k}", Settings("sd"), rule=f"membership:{k}")
+
+
+def typical() -> Condition:
+    """Typical acceptance (Medusa)."""
+    return Condition("typical acceptance", Settings("sd"), rule="typical:.09:.3")
+
+
 def swapped(theta: float, similarity: str = "cosine", replacement: str = "group") -> Condition:
     kind = "random swap" if replacement == "random" else f"swap {NAMES.get(similarity, similarity)}"
     return Condition(f"{kind}, theta {theta:.3g}", Settings("ar"), swap=Swap(theta, similarity, replacement))
 
 
 def _main(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    return [ar(), sd(), ssd(0.2), ssd(MAIN_BETA), *(pcg(theta) for theta in THETAS)]
+    rivals = [] if quick else [membership(50), typical()]
+    return [ar(), sd(), ssd(0.2), ssd(MAIN_BETA), *(pcg(theta) for theta in THETAS), *rivals]
 
 
 def _tradeoff(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    rivals = [Condition(f"target's top {k}", Settings("sd"), rule=f"membership:{k}") for k in ((10,) if quick else (10, 50))]
-    rivals.append(Condition("typical acceptance", Settings("sd"), rule="typical:.09:.3"))
+    rivals = [membership(10), *([typical()] if quick else [])]  # the others are in the main grid
     more = [ssd(beta) for beta in ((0.4,) if quick else (0.1, 0.4, 0.6))] + [
         pcg(theta) for theta in ((0.3,) if quick else (0.7, 0.3, 0.25, 0.2))
     ]

@@ -73,6 +73,14 @@ class Results:
         """The kinds of sentences, in the order of the records."""
         return tuple(dict.fromkeys(record.unit.utterance.section for record in self._all()))
 
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(sorted({record.unit.seed for record in self._all()}))
+
+    def of_seed(self, seed: int) -> "Results":
+        """The records of one seed."""
+        return Results([record for record in self._all() if record.unit.seed == seed])
+
     def heard_by(self, judge: str) -> "Results":
         """The same records with the words of a further judge."""
         return Results([replace(record, result=record.result.by(judge)) for record in self._all()])

@@ -10,7 +10,7 @@ from pcg.experiments.results.analysis import Results, Summary, alike, most_heard
 from pcg.experiments.results.claims import claims, lookaheads
 from pcg.experiments.results.comparisons import curve, difference, equal_speed
 from pcg.experiments.results.condition_names import knob
-from pcg.experiments.results.judge_tables import judge_table, section_table
+from pcg.experiments.results.judge_tables import judge_table, section_table, seed_table
 from pcg.experiments.results.papers import DIFFERS, PCG_BEST_LOOKAHEAD, PCG_SSD_BETA
 from pcg.experiments.results.spoof_tables import relax_table, sampling_tables
 from pcg.experiments.results.statistics import estimate, speedup
@@ -60,6 +60,7 @@ def tables(results: Results, summaries: Sequence[Summary], mean_size: MeanSize |
         *sampling_tables(results),
         judge_table(results, summaries),
         section_table(results, summaries),
+        seed_table(results, summaries),
         difference_table(results, summaries),
         condition_table(summaries),
     ]
@@ -86,7 +87,7 @@ def claim_table(results: Results, summaries: Sequence[Summary]) -> Table:
 
 def main_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """PCG Table 1. The paper's PCG, chosen for the speed of SSD, stands beside our curve at just that speed."""
-    wanted = ("original", "codec", "draft", "AR", "SD", "SSD", "PCG cosine")
+    wanted = ("original", "codec", "draft", "AR", "SD", "SSD", "PCG cosine", "membership", "typical")
     columns = (Column("method"), N, SPEEDUP, WER, CER, SPEAKER, DNSMOS, SPOOF, *(THEIRS[k] for k in _PCG_KEYS))
     rows: list[tuple[Cell, ...]] = []
     results, shown = alike(results, most_heard(_usual(summaries, *wanted)))

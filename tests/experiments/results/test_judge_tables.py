@@ -89,3 +89,10 @@ def test_a_result_keeps_its_hearings_through_json() -> None:
     result = study(4)[0].result
     assert Result.from_dict(result.as_dict()) == result
     assert result.by(OTHER).words == result.also_heard[0].words
+
+
+def test_seeds_have_a_mean_and_a_deviation() -> None:
+    records = [record(ar(), i, errors, 20, seed=seed) for seed, errors in enumerate((1, 2, 3)) for i in range(24)]
+    row = by_title(made(records)["seeds"], "AR")
+    assert (row["seeds"], row["WER %"], row["speed-up"]) == (3, "10.0 ± 5.0", "1.00 ± 0.00")
+    assert "seeds" not in made([record(ar(), i) for i in range(24)])
