@@ -31,7 +31,8 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--model",
         default="embedded",
-        help="--quick, bench rules: the voice; bench codec: embedded, X-codec2 or NeuCodec, by folder or name",
+        help="--quick, bench rules: the voice; bench spoof: the one that the detectors know; bench codec: embedded, X-codec2 "
+        "or NeuCodec, by folder or name",
     )
     parser.add_argument("--text", default="", help="bench codec: the words in the recording")
     parser.add_argument("--tokens", type=int, default=65_536, help="bench groups: tokens of the vocabulary (default 65536)")
@@ -147,10 +148,13 @@ def _codec(options: argparse.Namespace) -> dict[str, object]:
 def _spoof(options: argparse.Namespace) -> dict[str, object]:
     from pcg.bench.parts.spoof import bench_spoof
     from pcg.spoof.detectors import SHIPPED, load_detectors
+    from pcg.spoof.garbage import Garbage
     from pcg.spoof.segments import Segments
+    from pcg.synthesis.voice import load_voice
 
-    folder = options.detectors or SHIPPED
-    return bench_spoof(load_detectors(folder), Segments.load(folder / "held_out.safetensors"))
+    folder, voice = options.detectors or SHIPPED, load_voice(options.model)
+    garbage = Garbage(voice.usage, voice.code_embedding)
+    return bench_spoof(load_detectors(folder), Segments.load(folder / "held_out.safetensors"), garbage)
 
 
 def _batching(options: argparse.Namespace) -> dict[str, object]:

@@ -16,6 +16,7 @@ VOICE_STAGES = ("corpus", "codec", "target", "draft", "publish", "all", "unpack"
 RECOGNISER_STAGES = ("recogniser", "unpack-recogniser", "words")
 DRAFT_STAGES = ("tokens", "draft-figure")
 DETECTORS = "detectors"
+SIZES = ("small", "paper")
 
 
 def add(commands: "Commands") -> None:
@@ -36,6 +37,9 @@ def add(commands: "Commands") -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2, help="synthesizers side by side (stage corpus)")
+    parser.add_argument(
+        "--size", choices=SIZES, default=SIZES[0], help="stage detectors: small, or as large as the paper's (default small)"
+    )
     _add_draft(parser)
     parser.set_defaults(command=run)
 
@@ -82,10 +86,10 @@ def run(options: argparse.Namespace) -> None:
 
 def _detectors(options: argparse.Namespace) -> None:
     from pcg.synthesis.voice import load_voice
-    from pcg.training.detectors.recipe import train_detectors_of
+    from pcg.training.detectors.recipe import DetectorRecipe, train_detectors_of
 
-    out = options.out or Path("assets/detectors")
-    train_detectors_of(load_voice(options.target or "embedded"), options.work, out, options.device, options.seed)
+    voice, out = load_voice(options.target or "embedded"), options.out or Path("assets/detectors")
+    train_detectors_of(voice, options.work, out, options.device, options.seed, DetectorRecipe.of_size(options.size))
 
 
 def _recogniser(options: argparse.Namespace) -> None:

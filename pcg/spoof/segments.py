@@ -1,8 +1,9 @@
 """Real and synthetic utterances, cut into the segments that detectors are trained on and judged by."""
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -12,6 +13,10 @@ from torch import Tensor
 from pcg.errors import AssetError, InputError
 from pcg.files import write_safetensors
 from pcg.spoof.detector import Resolution
+from pcg.spoof.garbage import KINDS, Garbage
+
+OWN = "own"
+GARBAGE = {"random": 0.05, "uniform": 0.05, "shuffled": 0.1, "reversed": 0.15, "swapped": 0.05}
 
 
 @dataclass(frozen=True)
@@ -24,16 +29,50 @@ class Labelled:
 
 
 @dataclass(frozen=True)
+class Mix:
+    """What a batch holds: `synthetic` segments for each real one, and of these the shares of `garbage`, by its kinds; the rest
+    are the voice's own samples. Reversed speech has the largest share, as it is the hardest to tell."""
+
+    synthetic: int = 1
+    garbage: Mapping[str, float] = field(default_factory=lambda: dict(GARBAGE))
+
+    def __post_init__(self) -> None:
+        if self.synthetic < 1:
+            raise InputError("synthetic", self.synthetic, "at least 1 for each real segment")
+        for kind, share in self.garbage.items():
+            if kind not in KINDS:
+                raise InputError("garbage", kind, "one of " + ", ".join(KINDS))
+            if not 0 <= share <= 1:
+                raise InputError(f"the share of {kind}", share, "a number from 0 to 1")
+        if self.own < 0:
+            raise InputError("the shares of garbage", f"{sum(self.garbage.values()):g} together", "at most 1")
+
+    @property
+    def own(self) -> float:
+        """The share of the voice's own samples among synthetic segments."""
+        return round(1 - sum(self.garbage.values()), 9)
+
+    def kinds(self, count: int, rng: random.Random) -> Counter[str]:
+        """How many of `count` synthetic segments are of each kind of garbage, and how many the voice's own (`OWN`)."""
+        return Counter(rng.choices([OWN, *self.garbage], weights=[self.own, *self.garbage.values()], k=count))
+
+
+@dataclass(frozen=True)
 class Segments:
     """Utterances, each codes `[T]` (int64); those that are shorter than a segment are left out of it."""
 
     real: Sequence[Tensor]
     synthetic: Sequence[Tensor]
 
-    def batch(self, resolution: Resolution, count: int, rng: random.Random) -> Labelled:
-        """`count` segments from anywhere, half of them real."""
-        halves = [_drawn(part, resolution.span, count // 2, rng) for part in (self.real, self.synthetic)]
-        return _labelled(*halves)
+    def batch(self, resolution: Resolution, count: int, mix: Mix, garbage: Garbage, rng: random.Random) -> Labelled:
+        """`count` segments from anywhere, real and synthetic as `mix` says; garbage is made of other real segments."""
+        positives = count // (1 + mix.synthetic)
+        real = _drawn(self.real, resolution.span, positives, rng)
+        synthetic: list[Cut] = []
+        for kind, wanted in mix.kinds(count - positives, rng).items():
+            cuts = _drawn(self.synthetic if kind == OWN else self.real, resolution.span, wanted, rng)
+            synthetic += cuts if kind == OWN else _spoilt(cuts, kind, garbage, rng)
+        return _labelled(real, synthetic)
 
     def every(self, resolution: Resolution) -> Labelled:
         """All segments side by side, as many real as synthetic ones."""
@@ -67,6 +106,12 @@ def _labelled(real: Sequence[Cut], synthetic: Sequence[Cut]) -> Labelled:
     cuts = [*real, *((after + number, segment) for number, segment in synthetic)]
     labels = torch.tensor([1.0] * len(real) + [0.0] * len(synthetic))
     return Labelled(torch.stack([segment for _, segment in cuts]), labels, torch.tensor([number for number, _ in cuts]))
+
+
+def _spoilt(cuts: Sequence[Cut], kind: str, garbage: Garbage, rng: random.Random) -> list[Cut]:
+    generator = torch.Generator().manual_seed(rng.getrandbits(63))
+    made = garbage.of(kind, torch.stack([segment for _, segment in cuts]), generator)
+    return [(number, segment) for (number, _), segment in zip(cuts, made, strict=True)]
 
 
 def _side_by_side(utterances: Sequence[Tensor], span: int) -> list[Cut]:

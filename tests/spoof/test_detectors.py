@@ -10,13 +10,15 @@ from pcg.bench.parts.spoof import bench_spoof
 from pcg.errors import AssetError, InputError
 from pcg.spoof.detector import M10, M25, M50, M50_10, RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors, load_detectors, save_detectors
-from pcg.spoof.segments import Segments
-from pcg.training.detectors.stages import SpoofPlan, train_detectors
+from pcg.spoof.garbage import KINDS, Garbage
+from pcg.spoof.segments import Mix, Segments
+from pcg.training.detectors.stages import Examples, SpoofPlan, train_detectors
 
 CODES = 16
 TINY = DetectorConfig(CODES, width=16, heads=2, layers=1, feed_forward=32)
 STEPS = {"M50": 40, "M25": 40, "M10": 60, "M50<-25": 1, "M50<-10": 1}
-PLAN = SpoofPlan(steps=STEPS, batch=32, lr=1e-2)
+PLAN = SpoofPlan(steps=STEPS, batch=32, lr=1e-2, mix=Mix(garbage={}))
+GARBAGE = Garbage(torch.ones(CODES), torch.eye(CODES))
 
 
 def utterances(count: int, jumps: float, seed: int) -> list[Tensor]:
@@ -35,11 +37,15 @@ def toy(count: int, seed: int) -> Segments:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Detectors:
     work = tmp_path_factory.mktemp("work")
-    return Detectors("toy", train_detectors(work, TINY, None, toy(60, 1), toy(10, 3), PLAN, 0, "cpu"))
+    return learned(work, toy(60, 1), PLAN)
+
+
+def learned(work: Path, train: Segments, plan: SpoofPlan) -> Detectors:
+    return Detectors("toy", train_detectors(work, TINY, None, Examples(train, toy(10, 3), GARBAGE), plan, 0, "cpu"))
 
 
 def test_trained_detectors_tell_the_two_apart_and_longer_spans_tell_more(trained: Detectors) -> None:
-    figures = bench_spoof(trained, toy(60, 5))
+    figures = bench_spoof(trained, toy(60, 5), GARBAGE)
     assert figures["M50"]["auc"] > 0.95
     assert figures["M50"]["auc"] > figures["M25"]["auc"] > figures["M10"]["auc"] > 0.7
     assert figures["M50"]["accuracy"] > 0.85
@@ -48,8 +54,26 @@ def test_trained_detectors_tell_the_two_apart_and_longer_spans_tell_more(trained
 
 def test_no_detector_tells_two_halves_of_one_law_apart(trained: Detectors) -> None:
     same = Segments(utterances(80, 0.1, 7), utterances(80, 0.1, 8))
-    low, high = bench_spoof(trained, same)["M50"]["auc_interval"]
+    low, high = bench_spoof(trained, same, GARBAGE)["M50"]["auc_interval"]
     assert low < 0.5 < high
+
+
+def test_garbage_sounds_less_real_than_speech_to_whoever_learned_from_garbage(tmp_path: Path) -> None:
+    """The voice of this toy is likelier than speech, so it jumps less: by it alone, whatever jumps is real."""
+    spoken = Segments(utterances(60, 0.25, 21), utterances(60, 0.02, 22))
+    steps = {r.name: 120 if r is M50 else 1 for r in RESOLUTIONS}
+    taught, naive = (
+        learned(tmp_path / str(bool(shares)), spoken, SpoofPlan(steps, 64, 1e-2, mix=Mix(garbage=shares)))
+        for shares in (dict.fromkeys(KINDS, 0.1), {})
+    )
+    held_out = Segments(utterances(80, 0.25, 23), utterances(80, 0.02, 24))
+    figures, control = bench_spoof(taught, held_out, GARBAGE), bench_spoof(naive, held_out, GARBAGE)
+    assert figures["M50"]["auc"] > 0.9
+    assert control["M50"]["auc"] > 0.9
+    for kind in KINDS:
+        assert figures["garbage"][kind]["M50"]["auc_interval"][0] > 0.7
+        assert control["garbage"][kind]["M50"]["auc_interval"][1] < 0.5
+        assert figures["garbage"][kind]["M50"]["spoof"] > figures["M50"]["spoof"]["real"] + 0.2
 
 
 def test_a_curve_rises_where_the_utterance_was_spoilt(trained: Detectors) -> None:
@@ -98,13 +122,13 @@ def test_wrong_segments_are_refused(trained: Detectors) -> None:
 
 @pytest.mark.slow
 def test_training_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    segments, whole, halves = toy(20, 15), tmp_path / "whole", tmp_path / "halves"
+    examples, whole, halves = Examples(toy(20, 15), toy(20, 15), GARBAGE), tmp_path / "whole", tmp_path / "halves"
     plan = SpoofPlan(steps={r.name: 2 for r in RESOLUTIONS}, batch=8)
-    train_detectors(whole, TINY, None, segments, segments, plan, 0, "cpu")
-    train_detectors(halves, TINY, None, segments, segments, plan, 0, "cpu")
+    train_detectors(whole, TINY, None, examples, plan, 0, "cpu")
+    train_detectors(halves, TINY, None, examples, plan, 0, "cpu")
     (halves / "detector_m10.safetensors").unlink()
-    first = train_detectors(whole, TINY, None, segments, segments, plan, 0, "cpu")
-    second = train_detectors(halves, TINY, None, segments, segments, plan, 0, "cpu")
+    first = train_detectors(whole, TINY, None, examples, plan, 0, "cpu")
+    second = train_detectors(halves, TINY, None, examples, plan, 0, "cpu")
     for name in first:
         for ours, theirs in zip(first[name].parameters(), second[name].parameters(), strict=True):
             assert torch.allclose(ours, theirs)

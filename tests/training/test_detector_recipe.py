@@ -1,18 +1,20 @@
 """The detectors' recipe on the tiny voice and a corpus of chirps, from nothing to a folder that is loaded."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pcg.cli import main, train
 from pcg.errors import InputError
 from pcg.files.checksums import LIST
-from pcg.spoof.detector import RESOLUTIONS
+from pcg.spoof.detector import RESOLUTIONS, DetectorConfig
 from pcg.spoof.detectors import load_detectors
 from pcg.spoof.segments import Segments
 from pcg.synthesis.voice import load_voice
 from pcg.training.data.corpus import write_shard
-from pcg.training.detectors.recipe import DetectorRecipe, train_detectors_of
+from pcg.training.detectors.recipe import SIZES, DetectorRecipe, train_detectors_of
 from pcg.training.detectors.stages import SpoofPlan
 
 TEXTS = ("the quick brown fox jumps over a lazy dog", "is this one sentence", "hello over a lazy fox", "the dog jumps")
@@ -34,7 +36,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_from_a_corpus_to_detectors_that_load(tiny_voice_folder: Path, work: Path, tmp_path: Path) -> None:
     voice = load_voice(str(tiny_voice_folder))
     figures = train_detectors_of(voice, work, tmp_path, "cpu", 0, TINY)
-    assert set(figures) == {"detectors", *(r.name for r in RESOLUTIONS)}
+    assert set(figures) == {"detectors", *(r.name for r in RESOLUTIONS), "garbage"}
     listed = {line.split("  ")[1] for line in (tmp_path / LIST).read_text().splitlines()}
     assert {"MODEL_CARD.md", "figures.json", "held_out.safetensors", "m50/model.safetensors"} <= listed
     assert load_detectors(tmp_path).codes == voice.codec.codebook_size
@@ -44,6 +46,30 @@ def test_from_a_corpus_to_detectors_that_load(tiny_voice_folder: Path, work: Pat
     card = (tmp_path / "MODEL_CARD.md").read_text(encoding="utf-8")
     assert "license: apache-2.0" in card
     assert f"| M50 | {figures['M50']['auc']:.3f} |" in card
+    found = figures["garbage"]["swapped"]["M50"]
+    assert f"| swapped | {found['spoof']:.3f}, AUC {found['auc']:.3f} |" in card
+    assert "among the synthetic ones: random 5 %, uniform 5 %, shuffled 10 %, reversed 15 %, swapped 5 %." in card
     assert train_detectors_of(voice, work, tmp_path, "cpu", 0, TINY) == figures, "a second run finds all done"
-    with pytest.raises(InputError, match="another recipe"):
-        train_detectors_of(voice, work, tmp_path, "cpu", 1, TINY)
+    for seed, recipe in ((1, TINY), (0, replace(TINY, size="paper"))):
+        with pytest.raises(InputError, match="another recipe"):
+            train_detectors_of(voice, work, tmp_path, "cpu", seed, recipe)
+
+
+def test_the_paper_s_size_learns_by_the_paper_s_settings() -> None:
+    paper, small = DetectorRecipe.of_size("paper"), DetectorRecipe.of_size("small")
+    assert paper.config(64, 48) == DetectorConfig(64, width=256, heads=8, layers=4, feed_forward=1024, code_width=48)
+    assert (paper.plan.lr, paper.plan.weight_decay, paper.plan.mix.synthetic) == (1e-4, 1e-4, 3)
+    assert small == DetectorRecipe()
+    assert (small.config(64, 48).width, small.plan.mix.synthetic) == (128, 1)
+    assert paper.samples == small.samples
+    with pytest.raises(InputError, match="size is 'huge', but must be one of small, paper"):
+        DetectorRecipe.of_size("huge")
+
+
+def test_the_command_hands_the_size_on(tiny_voice_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[DetectorRecipe] = []
+    monkeypatch.setattr("pcg.training.detectors.recipe.train_detectors_of", lambda *given: asked.append(given[-1]))
+    for given in ([], ["--size", "paper"]):
+        assert main(["train", "detectors", "--target", str(tiny_voice_folder), "--out", str(tmp_path), *given]) in (0, None)
+    assert asked == [DetectorRecipe(), DetectorRecipe.of_size("paper")]
+    assert SIZES == train.SIZES

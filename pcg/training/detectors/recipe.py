@@ -1,7 +1,8 @@
 """The recipe of a voice's spoof detectors: tokens of a corpus, samples of the voice's own, five detectors, publishing.
 
 Every stage resumes where it was killed. Most of what the voice says is said at the temperature of the defaults, which is what a
-listener hears, and some at the paper's: without any, whatever is unlikely would look real.
+listener hears, and some at the paper's. Besides, they learn from garbage (`pcg.spoof.garbage`): without it, whatever is less
+likely than speech would look real.
 """
 
 from collections.abc import Mapping
@@ -15,52 +16,67 @@ from pcg.files.checksums import write_checksums
 from pcg.settings import Settings
 from pcg.spoof.detector import DetectorConfig
 from pcg.spoof.detectors import load_detectors, save_detectors
+from pcg.spoof.garbage import Garbage
 from pcg.spoof.segments import Segments
 from pcg.synthesis.voice import Voice
 from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.data.tokens import TokenizedUtterance
-from pcg.training.detectors.stages import SpoofPlan, train_detectors
+from pcg.training.detectors.stages import Examples, SpoofPlan, train_detectors
 from pcg.training.note import agrees
 from pcg.training.voice.card import detector_card
 from pcg.training.voice.voice_tokens import voice_tokens
 from pcg.training.workers import Workers
 
 HELD_OUT = "held_out_sentences"
+SIZES = ("small", "paper")
 
 
 @dataclass(frozen=True)
 class DetectorRecipe:
     """shards: of the corpus that are learned from. samples: how many texts the voice says, by temperature, as text;
-    held_out_samples: at the first of these temperatures alone."""
+    held_out_samples: at the first of these temperatures alone. size: of the detectors, "small", for a codebook of a few
+    thousand codes and a few hours of speech, or "paper" (MSpoofTTS section 3.2)."""
 
     shards: int = 96
     samples: Mapping[str, int] = field(default_factory=lambda: {f"{Settings().temperature:g}": 9216, "1": 1024})
     held_out_samples: int = 256
+    size: str = "small"
     plan: SpoofPlan = field(default_factory=SpoofPlan)
+
+    def __post_init__(self) -> None:
+        if self.size not in SIZES:
+            raise InputError("size", self.size, "one of " + ", ".join(SIZES))
+
+    @classmethod
+    def of_size(cls, size: str) -> "DetectorRecipe":
+        """The recipe for detectors of this size: the paper's learn by its plan."""
+        return cls(size=size, plan=SpoofPlan.paper() if size == "paper" else SpoofPlan())
+
+    def config(self, codes: int, code_width: int) -> DetectorConfig:
+        """The shape of detectors of `codes` codes whose embeddings begin with a language model's, `code_width` wide."""
+        if self.size == "paper":
+            return DetectorConfig(codes, code_width=code_width)
+        return DetectorConfig.small(codes, code_width)
 
 
 def train_detectors_of(
-    voice: Voice, work: Path, out: Path, device: str, seed: int, recipe: DetectorRecipe | None = None, small: bool = True
+    voice: Voice, work: Path, out: Path, device: str, seed: int, recipe: DetectorRecipe | None = None
 ) -> dict[str, object]:
-    """Train the detectors of `voice` on `work`/corpus, write them to `out`, and return their figures on held-out utterances.
-
-    small: the preset for a small codebook; else the paper's shape.
-    """
+    """Train the detectors of `voice` on `work`/corpus, write them to `out`, and return their figures on held-out utterances."""
     recipe, state, corpus = recipe or DetectorRecipe(), work / "detectors", work / "corpus"
-    if not agrees(state / "plan.json", {"voice": voice.name, "seed": seed, "small": small} | asdict(recipe)):
+    if not agrees(state / "plan.json", {"voice": voice.name, "seed": seed} | asdict(recipe)):
         raise InputError("work", str(work), "a folder without detectors of another recipe")
-    codes = voice.codec.codebook_size
-    start = voice.code_embedding
-    config = DetectorConfig.small(codes, start.shape[1]) if small else DetectorConfig(codes, code_width=start.shape[1])
+    start, garbage = voice.code_embedding, Garbage(voice.usage, voice.code_embedding)
+    config = recipe.config(voice.codec.codebook_size, start.shape[1])
     spoken = {split: voice_tokens(voice, corpus, state / "tokens", split, recipe.shards) for split in ("train", HELD_OUT)}
     train = _segments(voice, state, "train", spoken["train"], recipe.samples, seed)
     usual = next(iter(recipe.samples))
     held_out = _segments(voice, state, HELD_OUT, spoken[HELD_OUT], {usual: recipe.held_out_samples}, seed)
-    trained = train_detectors(state, config, start, train, held_out, recipe.plan, seed, device)
+    trained = train_detectors(state, config, start, Examples(train, held_out, garbage), recipe.plan, seed, device)
     save_detectors(out, voice.name, trained)
     held_out.save(out / "held_out.safetensors")
     write_checksums(out)  # without which they would not load
-    figures = bench_spoof(load_detectors(out), held_out)
+    figures = bench_spoof(load_detectors(out), held_out, garbage)
     write_json(out / "figures.json", figures)
     with replacing(out / "MODEL_CARD.md") as temporary:
         hours = sum(len(u) for u in train.real) * voice.codec.hop / voice.codec.sample_rate / 3600

@@ -1,4 +1,4 @@
-"""Stage `detectors`: real codes of the corpus against the voice's own samples (MSpoofTTS section 2.2 and 3.2)."""
+"""Stage `detectors`: real codes of the corpus against the voice's own samples (MSpoofTTS sections 2.2 and 3.2) and garbage."""
 
 import random
 from collections.abc import Mapping
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
-from pcg.spoof.segments import Segments
+from pcg.spoof.garbage import Garbage
+from pcg.spoof.segments import Mix, Segments
 from pcg.training.loop import Stage, generator, run, update
 
 NAME = "detector"
@@ -18,20 +19,35 @@ NAME = "detector"
 
 @dataclass(frozen=True)
 class SpoofPlan:
-    """What shapes the detectors. lr: the paper's is 1e-4 for its larger detectors and 100 hours of speech."""
+    """What shapes the detectors: steps by resolution, segments in a batch, the optimizer, and what batches are made of."""
 
     steps: Mapping[str, int] = field(default_factory=lambda: {r.name: 1200 for r in RESOLUTIONS})
     batch: int = 192
     lr: float = 1e-3
     weight_decay: float = 1e-2
+    mix: Mix = field(default_factory=Mix)
+
+    @classmethod
+    def paper(cls) -> "SpoofPlan":
+        """The paper's learning rate, weight decay and three synthetic segments for each real one (sections 3.1 and 3.2), for
+        its larger detectors. How long it trains, and in which batches, it does not tell."""
+        return cls({r.name: 6000 for r in RESOLUTIONS}, lr=1e-4, weight_decay=1e-4, mix=Mix(synthetic=3))
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """What detectors learn from, what they are checked on, and what garbage is made with."""
+
+    train: Segments
+    held_out: Segments
+    garbage: Garbage
 
 
 def train_detectors(
     directory: Path,
     config: DetectorConfig,
     start: Tensor | None,
-    train: Segments,
-    held_out: Segments,
+    examples: Examples,
     plan: SpoofPlan,
     seed: int,
     device: str,
@@ -46,7 +62,7 @@ def train_detectors(
         detector = Detector(config)
         if start is not None:
             _begin_with(detector, start)
-        _train(directory, detector.to(device), resolution, train, held_out, plan, seed, device)
+        _train(directory, detector.to(device), resolution, examples, plan, seed, device)
         detectors[resolution.name] = detector.cpu().eval()
     return detectors
 
@@ -55,8 +71,7 @@ def _train(
     directory: Path,
     detector: Detector,
     resolution: Resolution,
-    train: Segments,
-    held_out: Segments,
+    examples: Examples,
     plan: SpoofPlan,
     seed: int,
     device: str,
@@ -68,7 +83,7 @@ def _train(
         detector.train()
         torch.manual_seed(seed * 1_000_003 + index)
         rng = random.Random(generator(seed, index).initial_seed())
-        batch = train.batch(resolution, plan.batch, rng)
+        batch = examples.train.batch(resolution, plan.batch, plan.mix, examples.garbage, rng)
         with torch.autocast(device, torch.bfloat16):
             logits = detector(batch.segments[:, :: resolution.stride].to(device))
         loss = loss_of(logits.float(), batch.real.to(device))
@@ -78,7 +93,7 @@ def _train(
     @torch.inference_mode()
     def evaluate() -> dict[str, float]:
         detector.eval()
-        check = held_out.every(resolution)
+        check = examples.held_out.every(resolution)
         logits = detector(check.segments[:, :: resolution.stride].to(device)).float().cpu()
         return {
             "loss": loss_of(logits, check.real).item(),

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+from pcg.spoof.detector import RESOLUTIONS
+
 Log = list[dict[str, float]]
 
 
@@ -23,8 +25,8 @@ def recogniser_card(parameters: dict[str, int], logs: dict[str, Log], seed: int,
 
 def detector_card(facts: dict[str, object], figures: dict[str, object]) -> str:
     """Markdown: what the detectors are, what they were trained on, how well they tell, and their licence."""
-    detectors = {name: values for name, values in figures.items() if isinstance(values, dict)}
-    return _filled("detectors.md", **facts, detectors=detectors)
+    detectors = {resolution.name: figures[resolution.name] for resolution in RESOLUTIONS}
+    return _filled("detectors.md", **facts, detectors=detectors, garbage=figures["garbage"])
 
 
 def _filled(name: str, **values: object) -> str:
