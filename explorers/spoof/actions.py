@@ -1,5 +1,5 @@
-"""What the Spoof panel does: one text by five sampling schemes, as in MSpoofTTS (Zhao et al., arXiv 2603.05373), the spoof
-probabilities of each, and the beams of the search. Knows nothing of gradio."""
+"""What the Spoof panel does: one text by the five sampling schemes of MSpoofTTS (Zhao et al., arXiv 2603.05373) and a control,
+the spoof probabilities of each, and the beams of the search. Knows nothing of gradio."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -25,8 +25,7 @@ NO_TAKE = "There are no beams of {way} yet: generate a text first."
 
 @dataclass(frozen=True)
 class Way:
-    """One of the paper's sampling schemes. `settings` are the paper's (section 3.2); method, temperature and seed are a
-    request's."""
+    """A sampling scheme by the paper's settings (section 3.2); method, temperature and seed are a request's."""
 
     key: str
     name: str
@@ -42,6 +41,7 @@ WAYS = {
     way.key: way
     for way in (
         _way("original", "Original", "Plain sampling, the 50 likeliest tokens."),
+        _way("top_p", "top-p", "A control: Original with the top-p of RAS and EAS, and nothing else of theirs.", top_p=0.8),
         _way("ras", "RAS", "Repetition-aware: a token too frequent recently is drawn again.", sampler="ras", top_p=0.8),
         _way("eas", "EAS", "Entropy-aware: tokens recently ranked high or chosen get a penalty.", sampler="eas", top_p=0.8),
         _way(

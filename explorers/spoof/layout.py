@@ -1,4 +1,4 @@
-"""The Spoof panel: one text by five sampling schemes, their spoof probabilities, and the beams of the search."""
+"""The Spoof panel: one text by six sampling schemes, their spoof probabilities, and the beams of the search."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -50,7 +50,7 @@ from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
 HEADING = f"""<header class="title"><h2>Spoof<small>which parts do detectors find synthetic?</small></h2>
-<p>Five sampling schemes, as compared in MSpoofTTS (arXiv 2603.05373). The curves are the
+<p>The five sampling schemes of MSpoofTTS (arXiv 2603.05373), and plain top-p as a control. The curves are the
 {term_html("spoof", "spoof probability")} of stretches of 50, 25 or 10 tokens: lower is more like speech. The beams
 are chosen by these same detectors, so a lower curve of theirs is no proof of better speech. {NOTE}</p></header>"""
 BEAMS = """<header class="title"><h2>Beams<small>candidates of the search, and their pruning</small></h2>
@@ -61,13 +61,13 @@ TEMPERATURE_INFO = (
     f"{term_info('temperature', 'Randomness')} of all schemes. Detectors here work best at 0.6; the paper uses 1.0."
 )
 METHOD_INFO = "The paper uses AR. Beams with SD, SSD or PCG are an extension of this program."
-READY = "Five takes, one after the other. The two with beams take several times as long."
+READY = "Six takes, one after the other. The two with beams take several times as long."
 STOPPED = "Stopped. Finished takes stay."
-DONE = "All five takes are ready."
+DONE = "All six takes are ready."
 BEAM_HINT = '<p class="beams-note">Click a beam, or enter its numbers, to hear the utterance up to its end.</p>'
 FIRST, *_, LAST = WAYS
-# What the detectors' beams cost in takes, roughly: three plain ones, and twice five and a half.
-TAKES = 14
+# What the detectors' beams cost in takes, roughly: four plain ones, and twice five and a half.
+TAKES = 15
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,8 @@ def create_spoof(synthesizer: Synthesizer) -> Mapping[str, Component]:
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
             with gr.Column(elem_classes="lab-card"):
                 gr.HTML(HEADING, apply_default_css=False)
-            plain = [key for key in WAYS if key not in SEARCHED]
-            views: dict[str, View] = {}
-            for row in (plain, SEARCHED):
+            keys, views = tuple(WAYS), dict[str, View]()
+            for row in zip(keys[::2], keys[1::2], strict=True):
                 with gr.Row(equal_height=True, elem_classes="lab-pair"):
                     views |= {key: _view(synthesizer, key) for key in row}
             search = _search(synthesizer)
@@ -145,7 +144,7 @@ def _controls(synthesizer: Synthesizer) -> Form:
             [(TITLES[key][0], key) for key in synthesizer.methods], value="ar", label="Decoding method",
             info=METHOD_INFO, elem_id="spoof-method",
         )  # fmt: skip
-        run, stop = run_and_stop("spoof-", "Compare all five")
+        run, stop = run_and_stop("spoof-", "Compare all six")
         status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="spoof-status")
     with gr.Column(elem_classes="lab-form"):
         temperature = knob("temperature", Settings(), "spoof-", TEMPERATURE_INFO)
@@ -246,7 +245,7 @@ def _wire(synthesizer: Synthesizer, controls: Form, places: SpoofPlaces) -> None
         _handler(synthesizer, controls, places), controls.inputs, [*places.outputs, controls.status],
         show_progress="hidden", trigger_mode="multiple", concurrency_id=DECODING, concurrency_limit=1,
         api_name="spoof",
-        api_description="Takes of a text by Original, RAS, EAS, HierRAS and HierEAS at one seed; streams a record first "
+        api_description="Takes of a text by Original, top-p, RAS, EAS, HierRAS and HierEAS at one seed; streams a record first "
         "(cost, spoof probabilities and curves, the beams of the searched ways), then the same as HTML and sounds.",
     )  # fmt: skip
     controls.stop.click(lambda: message_html(STOPPED), None, controls.status, cancels=running, **private)

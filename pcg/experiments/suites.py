@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.grid import Grid
+from pcg.experiments.results.condition_names import CONTROL
 from pcg.experiments.unit import Condition, Utterance
 from pcg.settings import Settings
 
@@ -139,10 +140,12 @@ def _relax(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 
 
 def _mspoof(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    """The schemes of MSpoofTTS with its settings (section 3.2); an AR of theirs reads a token for each that it says."""
+    """The schemes of MSpoofTTS with its settings (section 3.2), and a control. An AR of theirs reads a token for each that it
+    says. RAS and EAS differ from Original in a top-p of 0.8, too; the control differs in that alone."""
     usual = Settings("ar", temperature=1.0)
     samplers = {
         "Original": usual.with_(top_k=50),
+        CONTROL: usual.with_(top_k=50, top_p=0.8),
         "RAS": usual.with_(sampler="ras"),
         "EAS": usual.with_(sampler="eas"),
         "HierRAS": usual.with_(sampler="ras", hierarchical=True),

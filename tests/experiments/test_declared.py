@@ -9,6 +9,8 @@ from pcg.errors import InputError
 from pcg.experiments.results.condition_names import method
 from pcg.experiments.suites import APART, COUNTS, SET, TITLES, declared
 from pcg.experiments.unit import Unit, Utterance
+from pcg.sampling.choice import memory_of
+from pcg.sampling.entropy_aware import EntropyAware
 
 UTTERANCES = tuple(Utterance(f"Sentence {i}.", "one") for i in range(250))
 
@@ -70,11 +72,14 @@ def test_the_sampling_laws_stand_apart_and_say_as_many_twisters_as_everyday_sent
     for quick, half in ((False, 40), (True, 4)):
         grid = declared("mspoof", utterances, quick, wider)
         assert Counter(u.section for u in grid.utterances) == {"everyday": half, "twisters": half}
-        assert [c.name for c in grid.conditions] == ["Original", "RAS", "EAS", "HierRAS", "HierEAS"]
+        assert [c.name for c in grid.conditions] == ["Original", "top-p", "RAS", "EAS", "HierRAS", "HierEAS"]
         assert {c.settings.temperature for c in grid.conditions} == {1.0}
-        assert [c.settings.hierarchical for c in grid.conditions] == [False] * 3 + [True] * 2
-    assert grid.conditions[0].settings.top_k == 50
-    assert len({c.settings for c in grid.conditions}) == 5
+        assert [c.settings.hierarchical for c in grid.conditions] == [False] * 4 + [True] * 2
+    original, control, _, eas = (c.settings for c in grid.conditions[:4])
+    assert (original.sampler, original.top_k, original.top_p) == ("plain", 50, 0.0)
+    assert control == original.with_(top_p=EntropyAware(1.0).top_p)
+    assert memory_of(eas) == EntropyAware(1.0, top_k=control.top_k, top_p=control.top_p)
+    assert len({c.settings for c in grid.conditions}) == 6
 
 
 def test_every_table_of_the_papers_has_its_conditions() -> None:

@@ -3,8 +3,10 @@
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.settings import Settings
 
+# Plain sampling with the top-p of RAS and EAS, which the paper does not have.
+CONTROL = "top-p"
 # Names of `sampler_name`, and MSpoofTTS's own.
-SCHEMES = {"truncated": "Original", "RAS": "RAS", "EAS": "EAS", "HierRAS": "HierRAS", "HierEAS": "HierEAS"}
+SCHEMES = {"truncated": "Original", CONTROL: CONTROL, "RAS": "RAS", "EAS": "EAS", "HierRAS": "HierRAS", "HierEAS": "HierEAS"}
 _NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "cosine": "cosine", "mel": "Mel", "fsq": "FSQ", "both": "both"}
 
 
@@ -14,11 +16,16 @@ def identity(condition: Condition) -> str:
 
 
 def sampler_name(settings: Settings) -> str:
-    """What MSpoofTTS calls the sampler: RAS, EAS, HierRAS, HierEAS; "truncated" for a plain one with top-k, top-p or a
-    penalty, and nothing for the softmax alone."""
-    cut = settings.top_k or 0 < settings.top_p < 1 or settings.repetition_penalty > 1
-    name = settings.sampler.upper() if settings.sampler != "plain" else "truncated" if cut else ""
+    """What MSpoofTTS calls the sampler: RAS, EAS, HierRAS, HierEAS; of a plain one "top-p" where it has one, "truncated" with
+    top-k or a penalty alone, and nothing for the softmax alone."""
+    name = settings.sampler.upper() if settings.sampler != "plain" else _plain_name(settings)
     return f"Hier{name}" if settings.hierarchical else name
+
+
+def _plain_name(settings: Settings) -> str:
+    if 0 < settings.top_p < 1:
+        return CONTROL
+    return "truncated" if settings.top_k or settings.repetition_penalty > 1 else ""
 
 
 def method(condition: Condition) -> str:

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from pcg.experiments.results import papers
 from pcg.experiments.results.analysis import Results, Summary, summary
+from pcg.experiments.results.claims import points
 from pcg.experiments.results.comparisons import curve, difference, schemes
+from pcg.experiments.results.condition_names import CONTROL
 from pcg.experiments.results.papers import DIFFERS, Quoted
 from pcg.experiments.results.table import (
     BRACKETS,
@@ -58,10 +60,29 @@ def _sampling_table(
         if condition in results:
             row = summary(results, condition, {})
             ours = (scheme, row.utterances, row.wer, row.similarity, row.dnsmos, row.computed, row.rtf, row.spoof)
-            rows.append((*ours, *(" / ".join(f"{of[scheme].values[key]:g}" for of in quoted) for key in PAPER_COLUMNS)))
+            rows.append((*ours, *_quoted_cells(scheme, quoted)))
     both = " Two numbers of the paper: LibriSpeech / LibriTTS." if len(quoted) > 1 else ""
-    note = f"{BRACKETS} {COST} {SCALE} {CHOOSY}{both} {DIFFERS['sampling']}"
+    note = f"{BRACKETS} {COST} {SCALE} {CHOOSY}{_control(results, said)}{both} {DIFFERS['sampling']}"
     return Table(name, title, columns, tuple(rows), note, f"{RUN} mspoof").without(SPOOF)
+
+
+def _quoted_cells(scheme: str, quoted: Sequence[Mapping[str, Quoted]]) -> list[Cell]:
+    """What the paper's tables say of a scheme; nothing of a control of ours."""
+    if scheme == CONTROL:
+        return [None] * len(PAPER_COLUMNS)
+    return [" / ".join(f"{of[scheme].values[key]:g}" for of in quoted) for key in PAPER_COLUMNS]
+
+
+def _control(results: Results, said: Mapping[str, Condition]) -> str:
+    """How many words EAS saves beyond its top-p, if both were said."""
+    pair = [said[name] for name in ("EAS", CONTROL) if name in said and said[name] in results]
+    if len(pair) < 2:
+        return ""
+    lost = difference(results, *pair)
+    return (
+        f" {CONTROL} is Original with the top-p of RAS and EAS, a control of ours: EAS less {CONTROL} is {points(lost.wer)} of "
+        f"WER over {lost.utterances} utterances."
+    )
 
 
 def relax_table(results: Results, summaries: Sequence[Summary]) -> Table:

@@ -53,6 +53,7 @@ def test_tokens_computed_count_the_pruned_beams_and_without_any_what_rounds_read
 def test_laws_have_names_and_each_is_compared_with_ar_by_its_own() -> None:
     laws = {
         "truncated": Settings("ar", top_k=50),
+        "top-p": Settings("ar", top_k=50, top_p=0.8),
         "RAS": Settings("ar", sampler="ras"),
         "HierRAS": Settings("ar", sampler="ras", hierarchical=True),
         "SSD, EAS": Settings("ssd", sampler="eas"),
@@ -63,7 +64,7 @@ def test_laws_have_names_and_each_is_compared_with_ar_by_its_own() -> None:
     results = Results([record(c, 0) for c in conditions.values()])
     baselines = {name: results.baseline(c) for name, c in conditions.items()}
     assert {name: b and b.name for name, b in baselines.items()} == {
-        "truncated": "truncated", "RAS": "RAS", "HierRAS": "RAS", "SSD, EAS": None, "AR": "AR",
+        "truncated": "truncated", "top-p": "top-p", "RAS": "RAS", "HierRAS": "RAS", "SSD, EAS": None, "AR": "AR",
     }  # fmt: skip
     assert conditions["SSD, EAS"] not in curve(results, "SSD", ssd(0.3))
 

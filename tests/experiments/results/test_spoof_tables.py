@@ -54,6 +54,20 @@ def test_twisters_have_a_table_of_their_own_beside_the_papers_numbers() -> None:
     assert usual.command.endswith("run mspoof")
 
 
+def test_the_control_stands_between_original_and_eas_and_says_what_the_penalty_adds() -> None:
+    said = [
+        *spoken(LAWS["Original"], 6, "everyday"),
+        *spoken(LAWS["top-p"], 4, "everyday"),
+        *spoken(LAWS["EAS"], 3, "everyday"),
+    ]
+    table = made(said)["sampling"]
+    assert [row[0] for row in table.rows] == ["Original", "top-p", "EAS"]
+    assert cell(table, "top-p", "WER %").value == pytest.approx(4.5 / 20)
+    assert cell(table, "top-p", "paper: WER %") is None
+    assert "EAS less top-p is -5.0 [-5.0, -5.0] points of WER over 24 utterances." in table.note
+    assert "EAS less" not in made([*said[:24], *said[48:]])["sampling"].note
+
+
 def test_without_detectors_there_is_no_column_of_dashes() -> None:
     bare = made([*spoken(LAWS["RAS"], 4, "everyday"), *spoken(ar(), 2), *spoken(sd(), 2), *spoken(pcg(0.5), 2)])
     assert "relax" not in bare

@@ -59,6 +59,7 @@ def tree(said: dict[str, SpoofTake]) -> Tree:
 def test_the_presets_are_the_papers() -> None:
     settings = {key: (w.settings.sampler, w.settings.top_k, w.settings.top_p) for key, w in WAYS.items()}
     assert settings["original"] == ("plain", 50, 0.0)
+    assert settings["top_p"] == ("plain", 50, 0.8)
     assert settings["ras"] == settings["hierras"] == ("ras", 50, 0.8)
     assert settings["eas"] == settings["hiereas"] == ("eas", 50, 0.8)
     assert all(w.settings.temperature == 1.0 for w in WAYS.values())

@@ -43,11 +43,11 @@ def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) ->
 def say(page: Page) -> None:
     page.fill("#spoof-text textarea", "Hello, yes ${window.hacked = 1} <b>one</b>.")
     page.click("#spoof-run")
-    expect(page.locator("#spoof-status")).to_contain_text("All five takes are ready.")
+    expect(page.locator("#spoof-status")).to_contain_text("All six takes are ready.")
 
 
 @pytest.mark.parametrize("page", [390, 1440, 1920], indirect=True)
-def test_a_person_says_a_text_five_ways_and_it_fits_in_both_themes(page: Page, complaints: list[str]) -> None:
+def test_a_person_says_a_text_six_ways_and_it_fits_in_both_themes(page: Page, complaints: list[str]) -> None:
     say(page)
     for key in WAYS:
         expect(page.locator(f"#spoof-{key}")).to_contain_text("tokens computed for each token of the take")
@@ -101,7 +101,7 @@ def test_a_person_walks_the_beams_by_keyboard_and_hears_a_pruned_one(page: Page,
 def test_a_run_is_stopped_and_what_was_said_stays(page: Page) -> None:
     page.fill("#spoof-text textarea", "The quick brown fox jumps over a lazy dog. " * 4)
     page.click("#spoof-run")
-    expect(page.locator("#spoof-status")).to_contain_text(re.compile("[2-5] of 5"))
+    expect(page.locator("#spoof-status")).to_contain_text(re.compile("[2-6] of 6"))
     page.click("#spoof-stop")
     expect(page.locator("#spoof-status")).to_contain_text("Stopped. Finished takes stay.")
     expect(page.locator("#spoof-curves-original .spoof-plane")).to_be_visible()

@@ -40,14 +40,14 @@ def test_a_beam_is_heard_only_after_a_text_was_said(client: Client) -> None:
 
 
 @pytest.mark.slow
-def test_a_program_says_a_text_five_ways_and_hears_a_pruned_beam(client: Client, judging: Synthesizer) -> None:
+def test_a_program_says_a_text_six_ways_and_hears_a_pruned_beam(client: Client, judging: Synthesizer) -> None:
     job = client.submit(**ASKED, api_name="/spoof")
     first, *_, (record, way, tree, *_, status) = steps = list(job)
     assert first[0]["ways"] == {}
     assert (record["text"], record["n"], list(record["ways"])) == (TEXT, 1, list(WAYS))
     for each in record["ways"]:
         assert [step[0]["ways"] for step in steps if list(step[0].get("ways", {}))[-1:] == [each]]
-    assert "All five takes are ready." in _value(status)
+    assert "All six takes are ready." in _value(status)
     take = judging.take(TEXT, SpoofRequest(**ASKED).settings(WAYS["hierras"]), "two")
     assert record["ways"]["hierras"]["computed_per_token"] == pytest.approx(take.computed_per_token, abs=1e-4)
     assert _value(way) == "hiereas"
