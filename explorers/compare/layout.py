@@ -10,7 +10,6 @@ from gradio.components import Component
 from gradio.events import Dependency
 
 from explorers.compare.actions import (
-    Speaker,
     describe_groups,
     stopped,
 )
@@ -20,6 +19,7 @@ from explorers.compare.form import create_form
 from explorers.compare.runs import VISITORS, ComparePlaces, Updates, shown_take, wire_runs
 from explorers.compare.stage import create_stage, stage_value
 from explorers.compare.take_card import Curves, create_card, create_pairs, draw
+from explorers.compare.turns import Speaker
 from explorers.errors import showing_errors
 from explorers.judging import NO_TAKE, Judges, Verdicts, transcriber, usual_judges
 from explorers.session import CARDS, PRESET, Session, Turn

@@ -10,11 +10,12 @@ import gradio as gr
 from gradio.blocks import Block
 from gradio.events import Dependency
 
-from explorers.compare.actions import CompareRequest, CompareStep, Speaker, generate_again, generate_all, new_seed
+from explorers.compare.actions import CompareRequest, generate_again, generate_all, new_seed
 from explorers.compare.all_takes import JUDGES, Tools
 from explorers.compare.archive import record
 from explorers.compare.stage import CHOOSE, HALT, IN_HAND, SPEAK, moved
 from explorers.compare.take_card import CardView, strip_html
+from explorers.compare.turns import CompareStep, Speaker
 from explorers.errors import page_error
 from explorers.judging import Verdicts
 from explorers.session import CARDS, PRESET, Card, Session

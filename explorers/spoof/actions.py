@@ -8,7 +8,8 @@ from time import perf_counter
 
 import numpy as np
 
-from explorers.compare.actions import PROGRESS_SECONDS, token_rate
+from explorers.compare.actions import token_rate
+from explorers.compare.turns import PROGRESS_SECONDS
 from pcg.decoding.beam_search import Hierarchy
 from pcg.errors import InputError, PCGError
 from pcg.prompts.text import check_text

@@ -149,7 +149,7 @@ class Worker:
             before, like = self._before_swap(_plain(unit)) if unit.condition.swap else (None, self._embedded(unit.utterance))
             heard_audio = for_judges(audio, rate)
             first, *others = (self._hearing(name, take.text, heard_audio) for name in self._words)
-            tested, accepted_at = by_position(take)
+            tested, accepted_at = take.counts_by_position
             return Result(
                 tokens=sounding.tokens,
                 heard=first.heard,
@@ -278,13 +278,6 @@ class Worker:
             yield
         finally:
             torch.set_num_threads(before)
-
-
-def by_position(take: Take) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How many drafted tokens were tested, and how many accepted, at each position of the lookahead; nothing for AR."""
-    depth = 0 if take.settings.method == "ar" else take.settings.lookahead
-    tests = [[r.tests[i].accepted for r in take.rounds if len(r.tests) > i] for i in range(depth)]
-    return tuple(len(at) for at in tests), tuple(sum(at) for at in tests)
 
 
 def _plain(unit: Unit) -> Unit:

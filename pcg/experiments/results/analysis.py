@@ -10,6 +10,7 @@ import numpy as np
 
 from pcg.errors import InputError
 from pcg.experiments.results.condition_names import identity, method
+from pcg.experiments.results.papers import PCG_BEST_LOOKAHEAD
 from pcg.experiments.results.statistics import (
     COLUMNS,
     Sums,
@@ -176,6 +177,11 @@ def alike(results: Results, rows: Iterable[Summary]) -> tuple[Results, list[Summ
     if not rows or not shared.of(rows[0].condition):
         return results, []
     return shared, [replace(summary(shared, row.condition, {}), bound=row.bound) for row in rows]
+
+
+def is_usual(row: Summary) -> bool:
+    """Whether it was said with the papers' lookahead; AR has none."""
+    return row.condition.settings.method == "ar" or row.condition.settings.lookahead == PCG_BEST_LOOKAHEAD
 
 
 def most_heard(rows: Iterable[Summary]) -> list[Summary]:

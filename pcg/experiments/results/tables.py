@@ -6,12 +6,13 @@ A table whose conditions were not measured is left out, and so is a row; `n` cou
 from collections.abc import Callable, Iterable, Sequence
 
 from pcg.experiments.results import papers
-from pcg.experiments.results.analysis import Results, Summary, alike, most_heard
+from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, most_heard
 from pcg.experiments.results.claims import claims, lookaheads
 from pcg.experiments.results.comparisons import curve, difference, equal_speed
 from pcg.experiments.results.condition_names import knob
 from pcg.experiments.results.judge_tables import judge_table, section_table, seed_table
-from pcg.experiments.results.papers import DIFFERS, PCG_BEST_LOOKAHEAD, PCG_SSD_BETA
+from pcg.experiments.results.papers import DIFFERS, PCG_SSD_BETA
+from pcg.experiments.results.setting_tables import condition_table, difference_table, tradeoff_table
 from pcg.experiments.results.spoof_tables import relax_table, sampling_tables
 from pcg.experiments.results.statistics import estimate, speedup
 from pcg.experiments.results.table import (
@@ -22,7 +23,6 @@ from pcg.experiments.results.table import (
     SPEAKER,
     SPEEDUP,
     SPOOF,
-    SPOOF_CHANGE,
     WER,
     WER_CHANGE,
     Cell,
@@ -103,20 +103,6 @@ def main_table(results: Results, summaries: Sequence[Summary]) -> Table:
     note = f"{BRACKETS} Speed-up: tokens per second of the decoding loop over AR. {DIFFERS['main']}"
     title = "Words, speaker, sound and speed (PCG Table 1)"
     return Table("main", title, columns, tuple(rows), note, f"{RUN} main").without(SPOOF)
-
-
-def tradeoff_table(results: Results, summaries: Sequence[Summary]) -> Table:
-    """Every rule at every setting, fewer utterances than in the main table, but the same ones in each row."""
-    columns = (Column("method"), N, SPEEDUP, Column("tokens per target call", 2), WER, WER_CHANGE, Column("p", 3))
-    results, shown = alike(results, (s for s in summaries if s.speedup and s.condition.swap is None and _is_usual(s)))
-    rows: list[tuple[Cell, ...]] = []
-    for row in sorted(shown if len(shown) > 1 else (), key=lambda s: s.speedup.value if s.speedup else 0.0):
-        baseline = results.baseline(row.condition)
-        lost = difference(results, row.condition, baseline) if baseline not in (None, row.condition) else None
-        losses = (lost.wer, lost.p) if lost else (None, None)
-        rows.append((row.name, row.utterances, row.speedup, row.mean_acceptance_length, row.wer, *losses))
-    note = f"{BRACKETS} Points: less AR on the same utterances; p: Student's paired t-test. Tokens per call need no timing."
-    return Table("tradeoff", "Words against speed, every rule and setting", columns, tuple(rows), note, f"{RUN} tradeoff")
 
 
 def equal_speed_table(results: Results, summaries: Sequence[Summary]) -> Table:
@@ -220,7 +206,7 @@ def acceptance_table(results: Results, summaries: Sequence[Summary]) -> Table:
             _percents(row.conditional), row.trials_per_rejection, row.hit_limit, row.speedup, row.bound,
             row.speedup.value / row.bound if row.speedup and row.bound else None,
         )
-        for row in alike(results, most_heard(s for s in summaries if s.acceptance_rate and _is_usual(s)))[1]
+        for row in alike(results, most_heard(s for s in summaries if s.acceptance_rate and is_usual(s)))[1]
     ]  # fmt: skip
     note = f"{BRACKETS} By position: share of rounds that accepted there; if tested: share of the tests there. "
     return Table("acceptance", "Acceptance", columns, tuple(rows), note + DIFFERS["acceptance"], f"{RUN} main")
@@ -245,55 +231,13 @@ def ablation_table(results: Results, summaries: Sequence[Summary]) -> Table:
     return Table("ablations", "Variants of the groups", columns, tuple(rows), note, f"{RUN} ablations")
 
 
-def difference_table(results: Results, summaries: Sequence[Summary]) -> Table:
-    """Every setting less AR by the same sampler, over the same utterances."""
-    columns = (
-        Column("setting"), N, WER_CHANGE, Column("CER, points", 1, 100, signed=True), Column("speaker", 3, signed=True),
-        Column("DNSMOS", 2, signed=True), SPOOF_CHANGE, Column("p (WER)", 3),
-    )  # fmt: skip
-    rows = []
-    results, shown = alike(results, most_heard(s for s in summaries if s.condition.swap is None and _is_usual(s)))
-    for row in shown:
-        baseline = results.baseline(row.condition)
-        if baseline not in (None, row.condition):
-            lost = difference(results, row.condition, baseline)
-            rows.append((row.name, lost.utterances, lost.wer, lost.cer, lost.similarity, lost.dnsmos, lost.spoof, lost.p))
-    note = f"{BRACKETS} p: Student's paired t-test, without correction for the number of rows. {DIFFERS['differences']}"
-    title = "Differences to AR, utterance by utterance"
-    return Table("differences", title, columns, tuple(rows), note, f"{RUN} main").without(SPOOF_CHANGE)
-
-
-def condition_table(summaries: Sequence[Summary]) -> Table:
-    """Everything that was measured."""
-    columns = (
-        Column("setting"), N, WER, CER, SPEAKER, DNSMOS, SPOOF, SPEEDUP, Column("text to audio", 2, suffix="x"),
-        Column("tokens/s", 0), Column("at the limit %", 1, 100),
-    )  # fmt: skip
-    rows = [
-        (
-            row.name, row.utterances, row.wer, row.cer, row.similarity, row.dnsmos, row.spoof, row.speedup,
-            row.wall_speedup, row.tokens_per_second, row.hit_limit,
-        )
-        for row in summaries
-    ]  # fmt: skip
-    note = (
-        f"{BRACKETS} Speed-ups over AR: of the decoding loop, and from text to audio. Speaker of a swap: to before the swap. "
-        "Rows of different n are not to be compared."
-    )
-    return Table("conditions", "Every setting", columns, tuple(rows), note, f"{RUN} all").without(SPOOF)
-
-
 _PCG_KEYS = ("speedup", "wer", "cer", "similarity", "mos")
 
 
 def _usual(summaries: Sequence[Summary], *methods: str) -> Iterable[Summary]:
     """Those of `methods`, in their order and by knob, that were said with the papers' lookahead; AR has none."""
-    wanted = [s for s in summaries if s.method in methods and _is_usual(s)]
+    wanted = [s for s in summaries if s.method in methods and is_usual(s)]
     return sorted(wanted, key=lambda s: (methods.index(s.method), knob(s.condition)))
-
-
-def _is_usual(row: Summary) -> bool:
-    return row.condition.settings.method == "ar" or row.condition.settings.lookahead == PCG_BEST_LOOKAHEAD
 
 
 def _figures(row: Summary) -> tuple[Cell, ...]:

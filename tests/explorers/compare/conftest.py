@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from explorers.compare.actions import Speaker
+from explorers.compare.turns import Speaker
 from pcg.audio import write_wav
 from pcg.prompts.prompt import Reference
 from pcg.synthesis.synthesizer import Synthesizer

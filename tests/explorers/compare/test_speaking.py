@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from explorers.compare import actions as speaking
+from explorers.compare import turns
 from explorers.compare.actions import (
     NO_TEXT,
     RECORDING,
     CompareRequest,
-    CompareStep,
-    Speaker,
     describe_groups,
     generate_again,
     generate_all,
@@ -23,6 +21,7 @@ from explorers.compare.actions import (
     stopped,
 )
 from explorers.compare.live import NEWEST, Live
+from explorers.compare.turns import CompareStep, Speaker
 from explorers.session import PRESET, Session
 from pcg.errors import InputError, PCGError
 from pcg.settings import METHODS, Settings
@@ -60,13 +59,13 @@ def test_without_a_draft_a_full_run_is_ar_alone(speaker: Speaker, tiny_voice_fol
 
 
 def test_progress_tells_method_tokens_and_seconds(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speaking, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "PROGRESS_SECONDS", 0.0)
     statuses = [step.status for step in generate_all(speaker, REQUEST, Session())]
     assert any("PCG: " in status and " tokens, " in status and "4 of 4" in status for status in statuses)
 
 
 def test_progress_is_told_at_a_modest_rate(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speaking, "PROGRESS_SECONDS", 1e9)
+    monkeypatch.setattr(turns, "PROGRESS_SECONDS", 1e9)
     steps = list(generate_all(speaker, REQUEST, Session()))
     assert len([step for step in steps if not step.live]) == 1 + len(METHODS)
     # The first sound does not wait, nor any end; the sound of PCG alone is sent, before anything is timed.
@@ -75,7 +74,7 @@ def test_progress_is_told_at_a_modest_rate(speaker: Speaker, monkeypatch: pytest
 
 
 def test_the_first_take_sounds_while_it_is_generated(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speaking, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "PROGRESS_SECONDS", 0.0)
     lives = [step.live.prop(7) for step in generate_again(speaker, "pcg", REQUEST, Session()) if step.live]
     take = speaker.synthesizer.take(REQUEST.text, REQUEST.settings("pcg"), "one")
     sent = {live["first"] + i: piece for live in lives for i, piece in enumerate(live["pieces"])}
@@ -132,7 +131,7 @@ def test_a_knob_says_nothing_without_a_text(speaker: Speaker) -> None:
 
 
 def test_closing_stops_the_engine(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speaking, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "PROGRESS_SECONDS", 0.0)
     closed = []
     speak = Synthesizer.speak
 

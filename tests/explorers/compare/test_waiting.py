@@ -6,8 +6,9 @@ from time import perf_counter
 
 import pytest
 
-from explorers.compare import actions
-from explorers.compare.actions import CompareRequest, Speaker, generate_again, generate_all, waiting
+from explorers.compare import turns
+from explorers.compare.actions import CompareRequest, generate_again, generate_all
+from explorers.compare.turns import Speaker, waiting
 from explorers.session import CARDS, Session
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import Settings
@@ -28,7 +29,7 @@ def in_turns(speaker: Speaker) -> Iterator[Speaker]:
 def test_the_takes_of_a_run_grow_side_by_side_and_are_those_of_each_alone(
     in_turns: Speaker, speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(actions, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "PROGRESS_SECONDS", 0.0)
     request = replace(REQUEST, takes=2, preset=PAPERS[0].name)
     steps = list(generate_all(in_turns, request, Session()))
     shown = [step.live.key for step in steps if step.live and not step.live.sounding]

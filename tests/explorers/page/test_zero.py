@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from explorers import zero_gpu as zero
-from explorers.compare.actions import CompareRequest, Speaker, generate_again
+from explorers.compare.actions import CompareRequest, generate_again
+from explorers.compare.turns import Speaker
 from explorers.listening import actions as listening
 from explorers.listening.actions import prepare, write_sounds
 from explorers.session import Session
@@ -147,7 +148,7 @@ def test_takes_cross_to_the_gpu_and_back(asked: list[int], synthesizer: Synthesi
     assert studied.bench.estimate is not None
 
 
-def _keep(folder: Path, take: Take, reference: Reference | None) -> Path:
+def _keep(folder: Path, take: Take, reference: Reference | None, streamed: bool) -> Path:
     write_wav(folder / "take.wav", take.audio, take.sample_rate)
     return folder / "take.wav"
 
