@@ -86,6 +86,11 @@ def add_judge(parser: argparse.ArgumentParser, more: str = "") -> None:
     )
 
 
+def add_speaker_judge(parser: argparse.ArgumentParser) -> None:
+    text = "who compares speakers: resemblyzer (the default), wavlm (from the hub), or a folder that holds a WavLM"
+    parser.add_argument("--speaker-judge", default="resemblyzer", help=text)
+
+
 def read_settings(options: argparse.Namespace) -> Settings:
     """The settings that were given, the defaults for all others."""
     given = {field.name: getattr(options, field.name, None) for field in fields(Settings)}
@@ -148,6 +153,7 @@ def check_count(field: str, value: int) -> None:
 def add_worker(parser: argparse.ArgumentParser) -> None:
     """Who does the units, and where their results are kept."""
     add_judge(parser, "; several with commas between: the first counts where there is room for one")
+    add_speaker_judge(parser)
     add_model(parser)
     parser.add_argument(
         "--results", type=Path, default=RESULTS, metavar="FOLDER", help=f"where results are kept (default {RESULTS.as_posix()})"
@@ -174,7 +180,7 @@ def worker_spec(options: argparse.Namespace) -> "WorkerSpec":
     names = options.judge.split(",")
     if not set(names) <= set(JUDGES) or len(set(names)) < len(names):
         raise InputError("judge", options.judge, f"one of {', '.join(JUDGES)}, or several with commas between")
-    return WorkerSpec(options.model, options.judge, options.device, draft=options.draft)
+    return WorkerSpec(options.model, options.judge, options.device, draft=options.draft, speaker=options.speaker_judge)
 
 
 def do_units(units: "Sequence[Unit]", spec: "WorkerSpec", options: argparse.Namespace) -> "list[Record]":

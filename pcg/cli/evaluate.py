@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pcg.cli.common import (
     add_judge,
     add_settings,
+    add_speaker_judge,
     check_count,
     find_speaker,
     load_synthesizer,
@@ -34,9 +35,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument("--section", nargs="+", default=["everyday", "balanced"], metavar="SECTION")
     parser.add_argument("--sentences", type=int, default=100, help="at most so many, spread over the sections (default 100)")
     parser.add_argument("--stopping", type=int, default=200, help="takes for the stopping figure (default 200)")
-    parser.add_argument(
-        "--speaker-judge", default="resemblyzer", help="resemblyzer, wavlm (from the hub), or a folder that holds a WavLM"
-    )
+    add_speaker_judge(parser)
     add_settings(parser)
     parser.set_defaults(command=run)
 

@@ -138,13 +138,14 @@ def _grids(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "l
 
 def _utterances(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "Sequence[Utterance]":
     """As many as the largest experiment says; the others take theirs from among them."""
-    from pcg.experiments.suites import COUNTS
+    from pcg.experiments.suites import COUNTS, SET
     from pcg.experiments.testset import libritts_utterances, offline_utterances
 
-    count = max(full for full, _ in COUNTS.values())
     if options.libritts:
-        return libritts_utterances(options.libritts, count)
-    return offline_utterances(count, list(load().voice.references))
+        names = [each for name in options.name for each in (SET if name == ALL else (name,))]
+        most = max(COUNTS[name][options.quick] for name in names if name in COUNTS)
+        return libritts_utterances(options.libritts, min(most, options.count or most))
+    return offline_utterances(max(COUNTS[name][0] for name in SET), list(load().voice.references))
 
 
 def _in_turns(units: "Sequence[Unit]") -> "list[Unit]":

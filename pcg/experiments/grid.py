@@ -8,7 +8,7 @@ import yaml
 
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
-from pcg.experiments.unit import Condition, Unit, Utterance
+from pcg.experiments.unit import RECORDED, Condition, Unit, Utterance
 from pcg.metrics.sentences import read_sentences
 from pcg.prompts.text import check_text
 from pcg.settings import METHODS, Settings
@@ -72,7 +72,8 @@ def _at(condition: Condition, temperature: float) -> Condition:
     if condition.settings.temperature != Settings.temperature or temperature == Settings.temperature:
         return condition
     settings = condition.settings.with_(temperature=temperature)
-    return replace(condition, name=f"{condition.name}, temperature {temperature:g}", settings=settings)
+    name = condition.name if condition.model in RECORDED else f"{condition.name}, temperature {temperature:g}"
+    return replace(condition, name=name, settings=settings)
 
 
 def read_grid(path: Path) -> Grid:

@@ -22,13 +22,14 @@ TITLES = {
     "relax": "Does spoof rise before words are lost? (of the trade-off)",
     "mspoof": "Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)",
     "originals": "Recordings of the same sentences, as they are and through the codec",
+    "paper": "The protocol of PCG: Tables 1 to 3 (with --libritts, on the papers' sentences)",
 }
-APART = ("mspoof", "originals")
+APART = ("mspoof", "originals", "paper")
 SET = tuple(name for name in TITLES if name not in APART)
 # Utterances of a grid, full and quick; half of mspoof's are tongue twisters.
 COUNTS = {
     "main": (200, 12), "tradeoff": (60, 12), "lookahead": (24, 6), "swap": (40, 6), "ablations": (40, 6), "relax": (60, 12),
-    "mspoof": (80, 8), "originals": (200, 12),
+    "mspoof": (80, 8), "originals": (200, 12), "paper": (500, 12),
 }  # fmt: skip
 THETAS = (0.6, 0.5, 0.4)
 MIDDLE_THETA, MAIN_BETA = 0.5, 0.3
@@ -48,7 +49,7 @@ def declared(name: str, utterances: Sequence[Utterance], quick: bool, theta_for:
         raise InputError("experiment", name, "one of " + ", ".join(TITLES))
     makers = {
         "main": _main, "tradeoff": _tradeoff, "lookahead": _lookahead, "swap": _swap, "ablations": _ablations,
-        "relax": _relax, "mspoof": _mspoof, "originals": _originals,
+        "relax": _relax, "mspoof": _mspoof, "originals": _originals, "paper": _paper,
     }  # fmt: skip
     count, conditions = COUNTS[name][quick], tuple(makers[name](quick, theta_for))
     chosen = _half_twisters(utterances, count) if name == "mspoof" else utterances[:count]
@@ -157,6 +158,12 @@ def _mspoof(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 def _originals(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     """What the judges make of the voice that the model learned from (needs flite): no model can be asked for more."""
     return [Condition("original", Settings("ar"), model="original"), Condition("codec alone", Settings("ar"), model="codec")]
+
+
+def _paper(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+    sizes = (MIDDLE_THETA,) if quick else THETAS
+    others = [pcg(at, kind) for kind in NAMES for at in _equal_sizes(kind, sizes, theta_for)]
+    return [*_originals(quick, theta_for), draft(), *_main(quick, theta_for), *others, *(swapped(theta) for theta in sizes)]
 
 
 def _half_twisters(utterances: Sequence[Utterance], count: int) -> list[Utterance]:

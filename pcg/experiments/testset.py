@@ -112,4 +112,6 @@ def _is_sayable(text: str) -> bool:
 
 
 def _cloned(said: _Recording, prompt: _Recording) -> Utterance:
-    return Utterance(said.text, prompt.speaker, SUBSET, reference=str(prompt.path), reference_text=prompt.text)
+    return Utterance(
+        said.text, prompt.speaker, SUBSET, reference=str(prompt.path), reference_text=prompt.text, recording=str(said.path)
+    )

@@ -33,7 +33,7 @@ class Utterance:
     """One `text` to be said by the voice `voice`; `section` is the kind of sentence it is.
 
     reference: the path of a recording to speak like, "" where the model knows the voice by its name. reference_text: what is
-    said in it.
+    said in it. recording: the path of one in which the speaker says `text`, "" where there is none.
     """
 
     text: str
@@ -41,6 +41,7 @@ class Utterance:
     section: str = ""
     reference: str = ""
     reference_text: str = ""
+    recording: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ class Unit:
             [said.text, said.voice, said.reference, said.reference_text],
             {name: settings[name] for name in (*read, *changed)},
             [condition.model, condition.rule, asdict(condition.swap) if condition.swap else None],
+            *([said.recording] if said.recording and condition.model in RECORDED else []),
         ]
         return hashlib.sha256(json.dumps([FORMAT, voice, fields], sort_keys=True).encode()).hexdigest()[:32]
 

@@ -17,13 +17,14 @@ from pcg.acceptance.verdict import Rule
 from pcg.analysis.swap import Swapped, mel_distance, swap, swap_coins
 from pcg.errors import AssetError, InputError
 from pcg.experiments.context import context
+from pcg.experiments.recordings import read_recording, recorded_take
 from pcg.experiments.spoofing import JUDGED, fitting, judge_name, spoof
 from pcg.experiments.unit import RECORDED, Condition, Hearing, Record, Result, Unit, Utterance
 from pcg.experiments.variants import Variants
 from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, for_judges
-from pcg.metrics.speaker import Resemblyzer, cosine
+from pcg.metrics.speaker import cosine, speaker_encoder
 from pcg.models.hub import codec_folder, content_digest, is_from_hub, model_folder
 from pcg.prompts.prompt import Reference
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER
@@ -33,11 +34,12 @@ from pcg.spoof.detectors import load_detectors
 from pcg.synthesis.drafts import AUTO, named_draft
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import EMBEDDED, load_voice
-from pcg.takes.take import Round, Take
+from pcg.takes.take import Take
 
 # More methods and thetas than a grid has: one that was dropped would be warmed up again at every utterance.
 METHODS_KEPT = 256
 TAKES_KEPT = 4
+RESEMBLYZER = "resemblyzer"
 # Raise it when a measure changes while its package stays as it is.
 MEASURES = 1
 # What the others are held to where no reference says whose voice it shall be.
@@ -53,7 +55,8 @@ class WorkerSpec:
     several of them with commas between, of whom the first counts where there is room for one.
     threads: of torch in each worker; floats, and so results, may differ in their last digits with another number. dnsmos: ask
     for it, too; a third of a second of work on a CPU, nearly as much as speaking. cache: of groups, None for the usual. draft:
-    as `pcg.synthesis.drafts.choose_draft` takes it. detectors: a folder of spoof detectors, None for the shipped ones.
+    as `pcg.synthesis.drafts.choose_draft` takes it. detectors: a folder of spoof detectors, None for the shipped ones. speaker:
+    who compares speakers (`pcg.metrics.speaker.speaker_encoder`).
     """
 
     model: str = "embedded"
@@ -64,6 +67,7 @@ class WorkerSpec:
     cache: Path | None = None
     draft: str = AUTO
     detectors: Path | None = None
+    speaker: str = RESEMBLYZER
 
     def __post_init__(self) -> None:
         if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
@@ -91,6 +95,8 @@ class WorkerSpec:
             digest.update(self.draft.encode())
         if self.detectors:
             _add_folder(digest, self.detectors)
+        if self.speaker != RESEMBLYZER:
+            digest.update(self.speaker.encode())
         return digest.hexdigest()[:16]
 
     def load(self) -> "Worker":
@@ -117,7 +123,7 @@ class Worker:
             self._detectors = fitting(self._target)
             self._variants = Variants(self._target)
             self._words = {name: load_judge(name, spec.device) for name in spec.judges}
-            self._speaker = Resemblyzer()
+            self._speaker = speaker_encoder(spec.speaker, spec.device)
             self._mos = DNSMOS() if spec.dnsmos else None
         first, *others = self._words.values()
         self.judges = {
@@ -213,23 +219,9 @@ class Worker:
     def _said(self, unit: Unit) -> Take:
         condition, said = unit.condition, unit.utterance
         if condition.model in RECORDED:
-            return self._recorded(unit)
+            return recorded_take(unit, self._target.voice.codec)
         synthesizer, rule = self._method(unit.settings.with_(seed=0), condition.model, condition.rule)
         return synthesizer.take(said.text, unit.settings, said.voice, self._reference(said), rule)
-
-    def _recorded(self, unit: Unit) -> Take:
-        """What the voice that the model learned from says, as it is or through the codec; a take that took no time."""
-        from pcg.training.data.corpus import SAMPLE_RATE, recorded  # of training the only part that measuring needs
-
-        codec, said = self._target.voice.codec, unit.utterance
-        audio, tokens = recorded(said.voice, said.text), ()
-        if codec.sample_rate != SAMPLE_RATE:
-            raise InputError("model", unit.condition.model, f"of a voice at {SAMPLE_RATE} Hz")
-        if unit.condition.model == "codec":
-            codes = codec.encode(torch.from_numpy(audio))
-            audio, tokens = codec.decode(codes).numpy(), tuple(codes.tolist())
-        rounds = (Round(tokens, ("target",) * len(tokens), (1,) * len(tokens), ended=True),) if tokens else ()
-        return Take(said.text, said.voice, unit.settings, rounds, audio, codec.sample_rate, False, 0.0, 0.0, 0.0)
 
     def _prepared(self, settings: Settings, model: str, variant: str) -> tuple[Synthesizer, Rule | None]:
         """Who speaks by a method and its rule, after a first take: that compiles what later takes find compiled."""
@@ -256,11 +248,13 @@ class Worker:
 
     def _likeness(self) -> str:
         known = all(len(reference.codes) for reference in self._target.voice.references.values())
-        rendering = "the codec's rendering of the reference"
+        rendering = "the reference (a recording, or else the codec's rendering of a known voice)"
         return rendering if known else f"{rendering}, or to AR's take of seed 0 where the model chooses the voice"
 
     def _embedded_reference(self, said: Utterance) -> np.ndarray:
         codec, codes = self._target.voice.codec, self._reference(said).codes
+        if said.reference:
+            return self._speaker.embed(read_recording(said.reference, codec.sample_rate), codec.sample_rate)
         heard = codec.decode(codes).numpy() if len(codes) else self._take(Unit(said, CHOSEN_VOICE, 0)).audio
         return self._speaker.embed(heard, codec.sample_rate)
 

@@ -10,9 +10,15 @@ from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, 
 from pcg.experiments.results.claims import claims, lookaheads
 from pcg.experiments.results.comparisons import curve, difference, equal_speed
 from pcg.experiments.results.condition_names import knob
-from pcg.experiments.results.judge_tables import judge_table, section_table, seed_table
 from pcg.experiments.results.papers import DIFFERS, PCG_SSD_BETA
-from pcg.experiments.results.setting_tables import condition_table, difference_table, tradeoff_table
+from pcg.experiments.results.setting_tables import (
+    condition_table,
+    difference_table,
+    judge_table,
+    section_table,
+    seed_table,
+    tradeoff_table,
+)
 from pcg.experiments.results.spoof_tables import relax_table, sampling_tables
 from pcg.experiments.results.statistics import estimate, speedup
 from pcg.experiments.results.table import (

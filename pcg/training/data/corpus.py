@@ -118,13 +118,15 @@ def speak(voice: str, text: str) -> np.ndarray:
     return np.ascontiguousarray(fade_ends(normalise_loudness(between_silences(samples)[0]), SAMPLE_RATE, FADE_SECONDS))
 
 
-def recorded(voice: str, text: str) -> np.ndarray:
-    """`speak`, where the voice is one of flite's and flite is installed; InputError or PCGError where it is not."""
+def recorded(voice: str, text: str, rate: int) -> np.ndarray:
+    """`speak`, where flite is installed, the voice is one of flite's and `rate` its sample rate; a PCGError where not."""
     if shutil.which("flite") is None:
         raise PCGError(NO_FLITE)
     known = subprocess.run(["flite", "-lv"], check=True, capture_output=True, text=True).stdout.partition(":")[2].split()
     if voice not in known:
         raise InputError("voice", voice, "one of flite's, " + ", ".join(known))
+    if rate != SAMPLE_RATE:
+        raise InputError("sample rate", rate, f"{SAMPLE_RATE}, as flite has")
     return speak(voice, text)
 
 

@@ -1,0 +1,37 @@
+"""The papers' protocol from one command, on a folder in LibriTTS's layout."""
+
+import shutil
+
+import pytest
+
+from pcg.audio import write_wav
+from pcg.cli import main
+from pcg.training.data.corpus import speak
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")]
+
+
+@pytest.mark.parametrize(("model", "count", "seeds"), [("tiny_voice_folder", 2, (0, 1)), ("llasa_folder", 1, (0,))])
+def test_the_papers_protocol_is_one_command(model, count, seeds, tmp_path, request, capsys):
+    """On a folder in LibriTTS's layout, which a synthesizer made: texts of two speakers, each cloned, by two judges."""
+    for speaker in ("slt", "rms"):
+        chapter = tmp_path / "LibriTTS" / "test-clean" / speaker / "1"
+        chapter.mkdir(parents=True)
+        for i, text in enumerate(("the quick brown fox jumps over a lazy dog, yes.", "hello, this is one sentence.")):
+            write_wav(chapter / f"{speaker}_1_{i}.wav", speak(speaker, text), 16_000)
+            (chapter / f"{speaker}_1_{i}.normalized.txt").write_text(text, encoding="utf-8")
+    asked = ["--libritts", str(tmp_path / "LibriTTS"), "--count", str(count), "--temperature", "0.8", "--quick"]
+    asked += ["--seeds", *map(str, seeds)]
+    who = ["--model", str(request.getfixturevalue(model)), "--judge", "embedded,pocketsphinx"]
+    assert main(["experiment", "run", "paper", *asked, *who, "--results", str(tmp_path / "results")]) == 0
+    said = capsys.readouterr().out
+    for title in ("Words, speaker, sound and speed", "Word errors by each judge", "(PCG Table 2)"):
+        assert title in said
+    assert ("Figures by seed" in said) == (len(seeds) > 1)
+    table = next(part for part in said.split("**") if part.startswith("\n\n| method"))
+    rows = {
+        line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")] for line in table.splitlines() if "|" in line
+    }
+    assert {"original", "codec alone"} < set(rows)
+    assert rows["original"][2] == str(count)
+    assert float(rows["original"][4].split()[0]) < 40  # a trained judge understands a recording
