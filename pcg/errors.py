@@ -24,6 +24,16 @@ class InputError(PCGError):
         super().__init__(f"{field} is {_quoted(value)}, but must be {allowed}.")
         self.field = field
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Between processes it goes as what it says: the value may be anything."""
+        return _input_error, (str(self), self.field)
+
+
+def _input_error(message: str, field: str) -> InputError:
+    error = InputError.__new__(InputError, message)
+    error.field = field
+    return error
+
 
 class AssetError(PCGError):
     """A file of a model or a voice is missing, damaged or of another kind."""

@@ -1,11 +1,12 @@
 """The log of errors that nobody foresaw: a reference for each, bounded, and never a reason to fail."""
 
+import pickle
 import re
 
 import pytest
 
 from pcg import errors
-from pcg.errors import log_unexpected, unexpected
+from pcg.errors import InputError, log_unexpected, unexpected
 
 
 @pytest.fixture
@@ -51,3 +52,9 @@ def test_about_a_megabyte_is_kept_and_the_newest_of_it(log):
     assert 400_000 < len(kept) <= 1_000_000
     assert references[-1].encode() in kept
     assert references[0].encode() not in kept
+
+
+def test_an_error_says_the_same_in_another_process():
+    error = InputError("theta", object(), "a number from 0 to 1")
+    there = pickle.loads(pickle.dumps(error))
+    assert (type(there), there.field, str(there)) == (InputError, "theta", str(error))

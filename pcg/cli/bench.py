@@ -20,7 +20,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=("engine", "rules", "groups", "judge", "shape", "codec", "spoof", "batching", "gpu"),
+        choices=("engine", "rules", "groups", "judge", "shape", "codec", "spoof", "batching", "replicas", "gpu"),
         default="engine",
         help="gpu: all that only a machine with CUDA can say, tests included, into assets/bench/",
     )
@@ -49,7 +49,10 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--shape", default="llasa-8b", help="bench shape: small, llasa-1b, llasa-3b or llasa-8b, random weights"
     )
-    parser.add_argument("--clients", type=int, default=16, help="bench batching: how many speak at once (default 16)")
+    parser.add_argument(
+        "--clients", type=int, default=16, help="bench batching, bench replicas: how many speak at once (default 16)"
+    )
+    parser.add_argument("--replicas", type=int, default=2, help="bench replicas: how many, against one (default 2)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     add_draft(parser)
     add_judge(parser)
@@ -77,6 +80,7 @@ def run(options: argparse.Namespace) -> None:
         "codec": _codec,
         "spoof": _spoof,
         "batching": _batching,
+        "replicas": _replicas,
         "gpu": _gpu,
     }
     figures = benches[options.what](options)
@@ -166,6 +170,15 @@ def _batching(options: argparse.Namespace) -> dict[str, object]:
     torch.set_num_threads(options.threads or 1)
     synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
     return bench_batching(synthesizer, options.clients, options.repeats)
+
+
+def _replicas(options: argparse.Namespace) -> dict[str, object]:
+    from pcg.bench.replicas import bench_replicas
+
+    check_count("clients", options.clients)
+    if options.replicas < 2:
+        raise InputError("replicas", options.replicas, "a whole number from 2 up")
+    return bench_replicas(options.model, options.replicas, options.clients, options.repeats, options.device, options.draft)
 
 
 def _gpu(options: argparse.Namespace) -> dict[str, object]:

@@ -1,10 +1,11 @@
 """`runner.run` over Ray actors: on all cores of a machine, on several GPUs, or on a cluster."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pcg.errors import InputError, PCGError
+from pcg.cluster import check_room, import_ray, join
+from pcg.errors import PCGError
 from pcg.experiments.runner import batches, check_workers, missing
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit
@@ -23,17 +24,15 @@ def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int 
     when all conditions of their utterance and seed are done: a kill loses no more than those. Raises PCGError without ray.
     """
     check_workers("processes", processes)
-    ray = _ray()
+    ray = import_ray("util")
     parts, voice = batches(missing(units, spec, store)), spec.voice_id
     workers = min(processes, len(parts))
     if not parts:
         return
-    ours = not ray.is_initialized()
-    if ours:
-        ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
+    ours = join(ray)
     actors: list[object] = []
     try:
-        _check_room(ray.cluster_resources(), spec, workers)
+        check_room(ray.cluster_resources(), "processes", workers, spec.threads, spec.device)
         actors += [_actor(ray, spec, workers) for _ in range(workers)]
         pool = ray.util.ActorPool(actors)
         for records in pool.map_unordered(lambda actor, part: actor.records.remote(part), parts):
@@ -51,15 +50,6 @@ def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int 
             ray.kill(actor)
         if ours:
             ray.shutdown()
-
-
-def _check_room(resources: Mapping[str, float], spec: "WorkerSpec", workers: int) -> None:
-    """An actor that finds no room would be waited for without end."""
-    room = resources.get("CPU", 0) // spec.threads
-    if spec.device == "cuda":
-        room = min(room, resources.get("GPU", 0))
-    if workers > room:
-        raise InputError("processes", workers, f"at most {int(room)}, for which Ray has cores and GPUs")
 
 
 class _Crew:
@@ -82,12 +72,3 @@ class _Crew:
 def _actor(ray: "ModuleType", spec: "WorkerSpec", workers: int) -> object:
     kind = ray.remote(num_cpus=spec.threads, num_gpus=1 if spec.device == "cuda" else 0)(_Crew)
     return kind.remote(spec, workers)
-
-
-def _ray() -> "ModuleType":
-    try:
-        import ray
-        import ray.util
-    except ImportError as error:
-        raise PCGError("Ray is not installed: pip install -r requirements-cluster.txt first.") from error
-    return ray

@@ -70,9 +70,7 @@ class Guard:
             await answer(scope, receive, with_headers)
         except Exception as error:
             sentence = self._unexpected(error)
-            if begun:
-                await send({"type": "http.response.body"})
-            else:
+            if not begun:  # what has begun breaks off: an end would make it look whole
                 await JSONResponse({"detail": sentence}, 500)(scope, receive, with_headers)
         finally:
             _visitor.reset(token)

@@ -5,16 +5,17 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Protocol
 
 from anyio import CapacityLimiter, to_thread
 from fastapi.responses import Response, StreamingResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from pcg.serving.openai_request import SpeechRequest
+from pcg.serving.openai_request import SpeechRequest, refusal
 from pcg.serving.sound_formats import make_encoder, media_type
-from pcg.serving.speech_service import Speech, SpeechService
+from pcg.serving.speech_service import Offer
 from pcg.settings import Settings
-from pcg.takes.take import Sound, Take
+from pcg.takes.take import Round, Sound, Take
 
 FIGURES = (
     "tokens", "audio_seconds", "wall_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length",
@@ -23,11 +24,35 @@ FIGURES = (
 FIRST_SOUND = (0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30)
 
 
+class Spoken(Protocol):
+    """A take while it is spoken: `Sound`s, whatever else, and the `Take` last. `close` gives it up, from any thread."""
+
+    def __next__(self) -> Round | Sound | Take: ...
+
+    def close(self) -> None: ...
+
+
+class Service(Protocol):
+    """Who speaks: a `SpeechService`, or what stands for several of them."""
+
+    offer: Offer
+
+    @property
+    def waiting(self) -> int: ...
+
+    @property
+    def speaking(self) -> int: ...
+
+    def speak(self, text: str, settings: Settings, voice: str, *, stream: bool) -> Spoken: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass
 class Meters:
     """What /metrics tells. The takes that are there now are asked of the service."""
 
-    service: SpeechService
+    service: Service
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
     def __post_init__(self) -> None:
@@ -52,7 +77,7 @@ class Speaking:
 
     def __init__(
         self,
-        service: SpeechService,
+        service: Service,
         asked: SpeechRequest,
         settings: Settings,
         meters: Meters,
@@ -62,8 +87,8 @@ class Speaking:
         self._service, self._asked, self._settings = service, asked, settings
         self._meters, self._threads, self._ended = meters, threads, ended
         self._begun = perf_counter()
-        self._encoder = make_encoder(asked.response_format, service.synthesizer.voice.codec.sample_rate, asked.whole)
-        self._speech: Speech | None = None
+        self._encoder = make_encoder(asked.response_format, service.offer.sample_rate, asked.whole)
+        self._speech: Spoken | None = None
         self._take: Take | None = None
         self._heard = self._closed = False
 
@@ -91,7 +116,7 @@ class Speaking:
             self._meters.count(self._take)
         self._ended()
 
-    def _begin(self) -> Speech:
+    def _begin(self) -> Spoken:
         return self._service.speak(self._asked.input, self._settings, self._asked.voice_name, stream=True)
 
     async def _in_thread(self, work: Callable[..., object], *arguments: object) -> object:
@@ -121,9 +146,13 @@ class Speaking:
             self.close()
 
     async def _events(self, piece: bytes) -> AsyncIterator[bytes]:
-        async for part in self._bytes(piece):
-            if part:
-                yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode("ascii")})
+        try:
+            async for part in self._bytes(piece):
+                if part:
+                    yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode("ascii")})
+        except Exception as error:
+            yield _event({"type": "error", **refusal(error).body()})
+            return
         usage = {"input_tokens": len(self._asked.input), "output_tokens": self._figures()["tokens"]}
         usage["total_tokens"] = sum(usage.values())
         yield _event({"type": "speech.audio.done", "usage": usage, "take": self._known() | self._figures()})

@@ -1,4 +1,4 @@
-"""OpenAI's speech endpoint over a SpeechService: POST /v1/audio/speech, and what tools ask for beside it."""
+"""OpenAI's speech endpoint over a service that speaks: POST /v1/audio/speech, and what tools ask for beside it."""
 
 import json
 import re
@@ -22,15 +22,15 @@ from pcg.files import __version__
 from pcg.serving.bodies import Bodies
 from pcg.serving.guard import Guard, current_visitor
 from pcg.serving.limits import LIMITS, Limits
-from pcg.serving.openai_answer import Meters, Speaking
-from pcg.serving.openai_request import error_body, read_request
-from pcg.serving.speech_service import ROWS, Busy, SpeechService
+from pcg.serving.openai_answer import Meters, Service, Speaking
+from pcg.serving.openai_request import Refusal, read_request, refusal
+from pcg.serving.speech_service import Busy
 
 OPEN_PATHS = re.compile(r"/v1/(?:audio/(?:speech|voices)|models(?:/[^/]+)?)|/health|/metrics")
 
 
 def create_api(
-    service: SpeechService,
+    service: Service,
     model: str,
     api_key: str | None = None,
     hosts: Sequence[str] = (),
@@ -64,42 +64,31 @@ def create_api(
     return app
 
 
-class Refusal(Exception):
-    """An answer that is an error."""
-
-    def __init__(self, error: PCGError, status: int = 400, code: str | None = None) -> None:
-        super().__init__(str(error))
-        self.error, self.status, self.code = error, status, code
-
-
-async def _refused(request: Request, error: Exception) -> JSONResponse:
-    if isinstance(error, Refusal):
-        return JSONResponse(error_body(error.error, error.status, error.code), error.status)
-    assert isinstance(error, HTTPException)
-    return JSONResponse(error_body(PCGError(str(error.detail)), error.status_code), error.status_code)
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    told = refusal(error)
+    return JSONResponse(told.body(), told.status)
 
 
 class _Api:
-    def __init__(self, service: SpeechService, model: str, api_key: str | None, limits: Limits) -> None:
+    def __init__(self, service: Service, model: str, api_key: str | None, limits: Limits) -> None:
         self._service, self._model, self._key, self._limits = service, model, api_key, limits
         self._begun, self._meters = int(time()), Meters(service)
         self._asking: Tally[str] = Tally()
         # Whoever waits holds a thread.
-        self._threads = CapacityLimiter(ROWS + limits.waiting)
+        self._threads = CapacityLimiter(service.offer.rows + limits.waiting)
 
     async def speech(self, request: Request) -> Response:
         try:
             answer = await self._speak(request)
-        except Refusal as refusal:
-            self._meters.requests.labels(refusal.status).inc()
+        except Refusal as refused:
+            self._meters.requests.labels(refused.status).inc()
             raise
         self._meters.requests.labels(200).inc()
         return answer
 
     async def voices(self, request: Request) -> JSONResponse:
         self._check_key(request)
-        names = self._service.synthesizer.voice.references
-        return JSONResponse({"voices": [{"id": name, "name": name} for name in names]})
+        return JSONResponse({"voices": [{"id": name, "name": name} for name in self._service.offer.voices]})
 
     async def models(self, request: Request) -> JSONResponse:
         self._check_key(request)
@@ -136,7 +125,7 @@ class _Api:
         try:
             asked = read_request(await _json(request))
             self._check_model(asked.model)
-            settings = asked.settings(self._service.synthesizer.methods[-1])
+            settings = asked.settings(self._service.offer.methods[-1])
             if self._asking[visitor] >= self._limits.waiting_each:
                 raise Busy(f"You have {self._limits.waiting_each} requests here already: wait for one of them.")
             self._asking[visitor] += 1
@@ -148,14 +137,8 @@ class _Api:
                 raise
         except Refusal:
             raise
-        except Busy as error:
-            raise Refusal(error, 429, "rate_limit_exceeded") from error
-        except PCGError as error:
-            raise Refusal(error) from error
-        except HTTPException as error:  # of a body that is too large
-            raise Refusal(PCGError(str(error.detail)), error.status_code) from error
         except Exception as error:
-            raise Refusal(unexpected(error), 500) from error
+            raise refusal(error) from error
 
     def _leave(self, visitor: str) -> None:
         self._asking[visitor] -= 1

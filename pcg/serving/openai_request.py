@@ -4,9 +4,11 @@ import secrets
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.exceptions import HTTPException
 
-from pcg.errors import InputError, PCGError
+from pcg.errors import InputError, PCGError, unexpected
 from pcg.serving.sound_formats import STREAMED, formats
+from pcg.serving.speech_service import Busy, Lost
 from pcg.settings import RANGES, Settings
 
 KNOBS = ("theta", "lookahead", "beta", "temperature")
@@ -86,7 +88,30 @@ def _sentence(found: Any) -> InputError:
     return InputError(field, found["input"], allowed)
 
 
-def error_body(error: PCGError, status: int, code: str | None = None) -> dict[str, object]:
-    """An error in OpenAI's shape."""
-    kind = STATUS_OF.get(status, "server_error")
-    return {"error": {"message": str(error), "type": kind, "param": getattr(error, "field", None), "code": code}}
+class Refusal(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, error: PCGError, status: int = 400, code: str | None = None) -> None:
+        super().__init__(str(error))
+        self.error, self.status, self.code = error, status, code
+
+    def body(self) -> dict[str, object]:
+        """In OpenAI's shape."""
+        kind, param = STATUS_OF.get(self.status, "server_error"), getattr(self.error, "field", None)
+        return {"error": {"message": str(self.error), "type": kind, "param": param, "code": self.code}}
+
+
+def refusal(error: Exception) -> Refusal:
+    """How a client is told of whatever went wrong."""
+    match error:
+        case Refusal():
+            return error
+        case Busy():
+            return Refusal(error, 429, "rate_limit_exceeded")
+        case Lost():
+            return Refusal(error, 503, "replica_lost")
+        case PCGError():
+            return Refusal(error)
+        case HTTPException():
+            return Refusal(PCGError(str(error.detail)), error.status_code)
+    return Refusal(unexpected(error), 500)

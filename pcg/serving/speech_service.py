@@ -2,6 +2,7 @@
 
 import atexit
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from threading import Condition, Lock, Thread
 from time import perf_counter
@@ -31,6 +32,22 @@ class Busy(PCGError):
     """Too many takes wait already; a later request may be served."""
 
 
+class Lost(PCGError):
+    """Who spoke is gone; the same request may be served by another."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a service can do: up to `rows` takes at once, with these methods and voices, at `sample_rate`. notice: that of
+    the voice."""
+
+    methods: tuple[str, ...]
+    voices: tuple[str, ...]
+    sample_rate: int
+    rows: int
+    notice: str = ""
+
+
 class SpeechService:
     """Speaks for any number of callers with the voice of `synthesizer`: up to `rows` takes at once, each of up to `positions`
     positions a chunk, while up to `waiting` others wait in order. The thread starts with the first take; `close` ends it.
@@ -49,6 +66,7 @@ class SpeechService:
         in_turns: bool = False,
     ) -> None:
         voice = synthesizer.voice
+        self.offer = Offer(synthesizer.methods, tuple(voice.references), voice.codec.sample_rate, rows, voice.notice)
         self._in_turns = in_turns
         self._said: dict[int, float] = {}
         self.synthesizer, self._most = synthesizer, waiting

@@ -17,12 +17,16 @@ from pcg.cli import main
 PATIENCE_SECONDS = 120
 
 
-@pytest.fixture
-def address(tiny_voice_folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+@pytest.fixture(
+    params=[pytest.param([], id="alone"), pytest.param(["--ray", "--replicas", "1"], id="ray", marks=pytest.mark.slow)]
+)
+def address(request: pytest.FixtureRequest, tiny_voice_folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    if request.param:
+        pytest.importorskip("ray.serve")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = ["serve", "--model", str(tiny_voice_folder), "--port", str(port)]
+    words = ["serve", "--model", str(tiny_voice_folder), "--port", str(port), *request.param]
     process = subprocess.Popen(
         [sys.executable, "-m", "pcg", *words], env={**os.environ, "PCG_API_KEY": "secret"}, stderr=subprocess.PIPE, text=True
     )

@@ -2,6 +2,7 @@
 
 import re
 
+import anyio
 import pytest
 from starlette.responses import PlainTextResponse
 
@@ -67,3 +68,18 @@ def test_a_browser_is_kept_on_this_server(ask):
 def test_an_exception_is_one_sentence(ask):
     answer = ask(guard(fail))("GET", "/")
     assert (answer.status_code, answer.json()) == (500, {"detail": "Logged OverflowError."})
+
+
+def test_an_answer_that_fails_after_it_began_is_not_ended():
+    async def break_off(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise OverflowError
+
+    sent = []
+
+    async def send(message):
+        sent.append(message["type"])
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost")]}
+    anyio.run(guard(break_off), scope, None, send)
+    assert sent == ["http.response.start"]

@@ -2,7 +2,6 @@
 
 import io
 import json
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,20 +12,21 @@ import numpy as np
 import openai
 import pytest
 import soundfile
-import uvicorn
 
 from pcg.serving.limits import Limits
-from pcg.serving.openai_api import create_api
 from pcg.serving.sound_formats import RAW_RATE, formats
-from pcg.serving.speech_service import SpeechService
+from pcg.serving.speech_service import Lost, SpeechService
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
+from pcg.takes.take import Round, Sound, Take
 from tests.explorers.hostile import DEEP, NO_NUMBER, TEXTS
+from tests.serving.served import serve
 
 KEY = "a key, of any kind"
 TEXT = "hello, is this one sentence? yes!"
 USUAL = {"model": "tiny", "input": TEXT, "voice": "one", "response_format": "wav"}
+LONG = {**USUAL, "input": ". ".join([TEXT] * 12)}
 EXTRA = {"method": "pcg", "theta": 0.5, "lookahead": 2, "seed": 7}
 
 
@@ -35,26 +35,37 @@ def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactor
     return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
 
 
-def serve(synthesizer: Synthesizer, **options: object) -> Iterator[str]:
-    api = create_api(SpeechService(synthesizer, rows=4, positions=1400), "tiny", **options)
-    server = uvicorn.Server(uvicorn.Config(api, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join(20)
+def service(synthesizer: Synthesizer) -> SpeechService:
+    return SpeechService(synthesizer, rows=4, positions=1400)
 
 
 @pytest.fixture(scope="module")
 def address(synthesizer: Synthesizer) -> Iterator[str]:
-    yield from serve(synthesizer)
+    yield from serve(service(synthesizer))
 
 
 @pytest.fixture(scope="module")
 def locked(synthesizer: Synthesizer) -> Iterator[str]:
-    yield from serve(synthesizer, api_key=KEY, limits=Limits(waiting_each=1))
+    yield from serve(service(synthesizer), api_key=KEY, limits=Limits(waiting_each=1))
+
+
+class Failing(SpeechService):
+    """Whose takes break off behind their second sound."""
+
+    def speak(self, *text: object, **options: object) -> Iterator[Round | Sound | Take]:
+        steps, sounds = super().speak(*text, **options), 0
+        for step in steps:
+            sounds += isinstance(step, Sound)
+            if sounds > 2:
+                steps.close()
+                raise Lost("It is gone.")
+            yield step
+
+
+@pytest.fixture(scope="module")
+def failing(synthesizer: Synthesizer) -> Iterator[openai.OpenAI]:
+    for address in serve(Failing(synthesizer)):
+        yield openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +90,7 @@ def test_openais_client_gets_the_very_take(client: openai.OpenAI, synthesizer: S
 
 
 def test_openais_client_hears_the_first_sound_before_the_last_is_made(client: openai.OpenAI) -> None:
-    long = {**USUAL, "input": ". ".join([TEXT] * 12), "response_format": "pcm"}
+    long = {**LONG, "response_format": "pcm"}
     with client.audio.speech.with_streaming_response.create(**long, extra_body=EXTRA) as answer:
         begun, times, size = time.perf_counter(), [], 0
         for piece in answer.iter_bytes(chunk_size=None):
@@ -212,6 +223,25 @@ def test_one_client_may_not_ask_for_too_much_at_once(locked: str) -> None:
     while httpx.get(f"{locked}/health").json()["speaking"] and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(right.audio.speech.create(**USUAL).content) > 1000  # who goes away gives up the row
+
+
+def test_what_is_lost_before_anything_was_sent_is_an_error_in_openais_shape(failing: openai.OpenAI) -> None:
+    with pytest.raises(openai.InternalServerError, match="It is gone") as error:
+        failing.audio.speech.create(**LONG | {"response_format": "flac"})
+    assert (error.value.status_code, error.value.code) == (503, "replica_lost")
+
+
+def test_a_stream_of_events_that_breaks_off_ends_with_the_error(failing: openai.OpenAI) -> None:
+    with failing.audio.speech.with_streaming_response.create(**LONG, stream_format="sse") as answer:
+        events = [json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line]
+    assert [event["type"] for event in events] == ["speech.audio.delta", "speech.audio.delta", "error"]
+    assert events[-1]["error"] == {"message": "It is gone.", "type": "server_error", "param": None, "code": "replica_lost"}
+
+
+def test_a_sound_that_breaks_off_does_not_look_whole(failing: openai.OpenAI) -> None:
+    broken = pytest.raises(Exception, match="without sending complete message body")
+    with failing.audio.speech.with_streaming_response.create(**LONG) as answer, broken:
+        list(answer.iter_bytes(chunk_size=None))
 
 
 def test_many_at_once_each_get_their_own(address: str) -> None:

@@ -1,0 +1,178 @@
+"""Replicas under Ray Serve, asked through the endpoint. Skipped where Ray is not installed, but for what is said then."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+from threading import Semaphore
+
+import numpy as np
+import openai
+import pytest
+
+from pcg.cli import main
+from pcg.errors import InputError, PCGError
+from pcg.places import PROJECT
+from pcg.serving.limits import LIMITS, Limits
+from pcg.serving.replicas import LOST, Replicas
+from pcg.serving.speech_service import Busy
+from pcg.settings import Settings
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
+from tests.serving.served import serve
+
+KEY = "a key, of any kind"
+TEXT = "hello, is this one sentence? yes!"
+USUAL = {"model": "tiny", "voice": "one", "input": TEXT, "response_format": "wav"}
+EXTRA = {"method": "pcg", "theta": 0.5, "lookahead": 2, "seed": 7}
+LONG = {**USUAL, "input": ". ".join([TEXT] * 25)}
+PATIENCE_SECONDS = 180
+
+
+def test_without_ray_one_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "ray"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["serve", "--ray"]) == 2
+    said = capsys.readouterr().err
+    assert said == "pcg: Ray is not installed: pip install -r requirements-cluster.txt first.\n"
+
+
+@pytest.mark.parametrize("words", [["--replicas", "2"], ["--ray", "--replicas", "0"]])
+def test_a_number_of_replicas_that_cannot_be_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"pcg: replicas is {words[-1]}, but must be ")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    pytest.importorskip("ray.serve")
+    import ray
+
+    quiet = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
+    ray.init("local", num_cpus=3, runtime_env={"env_vars": {"PYTHONPATH": str(PROJECT)}}, **quiet)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def replicas(cluster: None, tiny_voice_folder: Path) -> Iterator[Replicas]:
+    with closing(Replicas(2, str(tiny_voice_folder))) as replicas:
+        yield replicas
+
+
+@pytest.fixture(scope="module")
+def address(replicas: Replicas) -> Iterator[str]:
+    yield from serve(replicas, api_key=KEY, limits=Limits(waiting_each=5))
+
+
+@pytest.fixture(scope="module")
+def client(address: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{address}/v1", api_key=KEY, max_retries=0, timeout=PATIENCE_SECONDS)
+
+
+@pytest.mark.slow
+def test_a_take_is_streamed_and_is_the_one_without_ray(client: openai.OpenAI, tiny_voice_folder: Path, tmp_path: Path) -> None:
+    with client.audio.speech.with_streaming_response.create(**USUAL, extra_body=EXTRA) as answer:
+        pieces = list(answer.iter_bytes(chunk_size=None))
+    samples = np.frombuffer(b"".join(pieces)[44:], "<i2") / 32768
+    synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
+    *_, take = synthesizer.speak(TEXT, Settings("pcg", theta=0.5, lookahead=2, seed=7), "one", stream=True)
+    assert len(pieces) > 2
+    np.testing.assert_allclose(samples, take.audio.clip(-1, 1), atol=2 / 32768)
+
+
+@pytest.mark.slow
+def test_the_first_sound_is_there_before_the_last_is_made(client: openai.OpenAI) -> None:
+    begun, times = time.perf_counter(), []
+    with client.audio.speech.with_streaming_response.create(**LONG, extra_body=EXTRA) as answer:
+        times += [time.perf_counter() - begun for _ in answer.iter_bytes(chunk_size=None)]
+    assert times[0] < times[-1] / 4
+
+
+@pytest.mark.slow
+def test_keys_quotas_and_refusals_are_those_of_a_service_without_ray(client: openai.OpenAI, address: str) -> None:
+    with pytest.raises(openai.AuthenticationError):
+        openai.OpenAI(base_url=f"{address}/v1", api_key="wrong", max_retries=0).audio.speech.create(**USUAL)
+    with pytest.raises(openai.BadRequestError, match="voice is 'nobody', but must be one of one, two") as error:
+        client.audio.speech.create(**USUAL | {"voice": "nobody"})
+    assert error.value.param == "voice"
+    with ExitStack() as open_streams:
+        for _ in range(5):
+            open_streams.enter_context(client.audio.speech.with_streaming_response.create(**LONG))
+        with pytest.raises(openai.RateLimitError, match="You have 5 requests here already"):
+            client.audio.speech.create(**USUAL)
+
+
+def kill(count: int) -> None:
+    """End this many of the two replicas, whatever they do."""
+    import ray
+
+    deadline, found = time.monotonic() + PATIENCE_SECONDS, []
+    while len(found) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        found = [each for each in ray.util.list_named_actors(True) if each["name"].startswith("SERVE_REPLICA::pcg#")]
+    for each in found[:count]:
+        ray.kill(ray.get_actor(each["name"], each["namespace"]))
+
+
+def last_event(client: openai.OpenAI, begun: Semaphore) -> dict[str, object]:
+    with client.audio.speech.with_streaming_response.create(**LONG, stream_format="sse") as answer:
+        lines = (line for line in answer.iter_lines() if line)
+        next(lines)
+        begun.release()
+        *_, last = lines
+    return json.loads(last.removeprefix("data: "))
+
+
+@pytest.mark.slow
+def test_when_a_replica_is_killed_its_streams_tell_so_and_the_other_one_speaks_on(client: openai.OpenAI) -> None:
+    begun = Semaphore(0)
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(last_event, client, begun) for _ in range(4)]
+        for _ in asked:
+            assert begun.acquire(timeout=PATIENCE_SECONDS)
+        kill(1)
+        assert len(client.audio.speech.create(**USUAL, extra_body={"wait": True}).content) > 1000
+    told = [each.result() for each in asked]
+    assert {event["type"] for event in told} == {"speech.audio.done", "error"}
+    assert {event["error"]["message"] for event in told if event["type"] == "error"} == {LOST}
+
+
+@pytest.mark.slow
+def test_when_all_are_killed_who_has_heard_nothing_gets_an_error_and_ray_begins_them_anew(client: openai.OpenAI) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(client.audio.speech.create, **LONG, extra_body={"wait": True})
+        time.sleep(2)
+        kill(2)
+        error = asked.exception()
+    assert isinstance(error, openai.InternalServerError)
+    assert (error.status_code, error.code, error.message.endswith(LOST)) == (503, "replica_lost", True)
+    assert len(client.audio.speech.create(**USUAL).content) > 1000
+
+
+@pytest.mark.slow
+def test_what_hinders_the_replicas_is_one_sentence(replicas: Replicas) -> None:
+    with pytest.raises(InputError, match="replicas is 4, but must be at most 3, for which Ray has cores"):
+        Replicas(4, "embedded", app="more")
+    with pytest.raises(PCGError, match="nowhere/at-all"):
+        Replicas(1, "nowhere/at-all", app="none")
+
+
+@pytest.mark.slow
+def test_no_more_takes_wait_than_without_ray(replicas: Replicas) -> None:
+    room = replicas.offer.rows + LIMITS.waiting
+    takes = [replicas.speak(LONG["input"], Settings(), "one") for _ in range(room)]
+    assert (replicas.speaking, replicas.waiting) == (replicas.offer.rows, LIMITS.waiting)
+    with pytest.raises(Busy, match=f"{LIMITS.waiting} takes are waiting already"):
+        replicas.speak(TEXT, Settings(), "one")
+    for take in takes:
+        take.close()
+        take.close()
+    assert replicas.speaking == 0
+    with closing(replicas.speak(TEXT, Settings(), "one")) as take:
+        assert len(next(take).audio)
