@@ -11,7 +11,7 @@ import yaml
 from pcg.analysis.swap import same_size_theta
 from pcg.errors import InputError, PCGError
 from pcg.experiments.grid import Grid, read_grid
-from pcg.experiments.suites import COUNTS, TITLES, declared
+from pcg.experiments.suites import COUNTS, SET, TITLES, declared
 from pcg.experiments.testset import SECTIONS, offline_utterances
 from pcg.experiments.unit import Unit, Utterance
 from pcg.metrics.sentences import read_sentences
@@ -32,7 +32,7 @@ def chosen_grids(synthesizer: Synthesizer, names: Sequence[str], size: str, file
     if not names and file is None:
         raise InputError("experiments", "none", "at least one of " + ", ".join(TITLES) + ", or a grid in a YAML file")
     own = [] if file is None else [own_grid(file, tuple(synthesizer.voice.references))]
-    voices, most = list(synthesizer.voice.references), max(full for full, _ in COUNTS.values())
+    voices, most = list(synthesizer.voice.references), max(COUNTS[name][0] for name in SET)
 
     def theta_for(similarity: str, theta: float) -> float:
         return same_size_theta(synthesizer.library, theta, similarity)

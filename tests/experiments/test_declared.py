@@ -40,7 +40,7 @@ def test_grids_share_what_they_say() -> None:
     alone = sum(len(declared(name, UTTERANCES, False, wider).units()) for name in SET)
     assert len(units(quick=False)) < 0.85 * alone
     main = set(declared("main", UTTERANCES, False, wider).utterances)
-    for name in TITLES:
+    for name in set(TITLES) - {"paper"}:  # the papers' 500 are of LibriTTS
         for quick in (False, True):
             assert set(declared(name, UTTERANCES, quick, wider).utterances) <= main
 
@@ -49,7 +49,7 @@ def test_grids_share_what_they_say() -> None:
 def test_utterances_are_spread_and_names_are_told_apart(name: str) -> None:
     for quick in (False, True):
         grid = declared(name, UTTERANCES, quick, wider)
-        assert len(grid.utterances) == COUNTS[name][quick]
+        assert len(grid.utterances) == min(COUNTS[name][quick], len(UTTERANCES))
         places = [UTTERANCES.index(u) for u in grid.utterances]
         steps = {b - a for a, b in pairwise(places)}
         assert max(steps) - min(steps) <= 1
@@ -65,7 +65,7 @@ def test_the_question_of_relaxed_rules_is_put_to_what_the_trade_off_says_anyway(
 
 
 def test_the_sampling_laws_stand_apart_and_say_as_many_twisters_as_everyday_sentences() -> None:
-    assert APART == ("mspoof", "originals")
+    assert APART == ("mspoof", "originals", "paper")
     assert set(SET) | set(APART) == set(TITLES)
     sections = ("everyday", "balanced", "twisters", "rare")
     utterances = tuple(Utterance(f"Sentence {i}.", "one", sections[i % 4]) for i in range(200))
