@@ -43,14 +43,14 @@ REFERENCE_TEXT = "the old boat moved slowly along the river, and the morning sun
 class Recipe:
     """Every choice that shapes the voice."""
 
-    hours: dict[str, float] = field(default_factory=lambda: {"rms": 20, "slt": 18, "awb": 14, "kal16": 12})
+    hours: dict[str, float] = field(default_factory=lambda: {"rms": 12, "slt": 11, "awb": 9, "kal16": 8})
     held_out_each: int = 100
     symbol_uses: int = 50
     codec: CodecConfig = CodecConfig()
     codec_token_steps: int = 1000
     codec_sound_steps: int = 2000
     target: Shape = Shape()
-    target_steps: int = 3400
+    target_steps: int = 5000
     draft_rank: int = 96
     draft_steps: int = 1200
     samples: int = 9600

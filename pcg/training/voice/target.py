@@ -21,9 +21,9 @@ class Shape:
     """Size of the target."""
 
     layers: int = 12
-    width: int = 320
-    heads: int = 5
-    feed_forward: int = 960
+    width: int = 256
+    heads: int = 4
+    feed_forward: int = 768
 
 
 def new_target(reader: PhonemeReader, vocabulary: Vocabulary, shape: Shape, seed: int) -> LlamaForCausalLM:
@@ -87,7 +87,7 @@ def train_target(
     steps: int,
     seed: int,
     device: str,
-    budget: int = 6144,
+    budget: int = 4096,
     longest: int = 720,
 ) -> None:
     """Cross-entropy on the speech codes of `train`; logs loss and top-1 of each `held_out` set."""
