@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Semaphore
 
+import httpx
 import numpy as np
 import openai
 import pytest
@@ -107,6 +108,15 @@ def test_keys_quotas_and_refusals_are_those_of_a_service_without_ray(client: ope
             client.audio.speech.create(**USUAL)
 
 
+@pytest.fixture
+def idle(address: str) -> None:
+    """Waits until the server has noticed that those who asked before are gone: their requests count for the quota."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while httpx.get(f"{address}/health").json()["speaking"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def kill(count: int) -> None:
     """End this many of the two replicas, whatever they do."""
     import ray
@@ -130,7 +140,7 @@ def last_event(client: openai.OpenAI, begun: Semaphore) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_when_a_replica_is_killed_its_streams_tell_so_and_the_other_one_speaks_on(client: openai.OpenAI) -> None:
+def test_when_a_replica_is_killed_its_streams_tell_so_and_the_other_one_speaks_on(client: openai.OpenAI, idle: None) -> None:
     begun = Semaphore(0)
     with ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(last_event, client, begun) for _ in range(4)]
@@ -144,7 +154,9 @@ def test_when_a_replica_is_killed_its_streams_tell_so_and_the_other_one_speaks_o
 
 
 @pytest.mark.slow
-def test_when_all_are_killed_who_has_heard_nothing_gets_an_error_and_ray_begins_them_anew(client: openai.OpenAI) -> None:
+def test_when_all_are_killed_who_has_heard_nothing_gets_an_error_and_ray_begins_them_anew(
+    client: openai.OpenAI, idle: None
+) -> None:
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(client.audio.speech.create, **LONG, extra_body={"wait": True})
         time.sleep(2)
