@@ -3,7 +3,8 @@
 class StageSound {
   /** Seconds of the longest sound. */
   get duration() {
-    return Math.max(...this.lanes.map((lane) => lane.seconds), 0.1);
+    const streamed = this.streaming ? this.pieces.length / props.sample_rate : 0;
+    return Math.max(...this.lanes.map((lane) => lane.seconds), streamed, 0.1);
   }
 
   get streaming() {
