@@ -1,6 +1,7 @@
 """pcg report: everything that the results of experiments say, on one page, or its tables inside a markdown document."""
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -41,6 +42,29 @@ def add(commands: "Commands") -> None:
     add_draft(parser)
     parser.add_argument("--device", default="cpu", help="where --model was, cpu or cuda (default cpu)")
     parser.set_defaults(command=run)
+    _add_listening_test(commands)
+
+
+def _add_listening_test(commands: "Commands") -> None:
+    parser = commands.add_parser("listening-test", help="what many listeners' records of the blind test say together")
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    summarise = actions.add_parser("summarise", help="preferences and mean scores with intervals over listeners; JSON last")
+    summarise.add_argument("files", type=Path, nargs="+", metavar="FILE", help="records that the page exported as JSON")
+    summarise.set_defaults(command=summarise_listeners)
+
+
+def summarise_listeners(options: argparse.Namespace) -> None:
+    from pcg.experiments.listening_tests.pooled import pool, read_listener
+
+    found = pool([read_listener(file) for file in options.files])
+    for each in found:
+        left_out = f", {counted(each.left_out, 'listener')} left out who missed the reference" if each.left_out else ""
+        print(f"{each.kind}: {counted(each.listeners, 'listener')}, {counted(each.trials, 'trial')}{left_out}")
+        for name, share in each.shares.items():
+            print(f"  {name}: {share.value:.2f} [{share.low:.2f}, {share.high:.2f}]")
+        if each.p is not None:
+            print(f"  sign test over listeners: p = {each.p:.3g}")
+    print(json.dumps([each.as_dict() for each in found]))
 
 
 def run(options: argparse.Namespace) -> None:
