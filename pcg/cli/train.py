@@ -81,7 +81,8 @@ def run(options: argparse.Namespace) -> None:
         from pcg.training.voice.recipe import train
 
         out = options.out or Path("assets/voice")
-        train(options.stage, options.work, options.prose, out, options.device, options.seed, options.processes)
+        workers = _workers(options) if options.several else None
+        train(options.stage, options.work, options.prose, out, options.device, options.seed, options.processes, None, workers)
 
 
 def _detectors(options: argparse.Namespace) -> None:

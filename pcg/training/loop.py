@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from torch.optim import AdamW, Muon, Optimizer
 
 from pcg.files import replacing
 from pcg.training import checkpoint
+from pcg.training.data.sequences import IGNORED, Batch
+from pcg.training.workers import Workers
 
 # Parts that map from or to something outside the network; "encoder" and "decoder" are none of them.
 OUTER = re.compile(r"(^|[._])(embed|head|code|patch)")
@@ -115,6 +117,33 @@ def descend(module: nn.Module, optimizers: Iterable[Optimizer]) -> None:
     nn.utils.clip_grad_norm_(module.parameters(), 1.0)
     for optimizer in optimizers:
         optimizer.step()
+
+
+Losses = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
+"""The loss of a batch, summed over its tokens, and the sums of the figures that are logged."""
+
+
+def learn(
+    batches: Sequence[Batch],
+    losses: Losses,
+    module: nn.Module,
+    optimizers: dict[str, Optimizer],
+    workers: Workers,
+) -> dict[str, float]:
+    """One step down the mean loss of the tokens in all processes' `batches`; the means of the figures."""
+    tokens = workers.add(torch.stack([(b.labels != IGNORED).sum() for b in batches]).sum())
+    for optimizer in optimizers.values():
+        optimizer.zero_grad(set_to_none=True)
+    sums: dict[str, Tensor] = {}
+    for each in batches:
+        loss, found = losses(each)
+        (loss / tokens).backward()
+        sums = {name: sums.get(name, 0.0) + value for name, value in found.items()}
+    if workers.count > 1:
+        for weight in (w for w in module.parameters() if w.grad is not None):
+            weight.grad = workers.add(weight.grad)
+    descend(module, optimizers.values())
+    return {name: float(workers.add(value) / tokens) for name, value in sums.items()}
 
 
 def generator(seed: int, index: int) -> torch.Generator:

@@ -189,7 +189,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return learn(batches, *rest)
 
-    from pcg.training.draft.distil import learn
+    from pcg.training.loop import learn
 
     monkeypatch.setattr("pcg.training.draft.unrolled.learn", killed)
     with pytest.raises(KeyboardInterrupt):

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 from transformers import LlamaForCausalLM
 
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import PromptReader
-from pcg.training.data.sequences import IGNORED, Batch, Epochs
+from pcg.training.data.sequences import Batch, Epochs
 from pcg.training.data.tokens import TokenizedUtterance
-from pcg.training.loop import Stage, descend, make_optimizers, run
+from pcg.training.loop import Stage, learn, make_optimizers, run
 from pcg.training.voice.target import speech_logits
 from pcg.training.workers import Workers
 
@@ -142,33 +141,6 @@ def train_draft(
         leads=workers.leads,
     )
     run(stage, seed)
-
-
-Losses = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
-"""The loss of a batch, summed over its tokens, and the sums of the figures that are logged."""
-
-
-def learn(
-    batches: Sequence[Batch],
-    losses: Losses,
-    draft: nn.Module,
-    optimizers: dict[str, Optimizer],
-    workers: Workers,
-) -> dict[str, float]:
-    """One step down the mean loss of the tokens in all processes' `batches`; the means of the figures."""
-    tokens = workers.add(torch.stack([(b.labels != IGNORED).sum() for b in batches]).sum())
-    for optimizer in optimizers.values():
-        optimizer.zero_grad(set_to_none=True)
-    sums: dict[str, Tensor] = {}
-    for each in batches:
-        loss, found = losses(each)
-        (loss / tokens).backward()
-        sums = {name: sums.get(name, 0.0) + value for name, value in found.items()}
-    if workers.count > 1:
-        for weight in (w for w in draft.parameters() if w.grad is not None):
-            weight.grad = workers.add(weight.grad)
-    descend(draft, optimizers.values())
-    return {name: float(workers.add(value) / tokens) for name, value in sums.items()}
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from pcg.errors import InputError
 from pcg.models.feature_draft import unit
 from pcg.training.data.sequences import IGNORED, Batch, collate, make_row
 from pcg.training.draft.acceptance import Pair, draw_pairs
-from pcg.training.draft.distil import Material, Objective, Schedule, learn
+from pcg.training.draft.distil import Material, Objective, Schedule
 from pcg.training.draft.divergence import divergence
 from pcg.training.draft.feature import FeatureModel, TapPlaces, later
 from pcg.training.llama import tapped_states
-from pcg.training.loop import Stage, make_optimizers, run
+from pcg.training.loop import Stage, learn, make_optimizers, run
 from pcg.training.workers import Workers
 
 UNROLLED = (1.0, 0.7, 0.5)

@@ -59,12 +59,13 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Workshop:
-    """Where a run keeps its corpus and checkpoints, and what it runs on."""
+    """Where a run keeps its corpus and checkpoints, and what it runs on; the `workers` share the stages target and draft."""
 
     work: Path
     device: str
     seed: int
     recipe: Recipe
+    workers: Workers
 
     @property
     def corpus(self) -> Path:
@@ -115,13 +116,21 @@ class Workshop:
 
 
 def train(
-    stage: str, work: Path, prose: Path | None, out: Path, device: str, seed: int, processes: int, recipe: Recipe | None = None
+    stage: str,
+    work: Path,
+    prose: Path | None,
+    out: Path,
+    device: str,
+    seed: int,
+    processes: int,
+    recipe: Recipe | None = None,
+    workers: Workers | None = None,
 ) -> None:
     """Run one stage, or "all" of them, in `work`; what is done already is not done again. "unpack" is none of them: it lets
     the later stages go on from a voice that was published."""
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
-    shop = Workshop(work, device, seed, recipe or Recipe())
+    shop = Workshop(work, device, seed, recipe or Recipe(), workers or Workers(device))
     for name in STAGES if stage == "all" else (stage,):
         print(f"== {name}", flush=True)
         if name == "corpus":
@@ -146,7 +155,9 @@ def _codec(shop: Workshop) -> None:
 
 
 def _target(shop: Workshop) -> None:
-    tokenize_corpus(shop.work, shop.corpus, shop.codec(), shop.device)
+    if shop.workers.leads:
+        tokenize_corpus(shop.work, shop.corpus, shop.codec(), shop.device)
+    shop.workers.wait()
     model = new_target(shop.reader(), shop.vocabulary(), shop.recipe.target, shop.seed)
     start_from_digits(model, shop.codec().fsq, shop.vocabulary(), shop.seed)
     held_out = {name: shop.spoken(f"held_out_{name}") for name in ("sentences", "words")}
@@ -159,16 +170,16 @@ def _target(shop: Workshop) -> None:
         shop.vocabulary(),
         shop.recipe.target_steps,
         shop.seed,
-        shop.device,
+        shop.workers,
     )
 
 
 def _draft(shop: Workshop) -> None:
     """A feature draft, from what the target says itself at the temperature in use."""
-    recipe, alone = shop.recipe, Workers(shop.device)
+    recipe, workers = shop.recipe, shop.workers
     target, reader, vocabulary, corpus = shop.target().to(shop.device), shop.reader(), shop.vocabulary(), shop.spoken("train")
     sampling = Sampling(recipe.samples, recipe.temperature, shop.seed)
-    samples = own_samples(shop.work / "samples", DecodingLlama(target, vocabulary), corpus, reader, sampling, alone)
+    samples = own_samples(shop.work / "samples", DecodingLlama(target, vocabulary), corpus, reader, sampling, workers)
     pairs = draw_pairs(shop.spoken("held_out_sentences"), DRAFT_TRIALS, shop.seed)
     # Two utterances of the longest kind fit into a row.
     schedule = Schedule(recipe.draft_steps, longest=2 * max(len(u.codes) for u in corpus))
@@ -182,7 +193,7 @@ def _draft(shop: Workshop) -> None:
         schedule,
         recipe.temperature,
         shop.seed,
-        alone,
+        workers,
         held_out,
     )
 

@@ -13,7 +13,8 @@ from pcg.prompts.prompt import PhonemeReader
 from pcg.training.data.sequences import IGNORED, Batch, Epochs
 from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.llama import hidden_states
-from pcg.training.loop import Stage, make_optimizers, run, update
+from pcg.training.loop import Stage, learn, make_optimizers, run
+from pcg.training.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -86,28 +87,33 @@ def train_target(
     vocabulary: Vocabulary,
     steps: int,
     seed: int,
-    device: str,
+    workers: Workers,
     budget: int = 4096,
     longest: int = 720,
 ) -> None:
-    """Cross-entropy on the speech codes of `train`; logs loss and top-1 of each `held_out` set."""
+    """Cross-entropy on the speech codes of `train`; logs loss and top-1 of each `held_out` set. The `workers` share the
+    `budget`, positions of a step."""
+    device = workers.device
     model.to(device)
-    epochs = Epochs(train, reader, vocabulary.codes, budget, seed, longest)
+    epochs = Epochs(train, reader, vocabulary.codes, budget // workers.count, seed, longest)
     checks = {name: Epochs(spoken, reader, vocabulary.codes, budget, 0, longest) for name, spoken in held_out.items()}
     optimizers = make_optimizers(model, lr=3e-3, muon_lr=3e-3, weight_decay=0.1)
     print(f"target: {sum(p.numel() for p in model.parameters())} parameters, {epochs.per_epoch} batches an epoch", flush=True)
 
     def logits_of(batch: Batch) -> tuple[Tensor, Tensor]:
-        if device == "cpu":
+        if workers.kind == "cpu":
             return _head(model, hidden_states(model, batch.ids, batch.positions), batch, vocabulary)
-        with torch.autocast(device, torch.bfloat16):
+        with torch.autocast(workers.kind, torch.bfloat16):
             return speech_logits(model, batch, vocabulary)
 
+    def losses(batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        logits, labels = logits_of(batch)
+        loss = nn.functional.cross_entropy(logits.float(), labels, reduction="sum")
+        return loss, {"loss": loss.detach()}
+
     def step(index: int) -> dict[str, float]:
-        logits, labels = logits_of(epochs.batch(index).to(device))
-        loss = nn.functional.cross_entropy(logits.float(), labels)
-        update(loss, model, optimizers.values())
-        return {"loss": loss.item()}
+        batch = epochs.batch(index * workers.count + workers.rank).to(device)
+        return learn([batch], losses, model, optimizers, workers)
 
     @torch.inference_mode()
     def evaluate() -> dict[str, float]:
@@ -122,4 +128,4 @@ def train_target(
             figures |= {f"{name}_loss": total / count, f"{name}_top1": right / count}
         return figures
 
-    run(Stage("target", directory, steps, {"target": model}, optimizers, step, evaluate, every=50), seed)
+    run(Stage("target", directory, steps, {"target": model}, optimizers, step, evaluate, every=50, leads=workers.leads), seed)
