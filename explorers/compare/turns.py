@@ -87,7 +87,8 @@ def waiting(place: int, seconds_left: float | None) -> str:
 
 def turns_of(speaker: Speaker, text: str, parts: Sequence[Part]) -> list[list[Part]]:
     """Takes that are decoded in turns, round by round: those of one seed, where a service sees to it, so that whatever slows
-    down this computer meanwhile slows them alike. Of a long text, which may be stopped, one take ends after the other."""
+    down this computer meanwhile slows them alike. The takes of a long text follow one another: if the run is stopped, some of
+    them are finished, and are kept."""
     if speaker.service is None or len(text) > LONGEST_IN_TURNS:
         return [[part] for part in parts]
     alike = groupby(parts, key=lambda part: (part.settings.seed, part.settings.hierarchical))

@@ -22,7 +22,7 @@ TITLES = {
     "relax": "Does spoof rise before words are lost? (of the trade-off)",
     "mspoof": "Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)",
     "originals": "Recordings of the same sentences, as they are and through the codec",
-    "paper": "The protocol of PCG: Tables 1 to 3 (with --libritts, on the papers' sentences)",
+    "paper": "The PCG paper's protocol (Tables 1 to 3 in one run)",
 }
 APART = ("mspoof", "originals", "paper")
 SET = tuple(name for name in TITLES if name not in APART)
@@ -161,6 +161,7 @@ def _originals(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 
 
 def _paper(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+    """The command line says it on the papers' own sentences, too (`--libritts`)."""
     sizes = (MIDDLE_THETA,) if quick else THETAS
     others = [pcg(at, kind) for kind in NAMES for at in _equal_sizes(kind, sizes, theta_for)]
     return [*_originals(quick, theta_for), draft(), *_main(quick, theta_for), *others, *(swapped(theta) for theta in sizes)]

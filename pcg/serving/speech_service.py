@@ -52,9 +52,9 @@ class SpeechService:
     """Speaks for any number of callers with the voice of `synthesizer`: up to `rows` takes at once, each of up to `positions`
     positions a chunk, while up to `waiting` others wait in order. The thread starts with the first take; `close` ends it.
 
-    in_turns: every round is that of one row, so that its time is what it takes alone, and of all rows the one goes on that
-    has said least since it began: whatever else the computer does meanwhile slows all of them alike. Those that somebody
-    listens to go before them.
+    in_turns: each round decodes one row alone, so its time is that of the row alone. The row that has said least since it
+    began goes next, so that whatever else the computer does meanwhile slows all rows alike. A take that somebody listens to
+    goes before the others.
     """
 
     def __init__(
