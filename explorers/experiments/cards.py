@@ -9,20 +9,20 @@ import plotly.graph_objects as go
 from gradio.blocks import Block
 from gradio.components import Component
 
-from explorers.experiments.figures import CAPTIONS
+from explorers.experiments.every_figure import CAPTIONS
 from explorers.experiments.findings import heading_html, table_html
 from pcg.experiments.results.tables import Table
 
 # The order of the page: a card for every table of `pcg.experiments.results.tables`, shown where it has rows.
 CARDS = (
-    "claims", "main", "tradeoff", "equal", "lookahead", "acceptance", "swap", "ablations", "ssd", "relax", "sampling",
-    "twisters", "differences", "judges", "sections", "seeds", "conditions",
+    "claims", "main", "tradeoff", "equal", "lookahead", "acceptance", "factors", "drift", "swap", "ablations", "ssd", "relax",
+    "sampling", "twisters", "differences", "judges", "sections", "seeds", "conditions",
 )  # fmt: skip
 # The others are opened by their titles: all at once would be a dozen screens.
 OPEN = ("claims", "main")
 FIGURES = tuple(name for name in CARDS if name in CAPTIONS)
 # Those whose points know the name of their condition.
-CLICKABLE = ("main", "swap")
+CLICKABLE = ("main", "tradeoff", "swap")
 PREFIX = "experiments-card-"
 
 Updates = dict[Block, object]

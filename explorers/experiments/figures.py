@@ -12,8 +12,8 @@ import plotly.graph_objects as go
 from explorers.colours import BLUE, GREEN, INK, METHODS, ORANGE, SKY
 from explorers.shared.figures import GRID, MARGIN, axis, layout
 from pcg.experiments.results import papers
-from pcg.experiments.results.analysis import Results, Summary
-from pcg.experiments.results.claims import lookaheads
+from pcg.experiments.results.analysis import Results, Summary, alike, is_usual
+from pcg.experiments.results.claims import lookaheads, lookaheads_by_knob
 from pcg.experiments.results.comparisons import curve, difference, pareto
 from pcg.experiments.results.condition_names import knob
 from pcg.metrics.estimate import Estimate
@@ -31,6 +31,10 @@ STYLES = {
     "PCG weighted": (BLUE, "circle-open", "6px,3px"),
     "PCG partition": (BLUE, "square-open", "2px,3px"),
     "PCG redraw": (BLUE, "diamond-open", "8px,3px,2px,3px"),
+    "PCG adaptive": (BLUE, "triangle-up-open", "2px,3px"),
+    "PCG block": (BLUE, "cross-open", "solid"),
+    "SD adaptive": (METHODS["sd"], "triangle-up-open", "2px,3px"),
+    "SD block": (METHODS["sd"], "cross-open", "solid"),
     "membership": (SKY, "cross", "dot"),
     "typical": (SKY, "star", "dot"),
     "swap cosine": (BLUE, "circle", "solid"),
@@ -40,53 +44,40 @@ STYLES = {
     "random swap": (INK, "x", "dot"),
 }
 OTHER = (INK, "circle-open", "dot")
-PATTERNS = {"PCG cosine": "", "PCG weighted": "/", "PCG partition": "x", "PCG redraw": "."}
+DASHES = ("solid", "8px,3px", "3px,3px")
 CAPTIONS = {
     "main": "Word errors against speed. The broad line is the Pareto front. The draft alone is only in the table; a click on "
     "their name shows the points of the paper.",
+    "tradeoff": "Every rule and setting, on fewer utterances. The broad line is the Pareto front: the best rule at each speed.",
     "lookahead": "Speed by lookahead. Dotted: the bound from acceptance and step costs, where measured.",
     "acceptance": "Share of rounds that accepted the token drafted at each position. Dotted: share of the tests there.",
     "swap": "Change of WER by the share of tokens swapped.",
-    "ablations": "Speed-up over AR and WER of plain PCG (full bars) and its variants (hatched).",
 }
 LEGEND = {
     "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "rgba(0, 0, 0, 0)",
     "entrywidth": 80, "itemwidth": 30, "font": {"size": 11},
 }  # fmt: skip
 ROOM = {"height": 400, "margin": MARGIN | {"t": 12, "l": 52}, "legend": LEGEND, "showlegend": True}
-ABLATED = ("PCG weighted", "PCG partition", "PCG redraw")
 
 
-def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figure]:
-    """Every figure that there are records for, by the name of the table that it belongs to."""
-    drawn = {
-        "main": tradeoff_figure(results, summaries),
-        "lookahead": lookahead_figure(summaries),
-        "acceptance": acceptance_figure(summaries),
-        "swap": swap_figure(results, summaries),
-        "ablations": ablation_figure(summaries),
-    }
-    return {name: figure for name, figure in drawn.items() if figure.data}
-
-
-def tradeoff_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
-    """WER against speed-up (PCG Fig. 3): a curve a method, and the front of what nothing else beats."""
+def tradeoff_figure(results: Results, rows: Iterable[Summary]) -> go.Figure:
+    """WER against speed-up (PCG Fig. 3) on the utterances that all `rows` share: a curve a method, and the front of what
+    nothing else beats."""
     # The draft is so fast and so often wrong that all else would crowd in a corner.
-    known = [s for s in summaries if s.speedup and s.wer and s.method in STYLES and s.method not in (*ABLATED, "draft")]
-    usual = [s for s in known if s.condition.settings.lookahead == papers.PCG_BEST_LOOKAHEAD]
+    known = [s for s in rows if s.speedup and s.wer and s.method in STYLES and s.method != "draft" and is_usual(s)]
+    shared, usual = alike(results, known)
     traces = []
     for name in STYLES:
-        rows = sorted((s for s in usual if s.method == name), key=lambda s: knob(s.condition))
-        if rows:
-            traces.append(_curve_of(name, _with_beginning(results, usual, name, rows)))
+        points = sorted((s for s in usual if s.method == name), key=lambda s: knob(s.condition))
+        if points:
+            traces.append(_curve_of(name, _with_beginning(shared, usual, name, points)))
     if not traces:
         return go.Figure()
-    front = pareto(usual)
-    traces.insert(0, _front(front))
+    traces.insert(0, _front(pareto(usual)))
     traces.append(_papers_points())
     axes = {
         "xaxis": axis("speed-up over AR", ticksuffix="x", range=_room([s.speedup for s in usual])),
-        "yaxis": axis("WER", ticksuffix=" %", range=_room([_percent(s.wer) for s in usual], floor=0)),
+        "yaxis": axis("WER", ticksuffix=" %", range=_room([percent(s.wer) for s in usual], floor=0)),
     }
     # Its many names would take most of a telephone's screen.
     return go.Figure(traces, layout(None) | axes | ROOM | {"legend": LEGEND | {"entrywidth": 64}})
@@ -95,15 +86,14 @@ def tradeoff_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure
 def lookahead_figure(summaries: Sequence[Summary]) -> go.Figure:
     """Speed-up by lookahead (PCG Fig. 4, SSD Fig. 3), and its bound."""
     traces = []
-    for name in ("SD", "SSD", "PCG cosine"):
-        found = lookaheads(summaries, name)
-        if len(found) < 2:
-            continue
+    families = [(name, found) for name in ("SD", "SSD", "PCG cosine") for found in lookaheads_by_knob(summaries, name)]
+    for number, (name, found) in enumerate((name, found) for name, found in families if len(found) > 1):
         colour, symbol, dash = STYLES[name]
+        dash = DASHES[number % len(DASHES)] if name == "PCG cosine" else dash
         label = escape(next(iter(found.values())).name.partition(", lookahead")[0])
         traces.append(
             go.Scatter(
-                x=list(found), y=[s.speedup.value for s in found.values()], error_y=_bars([s.speedup for s in found.values()]),
+                x=list(found), y=[s.speedup.value for s in found.values()], error_y=bars([s.speedup for s in found.values()]),
                 name=label, mode="lines+markers", line={"color": colour, "width": 2, "dash": dash},
                 marker={"color": colour, "size": 9, "symbol": symbol}, customdata=[s.timed for s in found.values()],
                 hovertemplate="%{y:.2f}x at lookahead %{x}, n = %{customdata}<extra></extra>",
@@ -118,7 +108,7 @@ def lookahead_figure(summaries: Sequence[Summary]) -> go.Figure:
                 )
             )  # fmt: skip
     axes = {"xaxis": axis("lookahead, tokens", dtick=1), "yaxis": axis("speed-up over AR", ticksuffix="x", rangemode="tozero")}
-    return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [_level(1)]})
+    return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [level(1)]})
 
 
 def acceptance_figure(summaries: Sequence[Summary]) -> go.Figure:
@@ -149,14 +139,14 @@ def swap_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
     for name in ("swap cosine", "swap Mel", "swap FSQ", "swap both", "random swap"):
         rows = sorted((s for s in summaries if s.method == name and s.swapped), key=lambda s: s.swapped.value)
         pairs = [(s, difference(results, s.condition, base).wer) for s in rows if (base := results.baseline(s.condition))]
-        pairs = [(s, _percent(lost)) for s, lost in pairs if lost]
+        pairs = [(s, percent(lost)) for s, lost in pairs if lost]
         if not pairs:
             continue
         colour, symbol, dash = STYLES[name]
         traces.append(
             go.Scatter(
                 x=[100 * s.swapped.value for s, _ in pairs], y=[lost.value for _, lost in pairs],
-                error_y=_bars([lost for _, lost in pairs]), name=name, mode="lines+markers",
+                error_y=bars([lost for _, lost in pairs]), name=name, mode="lines+markers",
                 line={"color": colour, "width": 2, "dash": dash}, marker={"color": colour, "size": 9, "symbol": symbol},
                 text=[escape(s.name) for s, _ in pairs],
                 hovertemplate="%{text}<br>%{x:.0f} % swapped: %{y:+.1f} points of WER<extra></extra>",
@@ -173,40 +163,7 @@ def swap_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
             )
         )  # fmt: skip
     axes = {"xaxis": axis("tokens swapped", ticksuffix=" %", rangemode="tozero"), "yaxis": axis("change of WER, points")}
-    return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [_level(0)]})
-
-
-def ablation_figure(summaries: Sequence[Summary]) -> go.Figure:
-    """Speed-up and WER of the variants beside plain PCG of the same theta."""
-    variants = [s for s in summaries if s.method in ABLATED and s.speedup and s.wer]
-    settings = {s.condition.settings for s in variants}
-    plain = [s for s in summaries if s.method == "PCG cosine" and s.condition.settings in settings and s.speedup and s.wer]
-    rows = sorted([*plain, *variants], key=lambda s: (s.condition.settings.theta, s.method), reverse=True)
-    if not variants:
-        return go.Figure()
-    names = [escape(s.name).replace(", ", "<br>") for s in rows]
-    pattern = {
-        "shape": [PATTERNS[s.method] for s in rows],
-        "fgcolor": "rgba(255, 255, 255, 0.8)",
-        "size": 6,
-        "fillmode": "overlay",
-    }
-    marker = {"color": BLUE, "pattern": pattern}
-    panels = (("x", [s.speedup for s in rows], "%{x:.2f}x"), ("x2", [_percent(s.wer) for s in rows], "%{x:.1f} %"))
-    traces = [
-        go.Bar(
-            x=[e.value for e in values], y=names, orientation="h", xaxis=place, error_x=_bars(values), marker=marker,
-            hovertemplate=f"{label}<extra></extra>",
-        )
-        for place, values, label in panels
-    ]  # fmt: skip
-    axes = {
-        "xaxis": axis("speed-up", ticksuffix="x", domain=[0, 0.47], nticks=4, tickangle=0),
-        "xaxis2": axis("WER", ticksuffix=" %", domain=[0.53, 1], nticks=4, tickangle=0),
-        "yaxis": axis(None, automargin=True, showgrid=False),
-    }
-    size = ROOM | {"height": 70 + 46 * len(rows), "showlegend": False}
-    return go.Figure(traces, layout(None) | axes | size)
+    return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [level(0)]})
 
 
 def _with_beginning(results: Results, usual: Sequence[Summary], name: str, rows: Sequence[Summary]) -> list[Summary]:
@@ -220,7 +177,7 @@ def _curve_of(name: str, rows: Sequence[Summary]) -> go.Scatter:
     own = [row.method == name for row in rows]
     return go.Scatter(
         x=[row.speedup.value for row in rows], y=[100 * row.wer.value for row in rows],
-        error_x=_bars([row.speedup for row in rows]), error_y=_bars([_percent(row.wer) for row in rows]),
+        error_x=bars([row.speedup for row in rows]), error_y=bars([percent(row.wer) for row in rows]),
         name=name, mode="lines+markers" if len(rows) > 1 else "markers",
         line={"color": colour, "width": 2, "dash": dash},
         # The SD that a curve begins with has its own mark already.
@@ -249,14 +206,14 @@ def _papers_points() -> go.Scatter:
     )  # fmt: skip
 
 
-def _bars(estimates: Sequence[Estimate]) -> dict[str, object]:
+def bars(estimates: Sequence[Estimate]) -> dict[str, object]:
     return {
         "type": "data", "symmetric": False, "thickness": 1, "width": 3,
         "array": [e.high - e.value for e in estimates], "arrayminus": [e.value - e.low for e in estimates],
     }  # fmt: skip
 
 
-def _percent(rate: Estimate) -> Estimate:
+def percent(rate: Estimate) -> Estimate:
     return Estimate(100 * rate.value, 100 * rate.low, 100 * rate.high)
 
 
@@ -268,6 +225,6 @@ def _room(estimates: Iterable[Estimate], floor: float | None = None) -> list[flo
     return [low if floor is None else max(floor, low), max(ends) + margin]
 
 
-def _level(y: float) -> dict[str, object]:
+def level(y: float) -> dict[str, object]:
     line = {"color": GRID, "width": 2, "dash": "dash"}
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line, "layer": "below"}

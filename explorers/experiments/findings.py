@@ -13,14 +13,14 @@ import gradio as gr
 from explorers.colours import swatch_html
 from explorers.experiments.actions import HeardUnit, Study
 from explorers.experiments.archive import NO_RESULTS, OWN, SHIPPED
-from explorers.experiments.figures import CAPTIONS
+from explorers.experiments.every_figure import CAPTIONS
 from explorers.experiments.report import Findings
 from explorers.shared.readout import busy_html, message_html
 from explorers.shared.scripts import SHARED, joined
 from explorers.shared.terms import titled_html
 from pcg.experiments.results.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
-from pcg.experiments.results.table import MISSING
 from pcg.experiments.results.tables import Column, Table
+from pcg.experiments.results.tables.table import MISSING
 from pcg.metrics.intelligibility import comparable
 
 STYLES = Path(__file__).with_name("findings.css")

@@ -27,7 +27,7 @@ from pcg.errors import InputError
 from pcg.groups.groups import Grouping
 from pcg.prompts.prompt import Reference
 from pcg.sampling.choice import memory_of
-from pcg.sampling.memory import Trail, trails, warp_each
+from pcg.sampling.memory import Memory, Trail, trails, warp_each
 from pcg.settings import Settings
 from pcg.synthesis.decoder import DRAFT_CONFIDENCE
 from pcg.synthesis.synthesizer import Synthesizer
@@ -108,7 +108,7 @@ def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = N
     speaker = reference or voice.reference(take.voice)
     if voice.draft is None:
         raise InputError("draft", "none", "one whose tokens could be accepted")
-    pieces = _pieces(take)
+    pieces = pieces_of(take)
     if len(pieces) != len(texts):
         raise InputError("take", "cut at the length limit", "one in which every piece of the text came to its end")
     if (most := MOST_PROBABILITIES // voice.codec.codebook_size) < len(take.tokens):
@@ -116,11 +116,10 @@ def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = N
     p, q = [], []
     for text, (tokens, count) in zip(texts, pieces, strict=True):
         prompt = voice.reader.prompt(text, speaker)
-        memory = memory_of(take.settings)
         runners = make_runners(voice.target, voice.draft, [prompt], len(tokens) + 1)
         for each in runners:
             each.prefill()
-        trail = trails([memory], _logits(runners[0], tokens)[None], [tokens])[0]
+        trail = target_trail(runners[0], tokens, memory_of(take.settings))
         p.append(_draft_laws(runners[1], tokens, trail)[:count])
         q.append(trail.probs[:count].numpy())
     starts, drafted = (0, *np.cumsum([count for _, count in pieces]).tolist()), np.concatenate(p)
@@ -206,7 +205,7 @@ def acceptance_of(synthesizer: Synthesizer, path: Path, settings: Settings) -> n
     return tolerant_acceptance(path, settings.beta if settings.method == "ssd" else 0.0)
 
 
-def _pieces(take: Take) -> list[tuple[list[int], int]]:
+def pieces_of(take: Take) -> list[tuple[list[int], int]]:
     """The tokens of each piece of the text, and how many positions it has: one more where it came to its end of speech."""
     pieces: list[tuple[list[int], int]] = []
     tokens: list[int] = []
@@ -216,6 +215,11 @@ def _pieces(take: Take) -> list[tuple[list[int], int]]:
             pieces.append((tokens, len(tokens) + 1))
             tokens = []
     return [*pieces, (tokens, len(tokens))] if tokens else pieces
+
+
+def target_trail(target: ModelRunner, tokens: list[int], memory: Memory) -> Trail:
+    """The target's probabilities at each of `tokens` and behind the last, read in one pass behind its prompt."""
+    return trails([memory], _logits(target, tokens)[None], [tokens])[0]
 
 
 def _logits(runners: ModelRunner, tokens: list[int]) -> Tensor:

@@ -1,6 +1,6 @@
 """The grids that reproduce the papers' tables and figures. They share conditions and utterances, so each is said once.
 
-With 240 utterances or more the whole set has some 4,200 units, and the quick one some 250. Searching among beams costs several
+With 240 utterances or more the whole set has some 4,700 units, and the quick one some 270. Searching among beams costs several
 times as much as speaking, and recordings need a synthesizer, so the grids with these stand apart from the set.
 """
 
@@ -18,7 +18,7 @@ TITLES = {
     "tradeoff": "Words against speed (PCG Fig. 3 and Table 3; SSD Tables 1 and 3)",
     "lookahead": "Speed by lookahead (PCG Fig. 4; SSD Fig. 3)",
     "swap": "Members of a group in each other's place (PCG Table 2)",
-    "ablations": "Variants of the groups",
+    "ablations": "Variants of groups, drafting and verification",
     "relax": "Does spoof rise before words are lost? (of the trade-off)",
     "mspoof": "Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)",
     "originals": "Recordings of the same sentences, as they are and through the codec",
@@ -84,6 +84,16 @@ def variant(rule: str, theta: float) -> Condition:
     return Condition(f"PCG {rule}, theta {theta:g}", Settings("pcg", theta=theta), rule=rule)
 
 
+def blockwise(method: str, **knobs: float) -> Condition:
+    """Drafted tokens verified together (`pcg.acceptance.block`)."""
+    return Condition(f"{method.upper()} block{_theta_name(knobs)}", Settings(method, verification="block", **knobs))
+
+
+def adaptive(method: str, **knobs: float) -> Condition:
+    """Rounds that stop drafting where the draft is unsure."""
+    return Condition(f"{method.upper()} adaptive{_theta_name(knobs)}", Settings(method, adaptive=True, **knobs))
+
+
 def membership(k: int) -> Condition:
     """Accept what is among the target's top k (LLaSA+)."""
     return Condition(f"target's top {k}", Settings("sd"), rule=f"membership:{k}")
@@ -116,8 +126,11 @@ def _tradeoff(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 
 def _lookahead(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     others = [{"lookahead": at} for at in ((1, 6) if quick else LOOKAHEADS)]
-    every = [{}, *others]
-    return [ar(), *(make(**knobs) for knobs in every for make in (sd, _main_ssd, _middle_pcg))]
+    thetas = (MIDDLE_THETA,) if quick else THETAS
+    conditions = [ar()]
+    for knobs in [{}, *others]:
+        conditions += [sd(**knobs), ssd(MAIN_BETA, **knobs), *(pcg(theta, **knobs) for theta in thetas)]
+    return conditions
 
 
 def _swap(quick: bool, theta_for: ThetaFor) -> list[Condition]:
@@ -130,9 +143,11 @@ def _swap(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 
 
 def _ablations(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    thetas = (MIDDLE_THETA,) if quick else (MIDDLE_THETA, 0.4)
+    thetas = (MIDDLE_THETA,) if quick else THETAS
     rules = ("weighted", "partition", "redraw")
-    return [ar(), sd(), *(pcg(theta) for theta in thetas), *(variant(rule, theta) for theta in thetas for rule in rules)]
+    exact = [sd(), blockwise("sd"), adaptive("sd")]
+    others = [make("pcg", theta=theta) for theta in thetas for make in (blockwise, adaptive)]
+    return [ar(), *exact, *(pcg(theta) for theta in thetas), *(variant(r, at) for at in thetas for r in rules), *others]
 
 
 def _relax(quick: bool, theta_for: ThetaFor) -> list[Condition]:
@@ -175,14 +190,6 @@ def _half_twisters(utterances: Sequence[Utterance], count: int) -> list[Utteranc
     return halves + others[: count - len(halves)]
 
 
-def _main_ssd(**knobs: float) -> Condition:
-    return ssd(MAIN_BETA, **knobs)
-
-
-def _middle_pcg(**knobs: float) -> Condition:
-    return pcg(MIDDLE_THETA, **knobs)
-
-
 def _equal_sizes(similarity: str, thetas: Sequence[float], theta_for: ThetaFor) -> list[float]:
     """The thetas of `similarity` with the sizes of cosine groups at `thetas`; each once, as a coarse scale may repeat one."""
     found: dict[float, None] = {}
@@ -194,6 +201,10 @@ def _equal_sizes(similarity: str, thetas: Sequence[float], theta_for: ThetaFor) 
             continue
         found[at] = None
     return list(found)
+
+
+def _theta_name(knobs: dict[str, float]) -> str:
+    return f", theta {knobs['theta']:g}" if knobs else ""
 
 
 def _lookahead_name(knobs: dict[str, float]) -> str:

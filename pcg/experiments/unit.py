@@ -11,6 +11,7 @@ from typing import Any
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.settings import Settings
+from pcg.takes.trace import Trace
 
 # Raise it when units with the same fields come to mean other work.
 FORMAT = 1
@@ -135,7 +136,8 @@ class Result:
 
     computed: tokens that the target read while decoding, those of pruned beams included. spoof: how synthetic the tokens look
     to a detector, 0..1 (see `spoofing.py`), None where none fits or the utterance is too short for it. Both are None in
-    records of before they were kept. also_heard: by the further judges.
+    records of before they were kept. also_heard: by the further judges. trace: how each token came; None where another than the
+    target spoke, after a swap, and where a piece of the text was cut at the length limit.
     """
 
     tokens: tuple[int, ...]
@@ -159,6 +161,7 @@ class Result:
     computed: int | None = None
     spoof: float | None = None
     also_heard: tuple[Hearing, ...] = ()
+    trace: Trace | None = None
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -167,8 +170,9 @@ class Result:
     def from_dict(cls, values: dict[str, object]) -> "Result":
         """Build from what `as_dict` gave, through JSON."""
         also = tuple(map(Hearing.from_dict, values.get("also_heard", ())))
+        trace = values.get("trace")
         fields = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        return cls(**fields | {"also_heard": also})
+        return cls(**fields | {"also_heard": also, "trace": Trace(**trace) if trace else None})
 
     def by(self, judge: str) -> "Result":
         """With the words of a further judge in the place of those of the first; raise InputError for one who was not asked."""

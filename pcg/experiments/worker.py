@@ -15,6 +15,7 @@ import torch
 
 from pcg.acceptance.verdict import Rule
 from pcg.analysis.swap import Swapped, mel_distance, swap, swap_coins
+from pcg.analysis.trace import trace
 from pcg.errors import AssetError, InputError
 from pcg.experiments.context import context
 from pcg.experiments.recordings import read_recording, recorded_take
@@ -35,6 +36,7 @@ from pcg.synthesis.drafts import AUTO, named_draft
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import EMBEDDED, load_voice
 from pcg.takes.take import Take
+from pcg.takes.trace import Trace
 
 # More methods and thetas than a grid has: one that was dropped would be warmed up again at every utterance.
 METHODS_KEPT = 256
@@ -178,6 +180,7 @@ class Worker:
                 computed=round(take.computed_per_token * len(take.tokens)),
                 spoof=spoof(self._detectors, sounding.tokens) if self._detectors else None,
                 also_heard=tuple(others),
+                trace=self._trace(unit, take),
             )
 
     def take(self, unit: Unit) -> Take:
@@ -202,6 +205,11 @@ class Worker:
         (heard,) = self._words[judge].transcribe([audio], JUDGE_RATE)
         words, characters = word_errors(text, heard), char_errors(text, heard)
         return Hearing(judge, heard, (words.errors, words.length), (characters.errors, characters.length))
+
+    def _trace(self, unit: Unit, take: Take) -> Trace | None:
+        if unit.condition.model != "target" or unit.condition.swap or take.hit_limit:
+            return None
+        return trace(self._target, take, self._reference(unit.utterance))
 
     def _quality(self, heard: np.ndarray) -> float | None:
         """DNSMOS. Its own way with a short utterance is the mean over up to nine windows of the utterance's repetition, which

@@ -1,9 +1,10 @@
 """A Voice is what speaks: target, draft, codec, prompt reader and reference voices, loaded from one folder.
 
 A folder of our own holds `voice.json` (symbols, durations, reference voices), `usage.safetensors` (how often the corpus used
-each code) and, each as `config.json` and `model.safetensors`, `target/`, `draft/` and `codec/`; a map of the codes may lie
-beside them (`atlas-*.safetensors`), and further drafts by name (`draft-NAME/`). Target and drafts are transformers checkpoints,
-read as a checkpoint from the hub is; but a draft may be a feature draft (`pcg.models.feature_draft`), too.
+each code, and the phone that it is heard in most) and, each as `config.json` and `model.safetensors`, `target/`, `draft/` and
+`codec/`; a map of the codes may lie beside them (`atlas-*.safetensors`), and further drafts by name (`draft-NAME/`). Target and
+drafts are transformers checkpoints, read as a checkpoint from the hub is; but a draft may be a feature draft
+(`pcg.models.feature_draft`), too.
 
 Where a folder has a list of checksums (`pcg.files.checksums`), its files are compared with that before anything is read.
 
@@ -51,7 +52,7 @@ CODES = 65_536
 @dataclass(frozen=True)
 class Voice:
     """Everything that speaks. `references` are the voices it knows by name; `usage [codes]` counts the corpus's codes; `folder`
-    is where it was loaded from.
+    is where it was loaded from; `phones [codes]` numbers the phone of each code (`pcg.groups.phones`), where that is known.
 
     licence: of the weights, and so of what is made with them, as its SPDX identifier. reference_seconds: how long a recording
     may be whose voice is to be taken. notice: what whoever listens has to know beforehand, one sentence, or nothing.
@@ -72,6 +73,7 @@ class Voice:
     notice: str = ""
     draft_kind: str = "trained"
     codec_folder: Path | None = None
+    phones: Tensor | None = None
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -139,7 +141,7 @@ def _load_embedded(folder: Path, device: str, draft: str) -> Voice:
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     model = read_checkpoint(folder / "target", vocabulary, dtype).to(device)
     chosen = choose_draft(draft, model, vocabulary, folder / "draft")
-    usage = read_tensors(folder / "usage.safetensors")["usage"]
+    counted = read_tensors(folder / "usage.safetensors")
     return Voice(
         name=str(card["name"]),
         target=DecodingLlama(model, vocabulary),
@@ -147,7 +149,8 @@ def _load_embedded(folder: Path, device: str, draft: str) -> Voice:
         codec=codec,
         reader=reader,
         references=references,
-        usage=usage,
+        usage=counted["usage"],
+        phones=counted.get("phones"),
         folder=folder,
         notice=chosen.notice,
         draft_kind=chosen.kind,

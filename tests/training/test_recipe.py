@@ -31,6 +31,7 @@ TINY = Recipe(
     draft_rank=4,
     draft_steps=2,
     samples=8,
+    timed_shards=0,
 )
 TEXTS = ["the old boat moved slowly along the river.", "good morning, and thank you.", "where is the red horse?"]
 

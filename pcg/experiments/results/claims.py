@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pcg.experiments.results import papers
 from pcg.experiments.results.analysis import Results, Summary
 from pcg.experiments.results.comparisons import EqualSpeed, curve, difference, equal_speed, schemes
-from pcg.experiments.results.condition_names import method
+from pcg.experiments.results.condition_names import knob, method
 from pcg.experiments.results.statistics import Sums, estimate, speedup
 from pcg.experiments.unit import Condition
 from pcg.metrics.estimate import Estimate
@@ -162,14 +162,19 @@ def _laws_keep_words(results: Results, summaries: Sequence[Summary]) -> Iterable
 
 def lookaheads(summaries: Sequence[Summary], name: str) -> dict[int, Summary]:
     """The summaries of one method by lookahead, at that knob for which most lookaheads were measured."""
+    return max(lookaheads_by_knob(summaries, name), key=len, default={})
+
+
+def lookaheads_by_knob(summaries: Sequence[Summary], name: str) -> list[dict[int, Summary]]:
+    """The summaries of one method by lookahead: a dict for each of its knobs, the strictest first."""
     by_knob: dict[Condition, dict[int, Summary]] = {}
     for row in summaries:
         if row.method == name and row.speedup:
             settings = row.condition.settings
             family = Condition("", settings.with_(lookahead=1, seed=0), row.condition.model, row.condition.rule)
             by_knob.setdefault(family, {})[settings.lookahead] = row
-    most = max(by_knob.values(), key=len, default={})
-    return dict(sorted(most.items()))
+    strictest_first = sorted(by_knob, key=knob)
+    return [dict(sorted(by_knob[family].items())) for family in strictest_first]
 
 
 def _faster(results: Results, condition: Condition, rival: Condition) -> tuple[Estimate | None, int]:

@@ -56,4 +56,7 @@ def acceptance_name(condition: Condition) -> str:
         rule = condition.rule.partition(":")[0]
         return rule if rule in ("membership", "typical") else f"PCG {rule}"
     settings = condition.settings
+    drafting = "block" if settings.verification == "block" else "adaptive" if settings.adaptive else ""
+    if drafting and settings.method != "ar":
+        return f"{settings.method.upper()} {drafting}"
     return f"PCG {_NAMES[settings.similarity]}" if settings.method == "pcg" else _NAMES[settings.method]

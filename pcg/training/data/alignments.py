@@ -15,11 +15,9 @@ import soundfile
 
 from pcg.errors import PCGError
 from pcg.files import replacing
+from pcg.groups.phones import PHONES
 from pcg.training.data.corpus import SAMPLE_RATE, CorpusEntry, between_silences, read_index
 
-PHONES = tuple(
-    "pau aa ae ah ao aw ax ay b ch d dh eh er ey f g hh ih iy jh k l m n ng ow oy p r s sh t th uh uw v w y z zh".split()
-)
 HOP = SAMPLE_RATE // 50
 
 

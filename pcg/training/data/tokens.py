@@ -58,14 +58,17 @@ def read_spoken(directory: Path, corpus: Path, split: str, hop: int, reader: Pho
     number = {symbol: i for i, symbol in enumerate(reader.symbols)}
     spoken = []
     for path in shards(corpus, split):
-        codes = torch.from_numpy(np.load(_codes_path(directory, split, path), allow_pickle=False).astype(np.int64))
-        start = 0
-        for utterance, symbols in zip(read_index(path), _symbols(directory, split, path), strict=True):
-            length = -(-utterance.length // hop)
+        rows = zip(read_index(path), _symbols(directory, split, path), read_codes(directory, split, path, hop), strict=True)
+        for utterance, symbols, codes in rows:
             numbers = [number[s] for s in symbols if s in number]
-            spoken.append(TokenizedUtterance(path.parent.name, utterance.text, numbers, codes[start : start + length]))
-            start += length
+            spoken.append(TokenizedUtterance(path.parent.name, utterance.text, numbers, codes))
     return spoken
+
+
+def read_codes(directory: Path, split: str, shard: Path, hop: int) -> tuple[Tensor, ...]:
+    """The codes of each utterance of a shard, `[T]` int64."""
+    codes = torch.from_numpy(np.load(_codes_path(directory, split, shard), allow_pickle=False).astype(np.int64))
+    return codes.split([-(-utterance.length // hop) for utterance in read_index(shard)])
 
 
 def make_reader(directory: Path, corpus: Path, hop: int, minimum_uses: int) -> PhonemeReader:

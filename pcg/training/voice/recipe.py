@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
@@ -14,6 +15,7 @@ from pcg.files import replacing, write_json
 from pcg.files.checksums import write_checksums
 from pcg.groups.atlas import load_or_build_atlas
 from pcg.groups.pairs.neighbours import build_neighbours
+from pcg.groups.phones import phones_of_codes
 from pcg.models.feature_draft import is_feature_draft
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
@@ -21,9 +23,10 @@ from pcg.prompts.prompt import PhonemeReader, Reference
 from pcg.settings import RANGES
 from pcg.synthesis.voice import load_llama, load_voice
 from pcg.training import checkpoint
+from pcg.training.data.alignments import HOP, align_shards, read_phones
 from pcg.training.data.corpus import CorpusPlan, make_corpus, read_index, shards, speak
 from pcg.training.data.samples import Sampling, own_samples
-from pcg.training.data.tokens import TokenizedUtterance, make_reader, read_spoken, tokenize_corpus, used_codes
+from pcg.training.data.tokens import TokenizedUtterance, make_reader, read_codes, read_spoken, tokenize_corpus, used_codes
 from pcg.training.draft.acceptance import draw_pairs
 from pcg.training.draft.distil import OBJECTIVES, Material, Schedule
 from pcg.training.draft.feature import FeatureModel, read_feature_model, usual_taps
@@ -41,7 +44,7 @@ REFERENCE_TEXT = "the old boat moved slowly along the river, and the morning sun
 
 @dataclass(frozen=True)
 class Recipe:
-    """Every choice that shapes the voice."""
+    """Every choice that shapes the voice. timed_shards: of each voice, whose phones tell what each code sounds like."""
 
     hours: dict[str, float] = field(default_factory=lambda: {"rms": 12, "slt": 11, "awb": 9, "kal16": 8})
     held_out_each: int = 100
@@ -50,11 +53,12 @@ class Recipe:
     codec_token_steps: int = 1000
     codec_sound_steps: int = 2000
     target: Shape = Shape()
-    target_steps: int = 5000
+    target_steps: int = 3600
     draft_rank: int = 96
     draft_steps: int = 1200
     samples: int = 9600
     temperature: float = 0.8
+    timed_shards: int = 2
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,7 @@ def train(
         if name == "corpus":
             _corpus(shop, prose, processes)
         elif name in ("publish", "unpack"):
-            {"publish": _publish, "unpack": _unpack}[name](shop, out)
+            _publish(shop, out, processes) if name == "publish" else _unpack(shop, out)
         else:
             {"codec": _codec, "target": _target, "draft": _draft}[name](shop)
 
@@ -198,7 +202,7 @@ def _draft(shop: Workshop) -> None:
     )
 
 
-def _publish(shop: Workshop, out: Path) -> None:
+def _publish(shop: Workshop, out: Path, processes: int) -> None:
     """Write the voice and its card; `NOTES.md` in the work folder, if there is one, goes into the card."""
     codec = shop.codec()
     spoken = shop.spoken("train")
@@ -207,7 +211,8 @@ def _publish(shop: Workshop, out: Path) -> None:
         for voice in shop.recipe.hours
     }
     usage = used_codes(spoken, codec.codebook_size)
-    write_voice(out, "embedded", shop.target(), shop.draft(), codec, shop.reader(), references, usage)
+    phones = _phones(shop, codec.codebook_size, processes)
+    write_voice(out, "embedded", shop.target(), shop.draft(), codec, shop.reader(), references, usage, phones)
     write_checksums(out)  # without which it would not load
     _publish_map(out)
     hours = {
@@ -222,6 +227,26 @@ def _publish(shop: Workshop, out: Path) -> None:
         temporary.write_text(model_card(facts, logs, out), encoding="utf-8")
     write_checksums(out)
     print(f"published to {out}", flush=True)
+
+
+def _phones(shop: Workshop, codebook_size: int, processes: int) -> Tensor | None:
+    """The phone of each code, by speech that flite times; None where the recipe wants no speech timed."""
+    chosen = [shard for shard in shards(shop.corpus) if int(shard.stem) < shop.recipe.timed_shards]
+    if not chosen:
+        return None
+    align_shards(chosen, shop.work / "phones", processes)
+    timed = []
+    for shard in chosen:
+        spoken = zip(read_codes(shop.work, "train", shard, shop.hop), read_phones(shard, shop.work / "phones"), strict=True)
+        timed += [(codes, torch.from_numpy(phones)[_middles(len(codes), shop.hop, len(phones))]) for codes, phones in spoken]
+    found, right = phones_of_codes(timed, codebook_size)
+    print(f"phones: the phone of a code is that of its place in {100 * right:.1f} % of {len(timed)} utterances", flush=True)
+    return found
+
+
+def _middles(count: int, hop: int, timed: int) -> Tensor:
+    """Which of `timed` phones is spoken in the middle of each of `count` codes."""
+    return ((torch.arange(count) + 0.5) * hop / HOP).long().clamp(max=timed - 1)
 
 
 def _publish_map(out: Path) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from pcg.experiments.results.analysis import Results, summarise
 from pcg.experiments.results.claims import CONTRADICTED, HOLDS, claims
-from pcg.experiments.results.table import Table
 from pcg.experiments.results.tables import tables
+from pcg.experiments.results.tables.table import Table
 from pcg.experiments.suites import ar, declared, pcg, sd
 from pcg.experiments.unit import Condition, Record, Utterance
 from tests.experiments.synthetic import record

@@ -12,7 +12,8 @@ import pytest
 import soundfile
 from playwright.sync_api import sync_playwright
 
-from explorers.experiments.figures import STYLES, figures
+from explorers.experiments.every_figure import figures
+from explorers.experiments.figures import STYLES
 from explorers.experiments.report import Findings, write_report
 from pcg.errors import AssetError, InputError
 from pcg.experiments.results.analysis import Results, summarise
@@ -20,6 +21,7 @@ from pcg.experiments.store import Store
 from pcg.experiments.suites import ar, pcg, sd, ssd, swapped, variant
 from pcg.experiments.unit import Condition, Record, Unit
 from pcg.metrics.bound import StepCosts
+from pcg.takes.trace import Trace
 from tests.experiments.synthetic import CONTEXT, record
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 
@@ -34,10 +36,10 @@ def spoken(condition: Condition, errors: int, speed: float = 100.0, **figures: o
 
 def study() -> list[Record]:
     return [
-        *spoken(ar(), 1),
+        *spoken(ar(), 1, trace=Trace("tt", "AA", "FK", "EI", "vs")),
         *spoken(sd(), 1, 90, **DRAFTING),
         *spoken(ssd(0.3), 6, 140, **DRAFTING),
-        *spoken(pcg(0.5), 2, 120, **DRAFTING),
+        *spoken(pcg(0.5), 2, 120, trace=Trace("gr", "II", "FK", "IM", "vs"), **DRAFTING),
         *spoken(pcg(0.4), 3, 160, **DRAFTING),
         *spoken(pcg(0.5, lookahead=1), 1, 95, **DRAFTING),
         *spoken(variant("weighted", 0.5), 4, 126, **DRAFTING),
@@ -89,7 +91,7 @@ class Page(HTMLParser):
 def test_the_page_holds_every_table_and_figure(written: Path) -> None:
     page, findings = Page(written.read_text(encoding="utf-8")), Findings.of(study(), COSTS)
     assert len(findings.tables) >= 9
-    assert set(findings.figures) == {"main", "lookahead", "acceptance", "swap", "ablations"}
+    assert set(findings.figures) == {"main", "tradeoff", "lookahead", "acceptance", "factors", "drift", "swap", "ablations"}
     for table in findings.tables:
         assert table.title in page.text
         assert table.command in page.text

@@ -8,10 +8,10 @@ from dataclasses import replace
 from statistics import mean, stdev
 
 from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, most_heard, summary
-from pcg.experiments.results.comparisons import difference
+from pcg.experiments.results.comparisons import difference, pareto
 from pcg.experiments.results.papers import DIFFERS
 from pcg.experiments.results.statistics import estimate, wer
-from pcg.experiments.results.table import (
+from pcg.experiments.results.tables.table import (
     BRACKETS,
     CER,
     DNSMOS,
@@ -33,15 +33,22 @@ P = Column("p", 3)
 
 def tradeoff_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """Every rule at every setting, fewer utterances than in the main table, but the same ones in each row."""
-    columns = (Column("method"), N, SPEEDUP, Column("tokens per target call", 2), WER, WER_CHANGE, P)
+    columns = (
+        Column("method"), N, SPEEDUP, Column("tokens per target call", 2), WER, WER_CHANGE, P, Column("best here", words=True),
+    )  # fmt: skip
     results, shown = alike(results, (s for s in summaries if s.speedup and s.condition.swap is None and is_usual(s)))
     rows: list[tuple[Cell, ...]] = []
+    front = {row.name for row in pareto(shown)}
     for row in sorted(shown if len(shown) > 1 else (), key=lambda s: s.speedup.value if s.speedup else 0.0):
         baseline = results.baseline(row.condition)
         lost = difference(results, row.condition, baseline) if baseline not in (None, row.condition) else None
         losses = (lost.wer, lost.p) if lost else (None, None)
-        rows.append((row.name, row.utterances, row.speedup, row.mean_acceptance_length, row.wer, *losses))
-    note = f"{BRACKETS} Points: less AR on the same utterances; p: Student's paired t-test. Tokens per call need no timing."
+        ours = (row.name, row.utterances, row.speedup, row.mean_acceptance_length, row.wer)
+        rows.append((*ours, *losses, "best" if row.name in front else ""))
+    note = (
+        f"{BRACKETS} Points: less AR on the same utterances; p: Student's paired t-test. Tokens per call need no timing. Best: "
+        "no other setting is at least as fast with as few word errors."
+    )
     return Table("tradeoff", "Words against speed, every rule and setting", columns, tuple(rows), note, f"{RUN} tradeoff")
 
 

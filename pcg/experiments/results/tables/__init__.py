@@ -3,15 +3,16 @@
 A table whose conditions were not measured is left out, and so is a row; `n` counts utterances and may differ by row.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pcg.experiments.results import papers
 from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, most_heard
-from pcg.experiments.results.claims import claims, lookaheads
+from pcg.experiments.results.claims import claims, lookaheads_by_knob
 from pcg.experiments.results.comparisons import curve, difference, equal_speed
 from pcg.experiments.results.condition_names import knob
 from pcg.experiments.results.papers import DIFFERS, PCG_SSD_BETA
-from pcg.experiments.results.setting_tables import (
+from pcg.experiments.results.statistics import estimate, speedup
+from pcg.experiments.results.tables.settings import (
     condition_table,
     difference_table,
     judge_table,
@@ -19,9 +20,8 @@ from pcg.experiments.results.setting_tables import (
     seed_table,
     tradeoff_table,
 )
-from pcg.experiments.results.spoof_tables import relax_table, sampling_tables
-from pcg.experiments.results.statistics import estimate, speedup
-from pcg.experiments.results.table import (
+from pcg.experiments.results.tables.spoof import relax_table, sampling_tables
+from pcg.experiments.results.tables.table import (
     BRACKETS,
     CER,
     DNSMOS,
@@ -37,10 +37,12 @@ from pcg.experiments.results.table import (
     Table,
     quoted_cells,
 )
+from pcg.experiments.results.tables.tokens import drift_table, factor_table
 from pcg.experiments.unit import Condition
 from pcg.metrics.estimate import Estimate
 
 MeanSize = Callable[[str, float], float]
+VARIANTS = ("PCG weighted", "PCG partition", "PCG redraw", "PCG adaptive", "PCG block")
 SWAPS = {
     "swap cosine": "cosine group",
     "swap Mel": "Mel group",
@@ -61,6 +63,8 @@ def tables(results: Results, summaries: Sequence[Summary], mean_size: MeanSize |
         ssd_table(results, summaries),
         lookahead_table(results, summaries),
         acceptance_table(results, summaries),
+        factor_table(results, summaries),
+        drift_table(results, summaries),
         ablation_table(results, summaries),
         relax_table(results, summaries),
         *sampling_tables(results),
@@ -176,26 +180,42 @@ def ssd_table(results: Results, summaries: Sequence[Summary]) -> Table:
 
 
 def lookahead_table(results: Results, summaries: Sequence[Summary]) -> Table:
-    """Speed by lookahead, with the bound beside it where the costs of steps are known."""
-    methods = {name: lookaheads(summaries, name) for name in ("SD", "SSD", "PCG cosine")}
-    methods = {name: found for name, found in methods.items() if len(found) > 1}
-    _, shared = alike(results, (row for found in methods.values() for row in found.values()))
-    methods = {name: lookaheads(shared, name) for name in methods}
+    """Speed by lookahead, with the bound beside it where the costs of steps are known; last, where each is highest."""
+    measured = (found for name in ("SD", "SSD", "PCG cosine") for found in lookaheads_by_knob(summaries, name))
+    families = [found for found in measured if len(found) > 1]
+    _, shared = alike(results, (row for found in families for row in found.values()))
+    again = {row.condition: row for row in shared}
+    families = [{at: again[row.condition] for at, row in found.items()} for found in families]
     columns = [Column("lookahead")]
-    for name in methods:
-        columns += [Column(f"{name}: speed-up", 2, suffix="x"), Column(f"{name}: bound", 2, suffix="x"), Column(f"{name}: n")]
+    for found in families:
+        name = next(iter(found.values())).name.partition(", lookahead")[0]
+        columns += [Column(f"{name}: speed-up", 2, suffix="x"), Column(f"{name}: bound", 2, suffix="x")]
     rows = []
-    for lookahead in sorted({at for found in methods.values() for at in found}):
-        cells: list[Cell] = [lookahead]
-        for found in methods.values():
+    for lookahead in sorted({at for found in families for at in found}):
+        cells: list[Cell] = [str(lookahead)]
+        for found in families:
             row = found.get(lookahead)
-            cells += [row.speedup, row.bound, row.timed] if row else [None] * 3
+            cells += [row.speedup, row.bound] if row else [None] * 2
         rows.append(tuple(cells))
-    note = f"{BRACKETS} Bound: by acceptance and the costs of single steps (Leviathan et al., Theorem 3.8). "
+    if families:
+        best = [cell for found in families for cell in (_highest(found, _speed), _highest(found, lambda row: row.bound))]
+        rows.append(("highest at", *best))
+    timed = min((row.timed for found in families for row in found.values()), default=0)
+    note = f"{BRACKETS} n = {timed}. Bound: by acceptance and the costs of single steps (Leviathan et al., Theorem 3.8). "
     return Table(
         "lookahead", "Speed by lookahead (PCG Fig. 4, SSD Fig. 3)", tuple(columns), tuple(rows),
         note + DIFFERS["lookahead"], f"{RUN} lookahead",
     )  # fmt: skip
+
+
+def _speed(row: Summary) -> float | None:
+    return row.speedup and row.speedup.value
+
+
+def _highest(found: Mapping[int, Summary], value: Callable[[Summary], float | None]) -> str | None:
+    """The lookahead of the highest value."""
+    there = {at: value(row) for at, row in found.items() if value(row) is not None}
+    return str(max(there, key=there.get)) if there else None
 
 
 def acceptance_table(results: Results, summaries: Sequence[Summary]) -> Table:
@@ -225,8 +245,9 @@ def ablation_table(results: Results, summaries: Sequence[Summary]) -> Table:
         Column("WER to plain PCG, points", 1, 100, signed=True), Column("p", 3), Column("accepted %", 1, 100),
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
-    for row in _usual(summaries, "PCG weighted", "PCG partition", "PCG redraw"):
-        theta, plain = row.condition.settings.theta, Condition("", row.condition.settings)
+    for row in _usual(summaries, *VARIANTS):
+        settings = row.condition.settings.with_(adaptive=False, verification="token")
+        theta, plain = settings.theta, Condition("", settings)
         ours = (row.name, theta, row.utterances, row.speedup)
         if plain in results:
             lost, pair = difference(results, row.condition, plain), results.sums(row.condition, plain, timed=True)
@@ -234,7 +255,7 @@ def ablation_table(results: Results, summaries: Sequence[Summary]) -> Table:
         else:
             rows.append((*ours, None, row.wer, None, None, row.acceptance_rate))
     note = f"{BRACKETS} p: Student's paired t-test. {DIFFERS['ablations']}"
-    return Table("ablations", "Variants of the groups", columns, tuple(rows), note, f"{RUN} ablations")
+    return Table("ablations", "Variants of groups, drafting and verification", columns, tuple(rows), note, f"{RUN} ablations")
 
 
 _PCG_KEYS = ("speedup", "wer", "cer", "similarity", "mos")

@@ -8,7 +8,7 @@ from pcg.experiments.results.claims import points
 from pcg.experiments.results.comparisons import curve, difference, schemes
 from pcg.experiments.results.condition_names import CONTROL
 from pcg.experiments.results.papers import DIFFERS, Quoted
-from pcg.experiments.results.table import (
+from pcg.experiments.results.tables.table import (
     BRACKETS,
     DNSMOS,
     RUN,

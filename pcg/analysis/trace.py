@@ -1,0 +1,58 @@
+"""The trace of a take: how each token came, and what the target makes of it.
+
+A token that was tested stands where its test was: the text before it is the same, so the target's probabilities are, too. So
+one reading of the finished take gives the entropy of every test, and nothing has to be kept while decoding.
+"""
+
+import numpy as np
+
+from pcg.acceptance.verdict import capped_ratio
+from pcg.analysis.whatif import pieces_of, target_trail
+from pcg.decoding.model_runner import ModelRunner
+from pcg.errors import InputError
+from pcg.groups.phones import class_letters
+from pcg.prompts.prompt import Reference
+from pcg.sampling.choice import memory_of
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.take import Round, Take
+from pcg.takes.trace import ACCEPTED, RELAXED, RESAMPLED, STEPS, Trace, digits
+
+LETTERS = {"resampled": RESAMPLED, "bonus": "b", "redrawn": "d", "target": "t"}
+
+
+def trace(synthesizer: Synthesizer, take: Take, reference: Reference | None = None) -> Trace:
+    """The trace of `take`, by one reading with the target. Raises InputError for a long text of which a piece was cut."""
+    entropy, surprisal = zip(*_read(synthesizer, take, reference), strict=True)
+    marks = [mark for round_ in take.rounds for mark in _marks(round_)]
+    sizes = [np.log2(size) for _, size in marks]
+    numbers = {"sizes": sizes, "entropy": np.concatenate(entropy), "surprisal": np.concatenate(surprisal)}
+    written = {name: digits(values, STEPS[name]) for name, values in numbers.items()}
+    return Trace("".join(kind for kind, _ in marks), **written, phones=class_letters(synthesizer.voice.phones, take.tokens))
+
+
+def _read(synthesizer: Synthesizer, take: Take, reference: Reference | None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Entropy and surprisal of the tokens of each piece of the text."""
+    voice, texts, pieces = synthesizer.voice, synthesizer.chunks(take.text), pieces_of(take)
+    if len(pieces) != len(texts):
+        raise InputError("take", "cut at the length limit", "one in which every piece of the text came to its end")
+    speaker, found = reference or voice.reference(take.voice), [(np.zeros(0), np.zeros(0))]
+    for text, (tokens, _) in zip(texts, pieces, strict=True):
+        target = ModelRunner(voice.target, [voice.reader.prompt(text, speaker)], len(tokens) + 1)
+        target.prefill()
+        q = target_trail(target, tokens, memory_of(take.settings)).probs[: len(tokens)].double().numpy()
+        logs = np.log(np.maximum(q, 1e-30))
+        found.append((-(q * logs).sum(1), -logs[np.arange(len(tokens)), tokens]))
+    return found
+
+
+def _marks(round_: Round) -> list[tuple[str, int]]:
+    """Kind and group size of each token of a round."""
+    marks = []
+    for place, (kind, size) in enumerate(zip(round_.kinds, round_.group_sizes, strict=True)):
+        test = round_.tests[place] if place < len(round_.tests) else None
+        if kind == "accepted":
+            strict = test is None or test.coin < capped_ratio(test.q, test.p)
+            marks.append((ACCEPTED if strict else RELAXED, size))
+        else:
+            marks.append((LETTERS[kind], test.group_size if test else size))
+    return marks
