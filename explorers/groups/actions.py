@@ -13,6 +13,7 @@ from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.library import GroupLibrary
 from pcg.groups.pairs.neighbours import Neighbours
+from pcg.groups.phones import CLASSES, PHONES, UNKNOWN
 from pcg.groups.similarities import theta_for
 from pcg.settings import METHODS, RANGES
 
@@ -211,6 +212,13 @@ def pack(*columns: np.ndarray) -> str:
     """Columns of whole numbers below 2^32 as text: base64 of the deflated bytes, all lowest ones of a column first."""
     planes = [column.astype("<u4").view(np.uint8).reshape(-1, 4).T.tobytes() for column in columns]
     return base64.b64encode(zlib.compress(b"".join(planes))).decode("ascii")
+
+
+def phone_map(phones: Tensor) -> dict[str, object]:
+    """The phone of every code, packed; the names of phones by their numbers, and of the class of each (`pcg.groups.phones`)."""
+    names = [*PHONES, UNKNOWN]
+    classes = [next((name for name, of in CLASSES.items() if phone in of), UNKNOWN) for phone in names]
+    return {"codes": pack(phones.numpy()), "names": names, "classes": classes}
 
 
 def utterances(session: Session, codes: int) -> dict[str, dict[str, list[int]]]:

@@ -13,6 +13,7 @@ from explorers.groups.actions import (
     group_sizes,
     groups_at,
     pack,
+    phone_map,
     token_group,
     token_pair,
     utterances,
@@ -119,7 +120,12 @@ def _utterances_handler(synthesizer: Synthesizer, theta_at: str) -> Callable[...
 def _constant(synthesizer: Synthesizer) -> dict[str, object]:
     """The props of the map that never change."""
     voice = synthesizer.voice
-    return {"levels": list(_levels(voice.codec)), "usage": pack(voice.usage.numpy()), "listen_at": LISTEN_AT}
+    return {
+        "levels": list(_levels(voice.codec)),
+        "usage": pack(voice.usage.numpy()),
+        "phones": None if voice.phones is None else phone_map(voice.phones),
+        "listen_at": LISTEN_AT,
+    }
 
 
 def _endpoints(synthesizer: Synthesizer) -> None:

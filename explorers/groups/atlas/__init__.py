@@ -26,6 +26,7 @@ TEMPLATE = (
       <option value="size">group size</option>
       <option value="count">groups that hold it</option>
       <option value="digit">FSQ digit</option>
+      <option value="phone">phone</option>
       <option value="uses">uses in the take</option>
       <option value="fate">drafts of the take</option>
     </select></label>
@@ -86,6 +87,7 @@ def create_atlas(
     content: bytes,
     levels: Sequence[int],
     usage: str,
+    phones: dict[str, object] | None,
     sizes: str,
     utterances: dict[str, object],
     theta_at: str,
@@ -95,8 +97,9 @@ def create_atlas(
     """Lay the map out within the Blocks that is being built.
 
     content: an atlas as `pcg.groups.atlas.atlas_bytes` writes it. levels: of the FSQ digits, none for another codec.
-    usage, sizes: packed columns. theta_at: a selector of the slider that the highlighted group follows while it moves;
-    listen_at: of the button that plays the chosen token, if there is one.
+    usage, sizes: packed columns. phones: as `phone_map` gives it, None where the phones of codes are not known. theta_at: a
+    selector of the slider that the highlighted group follows while it moves; listen_at: of the button that plays the chosen
+    token, if there is one.
 
     Its event PICK brings `anchor` and `second`, each a token or None; `scene`, `sizes` and `utterances` may be updated.
     """
@@ -112,6 +115,7 @@ def create_atlas(
             elem_id="map-atlas",
             levels=list(levels),
             usage=usage,
+            phones=phones,
             sizes=sizes,
             utterances=utterances,
             theta_at=theta_at,

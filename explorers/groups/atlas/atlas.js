@@ -37,6 +37,7 @@ class AtlasMap extends AtlasHand {
     this.listen();
     this.fillChoices();
     [this.usage] = await unpack(props.usage, this.atlas.count);
+    if (props.phones) [this.phones] = await unpack(props.phones.codes, this.atlas.count);
     this.readUtterances();
     await this.readSizes();
     if (props.scene) this.readScene();
@@ -77,6 +78,7 @@ class AtlasMap extends AtlasHand {
     const { digit, colouring } = this.parts;
     digit.replaceChildren(...this.levels.map((_, i) => tag("option", `${i + 1}`, { value: i })));
     if (!this.levels.length) colouring.querySelector('[value="digit"]').remove();
+    if (!props.phones) colouring.querySelector('[value="phone"]').remove();
     this.describe();
   }
 

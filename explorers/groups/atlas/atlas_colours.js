@@ -69,6 +69,7 @@ const FATES = ["accepted", "rejected", "both", "spoken, not drafted"];
 function colouring(name, map, palette) {
   if (name === "digit") return byDigit(map, palette);
   if (name === "fate") return byFate(map, palette);
+  if (name === "phone") return byPhone(map, palette);
   if (name === "uses") {
     const most = Math.max(1, ...map.take.uses.values());
     return logarithmic("uses in the take", (t) => map.take.uses.get(t) ?? 0, most, palette);
@@ -96,6 +97,15 @@ function byDigit(map, palette) {
   const colour = (digit) => palette.at(levels > 1 ? digit / (levels - 1) : 0.5);
   const kinds = Array.from({ length: levels }, (_, digit) => [colour(digit), String(digit)]);
   return { title: `FSQ digit ${map.digit + 1}`, of: (t) => colour(map.digits(t)[map.digit]), kinds };
+}
+
+/** From the quietest class of phones to the loudest. */
+function byPhone(map, palette) {
+  const order = ["pause", "stop", "fricative", "nasal", "approximant", "vowel"];
+  const classOf = (t) => order.indexOf(props.phones.classes[map.phones[t]]);
+  const colour = (place) => palette.at(place / (order.length - 1));
+  const of = (t) => (classOf(t) < 0 ? null : colour(classOf(t)));
+  return { title: "phone that the token is heard in most", of, kinds: order.map((name, place) => [colour(place), name]) };
 }
 
 function byFate(map, palette) {

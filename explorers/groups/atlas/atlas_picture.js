@@ -117,6 +117,14 @@ class AtlasPicture {
     this.drawCard();
   }
 
+  /** The phone that a token is heard in most, in words. */
+  phone(token) {
+    const { names, classes } = props.phones;
+    const phone = this.phones[token];
+    if (classes[phone] === "?") return "no phone of the timed speech";
+    return classes[phone] === "pause" ? "pauses" : `"${names[phone]}" (${classes[phone]})`;
+  }
+
   drawCard() {
     const { card } = this.parts;
     card.hidden = this.hovered === null || this.dragging;
@@ -125,6 +133,7 @@ class AtlasPicture {
     const groups = `group of ${formatted(this.sizes[t])}; in ${counted(this.counts[t], "group")}`;
     const lines = [groups, `${counted(this.usage[t], "use")} in training`];
     if (this.levels.length) lines.unshift(`digits ${this.digits(t).join(" ")}`);
+    if (this.phones) lines.unshift(`heard in ${this.phone(t)}`);
     if (this.take.fates.has(t))
       lines.push(`${counted(this.take.uses.get(t) ?? 0, "use")} in the take; ${FATES[this.take.fates.get(t)]}`);
     card.replaceChildren(tag("b", `Token ${t}`), ...lines.map((line) => tag("span", line)));

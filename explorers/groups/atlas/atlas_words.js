@@ -5,7 +5,10 @@ class AtlasWords extends AtlasPicture {
     const { title, facts, pair, hint, tabs, scroll, news, marks } = this.parts;
     const { group } = this;
     title.textContent = group ? `Token ${group.token}` : "No token chosen";
-    if (group && this.levels.length) title.append(tag("small", `digits ${this.digits(group.token).join(" ")}`));
+    const said = [];
+    if (group && this.levels.length) said.push(`digits ${this.digits(group.token).join(" ")}`);
+    if (group && this.phones) said.push(`heard in ${this.phone(group.token)}`);
+    if (said.length) title.append(tag("small", said.join(", ")));
     hint.hidden = group !== null;
     for (const part of [facts, tabs, scroll]) part.hidden = group === null;
     pair.hidden = this.pair === null;

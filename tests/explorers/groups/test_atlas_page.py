@@ -11,6 +11,7 @@ from explorers.groups.layout import create_map
 from explorers.groups.listen_token import create_listen
 from explorers.session import Session, TakeView
 from explorers.theme import launch_options
+from pcg.groups.phones import phone_name
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM, watch
@@ -25,6 +26,7 @@ PIXELS = """places => {
   const pixel = ([left, top]) => canvas.getContext("2d").getImageData(left * ratio, top * ratio, 1, 1).data.join();
   return places.map(pixel);
 }"""
+PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 # What is written on the marks since they were last wiped: words, left end, middle line and width.
 SPY = """() => {
   const pen = CanvasRenderingContext2D.prototype;
@@ -177,9 +179,23 @@ def test_a_colouring_shows_outside_of_the_chosen_group(open_map: Callable[[list[
     before = page.evaluate(PIXELS, others)
     page.select_option('[data-part="colouring"]', "digit")
     expect(page.locator('[data-part="legend"]')).to_contain_text("Colour: FSQ digit 1")
+    page.evaluate(PAINTED)
     after = page.evaluate(PIXELS, others)
     assert sum(a != b for a, b in zip(before, after, strict=True)) > len(others) / 3
     assert len(set(after)) > len(set(before))
+
+
+def test_a_token_tells_its_phone_and_the_map_is_coloured_by_phones(
+    open_map: Callable[[list[str]], Page], synthesizer: Synthesizer
+) -> None:
+    page = open_map(NO_WEBGL)
+    for token in (0, 3, 40):
+        find(page, token)
+        phone = phone_name(int(synthesizer.voice.phones[token]))
+        heard = "pauses" if phone == "pau" else f'"{phone}" (' if phone else "no phone of the timed speech"
+        title(page).to_contain_text(f"heard in {heard}")
+    page.select_option('[data-part="colouring"]', "phone")
+    expect(page.locator('[data-part="legend"]')).to_contain_text("fricative")
 
 
 def towards(synthesizer: Synthesizer, token: int, right: int, up: int) -> int:
