@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from gradio.blocks import Block
 from gradio.components import Component
 
-from explorers.experiments.every_figure import CAPTIONS
+from explorers.experiments.figures import CAPTIONS
 from explorers.experiments.findings import heading_html, table_html
 from pcg.experiments.results.tables import Table
 

@@ -13,7 +13,7 @@ import gradio as gr
 from explorers.colours import swatch_html
 from explorers.experiments.actions import HeardUnit, Study
 from explorers.experiments.archive import NO_RESULTS, OWN, SHIPPED
-from explorers.experiments.every_figure import CAPTIONS
+from explorers.experiments.figures import CAPTIONS
 from explorers.experiments.report import Findings
 from explorers.shared.readout import busy_html, message_html
 from explorers.shared.scripts import SHARED, joined

@@ -15,7 +15,7 @@ import plotly.io
 import plotly.offline
 
 from explorers.colours import swatch_html
-from explorers.experiments.every_figure import CAPTIONS, figures
+from explorers.experiments.figures import CAPTIONS, figures
 from pcg.errors import InputError, counted
 from pcg.experiments.results.analysis import Results, Summary, summarise
 from pcg.experiments.results.condition_names import method

@@ -1,6 +1,7 @@
-"""pcg experiment: the papers' tables and figures, or a grid of one's own, on a model of one's own."""
+"""pcg experiment: the papers' tables and figures, or a grid of one's own, on a model of one's own; and the recogniser's."""
 
 import argparse
+import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from pcg.cli.common import (
     add_worker,
     add_workers,
+    check_count,
     check_workers,
     count_units,
     do_units,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 ALL = "all"
 NAMES = f"of an experiment, a grid in FILE.yaml, or {ALL} (the default): each but mspoof, whose searches take as long again"
 GRID_FILES = (".yaml", ".yml")
+RECOGNITION = Path("runs") / "recognition" / "study.json"
 
 
 def add(commands: "Commands") -> None:
@@ -44,6 +47,8 @@ def add(commands: "Commands") -> None:
     status = actions.add_parser("status", help="how much of each experiment is done")
     _add_grids(status)
     status.set_defaults(command=show_status)
+
+    _add_recognition(actions)
 
     listing = actions.add_parser("list", help="the experiments that there are")
     listing.set_defaults(command=list_grids)
@@ -97,6 +102,36 @@ def list_grids(options: argparse.Namespace) -> None:
         print(f"{name:10} {title}; {full} utterances, {quick} with --quick" + (f"; not in {ALL}" if name in APART else ""))
 
 
+def run_recognition(options: argparse.Namespace) -> None:
+    from pcg.experiments.recognition.speech import HEARD, NOISY, recorded_set, spoken_sets
+    from pcg.experiments.recognition.study import study
+    from pcg.experiments.recognition.tables import recognition_tables
+    from pcg.files import write_json
+    from pcg.models.hub import content_digest
+    from pcg.recognition.embedded import EMBEDDED, load_recogniser
+
+    check_count("count", options.count)
+    if options.results.suffix != ".json":
+        raise InputError("results", str(options.results), "a file that ends in .json")
+    folder = options.recogniser or EMBEDDED
+    recogniser = load_recogniser(folder)
+    sets = spoken_sets(options.count, seed=0)
+    if options.speech:
+        sets[options.speech.name] = recorded_set(options.speech, options.count)
+    # Noise is to the recogniser what Earnings-22 is to the paper's: the set on which thresholds matter.
+    swept = NOISY if HEARD in sets else next(iter(sets))
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*.safetensors")):
+        digest.update(content_digest(file).encode())
+    for name, spoken in sets.items():
+        digest.update(repr((name, [each.text for each in spoken])).encode())
+    found = study(recogniser, sets, swept, options.results, digest.hexdigest()[:16])
+    tables = recognition_tables(found)
+    for table in tables:
+        print(table.markdown(), end="\n\n")
+    write_json(options.results.with_name("results.json"), {"tables": [t.as_dict() for t in tables], "summaries": []})
+
+
 def _add_grids(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="*", default=[ALL], help=NAMES)
     parser.add_argument("--quick", action="store_true", help="few utterances and few settings: to try, not to believe")
@@ -105,6 +140,15 @@ def _add_grids(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--temperature", type=float, help=f"where an experiment has the usual one ({Settings.temperature:g})")
     parser.add_argument("--count", type=int, metavar="N", help="of an experiment's utterances, this many")
     add_worker(parser)
+
+
+def _add_recognition(commands: "Commands") -> None:
+    parser = commands.add_parser("recognition", help="self-speculative recognition: Table 1 and Figures 3 and 4 of its paper")
+    parser.add_argument("--count", type=int, default=100, help="utterances of each test set (default 100)")
+    parser.add_argument("--speech", type=Path, metavar="FOLDER", help="one more set: your WAV or FLAC files, a TXT each")
+    parser.add_argument("--recogniser", type=Path, metavar="FOLDER", help="another recogniser than the shipped")
+    parser.add_argument("--results", type=Path, default=RECOGNITION, help=f"where it is kept (default {RECOGNITION})")
+    parser.set_defaults(command=run_recognition)
 
 
 def _loader(options: argparse.Namespace) -> "Callable[[], Synthesizer]":

@@ -51,15 +51,24 @@ def make_espeak(directory: Path, sentences: Sequence[str], variants: Sequence[st
 
 
 def speak_shard(job: EspeakJob) -> Path:
-    rng, library = random.Random(job.seed), _Synthesizer()
-    spoken = []
-    for text in job.sentences:
-        voice = f"{rng.choice(ACCENTS)}+{rng.choice(job.variants)}"
-        samples = library.speak(text, voice, rng.randint(*RATES), rng.randint(*PITCHES))
-        if usable(samples):
-            spoken.append((text, samples))
-    write_shard(job.path, spoken)
+    spoken = zip(job.sentences, _speak_all(job.sentences, job.variants, job.seed), strict=True)
+    write_shard(job.path, [(text, samples) for text, samples in spoken if usable(samples)])
     return job.path
+
+
+def speak_held_out(sentences: Sequence[str], seed: int) -> list[np.ndarray]:
+    """`sentences` by variants that no training hears, float32 `[N]` at 16 kHz each."""
+    with multiprocessing.get_context("spawn").Pool(1) as worker:
+        return worker.apply(_speak_all, (tuple(sentences), HELD_OUT_VARIANTS, seed))
+
+
+def _speak_all(sentences: Sequence[str], variants: Sequence[str], seed: int) -> list[np.ndarray]:
+    rng, library = random.Random(seed), _Synthesizer()
+    spoken = []
+    for text in sentences:
+        voice = f"{rng.choice(ACCENTS)}+{rng.choice(variants)}"
+        spoken.append(library.speak(text, voice, rng.randint(*RATES), rng.randint(*PITCHES)))
+    return spoken
 
 
 class _Synthesizer:

@@ -32,7 +32,7 @@ def make_voices(directory: Path, corpus: Path, seed: int, processes: int) -> Non
     make_espeak(directory / HELD_OUT_VOICES / "espeak", held_out, HELD_OUT_VARIANTS, seed, processes)
     path = directory / HELD_OUT_VOICES / "kal" / "00000.npy"
     if not path.with_suffix(".json").exists():
-        write_shard(path, [(text, _kal(text)) for text in held_out])
+        write_shard(path, [(text, speak_kal(text)) for text in held_out])
 
 
 @torch.inference_mode()
@@ -54,7 +54,8 @@ def _sample(corpus: Path, split: str, count: int, seed: int) -> list[str]:
     return random.Random(seed).sample(texts, min(count, len(texts)))
 
 
-def _kal(text: str) -> np.ndarray:
+def speak_kal(text: str) -> np.ndarray:
+    """flite's voice of 8 kHz diphones: float32 `[N]` at 16 kHz."""
     with tempfile.NamedTemporaryFile(suffix=".wav") as file:
         subprocess.run(["flite", "-voice", "kal", "-t", text, file.name], check=True, capture_output=True)
         samples, rate = soundfile.read(file.name, dtype="float32")

@@ -12,8 +12,8 @@ import pytest
 import soundfile
 from playwright.sync_api import sync_playwright
 
-from explorers.experiments.every_figure import figures
-from explorers.experiments.figures import STYLES
+from explorers.experiments.figures import figures
+from explorers.experiments.figures.results import STYLES
 from explorers.experiments.report import Findings, write_report
 from pcg.errors import AssetError, InputError
 from pcg.experiments.results.analysis import Results, summarise

@@ -5,7 +5,7 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from explorers.experiments.figures import OTHER, ROOM, STYLES, bars, level, percent
+from explorers.experiments.figures.results import OTHER, ROOM, STYLES, bars, level, percent
 from explorers.shared.figures import axis, layout
 from pcg.experiments.results.acceptance_factors import FACTORS, acceptance_by
 from pcg.experiments.results.analysis import Results, Summary, alike, is_usual

@@ -6,9 +6,9 @@ from html import escape
 import plotly.graph_objects as go
 
 from explorers.colours import BLUE
-from explorers.experiments import figures as drawn
-from explorers.experiments import token_figures
-from explorers.experiments.figures import ROOM, bars, percent
+from explorers.experiments.figures import results as drawn
+from explorers.experiments.figures import tokens
+from explorers.experiments.figures.results import ROOM, bars, percent
 from explorers.shared.figures import axis, layout
 from pcg.experiments.results.analysis import Results, Summary, most_heard
 from pcg.experiments.results.tables import VARIANTS
@@ -16,7 +16,7 @@ from pcg.experiments.results.tables import VARIANTS
 PATTERNS = {"PCG cosine": "", **dict(zip(VARIANTS, "/x.|-", strict=True))}
 CAPTIONS = (
     drawn.CAPTIONS
-    | token_figures.CAPTIONS
+    | tokens.CAPTIONS
     | {"ablations": "Speed-up over AR and WER of plain PCG (full bars) and its variants (hatched)."}
 )
 
@@ -28,8 +28,8 @@ def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figu
         "tradeoff": drawn.tradeoff_figure(results, summaries),
         "lookahead": drawn.lookahead_figure(summaries),
         "acceptance": drawn.acceptance_figure(summaries),
-        "factors": token_figures.factor_figure(results, summaries),
-        "drift": token_figures.drift_figure(results, summaries),
+        "factors": tokens.factor_figure(results, summaries),
+        "drift": tokens.drift_figure(results, summaries),
         "swap": drawn.swap_figure(results, summaries),
         "ablations": ablation_figure(summaries),
     }
