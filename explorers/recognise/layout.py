@@ -24,6 +24,7 @@ from explorers.recognise.actions import (
     warmed,
 )
 from explorers.recognise.figures import entropy_figure
+from explorers.recognise.measured import create_measured
 from explorers.recognise.sweep_layout import create_sweep_controls, create_sweep_places, wire_sweep
 from explorers.recognise.transcript import (
     PROMPT,
@@ -95,6 +96,7 @@ def create_recognise(synthesizer: Synthesizer, load: Load, session: gr.State, in
             places = _places()
             create_words(ready, controls.sound, controls.reference)
             swept = create_sweep_places()
+            create_measured()
     _wire(ready, synthesizer, controls, places, session, in_hand)
     wire_sweep(ready, sweeping, swept)
 
