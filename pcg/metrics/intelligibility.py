@@ -99,6 +99,25 @@ def misheard_words(reference: str, hypothesis: str) -> tuple[bool, ...]:
     return tuple(found)
 
 
+def homophone_errors(reference: str, hypothesis: str) -> int:
+    """How many of the word errors are words that sound as the right one does: no ear can tell these apart."""
+    import jiwer
+
+    meant, heard = (text.split() for text in _pair(reference, hypothesis))
+    found = 0
+    for part in jiwer.process_words(" ".join(meant), " ".join(heard)).alignments[0]:
+        if part.type == "substitute":
+            right, wrong = meant[part.ref_start_idx : part.ref_end_idx], heard[part.hyp_start_idx : part.hyp_end_idx]
+            found += sum(_sounds(one) == _sounds(other) for one, other in zip(right, wrong, strict=True))
+    return found
+
+
+def _sounds(word: str) -> list[str]:
+    from pcg.prompts.text import phonemise
+
+    return [symbol.strip("ˈˌ") for symbol in phonemise(word)]
+
+
 def pooled(errors: Sequence[Errors], seed: int = 0) -> Estimate:
     """All errors over all reference words: long utterances weigh more than short ones, as is usual for WER."""
     return bootstrap([e.errors for e in errors], [e.length for e in errors], seed)

@@ -8,7 +8,7 @@ import pytest
 
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate
-from pcg.metrics.intelligibility import Errors, PocketSphinx, char_errors, comparable, pooled, word_errors
+from pcg.metrics.intelligibility import Errors, PocketSphinx, char_errors, comparable, homophone_errors, pooled, word_errors
 from pcg.metrics.recording import JUDGE_RATE, for_judges
 
 SENTENCE = "We walked along the river until it started to rain."
@@ -100,3 +100,11 @@ def test_pocketsphinx_does_not_find_the_words_in_noise_or_silence() -> None:
     heard = PocketSphinx().transcribe([noise(), *silence], JUDGE_RATE)
     assert word_errors(SENTENCE, heard[0]).rate > 0.8
     assert heard[1:] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("heard", "count"),
+    [("their knight to books", 3), ("their dog two books", 1), ("there night two books", 0), ("night two books", 0)],
+)
+def test_words_that_sound_alike_are_counted(heard: str, count: int) -> None:
+    assert homophone_errors("there night two books", heard) == count

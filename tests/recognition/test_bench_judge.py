@@ -37,6 +37,7 @@ def test_the_modes_are_measured_side_by_side(work, recogniser_folder, capsys):
     assert main(["bench", "judge", *arguments]) == 0
     figures = last_json(capsys)
     assert figures["judge"].startswith("tiny (weights ")
+    assert figures["homophones_sentences"] == figures["homophones_words"] == 0
     for name in ("wer_sentences", "wer_words", "wer_pocketsphinx_sentences", "wer_pocketsphinx_words"):
         assert figures[name] >= 0
     assert set(figures["modes"]) >= {"ar", "accurate", "fast", "words"}

@@ -9,7 +9,7 @@ import torch
 
 from pcg.bench.timing import medians
 from pcg.metrics.estimate import Estimate
-from pcg.metrics.intelligibility import PocketSphinx, pooled, word_errors
+from pcg.metrics.intelligibility import PocketSphinx, homophone_errors, pooled, word_errors
 from pcg.metrics.recording import JUDGE_RATE
 from pcg.recognition.judges import WORDS
 from pcg.recognition.lexicon import load_lexicon
@@ -68,7 +68,9 @@ def bench_judge(recogniser: Recogniser, spoken: Mapping[str, Sequence[HeldOut]],
     # "sentences" for held_out_sentences, "words" for held_out_words.
     short = {split: split.removeprefix("held_out_") for split in spoken}
     heard = iter(_texts(found[WORDS]))
-    ours = {f"wer_{short[split]}": _wer(spoken[split], [next(heard) for _ in spoken[split]]) for split in spoken}
+    texts = {split: [next(heard) for _ in spoken[split]] for split in spoken}
+    ours = {f"wer_{short[split]}": _wer(spoken[split], texts[split]) for split in spoken}
+    alike = {f"homophones_{short[split]}": _homophones(spoken[split], texts[split]) for split in spoken}
     sphinx = PocketSphinx()
     theirs = {
         f"wer_pocketsphinx_{short[s]}": _wer(spoken[s], sphinx.transcribe([u.samples for u in spoken[s]], JUDGE_RATE))
@@ -76,9 +78,12 @@ def bench_judge(recogniser: Recogniser, spoken: Mapping[str, Sequence[HeldOut]],
     }
     for name, rate in (ours | theirs).items():
         print(f"{name}: {100 * rate.value:.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]")
+    for name, share in alike.items():
+        print(f"{name}: {100 * share:.1f} % of the words, a part of the errors above")
     return {
         "judge": recogniser.name,
         **{name: round(rate.value, 4) for name, rate in (ours | theirs).items()},
+        **{name: round(share, 4) for name, share in alike.items()},
         "n": {short[split]: len(spoken[split]) for split in spoken},
         "modes": {name: figures.as_dict() for name, figures in modes.items()},
         "threads": torch.get_num_threads(),
@@ -104,6 +109,12 @@ def _samples(spoken: Sequence[HeldOut]) -> list[torch.Tensor]:
 
 def _texts(found: Sequence[Transcript]) -> list[str]:
     return [transcript.text for transcript in found]
+
+
+def _homophones(spoken: Sequence[HeldOut], heard: Sequence[str]) -> float:
+    """The share of words that were written as others that sound alike."""
+    words = sum(word_errors(u.text, text).length for u, text in zip(spoken, heard, strict=True))
+    return sum(homophone_errors(u.text, text) for u, text in zip(spoken, heard, strict=True)) / words
 
 
 def _wer(spoken: Sequence[HeldOut], heard: Sequence[str]) -> Estimate:
