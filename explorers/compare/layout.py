@@ -29,7 +29,6 @@ from explorers.shared.spoof_curves import curves_html
 from explorers.tune.layout import create_in_hand, wire_in_hand
 from explorers.zero_gpu import is_lent
 from pcg.errors import InputError, PCGError
-from pcg.experiments.spoofing import fitting
 from pcg.prompts.prompt import Reference
 from pcg.serving.speech_service import SpeechService
 from pcg.synthesis.synthesizer import Synthesizer
@@ -134,7 +133,7 @@ def _shower(key: str) -> Callable[[int, Session], list[object]]:
 
 def _curves_by(synthesizer: Synthesizer) -> Curves:
     """The curves of the voice's detectors along a take, kept, as a page is drawn often."""
-    detectors = fitting(synthesizer)
+    detectors = synthesizer.decoder.detectors
     if detectors is None:
         return lambda reading: ""
 

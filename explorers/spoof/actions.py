@@ -230,14 +230,15 @@ class HeardBranch:
 
 def can_judge(synthesizer: Synthesizer) -> bool:
     """Whether there are spoof detectors for the codes of this voice."""
-    detectors = synthesizer.decoder.detectors
-    return detectors is not None and detectors.codes == synthesizer.voice.codec.codebook_size
+    return synthesizer.decoder.detectors is not None
 
 
 def generate_all(synthesizer: Synthesizer, request: SpoofRequest) -> Iterator[SpoofStep]:
     """Generate the text with all schemes, one after the other, at the same seed. Closing the generator stops it."""
     text, rate = check_text(request.text), token_rate(synthesizer)
     synthesizer.voice.reference(request.voice)
+    if not can_judge(synthesizer):
+        raise InputError("voice", synthesizer.voice.name, "one whose codes the spoof detectors know")
     asked = {key: request.settings(way) for key, way in WAYS.items()}  # wrong values are refused before anything is generated
     for way in WAYS.values():
         yield SpoofStep(way.key)

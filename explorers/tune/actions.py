@@ -10,7 +10,6 @@ from explorers.tune.strip import cluster_prop, run_prop, sound_prop, spoof_prop
 from pcg.analysis.whatif import WhatIf, what_if
 from pcg.bench.methods import step_costs
 from pcg.errors import InputError, PCGError
-from pcg.experiments.spoofing import fitting
 from pcg.prompts.prompt import Reference
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.synthesis.synthesizer import Synthesizer
@@ -62,7 +61,7 @@ def study(synthesizer: Synthesizer, session: Session, key: str, bench: Bench, nu
     if shown is None:
         return None
     take, spoof = shown.take(), None
-    if detectors := fitting(synthesizer):
+    if detectors := synthesizer.decoder.detectors:
         curves = {r.name: detectors.curve(take.tokens, r).tolist() for r in RESOLUTIONS}
         spoof = spoof_prop(number, detectors.name, curves)
     return Studied(spoof, replace(bench, estimate=_estimate(synthesizer, take, shown.reference)))

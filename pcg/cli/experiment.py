@@ -73,13 +73,13 @@ def _with_spoof(
     records: "list[Record]", spec: "WorkerSpec", options: argparse.Namespace, load: "Callable[[], Synthesizer]"
 ) -> "list[Record]":
     """The records, those of before there were detectors judged now, by the tokens that are in them."""
-    from pcg.experiments.spoofing import fitting, judged, unjudged
+    from pcg.experiments.spoofing import judged, unjudged
     from pcg.experiments.store import Store
     from pcg.spoof.detectors import SHIPPED
 
     if not SHIPPED.is_dir() or not any(map(unjudged, records)):
         return records
-    detectors = fitting(load())
+    detectors = load().decoder.detectors
     return judged(records, spec.voice_id, Store(options.results), detectors) if detectors else records
 
 

@@ -17,15 +17,8 @@ from pcg.spoof.detectors import STEP, Detectors
 if TYPE_CHECKING:
     from pcg.experiments.store import Store
     from pcg.experiments.unit import Record
-    from pcg.synthesis.synthesizer import Synthesizer
 
 JUDGED = "Spoof"
-
-
-def fitting(synthesizer: "Synthesizer") -> Detectors | None:
-    """The detectors of the synthesizer, if they know the codes of its voice."""
-    detectors = synthesizer.decoder.detectors
-    return detectors if detectors and detectors.codes == synthesizer.voice.codec.codebook_size else None
 
 
 def judge_name(detectors: Detectors) -> str:

@@ -19,7 +19,7 @@ from pcg.analysis.trace import trace
 from pcg.errors import AssetError, InputError
 from pcg.experiments.context import context
 from pcg.experiments.recordings import read_recording, recorded_take
-from pcg.experiments.spoofing import JUDGED, fitting, judge_name, spoof
+from pcg.experiments.spoofing import JUDGED, judge_name, spoof
 from pcg.experiments.unit import RECORDED, Condition, Hearing, Record, Result, Unit, Utterance
 from pcg.experiments.variants import Variants
 from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
@@ -122,7 +122,7 @@ class Worker:
         with self._threads():
             given = load_detectors(spec.detectors) if spec.detectors else None
             self._target = Synthesizer(load_voice(spec.model, spec.device, spec.draft), spec.cache, detectors=given)
-            self._detectors = fitting(self._target)
+            self._detectors = self._target.decoder.detectors
             self._variants = Variants(self._target)
             self._words = {name: load_judge(name, spec.device) for name in spec.judges}
             self._speaker = speaker_encoder(spec.speaker, spec.device)

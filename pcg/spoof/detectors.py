@@ -1,5 +1,6 @@
 """The five detectors of a voice: loaded from one folder, asked for segments or for a curve along an utterance."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,15 +24,22 @@ STEP = 5
 
 @dataclass(frozen=True, eq=False)
 class Detectors:
-    """A trained Detector for each of `RESOLUTIONS`, by its name; `name` says which voice's samples they know."""
+    """A trained Detector for each of `RESOLUTIONS`, by its name; `name` says which voice's samples they know, `corpus` by which
+    corpus's codes they learned (`corpus_digest`; "" where that is not known)."""
 
     name: str
     by_name: Mapping[str, Detector]
+    corpus: str = ""
 
     @cached_property
     def codes(self) -> int:
         """How many codes the detectors know."""
         return next(iter(self.by_name.values())).config.codes
+
+    def fit(self, usage: Tensor) -> bool:
+        """Whether they know the codes of a voice whose corpus used each so often, `usage [codes]`: as many codes of another
+        codec would be other sounds."""
+        return len(usage) == self.codes and self.corpus in ("", corpus_digest(usage))
 
     @torch.inference_mode()
     def real(self, resolution: Resolution, segments: Tensor) -> Tensor:
@@ -62,14 +70,21 @@ class Detectors:
         return {resolution.name: self.curve(tokens, resolution, step) for resolution in RESOLUTIONS}
 
 
-def save_detectors(folder: Path, name: str, by_name: Mapping[str, Detector], dtype: torch.dtype = torch.bfloat16) -> None:
+def corpus_digest(usage: Tensor) -> str:
+    """Tells corpora apart by how often they use each code, `[codes]`."""
+    return hashlib.sha256(usage.to(torch.int32).cpu().numpy().tobytes()).hexdigest()[:16]
+
+
+def save_detectors(
+    folder: Path, name: str, by_name: Mapping[str, Detector], dtype: torch.dtype = torch.bfloat16, corpus: str = ""
+) -> None:
     """Write the folder that `load_detectors` reads, weights in `dtype`."""
     for resolution in RESOLUTIONS:
         detector, part = by_name[resolution.name], folder / resolution.key
         write_json(part / "config.json", asdict(detector.config))
         tensors = {key: t.to(dtype).contiguous() for key, t in detector.state_dict().items()}
         write_safetensors(part / "model.safetensors", tensors)
-    write_json(folder / "detectors.json", {"format": FORMAT, "name": name})
+    write_json(folder / "detectors.json", {"format": FORMAT, "name": name, "corpus": corpus})
 
 
 def load_detectors(folder: Path = SHIPPED) -> Detectors:
@@ -82,7 +97,7 @@ def load_detectors(folder: Path = SHIPPED) -> Detectors:
         by_name = {resolution.name: _detector(folder / resolution.key) for resolution in RESOLUTIONS}
     except Exception as error:
         raise AssetError(f"The detectors in {folder} are missing or damaged ({first_line(error)}).") from error
-    return Detectors(card["name"], by_name)
+    return Detectors(card["name"], by_name, str(card.get("corpus", "")))
 
 
 def _detector(folder: Path) -> Detector:

@@ -36,7 +36,7 @@ class Decoding:
 
 
 class Decoder:
-    """The loops of one voice. `detectors` choose among beams, the shipped ones if none are given."""
+    """The loops of one voice. `detectors` choose among beams: the shipped ones if none are given, if they know the voice."""
 
     def __init__(self, voice: Voice, detectors: Detectors | None = None) -> None:
         self.voice = voice
@@ -45,7 +45,9 @@ class Decoder:
 
     @cached_property
     def detectors(self) -> Detectors | None:
-        return self._given or (load_detectors() if SHIPPED.is_dir() else None)
+        """None where there are none that know the codes of this voice."""
+        found = self._given or (load_detectors() if SHIPPED.is_dir() else None)
+        return found if found and found.fit(self.voice.usage) else None
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -92,9 +94,7 @@ class Decoder:
         if not settings.hierarchical:
             return
         if self.detectors is None:
-            raise InputError("hierarchical", "true", "false, as no spoof detectors are loaded")
-        if self.detectors.codes != self.voice.codec.codebook_size:
-            raise InputError("hierarchical", "true", f"false, as the spoof detectors know {self.detectors.codes} codes")
+            raise InputError("hierarchical", "true", "false, as no spoof detectors know the codes of this voice")
         if len(texts) > 1:
             raise InputError("hierarchical", f"true for {len(texts)} texts side by side", "one text at a time")
 

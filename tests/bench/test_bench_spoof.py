@@ -60,7 +60,7 @@ def test_the_last_line_has_the_figures_of_each_detector_and_of_each_kind_of_garb
 def test_a_voice_of_other_codes_is_refused(tiny_voice_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = folder_of(65, tmp_path)
     assert main(["bench", "spoof", "--detectors", str(folder), "--model", str(tiny_voice_folder)]) not in (0, None)
-    assert "of 65 codes" in capsys.readouterr().err
+    assert "of the 65 codes" in capsys.readouterr().err
 
 
 def test_the_auc_by_ranks_is_that_of_scikit_learn() -> None:

@@ -8,13 +8,13 @@ import torch
 from fake_worker import result_of, units_of
 from torch import Tensor
 
-from pcg.experiments.spoofing import JUDGED, fitting, judge_name, judged, spoof, unjudged
+from pcg.experiments.spoofing import JUDGED, judge_name, judged, spoof, unjudged
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.experiments.worker import WorkerSpec
 from pcg.settings import Settings
 from pcg.spoof.detector import M50, RESOLUTIONS, Detector, DetectorConfig, Resolution
-from pcg.spoof.detectors import Detectors, save_detectors
+from pcg.spoof.detectors import Detectors, corpus_digest, save_detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 
@@ -48,8 +48,11 @@ def test_it_is_the_mean_over_windows_the_last_tokens_included() -> None:
 def test_detectors_of_other_codes_do_not_judge(tiny_voice_folder: Path, tmp_path: Path) -> None:
     voice = load_voice(str(tiny_voice_folder))
     own, other = untrained(), untrained(CODES + 1)
-    assert fitting(Synthesizer(voice, tmp_path, detectors=own)) is own
-    assert fitting(Synthesizer(voice, tmp_path, detectors=other)) is None
+    assert Synthesizer(voice, tmp_path, detectors=own).decoder.detectors is own
+    assert Synthesizer(voice, tmp_path, detectors=other).decoder.detectors is None
+    for corpus, fits in ((corpus_digest(voice.usage), True), (corpus_digest(voice.usage + 1), False)):
+        known = replace(own, corpus=corpus)
+        assert Synthesizer(voice, tmp_path, detectors=known).decoder.detectors is (known if fits else None)
     assert judge_name(own) == judge_name(untrained()) != judge_name(other)
 
 

@@ -67,8 +67,9 @@ class GarbageFigures:
 def bench_spoof(detectors: Detectors, held_out: Segments, garbage: Garbage) -> dict[str, object]:
     """Print our figures beside the paper's, and those on garbage; return ours by the detectors' names, and of garbage
     (`garbage`) by its kind and the detectors' names."""
-    if len(garbage.usage) != detectors.codes:
-        raise InputError("voice", f"of {len(garbage.usage)} codes", f"of {detectors.codes} codes, which the detectors know")
+    if not detectors.fit(garbage.usage):
+        known = f"of the {detectors.codes} codes that the detectors know"
+        raise InputError("voice", f"of {len(garbage.usage)} codes", f"{known}, by the same codec")
     print(f"detectors: {detectors.name}; {len(held_out.real)} real and {len(held_out.synthetic)} synthetic utterances")
     judged = {r.name: _Judged.by(detectors, r, held_out) for r in RESOLUTIONS}
     found = {name: _figures(each) for name, each in judged.items()}

@@ -15,7 +15,7 @@ from pcg.files import replacing, write_json
 from pcg.files.checksums import write_checksums
 from pcg.settings import Settings
 from pcg.spoof.detector import DetectorConfig
-from pcg.spoof.detectors import load_detectors, save_detectors
+from pcg.spoof.detectors import corpus_digest, load_detectors, save_detectors
 from pcg.spoof.garbage import Garbage
 from pcg.spoof.segments import Segments
 from pcg.synthesis.voice import Voice
@@ -73,7 +73,7 @@ def train_detectors_of(
     usual = next(iter(recipe.samples))
     held_out = _segments(voice, state, HELD_OUT, spoken[HELD_OUT], {usual: recipe.held_out_samples}, seed)
     trained = train_detectors(state, config, start, Examples(train, held_out, garbage), recipe.plan, seed, device)
-    save_detectors(out, voice.name, trained)
+    save_detectors(out, voice.name, trained, corpus=corpus_digest(voice.usage))
     held_out.save(out / "held_out.safetensors")
     write_checksums(out)  # without which they would not load
     figures = bench_spoof(load_detectors(out), held_out, garbage)
