@@ -69,7 +69,7 @@ class Settings:
     theta: float = 0.4
     lookahead: int = 3
     beta: float = 0.3
-    temperature: float = 0.6
+    temperature: float = 0.8
     seed: int = 0
     adaptive: bool = False
     similarity: str = "cosine"

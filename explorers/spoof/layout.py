@@ -58,7 +58,7 @@ BEAMS = """<header class="title"><h2>Beams<small>candidates of the search, and t
 after {1[1]}, and after {1[2]} the one with the best sum of ranks is chosen.</p></header>"""
 EXAMPLE = "She sells sea shells by the sea shore."
 TEMPERATURE_INFO = (
-    f"{term_info('temperature', 'Randomness')} of all schemes. Detectors here work best at 0.6; the paper uses 1.0."
+    f"{term_info('temperature', 'Randomness')} of all schemes. Detectors here learned at 0.8; the paper uses 1.0."
 )
 METHOD_INFO = "The paper uses AR. Beams with SD, SSD or PCG are an extension of this program."
 READY = "Six takes, one after the other. The two with beams take several times as long."

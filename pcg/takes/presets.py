@@ -59,7 +59,7 @@ PAPERS = (
     Preset(
         "PCG, this voice",
         Settings(),
-        "The defaults: theta and beta were not tuned, temperature 0.6 was chosen over 0.8 by AR's word error rate",
+        "The defaults: the papers' temperature and lookahead",
     ),
 )
 

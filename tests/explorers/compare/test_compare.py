@@ -20,7 +20,7 @@ ARGUMENTS = {
     "theta": 0.3,
     "lookahead": 3,
     "beta": 0.3,
-    "temperature": 0.6,
+    "temperature": 0.8,
     "seed": 5,
     "recording": None,
     "transcript": "",

@@ -61,6 +61,6 @@ def test_sessions_do_not_mix_and_may_end_early(address: str) -> None:
     with pytest.raises(AppError, match="no test"):
         other.predict(api_name="/listening_end")
     choices, _ = other.predict(api_name="/listening_keep_last")
-    assert "SD · lookahead 3 · temperature 0.6" in [choice[0] for choice in choices["choices"]]
+    assert "SD · lookahead 3 · temperature 0.8" in [choice[0] for choice in choices["choices"]]
     record, *_ = one.predict(api_name="/listening_end")
     assert [trial["vote"] for trial in record["trials"]] == [None, None]

@@ -185,9 +185,9 @@ def test_hostile_words_stay_words(synthesizer: Synthesizer) -> None:
 
 def test_kept_settings_have_names_that_tell_them_apart(synthesizer: Synthesizer) -> None:
     kept = keep({}, [Settings("pcg", theta=0.3, seed=1), Settings("pcg", theta=0.3, seed=2), Settings("pcg", theta=0.4)])
-    assert list(kept) == ["PCG · theta 0.3 · lookahead 3 · temperature 0.6", "PCG · theta 0.4 · lookahead 3 · temperature 0.6"]
+    assert list(kept) == ["PCG · theta 0.3 · lookahead 3 · temperature 0.8", "PCG · theta 0.4 · lookahead 3 · temperature 0.8"]
     odd = [Settings("pcg", similarity="mel"), Settings("sd", adaptive=True), Settings("ar", adaptive=True)]
-    assert [name_of(s).split(" · ")[-1] for s in odd] == ["by mel", "adaptive", "temperature 0.6"]
+    assert [name_of(s).split(" · ")[-1] for s in odd] == ["by mel", "adaptive", "temperature 0.8"]
     blind_test = prepared(synthesizer, replace(ASKED, compared=tuple(kept), trials=1), kept)
     assert blind_test.differences() == {"theta": dict(zip(kept, (0.3, 0.4), strict=True))}
     with pytest.raises(InputError, match="stored settings"):
