@@ -243,7 +243,7 @@ def _wire_run(
         _runner(synthesizer, archive, places, controls.status), [*controls.asked, view], [*places.all, controls.status],
         show_progress="hidden", concurrency_id=DECODING, concurrency_limit=1,
         api_name="run_experiments",
-        api_description="Run the missing units of some experiments (main, tradeoff, lookahead, swap, ablations), "
+        api_description=f"Run the missing units of some experiments ({', '.join(TITLES)}), "
         "quick or full, or of a grid in a YAML file; streams a record of the own runs with progress and tables first of all, "
         "then HTML and figures.",
     )  # fmt: skip

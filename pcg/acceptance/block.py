@@ -1,7 +1,7 @@
 """Block verification: drafted tokens are judged together, not one after the other (Sun et al., arXiv 2403.10444, Algorithm 2).
 
-Both rules emit what token verification promises, and keep more of the draft: a token that the draft says too often is carried
-by a later one that it says too seldom. With r_i the ratio of position i (q / p of the token; Q_c / P_c of its group),
+Both rules emit what token verification promises, and keep more of the draft: if the draft says one token too often and a later
+one too seldom, the two errors cancel. With r_i the ratio of position i (q / p of the token; Q_c / P_c of its group),
 
     w_0 = 1,  w_i = min(1, w_{i-1} r_i)          the share of prefix i that stands, over all that the draft may say after it
     S_i = sum_x [w_i q(x) - p(x)]_+              what the draft then lacks at position i + 1
@@ -26,9 +26,10 @@ from itertools import pairwise
 import numpy as np
 from torch import Tensor
 
-from pcg.acceptance.coarse_grained import dense_replacement, group_excess, thinned_replacement
+from pcg.acceptance.coarse_grained import RESIDUALS, dense_replacement, group_excess, thinned_replacement
 from pcg.acceptance.sampler import as_array, draw
 from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, all_accepted, capped_ratio
+from pcg.errors import InputError
 from pcg.groups.groups import Grouping
 
 
@@ -75,9 +76,13 @@ def coarse_block(groups: Grouping, residual: str = "dense") -> Rule:
     residual: "dense", or "thinning" where w = 1 (elsewhere the masses of all groups were needed for the chances, and are at
     hand). With singleton groups and the dense residual this is `block`, coin for coin.
     """
+    if residual not in RESIDUALS:
+        raise InputError("residual", residual, "one of " + ", ".join(RESIDUALS))
     replace = dense_replacement if residual == "dense" else thinned_replacement
 
     def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
+        if q.shape[1] != groups.vocabulary:
+            raise InputError("groups", f"made for {groups.vocabulary} tokens", f"groups over the {q.shape[1]} tokens of q")
         tokens, accept, p, q = drafted.tolist(), coins.accept.tolist(), as_array(p), as_array(q)
         labels = [groups.label(token, coin) for token, coin in zip(tokens, coins.group.tolist(), strict=False)]
         at = [(groups.mass(p[i], label), groups.mass(q[i], label)) for i, label in enumerate(labels)]

@@ -1,7 +1,7 @@
 """The trace of a take: how each token came, and what the target makes of it.
 
-A token that was tested stands where its test was: the text before it is the same, so the target's probabilities are, too. So
-one reading of the finished take gives the entropy of every test, and nothing has to be kept while decoding.
+The target's probabilities at a test depend only on the text before it, which is part of the finished take. So one pass of the
+target over the take gives the entropy at every test, and nothing is stored while decoding.
 """
 
 import numpy as np
@@ -25,7 +25,8 @@ def trace(synthesizer: Synthesizer, take: Take, reference: Reference | None = No
     entropy, surprisal = zip(*_read(synthesizer, take, reference), strict=True)
     marks = [mark for round_ in take.rounds for mark in _marks(round_)]
     sizes = [np.log2(size) for _, size in marks]
-    numbers = {"sizes": sizes, "entropy": np.concatenate(entropy), "surprisal": np.concatenate(surprisal)}
+    places = [1.0 + place for round_ in take.rounds for place in range(len(round_.tokens))]
+    numbers = {"sizes": sizes, "places": places, "entropy": np.concatenate(entropy), "surprisal": np.concatenate(surprisal)}
     written = {name: digits(values, STEPS[name]) for name, values in numbers.items()}
     return Trace("".join(kind for kind, _ in marks), **written, phones=class_letters(synthesizer.voice.phones, take.tokens))
 

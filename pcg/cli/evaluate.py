@@ -60,9 +60,9 @@ def run(options: argparse.Namespace) -> None:
     synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
     name, reference = find_speaker(options, synthesizer)
     settings = settle_lookahead(options, settings, synthesizer)
+    speaker = speaker_encoder(options.speaker_judge, options.device)
     figures: dict[str, dict[str, object]] = {}
     if "table" in options.figure:
-        speaker = speaker_encoder(options.speaker_judge, options.device)
         judge = RememberedJudge(load_judge(options.judge, options.device), JudgementMemory())
         report = evaluate(
             synthesizer, sentences, options.method, name, settings, judge, _original(name), bar("sentences"), reference, speaker
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
         limit, short = endings.hit_limit.value, endings.cut_short.value
         print(f"of {endings.n} takes {limit:.1%} hit the length limit and {short:.1%} stopped short")
     if "voices" in options.figure:
-        matrix = voice_matrix(synthesizer, sentences[:8], settings)
+        matrix = voice_matrix(synthesizer, sentences[:8], settings, speaker=speaker)
         figures["voices"] = matrix.as_dict()
         print(matrix.table())
     if options.json:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ALL = "all"
 NAMES = f"of an experiment, a grid in FILE.yaml, or {ALL} (the default): each but mspoof, whose searches take as long again"
 GRID_FILES = (".yaml", ".yml")
-RECOGNITION = Path("runs") / "recognition" / "study.json"
+RECOGNITION = Path("runs") / "recognition"
 
 
 def add(commands: "Commands") -> None:
@@ -106,30 +106,33 @@ def run_recognition(options: argparse.Namespace) -> None:
     from pcg.experiments.recognition.speech import HEARD, NOISY, recorded_set, spoken_sets
     from pcg.experiments.recognition.study import study
     from pcg.experiments.recognition.tables import recognition_tables
+    from pcg.experiments.store import Store
     from pcg.files import write_json
     from pcg.models.hub import content_digest
     from pcg.recognition.embedded import EMBEDDED, load_recogniser
 
     check_count("count", options.count)
-    if options.results.suffix != ".json":
-        raise InputError("results", str(options.results), "a file that ends in .json")
+    if Store(options.results).exists:
+        raise InputError("results", str(options.results), "a folder without results of another kind")
     folder = options.recogniser or EMBEDDED
     recogniser = load_recogniser(folder)
     sets = spoken_sets(options.count, seed=0)
     if options.speech:
-        sets[options.speech.name] = recorded_set(options.speech, options.count)
+        sets[options.speech.resolve().name] = recorded_set(options.speech, options.count)
     # Noise is to the recogniser what Earnings-22 is to the paper's: the set on which thresholds matter.
     swept = NOISY if HEARD in sets else next(iter(sets))
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*.safetensors")):
         digest.update(content_digest(file).encode())
     for name, spoken in sets.items():
-        digest.update(repr((name, [each.text for each in spoken])).encode())
-    found = study(recogniser, sets, swept, options.results, digest.hexdigest()[:16])
+        digest.update(name.encode())
+        for each in spoken:
+            digest.update(each.text.encode() + each.samples.tobytes())
+    found = study(recogniser, sets, swept, options.results / "study.json", digest.hexdigest()[:16])
     tables = recognition_tables(found)
     for table in tables:
         print(table.markdown(), end="\n\n")
-    write_json(options.results.with_name("results.json"), {"tables": [t.as_dict() for t in tables], "summaries": []})
+    write_json(options.results / "results.json", {"tables": [t.as_dict() for t in tables], "summaries": []})
 
 
 def _add_grids(parser: argparse.ArgumentParser) -> None:

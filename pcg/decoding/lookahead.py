@@ -13,11 +13,11 @@ from itertools import accumulate
 from operator import mul
 
 HOPE = 0.5
-"""What is believed of the first drafted token before any was tested."""
+"""The assumed chance that the first drafted token is accepted, before any test."""
 WEIGHT = 4.0
-"""A belief weighs as much as so many tests."""
+"""The assumption counts as much as this many tests."""
 DECAY = 0.99
-"""A test weighs so much less after every round that follows."""
+"""After each further round a test counts this many times as much."""
 
 
 @dataclass(frozen=True)

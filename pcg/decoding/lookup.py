@@ -36,7 +36,7 @@ class PromptLookup:
 
 
 class LookupRunner:
-    """Stands where a draft's `ModelRunner` stand: what each of B rows has heard, the speech codes of its prompt first."""
+    """Takes the place of a draft's `ModelRunner`: what each of B rows has heard, the speech codes of its prompt first."""
 
     def __init__(self, draft: PromptLookup, prompts: Sequence[Prompt]) -> None:
         self._draft = draft

@@ -47,7 +47,7 @@ class FeatureRunner(ModelRunner):
         confidence: float | None,
     ) -> list[Proposal]:
         """The `unread` tokens are read behind the target's hidden states, drafted ones behind the draft's own.
-        Where the rest is compiled, row by row: PyTorch adds up in another order in company, which is to change no bit."""
+        With a compiled model row by row: PyTorch sums a batch in another order, and a row must get the same bits as alone."""
         if self._model.compiled and len(rows) > 1:
             each = zip(rows, unread, coins, memories, strict=True)
             return [self._stepwise(*([part] for part in request), confidence)[0] for request in each]

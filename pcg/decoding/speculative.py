@@ -157,7 +157,8 @@ def _round(verdict: Verdict, drafted: list[int], eos: int, room: int, times: dic
     """What a verdict emits, cut before the end of speech and to the `room` that is left; `times` are the fields of a Round."""
     tokens = [*drafted[: verdict.accepted], verdict.next_token]
     kinds = ["accepted"] * verdict.accepted + [verdict.next_kind]
-    sizes = [*(test.group_size for test in verdict.tests[: verdict.accepted]), verdict.next_group_size]
+    tested = [test.group_size for test in verdict.tests[: verdict.accepted]]
+    sizes = [*tested, *[1] * (verdict.accepted - len(tested)), verdict.next_group_size]  # a caller's rule may tell no tests
     ended = eos in tokens[:room]
     count = tokens.index(eos) if ended else min(room, len(tokens))
     accepted = min(verdict.accepted, count + ended)

@@ -1,6 +1,6 @@
 """The grids that reproduce the papers' tables and figures. They share conditions and utterances, so each is said once.
 
-With 240 utterances or more the whole set has some 4,700 units, and the quick one some 270. Searching among beams costs several
+With 200 utterances the whole set has some 4,700 units, and the quick one some 270. Searching among beams costs several
 times as much as speaking, and recordings need a synthesizer, so the grids with these stand apart from the set.
 """
 
@@ -22,7 +22,7 @@ TITLES = {
     "relax": "Does spoof rise before words are lost? (of the trade-off)",
     "mspoof": "Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)",
     "originals": "Recordings of the same sentences, as they are and through the codec",
-    "paper": "The PCG paper's protocol (Tables 1 to 3 in one run)",
+    "paper": "The PCG paper's protocol, Tables 1 to 3 in one run (500 sentences with --libritts, else 200)",
 }
 APART = ("mspoof", "originals", "paper")
 SET = tuple(name for name in TITLES if name not in APART)

@@ -50,7 +50,7 @@ class Condition:
     """One way to say an utterance; `name` is how figures call it and no part of its identity.
 
     settings: their seed does not count. model: "target"; "draft", which then speaks alone; "original", the voice that the model
-    learned from; or "codec", that through the codec. But for the target's the method is "ar". rule: a variant of
+    learned from; or "codec", that through the codec. For every model but "target" the method must be "ar". rule: a variant of
     the acceptance rule in place of the method's own, "" for none (see `variants.py`). swap: done to the tokens afterwards.
     """
 

@@ -1,6 +1,7 @@
 """Acceptance rules beside the four methods, by name: what PCG is compared with, and PCG with one thing changed (its ablations).
 
-- membership:K: accept the target's K likeliest tokens. typical:EPS:DELTA: Medusa's typical acceptance (`membership.py`).
+- membership:K: accept the target's K likeliest tokens. typical:EPS:DELTA: Medusa's typical acceptance
+  (`pcg.acceptance.baselines`).
 - weighted: PCG whose overlapping groups share a token by similarity, not equally (`pcg.groups.weighted`).
 - partition: PCG over groups that do not overlap, of the mean size that groups at theta have (`pcg.groups.partition`).
 - redraw: PCG that draws a round's last token again after a full acceptance (`pcg.acceptance.coarse_grained`).

@@ -1,7 +1,7 @@
 """Which phone each speech code is heard in: a map from codes to phones, counted over speech whose phones are timed.
 
-A code is 20 ms of sound, so one phone has several codes, and one code may occur in several phones: it is called by the one that
-it occurs in most. Phones are those of flite; "pau" is silence.
+A code is a few hundredths of a second of sound, so one phone has several codes, and one code may occur in several phones: it is
+called by the one that it occurs in most. Phones are those of flite; "pau" is silence.
 """
 
 from collections.abc import Iterable

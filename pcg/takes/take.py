@@ -211,7 +211,7 @@ class Take:
 
     def summary(self) -> dict[str, object]:
         """The figures of this take, ready for JSON."""
-        rate = self.acceptance_rate
+        rate, of_tested = self.acceptance_rate, self.acceptance_of_tested
         return {
             "method": self.settings.method,
             "text": self.text,
@@ -226,7 +226,7 @@ class Take:
             "rounds": len(self.rounds),
             "computed_per_token": round(self.computed_per_token, 4),
             "acceptance_rate": None if rate is None else round(rate, 4),
-            "acceptance_of_tested": None if rate is None else round(self.acceptance_of_tested, 4),
+            "acceptance_of_tested": None if of_tested is None else round(of_tested, 4),
             "mean_acceptance_length": round(self.mean_acceptance_length, 4),
             "acceptance_by_position": [round(a, 4) for a in self.acceptance_by_position],
             "conditional_acceptance_by_position": [round(a, 4) for a in self.conditional_acceptance_by_position],

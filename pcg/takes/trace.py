@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-STEPS = {"entropy": 0.2, "surprisal": 0.25, "sizes": 0.25}
-"""Of a digit: nats, nats, and octaves of the group's size."""
+STEPS = {"entropy": 0.2, "surprisal": 0.25, "sizes": 0.25, "places": 1.0}
+"""The step of one digit: in nats for entropy and surprisal, in octaves (log2) for sizes."""
 ACCEPTED, RELAXED, RESAMPLED = "a", "g", "r"
 
 
@@ -15,15 +15,17 @@ ACCEPTED, RELAXED, RESAMPLED = "a", "g", "r"
 class Trace:
     """A character for each token of a take, the end of speech left out.
 
-    kinds: "a" accepted as SD would have accepted it, by the same coin; "g" accepted by the group or the tolerance alone;
-    "r" drawn in place of a rejected token; "b" the bonus token; "d" redrawn; "t" said by the target alone. sizes: of the group
-    of the tested token, where none was tested that of the token. entropy: of the target's probabilities at the temperature in
-    use; surprisal: -log of the token's, at most 15.75 nats. These three are digits of base 64 (see `STEPS`). phones: the class
-    of the phone that the token is heard in most (`pcg.groups.phones.CLASSES`) by its first letter, "?" where it is not known.
+    kinds: "a" accepted as SD would have accepted it, by the same coin; "g" accepted though SD would have rejected it by that
+    coin (by a group, a tolerance, or block verification); "r" drawn in place of a rejected token; "b" the bonus token; "d"
+    redrawn; "t" said by the target alone. sizes: of the tested token's group, or of the token's own where nothing was tested.
+    places: in its round, from 1. entropy: of the target's probabilities at the temperature in use; surprisal: -log of the
+    token's, at most 15.75 nats. These four are digits of base 64 (see `STEPS`). phones: the class of the phone that the token
+    is heard in most (`pcg.groups.phones.CLASSES`) by its first letter, "?" where it is not known.
     """
 
     kinds: str
     sizes: str
+    places: str
     entropy: str
     surprisal: str
     phones: str
@@ -44,13 +46,8 @@ class Trace:
 
     @property
     def depths(self) -> np.ndarray:
-        """The place of each token in its round, from 1, `[T]`; a round ends with what the target draws itself."""
-        found, depth = [], 0
-        for kind in self.kinds:
-            depth += 1
-            found.append(depth)
-            depth = depth if kind in (ACCEPTED, RELAXED) else 0
-        return np.array(found, int)
+        """The place of each token in its round, from 1, `[T]`."""
+        return _numbers(self.places).astype(int)
 
 
 def digits(values: np.ndarray | Sequence[float], step: float) -> str:

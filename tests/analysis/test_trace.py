@@ -56,5 +56,5 @@ def test_a_round_ends_with_the_token_of_the_target(synthesizer, takes):
 
 
 def test_an_empty_trace_has_no_numbers():
-    nothing = Trace("", "", "", "", "")
+    nothing = Trace("", "", "", "", "", "")
     assert len(nothing.nats("entropy")) == len(nothing.depths) == np.sum(nothing.tested) == 0

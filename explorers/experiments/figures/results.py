@@ -46,8 +46,8 @@ STYLES = {
 OTHER = (INK, "circle-open", "dot")
 DASHES = ("solid", "8px,3px", "3px,3px")
 CAPTIONS = {
-    "main": "Word errors against speed. The broad line is the Pareto front. The draft alone is only in the table; a click on "
-    "their name shows the points of the paper.",
+    "main": "Word errors against speed. The broad line is the Pareto front. The draft alone is only in the table. Click “the "
+    "paper” in the legend to show the paper's points.",
     "tradeoff": "Every rule and setting, on fewer utterances. The broad line is the Pareto front: the best rule at each speed.",
     "lookahead": "Speed by lookahead. Dotted: the bound from acceptance and step costs, where measured.",
     "acceptance": "Share of rounds that accepted the token drafted at each position. Dotted: share of the tests there.",

@@ -9,7 +9,7 @@ import numpy as np
 
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate, share
-from pcg.metrics.speaker import Resemblyzer
+from pcg.metrics.speaker import Resemblyzer, SpeakerEncoder
 from pcg.settings import Settings
 
 if TYPE_CHECKING:  # they bring in torch, which only speaking needs
@@ -86,7 +86,11 @@ class VoiceMatrix:
 
 
 def voice_matrix(
-    synthesizer: "Synthesizer", sentences: Sequence[str], settings: Settings, voices: Sequence[str] | None = None
+    synthesizer: "Synthesizer",
+    sentences: Sequence[str],
+    settings: Settings,
+    voices: Sequence[str] | None = None,
+    speaker: SpeakerEncoder | None = None,
 ) -> VoiceMatrix:
     """How alike the takes of one voice are, and how unlike those of another, by the speaker judge.
 
@@ -95,7 +99,7 @@ def voice_matrix(
     if len(sentences) < 2:
         raise InputError("sentences", len(sentences), "at least two, to compare a voice with itself")
     names = tuple(voices or synthesizer.voice.references)
-    ear, rate = Resemblyzer(), synthesizer.voice.codec.sample_rate
+    ear, rate = speaker or Resemblyzer(), synthesizer.voice.codec.sample_rate
     takes = [[synthesizer.take(s, nth_seed(settings, i), v).audio for i, s in enumerate(sentences)] for v in names]
     embedded = [np.stack([ear.embed(audio, rate) for audio in row]) for row in takes]
     different = ~np.eye(len(sentences), dtype=bool)

@@ -163,11 +163,11 @@ def evaluate(
     heard_before = reference or synthesizer.voice.reference(voice)
     panel = _Panel(synthesizer, heard_before, judge, original, speaker or Resemblyzer())
     for method in methods:  # the first take of a method pays for caches that later ones find filled
-        synthesizer.take(min(sentences, key=len), settings.with_(method=method), voice, reference)
+        synthesizer.take(min(sentences, key=len), settings.for_method(method), voice, reference)
     judged: list[Judged] = []
     for index, text in enumerate(sentences):
         # Methods take turns, so that a machine that slows down half-way slows them all.
-        takes = [synthesizer.take(text, nth_seed(settings.with_(method=method), index), voice, reference) for method in methods]
+        takes = [synthesizer.take(text, nth_seed(settings.for_method(method), index), voice, reference) for method in methods]
         spoken = [_Spoken(m, take.audio, Work.of(take)) for m, take in zip(methods, takes, strict=True)]
         if original:
             spoken.append(_Spoken(ORIGINAL, original(text), None))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import soundfile
 
 from pcg.audio import load_audio
 from pcg.errors import InputError
@@ -14,6 +15,7 @@ from pcg.metrics.sentences import read_sentences
 
 SECTIONS = ("everyday", "balanced")
 NOISE_DB = 10.0
+LONGEST_SECONDS = 30.0
 FLITE_VOICES = ("rms", "slt", "awb", "kal16")
 HEARD, NOISY, OTHER, UNHEARD = "voices of the training", "with noise, 10 dB", "another synthesizer", "a voice held out"
 
@@ -48,12 +50,13 @@ def spoken_sets(count: int, seed: int = 0) -> dict[str, list[SpokenText]]:
 
 def recorded_set(folder: Path, count: int) -> list[SpokenText]:
     """Up to `count` recordings below `folder` with their transcripts, as `pcg.training.data.prepare.find_recordings` finds
-    them; InputError where there are none."""
+    them. Longer ones than `LONGEST_SECONDS` are left out. InputError where there are none."""
     from pcg.training.data.prepare import find_recordings
 
-    found = find_recordings(folder)
+    found = [each for each in find_recordings(folder) if soundfile.info(each.sound).duration <= LONGEST_SECONDS]
     if not found:
-        raise InputError("speech", str(folder), "a folder of recordings with a .txt beside each")
+        allowed = f"a folder of recordings of at most {LONGEST_SECONDS:g} s with a .txt beside each"
+        raise InputError("speech", str(folder), allowed)
     chosen = [found[i * len(found) // min(count, len(found))] for i in range(min(count, len(found)))]
     return [SpokenText(r.words.read_text(encoding="utf-8").strip(), load_audio(r.sound, JUDGE_RATE)) for r in chosen]
 

@@ -38,8 +38,8 @@ class LevelAcceptance:
     relaxed: Estimate
 
 
-def _ranges(edges: Sequence[float], unit: str = "") -> tuple[str, ...]:
-    ends = [f"{edge:g}{unit}" for edge in edges]
+def _ranges(edges: Sequence[float]) -> tuple[str, ...]:
+    ends = [f"{edge:g}" for edge in edges]
     return (
         f"below {ends[0]}",
         *(f"{low} to {high}" for low, high in pairwise(ends)),
@@ -59,7 +59,7 @@ def _fifth(trace: Trace) -> np.ndarray:
 
 FACTORS = (
     Factor("phone", tuple(CLASSES), _phone),
-    Factor("entropy of the target", _ranges(ENTROPIES, " nats"), lambda trace: np.digitize(trace.nats("entropy"), ENTROPIES)),
+    Factor("entropy of the target, nats", _ranges(ENTROPIES), lambda trace: np.digitize(trace.nats("entropy"), ENTROPIES)),
     Factor("size of the group", ("1", "2-3", "4-7", "8-15", "16-31", "32 and above"),
            lambda trace: np.digitize(trace.group_sizes, SIZES)),
     Factor("place in the draft", tuple(str(depth + 1) for depth in range(DEPTHS)),

@@ -19,10 +19,18 @@ def traced(kinds: str, surprisal: list[float], entropy: float = 1.0, phones: str
     return Trace(
         kinds,
         digits([2.0 if size == 4 else 0.0] * len(kinds), STEPS["sizes"]),
+        digits(places(kinds), STEPS["places"]),
         digits([entropy] * len(kinds), STEPS["entropy"]),
         digits(surprisal, STEPS["surprisal"]),
         phones or "v" * len(kinds),
     )
+
+
+def places(kinds: str) -> list[float]:
+    found: list[float] = []
+    for at in range(len(kinds)):
+        found.append(1.0 if at == 0 or kinds[at - 1] in "rbt" else found[-1] + 1)
+    return found
 
 
 def test_acceptance_is_counted_by_phone_entropy_size_and_place():
@@ -34,7 +42,7 @@ def test_acceptance_is_counted_by_phone_entropy_size_and_place():
     assert by_phone["stop"].accepted.value == pytest.approx(2 / 3)
     assert by_phone["vowel"].share.value == pytest.approx(0.5)
     assert acceptance_by(results, PCG, BY["size of the group"]).keys() == {"4-7"}
-    assert acceptance_by(results, PCG, BY["entropy of the target"]).keys() == {"1 nats to 2 nats"}
+    assert acceptance_by(results, PCG, BY["entropy of the target, nats"]).keys() == {"1 to 2"}
     by_depth = acceptance_by(results, PCG, BY["place in the draft"])
     assert {depth: of.accepted.value for depth, of in by_depth.items()} == {"1": 1.0, "2": 1.0, "3": 1.0, "4": 0.0}
 

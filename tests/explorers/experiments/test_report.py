@@ -36,10 +36,10 @@ def spoken(condition: Condition, errors: int, speed: float = 100.0, **figures: o
 
 def study() -> list[Record]:
     return [
-        *spoken(ar(), 1, trace=Trace("tt", "AA", "FK", "EI", "vs")),
+        *spoken(ar(), 1, trace=Trace("tt", "AA", "BB", "FK", "EI", "vs")),
         *spoken(sd(), 1, 90, **DRAFTING),
         *spoken(ssd(0.3), 6, 140, **DRAFTING),
-        *spoken(pcg(0.5), 2, 120, trace=Trace("gr", "II", "FK", "IM", "vs"), **DRAFTING),
+        *spoken(pcg(0.5), 2, 120, trace=Trace("gr", "II", "BC", "FK", "IM", "vs"), **DRAFTING),
         *spoken(pcg(0.4), 3, 160, **DRAFTING),
         *spoken(pcg(0.5, lookahead=1), 1, 95, **DRAFTING),
         *spoken(variant("weighted", 0.5), 4, 126, **DRAFTING),

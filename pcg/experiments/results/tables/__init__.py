@@ -9,7 +9,7 @@ from pcg.experiments.results import papers
 from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, most_heard
 from pcg.experiments.results.claims import claims, lookaheads_by_knob
 from pcg.experiments.results.comparisons import curve, difference, equal_speed
-from pcg.experiments.results.condition_names import knob
+from pcg.experiments.results.condition_names import acceptance_name, knob
 from pcg.experiments.results.papers import DIFFERS, PCG_SSD_BETA
 from pcg.experiments.results.statistics import estimate, speedup
 from pcg.experiments.results.tables.settings import (
@@ -149,14 +149,17 @@ def swap_table(results: Results, summaries: Sequence[Summary], mean_size: MeanSi
         Column("speed-up with PCG", 2, suffix="x"),
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
-    for row in sorted((s for s in summaries if s.condition.swap), key=lambda s: ([*SWAPS].index(s.method), knob(s.condition))):
+    for row in sorted(
+        (s for s in summaries if s.condition.swap),
+        key=lambda s: ([*SWAPS].index(acceptance_name(s.condition)), knob(s.condition)),
+    ):
         swap, baseline = row.condition.swap, results.baseline(row.condition)
         size = mean_size(swap.similarity, swap.theta) if mean_size else None
         lost = difference(results, row.condition, baseline) if baseline else None
         losses = (lost.utterances, lost.wer, lost.cer) if lost else (row.utterances, None, None)
         sound = (row.similarity, lost.dnsmos if lost else None, row.mel_distance)
         speed = _speed_at(summaries, swap.similarity, swap.theta) if swap.replacement == "group" else None
-        rows.append((SWAPS[row.method], swap.theta, size, row.swapped, *losses, *sound, speed))
+        rows.append((SWAPS[acceptance_name(row.condition)], swap.theta, size, row.swapped, *losses, *sound, speed))
     if rows:
         rows += [_quoted_swap(quoted.values) for quoted in papers.PCG_TABLE_2]
     note = f"{BRACKETS} Differences to the same utterances before the swap. {DIFFERS['swap']}"
@@ -185,6 +188,7 @@ def lookahead_table(results: Results, summaries: Sequence[Summary]) -> Table:
     families = [found for found in measured if len(found) > 1]
     _, shared = alike(results, (row for found in families for row in found.values()))
     again = {row.condition: row for row in shared}
+    families = families if shared else []
     families = [{at: again[row.condition] for at, row in found.items()} for found in families]
     columns = [Column("lookahead")]
     for found in families:

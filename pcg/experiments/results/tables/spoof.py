@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pcg.experiments.results import papers
-from pcg.experiments.results.analysis import Results, Summary, summary
+from pcg.experiments.results.analysis import Results, Summary, is_usual, summary
 from pcg.experiments.results.claims import points
 from pcg.experiments.results.comparisons import curve, difference, schemes
 from pcg.experiments.results.condition_names import CONTROL
@@ -24,7 +24,6 @@ from pcg.experiments.results.tables.table import (
 )
 from pcg.experiments.unit import Condition
 from pcg.metrics.estimate import Estimate
-from pcg.settings import Settings
 
 TWISTERS = "twisters"
 TABLE_1 = (papers.MSPOOF_TABLE_1_LIBRISPEECH, papers.MSPOOF_TABLE_1_LIBRITTS)
@@ -106,9 +105,9 @@ def relax_table(results: Results, summaries: Sequence[Summary]) -> Table:
 def _relaxed(results: Results, summaries: Sequence[Summary]) -> list[tuple[Condition, Summary]]:
     """Of PCG by cosine groups those that were judged, theta falling, each with the SD that its curve begins with."""
     by_condition = {row.condition: row for row in summaries if row.spoof}
-    usual = Condition("", Settings("pcg", lookahead=papers.PCG_BEST_LOOKAHEAD))
-    start, *along = curve(results, "PCG cosine", usual) or [usual]
-    if start.settings.method != "sd":
+    usual = next((row.condition for row in summaries if row.method == "PCG cosine" and is_usual(row)), None)
+    start, *along = curve(results, "PCG cosine", usual) if usual else [None]
+    if start is None or start.settings.method != "sd":
         return []
     return [(start, by_condition[condition]) for condition in along if condition in by_condition]
 
@@ -120,5 +119,8 @@ def _rose(change: Estimate | None) -> bool:
 def _first(rows: Sequence[tuple[Cell, ...]]) -> str:
     """At which theta each figure first moved, `rows` having falling thetas."""
     firsts = {name: next((row[1] for row in rows if name in str(row[-1])), None) for name in ("spoof", "WER")}
-    said = [f"{name} first rises at theta {theta:g}" if theta else f"{name} never rises" for name, theta in firsts.items()]
+    said = [
+        f"{name} is clearly above SD's first at theta {theta:g}" if theta else f"{name} is at no theta clearly above SD's"
+        for name, theta in firsts.items()
+    ]
     return f"As theta falls, {' and '.join(said)}."

@@ -25,16 +25,17 @@ def chosen_by_method(summaries: Sequence[Summary], methods: Sequence[str] = ("SD
 def factor_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """Where acceptance fails."""
     shared, shown = alike(results, chosen_by_method(summaries))
-    columns = [Column("by"), Column("", words=True), Column("tests %", 0, 100)]
+    columns = [Column("by"), Column("level", words=True), Column("tests %", 0, 100)]
+    loose = [at for at, row in enumerate(shown) if row.method != "SD"]
     columns += [Column(f"{row.name}: accepted %", 1, 100) for row in shown]
-    columns += [Column(f"{row.name}: relaxed %", 1, 100) for row in shown[1:]]
+    columns += [Column(f"{row.name}: relaxed %", 1, 100) for row in (shown[at] for at in loose)]
     rows: list[tuple[Cell, ...]] = []
     for factor in FACTORS:
         found = [acceptance_by(shared, row.condition, factor) for row in shown]
         for level in factor.levels:
             at = [of.get(level) for of in found]
             if any(at):
-                cells = [each and each.accepted for each in at] + [each and each.relaxed for each in at[1:]]
+                cells = [each and each.accepted for each in at] + [at[place] and at[place].relaxed for place in loose]
                 rows.append((factor.name, level, at[0] and at[0].share.value, *cells))
     note = (
         f"{BRACKETS} Tests: share of the first method's. Accepted: of the tests at this level; relaxed: those of them that SD "
