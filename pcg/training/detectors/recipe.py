@@ -38,7 +38,7 @@ class DetectorRecipe:
     thousand codes and a few hours of speech, or "paper" (MSpoofTTS section 3.2)."""
 
     shards: int = 96
-    samples: Mapping[str, int] = field(default_factory=lambda: {f"{Settings().temperature:g}": 9216, "1": 1024})
+    samples: Mapping[str, int] = field(default_factory=lambda: {f"{Settings().temperature:g}": 6144, "1": 512})
     held_out_samples: int = 256
     size: str = "small"
     plan: SpoofPlan = field(default_factory=SpoofPlan)

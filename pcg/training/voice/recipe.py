@@ -56,7 +56,7 @@ class Recipe:
     target_steps: int = 3200
     draft_rank: int = 96
     draft_steps: int = 1200
-    samples: int = 9600
+    samples: int = 6144
     temperature: float = 0.8
     timed_shards: int = 2
 
