@@ -93,7 +93,6 @@ def test_what_is_whole_is_loaded(copies: Path, name: str) -> None:
 
 PARTS: dict[str, Callable[[Path], object]] = {
     "voice/codec/model.safetensors": lambda file: load_codec(file.parent),
-    "voice/draft-subset/model.safetensors": lambda file: load_voice(draft=str(file.parent)),
     "recogniser/words.arpa.gz": Lexicon,
     "results/results.json": lambda file: fill("<!-- table claims of a -->\n<!-- end of table -->", "a", file),
     "results/feature-draft/results.json": lambda file: fill("<!-- table main of a -->\n<!-- end of table -->", "a", file),

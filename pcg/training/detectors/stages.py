@@ -21,7 +21,7 @@ NAME = "detector"
 class SpoofPlan:
     """What shapes the detectors: steps by resolution, segments in a batch, the optimizer, and what batches are made of."""
 
-    steps: Mapping[str, int] = field(default_factory=lambda: {r.name: 1200 for r in RESOLUTIONS})
+    steps: Mapping[str, int] = field(default_factory=lambda: {r.name: 600 for r in RESOLUTIONS})
     batch: int = 192
     lr: float = 1e-3
     weight_decay: float = 1e-2

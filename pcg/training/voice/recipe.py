@@ -55,7 +55,7 @@ class Recipe:
     target: Shape = Shape()
     target_steps: int = 3200
     draft_rank: int = 96
-    draft_steps: int = 1200
+    draft_steps: int = 480
     samples: int = 6144
     temperature: float = 0.8
     timed_shards: int = 2
