@@ -12,16 +12,16 @@ from pcg.codec.pitch import BEHIND
 
 PAST_TOKENS = BEHIND + 5
 """What the pitch looks back on, and some: with less, the pulses drift away from those of the one-shot decode."""
-FUTURE_TOKENS = 9
-"""The least that stays below -45 dB of error against the one-shot decode in the first second, too (worst of nine takes: -50 dB;
--42 with 8, -38 with 6). After the first second 7 would do."""
+FUTURE_TOKENS = 11
+"""The least that stays below -45 dB of error against the one-shot decode in the first second, too (worst of eight streams: -46 dB;
+-38 with 9). After the first second 9 would do."""
 OVERLAP_SECONDS = 0.010
 
 
 class AudioStream:
     """One utterance of a codec that is not causal: every chunk is decoded between its `past` and its `future` codes.
 
-    The first sound comes when `first_seconds` of codes and `future` more have been pushed, 5 + 9 = 14 codes (0.56 s of
+    The first sound comes when `first_seconds` of codes and `future` more have been pushed, 10 + 11 = 21 codes (0.42 s of
     speech) with the defaults and the embedded codec; each later chunk when `chunk_seconds` more have. Playback never
     waits if the codes of `chunk_seconds` are made within `first_seconds`. A chunk decodes `past + future` codes beside its
     own, however long the utterance is. A codec may name its own: `past_tokens` and `future_tokens`.

@@ -26,8 +26,9 @@ UNKNOWN = "?"
 _LETTERS = "".join(next(name[0] for name, of in CLASSES.items() if phone in of) for phone in PHONES) + UNKNOWN
 
 
-def phones_of_codes(timed: Iterable[tuple[Tensor, Tensor]], codebook_size: int) -> tuple[Tensor, float]:
-    """The number of the phone of each code, `[codebook_size]` uint8, and the share of `timed` that such a map calls right.
+def phones_of_codes(timed: Iterable[tuple[Tensor, Tensor]], codebook_size: int) -> tuple[Tensor, float, float]:
+    """The number of the phone of each code, `[codebook_size]` uint8; the share of `timed` in which that is the phone, and the
+    share in which it is of the phone's class.
 
     timed: codes `[T]` and the numbers of the phones that they are spoken in `[T]`, utterance by utterance.
     """
@@ -35,8 +36,11 @@ def phones_of_codes(timed: Iterable[tuple[Tensor, Tensor]], codebook_size: int) 
     for codes, phones in timed:
         counts.index_put_((codes.long(), phones.long()), torch.ones(len(codes), dtype=torch.int64), accumulate=True)
     most, phone = counts.max(1)
+    classes = torch.tensor([_LETTERS.index(letter) for letter in _LETTERS[:NO_PHONE]])
+    alike = (counts * (classes[None] == classes[phone][:, None])).sum()
     phone[most == 0] = NO_PHONE
-    return phone.to(torch.uint8), float(most.sum() / counts.sum().clamp(min=1))
+    total = counts.sum().clamp(min=1)
+    return phone.to(torch.uint8), float(most.sum() / total), float(alike / total)
 
 
 def phone_name(phone: int) -> str | None:

@@ -33,7 +33,7 @@ def decoded(synthesizer: Synthesizer, settings: Settings) -> list[Take]:
 
 @pytest.fixture(scope="module")
 def takes(synthesizer: Synthesizer) -> list[Take]:
-    return decoded(synthesizer, Settings("pcg", theta=0.2))
+    return decoded(synthesizer, Settings("pcg", theta=0.2, temperature=0.6))
 
 
 @pytest.fixture(scope="module")

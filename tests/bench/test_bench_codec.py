@@ -28,7 +28,7 @@ def recording(tmp_path_factory):
     """Two seconds in which the embedded voice speaks."""
     voice = load_voice("embedded")
     path = tmp_path_factory.mktemp("recording") / "speech.wav"
-    codes = next(iter(voice.references.values())).codes[:50]
+    codes = next(iter(voice.references.values())).codes[:100]
     soundfile.write(path, voice.codec.decode(codes).numpy(), voice.codec.sample_rate)
     return path
 

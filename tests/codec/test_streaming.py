@@ -109,15 +109,18 @@ def test_features_are_computed_of_near_codes_alone(synthesizer, speaker, tokens,
 
     monkeypatch.setattr(codec, "features", spy)
     usual = error(FEATURES_BEHIND)
-    assert max(sizes[1:]) <= FEATURES_BEHIND + 13 + FUTURE_TOKENS
+    chunk = round(0.5 * codec.sample_rate / codec.hop)
+    assert max(sizes[1:]) <= FEATURES_BEHIND + chunk + FUTURE_TOKENS
     assert usual == pytest.approx(error(PAST_TOKENS), abs=0.5)
     assert error(4) > -45
 
 
 def test_the_first_sound_comes_with_the_look_ahead_and_no_earlier(synthesizer, speaker, tokens):
     stream = AudioStream(synthesizer.voice.codec, speaker.codes[-CONTEXT_TOKENS:])
-    first = 5 + FUTURE_TOKENS
-    assert [len(stream.push([t])) for t in tokens[:first]] == [0] * (first - 1) + [5 * synthesizer.voice.codec.hop]
+    codec = synthesizer.voice.codec
+    at_once = round(0.2 * codec.sample_rate / codec.hop)
+    first = at_once + FUTURE_TOKENS
+    assert [len(stream.push([t])) for t in tokens[:first]] == [0] * (first - 1) + [at_once * codec.hop]
 
 
 @pytest.mark.parametrize("count", [1, 5, 11, 17])

@@ -18,13 +18,18 @@ def test_a_code_is_called_by_the_phone_that_it_occurs_in_most():
         (torch.tensor([0, 0, 1, 2]), torch.tensor([s, s, iy, pau])),
         (torch.tensor([0, 1, 1]), torch.tensor([iy, iy, s])),
     ]
-    phones, right = phones_of_codes(timed, 5)
+    phones, right, alike = phones_of_codes(timed, 5)
     assert [phone_name(int(phone)) for phone in phones] == ["s", "iy", "pau", None, None]
     assert right == pytest.approx(5 / 7)
+    assert alike == pytest.approx(5 / 7)
+    assert phones_of_codes([(torch.tensor([0, 0, 0]), torch.tensor([s, s, PHONES.index("z")]))], 1)[1:] == (
+        pytest.approx(2 / 3),
+        1.0,
+    )
     assert class_letters(phones, [0, 1, 2, 4]) == "fvp" + UNKNOWN
 
 
 def test_without_timed_speech_nothing_is_known():
-    phones, _ = phones_of_codes([], 3)
+    phones, *_ = phones_of_codes([], 3)
     assert phones.tolist() == [NO_PHONE] * 3
     assert class_letters(None, [0, 1]) == UNKNOWN * 2

@@ -239,8 +239,9 @@ def _phones(shop: Workshop, codebook_size: int, processes: int) -> Tensor | None
     for shard in chosen:
         spoken = zip(read_codes(shop.work, "train", shard, shop.hop), read_phones(shard, shop.work / "phones"), strict=True)
         timed += [(codes, torch.from_numpy(phones)[_middles(len(codes), shop.hop, len(phones))]) for codes, phones in spoken]
-    found, right = phones_of_codes(timed, codebook_size)
-    print(f"phones: the phone of a code is that of its place in {100 * right:.1f} % of {len(timed)} utterances", flush=True)
+    found, right, alike = phones_of_codes(timed, codebook_size)
+    shares = f"{100 * right:.1f} % of the codes of {len(timed)} utterances, and of its class for {100 * alike:.1f} %"
+    print(f"phones: a code's phone is that of its place for {shares}", flush=True)
     return found
 
 

@@ -268,7 +268,8 @@ def test_presets_come_back_from_the_control() -> None:
 def test_the_similarity_makes_the_groups(speaker: Speaker) -> None:
     request = replace(REQUEST, similarity="fsq", theta=0.5)
     *_, last = generate_again(speaker, "pcg", request, Session())
-    take = speaker.synthesizer.take(request.text, Settings(theta=0.5, seed=5, similarity="fsq"), "one")
+    settings = Settings(theta=0.5, seed=5, similarity="fsq", temperature=request.temperature)
+    take = speaker.synthesizer.take(request.text, settings, "one")
     assert last.session.cards["pcg"].reading.tokens == take.tokens
     assert describe_groups(speaker.synthesizer, 0.5, "fsq") != describe_groups(speaker.synthesizer, 0.5)
 

@@ -23,7 +23,7 @@ PAUSE = 2.0
 
 @pytest.fixture(scope="module")
 def take(judged: Synthesizer) -> Take:
-    return judged.take(f"Hello. [pause:{PAUSE}] Yes.", Settings("pcg"), "one")
+    return judged.take(f"Hello. [pause:{PAUSE}] Yes.", Settings("pcg", temperature=0.6), "one")
 
 
 @pytest.fixture(scope="module")
