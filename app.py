@@ -29,6 +29,7 @@ from explorers.compare.example import EXAMPLE, read_example
 from explorers.compare.form import offer_presets
 from explorers.compare.layout import CompareView, create_compare
 from explorers.compare.stage import IN_HAND, moved
+from explorers.experiments.archive import shipped_ids
 from explorers.experiments.layout import create_experiments
 from explorers.groups.export import create_export
 from explorers.groups.layout import create_map
@@ -92,7 +93,7 @@ def create_app(
         judges = usual_judges()
         bar = create_bar()
         with gr.Tab("Listen", elem_id="listen-tab"):
-            claim = claim_html(measured(spec.voice_id))
+            claim = claim_html(measured(shipped_ids(spec)))
             listen = create_compare(app, synthesizer, origin, session, recorded, judges, claim)
         with gr.Tab("Groups", elem_id="groups-tab") as groups, gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Map", elem_id="map") as part:

@@ -1,7 +1,7 @@
 """The claim above the player: what the shipped results say of this voice, in one sentence. Knows nothing of gradio."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,12 +27,12 @@ class Measured:
     wer: float
 
 
-def measured(voice: str, folder: Path = SHIPPED) -> dict[str, Measured]:
-    """AR, PCG and SSD at the page's own settings, from the results in `folder` and below that are of `voice`
-    (`pcg.experiments.worker.WorkerSpec.voice_id`); empty where there are none."""
+def measured(voices: Collection[str], folder: Path = SHIPPED) -> dict[str, Measured]:
+    """AR, PCG and SSD at the page's own settings, from the results in `folder` and below that are of one of `voices`
+    (`explorers.experiments.archive.shipped_ids`); empty where there are none."""
     for path in sorted(folder.rglob(DATA)):
         found = json.loads(path.read_text(encoding="utf-8"))
-        if voice in found["made"].get("voice", ()):
+        if set(voices) & set(found["made"].get("voice", ())):
             return _rows(found["summaries"])
     return {}
 

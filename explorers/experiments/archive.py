@@ -7,7 +7,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
@@ -29,10 +29,17 @@ from pcg.synthesis.synthesizer import Synthesizer
 
 SHIPPED, OWN = "shipped", "own"
 SOURCES = {SHIPPED: "shipped with this project", OWN: "own runs"}
+SHIPPED_JUDGES = "embedded,pocketsphinx"
 COSTS = "steps.json"
 # What has to be unchanged, or the costs of steps now do not fit the times then.
 MACHINE = ("processor", "device", "torch", "threads")
 NO_RESULTS = "There are no own runs yet. Choose an experiment and run it."
+
+
+def shipped_ids(spec: WorkerSpec) -> frozenset[str]:
+    """The identity of the page's voice and judge, and that of the same voice before the judges of the shipped results."""
+    judged = replace(spec, judge=SHIPPED_JUDGES) if isinstance(spec, WorkerSpec) else spec
+    return frozenset((spec.voice_id, judged.voice_id))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +143,8 @@ class Archive:
         if source == SHIPPED and records and not any(r.context["voice"] == voice for r in records):
             voice = str(records[0].context["voice"])
         kept = tuple(record for record in records if record.context["voice"] == voice)
-        return ResultSet(folder, source, voice, voice == self.spec.voice_id, kept, _read_costs(folder, voice, kept))
+        same = voice in (shipped_ids(self.spec) if source == SHIPPED else (self.spec.voice_id,))
+        return ResultSet(folder, source, voice, same, kept, _read_costs(folder, voice, kept))
 
     def _found_now(self, result_set: ResultSet) -> Findings | None:
         return self.findings_of(result_set, result_set.records)
