@@ -63,6 +63,7 @@ def drift_table(results: Results, summaries: Sequence[Summary]) -> Table:
         f"{BRACKETS} Relaxed: share of the tokens that only the group or the tolerance accepted. Surprisal: -log of a token's "
         "probability under the target, less AR's on the same utterances, of all tokens and of the first and the last fifth of "
         f"each utterance. Behind a relaxed token: surprisal less entropy of the next {BEHIND} tokens, less that of the others. "
-        "All utterances of a seed share its coins, which the intervals do not know: SD, which is exact, shows how much that makes."
+        "All utterances of a seed share its coins, which the intervals do not know: SD, which is exact, shows how much that "
+        "makes."
     )
     return Table("drift", "How far relaxed texts drift from the target", columns, tuple(rows), note, f"{RUN} tradeoff")
