@@ -79,6 +79,7 @@ def test_a_damaged_file_is_told_in_one_sentence(tmp_path: Path):
 def test_bad_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["experiment", "recognition", "--count", "0"]) == 2
     assert "count" in capsys.readouterr().err
+    (tmp_path / "results.sqlite").write_bytes(b"results of takes")
     assert main(["experiment", "recognition", "--results", str(tmp_path)]) == 2
     assert "results" in capsys.readouterr().err
     with pytest.raises(Exception, match="speech"):
