@@ -31,7 +31,7 @@ def copy(tmp_path):
 
 def test_the_command_writes_the_document_as_it_stands(copy, capsys):
     assert len(copy.read_text(encoding="utf-8")) < DOCUMENT.stat().st_size / 2
-    for folder in (RESULTS, FIRST_VOICE):
+    for folder in (RESULTS, FIRST_VOICE, PROJECT / "assets" / "recognition"):
         assert main(["report", str(folder), "--markdown", str(copy)]) == 0
     assert copy.read_text(encoding="utf-8") == DOCUMENT.read_text(encoding="utf-8")
     assert "assets/results/first-voice" in capsys.readouterr().out
