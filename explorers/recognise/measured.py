@@ -6,6 +6,7 @@ import gradio as gr
 import plotly.graph_objects as go
 
 from explorers.colours import BLUE, GREEN, INK, ORANGE, VERMILION
+from explorers.experiments.figures.results import bars, percent
 from explorers.experiments.findings import table_html
 from explorers.recognise.figures import LEGEND, SWEEP_HEIGHT, TOP
 from explorers.shared.figures import MARGIN, axis, layout
@@ -60,15 +61,11 @@ def threshold_figure(study: RecognitionStudy, name: str) -> go.Figure:
 
 
 def _curve(heard: dict[str, Heard], name: str, settings: list[str], colour: str, dash: str, symbol: str) -> go.Scatter:
-    rates = [wer(heard[at]) for at in settings]
+    rates = [percent(wer(heard[at])) for at in settings]
     return go.Scatter(
-        x=[over(heard[at], heard[AR]) for at in settings], y=[100 * rate.value for rate in rates], name=name,
+        x=[over(heard[at], heard[AR]) for at in settings], y=[rate.value for rate in rates], name=name,
         mode="lines+markers", line={"color": colour, "width": 2, "dash": dash},
         marker={"color": colour, "size": 9, "symbol": symbol},
-        error_y={
-            "type": "data", "symmetric": False, "thickness": 1, "width": 3,
-            "array": [100 * (rate.high - rate.value) for rate in rates],
-            "arrayminus": [100 * (rate.value - rate.low) for rate in rates],
-        },
+        error_y=bars(rates),
         text=settings, hovertemplate="%{text}<br>%{x:.2f}x, WER %{y:.1f} %<extra></extra>",
     )  # fmt: skip

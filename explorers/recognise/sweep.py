@@ -11,6 +11,7 @@ import numpy as np
 
 from explorers.recognise.actions import count_stages, name_of, read_sound, total_times
 from pcg.errors import InputError
+from pcg.experiments.recognition.study import SWEPT_CTC, SWEPT_LM
 from pcg.metrics.estimate import Estimate
 from pcg.metrics.intelligibility import comparable, pooled, word_errors
 from pcg.recognition.listening import Recognition, as_speech, cut, listen_to_all
@@ -21,7 +22,6 @@ LONGEST_SWEEP_SECONDS = 1800
 MOST_FILES = 50
 AT_ONCE = 8
 LARGEST_TRANSCRIPTS = 2**20
-SWEPT_CTC, SWEPT_LM = (0.3, 0.7, 1.5, 3.0), (0.1, 0.2, 0.5)
 _AUDIO_NAME = re.compile(r"\.(wav|flac|ogg|oga|opus|mp3|aiff?|au|m4a)$", re.IGNORECASE)
 # AR first, as the others may be compared with it; the other presets are in the grid.
 SWEPT = (PRESETS["ar"], *(Thresholds(ctc, lm) for lm, ctc in product(SWEPT_LM, SWEPT_CTC)))

@@ -11,6 +11,7 @@ from pcg.experiments.recognition.study import ACCURATE, AR, FAST, SWEPT_CTC, SWE
 from pcg.experiments.results.claims import CONTRADICTED, HOLDS, OPEN, Claim, points
 from pcg.experiments.results.tables.table import WER, WER_CHANGE, Cell, Column, N, Table
 from pcg.metrics.estimate import Estimate, between, resampled
+from pcg.metrics.intelligibility import Errors, pooled
 from pcg.recognition.self_speculative import Thresholds
 
 RUN = "python -m pcg experiment recognition"
@@ -155,9 +156,7 @@ def best(heard: Mapping[str, Heard]) -> list[str]:
 
 
 def wer(heard: Heard) -> Estimate:
-    words = np.array(heard.words, float)
-    draws = resampled(words)
-    return between(words[:, 0].sum() / words[:, 1].sum(), draws[:, 0] / draws[:, 1])
+    return pooled([Errors(*words) for words in heard.words])
 
 
 def difference(ours: Heard, theirs: Heard) -> Estimate:
@@ -180,8 +179,8 @@ def _paired(ours: Heard, theirs: Heard) -> tuple[np.ndarray, np.ndarray]:
 def two_proportions(ours: Heard, theirs: Heard) -> float:
     """p of the two-proportion z-test on the word errors, two-sided: the paper's test."""
     (e1, n1), (e2, n2) = (np.array(each.words, float).sum(0) for each in (ours, theirs))
-    pooled = (e1 + e2) / (n1 + n2)
-    spread = sqrt(pooled * (1 - pooled) * (1 / n1 + 1 / n2)) if 0 < pooled < 1 else 0.0
+    rate = (e1 + e2) / (n1 + n2)
+    spread = sqrt(rate * (1 - rate) * (1 / n1 + 1 / n2)) if 0 < rate < 1 else 0.0
     return erfc(abs(e1 / n1 - e2 / n2) / spread / sqrt(2)) if spread else 1.0
 
 
