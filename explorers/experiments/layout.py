@@ -41,6 +41,7 @@ GRID_HINT = (
 )
 SIZE_NAMES = {"quick": "quick: few utterances, for a trial", "full": "full: for conclusions"}
 READY = "Choose experiments, then run."
+READING = "Reading the results …"
 PLANNED = "{units:,} units, {known:,} of them stored. Each unit is one utterance, generated and judged in one or two seconds."
 STOPPED = "Stopped. Finished units stay; the next run continues from them."
 FAILED = "The run failed. Finished units stay."
@@ -130,7 +131,7 @@ def _places(synthesizer: Synthesizer, archive: Archive) -> ExperimentPlaces:
         source = gr.Radio(
             [(SOURCES[name], name) for name in sources], value=sources[0], label="Results", elem_id="experiments-source"
         )
-        said = gr.HTML("", apply_default_css=False, elem_id="experiments-said")
+        said = gr.HTML(message_html(READING), apply_default_css=False, elem_id="experiments-said")
         contents = gr.HTML("", apply_default_css=False, elem_id="experiments-contents")
     cards = {}
     for name in CARDS:

@@ -1,5 +1,7 @@
 """What conditions are called: the curve that each is a point of, where on it, and the papers' own names."""
 
+from functools import lru_cache
+
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.settings import Settings
 
@@ -10,6 +12,7 @@ SCHEMES = {"truncated": "Original", CONTROL: CONTROL, "RAS": "RAS", "EAS": "EAS"
 _NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "cosine": "cosine", "mel": "Mel", "fsq": "FSQ", "both": "both"}
 
 
+@lru_cache(maxsize=1024)
 def identity(condition: Condition) -> str:
     """What tells `condition` from others: neither its name nor its seed, nor settings that its method does not read."""
     return Unit(Utterance("", ""), condition, 0).key("")
