@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from pcg.acceptance.sampler import draw
-from pcg.decoding.proposal import Proposal, acceptance_bound
+from pcg.decoding.proposal import Proposal, acceptance_bound, entropy_limit
 from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE
-from pcg.models.llama import Cache, DecodingLlama, Turns
+from pcg.models.llama import Cache, DecodingLlama, Drawn, Turns
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.memory import Memory, Trail, trails, warp_each
 from pcg.sampling.plain import Plain
@@ -109,9 +109,9 @@ class ModelRunner:
         """
         swift, slow, proposals = [], [], {}
         for request in zip(rows, unread, coins, memories, strict=True):
-            (swift if confidence is None and self._in_one_call(*request) else slow).append(request)
+            (swift if self._in_one_call(*request) else slow).append(request)
         if swift:
-            proposals |= zip([row for row, *_ in swift], self._whole_turns(*zip(*swift, strict=True)), strict=True)
+            proposals |= zip([row for row, *_ in swift], self._whole_turns(*zip(*swift, strict=True), confidence), strict=True)
         if slow:
             proposals |= zip([row for row, *_ in slow], self._stepwise(*zip(*slow, strict=True), confidence), strict=True)
         return [proposals[row] for row in rows]
@@ -158,17 +158,18 @@ class ModelRunner:
         unread: Sequence[Sequence[int]],
         coins: Sequence[Tensor | np.ndarray],
         memories: Sequence[Plain],
+        confidence: float | None,
     ) -> list[Proposal]:
         """What `propose` finds, by one compiled call for all rows."""
         ends = self._write(rows, unread)
         counts = self._lacking(rows, ends)
         ids = np.concatenate([self._written[row, end - n : end] for row, end, n in zip(rows, ends, counts, strict=True)])
         drawn = [np.asarray(each) for each in coins], [memory.temperature for memory in memories]
-        tokens, probs = self._turn(Turns(ids, rows, counts, self._tables, *drawn), ends)
+        turn = self._turn(Turns(ids, rows, counts, self._tables, *drawn, entropy_limit(confidence)), ends)
         proposals = []
-        for row, end, new, p, coin in zip(rows, ends, tokens, probs, coins, strict=True):
-            count = len(coin)
-            self._written[row, end : end + count - 1] = self._ids_of[new[: count - 1]]
+        for row, end, new, p, coin, count in zip(rows, ends, turn.tokens, turn.probs, coins, turn.counts, strict=True):
+            read = min(count, len(coin) - 1)
+            self._written[row, end : end + read] = self._ids_of[new[:read]]
             proposals.append(Proposal(torch.from_numpy(new[:count]), torch.from_numpy(p[:count])))
         return proposals
 
@@ -178,8 +179,8 @@ class ModelRunner:
         cos, sin = self._rotary
         return cos.numpy(), sin.numpy()
 
-    def _turn(self, turns: Turns, ends: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens `[R, L]` and their probabilities `[R, L, V]`; the ids that are read first end at the slots `ends`."""
+    def _turn(self, turns: Turns, ends: Sequence[int]) -> Drawn:
+        """The ids that are read first end at the slots `ends`."""
         return self._model.draft(turns, self._cache)
 
     def _behind(self, rows: Sequence[int], tokens: Sequence[Sequence[int]], lasts: Sequence[int]) -> Sequence[Tensor]:

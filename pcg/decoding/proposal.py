@@ -1,5 +1,6 @@
 """What a draft proposes: tokens, and the probabilities that each was drawn from."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -27,3 +28,10 @@ def acceptance_bound(p: Tensor) -> float:
     AdaEDL's bound 1 - sqrt(gamma H(p)) (Agrawal et al., arXiv 2410.18351), with gamma 0.2 and H in nats.
     """
     return 1.0 - (ENTROPY_WEIGHT * float(torch.special.entr(p).sum())) ** 0.5
+
+
+def entropy_limit(confidence: float | None) -> float:
+    """The entropy in nats above which `acceptance_bound` is below `confidence`: infinite without one."""
+    if confidence is None:
+        return math.inf
+    return (1.0 - confidence) ** 2 / ENTROPY_WEIGHT if confidence <= 1 else -math.inf

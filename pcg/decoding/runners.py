@@ -11,7 +11,7 @@ from pcg.decoding.lookup import LookupRunner, PromptLookup
 from pcg.decoding.model_runner import ModelRunner, draft_each
 from pcg.decoding.proposal import Proposal
 from pcg.models.feature_draft import FeatureDraft
-from pcg.models.llama import DecodingLlama, Turns
+from pcg.models.llama import DecodingLlama, Drawn, Turns
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.memory import Memory
 
@@ -68,7 +68,7 @@ class FeatureRunner(ModelRunner):
             self._cache.roll_back(row, kept[row])
         return proposals
 
-    def _turn(self, turns: Turns, ends: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    def _turn(self, turns: Turns, ends: Sequence[int]) -> Drawn:
         taps = [self._taps_of(*place) for place in zip(turns.rows, ends, turns.counts, strict=True)]
         turn = self._model.draft(turns, np.concatenate(taps), self._cache)
         for row, end in zip(turns.rows, ends, strict=True):

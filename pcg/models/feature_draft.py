@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from pcg.errors import AssetError, InputError, first_line
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.cpu_kernel.packing import Packed, fits, lanes_here, pack
-from pcg.models.llama import Cache, FusedWeights, Turns, compiled_turns
+from pcg.models.llama import Cache, Drawn, FusedWeights, Turns, compiled_turns
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import read_tensors
 
@@ -159,7 +159,7 @@ class FeatureDraft:
     def _ids_of(self) -> np.ndarray:
         return self.vocabulary.model_ids().numpy()
 
-    def draft(self, turns: Turns, taps: np.ndarray, cache: Cache) -> tuple[np.ndarray, np.ndarray]:
+    def draft(self, turns: Turns, taps: np.ndarray, cache: Cache) -> Drawn:
         """As `DecodingLlama.draft`: a whole turn in one compiled call. The ids `[N]` are read behind the target's hidden states
         `taps [N, layers, D]` before each, the tokens that are drawn behind the draft's own."""
         return compiled_turns(self._packed, self._ids_of, turns, taps, cache)

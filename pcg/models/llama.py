@@ -5,6 +5,7 @@ rope scaling and tied or untied head; a `Qwen2ForCausalLM` is the same with bias
 transformers remains the one that trains and saves.
 """
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -219,7 +220,7 @@ class DecodingLlama:
                 cache.taps[where[:, None], slots, cache.tapped.index(layer + 1)] = x
         return F.linear(F.rms_norm(x[:, -last:], x.shape[-1:], self.norm, self.epsilon), self.head)
 
-    def draft(self, turns: "Turns", cache: Cache) -> tuple[np.ndarray, np.ndarray]:
+    def draft(self, turns: "Turns", cache: Cache) -> "Drawn":
         """A draft's whole turn in one compiled call, for a `compiled` model and up to `TOKENS_AT_ONCE` ids: see `Turns`."""
         taps = np.empty((len(turns.ids), 0, self.embedding.shape[1]), np.float32)
         return compiled_turns(self._packed, self._ids_of, turns, taps, cache)
@@ -228,7 +229,8 @@ class DecodingLlama:
 class Turns(NamedTuple):
     """What a draft does in one round, in R rows of its cache: append `ids [N]`, `counts[r]` of them to row `rows[r]`, whose
     slots have the tables `rotary` (each `[B, capacity, dim]`); then draw a token by each of `coins[r]` (at least one) from the
-    softmax at `temperatures[r]`, and append it, but for the last."""
+    softmax at `temperatures[r]`, and append it, but for the last. Where the entropy of that softmax is above `limit` nats, a row
+    draws no more."""
 
     ids: np.ndarray
     rows: Sequence[int]
@@ -236,13 +238,19 @@ class Turns(NamedTuple):
     rotary: tuple[np.ndarray, np.ndarray]
     coins: Sequence[np.ndarray]
     temperatures: Sequence[float]
+    limit: float = math.inf
 
 
-def compiled_turns(
-    model: Packed, ids_of: np.ndarray, turns: Turns, taps: np.ndarray, cache: Cache
-) -> tuple[np.ndarray, np.ndarray]:
-    """The `turns` of any packed draft: tokens `[R, L]` and their probabilities p `[R, L, V]`, of which those of row r count
-    for which it has coins. A feature draft has the target's `taps [N, n, D]`, another has n = 0."""
+class Drawn(NamedTuple):
+    """Tokens `[R, L]` and their probabilities p `[R, L, V]`, of which the first `counts[r]` are row r's."""
+
+    tokens: np.ndarray
+    probs: np.ndarray
+    counts: list[int]
+
+
+def compiled_turns(model: Packed, ids_of: np.ndarray, turns: Turns, taps: np.ndarray, cache: Cache) -> Drawn:
+    """The `turns` of any packed draft. A feature draft has the target's `taps [N, n, D]`, another has n = 0."""
     starts, wanted = [cache.lengths[row] for row in turns.rows], [len(coins) for coins in turns.coins]
     ends = [start + count + more - 1 for start, count, more in zip(starts, turns.counts, wanted, strict=True)]
     if max(ends) > cache.capacity:
@@ -251,8 +259,9 @@ def compiled_turns(
     for mine, given in zip(coins, turns.coins, strict=True):
         mine[: len(given)] = given
     rows, counts, starts_, wanted_ = (np.array(each) for each in (turns.rows, turns.counts, starts, wanted))
-    drawn = (coins, wanted_, np.array(turns.temperatures, np.float64), *cache.arrays[:2])
-    found = draft_turns(model, ids_of, turns.ids, counts, *turns.rotary, taps, rows, starts_, *drawn)
-    for row, end in zip(turns.rows, ends, strict=True):
-        cache.lengths[row] = end
-    return found
+    drawing = coins, wanted_, np.array(turns.temperatures, np.float64), np.full(len(rows), turns.limit)
+    places = rows, starts_, drawing, *cache.arrays[:2]
+    tokens, probs, drawn = draft_turns(model, ids_of, turns.ids, counts, *turns.rotary, taps, *places)
+    for row, end, count, most in zip(turns.rows, ends, drawn.tolist(), wanted, strict=True):
+        cache.lengths[row] = end - (most - 1) + min(count, most - 1)
+    return Drawn(tokens, probs, drawn.tolist())

@@ -10,7 +10,7 @@ is outdated, not at those that it calls: touch this one after a change there.
 import numpy as np
 from numba import njit
 
-from pcg.models.cpu_kernel.arithmetic import dot, draw, gate, normalise, rotate, scratch, share, soften
+from pcg.models.cpu_kernel.arithmetic import dot, draw, entropy, gate, normalise, rotate, scratch, share, soften
 from pcg.models.cpu_kernel.packing import Packed
 from pcg.models.cpu_kernel.panels import (
     HEAD_DIM,
@@ -50,15 +50,18 @@ def read_tokens(model: Packed, ids, cos, sin, rows, starts, counts, lasts, keys,
 
 
 @njit(fastmath=True, nogil=True, cache=True)
-def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts, coins, wanted, temperatures, keys, values):
+def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts, drawing, keys, values):
     """Read `ids [N]`, `counts[r]` of them into row `rows[r]` of the caches from slot `starts[r]` on. Then draw a token for row
-    r by each of the first `wanted[r]` > 0 of its `coins [R, L]` from the softmax at `temperatures[r]`, and read it, but for
-    the last. Returns the tokens `[R, L]` and their probabilities p `[R, L, V]`.
+    r by each of the first `wanted[r]` > 0 of its `coins [R, L]` from the softmax p at `temperatures[r]`, and read it, but for
+    the last; draw no more where p's entropy is above `limits[r]` nats. Returns the tokens `[R, L]`, their p `[R, L, V]`, and
+    how many of them were drawn `[R]`. drawing: (coins, wanted, temperatures, limits).
 
     cos, sin `[B, capacity, dim]`: rotary tables of all slots; ids_of `[V]`: the id of each token. A feature draft reads `ids`
     behind the target's `taps [N, n, D]`, and a drawn token behind its own state (`feature_draft.py`); for a Llama n is 0.
     """
+    coins, wanted, temperatures, limits = drawing
     tokens, probs = np.zeros(coins.shape, np.int64), np.empty((*coins.shape, model.size), np.float32)
+    drawn = np.zeros(len(rows), np.int64)
     no_taps, tapped, cursor = np.empty((1, 1, 0, 0), np.float32), np.empty(0, np.int64), np.zeros(2, np.int64)
     width, features = model.embedding.shape[1], taps.shape[1] * taps.shape[2]
     state_matrix = width * features  # the panels of a feature draft begin with A1 and A2
@@ -81,7 +84,10 @@ def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts
         for r in range(len(active)):
             row = active[r]
             soften(logits[r], temperatures[row], probs[row, step])
+            if limits[row] < np.inf and entropy(probs[row, step]) > limits[row]:
+                continue
             tokens[row, step] = draw(probs[row, step], coins[row, step])
+            drawn[row] = step + 1
             if step + 1 < wanted[row]:
                 active[going], starts[going], unread[going] = row, starts[r] + counts[r], ids_of[tokens[row, step]]
                 states[going] = states[r]
@@ -94,7 +100,7 @@ def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts
         if features:
             normalise(states[:going], np.ones(width, np.float32), UNIT_EPSILON, units)
             _project(model, cursor, units[:going], x)
-    return tokens, probs
+    return tokens, probs, drawn
 
 
 @njit(nogil=True)

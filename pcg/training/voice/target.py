@@ -88,7 +88,7 @@ def train_target(
     steps: int,
     seed: int,
     workers: Workers,
-    budget: int = 4096,
+    budget: int = 8192,
     longest: int = 720,
 ) -> None:
     """Cross-entropy on the speech codes of `train`; logs loss and top-1 of each `held_out` set. The `workers` share the
