@@ -14,7 +14,7 @@ from pcg.settings import Settings
 from pcg.takes.trace import Trace
 
 # Raise it when units with the same fields come to mean other work.
-FORMAT = 1
+FORMAT = 2
 MODELS = ("target", "draft", "original", "codec")
 RECORDED = ("original", "codec")
 DEFAULTS = Settings()
@@ -71,7 +71,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class Unit:
-    """One utterance, said in one way with one seed."""
+    """One utterance, said in one way with one seed, from which each utterance draws coins of its own.
+
+    Were they the same for all utterances, luck with them would strike all alike, and no interval over utterances would show it.
+    """
 
     utterance: Utterance
     condition: Condition
@@ -79,7 +82,9 @@ class Unit:
 
     @property
     def settings(self) -> Settings:
-        return self.condition.settings.with_(seed=self.seed)
+        said = self.utterance
+        digest = hashlib.sha256(json.dumps([self.seed, said.text, said.voice, said.reference]).encode()).digest()
+        return self.condition.settings.with_(seed=int.from_bytes(digest[:4], "big"))
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)

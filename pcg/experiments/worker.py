@@ -222,7 +222,7 @@ class Worker:
     def _swapped(self, unit: Unit, tokens: Sequence[int]) -> Swapped:
         wanted = unit.condition.swap
         groups = self._target.groups(wanted.theta, wanted.similarity)
-        return swap(tokens, groups, wanted, self._target.voice.usage > 0, swap_coins(unit.seed))
+        return swap(tokens, groups, wanted, self._target.voice.usage > 0, swap_coins(unit.settings.seed))
 
     def _said(self, unit: Unit) -> Take:
         condition, said = unit.condition, unit.utterance

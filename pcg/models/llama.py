@@ -229,8 +229,8 @@ class DecodingLlama:
 class Turns(NamedTuple):
     """What a draft does in one round, in R rows of its cache: append `ids [N]`, `counts[r]` of them to row `rows[r]`, whose
     slots have the tables `rotary` (each `[B, capacity, dim]`); then draw a token by each of `coins[r]` (at least one) from the
-    softmax at `temperatures[r]`, and append it, but for the last. Where the entropy of that softmax is above `limit` nats, a row
-    draws no more."""
+    softmax at `temperatures[r]`, and append it, but for the last. A row draws no more where that softmax has an entropy above
+    `limit` nats."""
 
     ids: np.ndarray
     rows: Sequence[int]

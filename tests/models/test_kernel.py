@@ -1,5 +1,7 @@
 """The compiled kernel against PyTorch and transformers: every width, ragged rows, taps, and each way to store a weight."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -175,7 +177,7 @@ def test_a_turn_in_one_call_ends_where_the_loop_loses_confidence(lanes, monkeypa
     unread = [[], [7, 8, 9], [5], [1, 2, 3, 4, 5, 6], [299, 0], [300]]
     hopes = sorted(acceptance_bound(p) for _, probs, _ in propose(model, unread, coins) for p in probs)
     # Between two bounds that differ, so that rounding decides nothing.
-    confidence = max(zip(hopes[6:], hopes[7:-6], strict=False), key=lambda pair: pair[1] - pair[0])
+    confidence = max(pairwise(hopes[6:-6]), key=lambda pair: pair[1] - pair[0])
     compiled = propose(model, unread, coins, sum(confidence) / 2)
     monkeypatch.setattr(ModelRunner, "_in_one_call", lambda *_: False)
     stepwise = propose(model, unread, coins, sum(confidence) / 2)

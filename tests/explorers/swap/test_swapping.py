@@ -136,10 +136,12 @@ def test_sounds_come_before_verdicts(synthesizer: Synthesizer, judges: Judges, s
 def test_a_new_text_is_the_unit_of_the_experiments(
     synthesizer: Synthesizer, judges: Judges, tiny_voice_folder: Path, tmp_path: Path
 ) -> None:
-    there = done(synthesizer, judges, Session(), source="text", text=TEXT, voice="one", fraction=0.5)
-    worker = WorkerSpec(str(tiny_voice_folder), "embedded", dnsmos=False, cache=tmp_path).load()
     wanted = Condition("", Settings("ar"), swap=Swap(THETA, fraction=0.5))
-    heard = worker.sound(Unit(Utterance(TEXT, "one"), wanted, ASKED.seed))
+    unit = Unit(Utterance(TEXT, "one"), wanted, 0)
+    changes = {"text": TEXT, "voice": "one", "fraction": 0.5, "seed": unit.settings.seed}
+    there = done(synthesizer, judges, Session(), source="text", **changes)
+    worker = WorkerSpec(str(tiny_voice_folder), "embedded", dnsmos=False, cache=tmp_path).load()
+    heard = worker.sound(unit)
     assert (there.versions[1].swapped.tokens, there.versions[1].swapped.positions) == (heard.tokens, heard.swapped)
     assert (there.original.method, there.original.voice) == ("ar", "one")
 
