@@ -1,4 +1,4 @@
-"""`python -m explorers.measure.map`: the map at a vocabulary's full size, in a real browser; JSON on the last line.
+"""`python -m explorers.measure_map`: the map at a vocabulary's full size, in a real browser; JSON on the last line.
 
 Needs the packages of requirements-dev.txt and Chromium (on the path, or named by CHROMIUM). The points are synthetic: groups as
 in `pcg bench groups`, places by the first two of their dimensions. WebGL is drawn by the processor here, which holds the frames

@@ -1,4 +1,4 @@
-"""`python -m explorers.measure.page`: memory and response times of a page of its own; JSON on the last line.
+"""`python -m explorers.measure_page`: memory and response times of a page of its own; JSON on the last line.
 
 `--requests N` sends N mixed requests, a new visitor every few of them, and reports the memory of the page's process after the
 first fifty and at the end (on Linux only), and the milliseconds of each kind. `--times` opens the page in Chromium (see

@@ -1,1 +1,0 @@
-"""What the page promises, measured in a real browser."""
