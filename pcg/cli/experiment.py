@@ -48,6 +48,12 @@ def add(commands: "Commands") -> None:
     _add_grids(status)
     status.set_defaults(command=show_status)
 
+    drafts = actions.add_parser("drafts", help="the rules of the main experiment, with one draft after another")
+    drafts.add_argument("drafts", nargs="+", metavar="DRAFT", help="as for --draft")
+    _add_choices(drafts)
+    add_workers(drafts)
+    drafts.set_defaults(command=compare_drafts, name=["main"])
+
     _add_recognition(actions)
 
     listing = actions.add_parser("list", help="the experiments that there are")
@@ -67,6 +73,27 @@ def run_grids(options: argparse.Namespace) -> None:
     for table in tables(results, summarise(results), sizes):
         print(table.markdown(), end="\n\n")
     print(f"All of it on one page: python -m pcg report {options.results}", file=sys.stderr)
+
+
+def compare_drafts(options: argparse.Namespace) -> None:
+    """Prints one table, and leaves it in `drafts.json` beside the results."""
+    from pcg.experiments.results.analysis import Results
+    from pcg.experiments.results.tables.drafts import draft_table
+    from pcg.files import write_json
+    from pcg.synthesis.drafts import NONE
+
+    check_workers(options)
+    if NONE in options.drafts:
+        raise InputError("draft", NONE, "one that drafts")
+    by_draft = {}
+    for draft in dict.fromkeys(options.drafts):
+        options.draft = draft
+        (grid,) = _grids(options, _loader(options))
+        print(f"draft {draft}", file=sys.stderr)
+        by_draft[draft] = Results(do_units(grid.units(), worker_spec(options), options))
+    table = draft_table(by_draft)
+    write_json(options.results / "drafts.json", {"tables": [table.as_dict()], "summaries": []})
+    print(table.markdown())
 
 
 def _with_spoof(
@@ -137,6 +164,10 @@ def run_recognition(options: argparse.Namespace) -> None:
 
 def _add_grids(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="*", default=[ALL], help=NAMES)
+    _add_choices(parser)
+
+
+def _add_choices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="few utterances and few settings: to try, not to believe")
     parser.add_argument("--libritts", type=Path, metavar="FOLDER", help="say sentences of LibriTTS, in its speakers' voices")
     parser.add_argument("--seeds", type=int, nargs="+", default=[], metavar="N", help="say everything with each (default 0)")

@@ -163,6 +163,10 @@ class Summary:
     def method(self) -> str:
         return method(self.condition)
 
+    @property
+    def acceptance_of_tested(self) -> float | None:
+        return accepted_of_tested(self.acceptance, self.conditional)
+
 
 def summarise(results: Results, costs: Mapping[int, StepCosts] | None = None) -> list[Summary]:
     """A summary of every condition. costs: those of the steps by lookahead (`pcg.bench.methods.step_costs`)."""
@@ -229,6 +233,13 @@ def summary(results: Results, condition: Condition, costs: Mapping[int, StepCost
         computed=estimate(lambda s: s.ratio("computed", "tokens"), sums) if spoken else None,
         spoof=estimate(spoof, sums),
     )
+
+
+def accepted_of_tested(acceptance: Sequence[float], conditional: Sequence[float]) -> float | None:
+    """Of all drafted tokens that a rule tested, the share that it accepted, from the two shares by position (see `Summary`);
+    None without tests."""
+    tested = sum(a / c for a, c in zip(acceptance, conditional, strict=True) if c)
+    return sum(acceptance) / tested if tested else None
 
 
 def _by_position(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pcg.errors import InputError
+from pcg.experiments.results.analysis import accepted_of_tested
 from pcg.files.checksums import check_checksums
 
 MARKED = re.compile(r"(<!-- table (\S+) of (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -87,6 +88,5 @@ def _rows(table: Mapping | None) -> dict[str, dict[str, str]]:
 
 def _accepted_of_tested(summary: Mapping) -> str:
     """Of the drafted tokens that the rule tested, the share that it accepted."""
-    passed, conditional = summary["acceptance"], summary["conditional"]
-    tested = sum(a / c for a, c in zip(passed, conditional, strict=True) if c)
-    return f"{100 * sum(passed) / tested:.0f}" if tested else "-"
+    share = accepted_of_tested(summary["acceptance"], summary["conditional"])
+    return "-" if share is None else f"{100 * share:.0f}"
