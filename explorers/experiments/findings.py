@@ -164,7 +164,8 @@ def _papers_row(columns: Sequence[Column], shown: Sequence[str], kept: Sequence[
 
 def _cell(column: Column, text: str) -> str:
     if column.title == VERDICT:
-        return f'<td class="text verdict" data-verdict="{text}"><i aria-hidden="true">{SIGNS[text]}</i> {text}</td>'
+        verdict = text.partition(",")[0]
+        return f'<td class="text verdict" data-verdict="{verdict}"><i aria-hidden="true">{SIGNS[verdict]}</i> {text}</td>'
     if column.words:
         return f'<td class="text">{escape(text)}</td>'
     value, bracket, interval = text.partition(" [")

@@ -17,7 +17,7 @@ import plotly.offline
 from explorers.colours import swatch_html
 from explorers.experiments.figures import CAPTIONS, figures
 from pcg.errors import InputError, counted
-from pcg.experiments.results.analysis import Results, Summary, summarise
+from pcg.experiments.results.analysis import Results, Summary, of_one_temperature, summarise
 from pcg.experiments.results.condition_names import method
 from pcg.experiments.results.tables import MeanSize, Table, tables
 from pcg.experiments.store import Store
@@ -57,7 +57,8 @@ class Findings:
         results = Results(records)
         summaries = summarise(results, costs)
         made = tables(results, summaries, mean_size)
-        return cls(results, summaries, made, figures(results, summaries), _contexts(records), len(records))
+        drawn = figures(*of_one_temperature(results, summaries))
+        return cls(results, summaries, made, drawn, _contexts(records), len(records))
 
     def as_dict(self) -> dict[str, object]:
         """All tables and the data of all figures, ready for JSON."""

@@ -59,7 +59,7 @@ class Grid:
         utterances."""
         if count is not None and not 1 <= count <= len(self.utterances):
             raise InputError("count", count, f"a whole number from 1 to {len(self.utterances)}, the utterances of {self.name}")
-        moved = self.conditions if temperature is None else tuple(_at(each, temperature) for each in self.conditions)
+        moved = self.conditions if temperature is None else tuple(at_temperature(each, temperature) for each in self.conditions)
         return replace(self, conditions=moved, utterances=self.utterances[:count], seeds=tuple(seeds) or self.seeds)
 
     def units(self) -> list[Unit]:
@@ -67,8 +67,8 @@ class Grid:
         return [Unit(u, condition, seed) for u in self.utterances for seed in self.seeds for condition in self.conditions]
 
 
-def _at(condition: Condition, temperature: float) -> Condition:
-    """Named so, as takes of several temperatures may stand in one folder."""
+def at_temperature(condition: Condition, temperature: float) -> Condition:
+    """At `temperature` where it has the usual one; named so, as takes of several temperatures may stand in one folder."""
     if condition.settings.temperature != Settings.temperature or temperature == Settings.temperature:
         return condition
     settings = condition.settings.with_(temperature=temperature)

@@ -1,6 +1,6 @@
 """The grids that reproduce the papers' tables and figures. They share conditions and utterances, so each is said once.
 
-With 200 utterances the whole set has some 4,700 units, and the quick one some 270. Searching among beams costs several
+With 200 utterances the whole set has some 4,200 units, and the quick one some 290. Searching among beams costs several
 times as much as speaking, and recordings need a synthesizer, so the grids with these stand apart from the set.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
-from pcg.experiments.grid import Grid
+from pcg.experiments.grid import Grid, at_temperature
 from pcg.experiments.results.condition_names import CONTROL
 from pcg.experiments.unit import Condition, Utterance
 from pcg.settings import Settings
@@ -19,6 +19,7 @@ TITLES = {
     "lookahead": "Speed by lookahead (PCG Fig. 4; SSD Fig. 3)",
     "swap": "Members of a group in each other's place (PCG Table 2)",
     "ablations": "Variants of groups, drafting and verification",
+    "temperature": "The methods at three temperatures",
     "relax": "Does spoof rise before words are lost? (of the trade-off)",
     "mspoof": "Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)",
     "originals": "Recordings of the same sentences, as they are and through the codec",
@@ -28,11 +29,13 @@ APART = ("mspoof", "originals", "paper")
 SET = tuple(name for name in TITLES if name not in APART)
 # Utterances of a grid, full and quick; half of mspoof's are tongue twisters.
 COUNTS = {
-    "main": (200, 12), "tradeoff": (60, 12), "lookahead": (24, 6), "swap": (40, 6), "ablations": (40, 6), "relax": (60, 12),
+    "main": (200, 12), "tradeoff": (50, 12), "lookahead": (16, 6), "swap": (40, 6), "ablations": (24, 6), "relax": (50, 12),
+    "temperature": (24, 3),
     "mspoof": (80, 8), "originals": (200, 12), "paper": (500, 12),
 }  # fmt: skip
 THETAS = (0.6, 0.5, 0.4)
 MIDDLE_THETA, MAIN_BETA = 0.5, 0.3
+TEMPERATURES = (0.6, 0.8, 1.0)
 LOOKAHEADS = (1, 2, 4, 5, 6, 7, 8)
 NAMES = {"mel": "Mel", "fsq": "FSQ"}
 
@@ -49,7 +52,7 @@ def declared(name: str, utterances: Sequence[Utterance], quick: bool, theta_for:
         raise InputError("experiment", name, "one of " + ", ".join(TITLES))
     makers = {
         "main": _main, "tradeoff": _tradeoff, "lookahead": _lookahead, "swap": _swap, "ablations": _ablations,
-        "relax": _relax, "mspoof": _mspoof, "originals": _originals, "paper": _paper,
+        "temperature": _temperature, "relax": _relax, "mspoof": _mspoof, "originals": _originals, "paper": _paper,
     }  # fmt: skip
     count, conditions = COUNTS[name][quick], tuple(makers[name](quick, theta_for))
     chosen = _half_twisters(utterances, count) if name == "mspoof" else utterances[:count]
@@ -140,6 +143,11 @@ def _swap(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     random = [swapped(theta, replacement="random") for theta in controls]
     spoken = [pcg(theta) for theta in thetas if theta in THETAS]
     return [ar(), *(swapped(theta) for theta in thetas), *random, *mel, *spoken]
+
+
+def _temperature(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+    usual = [ar(), sd(), ssd(MAIN_BETA), *(pcg(theta) for theta in ((0.4,) if quick else (0.5, 0.4)))]
+    return [at_temperature(condition, temperature) for temperature in TEMPERATURES for condition in usual]
 
 
 def _ablations(quick: bool, theta_for: ThetaFor) -> list[Condition]:

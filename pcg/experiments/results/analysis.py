@@ -3,13 +3,14 @@
 Knows records only: neither voices nor judges.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pcg.errors import InputError
-from pcg.experiments.results.condition_names import identity, method
+from pcg.experiments.results.condition_names import identity, method, sampler_name
 from pcg.experiments.results.papers import PCG_BEST_LOOKAHEAD
 from pcg.experiments.results.statistics import (
     COLUMNS,
@@ -20,10 +21,11 @@ from pcg.experiments.results.statistics import (
     mean,
     speedup,
     spoof,
+    tokens_per_call,
     wall_speedup,
     wer,
 )
-from pcg.experiments.unit import RECORDED, Condition, Record, Utterance
+from pcg.experiments.unit import DEFAULTS, RECORDED, Condition, Record, Utterance
 from pcg.metrics.bound import StepCosts
 from pcg.metrics.estimate import Estimate, share
 
@@ -96,6 +98,10 @@ class Results:
         }
         keys = set.intersection(*(set(self._records[identity(c)]) for c in conditions))
         return Results([record for name in wanted for key, record in self._records[name].items() if key in keys])
+
+    def only(self, conditions: Iterable[Condition]) -> "Results":
+        """What these conditions said."""
+        return Results([record for condition in conditions for record in self.of(condition)])
 
     def within(self, conditions: Iterable[Condition], sections: Collection[str]) -> "Results":
         """What `conditions` said of some sections of the sentences."""
@@ -183,6 +189,17 @@ def alike(results: Results, rows: Iterable[Summary]) -> tuple[Results, list[Summ
     return shared, [replace(summary(shared, row.condition, {}), bound=row.bound) for row in rows]
 
 
+def of_one_temperature(results: Results, summaries: Sequence[Summary]) -> tuple[Results, Sequence[Summary]]:
+    """Without those that sample plainly at another temperature than most: they are points of no curve of the others. Samplers
+    have temperatures of their own."""
+    plain = Counter(s.condition.settings.temperature for s in summaries if not sampler_name(s.condition.settings))
+    if len(plain) < 2:
+        return results, summaries
+    usual = max(plain, key=lambda temperature: (plain[temperature], temperature == DEFAULTS.temperature))
+    kept = [s for s in summaries if s.condition.settings.temperature == usual or sampler_name(s.condition.settings)]
+    return results.only(s.condition for s in kept), kept
+
+
 def is_usual(row: Summary) -> bool:
     """Whether it was said with the papers' lookahead; AR has none."""
     return row.condition.settings.method == "ar" or row.condition.settings.lookahead == PCG_BEST_LOOKAHEAD
@@ -202,7 +219,7 @@ def summary(results: Results, condition: Condition, costs: Mapping[int, StepCost
     baseline = results.baseline(condition)
     spoken = condition.swap is None and condition.model not in RECORDED
     pair = results.sums(condition, baseline, timed=True) if baseline and spoken else (Sums(np.zeros((0, len(COLUMNS)))),) * 2
-    length = estimate(lambda s: 1 + s.ratio("accepted", "rounds"), sums)
+    length = estimate(tokens_per_call, sums)
     drafts = bool(sums.total["drafted"])
     cost = costs.get(condition.settings.lookahead) if drafts else None
     tested, accepted = _by_position(records)

@@ -15,6 +15,7 @@ from pcg.experiments.results.statistics import (
     mean,
     speedup,
     spoof,
+    tokens_per_call,
     wer,
 )
 from pcg.experiments.unit import Condition
@@ -59,50 +60,70 @@ def difference(results: Results, condition: Condition, baseline: Condition) -> D
 
 
 @dataclass(frozen=True)
-class EqualSpeed:
-    """The error rate of a method's curve at the speed-up of another's `point`, interpolated between its neighbours.
+class Axis:
+    """What two curves are compared at. of(sums, sums of AR): a figure that grows with relaxation; timed: whether it needs times
+    of one machine, and AR's."""
 
-    difference: the curve's WER less the point's, over the same utterances. met: share of resamplings in which the point's
-    speed lay within the curve's. Curve and difference are None where the two are not comparable, and `reason` says why.
+    name: str
+    of: Statistic
+    unit: str
+    timed: bool
+
+
+SPEED = Axis("speed", speedup, "x", timed=True)
+WORK = Axis("work", tokens_per_call, " tokens a call", timed=False)
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The error rate of a method's curve where it has the speed or the work (`at`) of another's `point`, interpolated between
+    its neighbours.
+
+    difference: the curve's WER less the point's, over the same utterances. met: share of resamplings in which the point lay
+    within the curve. Curve and difference are None where the two are not comparable, and `reason` says why. nearest: the
+    curve's own setting that comes nearest, less the point, where it stands on the axis (`nearest_at`): nothing is interpolated.
     """
 
     curve: str
     point: Condition
     utterances: int
-    speedup: Estimate | None
-    point_wer: Estimate | None
-    curve_wer: Estimate | None
-    difference: Estimate | None
-    met: float
+    at: Estimate | None = None
+    point_wer: Estimate | None = None
+    curve_wer: Estimate | None = None
+    difference: Estimate | None = None
+    met: float = 0.0
     reason: str = ""
+    nearest: Difference | None = None
+    nearest_at: float | None = None
 
 
+FEW_POINTS = "the curve has fewer than two points"
 # Below it the interval would be that of the lucky resamplings alone.
 LEAST_MET = 0.9
 
 
-def equal_speed(results: Results, name: str, curve: Sequence[Condition], point: Condition) -> EqualSpeed:
-    """Compare `point` with the curve through the conditions `curve`, whose sums are interpolated linearly in speed-up."""
-    baseline = results.baseline(point)
+def matched(results: Results, axis: Axis, name: str, curve: Sequence[Condition], point: Condition) -> Matched:
+    """Compare `point` with the curve through the conditions `curve`, whose sums are interpolated linearly along the `axis`."""
+    baseline = results.baseline(point) if axis.timed else point
     if baseline is None or len(curve) < 2:
-        lacking = "AR was not measured" if baseline is None else "the curve has fewer than two points"
-        return EqualSpeed(name, point, 0, None, None, None, None, 0.0, lacking)
-    base, at, *along = results.sums(baseline, point, *curve, timed=True)
+        return Matched(name, point, 0, reason="AR was not measured" if baseline is None else FEW_POINTS)
+    base, at, *along = results.sums(baseline, point, *curve, timed=axis.timed)
     if not len(base):
-        return EqualSpeed(name, point, 0, None, None, None, None, 0.0, "no utterance was said by all of them")
+        return Matched(name, point, 0, reason="no utterance was said by all of them")
 
     def on_curve(at: Sums, base: Sums, *along: Sums) -> np.ndarray:
-        return _interpolated(speedup(at, base), np.array([speedup(s, base) for s in along]), np.array([wer(s) for s in along]))
+        return _interpolated(axis.of(at, base), np.array([axis.of(s, base) for s in along]), np.array([wer(s) for s in along]))
 
     everything = (at, base, *along)
-    speed, own = estimate(speedup, at, base), estimate(wer, at)
+    where, own = estimate(axis.of, at, base), estimate(wer, at)
     value = float(on_curve(*(s.total for s in everything)))
     drawn = on_curve(*(s.resampled for s in everything))
-    met = float(np.isfinite(drawn).mean())
-    compared = EqualSpeed(name, point, len(base), speed, own, None, None, met)
-    if np.isnan(value) or met < LEAST_MET:
-        ends = [float(speedup(s.total, base.total)) for s in along]
-        reached = f"the curve reaches {min(ends):.2f}x to {max(ends):.2f}x"
+    ends = [float(axis.of(s.total, base.total)) for s in along]
+    near = min(range(len(curve)), key=lambda i: abs(ends[i] - where.value))
+    pair = {"nearest": difference(results, curve[near], point), "nearest_at": ends[near]}
+    compared = Matched(name, point, len(base), where, own, met=float(np.isfinite(drawn).mean()), **pair)
+    if np.isnan(value) or compared.met < LEAST_MET:
+        reached = f"the curve reaches {min(ends):.2f} to {max(ends):.2f}{axis.unit}"
         return replace(compared, reason=reached if np.isnan(value) else f"{reached}, and the point lies near its end")
     gap = between(value - float(wer(at.total)), drawn - wer(at.resampled))
     return replace(compared, curve_wer=between(value, drawn), difference=gap)

@@ -97,6 +97,11 @@ def speedup(sums: Sums, baseline: Sums) -> np.ndarray:
     return sums.ratio("tokens", "decoding") / baseline.ratio("tokens", "decoding")
 
 
+def tokens_per_call(sums: Sums, *_: Sums) -> np.ndarray:
+    """Tokens for each call of the target: free of the clock, and of the machine."""
+    return 1 + sums.ratio("accepted", "rounds")
+
+
 def wall_speedup(sums: Sums, baseline: Sums) -> np.ndarray:
     """The same from text to audio, codec and prompt included."""
     return sums.ratio("tokens", "wall") / baseline.ratio("tokens", "wall")

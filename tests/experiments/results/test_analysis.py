@@ -8,7 +8,7 @@ import pytest
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.results.analysis import Results, summarise, summary
-from pcg.experiments.results.comparisons import curve, difference, equal_speed, pareto
+from pcg.experiments.results.comparisons import SPEED, WORK, curve, difference, matched, pareto
 from pcg.experiments.results.condition_names import method
 from pcg.experiments.results.statistics import estimate, wer
 from pcg.experiments.unit import Condition, Record
@@ -184,8 +184,8 @@ def test_intervals_cover_the_truth() -> None:
     assert false < 10
 
 
-def spoken(condition: Condition, errors: int, speed: float, count: int = 12) -> list[Record]:
-    return [record(condition, i, errors + i % 2, 20, speed + i % 3) for i in range(count)]
+def spoken(condition: Condition, errors: int, speed: float, count: int = 12, **figures: object) -> list[Record]:
+    return [record(condition, i, errors + i % 2, 20, speed + i % 3, **figures) for i in range(count)]
 
 
 def test_equal_speed_interpolates_the_curve_where_the_point_is() -> None:
@@ -194,7 +194,7 @@ def test_equal_speed_interpolates_the_curve_where_the_point_is() -> None:
     results = Results(records)
     along = curve(results, "PCG cosine", ssd(0.3))
     assert [c.name for c in along] == ["SD", "PCG 0.6", "PCG 0.4"]
-    found = equal_speed(results, "PCG cosine", along, ssd(0.3))
+    found = matched(results, SPEED, "PCG cosine", along, ssd(0.3))
     assert found.utterances == 12
     assert found.curve_wer.value == pytest.approx((2.5 + 6.5) / 2 / 20, abs=0.002)
     assert found.difference.value == pytest.approx(4.5 / 20 - 7.5 / 20, abs=0.002)
@@ -202,12 +202,25 @@ def test_equal_speed_interpolates_the_curve_where_the_point_is() -> None:
     assert (found.met, found.reason) == (1.0, "")
 
 
+def test_equal_work_looks_at_no_clock_and_names_the_nearest_setting() -> None:
+    """PCG's curve has 1.5, 2 and 3 tokens a call, SSD's point 2.25; its times would put it beyond the curve."""
+    rounds = {"drafted": 120, "rounds": 40}
+    records = spoken(AR, 0, 100) + spoken(SD, 1, 90, accepted=20, **rounds) + spoken(pcg(0.6), 2, 120, accepted=40, **rounds)
+    records += spoken(pcg(0.4), 6, 160, accepted=80, **rounds) + spoken(ssd(0.3), 7, 900, accepted=50, **rounds)
+    results = Results(records)
+    found = matched(results, WORK, "PCG cosine", curve(results, "PCG cosine", ssd(0.3)), ssd(0.3))
+    assert (found.at.value, found.met, found.reason) == (2.25, 1.0, "")
+    assert found.curve_wer.value == pytest.approx((0.75 * 2.5 + 0.25 * 6.5) / 20, abs=0.002)
+    assert (found.nearest.condition.name, found.nearest_at) == ("PCG 0.6", 2.0)
+    assert found.nearest.wer.value == pytest.approx((2.5 - 7.5) / 20, abs=1e-6)
+
+
 def test_a_point_faster_than_the_curve_is_not_comparable() -> None:
     records = spoken(AR, 0, 100) + spoken(SD, 1, 90) + spoken(pcg(0.6), 2, 120) + spoken(ssd(0.3), 7, 140)
     results = Results(records)
-    found = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", ssd(0.3)), ssd(0.3))
+    found = matched(results, SPEED, "PCG cosine", curve(results, "PCG cosine", ssd(0.3)), ssd(0.3))
     assert (found.curve_wer, found.difference, found.met) == (None, None, 0.0)
-    assert "0.90x to 1.20x" in found.reason
+    assert "0.90 to 1.20x" in found.reason
 
 
 def test_a_point_at_the_very_end_of_the_curve_is_not_comparable() -> None:
@@ -216,7 +229,7 @@ def test_a_point_at_the_very_end_of_the_curve_is_not_comparable() -> None:
     records += [record(pcg(0.4), i, 3, 20, (120, 160)[i % 2]) for i in range(12)]
     records += [record(ssd(0.3), i, 7, 20, (159, 119)[i % 2]) for i in range(12)]
     results = Results(records)
-    found = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", ssd(0.3)), ssd(0.3))
+    found = matched(results, SPEED, "PCG cosine", curve(results, "PCG cosine", ssd(0.3)), ssd(0.3))
     assert found.difference is None
     assert 0.3 < found.met < 0.8
     assert "near its end" in found.reason
@@ -225,13 +238,13 @@ def test_a_point_at_the_very_end_of_the_curve_is_not_comparable() -> None:
 def test_a_curve_compared_with_its_own_point_differs_by_nothing() -> None:
     records = spoken(AR, 0, 100) + spoken(SD, 1, 90) + spoken(pcg(0.6), 2, 120) + spoken(pcg(0.4), 6, 160)
     results = Results(records)
-    found = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", pcg(0.6)), pcg(0.6))
+    found = matched(results, SPEED, "PCG cosine", curve(results, "PCG cosine", pcg(0.6)), pcg(0.6))
     assert [found.difference.low, found.difference.value, found.difference.high] == pytest.approx([0, 0, 0], abs=1e-12)
 
 
 def test_without_what_it_needs_a_comparison_says_so() -> None:
     results = Results(spoken(ssd(0.3), 1, 100))
-    assert equal_speed(results, "PCG cosine", [], ssd(0.3)).reason == "AR was not measured"
+    assert matched(results, SPEED, "PCG cosine", [], ssd(0.3)).reason == "AR was not measured"
 
 
 def test_the_front_is_what_nothing_beats() -> None:

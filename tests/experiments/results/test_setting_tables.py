@@ -7,9 +7,10 @@ import pytest
 from pcg.errors import InputError
 from pcg.experiments.results.analysis import Results, summarise
 from pcg.experiments.results.claims import CONTRADICTED, DISAGREE, HOLDS, claims
+from pcg.experiments.results.condition_names import SCHEMES, sampler_name
 from pcg.experiments.results.tables import Table, tables
-from pcg.experiments.suites import ar, pcg, sd, ssd, swapped
-from pcg.experiments.unit import Condition, Hearing, Record, Result
+from pcg.experiments.suites import ar, declared, pcg, sd, ssd, swapped
+from pcg.experiments.unit import Condition, Hearing, Record, Result, Utterance
 from tests.experiments.synthetic import record
 
 DRAFTING = {"rounds": 40, "drafted": 120, "accepted": 60, "tested": (40, 30, 20), "accepted_at": (30, 20, 10), "trials": 45}
@@ -65,7 +66,8 @@ def test_a_claim_on_which_judges_disagree_is_called_so(by_other: int, verdict: s
     claim = next(c for c in claims(results, summarise(results)) if c.text == SWAP_CLAIM)
     assert (claim.verdict, claim.others[0].partition(":")[0]) == (verdict, "-" if verdict == HOLDS else CONTRADICTED)
     row = by_title(made(study(by_other))["claims"], SWAP_CLAIM)
-    assert (row["verdict"], row[f"ours, by {OTHER}"]) == (verdict, claim.others[0])
+    assert (row["verdict"].partition(",")[0], row[f"ours, by {OTHER}"]) == (verdict, claim.others[0])
+    assert row["verdict"].endswith("n < 200") == (verdict == HOLDS)
 
 
 def test_a_claim_without_words_is_the_same_by_every_judge() -> None:
@@ -94,5 +96,37 @@ def test_a_result_keeps_its_hearings_through_json() -> None:
 def test_seeds_have_a_mean_and_a_deviation() -> None:
     records = [record(ar(), i, errors, 20, seed=seed) for seed, errors in enumerate((1, 2, 3)) for i in range(24)]
     row = by_title(made(records)["seeds"], "AR")
-    assert (row["seeds"], row["WER %"], row["speed-up"]) == (3, "10.0 ± 5.0", "1.00 ± 0.00")
+    assert (row["seeds"], row["WER %"], row["CER %"], row["speed-up"]) == (3, "10.0 ± 5.0", "4.0 ± 2.0", "1.00 ± 0.00")
+    assert row["speaker"] == "0.800 ± 0.000"
     assert "seeds" not in made([record(ar(), i) for i in range(24)])
+
+
+def test_another_temperature_stands_in_a_table_of_its_own_and_in_no_other() -> None:
+    grid = declared("temperature", [Utterance("hello", "one")], False, lambda similarity, theta: theta)
+    records = [record(c, i, i % 2 + (c.settings.temperature > 0.8), 20) for c in grid.conditions for i in range(24)]
+    tables = made(records)
+    told = {(row[0], row[1]): row for row in tables["temperature"].rows}
+    assert len(told) == 15
+    assert told["SD", 0.8][2] == told["SD, temperature 0.6", 0.6][2] == 24
+    by_name = {name: {row[0] for row in table.rows} for name, table in tables.items()}
+    assert "SD, temperature 0.6" in by_name["conditions"]
+    others = [name for name in by_name if name not in ("conditions", "temperature", "claims")]
+    assert not [(name, row) for name in others for row in by_name[name] if "temperature" in str(row)]
+    assert "temperature" not in made([each for each in records if each.unit.condition.settings.temperature == 0.6])
+
+
+def test_tongue_twisters_are_judged_apart_from_other_sentences() -> None:
+    grid = declared("mspoof", [Utterance("hello", "one")], False, lambda similarity, theta: theta)
+    schemes = [c for c in grid.conditions if sampler_name(c.settings) in SCHEMES]
+    better = {"EAS": (1, 5), "truncated": (5, 1)}
+    records = [
+        replace(r, unit=replace(r.unit, utterance=replace(r.unit.utterance, section=section)))
+        for c in schemes
+        for part, section in enumerate(("everyday", "twisters"))
+        for r in (record(c, f"{section} {i}", better.get(sampler_name(c.settings), (3, 3))[part], 20) for i in range(24))
+    ]
+    results = Results(records)
+    verdicts = {c.text: (c.verdict, c.source, c.n) for c in claims(results, summarise(results))}
+    plain = "EAS makes fewer word errors than top-k sampling"
+    assert verdicts[plain] == (HOLDS, "MSpoofTTS Table 1", 24)
+    assert verdicts[f"{plain}, in tongue twisters"] == (CONTRADICTED, "MSpoofTTS Table 2", 24)

@@ -91,7 +91,7 @@ def test_a_table_without_records_is_left_out() -> None:
     assert "claims" not in few
     assert {"main", "conditions"} <= set(few)
     assert set(made(study())) == {
-        "claims", "main", "tradeoff", "equal", "swap", "ssd", "lookahead", "acceptance", "ablations", "differences",
+        "claims", "main", "tradeoff", "equal", "work", "swap", "ssd", "lookahead", "acceptance", "ablations", "differences",
         "conditions",
     }  # fmt: skip
 

@@ -6,23 +6,26 @@ A table whose conditions were not measured is left out, and so is a row; `n` cou
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pcg.experiments.results import papers
-from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, most_heard
+from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, most_heard, of_one_temperature
 from pcg.experiments.results.claims import claims, lookaheads_by_knob
-from pcg.experiments.results.comparisons import curve, difference, equal_speed
+from pcg.experiments.results.comparisons import SPEED, WORK, curve, difference, matched
 from pcg.experiments.results.condition_names import acceptance_name, knob
 from pcg.experiments.results.papers import DIFFERS, PCG_SSD_BETA
 from pcg.experiments.results.statistics import estimate, speedup
+from pcg.experiments.results.tables.equal import equal_table
 from pcg.experiments.results.tables.settings import (
     condition_table,
     difference_table,
     judge_table,
     section_table,
     seed_table,
+    temperature_table,
     tradeoff_table,
 )
 from pcg.experiments.results.tables.spoof import relax_table, sampling_tables
 from pcg.experiments.results.tables.table import (
     BRACKETS,
+    CALLS,
     CER,
     DNSMOS,
     RUN,
@@ -34,6 +37,7 @@ from pcg.experiments.results.tables.table import (
     Cell,
     Column,
     N,
+    P,
     Table,
     quoted_cells,
 )
@@ -54,11 +58,14 @@ SWAPS = {
 
 def tables(results: Results, summaries: Sequence[Summary], mean_size: MeanSize | None = None) -> list[Table]:
     """All tables that have rows. mean_size(similarity, theta): the mean group size over tokens, where the voice is at hand."""
+    last = [temperature_table(results, summaries), condition_table(summaries)]
+    results, summaries = of_one_temperature(results, summaries)
     made = [
         claim_table(results, summaries),
         main_table(results, summaries),
         tradeoff_table(results, summaries),
-        equal_speed_table(results, summaries),
+        equal_table(results, summaries, SPEED),
+        equal_table(results, summaries, WORK),
         swap_table(results, summaries, mean_size),
         ssd_table(results, summaries),
         lookahead_table(results, summaries),
@@ -72,11 +79,12 @@ def tables(results: Results, summaries: Sequence[Summary], mean_size: MeanSize |
         section_table(results, summaries),
         seed_table(results, summaries),
         difference_table(results, summaries),
-        condition_table(summaries),
+        *last,
     ]
     return [table for table in made if table.rows]
 
 
+UNSAID = "A dash: the paper does not print it; it has no row for AR, and a rating by people, which nothing here replaces."
 THEIRS = {
     "speedup": Column("paper: speed-up", 2, suffix="x"),
     "wer": Column("paper: WER %"),
@@ -91,14 +99,15 @@ def claim_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """What the papers say, and what our records say to it, by each judge."""
     judges = [f"ours, by {judge}" for judge in results.judges]
     columns = tuple(Column(title, words=True) for title in ("claim", "verdict", "ours", *judges, "the paper", "where"))
-    rows = [(c.text, c.verdict, c.ours, *c.others, c.paper, c.source, c.n) for c in claims(results, summaries)]
+    rows = [(c.text, c.stated, c.ours, *c.others, c.paper, c.source, c.n) for c in claims(results, summaries)]
     return Table("claims", "The papers' claims", (*columns, N), tuple(rows), DIFFERS["claims"], f"{RUN} all")
 
 
 def main_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """PCG Table 1. The paper's PCG, chosen for the speed of SSD, stands beside our curve at just that speed."""
     wanted = ("original", "codec", "draft", "AR", "SD", "SSD", "PCG cosine", "membership", "typical")
-    columns = (Column("method"), N, SPEEDUP, WER, CER, SPEAKER, DNSMOS, SPOOF, *(THEIRS[k] for k in _PCG_KEYS))
+    figures = (SPEEDUP, CALLS, WER, CER, SPEAKER, DNSMOS, SPOOF)
+    columns = (Column("method"), N, *figures, *(THEIRS[k] for k in _PCG_KEYS))
     rows: list[tuple[Cell, ...]] = []
     results, shown = alike(results, most_heard(_usual(summaries, *wanted)))
     for row in shown:
@@ -106,38 +115,13 @@ def main_table(results: Results, summaries: Sequence[Summary]) -> Table:
         quoted = papers.PCG_TABLE_1.get(named)
         rows.append((row.name, row.utterances, *_figures(row), *quoted_cells(quoted, *_PCG_KEYS)))
         if named == "SSD":
-            point = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
+            point = matched(results, SPEED, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
             if point.curve_wer:
-                ours = (f"PCG at the speed of {row.name}", point.utterances, point.speedup, point.curve_wer)
+                ours = (f"PCG at the speed of {row.name}", point.utterances, point.at, None, point.curve_wer)
                 rows.append((*ours, *[None] * 4, *quoted_cells(papers.PCG_TABLE_1["PCG"], *_PCG_KEYS)))
-    note = f"{BRACKETS} Speed-up: tokens per second of the decoding loop over AR. {DIFFERS['main']}"
+    note = f"{BRACKETS} Speed-up: tokens per second of the decoding loop over AR. {UNSAID} {DIFFERS['main']}"
     title = "Words, speaker, sound and speed (PCG Table 1)"
     return Table("main", title, columns, tuple(rows), note, f"{RUN} main").without(SPOOF)
-
-
-def equal_speed_table(results: Results, summaries: Sequence[Summary]) -> Table:
-    """PCG with cosine groups at the speed of every other setting: the comparison of PCG Tables 1 and 3."""
-    columns = (
-        Column("setting"), N, SPEEDUP, WER, Column("WER %, PCG cosine at this speed", 1, 100),
-        Column("difference, points", 1, 100, signed=True), Column("met %", 0, 100), Column("remark", words=True),
-        Column("paper: its WER %"), Column("paper: PCG's WER %"),
-    )  # fmt: skip
-    theirs = {
-        "SSD": (papers.PCG_TABLE_1["SSD"], papers.PCG_TABLE_1["PCG"]),
-        "PCG Mel": (papers.PCG_TABLE_3["PCG Mel"], papers.PCG_TABLE_3["PCG cosine"]),
-    }
-    rows = []
-    for row in _usual(summaries, "SSD", "PCG Mel", "PCG FSQ", "PCG both", "membership", "typical"):
-        found = equal_speed(results, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
-        quoted = theirs.get(row.method) if row.method != "SSD" or row.condition.settings.beta == PCG_SSD_BETA else None
-        both = [quoted_cells(q, "wer")[0] for q in quoted] if quoted else [None, None]
-        ours = (row.name, found.utterances, found.speedup, found.point_wer, found.curve_wer, found.difference, found.met)
-        rows.append((*ours, f"not comparable: {found.reason}" if found.reason else "", *both))
-    note = (
-        f"{BRACKETS} A difference below zero means fewer errors by PCG. Met: share of resamplings in which the speeds met. "
-        + DIFFERS["equal"]
-    )
-    return Table("equal", "Word errors at equal speed (PCG Tables 1 and 3)", columns, tuple(rows), note, f"{RUN} tradeoff")
 
 
 def swap_table(results: Results, summaries: Sequence[Summary], mean_size: MeanSize | None = None) -> Table:
@@ -225,7 +209,7 @@ def _highest(found: Mapping[int, Summary], value: Callable[[Summary], float | No
 def acceptance_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """How much of what was drafted was accepted, and what speed that allows."""
     columns = (
-        Column("setting"), N, Column("accepted %", 1, 100), Column("tokens per target call", 2),
+        Column("setting"), N, Column("accepted %", 1, 100), CALLS,
         Column("by position %", words=True), Column("by position, if tested %", words=True),
         Column("trials per rejection", 2), Column("at the limit %", 1, 100), SPEEDUP, Column("bound", 2, suffix="x"),
         Column("reached %", 0, 100),
@@ -246,7 +230,7 @@ def ablation_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """Variants of PCG against plain PCG at the same theta, over the same utterances."""
     columns = (
         Column("variant"), Column("theta", 2), N, SPEEDUP, Column("over plain PCG", 2, suffix="x"), WER,
-        Column("WER to plain PCG, points", 1, 100, signed=True), Column("p", 3), Column("accepted %", 1, 100),
+        Column("WER to plain PCG, points", 1, 100, signed=True), P, Column("accepted %", 1, 100),
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
     for row in _usual(summaries, *VARIANTS):
@@ -272,7 +256,7 @@ def _usual(summaries: Sequence[Summary], *methods: str) -> Iterable[Summary]:
 
 
 def _figures(row: Summary) -> tuple[Cell, ...]:
-    return row.speedup, row.wer, row.cer, row.similarity, row.dnsmos, row.spoof
+    return row.speedup, row.mean_acceptance_length, row.wer, row.cer, row.similarity, row.dnsmos, row.spoof
 
 
 def _quoted_swap(values: dict[str, float]) -> tuple[Cell, ...]:

@@ -6,13 +6,13 @@ from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, 
 from pcg.experiments.results.comparisons import difference
 from pcg.experiments.results.condition_names import acceptance_name
 from pcg.experiments.results.statistics import estimate, speedup
-from pcg.experiments.results.tables.table import BRACKETS, SPEEDUP, WER, WER_CHANGE, Cell, Column, N, Table
+from pcg.experiments.results.tables.table import BRACKETS, CALLS, SPEEDUP, WER, WER_CHANGE, Cell, Column, N, Table
 
 
 def draft_table(by_draft: Mapping[str, Results]) -> Table:
     """The rules with each draft, by its name; all drafts on the same utterances."""
     columns = (
-        Column("draft"), Column("method", words=True), N, Column("tokens per target call", 2),
+        Column("draft"), Column("method", words=True), N, CALLS,
         Column("accepted of tested %", 0, 100), SPEEDUP, Column("over SD", 2, suffix="x"), WER, WER_CHANGE,
     )  # fmt: skip
     rows = [row for name, results in by_draft.items() for row in _rows(name, results)]

@@ -9,10 +9,12 @@ from statistics import mean, stdev
 
 from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, most_heard, summary
 from pcg.experiments.results.comparisons import difference, pareto
+from pcg.experiments.results.condition_names import sampler_name
 from pcg.experiments.results.papers import DIFFERS
 from pcg.experiments.results.statistics import estimate, wer
 from pcg.experiments.results.tables.table import (
     BRACKETS,
+    CALLS,
     CER,
     DNSMOS,
     RUN,
@@ -25,16 +27,17 @@ from pcg.experiments.results.tables.table import (
     Cell,
     Column,
     N,
+    P,
     Table,
 )
-
-P = Column("p", 3)
+from pcg.experiments.unit import DEFAULTS, Condition
+from pcg.metrics.estimate import Estimate
 
 
 def tradeoff_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """Every rule at every setting, fewer utterances than in the main table, but the same ones in each row."""
     columns = (
-        Column("method"), N, SPEEDUP, Column("tokens per target call", 2), WER, WER_CHANGE, P, Column("best here", words=True),
+        Column("method"), N, SPEEDUP, CALLS, WER, WER_CHANGE, P, Column("best here", words=True),
     )  # fmt: skip
     results, shown = alike(results, (s for s in summaries if s.speedup and s.condition.swap is None and is_usual(s)))
     rows: list[tuple[Cell, ...]] = []
@@ -125,20 +128,46 @@ def section_table(results: Results, summaries: Sequence[Summary]) -> Table:
 
 def seed_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """Mean and standard deviation over seeds, as the papers print them."""
-    columns = (Column("setting"), N, Column("seeds"), Column("WER %", words=True), Column("speed-up", words=True))
+    shown = ("WER %", "CER %", "speaker", "speed-up")
+    columns = (Column("setting"), N, Column("seeds"), *(Column(title, words=True) for title in shown))
     results, summaries = alike(results, most_heard(s for s in summaries if s.condition.swap is None))
     rows: list[tuple[Cell, ...]] = []
     by_seed = [results.of_seed(seed) for seed in results.seeds] if len(results.seeds) > 1 else []
     for row in summaries if by_seed else ():
         each = [summary(of, row.condition, {}) for of in by_seed]
-        rates, speeds = [s.wer for s in each if s.wer], [s.speedup for s in each if s.speedup]
-        spread = (_spread([100 * r.value for r in rates], 1), _spread([s.value for s in speeds], 2))
-        rows.append((row.name, row.utterances, len(each), *spread))
+        rates = [_spread([getattr(s, field) for s in each], 1, 100) for field in ("wer", "cer")]
+        others = _spread([s.similarity for s in each], 3), _spread([s.speedup for s in each], 2)
+        rows.append((row.name, row.utterances, len(each), *rates, *others))
     note = "Mean and standard deviation over seeds, each seed over all utterances."
     return Table("seeds", "Figures by seed", columns, tuple(rows), note, f"{RUN} main --seeds 0 1 2")
 
 
-def _spread(values: Sequence[float], digits: int) -> str | None:
+def temperature_table(results: Results, summaries: Sequence[Summary]) -> Table:
+    """The settings that were said at several temperatures."""
+    columns = (
+        Column("setting"), Column("temperature", 1), N, SPEEDUP, CALLS, Column("accepted of tested %", 0, 100), WER,
+        WER_CHANGE, P,
+    )  # fmt: skip
+    plain = [s for s in summaries if s.condition.swap is None and s.condition.model == "target" and is_usual(s)]
+    at: dict[Condition, list[Summary]] = {}
+    for row in plain:
+        family = Condition("", row.condition.settings.with_(temperature=DEFAULTS.temperature), rule=row.condition.rule)
+        at.setdefault(family, []).append(row)
+    several = [row for family in at.values() if len(family) > 1 for row in family if not sampler_name(row.condition.settings)]
+    results, shown = alike(results, several)
+    rows: list[tuple[Cell, ...]] = []
+    for row in sorted(shown, key=lambda s: s.condition.settings.temperature):
+        baseline = results.baseline(row.condition)
+        lost = difference(results, row.condition, baseline) if baseline not in (None, row.condition) else None
+        ours = (row.name, row.condition.settings.temperature, row.utterances, row.speedup, row.mean_acceptance_length)
+        rows.append((*ours, row.acceptance_of_tested, row.wer, *((lost.wer, lost.p) if lost else (None, None))))
+    note = f"{BRACKETS} Speed-up and points: over AR at the same temperature. p: Student's paired t-test."
+    title = "Speed and words by temperature"
+    return Table("temperature", title, columns, tuple(rows), note, f"{RUN} temperature")
+
+
+def _spread(estimates: Sequence[Estimate | None], digits: int, scale: float = 1.0) -> str | None:
+    values = [scale * each.value for each in estimates if each]
     return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}" if len(values) > 1 else None
 
 

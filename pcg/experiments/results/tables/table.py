@@ -74,7 +74,9 @@ class Table:
 
 
 N = Column("n")
+P = Column("p", 3)
 SPEEDUP = Column("speed-up", 2, suffix="x")
+CALLS = Column("tokens per target call", 2)
 WER, CER = Column("WER %", 1, 100), Column("CER %", 1, 100)
 SPEAKER, DNSMOS = Column("speaker", 3), Column("DNSMOS", 2)
 SPOOF = Column("spoof %", 1, 100)
