@@ -75,15 +75,14 @@ def add_draft(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draft", default="auto", help=text)
 
 
-KNOWN_JUDGES = "pocketsphinx (the default), embedded, or, from the hub, hubert, whisper, granite"
+KNOWN_JUDGES = "embedded, pocketsphinx, or, from the hub, hubert, whisper, granite"
+BOTH_JUDGES = "embedded,pocketsphinx"
+"""A claim about words takes two judges who know nothing of each other."""
 
 
-def add_judge(parser: argparse.ArgumentParser, more: str = "") -> None:
-    parser.add_argument(
-        "--judge",
-        default="pocketsphinx",
-        help=f"who writes down the words: {KNOWN_JUDGES}{more}",
-    )
+def add_judge(parser: argparse.ArgumentParser, default: str = "pocketsphinx", more: str = "") -> None:
+    text = f"who writes down the words: {KNOWN_JUDGES}{more} (default {default})"
+    parser.add_argument("--judge", default=default, help=text)
 
 
 def add_speaker_judge(parser: argparse.ArgumentParser) -> None:
@@ -152,7 +151,7 @@ def check_count(field: str, value: int) -> None:
 
 def add_worker(parser: argparse.ArgumentParser) -> None:
     """Who does the units, and where their results are kept."""
-    add_judge(parser, "; several with commas between: the first counts where there is room for one")
+    add_judge(parser, BOTH_JUDGES, "; several with commas between: the first counts where there is room for one")
     add_speaker_judge(parser)
     add_model(parser)
     parser.add_argument(

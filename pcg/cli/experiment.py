@@ -99,12 +99,12 @@ def compare_drafts(options: argparse.Namespace) -> None:
 def _with_spoof(
     records: "list[Record]", spec: "WorkerSpec", options: argparse.Namespace, load: "Callable[[], Synthesizer]"
 ) -> "list[Record]":
-    """The records, those of before there were detectors judged now, by the tokens that are in them."""
-    from pcg.experiments.spoofing import judged, unjudged
+    """The records, those of before there were these detectors judged now, by the tokens that are in them."""
+    from pcg.experiments.spoofing import judged
     from pcg.experiments.store import Store
     from pcg.spoof.detectors import SHIPPED
 
-    if not SHIPPED.is_dir() or not any(map(unjudged, records)):
+    if not SHIPPED.is_dir():
         return records
     detectors = load().decoder.detectors
     return judged(records, spec.voice_id, Store(options.results), detectors) if detectors else records

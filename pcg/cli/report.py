@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.cli.common import add_draft, add_judge, add_speaker_judge, load_synthesizer, mean_sizes, worker_spec
+from pcg.cli.common import BOTH_JUDGES, add_draft, add_judge, add_speaker_judge, load_synthesizer, mean_sizes, worker_spec
 from pcg.errors import InputError, counted
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--model", help="report what this one said ('embedded' or a folder), with sounds, group sizes and bounds"
     )
-    add_judge(parser)
+    add_judge(parser, BOTH_JUDGES)
     add_speaker_judge(parser)
     add_draft(parser)
     parser.add_argument("--device", default="cpu", help="where --model was, cpu or cuda (default cpu)")

@@ -1,7 +1,7 @@
 """Spoof as a figure of a unit: how synthetic its tokens look to M50, the detector of MSpoofTTS that tells most.
 
-It reads tokens and nothing else, and a result keeps its tokens: results of before there were detectors are judged as they lie,
-and nothing has to be said again, as it would only say the same tokens.
+It reads tokens and nothing else, and a result keeps its tokens: results of before there were detectors, or of other ones, are
+judged as they lie, and nothing has to be said again, as it would only say the same tokens.
 """
 
 import hashlib
@@ -39,16 +39,17 @@ def spoof(detectors: Detectors, tokens: Sequence[int]) -> float | None:
     return float(1 - detectors.real(M50, windows).mean())
 
 
-def unjudged(record: "Record") -> bool:
-    """Whether its tokens are enough for a figure that it does not have."""
-    return record.result.spoof is None and len(record.result.tokens) >= M50.span
+def unjudged(record: "Record", judge: str) -> bool:
+    """Whether its tokens are enough for a figure that it does not have, or has of another judge."""
+    by = record.context.get("judges", {}).get(JUDGED)
+    return len(record.result.tokens) >= M50.span and (record.result.spoof is None or by != judge)
 
 
 def judged(records: "Sequence[Record]", voice: str, store: "Store", detectors: Detectors) -> "list[Record]":
     """`records` of `voice` with the spoof of all that are long enough; what was judged now is kept in `store`."""
     judge, complete = judge_name(detectors), []
     for record in records:
-        if unjudged(record):
+        if unjudged(record, judge):
             found = spoof(detectors, record.result.tokens)
             judges = {**record.context.get("judges", {}), JUDGED: judge}
             record = replace(record, result=replace(record.result, spoof=found), context={**record.context, "judges": judges})

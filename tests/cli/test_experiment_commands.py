@@ -145,7 +145,7 @@ def test_one_draft_after_another_fills_one_table(where, calls, tmp_path, capsys)
 def test_experiments_are_listed(capsys):
     assert main(["experiment", "list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
-        "main", "tradeoff", "lookahead", "swap", "ablations", "relax", "mspoof", "originals", "paper",
+        "main", "tradeoff", "lookahead", "swap", "ablations", "temperature", "relax", "mspoof", "originals", "paper",
     ]  # fmt: skip
 
 

@@ -63,12 +63,23 @@ def test_results_of_before_are_judged_by_their_tokens_and_kept(tmp_path: Path) -
     brief = Record(short, result_of(short), {})
     store, detectors = Store(tmp_path), untrained()
     found = judged([old, brief], "v", store, detectors)
-    assert (unjudged(old), unjudged(brief), unjudged(found[0])) == (True, False, False)
+    judge = judge_name(detectors)
+    assert [unjudged(each, judge) for each in (old, brief, found[0])] == [True, False, False]
     assert found[0].result == replace(old.result, spoof=spoof(detectors, tokens))
     assert found[0].context == {"judges": {"WER": "parrot", JUDGED: judge_name(detectors)}}
     assert found[1] == brief
     assert store.records([unit, short], "v") == [found[0]]
-    assert judged(found, "v", Store(tmp_path / "unused"), untrained(kind=Even)) == found
+    assert judged(found, "v", Store(tmp_path / "unused"), detectors) == found
+
+
+def test_other_detectors_judge_again(tmp_path: Path) -> None:
+    unit, tokens = units_of(1)[0], tuple(range(60))
+    known, other = untrained(), Even("of another corpus", untrained().by_name)
+    context = {"judges": {JUDGED: judge_name(known)}}
+    old = Record(unit, replace(result_of(unit), tokens=tokens, spoof=spoof(known, tokens)), context)
+    (found,) = judged([old], "v", Store(tmp_path), other)
+    assert found.context["judges"][JUDGED] == judge_name(other) != judge_name(known)
+    assert found.result.spoof == spoof(other, tokens) != old.result.spoof
 
 
 def test_a_result_of_before_is_still_read() -> None:
