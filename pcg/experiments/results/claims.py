@@ -39,7 +39,7 @@ class Claim:
     def stated(self) -> str:
         """The verdict, with the number of utterances where that is small."""
         return (
-            self.verdict if self.n >= ENOUGH or self.verdict not in (HOLDS, CONTRADICTED) else f"{self.verdict}, n < {ENOUGH}"
+            self.verdict if self.n >= ENOUGH or self.verdict not in (HOLDS, CONTRADICTED) else f"{self.verdict}, n below {ENOUGH}"
         )
 
 
