@@ -27,7 +27,7 @@ def test_the_readme_keeps_its_bounds() -> None:
     text = text_of(README)
     assert len(text.splitlines()) <= 120
     assert len(text.split()) <= 1200
-    assert [line for line in text.splitlines() if len(line) > 110] == []
+    assert [line for line in text.splitlines() if len(line) > 110 and not line.startswith("|")] == []
 
 
 def test_contributing_keeps_its_bound() -> None:

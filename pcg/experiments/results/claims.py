@@ -38,9 +38,8 @@ class Claim:
     @property
     def stated(self) -> str:
         """The verdict, with the number of utterances where that is small."""
-        return (
-            self.verdict if self.n >= ENOUGH or self.verdict not in (HOLDS, CONTRADICTED) else f"{self.verdict}, n below {ENOUGH}"
-        )
+        few = self.n < ENOUGH and self.verdict in (HOLDS, CONTRADICTED)
+        return f"{self.verdict}, n below {ENOUGH}" if few else self.verdict
 
 
 def claims(results: Results, summaries: Sequence[Summary]) -> list[Claim]:
