@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pcg.training.workers import Workers
 
 
-VOICE_STAGES = ("corpus", "codec", "target", "draft", "publish", "all", "unpack")
+VOICE_STAGES = ("corpus", "codec", "target", "draft", "baselines", "publish", "all", "unpack")
 RECOGNISER_STAGES = ("recogniser", "unpack-recogniser", "words")
 DRAFT_STAGES = ("tokens", "draft-figure")
 DETECTORS = "detectors"
@@ -52,7 +52,7 @@ def _add_draft(parser: argparse.ArgumentParser) -> None:
     draft.add_argument("--target", help="'embedded', or a folder that holds voice.json or a LLaSA")
     draft.add_argument("--tokens", type=Path, help="what stage tokens wrote, or will write")
     draft.add_argument("--plan", help="feature, pcg, ssd, or layers of the target, as in 0,1,27 (default pcg)")
-    draft.add_argument("--objective", help="ce, distil, both or overlap (default distil, of plan feature overlap)")
+    draft.add_argument("--objective", help="ce, distil, both or overlap (default: ce of plans pcg and ssd, overlap of feature)")
     draft.add_argument("--taps", help="of plan feature: which layers it reads, as in 3,6,9,12 (default after each quarter)")
     draft.add_argument("--rank", type=int, help="of plan feature: of its head, as in 64 (default 0: the target's own head)")
     draft.add_argument("--steps", type=int, help="default 2000, of the figure 300")
@@ -60,7 +60,7 @@ def _add_draft(parser: argparse.ArgumentParser) -> None:
     draft.add_argument("--temperature", type=float, help="of these samples, and of the trials (default 0.8)")
     draft.add_argument("--budget", type=int, help="tokens in a batch (default 4096, of the figure 2048)")
     draft.add_argument("--accumulate", type=int, help="batches in a step (default 1)")
-    draft.add_argument("--longest", type=int, help="speech codes in a row of a batch (default 360; for LLaSA 1400)")
+    draft.add_argument("--longest", type=int, help="speech codes in a row of a batch (default 800; for LLaSA 1400)")
     draft.add_argument("--lr", type=float, help="default 0.003 at width 256, falling with the target's width")
     draft.add_argument("--precision", help="bf16 or fp32 (default bf16)")
     draft.add_argument("--several", action="store_true", help="one of those processes that accelerate or torchrun started")

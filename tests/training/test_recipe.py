@@ -30,6 +30,7 @@ TINY = Recipe(
     target_steps=2,
     draft_rank=4,
     draft_steps=2,
+    baseline_steps=2,
     samples=8,
     timed_shards=0,
 )
@@ -56,7 +57,7 @@ def work(tmp_path):
 @pytest.mark.skipif(shutil.which("flite") is None, reason="publishing lets flite speak the references")
 def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     out = tmp_path / "voice"
-    for stage in ("codec", "target", "draft", "publish"):
+    for stage in ("codec", "target", "draft", "baselines", "publish"):
         train(stage, work, None, out, "cpu", 0, 1, TINY)
     longer = replace(TINY, codec_sound_steps=6, target_steps=3, draft_steps=3)
     for stage in ("codec", "target", "draft", "publish"):
@@ -68,8 +69,13 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     assert {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")} == before
     listed = {line.split("  ")[1] for line in (out / LIST).read_text().splitlines()}
     assert listed == {file.relative_to(out).as_posix() for file in out.rglob("*") if file.is_file()} - {LIST}
-    take = Synthesizer(load_voice(str(out)), tmp_path / "cache").take("good morning.", Settings(), "rms")
-    assert np.isfinite(take.audio).all()
+    for draft, layers in (("auto", None), ("pcg", [0, 1, 2]), ("ssd", [0, 1, 2]), ("subset", [0, 2])):
+        take = Synthesizer(load_voice(str(out), draft=draft), tmp_path / "cache").take("good morning.", Settings(), "rms")
+        assert np.isfinite(take.audio).all()
+        if layers:
+            facts = json.loads((out / f"draft-{draft}" / "draft.json").read_text())
+            assert (facts["plan"]["layers"], facts["steps"]) == (layers, 2)
+            assert 0 <= facts["acceptance"]["held_out_sd"] <= 1
     card = (out / "MODEL_CARD.md").read_text()
     assert "hours" in card
     assert "Seed 0" in card

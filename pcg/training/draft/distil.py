@@ -57,7 +57,7 @@ class Schedule:
     budget: int = 4096
     accumulate: int = 1
     lr: float = 3e-3
-    longest: int = 360
+    longest: int = 800
     precision: str = "bf16"
     every: int = 50
     rows_between: int = 5

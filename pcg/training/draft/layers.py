@@ -14,6 +14,9 @@ from pcg.training.draft.feature import FeatureModel
 from pcg.training.voice.publish import write_feature, write_llama
 
 PLANS = ("pcg", "ssd")
+# PCG's draft learns without distillation (section 3.1), SSD's by cross-entropy (section 2.3).
+OBJECTIVE_OF = {"pcg": "ce", "ssd": "ce", "feature": "overlap"}
+OTHERWISE = "distil"
 FEATURE = "feature"
 """The plan that takes no layers: `pcg.training.draft.feature`."""
 EVERY_LAYER = "the numbers of some of its layers, lowest first, as in 0,{last}"

@@ -28,7 +28,7 @@ from pcg.training.data.tokens import TokenizedUtterance, used_codes
 from pcg.training.draft.acceptance import AcceptanceTrial, Examiner, Pair, draw_pairs, sd_and_pcg
 from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
 from pcg.training.draft.feature import FeatureModel, usual_taps
-from pcg.training.draft.layers import FEATURE, DraftPlan, new_draft, write_draft, write_feature_draft
+from pcg.training.draft.layers import FEATURE, OBJECTIVE_OF, OTHERWISE, DraftPlan, new_draft, write_draft, write_feature_draft
 from pcg.training.draft.unrolled import hold_out, train_feature
 from pcg.training.note import agrees
 from pcg.training.workers import Workers
@@ -54,7 +54,7 @@ class DraftJob:
     temperature: float = 0.8
     budget: int = 4096
     accumulate: int = 1
-    longest: int = 360
+    longest: int = 800
     lr: float | None = None
     precision: str = "bf16"
     seed: int = 0
@@ -73,7 +73,7 @@ class DraftJob:
 
     @property
     def minimised(self) -> Objective:
-        return OBJECTIVES[self.objective or ("overlap" if self.plan == FEATURE else "distil")]
+        return OBJECTIVES[self.objective or OBJECTIVE_OF.get(self.plan, OTHERWISE)]
 
     def tapped(self, depth: int) -> tuple[int, ...]:
         """The layers that a feature draft of a target of `depth` layers reads."""

@@ -1,16 +1,14 @@
 """The recipe of the embedded voice: its stages in order, each resumable, and what was recorded of them."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from pcg.codec.embedded import CodecConfig, EmbeddedCodec
-from pcg.errors import InputError, PCGError
+from pcg.errors import InputError
 from pcg.files import replacing, write_json
 from pcg.files.checksums import write_checksums
 from pcg.groups.atlas import load_or_build_atlas
@@ -18,105 +16,29 @@ from pcg.groups.pairs.neighbours import build_neighbours
 from pcg.groups.phones import phones_of_codes
 from pcg.models.feature_draft import is_feature_draft
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.prompts.prompt import PhonemeReader, Reference
+from pcg.prompts.prompt import Reference
 from pcg.settings import RANGES
 from pcg.synthesis.voice import load_llama, load_voice
 from pcg.training import checkpoint
 from pcg.training.data.alignments import HOP, align_shards, read_phones
 from pcg.training.data.corpus import CorpusPlan, make_corpus, read_index, shards, speak
 from pcg.training.data.samples import Sampling, own_samples
-from pcg.training.data.tokens import TokenizedUtterance, make_reader, read_codes, read_spoken, tokenize_corpus, used_codes
-from pcg.training.draft.acceptance import draw_pairs
+from pcg.training.data.tokens import read_codes, tokenize_corpus, used_codes
+from pcg.training.draft.acceptance import Pair, draw_pairs
 from pcg.training.draft.distil import OBJECTIVES, Material, Schedule
-from pcg.training.draft.feature import FeatureModel, read_feature_model, usual_taps
+from pcg.training.draft.feature import read_feature_model
 from pcg.training.draft.unrolled import hold_out, train_feature
+from pcg.training.voice.baselines import train_baselines, write_baselines
 from pcg.training.voice.card import model_card
 from pcg.training.voice.codec import train_sound, train_tokens
 from pcg.training.voice.publish import write_voice
-from pcg.training.voice.target import Shape, new_target, start_from_digits, train_target
+from pcg.training.voice.target import new_target, start_from_digits, train_target
+from pcg.training.voice.workshop import Recipe, Workshop
 from pcg.training.workers import Workers
 
-STAGES = ("corpus", "codec", "target", "draft", "publish")
+STAGES = ("corpus", "codec", "target", "draft", "baselines", "publish")
 DRAFT_TRIALS = 16
 REFERENCE_TEXT = "the old boat moved slowly along the river."
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Every choice that shapes the voice. timed_shards: of each voice, whose phones tell what each code sounds like."""
-
-    hours: dict[str, float] = field(default_factory=lambda: {"rms": 12, "slt": 11, "awb": 9, "kal16": 8})
-    held_out_each: int = 100
-    symbol_uses: int = 50
-    codec: CodecConfig = CodecConfig()
-    codec_token_steps: int = 1000
-    codec_sound_steps: int = 2000
-    target: Shape = Shape()
-    target_steps: int = 8300
-    draft_rank: int = 96
-    draft_steps: int = 480
-    samples: int = 6144
-    temperature: float = 0.8
-    timed_shards: int = 2
-
-
-@dataclass(frozen=True)
-class Workshop:
-    """Where a run keeps its corpus and checkpoints, and what it runs on; the `workers` share the stages target and draft."""
-
-    work: Path
-    device: str
-    seed: int
-    recipe: Recipe
-    workers: Workers
-
-    @property
-    def corpus(self) -> Path:
-        return self.work / "corpus"
-
-    def codec(self) -> EmbeddedCodec:
-        """The codec as far as it is trained."""
-        codec = EmbeddedCodec(self.recipe.codec)
-        made = [p for p in (self.work / "codec_sound.safetensors", self.work / "codec_tokens.safetensors") if p.exists()]
-        if not made:
-            raise PCGError(f"The codec is not trained yet: no codec_tokens.safetensors in {self.work}; run stage codec first.")
-        checkpoint.load(made[0], {"codec": codec}, {})
-        return codec.eval()
-
-    def reader(self) -> PhonemeReader:
-        return make_reader(self.work, self.corpus, self.hop, self.recipe.symbol_uses)
-
-    @property
-    def hop(self) -> int:
-        return self.recipe.codec.frame * self.recipe.codec.frames_per_token
-
-    def vocabulary(self) -> Vocabulary:
-        reader = self.reader()
-        return Vocabulary(int(np.prod(self.recipe.codec.levels)), reader.first_code, reader.end)
-
-    def spoken(self, split: str) -> list[TokenizedUtterance]:
-        return read_spoken(self.work, self.corpus, split, self.hop, self.reader())
-
-    def target(self) -> LlamaForCausalLM:
-        model = new_target(self.reader(), self.vocabulary(), self.recipe.target, self.seed)
-        saved = self.work / "target.safetensors"
-        if not saved.exists():
-            raise PCGError(f"The target is not trained yet: no target.safetensors in {self.work}; run stage target first.")
-        checkpoint.load(saved, {"target": model}, {})
-        return model.eval()
-
-    def new_draft(self, target: LlamaForCausalLM) -> FeatureModel:
-        taps = usual_taps(self.recipe.target.layers)
-        return FeatureModel(target, self.vocabulary(), taps, self.recipe.draft_rank)
-
-    def draft(self) -> FeatureModel:
-        model = self.new_draft(self.target())
-        saved = self.work / "draft.safetensors"
-        if not saved.exists():
-            raise PCGError(f"The draft is not trained yet: no draft.safetensors in {self.work}; run stage draft first.")
-        checkpoint.load(saved, {"draft": model}, {})
-        return model.eval()
 
 
 def train(
@@ -142,7 +64,7 @@ def train(
         elif name in ("publish", "unpack"):
             _publish(shop, out, processes) if name == "publish" else _unpack(shop, out)
         else:
-            {"codec": _codec, "target": _target, "draft": _draft}[name](shop)
+            {"codec": _codec, "target": _target, "draft": _draft, "baselines": _baselines}[name](shop)
 
 
 def _corpus(shop: Workshop, prose: Path | None, processes: int) -> None:
@@ -180,26 +102,41 @@ def _target(shop: Workshop) -> None:
 
 def _draft(shop: Workshop) -> None:
     """A feature draft, from what the target says itself at the temperature in use."""
-    recipe, workers = shop.recipe, shop.workers
-    target, reader, vocabulary, corpus = shop.target().to(shop.device), shop.reader(), shop.vocabulary(), shop.spoken("train")
-    sampling = Sampling(recipe.samples, recipe.temperature, shop.seed)
-    samples = own_samples(shop.work / "samples", DecodingLlama(target, vocabulary), corpus, reader, sampling, workers)
-    pairs = draw_pairs(shop.spoken("held_out_sentences"), DRAFT_TRIALS, shop.seed)
-    # Two utterances of the longest kind fit into a row.
-    schedule = Schedule(recipe.draft_steps, longest=2 * max(len(u.codes) for u in corpus))
-    learned, held_out = hold_out(Material(corpus, samples, reader, vocabulary), pairs, DRAFT_TRIALS, shop.seed)
+    recipe, target = shop.recipe, shop.target().to(shop.device)
+    material, pairs = _material(shop, target)
+    learned, held_out = hold_out(material, pairs, DRAFT_TRIALS, shop.seed)
     train_feature(
         shop.work,
         shop.new_draft(target),
         target,
         learned,
         OBJECTIVES["overlap"],
-        schedule,
+        _schedule(material, recipe.draft_steps),
         recipe.temperature,
         shop.seed,
-        workers,
+        shop.workers,
         held_out,
     )
+
+
+def _baselines(shop: Workshop) -> None:
+    target = shop.target().to(shop.device)
+    material, pairs = _material(shop, target)
+    schedule = _schedule(material, shop.recipe.baseline_steps)
+    train_baselines(shop.baselines, target, material, pairs, schedule, shop.recipe.temperature, shop.seed, shop.workers)
+
+
+def _material(shop: Workshop, target: LlamaForCausalLM) -> tuple[Material, list[Pair]]:
+    """What drafts learn from, and the pairs that they are tried on."""
+    recipe, reader, vocabulary, corpus = shop.recipe, shop.reader(), shop.vocabulary(), shop.spoken("train")
+    sampling = Sampling(recipe.samples, recipe.temperature, shop.seed)
+    samples = own_samples(shop.work / "samples", DecodingLlama(target, vocabulary), corpus, reader, sampling, shop.workers)
+    return Material(corpus, samples, reader, vocabulary), draw_pairs(shop.spoken("held_out_sentences"), DRAFT_TRIALS, shop.seed)
+
+
+def _schedule(material: Material, steps: int) -> Schedule:
+    """Two utterances of the longest kind fit into a row."""
+    return Schedule(steps, longest=2 * max(len(u.codes) for u in material.corpus))
 
 
 def _publish(shop: Workshop, out: Path, processes: int) -> None:
@@ -213,6 +150,7 @@ def _publish(shop: Workshop, out: Path, processes: int) -> None:
     usage = used_codes(spoken, codec.codebook_size)
     phones = _phones(shop, codec.codebook_size, processes)
     write_voice(out, "embedded", shop.target(), shop.draft(), codec, shop.reader(), references, usage, phones)
+    write_baselines(out, shop.baselines, shop.target())
     write_checksums(out)  # without which it would not load
     _publish_map(out)
     hours = {

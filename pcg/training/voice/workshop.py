@@ -1,0 +1,99 @@
+"""Where the embedded voice is made: every choice that shapes it, and what is made so far."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from transformers import LlamaForCausalLM
+
+from pcg.codec.embedded import CodecConfig, EmbeddedCodec
+from pcg.errors import PCGError
+from pcg.models.vocabulary import Vocabulary
+from pcg.prompts.prompt import PhonemeReader
+from pcg.training import checkpoint
+from pcg.training.data.tokens import TokenizedUtterance, make_reader, read_spoken
+from pcg.training.draft.feature import FeatureModel, usual_taps
+from pcg.training.voice.target import Shape, new_target
+from pcg.training.workers import Workers
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Every choice that shapes the voice. timed_shards: of each voice, whose phones tell what each code sounds like."""
+
+    hours: dict[str, float] = field(default_factory=lambda: {"rms": 12, "slt": 11, "awb": 9, "kal16": 8})
+    held_out_each: int = 100
+    symbol_uses: int = 50
+    codec: CodecConfig = CodecConfig()
+    codec_token_steps: int = 1000
+    codec_sound_steps: int = 2000
+    target: Shape = Shape()
+    target_steps: int = 8300
+    draft_rank: int = 96
+    draft_steps: int = 480
+    baseline_steps: int = 600
+    samples: int = 6144
+    temperature: float = 0.8
+    timed_shards: int = 2
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where a run keeps its corpus and checkpoints, and what it runs on; the `workers` share the stages target and draft."""
+
+    work: Path
+    device: str
+    seed: int
+    recipe: Recipe
+    workers: Workers
+
+    @property
+    def corpus(self) -> Path:
+        return self.work / "corpus"
+
+    @property
+    def baselines(self) -> Path:
+        return self.work / "baselines"
+
+    def codec(self) -> EmbeddedCodec:
+        """The codec as far as it is trained."""
+        codec = EmbeddedCodec(self.recipe.codec)
+        made = [p for p in (self.work / "codec_sound.safetensors", self.work / "codec_tokens.safetensors") if p.exists()]
+        if not made:
+            raise PCGError(f"The codec is not trained yet: no codec_tokens.safetensors in {self.work}; run stage codec first.")
+        checkpoint.load(made[0], {"codec": codec}, {})
+        return codec.eval()
+
+    def reader(self) -> PhonemeReader:
+        return make_reader(self.work, self.corpus, self.hop, self.recipe.symbol_uses)
+
+    @property
+    def hop(self) -> int:
+        return self.recipe.codec.frame * self.recipe.codec.frames_per_token
+
+    def vocabulary(self) -> Vocabulary:
+        reader = self.reader()
+        return Vocabulary(int(np.prod(self.recipe.codec.levels)), reader.first_code, reader.end)
+
+    def spoken(self, split: str) -> list[TokenizedUtterance]:
+        return read_spoken(self.work, self.corpus, split, self.hop, self.reader())
+
+    def target(self) -> LlamaForCausalLM:
+        model = new_target(self.reader(), self.vocabulary(), self.recipe.target, self.seed)
+        saved = self.work / "target.safetensors"
+        if not saved.exists():
+            raise PCGError(f"The target is not trained yet: no target.safetensors in {self.work}; run stage target first.")
+        checkpoint.load(saved, {"target": model}, {})
+        return model.eval()
+
+    def new_draft(self, target: LlamaForCausalLM) -> FeatureModel:
+        taps = usual_taps(self.recipe.target.layers)
+        return FeatureModel(target, self.vocabulary(), taps, self.recipe.draft_rank)
+
+    def draft(self) -> FeatureModel:
+        model = self.new_draft(self.target())
+        saved = self.work / "draft.safetensors"
+        if not saved.exists():
+            raise PCGError(f"The draft is not trained yet: no draft.safetensors in {self.work}; run stage draft first.")
+        checkpoint.load(saved, {"draft": model}, {})
+        return model.eval()
