@@ -19,6 +19,7 @@ from explorers.experiments.figures import CAPTIONS, figures
 from pcg.errors import InputError, counted
 from pcg.experiments.results.analysis import Results, Summary, of_one_temperature, summarise
 from pcg.experiments.results.condition_names import method
+from pcg.experiments.results.headlines import Headline, headlines
 from pcg.experiments.results.tables import MeanSize, Table, tables
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit, Utterance
@@ -47,6 +48,7 @@ class Findings:
     summaries: Sequence[Summary]
     tables: Sequence[Table]
     figures: Mapping[str, go.Figure]
+    headlines: Sequence[Headline]
     contexts: Mapping[str, Sequence[str]]
     records: int
 
@@ -57,8 +59,8 @@ class Findings:
         results = Results(records)
         summaries = summarise(results, costs)
         made = tables(results, summaries, mean_size)
-        drawn = figures(*of_one_temperature(results, summaries))
-        return cls(results, summaries, made, drawn, _contexts(records), len(records))
+        usual = of_one_temperature(results, summaries)
+        return cls(results, summaries, made, figures(*usual), headlines(*usual), _contexts(records), len(records))
 
     def as_dict(self) -> dict[str, object]:
         """All tables and the data of all figures, ready for JSON."""
@@ -66,6 +68,7 @@ class Findings:
             "format": FORMAT,
             "records": self.records,
             "made": {name: list(values) for name, values in self.contexts.items()},
+            "headlines": [asdict(headline) for headline in self.headlines],
             "tables": [table.as_dict() for table in self.tables],
             "summaries": [asdict(s) | {"method": s.method} for s in self.summaries],
             "figures": {name: json.loads(plotly.io.to_json(figure)) for name, figure in self.figures.items()},
@@ -104,7 +107,8 @@ def write_report(
 
 def page(findings: Findings, command: str, sounds: str = "") -> str:
     """The page as HTML. sounds: a part of it that is HTML already."""
-    parts = [_lead(findings, command), *(_section(table, findings.figures.get(table.name)) for table in findings.tables)]
+    parts = [_lead(findings, command), _first_screen(findings)]
+    parts += [_section(table, findings.figures.get(table.name)) for table in findings.tables]
     parts += [sounds, _settings(findings), _made(findings)]
     return "\n".join(
         [
@@ -129,11 +133,21 @@ def _lead(findings: Findings, command: str) -> str:
     )
 
 
+def _first_screen(findings: Findings) -> str:
+    """The findings, each linked to its table, and the contents."""
+    said = [f"<li><a href='#{escape(h.table)}'>{escape(h.text)}</a></li>" for h in findings.headlines]
+    links = [f"<li><a href='#{escape(table.name)}'>{escape(table.title)}</a></li>" for table in findings.tables]
+    found = f"<section id='findings'><h2>Findings</h2><ol>{''.join(said)}</ol></section>" if said else ""
+    return f"{found}<nav aria-label='Contents'><ul>{''.join(links)}</ul></nav>"
+
+
 def _section(table: Table, figure: go.Figure | None) -> str:
+    """The figure, and the table folded below it: all tables at once would be a wall."""
     drawn = _figure(table.name, figure) if figure else ""
     again = f"<p class='note'>To run it again: <code>{escape(table.command)}</code></p>"
     note = f"<p class='note'>{escape(table.note)}</p>"
-    return f"<section id='{escape(table.name)}'><h2>{escape(table.title)}</h2>{drawn}{_table(table)}{note}{again}</section>"
+    folded = f"<details><summary>{counted(len(table.rows), 'row')}</summary>{_table(table)}{note}{again}</details>"
+    return f"<section id='{escape(table.name)}'><h2>{escape(table.title)}</h2>{drawn}{folded}</section>"
 
 
 def _figure(name: str, figure: go.Figure) -> str:

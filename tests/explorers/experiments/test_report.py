@@ -101,6 +101,19 @@ def test_the_page_holds_every_table_and_figure(written: Path) -> None:
         assert said in page.text
 
 
+def test_the_findings_come_first_and_lead_to_their_tables(written: Path) -> None:
+    page, findings = Page(written.read_text(encoding="utf-8")), Findings.of(study(), COSTS)
+    assert len(findings.headlines) >= 3
+    places = [page.text.index(headline.text) for headline in findings.headlines]
+    assert places == sorted(places)
+    assert places[-1] < page.text.index(findings.tables[0].title)
+    linked = {attrs["href"] for tag, attrs in page.tags if tag == "a"}
+    assert linked == {f"#{table.name}" for table in findings.tables}
+    assert {f"#{headline.table}" for headline in findings.headlines} <= linked
+    folded = sum(tag == "details" for tag, _ in page.tags)
+    assert folded == len(findings.tables)
+
+
 def test_a_report_beside_published_results_is_listed_anew(tmp_path: Path) -> None:
     folder = stored(tmp_path / "results", study())
     Store(folder).pack()
@@ -116,8 +129,8 @@ def test_a_report_beside_published_results_is_listed_anew(tmp_path: Path) -> Non
 def test_nothing_is_fetched(written: Path) -> None:
     page = Page(written.read_text(encoding="utf-8"))
     links = [attrs[name] for _, attrs in page.tags for name in ("src", "href", "srcset", "data") if attrs.get(name)]
-    assert links
-    assert all(link.startswith("data:audio/flac;base64,") for link in links)
+    assert any(link.startswith("data:audio/flac;base64,") for link in links)
+    assert all(link.startswith(("data:audio/flac;base64,", "#")) for link in links)
     policy = next(attrs["content"] for _, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy")
     assert policy.startswith("default-src 'none'")
     assert "http" not in policy
