@@ -142,11 +142,12 @@ def _first_screen(findings: Findings) -> str:
 
 
 def _section(table: Table, figure: go.Figure | None) -> str:
-    """The figure, and the table folded below it: all tables at once would be a wall."""
+    """The figure, and the table folded below it, for most: all tables at once would be a wall."""
     drawn = _figure(table.name, figure) if figure else ""
     again = f"<p class='note'>To run it again: <code>{escape(table.command)}</code></p>"
     note = f"<p class='note'>{escape(table.note)}</p>"
-    folded = f"<details><summary>{counted(len(table.rows), 'row')}</summary>{_table(table)}{note}{again}</details>"
+    opened = " open" if table.name == "claims" else ""
+    folded = f"<details{opened}><summary>{counted(len(table.rows), 'row')}</summary>{_table(table)}{note}{again}</details>"
     return f"<section id='{escape(table.name)}'><h2>{escape(table.title)}</h2>{drawn}{folded}</section>"
 
 
