@@ -69,13 +69,18 @@ def pack(stored: Stored) -> str:
         _trimmed(others, OTHERS),
         stored.text,
     ]
+    return pack_json(values)
+
+
+def pack_json(values: object) -> str:
+    """Any JSON in letters, digits, - and _."""
     content = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
     return _base64(min((_deflated(content, strategy) for strategy in _STRATEGIES), key=len))
 
 
 def unpack(packed: str) -> Stored:
     """What `pack` wrote; anything else raises InputError."""
-    values = _read(packed)
+    values = unpack_json(packed)
     if not isinstance(values, list) or values[:1] != [FORMAT]:
         raise InputError("link", packed[:20], WHOLE_LINK)
     if len(values) != 8:
@@ -88,8 +93,8 @@ def unpack(packed: str) -> Stored:
     return Stored(text, voice, knobs, origin, reference, made["streamed"])
 
 
-def _read(packed: str) -> object:
-    """The JSON in `packed`, of which no more is unpacked than a take can need."""
+def unpack_json(packed: str) -> object:
+    """What `pack_json` wrote, of which no more is unpacked than a take can need; anything else raises InputError."""
     if len(packed) > LONGEST:
         raise InputError("link", f"{len(packed):,} characters", f"at most {LONGEST:,} characters behind the #")
     try:
