@@ -5,9 +5,12 @@ import shutil
 
 import pytest
 import torch
+from tiny_llasa import CODES, END, FIRST_CODE
+from transformers import LlamaForCausalLM
 
 from pcg.cli import main
 from pcg.files.checksums import write_checksums
+from pcg.models.feature_draft import FeatureDraft
 from pcg.synthesis.voice import load_voice
 from pcg.training.data.prepare import MANIFEST, tokens_path, write_shard
 from pcg.training.data.tokens import TokenizedUtterance
@@ -59,19 +62,51 @@ def test_a_draft_in_the_place_of_a_published_one_is_listed_anew(command, tmp_pat
     assert load_voice(str(voice)).draft.weights.layers == 2
 
 
-@pytest.mark.slow
-def test_a_llasa_gets_a_draft_by_the_same_command(llasa_folder, tmp_path):
+@pytest.fixture
+def llasa_tokens(tmp_path):
     rng = torch.Generator().manual_seed(0)
     spoken = [
         TokenizedUtterance("ab"[i % 2], "hello there", [], 16 * torch.randint(0, 4096, (20,), generator=rng)) for i in range(24)
     ]
     write_shard(tokens_path(tmp_path / "tokens", 0), spoken)
     (tmp_path / "tokens" / MANIFEST).write_text(json.dumps({"codes": 65_536}))
-    asked = ["--target", str(llasa_folder), "--tokens", str(tmp_path / "tokens"), "--out", str(tmp_path / "draft")]
+    return tmp_path / "tokens"
+
+
+@pytest.mark.slow
+def test_a_llasa_gets_a_draft_by_the_same_command(llasa_folder, llasa_tokens, tmp_path):
+    asked = ["--target", str(llasa_folder), "--tokens", str(llasa_tokens), "--out", str(tmp_path / "draft")]
     assert main(["train", "draft", *asked, "--plan", "0,2", "--objective", "ce", "--steps", "1", "--budget", "200"]) == 0
     voice = load_voice(str(llasa_folder), draft=str(tmp_path / "draft"))
     assert voice.draft.weights.layers == 2
     assert voice.draft_kind.startswith("folder:")
+
+
+@torch.no_grad()
+def ending(llasa_folder, folder):
+    """The same LLaSA, but most of what it says ends: its head finds the end in what its hidden states share."""
+    shutil.copytree(llasa_folder, folder)
+    model, generator = LlamaForCausalLM.from_pretrained(folder), torch.Generator().manual_seed(0)
+    ids = torch.arange(60).repeat(8, 1)
+    for _ in range(30):
+        logits = model(ids).logits[:, -1, FIRST_CODE : FIRST_CODE + CODES]
+        said = torch.multinomial((logits / 0.8).softmax(-1), 1, generator=generator)
+        ids = torch.cat([ids, said + FIRST_CODE], 1)
+    shared = model.model(ids).last_hidden_state[:, 60:].flatten(0, 1).mean(0)
+    model.lm_head.weight[END] = 7.0 * shared / shared.square().sum()
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_llasa_gets_a_feature_draft_by_the_same_command(llasa_folder, llasa_tokens, tmp_path, capsys):
+    target, out = ending(llasa_folder, tmp_path / "ending"), tmp_path / "draft"
+    asked = ["train", "draft", "--target", str(target), "--tokens", str(llasa_tokens), "--out", str(out), "--plan", "feature"]
+    assert main([*asked, "--rank", "8", "--samples", "24", "--steps", "2", "--budget", "200"]) == 0
+    assert "overlap_1" in capsys.readouterr().out
+    voice = load_voice(str(target), draft=str(out))
+    assert isinstance(voice.draft, FeatureDraft)
+    assert voice.draft.shape.rank == 8
 
 
 @pytest.mark.parametrize(
