@@ -15,6 +15,8 @@ from pcg.takes.trace import Trace
 
 # Raise it when units with the same fields come to mean other work.
 FORMAT = 2
+# From this one on, each utterance draws coins of its own from the seed.
+OWN_COINS = 2
 MODELS = ("target", "draft", "original", "codec")
 RECORDED = ("original", "codec")
 DEFAULTS = Settings()

@@ -1,5 +1,7 @@
 """Where acceptance fails, and how far relaxed texts drift: from traces that can be worked out by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from pcg.experiments.results.acceptance_factors import FACTORS, acceptance_by
@@ -76,3 +78,12 @@ def test_traces_survive_json_and_stand_in_the_tables():
     names = {table.name: table for table in tables(results, summarise(results))}
     assert names["factors"].rows[0][:2] == ("phone", "vowel")
     assert [row[0] for row in names["drift"].rows] == ["SD", "PCG"]
+
+
+@pytest.mark.parametrize(("made", "warned"), [({"format": 1}, True), ({"format": 2}, False)])
+def test_coins_that_all_utterances_shared_are_told_of(made, warned):
+    trace = traced("agrb", [1.0, 2.0, 3.0, 4.0])
+    spoken = [record(condition, n, trace=trace, drafted=3) for condition in (AR, SD) for n in range(3)]
+    results = Results([replace(each, context=each.context | made) for each in spoken])
+    (drifted,) = [table for table in tables(results, summarise(results)) if table.name == "drift"]
+    assert ("share its coins" in drifted.note) == warned

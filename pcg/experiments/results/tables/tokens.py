@@ -8,8 +8,12 @@ from pcg.experiments.results.comparisons import difference
 from pcg.experiments.results.condition_names import knob
 from pcg.experiments.results.drift import BEHIND, drift
 from pcg.experiments.results.tables.table import BRACKETS, RUN, WER_CHANGE, Cell, Column, N, Table
+from pcg.experiments.unit import OWN_COINS
 
 METHODS = ("SD", "SSD", "PCG cosine", "membership", "typical")
+SHARED_COINS = (
+    "All utterances of a seed share its coins, which the intervals do not know: SD, which is exact, shows how much that makes."
+)
 
 
 def chosen_by_method(summaries: Sequence[Summary], methods: Sequence[str] = ("SD", "SSD", "PCG cosine")) -> list[Summary]:
@@ -62,8 +66,8 @@ def drift_table(results: Results, summaries: Sequence[Summary]) -> Table:
     note = (
         f"{BRACKETS} Relaxed: share of the tokens that only the group or the tolerance accepted. Surprisal: -log of a token's "
         "probability under the target, less AR's on the same utterances, of all tokens and of the first and the last fifth of "
-        f"each utterance. Behind a relaxed token: surprisal less entropy of the next {BEHIND} tokens, less that of the others. "
-        "All utterances of a seed share its coins, which the intervals do not know: SD, which is exact, shows how much that "
-        "makes."
+        f"each utterance. Behind a relaxed token: surprisal less entropy of the next {BEHIND} tokens, less that of the others."
     )
+    if any(record.context.get("format", OWN_COINS) < OWN_COINS for row in shown for record in shared.of(row.condition)):
+        note += f" {SHARED_COINS}"
     return Table("drift", "How far relaxed texts drift from the target", columns, tuple(rows), note, f"{RUN} tradeoff")
