@@ -39,7 +39,14 @@ def create_api(
     """The application. model: the name that it answers to; api_key: what a client has to send, if anything; hosts: names of
     this server beside those of the computer."""
     names = (*hosts, socket.gethostname().lower())
-    guard = Middleware(Guard, hosts=names, paths=OPEN_PATHS, frames=[], unexpected=lambda error: str(unexpected(error)))
+    guard = Middleware(
+        Guard,
+        hosts=names,
+        paths=OPEN_PATHS,
+        frames=[],
+        unexpected=lambda error: str(unexpected(error)),
+        answer=lambda sentence, status: _answer(Refusal(PCGError(sentence), status)),
+    )
 
     def no_uploads() -> None:
         raise AssertionError("this server takes no uploads")
@@ -65,8 +72,11 @@ def create_api(
 
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:
-    told = refusal(error)
-    return JSONResponse(told.body(), told.status)
+    return _answer(refusal(error))
+
+
+def _answer(refused: Refusal) -> JSONResponse:
+    return JSONResponse(refused.body(), refused.status)
 
 
 class _Api:
