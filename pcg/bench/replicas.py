@@ -16,7 +16,6 @@ import uvicorn
 from pcg.bench.engine import TEXT
 from pcg.cluster import check_room, import_ray, join
 from pcg.errors import PCGError
-from pcg.serving.limits import Limits
 from pcg.serving.openai_api import create_api
 from pcg.serving.replicas import Replicas
 
@@ -123,7 +122,7 @@ def _compare(one: Sequence[Sequence[Heard]], many: Sequence[Sequence[Heard]], re
 @contextmanager
 def _served(replicas: Replicas, clients: int) -> Iterator[Door]:
     """They end with the server."""
-    api = create_api(replicas, "bench", limits=Limits(waiting_each=clients))
+    api = create_api(replicas, "bench", in_flight=clients)
     server = uvicorn.Server(uvicorn.Config(api, host="127.0.0.1", port=0, log_level="error"))
     thread = Thread(target=server.run, daemon=True)
     thread.start()

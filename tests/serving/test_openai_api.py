@@ -12,7 +12,6 @@ import openai
 import pytest
 import soundfile
 
-from pcg.serving.limits import Limits
 from pcg.serving.sound_formats import RAW_RATE, formats
 from pcg.serving.speech_service import Lost, SpeechService
 from pcg.settings import Settings
@@ -29,7 +28,7 @@ EXTRA = {"method": "pcg", "theta": 0.5, "lookahead": 2, "seed": 7}
 
 @pytest.fixture(scope="module")
 def locked(synthesizer: Synthesizer) -> Iterator[str]:
-    yield from serve(SpeechService(synthesizer), api_key=KEY, limits=Limits(waiting_each=1))
+    yield from serve(SpeechService(synthesizer), api_key=KEY, in_flight=1)
 
 
 class Failing(SpeechService):
@@ -154,7 +153,7 @@ def test_one_client_may_not_ask_for_too_much_at_once(locked: str) -> None:
     with right.audio.speech.with_streaming_response.create(**long) as answer:
         pieces = answer.iter_bytes(chunk_size=None)  # held, as the answer ends with it
         next(pieces)
-        with pytest.raises(openai.RateLimitError, match="You have 1 requests here already"):
+        with pytest.raises(openai.RateLimitError, match="You have 1 request here already"):
             right.audio.speech.create(**USUAL)
     deadline = time.monotonic() + 20
     while httpx.get(f"{locked}/health").json()["speaking"] and time.monotonic() < deadline:

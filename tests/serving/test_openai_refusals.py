@@ -1,8 +1,9 @@
-"""What OpenAI's speech endpoint refuses: what no honest client sends. Every
+"""What OpenAI's speech endpoint refuses: what no honest client sends, and more than one client may ask for at once. Every
 error has OpenAI's shape."""
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Semaphore
 
@@ -140,11 +141,36 @@ def parked() -> Parked:
 
 
 @pytest.fixture
-def door(parked: Parked) -> Iterator[str]:
-    """Where it speaks."""
-    yield from serve(parked)
+def door(parked: Parked, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where it speaks, with as many requests in flight as the test is given."""
+    yield from serve(parked, in_flight=request.param)
 
 
+@pytest.mark.parametrize(("door", "most"), [(None, 4), (3, 3)], indirect=["door"])
+def test_one_client_may_have_all_rows_and_as_many_wait_or_as_many_as_it_is_given(parked: Parked, door: str, most: int) -> None:
+    with ThreadPoolExecutor(most) as pool:
+        held = [pool.submit(asked, door) for _ in range(most)]
+        for _ in held:
+            assert parked.begun.acquire(timeout=PATIENCE_SECONDS)
+        sentence = told(asked(door), 429, "rate_limit_error")
+        parked.go_on.set()
+    assert sentence == f"You have {most} requests here already: wait for one of them."
+    assert {told(each.result(), 400) for each in held} == {"It was let go."}
+    told(asked(door), 400)
+
+
+@pytest.mark.parametrize("door", [1], indirect=True)
+def test_clients_behind_a_proxy_that_is_trusted_are_told_apart(parked: Parked, door: str) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        held = [pool.submit(asked, door, {"x-forwarded-for": client}) for client in ("10.0.0.1", "10.0.0.2")]
+        for _ in held:
+            assert parked.begun.acquire(timeout=PATIENCE_SECONDS)
+        told(asked(door, {"x-forwarded-for": "10.0.0.2"}), 429, "rate_limit_error")
+        parked.go_on.set()
+    assert {told(each.result(), 400) for each in held} == {"It was let go."}
+
+
+@pytest.mark.parametrize("door", [None], indirect=True)
 def test_an_error_that_nobody_foresaw_is_one_sentence(door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pcg.errors.LOG", tmp_path / "errors.log")
     sentence = told(httpx.get(f"{door}/health"), 500, "server_error")
