@@ -1,5 +1,5 @@
 # make app: the page, in a virtual environment of its own.
-# make test: lint and the fast tests.  make test-all: the slow ones, too (many draws, many visitors, long runs).
+# make test: lint and the fast tests.  make test-all: the slow ones and Ray's, too (many draws, many visitors, long runs).
 # make audit: faults that bandit knows, licences, known vulnerabilities.  make lock: requirements.lock anew.
 # make gpu-check: on a machine with CUDA, the decoding tests and benches there, into assets/bench/.
 # make hub-generate: what the Hub serves to generate(custom_generate=...), in build/hub.
@@ -24,7 +24,7 @@ app: $(VENV)/app.done
 test: $(VENV)/dev.done lint
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
 
-test-all: $(VENV)/dev.done lint
+test-all: $(VENV)/cluster.done lint
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/dev.done
@@ -74,6 +74,10 @@ $(VENV)/app.done: requirements.txt requirements-nodeps.txt | $(VENV)/bin/python
 
 $(VENV)/dev.done: requirements-dev.txt $(VENV)/app.done
 	$(PIP) -r requirements-dev.txt
+	touch $@
+
+$(VENV)/cluster.done: requirements-cluster.txt $(VENV)/dev.done
+	$(PIP) -r requirements-cluster.txt
 	touch $@
 
 clean:

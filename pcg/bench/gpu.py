@@ -1,4 +1,5 @@
-"""Everything that only a machine with CUDA can say, by one command: tests of decoding there, the bench, the shapes of LLaSA."""
+"""Everything that only a machine with CUDA can say, by one command: tests of decoding there, the bench, many clients at once,
+the shapes of LLaSA."""
 
 import json
 import re
@@ -19,6 +20,7 @@ SHAPES = ("llasa-1b", "llasa-3b", "llasa-8b")
 PARTS: Mapping[str, Sequence[str]] = {
     "decoding tests": ("-m", "pytest", "-q", "tests/decoding", "tests/models/test_kernel.py", "tests/models/test_llama.py"),
     "bench": (*BENCH, "--device", "cuda"),
+    "bench batching": (*BENCH, "batching", "--clients", "16", "--device", "cuda", "--repeats", "1"),
     **{f"bench shape {name}": (*BENCH, "shape", "--shape", name, "--device", "cuda", "--repeats", "3") for name in SHAPES},
 }
 """tests/decoding/test_bfloat16.py holds the exactness tests in the type that a GPU computes in, with their bounds."""

@@ -1,4 +1,5 @@
-"""What a second replica gives: requests a second over HTTP from one replica and from several, by turns in one run."""
+"""What a second replica gives: requests a second over HTTP from one replica and from several, by turns in one run; and how
+soon a lone client hears something."""
 
 import json
 import random
@@ -16,28 +17,30 @@ import uvicorn
 from pcg.bench.engine import TEXT
 from pcg.cluster import check_room, import_ray, join
 from pcg.errors import PCGError
-from pcg.serving.limits import Limits
 from pcg.serving.openai_api import create_api
 from pcg.serving.replicas import Replicas
 
 REQUESTS_EACH = 3
 """Of a client in a run: the rate counts while all of them are there and some takes are done."""
+LONE_TAKES = 5
+"""One after another, before each run: those whose first sound is timed with nobody else there."""
 PIECE = 1 << 20
 """Bytes; more than any piece of a stream has."""
 
 
 @dataclass(frozen=True)
 class Door:
-    """Where a server answers, and with whose voice it is to speak."""
+    """Where a server answers, which model it names, and with whose voice it is to speak."""
 
     port: int
     voice: str
+    model: str = "bench"
 
 
 @dataclass(frozen=True)
 class Throughput:
     """Requests a second from one replica and from `replicas`, medians over the runs; `ratio` is the median of `ratios`, one a
-    run. Seconds until a client heard its first sound: medians."""
+    run. Seconds until a client heard its first sound: medians; first_sound_alone: of one client alone, from one replica."""
 
     replicas: int
     clients: int
@@ -47,11 +50,13 @@ class Throughput:
     ratios: tuple[float, ...]
     first_sound_of_one: float
     first_sound_of_many: float
+    first_sound_alone: float
 
     def __str__(self) -> str:
         return (
             f"{self.clients} clients: {self.one:.2f} requests/s from one replica, {self.many:.2f} from {self.replicas}, "
-            f"{self.ratio:.2f} x; first sound after {self.first_sound_of_one:.2f} s and {self.first_sound_of_many:.2f} s"
+            f"{self.ratio:.2f} x; first sound after {self.first_sound_of_one:.2f} s and {self.first_sound_of_many:.2f} s, "
+            f"for a lone client after {self.first_sound_alone:.2f} s"
         )
 
 
@@ -80,7 +85,7 @@ def bench_replicas(
 ) -> dict[str, object]:
     """Print and return the figures of a `Throughput`. Both servers are up all the time, and the idle one does nothing. In what
     order they are asked, and the clients ask for their takes, is drawn for each run."""
-    ray, found = import_ray("serve"), {1: [], replicas: []}
+    ray, found, lone = import_ray("serve"), {1: [], replicas: []}, []
     ours = join(ray, cores=1 + replicas)
     try:
         check_room(ray.cluster_resources(), "replicas and the one beside them", 1 + replicas, 1, device)
@@ -93,15 +98,21 @@ def bench_replicas(
                 _hear(door, range(count * clients), clients)  # so that every replica has been asked
             for run in range(repeats):
                 drawn = random.Random(run)
+                lone += hear_alone(one)
                 seeds = drawn.sample(range(REQUESTS_EACH * clients), REQUESTS_EACH * clients)
                 for count in drawn.sample(list(doors), 2):
                     found[count].append(_hear(doors[count], seeds, clients))
     finally:
         if ours:
             ray.shutdown()
-    throughput = _compare(found[1], found[replicas], replicas, clients)
+    throughput = _compare(found[1], found[replicas], lone, replicas, clients)
     print(throughput, flush=True)
     return asdict(throughput)
+
+
+def hear_alone(door: Door) -> list[Heard]:
+    """One client, streamed, one take after another."""
+    return [_ask(door, seed) for seed in range(LONE_TAKES)]
 
 
 def requests_per_second(heard: Sequence[Heard], clients: int) -> float:
@@ -112,18 +123,20 @@ def requests_per_second(heard: Sequence[Heard], clients: int) -> float:
     return sum(each.share(start, end) for each in heard) / (end - start)
 
 
-def _compare(one: Sequence[Sequence[Heard]], many: Sequence[Sequence[Heard]], replicas: int, clients: int) -> Throughput:
+def _compare(
+    one: Sequence[Sequence[Heard]], many: Sequence[Sequence[Heard]], lone: Sequence[Heard], replicas: int, clients: int
+) -> Throughput:
     rates, more = ([requests_per_second(heard, clients) for heard in runs] for runs in (one, many))
-    first, sooner = (median(each.first_sound for heard in runs for each in heard) for runs in (one, many))
+    sounds = (median(each.first_sound for heard in runs for each in heard) for runs in (one, many, [lone]))
     ratios = tuple(round(b / a, 4) for a, b in zip(rates, more, strict=True))
     figures = (round(value, 4) for value in (median(rates), median(more), median(ratios)))
-    return Throughput(replicas, clients, *figures, ratios, round(first, 4), round(sooner, 4))
+    return Throughput(replicas, clients, *figures, ratios, *(round(value, 4) for value in sounds))
 
 
 @contextmanager
 def _served(replicas: Replicas, clients: int) -> Iterator[Door]:
     """They end with the server."""
-    api = create_api(replicas, "bench", limits=Limits(waiting_each=clients))
+    api = create_api(replicas, "bench", in_flight=clients)
     server = uvicorn.Server(uvicorn.Config(api, host="127.0.0.1", port=0, log_level="error"))
     thread = Thread(target=server.run, daemon=True)
     thread.start()
@@ -143,7 +156,7 @@ def _hear(door: Door, seeds: Sequence[int], clients: int) -> list[Heard]:
 
 
 def _ask(door: Door, seed: int) -> Heard:
-    wish = {"model": "bench", "input": TEXT, "voice": door.voice, "response_format": "wav", "seed": seed}
+    wish = {"model": door.model, "input": TEXT, "voice": door.voice, "response_format": "wav", "seed": seed}
     with closing(HTTPConnection("127.0.0.1", door.port)) as server:
         begun = time.perf_counter()
         server.request("POST", "/v1/audio/speech", json.dumps(wish))

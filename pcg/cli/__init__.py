@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever reads standard output, as `head` does, has read enough
         return _ended("", 141)
     except ModuleNotFoundError as error:
-        return _ended(f"pcg: {error.name} is not installed: pip install 'pcg-lab[app]' brings what this command needs.\n", 2)
+        needed = f'{error.name} is not installed: pip install "pcg-lab[app] @ git+URL" brings what this command needs'
+        return _ended(f"pcg: {needed}.\n", 2)
     except Exception as error:
         return _ended(f"pcg: {unexpected(error)}\n", 2)
     return 0

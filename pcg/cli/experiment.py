@@ -19,6 +19,7 @@ from pcg.cli.common import (
     mean_sizes,
     worker_spec,
 )
+from pcg.cli.report import in_checkout
 from pcg.errors import InputError
 from pcg.settings import Settings
 
@@ -72,7 +73,8 @@ def run_grids(options: argparse.Namespace) -> None:
     sizes = mean_sizes(load()) if any(record.unit.condition.swap for record in records) else None
     for table in tables(results, summarise(results), sizes):
         print(table.markdown(), end="\n\n")
-    print(f"All of it on one page: python -m pcg report {options.results}", file=sys.stderr)
+    if in_checkout():
+        print(f"All of it on one page: python -m pcg report {options.results}", file=sys.stderr)
 
 
 def compare_drafts(options: argparse.Namespace) -> None:

@@ -4,11 +4,12 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcg.cli.common import BOTH_JUDGES, add_draft, add_judge, add_speaker_judge, load_synthesizer, mean_sizes, worker_spec
-from pcg.errors import InputError, counted
+from pcg.errors import InputError, PCGError, counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,11 +68,16 @@ def summarise_listeners(options: argparse.Namespace) -> None:
     print(json.dumps([each.as_dict() for each in found]))
 
 
+def in_checkout() -> bool:
+    """Whether reports can be written: an installed library lacks the explorers, which draw them."""
+    return find_spec("explorers") is not None
+
+
 def run(options: argparse.Namespace) -> None:
-    # The command line is a composition root, as app.py is: here alone the engine's side looks at the explorers'.
-    from explorers.experiments.report import write_report
     from pcg.experiments.store import Store
 
+    if not options.pack and not in_checkout():
+        raise PCGError("Reports are written in a checkout of the project: git clone URL, then run python -m pcg report in it.")
     if options.markdown is not None:
         _fill_document(options.results, options.markdown)
         return
@@ -81,6 +87,9 @@ def run(options: argparse.Namespace) -> None:
         count = len(store.all())
         print(f"{store.pack()}: {counted(count, 'unit')}")
         return
+    # The command line is a composition root, as app.py is: here alone the engine's side looks at the explorers'.
+    from explorers.experiments.report import write_report
+
     out, records = options.out or options.results / PAGE, store.all()
     if options.model is None:
         _check_one_voice(records)

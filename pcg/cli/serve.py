@@ -25,6 +25,12 @@ def add(commands: "Commands") -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (default 8000; 0: a free one)")
     parser.add_argument("--api-key", help="what clients have to send (default: PCG_API_KEY, or nothing)")
     parser.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="a name that it answers to")
+    parser.add_argument(
+        "--in-flight",
+        type=int,
+        metavar="N",
+        help="requests of one address at once (default: as many as are spoken at once, and as many again that wait)",
+    )
     parser.add_argument("--ray", action="store_true", help="with replicas, here or on the cluster of RAY_ADDRESS")
     parser.add_argument(
         "--replicas", type=int, metavar="N", help=f"of --ray, each with a model, on a core or a GPU (default {REPLICAS})"
@@ -42,13 +48,16 @@ def run(options: argparse.Namespace) -> None:
     low, high = PORTS
     if not low <= options.port <= high:
         raise InputError("port", options.port, f"a number from {low} to {high}")
+    if options.in_flight is not None:
+        check_count("in-flight", options.in_flight)
     if options.replicas is not None:
         check_count("replicas", options.replicas)
         if not options.ray:
             raise InputError("replicas", options.replicas, "left out without --ray")
     service = _replicas(options) if options.ray else _service(options)
     key = options.api_key or os.environ.get("PCG_API_KEY") or None
-    api = create_api(service, model_name(Path(options.model)), key, tuple(options.allow_host))
+    name, hosts = model_name(Path(options.model)), tuple(options.allow_host)
+    api = create_api(service, name, key, hosts, in_flight=options.in_flight)
     print(f"Serving {options.model} on http://{options.host}:{options.port}/v1", file=sys.stderr)
     uvicorn.run(api, host=options.host, port=options.port, log_level="warning")
 

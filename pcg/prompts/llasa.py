@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from pcg.errors import AssetError, PCGError, first_line
+from pcg.errors import AssetError, first_line
 from pcg.prompts.prompt import Prompt, Reference, codes_at_pace
-from pcg.prompts.text import normalise
+from pcg.prompts.text import normalise, wordless
 from pcg.prompts.tokenizer import first_code, read_tokenizer
 
 if TYPE_CHECKING:
@@ -92,5 +92,5 @@ def _plain(text: str) -> str:
     """The text on one line, without what the tokenizer would read as a mark or a speech code."""
     said = " ".join(text.replace("<|", " ").replace("|>", " ").split())
     if text and not any(c.isalnum() for c in said):
-        raise PCGError(f"text is {text[:40]!r}, but must hold at least one English word that can be spoken.")
+        raise wordless(text)
     return said

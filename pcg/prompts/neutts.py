@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from pcg.errors import AssetError, PCGError
+from pcg.errors import AssetError
 from pcg.prompts.prompt import Prompt, Reference, codes_at_pace
-from pcg.prompts.text import PUNCTUATION, normalise, phonemise
+from pcg.prompts.text import PUNCTUATION, normalise, phonemise, wordless
 from pcg.prompts.tokenizer import first_code, read_tokenizer
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _words(text: str) -> str:
     """Spoken words in lower case; nothing of what the tokenizer would read as a mark or a speech code is left of them."""
     words = normalise(text)
     if text and not any(c.isalpha() for c in words):
-        raise PCGError(f"text is {text[:40]!r}, but must hold at least one English word that can be spoken.")
+        raise wordless(text)
     return words
 
 

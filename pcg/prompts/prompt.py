@@ -14,8 +14,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from pcg.errors import InputError, PCGError
-from pcg.prompts.text import PUNCTUATION, normalise, phonemise
+from pcg.errors import InputError
+from pcg.prompts.text import PUNCTUATION, normalise, phonemise, wordless
 
 SPECIALS = ("<text_start>", "<text_end>", "<speech_start>", "<speech_end>")
 
@@ -115,7 +115,7 @@ class PhonemeReader:
         number = {symbol: i for i, symbol in enumerate(self.symbols)}
         found = [number[s] for s in phonemise(closed) if s in number]
         if len(found) < 2:
-            raise PCGError(f"text is {text[:40]!r}, but must hold at least one English word that can be spoken.")
+            raise wordless(text)
         return found
 
     def expected_tokens(self, symbols: Sequence[int]) -> float:

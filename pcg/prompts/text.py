@@ -69,6 +69,11 @@ def check_text(text: str) -> str:
     return stripped
 
 
+def wordless(text: str) -> InputError:
+    """What to raise where nothing of `text` can be spoken."""
+    return InputError("text", text[:40], "one with at least one English word that can be spoken")
+
+
 def cut(text: str, length: Callable[[str], float], longest: float) -> list[str]:
     """Cut `text` into pieces of at most `longest` each: at sentence ends, else at commas, else at words, else between the words
     that it is spoken as, else amid a word. Pieces that say nothing are left out, and so nothing may be left.

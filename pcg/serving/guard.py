@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 NOWHERE = "There is no such endpoint."
@@ -25,13 +25,17 @@ def current_visitor() -> str:
     return _visitor.get()
 
 
+def _as_detail(sentence: str, status: int) -> Response:
+    return JSONResponse({"detail": sentence}, status)
+
+
 class Guard:
     """ASGI middleware.
 
     hosts: the names that this server answers to, beside those of the computer itself and plain addresses: any other name may
     lead here by a trick of somebody's name server. A first label of "*" stands for any. paths: what is open, as a pattern of
     the whole path. frames: pages elsewhere that may show this one in a frame. unexpected: told of an exception that no handler
-    caught; answers with the sentence for the visitor.
+    caught; answers with the sentence for the visitor. answer: the response that tells a sentence, given its status.
     """
 
     def __init__(
@@ -41,8 +45,10 @@ class Guard:
         paths: re.Pattern[str],
         frames: Sequence[str],
         unexpected: Callable[[Exception], str],
+        answer: Callable[[str, int], Response] = _as_detail,
     ) -> None:
         self.app, self._hosts, self._paths, self._unexpected = app, hosts, paths, unexpected
+        self._answer = answer
         self._policy = POLICY + " ".join(["'self'", *frames])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,21 +77,21 @@ class Guard:
         except Exception as error:
             sentence = self._unexpected(error)
             if not begun:  # what has begun breaks off: an end would make it look whole
-                await JSONResponse({"detail": sentence}, 500)(scope, receive, with_headers)
+                await self._answer(sentence, 500)(scope, receive, with_headers)
         finally:
             _visitor.reset(token)
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self._answers_to(_name(host)):
-            return JSONResponse({"detail": f"This server does not answer to the name {_name(host)[:80]!r}."}, 421)
+            return self._answer(f"This server does not answer to the name {_name(host)[:80]!r}.", 421)
         if not self._paths.fullmatch(scope["path"]):
-            return JSONResponse({"detail": NOWHERE}, 404)
+            return self._answer(NOWHERE, 404)
         origin = headers.get("origin")
         own = {f"{scheme}://{name}" for scheme in ("http", "https") for name in (host, headers.get("x-forwarded-host", host))}
         if scope["method"] not in ("GET", "HEAD") and origin is not None and origin not in own:
-            return JSONResponse({"detail": "This server takes no requests from pages of other servers."}, 403)
+            return self._answer("This server takes no requests from pages of other servers.", 403)
         return None
 
     def _answers_to(self, name: str) -> bool:

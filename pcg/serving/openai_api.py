@@ -17,7 +17,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from pcg.errors import PCGError, unexpected
+from pcg.errors import PCGError, counted, unexpected
 from pcg.files import __version__
 from pcg.serving.bodies import Bodies
 from pcg.serving.guard import Guard, current_visitor
@@ -35,11 +35,20 @@ def create_api(
     api_key: str | None = None,
     hosts: Sequence[str] = (),
     limits: Limits = LIMITS,
+    in_flight: int | None = None,
 ) -> FastAPI:
     """The application. model: the name that it answers to; api_key: what a client has to send, if anything; hosts: names of
-    this server beside those of the computer."""
+    this server beside those of the computer; in_flight: requests of one address at once, by default as many as the service has
+    rows, and as many again that wait."""
     names = (*hosts, socket.gethostname().lower())
-    guard = Middleware(Guard, hosts=names, paths=OPEN_PATHS, frames=[], unexpected=lambda error: str(unexpected(error)))
+    guard = Middleware(
+        Guard,
+        hosts=names,
+        paths=OPEN_PATHS,
+        frames=[],
+        unexpected=lambda error: str(unexpected(error)),
+        answer=lambda sentence, status: _answer(Refusal(PCGError(sentence), status)),
+    )
 
     def no_uploads() -> None:
         raise AssertionError("this server takes no uploads")
@@ -52,7 +61,7 @@ def create_api(
         service.close()
 
     app = FastAPI(lifespan=lifespan, middleware=[guard, bodies], openapi_url=None)
-    api = _Api(service, model, api_key, limits)
+    api = _Api(service, model, api_key, limits, in_flight or 2 * service.offer.rows)
     app.add_api_route("/v1/audio/speech", api.speech, methods=["POST"])
     app.add_api_route("/v1/audio/voices", api.voices)
     app.add_api_route("/v1/models", api.models)
@@ -65,13 +74,16 @@ def create_api(
 
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:
-    told = refusal(error)
-    return JSONResponse(told.body(), told.status)
+    return _answer(refusal(error))
+
+
+def _answer(refused: Refusal) -> JSONResponse:
+    return JSONResponse(refused.body(), refused.status)
 
 
 class _Api:
-    def __init__(self, service: Service, model: str, api_key: str | None, limits: Limits) -> None:
-        self._service, self._model, self._key, self._limits = service, model, api_key, limits
+    def __init__(self, service: Service, model: str, api_key: str | None, limits: Limits, in_flight: int) -> None:
+        self._service, self._model, self._key, self._in_flight = service, model, api_key, in_flight
         self._begun, self._meters = int(time()), Meters(service)
         self._asking: Tally[str] = Tally()
         # Whoever waits holds a thread.
@@ -126,8 +138,8 @@ class _Api:
             asked = read_request(await _json(request))
             self._check_model(asked.model)
             settings = asked.settings(self._service.offer.methods[-1])
-            if self._asking[visitor] >= self._limits.waiting_each:
-                raise Busy(f"You have {self._limits.waiting_each} requests here already: wait for one of them.")
+            if self._asking[visitor] >= self._in_flight:
+                raise Busy(f"You have {counted(self._in_flight, 'request')} here already: wait for one of them.")
             self._asking[visitor] += 1
             speaking = Speaking(self._service, asked, settings, self._meters, self._threads, partial(self._leave, visitor))
             try:

@@ -1,5 +1,6 @@
 """What OpenAI's speech endpoint is asked, with this program's knobs beside it, and how it answers what is wrong."""
 
+import re
 import secrets
 from typing import Any, Literal
 
@@ -12,7 +13,9 @@ from pcg.serving.speech_service import Busy, Lost
 from pcg.settings import RANGES, Settings
 
 KNOBS = ("theta", "lookahead", "beta", "temperature")
-STATUS_OF = {400: "invalid_request_error", 401: "authentication_error", 404: "invalid_request_error", 429: "rate_limit_error"}
+KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+FIELDS_OF_INPUT = ("text", "text with its reference", "pause")
+"""What the engine complains of where it is `input` that a client has to change."""
 
 
 class NamedVoice(BaseModel):
@@ -97,8 +100,11 @@ class Refusal(Exception):
 
     def body(self) -> dict[str, object]:
         """In OpenAI's shape."""
-        kind, param = STATUS_OF.get(self.status, "server_error"), getattr(self.error, "field", None)
-        return {"error": {"message": str(self.error), "type": kind, "param": param, "code": self.code}}
+        kind = KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        message, param = str(self.error), getattr(self.error, "field", None)
+        if param in FIELDS_OF_INPUT:
+            message, param = re.sub("^text", "input", message), "input"
+        return {"error": {"message": message, "type": kind, "param": param, "code": self.code}}
 
 
 def refusal(error: Exception) -> Refusal:
@@ -113,5 +119,5 @@ def refusal(error: Exception) -> Refusal:
         case PCGError():
             return Refusal(error)
         case HTTPException():
-            return Refusal(PCGError(str(error.detail)), error.status_code)
+            return Refusal(PCGError(f"{str(error.detail).rstrip('.')}."), error.status_code)
     return Refusal(unexpected(error), 500)

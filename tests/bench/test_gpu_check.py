@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from pcg.bench.gpu import gpu_check, run_part
+from pcg.bench.gpu import PARTS, gpu_check, run_part
 from pcg.cli import main
 from pcg.errors import PCGError
 
@@ -34,3 +34,14 @@ def test_what_failed_is_written_down_and_told(tmp_path, monkeypatch, capsys):
 
 def test_a_part_that_prints_no_json_tells_its_last_line():
     assert run_part(("-c", "print('3 passed')")) == (True, ["3 passed"])
+
+
+def test_every_bench_is_a_command_that_runs_on_the_gpu_and_many_clients_are_among_them(monkeypatch):
+    asked = []
+    monkeypatch.setattr("pcg.cli.bench.run", asked.append)
+    for words in PARTS.values():
+        if words[1] == "pcg":
+            assert main(words[2:]) == 0
+    assert {options.device for options in asked} == {"cuda"}
+    assert {options.what for options in asked} == {"engine", "shape", "batching"}
+    assert [options.clients for options in asked if options.what == "batching"] == [16]

@@ -1,6 +1,7 @@
 """swap, experiment and report: what they do again, what they print, and one sentence for bad input."""
 
 import json
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -186,6 +187,29 @@ def test_report_does_not_mix_judges(where, grid, calls, tmp_path, capsys):
     assert main(["report", results, "--model", where[1], "--judge", "embedded"]) == 0
     assert ": 6 units" in capsys.readouterr().out
     assert main(["report", results, "--model", where[1], "--judge", "hubert"]) == 2
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """As where pip has installed the library alone."""
+    monkeypatch.setitem(sys.modules, "explorers", None)
+
+
+@pytest.mark.parametrize("more", [[], ["--markdown", "results.md"]])
+def test_without_a_checkout_one_sentence_says_where_reports_are_written(tmp_path, installed, capsys, more):
+    assert main(["report", str(tmp_path), *more]) == 2
+    said = "pcg: Reports are written in a checkout of the project: git clone URL, then run python -m pcg report in it.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_without_a_checkout_results_are_packed_and_no_report_is_recommended(where, grid, calls, tmp_path, capsys, request):
+    assert main(["experiment", "run", str(grid), *where]) == 0
+    assert "python -m pcg report" in capsys.readouterr().err
+    request.getfixturevalue("installed")
+    assert main(["experiment", "run", str(grid), *where]) == 0
+    assert "report" not in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "results"), "--pack"]) == 0
+    assert capsys.readouterr().out.endswith(": 6 units\n")
 
 
 def test_report_makes_no_folder_of_a_wrong_name(tmp_path, capsys):

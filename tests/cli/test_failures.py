@@ -79,6 +79,12 @@ def test_an_error_that_nobody_foresaw_is_one_sentence_with_a_reference(model, mo
     assert found[1] in errors.LOG.read_text()
 
 
+def test_a_package_that_is_not_here_is_one_sentence_that_tells_how_it_comes(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    said = 'pcg: uvicorn is not installed: pip install "pcg-lab[app] @ git+URL" brings what this command needs.\n'
+    assert refused(["serve"], capsys) == said
+
+
 def test_an_unknown_figure_is_refused_before_anything_is_loaded(capsys):
     said = refused(["evaluate", "stopping", "nope", "--model", "nowhere"], capsys)
     assert said == "pcg: figure is 'nope', but must be one of table, stopping, voices.\n"

@@ -26,7 +26,7 @@ def address(request: pytest.FixtureRequest, tiny_voice_folder: Path) -> Iterator
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = ["serve", "--model", str(tiny_voice_folder), "--port", str(port), *request.param]
+    words = ["serve", "--model", str(tiny_voice_folder), "--port", str(port), "--in-flight", "1", *request.param]
     process = subprocess.Popen(
         [sys.executable, "-m", "pcg", *words], env={**os.environ, "PCG_API_KEY": "secret"}, stderr=subprocess.PIPE, text=True
     )
@@ -35,7 +35,7 @@ def address(request: pytest.FixtureRequest, tiny_voice_folder: Path) -> Iterator
     process.communicate()
 
 
-def test_it_speaks_for_whoever_has_the_key_and_ends_when_it_is_told(
+def test_it_keeps_its_key_and_its_limit_and_ends_when_it_is_told(
     address: tuple[str, subprocess.Popen[str]], tiny_voice_folder: Path
 ) -> None:
     url, process = address
@@ -49,18 +49,37 @@ def test_it_speaks_for_whoever_has_the_key_and_ends_when_it_is_told(
             assert time.monotonic() < deadline
             time.sleep(0.1)
     assert model == tiny_voice_folder.name
+    key = {"authorization": "Bearer secret"}
     body = {"model": model, "voice": "one", "input": "hello, yes!", "response_format": "wav"}
     assert httpx.post(f"{url}/v1/audio/speech", json=body).status_code == 401
-    answer = httpx.post(f"{url}/v1/audio/speech", json=body, headers={"authorization": "Bearer secret"}, timeout=60)
+    answer = httpx.post(f"{url}/v1/audio/speech", json=body, headers=key, timeout=60)
     assert answer.content[:4] == b"RIFF"
+    long = body | {"input": ". ".join(["hello, yes!"] * 350)}
+    with httpx.stream("POST", f"{url}/v1/audio/speech", json=long, headers=key, timeout=60) as begun:
+        assert begun.status_code == 200
+        assert httpx.post(f"{url}/v1/audio/speech", json=body, headers=key).status_code == 429
     process.send_signal(signal.SIGINT)
     assert process.wait(30) in (0, 130)
     assert "Traceback" not in process.stderr.read()
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [(["--port", "70000"], "port is 70000"), (["--model", "nowhere/at-all"], "nowhere/at-all")]
+    ("words", "told"),
+    [
+        (["--port", "70000"], "port is 70000"),
+        (["--in-flight", "0"], "in-flight is 0, but must be a whole number from 1 up."),
+        (["--model", "nowhere/at-all"], "nowhere/at-all"),
+    ],
 )
 def test_what_cannot_be_served_is_one_sentence(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", *words]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_number_of_requests_that_is_no_number_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["serve", "--in-flight", "many"])
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert "--in-flight" in said
+    assert len(said.splitlines()) == 1

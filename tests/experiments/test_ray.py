@@ -32,6 +32,7 @@ def cluster() -> Iterator[None]:
     ray = pytest.importorskip("ray")
     paths = os.pathsep.join([str(PROJECT), str(Path(__file__).parent)])
     ray.init(
+        "local",
         num_cpus=2,
         include_dashboard=False,
         log_to_driver=False,

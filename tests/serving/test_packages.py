@@ -1,7 +1,10 @@
 """What an install with hashes installs is what an install without them asks for."""
 
 import re
+import shutil
+import subprocess
 import tomllib
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -52,10 +55,21 @@ def test_the_pins_are_the_packages_that_the_library_and_the_page_ask_for() -> No
     assert [name for name, version in pinned.items() if version.removeprefix("==") not in asked[name]] == []
 
 
-@pytest.mark.parametrize("extra", ["cluster", "mcp", "train"])
-def test_an_extra_asks_for_what_its_list_pins(extra: str) -> None:
+@pytest.mark.parametrize("extra", ["cluster", "dev", "mcp", "train"])
+def test_an_extra_asks_for_what_its_list_pins_and_for_the_page(extra: str) -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = {each.name: each for each in map(Requirement, project["optional-dependencies"][extra])}
-    for each in read_requirements(PROJECT / f"requirements-{extra}.txt"):
+    pins = read_requirements(PROJECT / f"requirements-{extra}.txt")
+    assert asked.keys() == {"pcg-lab", *(each.name for each in pins)}
+    for each in pins:
         assert str(each.specifier).removeprefix("==") in asked[each.name].specifier, each
         assert each.extras == asked[each.name].extras
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(("target", "more"), [("test", set()), ("test-all", {"requirements-cluster.txt"})])
+def test_the_tests_of_ray_have_ray_where_all_tests_run(target: str, more: set[str], tmp_path: Path) -> None:
+    make = ["make", "--dry-run", target, f"VENV={tmp_path}"]
+    said = subprocess.run(make, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    usual = {"requirements.txt", "requirements-nodeps.txt", "requirements-dev.txt"}
+    assert set(re.findall(r"-r (\S+)", said)) == usual | more

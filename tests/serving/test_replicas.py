@@ -17,7 +17,7 @@ import pytest
 from pcg.cli import main
 from pcg.errors import InputError, PCGError
 from pcg.places import PROJECT
-from pcg.serving.limits import LIMITS, Limits
+from pcg.serving.limits import LIMITS
 from pcg.serving.replicas import LOST, Replicas
 from pcg.serving.speech_service import Busy
 from pcg.settings import Settings
@@ -67,7 +67,7 @@ def replicas(cluster: None, tiny_voice_folder: Path) -> Iterator[Replicas]:
 
 @pytest.fixture(scope="module")
 def address(replicas: Replicas) -> Iterator[str]:
-    yield from serve(replicas, api_key=KEY, limits=Limits(waiting_each=5))
+    yield from serve(replicas, api_key=KEY, in_flight=5)
 
 
 @pytest.fixture(scope="module")

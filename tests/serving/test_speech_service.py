@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,18 +17,12 @@ from pcg.errors import InputError, PCGError
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Round, Sound, Take
 
 WORDS = "hello, is this one sentence? yes!"
 LONG = ". ".join([WORDS] * 20)
 POSITIONS = 1400
 PATIENCE = 60
-
-
-@pytest.fixture(scope="module")
-def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture

@@ -1,15 +1,22 @@
-"""The library as pip installs it, outside the checkout."""
+"""The library as pip installs it, outside the checkout, with nothing beside it but what it asks for."""
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from pcg.places import ASSETS, PROJECT
 
 pytestmark = pytest.mark.slow
+COMMAND = "import sys; from pcg.cli import main; sys.exit(main())"
+Run = Callable[..., subprocess.CompletedProcess[str]]
 HEAVY = ("gradio", "librosa", "umap", "faiss", "torch")
 SPOKEN = """
 import sys, time
@@ -36,12 +43,45 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Python in an empty folder, which finds the library in `site` alone."""
+Brought = dict[tuple[str, frozenset[str]], Distribution]
+
+
+def add_brought(asked: Iterable[str], extras: Iterable[str], brought: Brought) -> None:
+    """Add what these lines of a package's metadata ask for on this computer, and what that asks for in turn, to `brought`."""
+    for each in map(Requirement, asked):
+        key = canonicalize_name(each.name), frozenset(each.extras)
+        here = each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in ("", *extras))
+        if here and key not in brought:
+            brought[key] = distribution(each.name)
+            add_brought(brought[key].requires or (), each.extras, brought)
+
+
+@pytest.fixture(scope="module")
+def declared(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the packages that the wheel declares, and those that they declare: a package that the library imports and
+    nobody declares is not there."""
+    folder, brought = tmp_path_factory.mktemp("declared"), {}
+    (metadata,) = site.glob("pcg_lab-*.dist-info")
+    add_brought(Distribution.at(metadata).requires, (), brought)
+    for each in brought.values():
+        for name in {file.parts[0] for file in each.files} - {"..", "__pycache__"}:
+            if not (folder / name).exists():  # as where two packages share a namespace
+                (folder / name).symlink_to(each.locate_file(name))
+    return folder
+
+
+@pytest.fixture
+def run(site: Path, declared: Path) -> Run:
+    """Python in an empty folder, which finds nothing but the library and what it declares."""
     place = site / "elsewhere"
     place.mkdir(exist_ok=True)
-    own = {"PYTHONPATH": str(site), "XDG_CACHE_HOME": str(site / "caches"), "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, *words], cwd=place, env={**os.environ, **own}, capture_output=True, text=True)
+    own = {"PYTHONPATH": f"{site}{os.pathsep}{declared}", "XDG_CACHE_HOME": str(site / "caches"), "OMP_NUM_THREADS": "1"}
+
+    def python(*words: str) -> subprocess.CompletedProcess[str]:
+        words = (sys.executable, "-S", *words)
+        return subprocess.run(words, cwd=place, env={**os.environ, **own}, capture_output=True, text=True)
+
+    return python
 
 
 def test_the_wheel_holds_the_library_and_its_weights_and_nothing_else(site: Path) -> None:
@@ -54,16 +94,46 @@ def test_the_wheel_holds_the_library_and_its_weights_and_nothing_else(site: Path
     assert {path for path in code if not (site / path).is_file()} == set()
 
 
-def test_the_installed_library_is_light_to_import_and_speaks(site: Path) -> None:
-    done = run(site, "-c", SPOKEN.format(heavy=HEAVY))
+@pytest.mark.parametrize("name", ["explorers", "tests", "pytest", "gradio"])
+def test_what_nobody_declares_is_not_there(run: Run, name: str) -> None:
+    assert f"No module named '{name}'" in run("-c", f"import {name}").stderr
+
+
+def test_the_installed_library_is_light_to_import_and_speaks(site: Path, run: Run) -> None:
+    done = run("-c", SPOKEN.format(heavy=HEAVY))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == f"{site / 'pcg' / '__init__.py'}|True|[]|[]|True"
 
 
-def test_the_installed_command_speaks_into_a_file_and_keeps_its_caches_with_the_user(site: Path) -> None:
-    script = "import sys; from pcg.cli import main; sys.exit(main())"
-    done = run(site, "-c", script, "speak", "Hello there.", "--out", "hello.wav")
+def test_the_readmes_lines_speak_stream_and_use_a_rule(site: Path, run: Run) -> None:
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    done = run("-c", f"{lines}print(len(take.audio), len(pieces), len(own.audio), sep='|')")
+    assert done.returncode == 0, done.stderr
+    samples, pieces, more_samples = map(int, done.stdout.splitlines()[-1].split("|"))
+    assert (site / "elsewhere" / "speech.wav").stat().st_size > 2 * samples > 16_000
+    assert pieces > 2
+    assert more_samples > 8_000
+
+
+def test_the_installed_command_speaks_into_a_file_and_keeps_its_caches_with_the_user(site: Path, run: Run) -> None:
+    done = run("-c", COMMAND, "speak", "Hello, 3 boats!", "--out", "hello.wav")
     assert done.returncode == 0, done.stderr
     assert (site / "elsewhere" / "hello.wav").stat().st_size > 1000
     assert not (site / "cache").exists()
     assert "pcg = pcg.cli:main" in next(site.glob("pcg_lab-*.dist-info/entry_points.txt")).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["serve"], 'uvicorn is not installed: pip install "pcg-lab[app] @ git+URL" brings what this command needs.'),
+        (
+            ["report", "."],
+            "Reports are written in a checkout of the project: git clone URL, then run python -m pcg report in it.",
+        ),
+    ],
+)
+def test_what_needs_more_than_the_library_is_one_sentence(run: Run, words: list[str], told: str) -> None:
+    done = run("-c", COMMAND, *words)
+    assert (done.returncode, done.stderr) == (2, f"pcg: {told}\n")

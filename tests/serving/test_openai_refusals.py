@@ -1,0 +1,177 @@
+"""What OpenAI's speech endpoint refuses: what no honest client sends, and more than one client may ask for at once. Every
+error has OpenAI's shape."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event, Semaphore
+
+import httpx
+import openai
+import pytest
+import torch
+
+from pcg.errors import InputError, PCGError
+from pcg.prompts.prompt import Prompt
+from pcg.prompts.text import wordless
+from pcg.serving.openai_request import refusal
+from pcg.serving.speech_service import Offer
+from pcg.synthesis.synthesizer import Synthesizer
+from tests.explorers.hostile import DEEP, HARMLESS, MARKUP, NO_NUMBER, TEXTS, WRONG, settings_texts
+from tests.serving.served import serve
+
+USUAL = {"model": "tiny", "input": "hello, yes!", "voice": "one", "response_format": "wav"}
+PATIENCE_SECONDS = 60
+KNOBS = ("theta", "lookahead", "beta", "temperature", "seed")
+WRONG_VALUES = {
+    "input": (*TEXTS.values(), *WRONG["textbox"], DEEP, None, "wait [pause:99]", "[pause:1] yes " * 21),
+    "voice": (*WRONG["dropdown"], None),
+    "method": WRONG["dropdown"],
+    "response_format": (*WRONG["dropdown"], "aac"),
+    "stream_format": WRONG["radio"],
+    "wait": WRONG["checkbox"],
+    "instructions": (*WRONG["textbox"], "Whisper."),
+    "speed": (*NO_NUMBER, 2.0),
+    **{knob: NO_NUMBER[1:] for knob in KNOBS},
+}
+"""By field; a knob that is None is one that was left out."""
+
+
+def asked(address: str, headers: dict[str, str] | None = None, **changes: object) -> httpx.Response:
+    body = json.dumps({**USUAL, **changes})
+    return httpx.post(f"{address}/v1/audio/speech", content=body, headers=headers, timeout=PATIENCE_SECONDS)
+
+
+def told(answer: httpx.Response, status: int, kind: str = "invalid_request_error", param: str | None = None) -> str:
+    """The one sentence of an error in OpenAI's shape."""
+    assert answer.status_code == status, answer.text
+    error = answer.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert (error["type"], error["param"]) == (kind, param), error
+    assert error["message"].endswith(".")
+    assert len(error["message"]) < 300
+    assert "\n" not in error["message"]
+    return error["message"]
+
+
+@pytest.mark.parametrize("field", WRONG_VALUES)
+def test_a_wrong_value_is_one_sentence_that_names_its_field(address: str, field: str) -> None:
+    for value in WRONG_VALUES[field]:
+        assert told(asked(address, **{field: value}), 400, param=field).startswith((f"{field} is ", "pause is "))
+
+
+def test_another_model_and_a_field_that_is_none_are_one_sentence(address: str) -> None:
+    assert "no model 'tts-1'" in told(asked(address, model="tts-1"), 404)
+    assert "without it" in told(asked(address, colour="red"), 400, param="body")
+
+
+@pytest.mark.parametrize("text", [*HARMLESS.values(), MARKUP], ids=[*HARMLESS, "markup"])
+def test_a_text_that_looks_like_code_is_spoken(address: str, text: str) -> None:
+    answer = asked(address, input=text, seed=7, wait=True)
+    assert answer.status_code == 200, answer.text
+    assert int(answer.headers["x-pcg-tokens"]) > 0
+
+
+def test_what_is_said_of_a_text_by_those_who_read_it_is_said_of_the_input() -> None:
+    with pytest.raises(InputError) as no_room:
+        Prompt.within(3, torch.zeros(9, dtype=torch.int64), wanted=1.0)
+    for error in (no_room.value, wordless("hm")):
+        body = refusal(error).body()["error"]
+        assert body["param"] == "input"
+        assert body["message"].startswith("input ")
+    assert refusal(PCGError("text is no field here.")).body()["error"]["message"] == "text is no field here."
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"5", b"null", b"\xff\xfe", b'"text"'])
+def test_a_body_that_is_no_request_is_refused(address: str, body: bytes) -> None:
+    answer = httpx.post(f"{address}/v1/audio/speech", content=body)
+    told(answer, 400, param="body" if body in (b"5", b"null", b'"text"') else None)
+
+
+def test_settings_that_look_like_a_take_are_no_request(address: str, synthesizer: Synthesizer) -> None:
+    for text in settings_texts(synthesizer).values():
+        answer = httpx.post(f"{address}/v1/audio/speech", content=text.encode())
+        assert answer.status_code == 400, text[:80]
+        assert answer.json()["error"]["message"].endswith(".")
+
+
+def test_other_paths_names_pages_methods_and_sizes_are_not_answered(address: str) -> None:
+    told(httpx.get(f"{address}/docs"), 404)
+    told(httpx.get(f"{address}/health", headers={"host": "evil.example"}), 421)
+    told(asked(address, {"origin": "http://evil.example"}), 403, "permission_error")
+    told(httpx.get(f"{address}/v1/audio/speech"), 405)
+    told(asked(address, input="word " * 400_000), 413)
+
+
+def test_openais_client_reads_what_is_not_here(address: str) -> None:
+    client = openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0)
+    with pytest.raises(openai.NotFoundError) as error:
+        client.embeddings.create(model="tiny", input="hello")
+    assert (error.value.body["message"], error.value.type) == ("There is no such endpoint.", "invalid_request_error")
+
+
+class Parked:
+    """A service of two rows, whose takes say nothing until they are let go, and then fail."""
+
+    def __init__(self) -> None:
+        self.offer = Offer(("pcg",), ("one",), 16_000, rows=2)
+        self.speaking = 0
+        self.begun, self.go_on = Semaphore(0), Event()
+
+    @property
+    def waiting(self) -> int:
+        raise ZeroDivisionError("a secret of the program")
+
+    def speak(self, *text: object, **options: object) -> "Parked":
+        return self
+
+    def __next__(self) -> None:
+        self.begun.release()
+        assert self.go_on.wait(PATIENCE_SECONDS)
+        raise PCGError("It was let go.")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@pytest.fixture
+def parked() -> Parked:
+    return Parked()
+
+
+@pytest.fixture
+def door(parked: Parked, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where it speaks, with as many requests in flight as the test is given."""
+    yield from serve(parked, in_flight=request.param)
+
+
+@pytest.mark.parametrize(("door", "most"), [(None, 4), (3, 3)], indirect=["door"])
+def test_one_client_may_have_all_rows_and_as_many_wait_or_as_many_as_it_is_given(parked: Parked, door: str, most: int) -> None:
+    with ThreadPoolExecutor(most) as pool:
+        held = [pool.submit(asked, door) for _ in range(most)]
+        for _ in held:
+            assert parked.begun.acquire(timeout=PATIENCE_SECONDS)
+        sentence = told(asked(door), 429, "rate_limit_error")
+        parked.go_on.set()
+    assert sentence == f"You have {most} requests here already: wait for one of them."
+    assert {told(each.result(), 400) for each in held} == {"It was let go."}
+    told(asked(door), 400)
+
+
+@pytest.mark.parametrize("door", [1], indirect=True)
+def test_clients_behind_a_proxy_that_is_trusted_are_told_apart(parked: Parked, door: str) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        held = [pool.submit(asked, door, {"x-forwarded-for": client}) for client in ("10.0.0.1", "10.0.0.2")]
+        for _ in held:
+            assert parked.begun.acquire(timeout=PATIENCE_SECONDS)
+        told(asked(door, {"x-forwarded-for": "10.0.0.2"}), 429, "rate_limit_error")
+        parked.go_on.set()
+    assert {told(each.result(), 400) for each in held} == {"It was let go."}
+
+
+@pytest.mark.parametrize("door", [None], indirect=True)
+def test_an_error_that_nobody_foresaw_is_one_sentence(door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pcg.errors.LOG", tmp_path / "errors.log")
+    sentence = told(httpx.get(f"{door}/health"), 500, "server_error")
+    assert sentence.startswith("Unexpected ZeroDivisionError; see reference ")
