@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Any]
 
 
-def add_settings(parser: argparse.ArgumentParser) -> None:
-    """Every knob of a take but the method, who speaks, and on what."""
+def add_settings(parser: argparse.ArgumentParser, voices: str = "a voice that the model knows") -> None:
+    """Every knob of a take but the method, who speaks (voices: the help on that), and on what."""
     for name, allowed in RANGES.items():
         kind = _count if name == "lookahead" else int if name in WHOLE else float
         text = f"{allowed}" + (f" {allowed.unit}" if allowed.unit else "")
@@ -50,7 +50,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--adaptive", action="store_true", help="draft fewer tokens where the draft is unsure")
     parser.add_argument("--sampler", help="how draft and target sample: " + ", ".join(SAMPLERS) + " (default plain)")
     parser.add_argument("--hierarchical", action="store_true", help="let spoof detectors choose among beams")
-    parser.add_argument("--voice", help="a voice that the model knows")
+    parser.add_argument("--voice", help=voices)
     parser.add_argument(
         "--reference", type=Path, metavar="FILE", help="a recording in place of --voice: 1 to 10 seconds, for LLaSA 15"
     )
@@ -84,6 +84,19 @@ def add_judge(parser: argparse.ArgumentParser, more: str = "") -> None:
         default="pocketsphinx",
         help=f"who writes down the words: {KNOWN_JUDGES}{more}",
     )
+
+
+SEVERAL_JUDGES = "; several with commas between: the first counts where there is room for one"
+
+
+def judge_names(given: str) -> list[str]:
+    """The judges in an option that takes several; raises InputError where one is unknown or named twice."""
+    from pcg.recognition.judges import JUDGES
+
+    names = given.split(",")
+    if not set(names) <= set(JUDGES) or len(set(names)) < len(names):
+        raise InputError("judge", given, f"one of {', '.join(JUDGES)}, or several with commas between")
+    return names
 
 
 def add_speaker_judge(parser: argparse.ArgumentParser) -> None:
@@ -145,6 +158,19 @@ def _hear(samples: "np.ndarray", rate: int) -> str:
     return load_judge("embedded").transcribe([for_judges(samples, rate)], JUDGE_RATE)[0]
 
 
+def use_threads(count: int | None) -> None:
+    """Let torch have so many threads; None leaves it as many as it has."""
+    import torch
+
+    if count is not None:
+        check_count("threads", count)
+        torch.set_num_threads(count)
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--threads", type=int, help="threads of torch (default: as many as there are cores)")
+
+
 def check_count(field: str, value: int) -> None:
     if value < 1:
         raise InputError(field, value, "a whole number from 1 up")
@@ -152,7 +178,7 @@ def check_count(field: str, value: int) -> None:
 
 def add_worker(parser: argparse.ArgumentParser) -> None:
     """Who does the units, and where their results are kept."""
-    add_judge(parser, "; several with commas between: the first counts where there is room for one")
+    add_judge(parser, SEVERAL_JUDGES)
     add_speaker_judge(parser)
     add_model(parser)
     parser.add_argument(
@@ -175,11 +201,8 @@ def check_workers(options: argparse.Namespace) -> None:
 
 def worker_spec(options: argparse.Namespace) -> "WorkerSpec":
     from pcg.experiments.worker import WorkerSpec
-    from pcg.recognition.judges import JUDGES
 
-    names = options.judge.split(",")
-    if not set(names) <= set(JUDGES) or len(set(names)) < len(names):
-        raise InputError("judge", options.judge, f"one of {', '.join(JUDGES)}, or several with commas between")
+    judge_names(options.judge)
     return WorkerSpec(options.model, options.judge, options.device, draft=options.draft, speaker=options.speaker_judge)
 
 

@@ -1,12 +1,13 @@
 """The benchmarks run on small models and say what they promise; how fast anything is, no test asks."""
 
 import json
+import random
 
 import pytest
 import torch
 
 from pcg.acceptance.verdict import Coins
-from pcg.bench.methods import method_speeds, step_costs
+from pcg.bench.methods import in_turns, method_speeds, pooled, step_costs
 from pcg.bench.parts.rules import block_gain, overlapping_groups, rule_costs
 from pcg.bench.shapes import ModelShape, forced, random_pair
 from pcg.bench.takes import adaptive_speedup, batch_speedup, first_sound_seconds
@@ -52,6 +53,24 @@ def test_methods_are_measured_against_ar_and_their_bound(tiny_voice_folder, tmp_
     prompt = synthesizer.voice.reader.prompt("hello", synthesizer.voice.reference("one"))
     costs = step_costs(synthesizer.voice, prompt, 3, 0.8, repeats=1)
     assert min(costs.ar, costs.draft, costs.verify) > 0
+
+
+def test_takes_in_turns_are_pooled_as_one(tiny_voice_folder, tmp_path):
+    synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
+    texts = ["hello [pause:0.5] yes", "yes [pause:0.3] hello"]
+    takes = in_turns(synthesizer, texts, Settings(seed=3), "one", random.Random(0))
+    assert list(takes) == list(METHODS)
+    for method, said in takes.items():
+        assert [(take.text, take.settings.method, take.settings.seed) for take in said] == [(t, method, 3) for t in texts]
+        one, other = said
+        both = pooled(said)
+        assert both.tokens == one.tokens + other.tokens
+        assert both.wall_seconds == one.wall_seconds + other.wall_seconds
+        assert both.audio_seconds == pytest.approx(one.audio_seconds + other.audio_seconds)
+        assert both.pauses == (*one.pauses, *((len(one.tokens) + at, seconds) for at, seconds in other.pauses))
+        slow, fast = sorted(take.tokens_per_second for take in said)
+        assert slow <= both.tokens_per_second <= fast
+        assert both.decoding_ms == pytest.approx(one.decoding_ms + other.decoding_ms)
 
 
 @pytest.mark.slow
