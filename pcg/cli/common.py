@@ -70,7 +70,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_draft(parser: argparse.ArgumentParser) -> None:
-    text = "auto (the voice's own, else three layers of the target), the name of another of the voice's (subset), "
+    text = "auto (the voice's own, else three layers of the target), the name of another of the voice's, "
     text += "layers:0,1,27, lookup, none, or a folder (default auto)"
     parser.add_argument("--draft", default="auto", help=text)
 
