@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from pcg.acceptance.verdict import Coins
+from pcg.bench.engine import bench_engine
 from pcg.bench.methods import in_turns, method_speeds, pooled, step_costs
 from pcg.bench.parts.rules import block_gain, overlapping_groups, rule_costs
 from pcg.bench.shapes import ModelShape, forced, random_pair
@@ -19,6 +20,7 @@ from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 
+SMALL = ModelShape(2, 32, 2, 2, 48, (0,), codes=200, others=80, tied=True)
 TINY = ModelShape(2, 32, 2, 1, 48, (0,), codes=60, others=80)
 
 
@@ -74,6 +76,25 @@ def test_takes_in_turns_are_pooled_as_one(tiny_voice_folder, tmp_path):
 
 
 @pytest.mark.slow
+def test_the_bench_tells_what_rounds_allow_beside_the_speed_of_takes(tiny_voice_folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("pcg.bench.engine.EMBEDDED", tiny_voice_folder)
+    for name, value in (("generate.TOKENS", 6), ("engine.TURNS", 2), ("timing.COPY_MIB", 1)):
+        monkeypatch.setattr(f"pcg.bench.{name}", value)
+    small = rule_costs(3, tokens=12, shape=SMALL)
+    monkeypatch.setattr("pcg.bench.engine.rule_costs", lambda lookahead: small)
+    figures = bench_engine(Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path), Settings(), repeats=1)
+    told = capsys.readouterr().out.splitlines()
+    assert figures["expected_speedup"]["ar"] is None
+    for method in METHODS[1:]:
+        length, expected = figures["mean_acceptance_length"][method], figures["expected_speedup"][method]
+        assert expected == pytest.approx(length / figures["round_cost"]["3"], rel=1e-3)
+        line = next(line for line in told if line.startswith(f"{method}: "))
+        assert f"E/R {expected:.2f}x, bound {figures['bound'][method]:.2f}x" in line
+        assert f"{figures['acceptance_of_tested'][method]:.0%} of tested tokens" in line
+    assert json.loads(json.dumps(figures)) == figures
+
+
+@pytest.mark.slow
 def test_batches_streams_and_adaptive_lookahead_are_timed(tiny_voice_folder, tmp_path):
     synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
     for measure in (batch_speedup, first_sound_seconds, adaptive_speedup):
@@ -90,7 +111,7 @@ def test_groups_for_the_rule_overlap_and_have_the_wanted_size():
 
 
 def test_the_rules_of_sd_and_pcg_are_timed_in_one_run():
-    costs = rule_costs(2, tokens=12, shape=ModelShape(2, 32, 2, 2, 48, (0,), codes=200, others=80, tied=True))
+    costs = rule_costs(2, tokens=12, shape=SMALL)
     assert set(costs) == {"sd", "pcg"}
     assert all(0 < cost.share < 1 and cost.rule_ms < cost.round_ms for cost in costs.values())
 
