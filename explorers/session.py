@@ -24,8 +24,8 @@ LONGEST_NAME = 40
 @dataclass(frozen=True)
 class TakeView:
     """The figures of one take. `kinds`, `group_sizes` and `tokens` run side by side; `drafts` are the drafted tokens that were
-    tested, and whether each was accepted. steps: the tokens and the milliseconds of each round, one call of the target. pauses:
-    those of `Take`."""
+    tested, and whether each was accepted. steps: the tokens and the milliseconds of each round, one call of the target. pauses,
+    acceptance_by_position: those of `Take`."""
 
     settings: Settings
     text: str
@@ -42,6 +42,7 @@ class TakeView:
     drafts: tuple[tuple[int, bool], ...]
     steps: tuple[tuple[int, float], ...] = ()
     pauses: tuple[tuple[int, float], ...] = ()
+    acceptance_by_position: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, take: Take) -> "TakeView":
@@ -61,11 +62,17 @@ class TakeView:
             drafts=tuple((test.token, test.accepted) for round_ in take.rounds for test in round_.tests),
             steps=tuple((len(r.tokens), r.milliseconds) for r in take.rounds),
             pauses=take.pauses,
+            acceptance_by_position=tuple(take.acceptance_by_position),
         )
 
     @property
     def method(self) -> str:
         return self.settings.method
+
+    @property
+    def acceptance_of_tested(self) -> float | None:
+        """Accepted / tested tokens; None where nothing was tested."""
+        return sum(accepted for _, accepted in self.drafts) / len(self.drafts) if self.drafts else None
 
     @property
     def task(self) -> tuple[object, ...]:
@@ -74,9 +81,10 @@ class TakeView:
 
     def as_dict(self) -> dict[str, object]:
         """What was said and its figures, ready for JSON, to four digits behind the point."""
-        names = ("text", "voice", "audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length")
-        values = ((name, getattr(self, name)) for name in (*names, "hit_limit"))
-        return {name: round(value, 4) if isinstance(value, float) else value for name, value in values}
+        names = ("text", "voice", "audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "acceptance_of_tested")
+        values = ((name, getattr(self, name)) for name in (*names, "mean_acceptance_length", "hit_limit"))
+        figures = {name: round(value, 4) if isinstance(value, float) else value for name, value in values}
+        return figures | {"acceptance_by_position": [round(share, 4) for share in self.acceptance_by_position]}
 
     def speed_up_over(self, other: "TakeView") -> float | None:
         """The ratio of tokens per second; None where the other take is silent."""

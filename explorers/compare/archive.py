@@ -12,7 +12,10 @@ from pcg.errors import PCGError
 from pcg.files import replacing
 
 FIGURES = "figures.json"
-MEANS = ("tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length", "audio_seconds", "speed_up")
+MEANS = (
+    "tokens_per_second", "rtf", "acceptance_rate", "acceptance_of_tested", "mean_acceptance_length", "audio_seconds",
+    "speed_up",
+)  # fmt: skip
 GONE = "Some of these sounds are no longer stored. Generate them again."
 
 

@@ -48,16 +48,19 @@ def preset_title_html(name: str, settings: Settings) -> str:
 def card_html(card: Card | None, number: int = 1) -> str:
     """The figures of one of a card's takes, or empty places for them."""
     if card is None:
-        return f'<div class="readout empty">{_headline("–", "")}{_figures(["–"] * 4)}</div>'
+        return f'<div class="readout empty">{_headline("–", "")}{_figures(["–"] * 5)}</div>'
     shown = card.take(number)
     reading = shown.reading
     figures = [
         _or_dash(reading.acceptance_rate, ".0%"),
+        _or_dash(reading.acceptance_of_tested, ".0%"),
         f"{reading.mean_acceptance_length:.2f}",
         _or_dash(reading.rtf, ".2f"),
         f"{reading.audio_seconds:.1f} s",
     ]
     notes = [_knobs(reading.settings)]
+    if reading.acceptance_by_position:
+        notes.append("accepted by position " + ", ".join(f"{share:.0%}" for share in reading.acceptance_by_position))
     if reading.hit_limit:
         notes.append("cut at the length limit")
     if card.outdated:
@@ -128,7 +131,8 @@ def _speed_up(shown: ShownTake) -> str:
 
 
 def _figures(values: Sequence[str]) -> str:
-    names = (term_html("acceptance"), term_html("length"), term_html("rtf", "real-time factor"), "audio")
+    accepted = (term_html("acceptance", "accepted of drafted"), term_html("tested"))
+    names = (*accepted, term_html("length"), term_html("rtf", "real-time factor"), "audio")
     items = (f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in zip(names, values, strict=True))
     return f"<dl>{''.join(items)}</dl>"
 

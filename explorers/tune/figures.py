@@ -55,7 +55,7 @@ def _row(name: str, choices: Sequence[Choice], chosen: float | None) -> str:
     return (
         f'<div class="tune-scroll" role="region" tabindex="0" aria-label="{name}: estimates"><table><caption>{name}</caption>'
         f'<tbody><tr><th scope="row">value</th>{"".join(_value(c.value, c.value == chosen) for c in choices)}</tr>'
-        f'<tr class="bars"><th scope="row">accepted</th>{cells}</tr>'
+        f'<tr class="bars"><th scope="row">accepted of drafted</th>{cells}</tr>'
         f'<tr><th scope="row">tokens per call</th>'
         f"{''.join(f'<td>{c.estimate.mean_acceptance_length:.2f}</td>' for c in choices)}</tr></tbody></table></div>"
     )
@@ -80,7 +80,8 @@ def _headline(bench: Bench) -> str:
         "speed-up": "–" if speed_up is None else f"{speed_up:.2f}×",
         "bound": "–" if bound is None else f"{bound:.2f}×",
         "RTF": "–" if reading.rtf is None else f"{reading.rtf:.2f}",
-        "acceptance rate": "–" if reading.acceptance_rate is None else f"{reading.acceptance_rate:.0%}",
+        "accepted of drafted": "–" if reading.acceptance_rate is None else f"{reading.acceptance_rate:.0%}",
+        "accepted of tested": "–" if reading.acceptance_of_tested is None else f"{reading.acceptance_of_tested:.0%}",
         "tokens per call": f"{reading.mean_acceptance_length:.2f}",
     }
     items = (f"<div><dt>{titled_html(name)}</dt><dd>{value}</dd></div>" for name, value in values.items())
@@ -102,15 +103,16 @@ def _compared(bench: Bench) -> str:
 
 
 def _positions(measured: Measured) -> str:
-    if not measured.by_position:
+    shares = measured.reading.acceptance_by_position
+    if not shares:
         return ""
     bars = "".join(
         f'<li title="position {i}: accepted in {rate:.1%} of rounds; in {given:.1%} of those that came so far">'
         f'<i style="--share:{rate:.1%}"></i><b>{rate:.0%}</b><span>{i}</span></li>'
-        for i, (rate, given) in enumerate(zip(measured.by_position, measured.conditional_by_position, strict=True), 1)
+        for i, (rate, given) in enumerate(zip(shares, measured.conditional_by_position, strict=True), 1)
     )
     label = "Share of rounds in which each position was accepted: "
-    label += ", ".join(f"{i}: {rate:.0%}" for i, rate in enumerate(measured.by_position, 1))
+    label += ", ".join(f"{i}: {rate:.0%}" for i, rate in enumerate(shares, 1))
     return (
         "<section><h3>Accepted by position <small>share of rounds, by place of the drafted token</small></h3>"
         f'<ol class="tune-positions" aria-label="{label}">{bars}</ol></section>'

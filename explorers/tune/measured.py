@@ -31,7 +31,6 @@ class Measured:
     drafted (`pcg.synthesis.drafts.Draft.kind`)."""
 
     reading: TakeView
-    by_position: tuple[float, ...]
     conditional_by_position: tuple[float, ...]
     rounds: tuple[RoundCost, ...]
     decoding_ms: float
@@ -43,7 +42,6 @@ class Measured:
     def of(cls, take: Take, draft: str = TRAINED) -> "Measured":
         return cls(
             TakeView.of(take),
-            tuple(take.acceptance_by_position),
             tuple(take.conditional_acceptance_by_position),
             tuple(RoundCost(r.draft_ms, r.verify_ms, r.rule_ms, len(r.drafted), r.accepted) for r in take.rounds),
             take.decoding_ms,
@@ -122,7 +120,6 @@ class Bench:
             "tokens": list(reading.tokens),
             "kinds": list(reading.kinds),
             "group_sizes": list(reading.group_sizes),
-            "acceptance_by_position": list(last.by_position),
             "conditional_acceptance_by_position": list(last.conditional_by_position),
             "rounds": [asdict(cost) for cost in last.rounds],
             "codec_ms": last.codec_ms,

@@ -6,7 +6,7 @@ from pcg.bench.generate import TOKENS, against_generate
 from pcg.bench.methods import MethodSpeed, as_json, method_speeds
 from pcg.bench.parts.rules import CODES, MEAN_SIZE, rule_costs
 from pcg.bench.pays import rounded
-from pcg.bench.rounds import LOOKAHEADS, round_costs
+from pcg.bench.rounds import LOOKAHEADS, RoundCosts, round_costs
 from pcg.bench.takes import BATCH, adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import copy_bandwidth
 from pcg.errors import InputError
@@ -14,6 +14,7 @@ from pcg.settings import Settings
 from pcg.synthesis.drafts import AUTO
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import EMBEDDED
+from pcg.takes.told import accepted_in_words
 
 TURNS = 20
 TEXT = "The old boat moved slowly along the river, and the morning sun was warm and bright."
@@ -45,10 +46,9 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
     print(f"tokens/s for {TOKENS} tokens, prompt included: {rates}", flush=True)
 
     speeds = method_speeds(synthesizer, [TEXT], name, settings, repeats)
+    expected = {method: _expected(speed, costs, settings.lookahead) for method, speed in speeds.items()}
     for method, speed in speeds.items():
-        bound = "" if speed.bound is None else f", bound {speed.bound:.2f}x, reached {speed.bound_fraction:.0%}"
-        print(f"{method}: {speed.tokens_per_second:.0f} tokens/s, {speed.speedup_vs_ar:.2f}x AR{bound}", end="")
-        print(_accepted(speed), flush=True)
+        print(f"{method}: {_told(speed, expected[method])}", flush=True)
 
     batched = {m: batch_speedup(synthesizer, TEXT, name, settings.with_(method=m), repeats) for m in ("ar", "pcg")}
     sound = first_sound_seconds(synthesizer, TEXT, name, settings, repeats)
@@ -72,6 +72,7 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
         "pcg_vs_sd_rule_ms": {rule: round(cost.rule_ms, 4) for rule, cost in rules.items()},
         "bound_fraction": as_json(speeds, "bound_fraction"),
         "bound": as_json(speeds, "bound"),
+        "expected_speedup": {method: None if each is None else round(each, 4) for method, each in expected.items()},
         "speedup_vs_ar": as_json(speeds, "speedup_vs_ar"),
         "acceptance_rate": as_json(speeds, "acceptance_rate"),
         "acceptance_of_tested": as_json(speeds, "acceptance_of_tested"),
@@ -98,10 +99,14 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
     }
 
 
-def _accepted(speed: MethodSpeed) -> str:
-    """In both ways, and by position."""
-    if speed.acceptance_rate is None or speed.acceptance_of_tested is None:
-        return ""
-    by_position = ", ".join(f"{share:.0%}" for share in speed.acceptance_by_position)
-    told = f"{speed.acceptance_rate:.0%} of drafted and {speed.acceptance_of_tested:.0%} of tested tokens"
-    return f"; accepted {told}, by position {by_position} of rounds"
+def _expected(speed: MethodSpeed, costs: RoundCosts, lookahead: int) -> float | None:
+    """E / R; None where rounds differ in cost, and for AR."""
+    return None if speed.bound is None else costs.speed_up(speed.mean_acceptance_length, lookahead)
+
+
+def _told(speed: MethodSpeed, expected: float | None) -> str:
+    told = f"{speed.tokens_per_second:.0f} tokens/s, {speed.speedup_vs_ar:.2f}x AR"
+    if speed.bound is not None:
+        told += f", E/R {expected:.2f}x, bound {speed.bound:.2f}x, reached {speed.bound_fraction:.0%}"
+    accepted = accepted_in_words(speed.acceptance_rate, speed.acceptance_of_tested, speed.acceptance_by_position)
+    return told + (f"; {accepted}" if accepted else "")

@@ -1,14 +1,17 @@
-"""The four methods on one prompt: tokens/s of the decoding loop, their ratio to AR, and the bound on it."""
+"""The four methods on the same texts: tokens/s of the decoding loop, their ratio to AR, and the bound on it."""
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from statistics import median
 
+import numpy as np
 import torch
 
 from pcg.bench.rounds import round_costs
 from pcg.metrics.bound import StepCosts
-from pcg.prompts.prompt import Prompt
+from pcg.prompts.prompt import Prompt, Reference
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice
@@ -45,29 +48,54 @@ def method_speeds(
     synthesizer: Synthesizer, texts: Sequence[str], voice: str, settings: Settings, repeats: int
 ) -> dict[str, MethodSpeed]:
     """Let the methods that can speak say `texts` in turns, `repeats` times each with a seed of its own; the steps are timed in
-    between."""
+    between. Speeds: medians over the repeats."""
     takes: dict[str, list[Take]] = {method: [] for method in synthesizer.methods}
     costs: list[StepCosts] = []
     prompt = synthesizer.voice.reader.prompt(texts[0], synthesizer.voice.reference(voice))
     synthesizer.warm_up()
+    shuffle = random.Random(0)
     for turn in range(repeats):
-        for text in texts:
-            for method in synthesizer.methods:
-                spoken = settings.for_method(method).with_(seed=settings.seed + turn)
-                takes[method].append(synthesizer.take(text, spoken, voice))
+        seeded = settings.with_(seed=settings.seed + turn)
+        for method, said in in_turns(synthesizer, texts, seeded, voice, shuffle).items():
+            takes[method].append(pooled(said))
         costs.append(step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature, repeats=1))
     steps = StepCosts(*(median(getattr(c, name) for c in costs) for name in ("ar", "draft", "verify")))
-    speeds = {method: _tokens_per_second(those) for method, those in takes.items()}
+    speeds = {method: median(take.tokens_per_second for take in those) for method, those in takes.items()}
     return {m: _row(those, speeds[m], speeds["ar"], steps, settings.lookahead) for m, those in takes.items()}
 
 
+def in_turns(
+    synthesizer: Synthesizer,
+    texts: Sequence[str],
+    settings: Settings,
+    voice: str,
+    shuffle: random.Random,
+    reference: Reference | None = None,
+) -> dict[str, list[Take]]:
+    """Each of `texts` by every method that can speak, one method after another in an order that `shuffle` draws for each text:
+    what comes last in a fixed order is flattered."""
+    takes: dict[str, list[Take]] = {method: [] for method in synthesizer.methods}
+    for text in texts:
+        for method in shuffle.sample(synthesizer.methods, len(synthesizer.methods)):
+            takes[method].append(synthesizer.take(text, settings.for_method(method), voice, reference))
+    return takes
+
+
 def pooled(takes: Sequence[Take]) -> Take:
-    """All rounds of `takes`, as if one of them had them: for its figures of acceptance alone."""
-    return replace(takes[0], rounds=tuple(r for take in takes for r in take.rounds))
-
-
-def _tokens_per_second(takes: Sequence[Take]) -> float:
-    return median(take.tokens_per_second for take in takes)
+    """`takes`, which differ in text and seed alone, as one that says all their texts: its figures are theirs together."""
+    before = accumulate((len(take.tokens) for take in takes), initial=0)
+    return replace(
+        takes[0],
+        text=" ".join(take.text for take in takes),
+        rounds=tuple(r for take in takes for r in take.rounds),
+        audio=np.concatenate([take.audio for take in takes]),
+        hit_limit=any(take.hit_limit for take in takes),
+        prefill_ms=sum(take.prefill_ms for take in takes),
+        codec_ms=sum(take.codec_ms for take in takes),
+        wall_seconds=sum(take.wall_seconds for take in takes),
+        cycles=tuple(cycle for take in takes for cycle in take.cycles),
+        pauses=tuple((first + at, seconds) for first, take in zip(before, takes, strict=False) for at, seconds in take.pauses),
+    )
 
 
 def _row(takes: Sequence[Take], speed: float, ar: float, steps: StepCosts, lookahead: int) -> MethodSpeed:

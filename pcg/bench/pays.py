@@ -113,7 +113,7 @@ def judge(costs: RoundCosts, acceptances: Mapping[str, Sequence[float]], usual: 
     for method, chances in acceptances.items():
         # Behind the last position that was ever tested nothing was accepted.
         tokens = [1.0, *(1 + more for more in accumulate(accumulate(chances, mul)))]
-        speedups[method] = {n: tokens[min(n, len(chances))] / r for n, r in costs.round_cost.items()}
+        speedups[method] = {n: costs.speed_up(tokens[min(n, len(chances))], n) for n in costs.round_cost}
     best = {method: max(row, key=row.__getitem__) for method, row in speedups.items()}
     fastest = max((m for m in best if m in PROMISING), key=lambda method: speedups[method][best[method]])
     speed = speedups[fastest][best[fastest]]

@@ -61,6 +61,10 @@ class RoundCosts:
         """c where so many tokens are drafted, in steps of AR."""
         return self.draft[lookahead] / lookahead / self.ar
 
+    def speed_up(self, length: float, lookahead: int) -> float:
+        """E / R: times AR, by rounds of so many drafts that yield `length` tokens on average."""
+        return length / self.round_cost[lookahead]
+
     def steps(self, lookahead: int) -> StepCosts:
         return StepCosts(self.ar, self.draft[lookahead] / lookahead, self.verify[lookahead])
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.cli.common import add_draft, add_judge, check_count, load_synthesizer
+from pcg.cli.common import add_draft, add_judge, add_threads, check_count, load_synthesizer, use_threads
 from pcg.errors import InputError
 from pcg.settings import Settings
 
@@ -56,21 +56,17 @@ def add(commands: "Commands") -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     add_draft(parser)
     add_judge(parser)
-    parser.add_argument("--threads", type=int, help="threads of torch (default: as many as there are cores)")
+    add_threads(parser)
     parser.add_argument("--repeats", type=int, default=7, help="runs in turns; medians are printed (default 7)")
     parser.add_argument("--out", type=Path, metavar="FILE.json", help="write the figures there, too")
     parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    import torch
-
     from pcg.files import write_json
 
     check_count("repeats", options.repeats)
-    if options.threads is not None:
-        check_count("threads", options.threads)
-        torch.set_num_threads(options.threads)
+    use_threads(options.threads)
     benches = {
         "engine": _quick if options.quick else _engine,
         "rules": _rules,
@@ -162,12 +158,10 @@ def _spoof(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _batching(options: argparse.Namespace) -> dict[str, object]:
-    import torch
-
     from pcg.bench.batching import bench_batching
 
     check_count("clients", options.clients)
-    torch.set_num_threads(options.threads or 1)
+    use_threads(options.threads or 1)
     synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
     return bench_batching(synthesizer, options.clients, options.repeats)
 

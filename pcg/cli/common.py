@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Any]
 
 
-def add_settings(parser: argparse.ArgumentParser) -> None:
-    """Every knob of a take but the method, who speaks, and on what."""
+def add_settings(parser: argparse.ArgumentParser, voices: str = "a voice that the model knows") -> None:
+    """Every knob of a take but the method, who speaks (voices: the help on that), and on what."""
     for name, allowed in RANGES.items():
         kind = _count if name == "lookahead" else int if name in WHOLE else float
         text = f"{allowed}" + (f" {allowed.unit}" if allowed.unit else "")
@@ -50,7 +50,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--adaptive", action="store_true", help="draft fewer tokens where the draft is unsure")
     parser.add_argument("--sampler", help="how draft and target sample: " + ", ".join(SAMPLERS) + " (default plain)")
     parser.add_argument("--hierarchical", action="store_true", help="let spoof detectors choose among beams")
-    parser.add_argument("--voice", help="a voice that the model knows")
+    parser.add_argument("--voice", help=voices)
     parser.add_argument(
         "--reference", type=Path, metavar="FILE", help="a recording in place of --voice: 1 to 10 seconds, for LLaSA 15"
     )
@@ -70,7 +70,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_draft(parser: argparse.ArgumentParser) -> None:
-    text = "auto (the voice's own, else three layers of the target), the name of another of the voice's (subset), "
+    text = "auto (the voice's own, else three layers of the target), the name of another of the voice's, "
     text += "layers:0,1,27, lookup, none, or a folder (default auto)"
     parser.add_argument("--draft", default="auto", help=text)
 
@@ -83,6 +83,19 @@ BOTH_JUDGES = "embedded,pocketsphinx"
 def add_judge(parser: argparse.ArgumentParser, default: str = "pocketsphinx", more: str = "") -> None:
     text = f"who writes down the words: {KNOWN_JUDGES}{more} (default {default})"
     parser.add_argument("--judge", default=default, help=text)
+
+
+SEVERAL_JUDGES = "; several with commas between: the first counts where there is room for one"
+
+
+def judge_names(given: str) -> list[str]:
+    """The judges in an option that takes several; raises InputError where one is unknown or named twice."""
+    from pcg.recognition.judges import JUDGES
+
+    names = given.split(",")
+    if not set(names) <= set(JUDGES) or len(set(names)) < len(names):
+        raise InputError("judge", given, f"one of {', '.join(JUDGES)}, or several with commas between")
+    return names
 
 
 def add_speaker_judge(parser: argparse.ArgumentParser) -> None:
@@ -144,6 +157,19 @@ def _hear(samples: "np.ndarray", rate: int) -> str:
     return load_judge("embedded").transcribe([for_judges(samples, rate)], JUDGE_RATE)[0]
 
 
+def use_threads(count: int | None) -> None:
+    """Let torch have so many threads; None leaves it as many as it has."""
+    import torch
+
+    if count is not None:
+        check_count("threads", count)
+        torch.set_num_threads(count)
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--threads", type=int, help="threads of torch (default: as many as there are cores)")
+
+
 def check_count(field: str, value: int) -> None:
     if value < 1:
         raise InputError(field, value, "a whole number from 1 up")
@@ -151,7 +177,7 @@ def check_count(field: str, value: int) -> None:
 
 def add_worker(parser: argparse.ArgumentParser) -> None:
     """Who does the units, and where their results are kept."""
-    add_judge(parser, BOTH_JUDGES, "; several with commas between: the first counts where there is room for one")
+    add_judge(parser, BOTH_JUDGES, SEVERAL_JUDGES)
     add_speaker_judge(parser)
     add_model(parser)
     parser.add_argument(
@@ -174,11 +200,8 @@ def check_workers(options: argparse.Namespace) -> None:
 
 def worker_spec(options: argparse.Namespace) -> "WorkerSpec":
     from pcg.experiments.worker import WorkerSpec
-    from pcg.recognition.judges import JUDGES
 
-    names = options.judge.split(",")
-    if not set(names) <= set(JUDGES) or len(set(names)) < len(names):
-        raise InputError("judge", options.judge, f"one of {', '.join(JUDGES)}, or several with commas between")
+    judge_names(options.judge)
     return WorkerSpec(options.model, options.judge, options.device, draft=options.draft, speaker=options.speaker_judge)
 
 

@@ -2,15 +2,16 @@
 
 import argparse
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pcg.cli.common import (
+    SEVERAL_JUDGES,
     add_judge,
     add_settings,
     add_speaker_judge,
     check_count,
     find_speaker,
+    judge_names,
     load_synthesizer,
     read_settings,
     settle_lookahead,
@@ -19,24 +20,27 @@ from pcg.errors import InputError
 from pcg.settings import METHODS
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from pcg.cli.common import Commands
+    from pcg.experiments.evaluation.panel import Original
+    from pcg.metrics.intelligibility import Judge
+    from pcg.prompts.prompt import Reference
+    from pcg.synthesis.synthesizer import Synthesizer
 
 
 FIGURES = ("table", "stopping", "voices")
+ALL = "all"
 
 
 def add(commands: "Commands") -> None:
     parser = commands.add_parser("evaluate", help="WER, DNSMOS, speaker, speed, endings: the figures of a voice")
     parser.add_argument("figure", nargs="*", default=["table"], help=", ".join(FIGURES) + " (default table)")
     parser.add_argument("--method", nargs="+", default=list(METHODS), metavar="METHOD")
-    add_judge(parser)
+    add_judge(parser, more=SEVERAL_JUDGES)
     parser.add_argument("--section", nargs="+", default=["everyday", "balanced"], metavar="SECTION")
     parser.add_argument("--sentences", type=int, default=100, help="at most so many, spread over the sections (default 100)")
     parser.add_argument("--stopping", type=int, default=200, help="takes for the stopping figure (default 200)")
     add_speaker_judge(parser)
-    add_settings(parser)
+    add_settings(parser, "a voice that the model knows, or all: each sentence in every voice (stopping: in turns)")
     parser.set_defaults(command=run)
 
 
@@ -47,31 +51,29 @@ def run(options: argparse.Namespace) -> None:
     from pcg.experiments.evaluation.checks import stopping, voice_matrix
     from pcg.experiments.evaluation.table import evaluate
     from pcg.groups.progress import bar
-    from pcg.metrics.memory import JudgementMemory, RememberedJudge
     from pcg.metrics.sentences import read_sentences
     from pcg.metrics.speaker import speaker_encoder
-    from pcg.recognition.judges import load_judge
 
-    settings = read_settings(options)
+    settings, judges = read_settings(options), judge_names(options.judge)
     written = read_sentences(*options.section)
     check_count("sentences", options.sentences)
     check_count("stopping", options.stopping)
     sentences = written[:: max(1, len(written) // options.sentences)][: options.sentences]
     synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
-    name, reference = find_speaker(options, synthesizer)
+    voices, reference = _speakers(options, synthesizer)
     settings = settle_lookahead(options, settings, synthesizer)
     speaker = speaker_encoder(options.speaker_judge, options.device)
     figures: dict[str, dict[str, object]] = {}
     if "table" in options.figure:
-        judge = RememberedJudge(load_judge(options.judge, options.device), JudgementMemory())
+        heard_by, original = _judges(judges, options.device), _original(voices)
         report = evaluate(
-            synthesizer, sentences, options.method, name, settings, judge, _original(name), bar("sentences"), reference, speaker
+            synthesizer, sentences, options.method, voices, settings, heard_by, original, bar("utterances"), reference, speaker
         )
         figures["table"] = report.as_dict()
         print(report.table())
     if "stopping" in options.figure:
         texts = (read_sentences() * 2)[: options.stopping]
-        endings = stopping(synthesizer, texts, settings, name, reference)
+        endings = stopping(synthesizer, texts, settings, voices, reference)
         figures["stopping"] = endings.as_dict()
         limit, short = endings.hit_limit.value, endings.cut_short.value
         print(f"of {endings.n} takes {limit:.1%} hit the length limit and {short:.1%} stopped short")
@@ -83,16 +85,32 @@ def run(options: argparse.Namespace) -> None:
         print(json.dumps(figures))
 
 
-def _original(voice: str) -> "Callable[[str], np.ndarray] | None":
-    """flite's own reading of a text, where flite is installed and knows the voice."""
+def _speakers(options: argparse.Namespace, synthesizer: "Synthesizer") -> "tuple[list[str], Reference | None]":
+    """The voices that speak, or the name of a recording and what was read from it."""
+    if options.voice == ALL and options.reference is None:
+        return list(synthesizer.voice.references), None
+    name, reference = find_speaker(options, synthesizer)
+    return [name], reference
+
+
+def _judges(names: list[str], device: str) -> "dict[str, Judge]":
+    from pcg.metrics.memory import JudgementMemory, RememberedJudge
+    from pcg.recognition.judges import load_judge
+
+    memory = JudgementMemory()
+    return {name: RememberedJudge(load_judge(name, device), memory) for name in names}
+
+
+def _original(voices: list[str]) -> "Original | None":
+    """flite's own reading of a text, where flite is installed and knows the voices."""
     import shutil
     import subprocess
 
     if shutil.which("flite") is None:
         return None
     known = subprocess.run(["flite", "-lv"], capture_output=True, text=True, check=False).stdout.split()
-    if voice not in known:
+    if not set(voices) <= set(known):
         return None
     from pcg.training.data.corpus import speak
 
-    return lambda text: speak(voice, text)
+    return speak

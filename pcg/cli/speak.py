@@ -27,6 +27,7 @@ def run(options: argparse.Namespace) -> None:
     from pcg.audio import write_wav
     from pcg.prompts.text import check_text
     from pcg.takes.stored import Origin, Stored
+    from pcg.takes.told import accepted_in_words
 
     settings = read_settings(options)
     check_text(options.text)
@@ -43,9 +44,9 @@ def run(options: argparse.Namespace) -> None:
     # Where the sound itself goes to standard output, the words about it must not.
     said = sys.stderr if str(options.out) == "-" else sys.stdout
     summary = take.summary() | {"out": str(options.out)}
-    rate = "" if take.acceptance_rate is None else f", {take.acceptance_rate:.0%} of drafted tokens accepted"
+    accepted = accepted_in_words(take.acceptance_rate, take.acceptance_of_tested, take.acceptance_by_position)
     times = f"{take.audio_seconds:.2f} s of audio in {take.wall_seconds:.2f} s"
-    print(f"{options.out}: {times}, {take.tokens_per_second:.0f} tokens/s{rate}", file=said)
+    print(f"{options.out}: {times}, {take.tokens_per_second:.0f} tokens/s" + (f"; {accepted}" if accepted else ""), file=said)
     if options.json:
         print(json.dumps(summary), file=said)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pcg.experiments.unit import Condition
     from pcg.groups.library import GroupLibrary
 
-DEFAULT_THETAS = (0.6, 0.5, 0.4)
+DEFAULT_THETAS = tuple(sorted({0.6, 0.5, 0.4, Settings().theta}, reverse=True))
 
 
 def add(commands: "Commands") -> None:

@@ -1,12 +1,14 @@
 """The benchmarks run on small models and say what they promise; how fast anything is, no test asks."""
 
 import json
+import random
 
 import pytest
 import torch
 
 from pcg.acceptance.verdict import Coins
-from pcg.bench.methods import method_speeds, step_costs
+from pcg.bench.engine import bench_engine
+from pcg.bench.methods import in_turns, method_speeds, pooled, step_costs
 from pcg.bench.parts.rules import block_gain, overlapping_groups, rule_costs
 from pcg.bench.shapes import ModelShape, forced, random_pair
 from pcg.bench.takes import adaptive_speedup, batch_speedup, first_sound_seconds
@@ -18,6 +20,7 @@ from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 
+SMALL = ModelShape(2, 32, 2, 2, 48, (0,), codes=200, others=80, tied=True)
 TINY = ModelShape(2, 32, 2, 1, 48, (0,), codes=60, others=80)
 
 
@@ -54,6 +57,43 @@ def test_methods_are_measured_against_ar_and_their_bound(tiny_voice_folder, tmp_
     assert min(costs.ar, costs.draft, costs.verify) > 0
 
 
+def test_takes_in_turns_are_pooled_as_one(tiny_voice_folder, tmp_path):
+    synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
+    texts = ["hello [pause:0.5] yes", "yes [pause:0.3] hello"]
+    takes = in_turns(synthesizer, texts, Settings(seed=3), "one", random.Random(0))
+    assert list(takes) == list(METHODS)
+    for method, said in takes.items():
+        assert [(take.text, take.settings.method, take.settings.seed) for take in said] == [(t, method, 3) for t in texts]
+        one, other = said
+        both = pooled(said)
+        assert both.tokens == one.tokens + other.tokens
+        assert both.wall_seconds == one.wall_seconds + other.wall_seconds
+        assert both.audio_seconds == pytest.approx(one.audio_seconds + other.audio_seconds)
+        assert both.pauses == (*one.pauses, *((len(one.tokens) + at, seconds) for at, seconds in other.pauses))
+        slow, fast = sorted(take.tokens_per_second for take in said)
+        assert slow <= both.tokens_per_second <= fast
+        assert both.decoding_ms == pytest.approx(one.decoding_ms + other.decoding_ms)
+
+
+@pytest.mark.slow
+def test_the_bench_tells_what_rounds_allow_beside_the_speed_of_takes(tiny_voice_folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("pcg.bench.engine.EMBEDDED", tiny_voice_folder)
+    for name, value in (("generate.TOKENS", 6), ("engine.TURNS", 2), ("timing.COPY_MIB", 1)):
+        monkeypatch.setattr(f"pcg.bench.{name}", value)
+    small = rule_costs(3, tokens=12, shape=SMALL)
+    monkeypatch.setattr("pcg.bench.engine.rule_costs", lambda lookahead: small)
+    figures = bench_engine(Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path), Settings(), repeats=1)
+    told = capsys.readouterr().out.splitlines()
+    assert figures["expected_speedup"]["ar"] is None
+    for method in METHODS[1:]:
+        length, expected = figures["mean_acceptance_length"][method], figures["expected_speedup"][method]
+        assert expected == pytest.approx(length / figures["round_cost"]["3"], rel=1e-3)
+        line = next(line for line in told if line.startswith(f"{method}: "))
+        assert f"E/R {expected:.2f}x, bound {figures['bound'][method]:.2f}x" in line
+        assert f"{figures['acceptance_of_tested'][method]:.0%} of tested tokens" in line
+    assert json.loads(json.dumps(figures)) == figures
+
+
 @pytest.mark.slow
 def test_batches_streams_and_adaptive_lookahead_are_timed(tiny_voice_folder, tmp_path):
     synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
@@ -71,7 +111,7 @@ def test_groups_for_the_rule_overlap_and_have_the_wanted_size():
 
 
 def test_the_rules_of_sd_and_pcg_are_timed_in_one_run():
-    costs = rule_costs(2, tokens=12, shape=ModelShape(2, 32, 2, 2, 48, (0,), codes=200, others=80, tied=True))
+    costs = rule_costs(2, tokens=12, shape=SMALL)
     assert set(costs) == {"sd", "pcg"}
     assert all(0 < cost.share < 1 and cost.rule_ms < cost.round_ms for cost in costs.values())
 

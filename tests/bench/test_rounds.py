@@ -44,6 +44,10 @@ def test_the_line_through_the_costs_is_theirs_where_they_are_straight():
     assert missed < 1e-9
 
 
+def test_tokens_over_the_cost_of_a_round_are_the_speed_that_it_allows():
+    assert costs(2.0, 2.0, 0.4).speed_up(2.4, 3) == pytest.approx(2.4 / (3.2 / 2.0))
+
+
 def test_the_cost_of_a_drafted_token_is_a_setting(synthesizer):
     cost = lookahead_cost(synthesizer, 0.8, turns=2)
     assert Settings(lookahead_cost=cost).lookahead_cost == cost > 0

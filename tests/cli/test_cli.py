@@ -8,6 +8,9 @@ import pytest
 import soundfile
 
 from pcg.cli import main
+from pcg.metrics.sentences import read_sentences
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.stored import read_stored
 
 REQUIRED = {
     "method", "text", "seed", "tokens", "audio_seconds", "wall_seconds", "tokens_per_second", "rtf", "rounds",
@@ -87,6 +90,63 @@ def test_compare_measures_the_four_methods_against_ar(model, capsys):
         assert take["speedup"] == pytest.approx(expected, rel=1e-2, abs=1e-3)
 
 
+@pytest.fixture
+def spoken(monkeypatch):
+    """What is said from now on, as (text, method), in that order."""
+    said, take = [], Synthesizer.take
+
+    def spy(self, text, settings, *rest, **options):
+        said.append((text, settings.method))
+        return take(self, text, settings, *rest, **options)
+
+    monkeypatch.setattr(Synthesizer, "take", spy)
+    return said
+
+
+def test_compare_says_several_sentences_in_turns_whose_order_changes(model, spoken, tmp_path, capsys):
+    out, texts = tmp_path / "out", read_sentences("everyday")[:2]
+    command = ["compare", "--sentences", "2", "--model", model, "--repeat", "2", "--threads", "1", "--out", str(out), "--json"]
+    assert main(command) == 0
+    figures = last_json(capsys)
+    assert (figures["texts"], figures["text"], figures["repeat"], figures["threads"]) == (texts, " ".join(texts), 2, 1)
+    said = [each for each in spoken if each[0] in texts]  # not the warming up
+    orders = [said[i : i + 4] for i in range(0, len(said), 4)]
+    assert [{text for text, _ in four} for four in orders] == [{text} for text in texts * 2]
+    assert all({method for _, method in four} == set(figures["takes"]) for four in orders)
+    assert len({tuple(method for _, method in four) for four in orders}) > 1
+    for method, take in figures["takes"].items():
+        files = [out / f"{method}-{number}.wav" for number in (1, 2)]
+        assert [read_stored(file).text for file in files] == texts
+        assert take["audio_seconds"] == pytest.approx(sum(soundfile.info(file).duration for file in files), abs=1e-3)
+        assert take["text"] == figures["text"]
+        expected = take["tokens_per_second"] / figures["takes"]["ar"]["tokens_per_second"]
+        assert take["speedup"] == pytest.approx(expected, rel=1e-2, abs=1e-3)
+
+
+def test_compare_tells_acceptance_in_both_ways_and_by_position(model, capsys):
+    assert main(["compare", "hello, yes", "--model", model, "--repeat", "1", "--json"]) == 0
+    head, *rows, figures = capsys.readouterr().out.splitlines()
+    assert "of drafted" in head
+    assert "of tested" in head
+    assert "by position" in head
+    takes = json.loads(figures)["takes"]
+    for row, take in zip(rows[1:], list(takes.values())[1:], strict=True):
+        assert f"{take['acceptance_rate']:.1%}" in row
+        assert f"{take['acceptance_of_tested']:.1%}" in row
+        assert " ".join(f"{100 * share:.0f}" for share in take["acceptance_by_position"]) in row
+
+
+def test_speak_tells_acceptance_in_both_ways_and_by_position(model, tmp_path, capsys):
+    speak = ["speak", "hello, yes", "--model", model, "--json", "--out", str(tmp_path / "a.wav")]
+    assert main(speak) == 0
+    told, figures = capsys.readouterr().out.splitlines()
+    take = json.loads(figures)
+    assert f"{take['acceptance_rate']:.0%} of drafted and {take['acceptance_of_tested']:.0%} of tested tokens" in told
+    assert "by position " + ", ".join(f"{share:.0%}" for share in take["acceptance_by_position"]) in told
+    assert main([*speak, "--method", "ar"]) == 0
+    assert "accepted" not in capsys.readouterr().out.splitlines()[0]
+
+
 def test_groups_shrink_to_singletons_as_theta_rises(model, capsys):
     assert main(["groups", "--model", model, "--theta", "0.2", "0.5", "1", "--json"]) == 0
     rows = last_json(capsys)["thetas"]
@@ -128,6 +188,8 @@ def test_bench_groups_prints_its_contract(capsys):
         (["speak"], "text"),
         (["sing"], "sing"),
         (["train", "everything"], "everything"),
+        (["compare"], "--sentences"),
+        (["compare", "hello", "--sentences", "2"], "--sentences"),
     ],
 )
 def test_what_cannot_be_parsed_is_one_sentence_too(capsys, arguments, named):
@@ -159,6 +221,9 @@ def test_what_cannot_be_parsed_is_one_sentence_too(capsys, arguments, named):
         (["groups", "--mean-size", "1e9"], "mean_size"),
         (["groups", "--export", "out"], "theta"),
         (["compare", "hello", "--repeat", "0"], "repeat"),
+        (["compare", "hello", "--threads", "0"], "threads"),
+        (["compare", "--sentences", "0"], "sentences"),
+        (["compare", "--sentences", "1000"], "sentences"),
         (["speak", "hello", "--model", "nowhere"], "model"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from pcg.cli import main
 from pcg.experiments.unit import Unit
 from pcg.experiments.worker import WorkerSpec
+from pcg.settings import Settings
 from tests.cli.conftest import Parrot
 
 GRID = """
@@ -54,6 +55,12 @@ def test_swap_leaves_out_mel_groups_where_mel_is_what_was_asked_for(where, calls
     assert len(calls) == 2 * (1 + 2 * 2)
     assert {unit.condition.swap.similarity for unit in calls if unit.condition.swap} == {"mel"}
     assert "Mel group" in capsys.readouterr().out
+
+
+def test_the_theta_of_the_page_is_among_those_of_the_swap(where, calls, capsys):
+    assert main(["swap", "--sentences", "1", "--json", *where]) == 0
+    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]
+    assert Settings().theta in [row["theta"] for row in rows]
 
 
 def test_a_rerun_does_only_what_is_missing(where, grid, calls, capsys):

@@ -1,5 +1,6 @@
 """The compiled kernel against PyTorch and transformers: every width, ragged rows, taps, and each way to store a weight."""
 
+from copy import deepcopy
 from itertools import pairwise
 
 import numpy as np
@@ -25,7 +26,7 @@ from pcg.sampling.plain import Plain
 VOCABULARY = Vocabulary(codes=300, first_code=20, end=3)
 SHAPE = {"vocab_size": 320, "hidden_size": 192, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 3}
 LANES = [16, 8]
-BOUND = {"atol": 2e-5, "rtol": 1e-5}
+BOUND = {"atol": 2e-5, "rtol": 0.0}
 VOICE = PROJECT / "assets" / "voice" / "target"
 
 
@@ -45,9 +46,10 @@ def make_model(kv_heads: int = 3, biased: bool = False, half: bool = True) -> Pr
 
 
 def check(decoding: DecodingLlama, model: PreTrainedModel, ids: torch.Tensor) -> None:
-    """Rows of ids `[R, T]` read at widths 1 to 8, one after another, have the logits that `model` gives all at once."""
+    """Rows of ids `[R, T]` read at widths 1 to 8, one after another, have the logits that `model` gives all at once in double
+    precision: in single precision it strays from itself by as much as the kernel does."""
     with torch.no_grad():
-        wanted = model(ids).logits[..., decoding.vocabulary.model_ids()]
+        wanted = deepcopy(model).double()(ids).logits[..., decoding.vocabulary.model_ids()].float()
     cos, sin = decoding.rotary(torch.arange(ids.shape[1] + 0.0).expand(ids.shape))
     cache, at = decoding.cache(*ids.shape), 0
     for width in range(1, 9):
@@ -73,7 +75,7 @@ def test_the_shipped_voice_computes_what_transformers_computes(lanes):
     model = load_llama(VOICE, vocabulary)
     decoding = DecodingLlama(model, vocabulary, lanes=lanes)
     assert decoding.bytes_per_step < 0.51 * DecodingLlama(model, vocabulary, compiled=False).bytes_per_step
-    check(decoding, model, torch.randint(115, 4211, (2, 36)))
+    check(decoding, model, torch.randint(115, 4211, (2, 36), generator=torch.Generator().manual_seed(0)))
 
 
 def test_panels_in_the_wrong_order_are_noticed():

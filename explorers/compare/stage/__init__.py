@@ -108,6 +108,8 @@ def _lane(key: str, card: Card, verdicts: Verdicts) -> dict[str, object]:
         "takes": len(card.takes),
         "baseline": shown.baseline,
         "accepted": reading.acceptance_rate,
+        "tested": reading.acceptance_of_tested,
+        "positions": reading.acceptance_by_position,
         "knobs": _knobs(reading.settings),
         "outdated": card.outdated,
         "cut": reading.hit_limit,

@@ -9,6 +9,7 @@ const BASELINES = {
 };
 
 const times = (ratio) => `${ratio.toFixed(2)}×`;
+const percent = (share) => `${Math.round(100 * share)} %`;
 
 class StageLanes extends StageSound {
   drawSwitch() {
@@ -88,8 +89,9 @@ class StageLanes extends StageSound {
     put("verdict", verdict(lane), lane.heard === null ? "" : `The judge heard: ${lane.heard || "nothing"}`);
     put("speed", racing ? finish(racing) : speed(lane), racing ? "" : `${lane.speed} tokens per second; ${BASELINES[lane.baseline] ?? ""}`);
     put("calls", counted(racing ? racing.calls : lane.steps.length, "call"), "Calls of the large model");
-    const accepted = lane.accepted === null ? "" : `${Math.round(100 * lane.accepted)} % of drafted tokens accepted`;
-    put("notes", [lane.outdated ? "from an earlier request" : "", lane.cut ? "cut at the length limit" : "", accepted, lane.knobs].filter(Boolean).join(" · "));
+    const notes = [lane.outdated ? "from an earlier request" : "", lane.cut ? "cut at the length limit" : "", accepted(lane), lane.knobs];
+    const places = lane.positions.map(percent).join(", ");
+    put("notes", notes.filter(Boolean).join(" · "), places ? `Accepted by position: ${places} of rounds` : "");
   }
 
   drawTokens(canvas, lane, count, longest) {
@@ -186,6 +188,9 @@ function reached({ steps }, elapsed) {
   }
   return { tokens, calls, ms };
 }
+
+const accepted = (lane) =>
+  lane.tested === null ? "" : `accepted ${percent(lane.accepted)} of drafted, ${percent(lane.tested)} of tested`;
 
 const finish = ({ ms }) => (ms === null ? "decoding …" : `done in ${(ms / 1000).toFixed(2)} s`);
 

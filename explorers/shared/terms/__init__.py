@@ -26,7 +26,7 @@ class Term:
 
 
 TERMS = {
-    "token": Term("token", "One of the codes that represent speech; the embedded voice uses 25 per second."),
+    "token": Term("token", "One of the codes that represent speech; the embedded voice uses 50 per second."),
     "p": Term("p", "The distribution of the draft, the small model, over the next token.", "x ~ p", f"{PCG}, 2.2"),
     "q": Term("q", "The distribution of the target, the large model, over the next token.", "AR: x ~ q", f"{PCG}, section 2"),
     "temperature": Term(
@@ -89,6 +89,10 @@ TERMS = {
     ),
     "acceptance": Term(
         "acceptance rate", "The share of drafted tokens that passed their test.", "accepted / drafted", "as vLLM counts it",
+    ),
+    "tested": Term(
+        "accepted of tested", "The share of tested tokens that passed; nothing is tested behind a round's first rejection.",
+        "accepted / tested",
     ),
     "length": Term(
         "mean acceptance length", "Tokens produced by one call of the target, its own token included.",
@@ -171,9 +175,9 @@ TERMS = {
 }  # fmt: skip
 # What tables and figures call them, where that is not the name.
 ALIASES = {
-    "tokens per call": "length", "tokens per target call": "length", "RTF": "rtf", "speaker": "similarity",
-    "speaker similarity": "similarity", "average |G|": "group-size", "mean |G|": "group-size", "mean N(t)": "overlap",
-    "groups M": "group", "τ CTC": "entropy-gate", "τ LM": "likelihood",
+    "accepted of drafted": "acceptance", "tokens per call": "length", "tokens per target call": "length", "RTF": "rtf",
+    "speaker": "similarity", "speaker similarity": "similarity", "average |G|": "group-size", "mean |G|": "group-size",
+    "mean N(t)": "overlap", "groups M": "group", "τ CTC": "entropy-gate", "τ LM": "likelihood",
 }  # fmt: skip
 # A letter alone is another thing there: the p of a test, for one.
 KEYS = {term.name: key for key, term in TERMS.items() if len(term.name) > 1} | ALIASES

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import product
+from itertools import cycle, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,15 +36,19 @@ class Stopping:
 
 
 def stopping(
-    synthesizer: "Synthesizer", texts: Sequence[str], settings: Settings, voice: str, reference: "Reference | None" = None
+    synthesizer: "Synthesizer",
+    texts: Sequence[str],
+    settings: Settings,
+    voices: Sequence[str],
+    reference: "Reference | None" = None,
 ) -> Stopping:
-    """Speak `texts`, each with a seed of its own, and count how they end. No judge listens: durations tell."""
-    reader, speaker = synthesizer.voice.reader, reference or synthesizer.voice.reference(voice)
-    limit = short = 0
-    for index, text in enumerate(texts):
+    """Speak `texts`, each with a seed of its own, while `voices` take turns, and count how they end. No judge listens:
+    durations tell."""
+    reader, limit, short = synthesizer.voice.reader, 0, 0
+    for index, (text, voice) in enumerate(zip(texts, cycle(voices), strict=False)):
         take = synthesizer.take(text, nth_seed(settings, index), voice, reference)
         limit += take.hit_limit
-        short += len(take.tokens) < reader.tokens_for(text, speaker) / 2
+        short += len(take.tokens) < reader.tokens_for(text, reference or synthesizer.voice.reference(voice)) / 2
     return Stopping(len(texts), share(limit, len(texts)), share(short, len(texts)))
 
 

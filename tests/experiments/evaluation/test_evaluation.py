@@ -13,7 +13,8 @@ import torch
 
 from pcg.errors import InputError
 from pcg.experiments.evaluation.checks import VoiceMatrix, stopping, voice_matrix
-from pcg.experiments.evaluation.table import ORIGINAL, Report, evaluate
+from pcg.experiments.evaluation.rows import ORIGINAL
+from pcg.experiments.evaluation.table import Report, evaluate
 from pcg.metrics.quality import DNSMOS
 from pcg.places import PROJECT
 from pcg.settings import METHODS, Settings
@@ -56,7 +57,8 @@ def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactor
 def report(synthesizer: Synthesizer) -> Report:
     judge = Parrot(["hello is this one", "hello", "", "hello is this one", "hello is this one"])
     noise = np.random.default_rng(0).normal(0, 0.1, 16_000).astype(np.float32)
-    return evaluate(synthesizer, SENTENCES[:1] * 2, METHODS, "one", SETTINGS, judge, original=lambda text: noise)
+    judges = {"parrot": judge}
+    return evaluate(synthesizer, SENTENCES[:1] * 2, METHODS, ["one"], SETTINGS, judges, original=lambda voice, text: noise)
 
 
 def test_every_method_and_the_original_have_a_row(report: Report) -> None:
@@ -76,13 +78,27 @@ def test_speed_is_measured_against_ar(report: Report) -> None:
     assert rows[ORIGINAL] is None
     assert rows["ar"].speed_up == 1.0
     assert rows["ar"].acceptance_rate is None
+    assert (rows["ar"].acceptance_of_tested, rows["ar"].acceptance_by_position) == (None, ())
     assert rows["ar"].mean_acceptance_length == 1.0
     for method in ("sd", "ssd", "pcg"):
         assert rows[method].speed_up > 0
         assert 0 <= rows[method].acceptance_rate <= 1
         assert 1 <= rows[method].mean_acceptance_length <= 4
+        assert rows[method].acceptance_rate <= rows[method].acceptance_of_tested <= 1
     pcg = [u.work for u in report.utterances if u.method == "pcg"]
     assert rows["pcg"].acceptance_rate == sum(w.accepted for w in pcg) / sum(w.drafted for w in pcg)
+
+
+def test_acceptance_is_that_of_the_takes_in_both_ways_and_by_position(synthesizer: Synthesizer, report: Report) -> None:
+    takes = [synthesizer.take(SENTENCES[0], SETTINGS.with_(method="pcg", seed=s), "one") for s in (5, 6)]
+    tests = [[test.accepted for test in round_.tests] for take in takes for round_ in take.rounds]
+    speed = next(row.speed for row in report.rows if row.method == "pcg")
+    assert speed.acceptance_of_tested == sum(map(sum, tests)) / sum(map(len, tests))
+    places = [sum(each[i] for each in tests if len(each) > i) / len(tests) for i in range(3)]
+    assert speed.acceptance_by_position == pytest.approx(places)
+    line = next(line for line in report.table().splitlines() if line.startswith("| pcg"))
+    assert f"| {speed.acceptance_rate:.1%} | {speed.acceptance_of_tested:.1%} |" in line
+    assert f"| {' '.join(f'{100 * place:.0f}' for place in places)} |" in line
 
 
 def test_each_sentence_has_a_seed_of_its_own_shared_by_all_methods(synthesizer: Synthesizer, report: Report) -> None:
@@ -108,7 +124,13 @@ def test_the_report_is_json_and_its_table_names_the_judges(report: Report) -> No
 def test_without_ar_and_originals(synthesizer: Synthesizer) -> None:
     done: list[tuple[int, int]] = []
     report = evaluate(
-        synthesizer, SENTENCES[:2], ["pcg"], "two", SETTINGS, Parrot(["hello"]), progress=lambda i, n: done.append((i, n))
+        synthesizer,
+        SENTENCES[:2],
+        ["pcg"],
+        ["two"],
+        SETTINGS,
+        {"parrot": Parrot(["hello"])},
+        progress=lambda i, n: done.append((i, n)),
     )
     assert [r.method for r in report.rows] == ["pcg"]
     assert report.rows[0].speed.speed_up is None
@@ -116,15 +138,43 @@ def test_without_ar_and_originals(synthesizer: Synthesizer) -> None:
     assert done == [(1, 2), (2, 2)]
 
 
+def test_every_voice_says_each_sentence_and_every_judge_has_a_column(synthesizer: Synthesizer) -> None:
+    originals: list[tuple[str, str]] = []
+
+    def original(voice: str, text: str) -> np.ndarray:
+        originals.append((voice, text))
+        return np.random.default_rng(len(voice)).normal(0, 0.1, 16_000).astype(np.float32)
+
+    judges = {"kind": Parrot(["hello is this one"]), "deaf": Parrot([""])}
+    report = evaluate(synthesizer, SENTENCES[:1], ["ar"], ["one", "two"], SETTINGS, judges, original)
+    assert report.voice == "one, two"
+    assert [(u.voice, u.method) for u in report.utterances] == [
+        (voice, method) for voice in ("one", "two") for method in ("ar", ORIGINAL)
+    ]
+    assert {("one", SENTENCES[0]), ("two", SENTENCES[0])} <= set(originals)
+    assert [u.work.seed for u in report.utterances if u.work] == [5, 6]
+    for row in report.rows:
+        assert row.n == 2
+        assert {judge: wer.value for judge, wer in row.wer_by.items()} == {"kind": 0.0, "deaf": 1.0}
+        assert (row.wer.value, row.cut_short.value) == (0.0, 0.0), "the first judge is the main one"
+    takes = [synthesizer.take(SENTENCES[0], SETTINGS.with_(method="ar", seed=s), v) for s, v in ((5, "one"), (6, "two"))]
+    assert [u.work.tokens for u in report.utterances if u.work] == [len(take.tokens) for take in takes]
+    title, _, *lines = [line for line in report.table().splitlines() if line.startswith("|")]
+    assert "| WER %, kind | WER %, deaf |" in title
+    assert all("| 0.0 [0.0, 0.0] | 100.0 [100.0, 100.0] |" in line for line in lines)
+
+
 def test_nothing_to_speak_is_refused(synthesizer: Synthesizer) -> None:
-    for sentences, methods in (([], ["ar"]), (SENTENCES, [])):
+    judges = {"parrot": Parrot([""])}
+    for sentences, methods, voices in (([], ["ar"], ["one"]), (SENTENCES, [], ["one"]), (SENTENCES, ["ar"], [])):
         with pytest.raises(InputError, match="at least one"):
-            evaluate(synthesizer, sentences, methods, "one", SETTINGS, Parrot([""]))
+            evaluate(synthesizer, sentences, methods, voices, SETTINGS, judges)
 
 
 def test_stopping_counts_how_takes_end(synthesizer: Synthesizer) -> None:
-    counted = stopping(synthesizer, SENTENCES, SETTINGS, "one")
-    takes = [synthesizer.take(s, SETTINGS.with_(seed=5 + i), "one") for i, s in enumerate(SENTENCES)]
+    counted = stopping(synthesizer, SENTENCES, SETTINGS, ["one", "two"])
+    voices = ("one", "two", "one")
+    takes = [synthesizer.take(s, SETTINGS.with_(seed=5 + i), v) for i, (s, v) in enumerate(zip(SENTENCES, voices, strict=True))]
     assert counted.n == 3
     assert counted.hit_limit.value == sum(t.hit_limit for t in takes) / 3
     assert 0 <= counted.cut_short.low <= counted.cut_short.value <= counted.cut_short.high <= 1

@@ -11,6 +11,7 @@ from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.written import pack_take
 
+ACCEPTED = ("acceptance_rate", "acceptance_of_tested", "acceptance_by_position")
 TASK = ("Hello.", "one", Settings().temperature, 0)
 
 
@@ -23,7 +24,9 @@ def compared(session: Session, key: str) -> tuple[float | None, str]:
 
 
 def reading(method: str, speed: float, text: str = "Hello.") -> TakeView:
-    return TakeView(Settings(method), text, "one", 1.5, speed, 0.3, 0.5, 2.0, False, ("accepted",), (3,), (5,), ((5, True),))
+    tests, positions = ((5, True), (6, True), (7, True), (8, False)), (0.72, 0.54)
+    shape = ("accepted",), (3,), (5,), tests, (), (), positions
+    return TakeView(Settings(method), text, "one", 1.5, speed, 0.3, 0.5, 2.0, False, *shape)
 
 
 def test_a_take_on_the_page_is_kept_with_all_its_rounds_and_its_sound(synthesizer: Synthesizer, tmp_path: Path) -> None:
@@ -34,6 +37,8 @@ def test_a_take_on_the_page_is_kept_with_all_its_rounds_and_its_sound(synthesize
     assert kept.rounds == take.rounds
     assert kept.summary() == take.summary()
     assert kept.audio == pytest.approx(take.audio, abs=1e-4)
+    figures = TakeView.of(take).as_dict()
+    assert {name: figures[name] for name in ACCEPTED} == {name: take.summary()[name] for name in ACCEPTED}
     assert TakeView.of(take).steps == tuple((len(r.tokens), r.draft_ms + r.verify_ms + r.rule_ms) for r in take.rounds)
     (tmp_path / "dog.wav").unlink()
     with pytest.raises(PCGError, match=GONE):
@@ -118,6 +123,8 @@ def test_the_card_shows_the_figures_and_the_settings() -> None:
         "1.23×",
         "measured in this same run",
         "50%",
+        "75%",
+        "accepted by position 72%, 54%",
         "2.00",
         "0.30",
         "1.5 s",
@@ -130,9 +137,10 @@ def test_the_card_shows_the_figures_and_the_settings() -> None:
 
 
 def test_what_is_unknown_is_a_dash() -> None:
-    silent = replace(reading("ar", 0), rtf=None, acceptance_rate=None)
-    assert card_html(card(silent)).count("<dd>–</dd>") == 2
-    assert card_html(None).count("–") == 5
+    silent = replace(reading("ar", 0), rtf=None, acceptance_rate=None, drafts=(), acceptance_by_position=())
+    assert card_html(card(silent)).count("<dd>–</dd>") == 3
+    assert "by position" not in card_html(card(silent))
+    assert card_html(None).count("–") == 6
 
 
 @pytest.mark.parametrize("method", METHODS)

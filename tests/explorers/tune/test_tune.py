@@ -143,6 +143,14 @@ def test_drafting_that_costs_more_than_it_saves_is_told(bench: Bench) -> None:
     assert Bench().spoken(quick, slow).idle is None
 
 
+def test_acceptance_is_told_of_drafted_and_of_tested_tokens_and_by_position(bench: Bench, take: Take) -> None:
+    shown = figures_html(bench)
+    for name, rate in (("accepted of drafted", take.acceptance_rate), ("accepted of tested", take.acceptance_of_tested)):
+        assert f">{name}</a></dt><dd>{rate:.0%}</dd>" in shown
+    for share in take.acceptance_by_position:
+        assert f"<b>{share:.0%}</b>" in shown
+
+
 def test_estimates_are_called_so_and_stand_beside_what_was_measured(
     synthesizer: Synthesizer, session: Session, bench: Bench
 ) -> None:
