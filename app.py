@@ -105,7 +105,8 @@ def create_app(
                 create_experiments(app, synthesizer, spec)
             with gr.Tab("Listening test", elem_id="listening") as part:
                 load = lru_cache(maxsize=1)(partial(load_judge, judge))
-                share_controls([evidence, part], listen.controls, create_listening_test(synthesizer, load, session))
+                test = create_listening_test(app, synthesizer, origin, load, session, listen.controls)
+                share_controls([evidence, part], listen.controls, test)
         if recogniser.is_dir() or can_judge(synthesizer):
             with gr.Tab("Judges", elem_id="judges") as judging, gr.Tabs(elem_classes="lab-parts"):
                 if recogniser.is_dir():

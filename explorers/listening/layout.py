@@ -29,12 +29,14 @@ from explorers.listening.actions import (
 from explorers.listening.form import ListeningControls, create_controls, wire_choices
 from explorers.listening.player import VOTE, create_player, trial_value
 from explorers.listening.reveal import reveal_html
+from explorers.listening.sharing import MOVED, create_link
 from explorers.shared.blocks import DECODING, by_name, json_drawer, parameters_of
 from explorers.shared.readout import failure_html, message_html
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.errors import PCGError
 from pcg.metrics.intelligibility import Judge
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.stored import Origin
 
 HEADING = """<header class="title"><h2>Listening test<small>blind, equally loud, in an order drawn from the seed</small></h2>
 <p>The system behind each letter stays secret until the last vote. Use headphones, and set a comfortable level first.</p>
@@ -68,18 +70,27 @@ class ListeningPlaces:
         return [self.record, self.player, self.end, self.revealed, self.reveal, self.files, self.blind_test, self.judging]
 
 
-def create_listening_test(synthesizer: Synthesizer, load: Callable[[], Judge], session: gr.State) -> Mapping[str, Component]:
-    """Lay the panel out within the Blocks that is being built. `load` is called when words are to be judged first; `session`
-    holds a Session, whose takes' settings may be compared. What is returned are voice and knobs, by the names of Settings."""
+def create_listening_test(
+    page: gr.Blocks,
+    synthesizer: Synthesizer,
+    origin: Origin,
+    load: Callable[[], Judge],
+    session: gr.State,
+    shared: Mapping[str, Component],
+) -> Mapping[str, Component]:
+    """Lay the panel out within `page`, which is being built. `load` is called when words are to be judged first; `session`
+    holds a Session, whose takes' settings may be compared; the controls `shared` of other tabs are moved by the link of a test.
+    What is returned are voice and knobs, by the names of Settings."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = create_controls(synthesizer)
+            create_link(page, synthesizer, origin.digest, controls, shared)
         with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
             places = _places()
     _wire(synthesizer, controls, places)
     wire_choices(controls, session)
     _wire_reveal(synthesizer, lru_cache(maxsize=1)(lambda: Judges(load())), places)
-    return {name: controls.named[name] for name in ("voice", "theta", "lookahead", "beta", "temperature")}
+    return {name: controls.named[name] for name in MOVED}
 
 
 def _places() -> ListeningPlaces:

@@ -11,6 +11,7 @@ from explorers.session import Session, TakeView
 from explorers.theme import launch_options
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.stored import Origin
 from tests.explorers.listening.ears import FakeEars
 from tests.explorers.served import serve
 
@@ -21,7 +22,8 @@ def address(synthesizer: Synthesizer) -> Iterator[str]:
         patch.setattr("explorers.listening.layout.Judges", lambda judge: FakeEars())
         with gr.Blocks() as app, gr.Tab("Listening test"):
             session = Session().with_take(TakeView.of(synthesizer.take("yes", Settings("sd"), "one")), False)
-            create_listening_test(synthesizer, lambda: None, gr.State(session))
+            origin = Origin.of(synthesizer.voice)
+            create_listening_test(app, synthesizer, origin, lambda: None, gr.State(session), {})
         options = launch_options()
         options["css_paths"] = [*dict.fromkeys([*options["css_paths"], player.STYLES])]
         yield from serve(app, **options)
