@@ -79,7 +79,7 @@ def test_takes_in_turns_are_pooled_as_one(tiny_voice_folder, tmp_path):
 @pytest.mark.slow
 def test_the_bench_tells_what_rounds_allow_beside_the_speed_of_takes(tiny_voice_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("pcg.bench.engine.EMBEDDED", tiny_voice_folder)
-    for name, value in (("generate.TOKENS", 6), ("engine.TURNS", 2), ("timing.COPY_MIB", 1)):
+    for name, value in (("generate.TOKENS", 6), ("engine.TURNS", 2), ("timing.COPY_MIB", 1), ("takes.BATCH", 2)):
         monkeypatch.setattr(f"pcg.bench.{name}", value)
     small = rule_costs(3, tokens=12, shape=SMALL)
     monkeypatch.setattr("pcg.bench.engine.rule_costs", lambda lookahead: small)
