@@ -28,7 +28,7 @@ class Recipe:
     codec_token_steps: int = 1000
     codec_sound_steps: int = 2000
     target: Shape = Shape()
-    target_steps: int = 8300
+    target_steps: int = 6000
     draft_rank: int = 96
     draft_steps: int = 480
     baseline_steps: int = 600
