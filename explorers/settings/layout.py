@@ -22,7 +22,7 @@ from explorers.settings.actions import (
     wav_file,
     write_out,
 )
-from explorers.settings.presets import create_presets
+from explorers.settings.presets import create_presets, kept_presets
 from explorers.shared.blocks import DECODING, player
 from explorers.shared.readout import message_html
 from explorers.zero_gpu import gpu_seconds, on_gpu
@@ -79,6 +79,7 @@ def create_settings(
     of `CompareRequest` and of `Settings`; every panel moves as far as it has such controls. told: another place that tells of a
     take that came by a link; again: the script that then generates it. What is returned holds a visitor's own presets.
     """
+    own = kept_presets()
     with gr.Accordion("Settings: save, share and repeat a take", open=open, elem_id="settings"):
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(equal_height=False, elem_classes="lab-pair"):
@@ -86,7 +87,7 @@ def create_settings(
                 which, codes, status = _take_away(session, synthesizer, origin)
             with gr.Column(scale=2, min_width=320, elem_classes="lab-card lab-form"):
                 file, brought, repeat, sound = _bring_in(synthesizer)
-                own = create_presets(page, targets)
+                create_presets(page, own, targets)
     # Filled by the browser when the page opens; the settings that were imported last are repeated.
     address = gr.Textbox(visible=False, label="address")
     held = gr.Textbox(visible=False, label="settings")

@@ -41,7 +41,7 @@ def address(judged: Synthesizer) -> Iterator[str]:
         # What SD says anyway: two cards then show one sound.
         own = gr.BrowserState([{"name": "<i>mine</i>", "settings": {"method": "sd"}}])
         offer_presets(app, own, controls["preset"])
-        create_presets(app, [controls])
+        create_presets(app, own, [controls])
     yield from serve(app, **launch_options())
 
 
