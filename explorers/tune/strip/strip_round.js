@@ -97,12 +97,13 @@ class StripRound extends StripPicture {
   }
 
   drawRound() {
-    const { number, board, formula, steps, next, slowly, link } = this.parts;
+    const { number, board, formula, steps, next, slowly, link, long } = this.parts;
     const { round } = this;
     number.textContent = round ? `${round.number + 1} of ${this.run.drafted.length}` : "";
     slowly.textContent = this.slow ? "❚❚ Stop" : "▶ Slowly";
     this.parts.told.textContent = "";
     link.disabled = !round || this.run.link === null;
+    long.textContent = link.disabled ? "" : lengthNote(this.linked);
     next.textContent = !round ? "Start" : this.at === this.lastStep ? "Again" : "Next step";
     if (!round) {
       board.replaceChildren();

@@ -1,11 +1,13 @@
 """The bar above the tabs, and the state that all tabs share, in a real browser."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from pcg.metrics.sentences import read_sentences
 from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, open_tab, patient_page, watch
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
@@ -76,6 +78,32 @@ def test_the_history_is_saved_by_one_click(page: Page, tmp_path: Path) -> None:
     with page.expect_download() as download:
         page.click('.hand [data-part="save"]')
     assert download.value.suggested_filename == "pcg-lab-history.zip"
+
+
+def test_without_a_clipboard_the_link_is_shown_and_the_takes_stay(page: Page, address: str, complaints: list[str]) -> None:
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined }); window.same = true")
+    page.click('.hand [data-part="link"]')
+    expect(page.locator(".hand-told")).to_contain_text(f"Copy this link: {address}#take=")
+    assert page.locator(".hand-told").text_content().endswith(page.evaluate("location.hash"))
+    page.wait_for_timeout(1_000)  # a page that opens anew would have begun to
+    assert page.evaluate("window.same")
+    page.click('.hand [data-part="open"]')
+    row(page, 1).locator('[data-act="link"]').click()
+    assert page.locator(".hand-told").text_content().endswith(page.evaluate("location.hash"))
+    expect(page.locator('.hand [data-part="notice"]')).to_have_text("The link of take 1 stands in the address bar.")
+    assert complaints == []
+
+
+def test_a_link_of_a_long_text_is_said_to_be_long(page: Page) -> None:
+    said = page.locator('.hand-line [data-part="long"], .strip [data-part="long"]')
+    page.locator('.strip [data-part="next"]').click()
+    expect(said).to_have_text(["", ""])
+    page.fill("#text textarea", " ".join(read_sentences()[:10]))
+    page.evaluate("document.querySelector('#lookahead input[type=range]').focus()")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".hand-what")).to_contain_text(read_sentences()[0])
+    page.locator('.strip [data-part="next"]').click()
+    expect(said).to_have_text([re.compile(r"long link: [45]\d\d characters")] * 2)
 
 
 def test_text_and_knobs_are_the_same_on_every_tab(page: Page) -> None:
