@@ -4,7 +4,7 @@ const LANE_HEIGHT = 40;
 const SLOWLY = 5;
 const BASELINES = {
   "same run": "AR of the same run",
-  "last run": "AR of the last full run",
+  "last run": "AR of an earlier run",
   recorded: "AR, recorded with this example",
 };
 
