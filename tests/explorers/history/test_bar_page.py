@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from explorers.groups.actions import equal_theta
+from explorers.shared.blocks import SIMILARITY_NAMES
 from pcg.metrics.sentences import read_sentences
+from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, open_tab, patient_page, watch
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
@@ -120,3 +123,32 @@ def test_text_and_knobs_are_the_same_on_every_tab(page: Page) -> None:
     open_tab(page, "Listen")
     expect(page.locator("#text textarea")).to_have_value("Changed elsewhere.")
     expect(page.locator("#theta input[type=number]")).to_have_value("0.55")
+
+
+def choose(page: Page, menu: str, similarity: str) -> None:
+    page.locator(f"{menu} input").click()
+    page.get_by_role("option", name=SIMILARITY_NAMES[similarity], exact=True).click()
+
+
+def test_the_similarity_is_the_same_on_every_tab_and_theta_goes_with_it(page: Page, synthesizer: Synthesizer) -> None:
+    theta, on_map, on_swap = (page.locator(f"{knob} input[type=number]") for knob in ("#theta", "#map-theta", "#swap-theta"))
+    page.locator("#more-settings > button").click()
+    choose(page, "#similarity", "mel")
+    theta.fill("0.7")
+    open_tab(page, "Map")
+    expect(page.locator("#map-similarity input")).to_have_value(SIMILARITY_NAMES["mel"])
+    expect(on_map).to_have_value("0.7")
+
+    choose(page, "#map-similarity", "cosine")
+    as_large = equal_theta(synthesizer.library, 0.7, "mel", "cosine")
+    assert as_large != 0.7
+    expect(on_map).to_have_value(str(as_large))
+    open_tab(page, "Swap")
+    expect(page.locator("#swap-similarity input")).to_have_value(SIMILARITY_NAMES["cosine"])
+    expect(on_swap).to_have_value(str(as_large))
+    choose(page, "#swap-similarity", "mel")
+    back = equal_theta(synthesizer.library, as_large, "cosine", "mel")
+    expect(on_swap).to_have_value(str(back))
+    open_tab(page, "Listen")
+    expect(page.locator("#similarity input")).to_have_value(SIMILARITY_NAMES["mel"])
+    expect(theta).to_have_value(str(back))
