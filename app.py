@@ -116,7 +116,7 @@ def create_app(
                     with gr.Tab("Spoof", elem_id="spoof") as part:
                         share_controls([judging, part], listen.controls, create_spoof(synthesizer))
         wire_bar(bar, app, voice, origin, session, listen.verdicts, listen.controls, listen.status)
-        own_presets = create_settings(app, synthesizer, origin, session, [listen.controls], listen.status, moved(IN_HAND))
+        own_presets = create_settings(app, synthesizer, origin, session, [listen.controls], listen.shared, moved(IN_HAND))
         offer_presets(app, own_presets, listen.controls["preset"])
         create_terms()
     return app.queue(max_size=QUEUE_LENGTH, api_open=False)

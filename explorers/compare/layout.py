@@ -48,13 +48,14 @@ RECORDED = "A recorded example. Generate it again, or change a setting."
 class CompareView:
     """What other parts of the page may connect to: `controls` go by the names of CompareRequest, and under "method" stands the
     key of the take in hand (`in_hand`), of which `strip` is the picture; `verdicts` holds those on the takes; `status` tells
-    of a run."""
+    of a run, `shared` of a take that came by a link."""
 
     controls: Mapping[str, Component]
     in_hand: gr.Radio
     verdicts: gr.State
     strip: gr.HTML
     status: gr.HTML
+    shared: gr.HTML
 
 
 def create_compare(
@@ -86,6 +87,7 @@ def create_compare(
             with gr.Column(elem_classes="lab-card"):
                 codec = synthesizer.voice.codec
                 gr.HTML(claim, apply_default_css=False, visible=bool(claim), elem_id="claim")
+                shared = gr.HTML("", apply_default_css=False, elem_id="shared")
                 stage = create_stage(codec.sample_rate, codec.hop, session.value, verdicts)
             room = gr.Column(elem_classes="lab-takes")
             with gr.Accordion(DETAILS, open=False, elem_id="details") as details:
@@ -108,7 +110,8 @@ def create_compare(
     wire_in_hand(synthesizer, origin, looked_at, session, in_hand, page)
     wire_tools(synthesizer, judges, tools, runs, session)
     _wire_form(synthesizer, places, runs, page)
-    return CompareView({**controls.named, "method": in_hand}, in_hand, tools.verdicts, looked_at.strip, controls.status)
+    named = {**controls.named, "method": in_hand}
+    return CompareView(named, in_hand, tools.verdicts, looked_at.strip, controls.status, shared)
 
 
 def _service(synthesizer: Synthesizer) -> SpeechService | None:

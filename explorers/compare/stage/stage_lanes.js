@@ -42,7 +42,7 @@ class StageLanes extends StageSound {
     this.root.dataset.state = this.lanes.length || this.live ? "ready" : "empty";
     const label = this.waiting ? "Loading …" : this.sounding ? "❚❚ Pause" : "▶ Play";
     if (play.textContent !== label) play.textContent = label;
-    play.disabled = !this.lanes.some((lane) => lane.url);
+    play.disabled = !this.lanes.some((lane) => lane.url) && !this.unheard;
     race.disabled = this.lanes.length < 2 || this.live !== null;
     seek.max = this.duration;
     for (const box of this.root.querySelectorAll("[data-key]")) {

@@ -32,6 +32,9 @@ function yieldFloor(who, root, stop) {
   document.addEventListener(FLOOR, told, { signal: gone.signal });
 }
 
+/** Whether a person has acted on the page: browsers keep it silent before. */
+const acted = () => navigator.userActivation?.hasBeenActive ?? true;
+
 /** Whether keys go into a text. */
 function typing(target) {
   const box = target.closest?.("input, textarea, select, [contenteditable]");

@@ -88,9 +88,9 @@ class StripRound extends StripPicture {
     this.parts.slowly.textContent = "▶ Slowly";
   }
 
-  /** A moment of the sound, from a token on; nothing before a person has acted, as browsers keep a page silent till then. */
+  /** A moment of the sound, from a token on. */
   sayToken(place) {
-    if (navigator.userActivation && !navigator.userActivation.hasBeenActive) return;
+    if (!acted()) return;
     this.play(Math.min(startOf(place, this.run.pauses), this.player.length));
     clearTimeout(this.clip);
     this.clip = setTimeout(() => this.pause(), 1000 * CLIP_SECONDS);
