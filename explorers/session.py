@@ -270,8 +270,8 @@ def _remembered(history: tuple[Kept, ...]) -> tuple[Kept, ...]:
 
 class Turn:
     """The number of the current run on one visitor's page: an earlier run sees that it has been replaced, and stops. `session`
-    is what the current run has so far, None before its first take: the page gets it when the run ends. `stopped`: what the run
-    had that was stopped last."""
+    is what the current run has so far, None before it began: the page gets it when the run ends. `stopped`: what the run had
+    that was stopped last."""
 
     def __init__(self) -> None:
         self.number = 0

@@ -68,7 +68,7 @@ def _handler(speak: Speak, places: ComparePlaces, *more: str) -> Callable[..., I
                 for step in steps:
                     if turn.number != number:  # A knob has moved on.
                         return
-                    if step.new:
+                    if step.marks or step.new:
                         turn.session = step.session
                     yield _updates(step, places, number)
         except PCGError as error:
