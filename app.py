@@ -44,7 +44,7 @@ from explorers.recognise.layout import create_recognise
 from explorers.requests.page import Page
 from explorers.session import Session
 from explorers.settings.layout import create_settings
-from explorers.shared.one_state import share_controls
+from explorers.shared.one_state import BEFORE, share_controls
 from explorers.shared.terms import create_terms
 from explorers.spoof.actions import can_judge
 from explorers.spoof.layout import create_spoof
@@ -117,7 +117,7 @@ def create_app(
                     with gr.Tab("Spoof", elem_id="spoof") as part:
                         share_controls([judging, part], listen.controls, create_spoof(synthesizer))
         wire_bar(bar, app, voice, origin, session, listen.verdicts, listen.controls, listen.status)
-        own_presets = create_settings(app, synthesizer, origin, session, [listen.controls], listen.status, moved(IN_HAND))
+        own_presets = create_settings(app, synthesizer, origin, session, [listen.controls], listen.shared, moved(IN_HAND))
         offer_presets(app, own_presets, listen.controls["preset"])
         create_terms()
     return app.queue(max_size=QUEUE_LENGTH, api_open=False)
@@ -132,7 +132,7 @@ def _create_map(synthesizer: Synthesizer, session: gr.State, listen: CompareView
         create_statistics(synthesizer, view.theta, view.similarity)
     with gr.Column(elem_classes="lab-card"):
         create_export(synthesizer, view.theta, view.similarity)
-    return {"theta": view.theta}
+    return {"theta": view.theta, "similarity": view.similarity, BEFORE: view.before}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -215,7 +215,7 @@ class Session:
         packed: bytes = b"",
         streamed: bool = True,
     ) -> "Session":
-        """The session with a new take, compared with this run's AR take, or else with that of the last full run.
+        """The session with a new take, compared with AR's take of the same task.
 
         key: its card's, if that is not its method's; name: of the card's preset. joins: it stands beside the takes that the
         card has already, instead of beginning the card anew. sound, reference, packed, streamed: see ShownTake.
@@ -258,14 +258,15 @@ class Session:
         return found.first if found else None
 
     def _compared(self, reading: TakeView, key: str, full_run: bool) -> tuple[float | None, str]:
-        """The speed-up over AR at the same seed, or else over AR's first take, and what that AR take is."""
+        """The speed-up over AR's take of the same task, unless a later request outdated it, and what that AR take is."""
         if key == "ar":
             return 1.0, "self"
-        own = [shown for shown in self.cards["ar"].takes if shown.baseline == "self"] if "ar" in self.cards else []
-        if not own:
+        ar = self.cards.get("ar")
+        own = [] if ar is None or ar.outdated else [shown.reading for shown in ar.takes if shown.baseline == "self"]
+        same = next((other for other in own if other.task == reading.task), None)
+        if same is None:
             return None, "none"
-        same = [shown for shown in own if shown.reading.settings.seed == reading.settings.seed]
-        return reading.speed_up_over((same or own)[0].reading), "same run" if full_run else "last run"
+        return reading.speed_up_over(same), "same run" if full_run else "last run"
 
 
 def _remembered(history: tuple[Kept, ...]) -> tuple[Kept, ...]:
@@ -277,8 +278,8 @@ def _remembered(history: tuple[Kept, ...]) -> tuple[Kept, ...]:
 
 class Turn:
     """The number of the current run on one visitor's page: an earlier run sees that it has been replaced, and stops. `session`
-    is what the current run has so far, None before its first take: the page gets it when the run ends. `stopped`: what the run
-    had that was stopped last."""
+    is what the current run has so far, None before it began: the page gets it when the run ends. `stopped`: what the run had
+    that was stopped last."""
 
     def __init__(self) -> None:
         self.number = 0

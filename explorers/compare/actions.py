@@ -113,11 +113,10 @@ def generate_again(speaker: Speaker, method: str, request: CompareRequest, sessi
 
 
 def stopped(session: Session | None) -> str:
-    """What a stopped run has finished, as the page's own words; `session`: its own, None without a take."""
-    if session is None:
-        return "Stopped before the first take was finished."
-    fresh = [TITLES[key][0] if key in TITLES else "the preset" for key, card in session.cards.items() if not card.outdated]
-    return f"Stopped after {', '.join(fresh)}."
+    """What a stopped run has finished, as the page's own words; `session`: its own, None before it began."""
+    cards = session.cards.items() if session else ()
+    fresh = [TITLES[key][0] if key in TITLES else "the preset" for key, card in cards if not card.outdated]
+    return f"Stopped after {', '.join(fresh)}." if fresh else "Stopped before the first take was finished."
 
 
 def describe_groups(synthesizer: Synthesizer, theta: float, similarity: str = Settings.similarity) -> str:

@@ -48,13 +48,14 @@ RECORDED = "A recorded example. Generate it again, or change a setting."
 class CompareView:
     """What other parts of the page may connect to: `controls` go by the names of CompareRequest, and under "method" stands the
     key of the take in hand (`in_hand`), of which `strip` is the picture; `verdicts` holds those on the takes; `status` tells
-    of a run."""
+    of a run, `shared` of a take that came by a link."""
 
     controls: Mapping[str, Component]
     in_hand: gr.Radio
     verdicts: gr.State
     strip: gr.HTML
     status: gr.HTML
+    shared: gr.HTML
 
 
 def create_compare(
@@ -86,8 +87,9 @@ def create_compare(
             with gr.Column(elem_classes="lab-card"):
                 codec = synthesizer.voice.codec
                 gr.HTML(claim, apply_default_css=False, visible=bool(claim), elem_id="claim")
+                shared = gr.HTML("", apply_default_css=False, elem_id="shared")
                 stage = create_stage(codec.sample_rate, codec.hop, session.value, verdicts)
-            looked_at = create_in_hand(synthesizer)
+            room = gr.Column(elem_classes="lab-takes")
             with gr.Accordion(DETAILS, open=False, elem_id="details") as details:
                 views = create_pairs(synthesizer, session.value)
                 with gr.Row(equal_height=True, elem_classes="lab-pair"):
@@ -100,14 +102,16 @@ def create_compare(
 
     speaker = Speaker(synthesizer, keep, transcriber(synthesizer, judges), _service(synthesizer))
     places = ComparePlaces(controls, stage, in_hand, views, session, tools)
-    drawing = _wire_takes(places, details, page, _curves_by(synthesizer))
+    # First of all, as programs are offered the endpoints in the order of the wiring.
     runs = wire_runs(speaker, places)
-    for ended in (controls.stop.click, *(run.success for run in runs)):
-        ended(**drawing)
+    with room:
+        looked_at = create_in_hand(synthesizer)
+    _wire_takes(places, details, page, _curves_by(synthesizer))
     wire_in_hand(synthesizer, origin, looked_at, session, in_hand, page)
     wire_tools(synthesizer, judges, tools, runs, session)
     _wire_form(synthesizer, places, runs, page)
-    return CompareView({**controls.named, "method": in_hand}, in_hand, tools.verdicts, looked_at.strip, controls.status)
+    named = {**controls.named, "method": in_hand}
+    return CompareView(named, in_hand, tools.verdicts, looked_at.strip, controls.status, shared)
 
 
 def _service(synthesizer: Synthesizer) -> SpeechService | None:
@@ -144,9 +148,9 @@ def _curves_by(synthesizer: Synthesizer) -> Curves:
     return lambda reading: draw_curves(reading.tokens, reading.audio_seconds) if reading.tokens else ""
 
 
-def _wire_takes(places: ComparePlaces, details: gr.Accordion, page: gr.Blocks, curves: Curves) -> dict[str, object]:
-    """Step through the takes of a card; draw the stage when anything changes, and the details of the cards, which take longer,
-    when they are unfolded or nothing is timed. What is returned draws the details after another event."""
+def _wire_takes(places: ComparePlaces, details: gr.Accordion, page: gr.Blocks, curves: Curves) -> None:
+    """Step through the takes of a card; draw the stage and the details of the cards when anything changes: the session does so
+    when a run has ended, so that nothing is timed meanwhile."""
     views, stage, session, verdicts = places.views, places.stage, places.session, places.tools.verdicts
     takes = [views[key].take for key in CARDS]
     quick = {"show_progress": "hidden", "queue": False}
@@ -157,14 +161,11 @@ def _wire_takes(places: ComparePlaces, details: gr.Accordion, page: gr.Blocks, c
         )  # fmt: skip
     private = {"trigger_mode": "always_last", "api_visibility": "private", **quick}
     gr.on([page.load, session.change, verdicts.change], stage_value, [session, verdicts], stage, **private)
-    drawing = {
-        "fn": lambda session, verdicts, *numbers: draw(session, verdicts, dict(zip(CARDS, numbers, strict=True)), curves),
-        "inputs": [session, verdicts, *takes],
-        "outputs": [place for key in CARDS for place in views[key].drawn],
-        **private,
-    }
-    gr.on([details.expand, verdicts.change, *(take.change for take in takes)], **drawing)
-    return drawing
+    gr.on(
+        [details.expand, session.change, verdicts.change, *(take.change for take in takes)],
+        lambda session, verdicts, *numbers: draw(session, verdicts, dict(zip(CARDS, numbers, strict=True)), curves),
+        [session, verdicts, *takes], [place for key in CARDS for place in views[key].drawn], **private,
+    )  # fmt: skip
 
 
 def _wire_form(synthesizer: Synthesizer, places: ComparePlaces, runs: Sequence[Dependency], page: gr.Blocks) -> None:

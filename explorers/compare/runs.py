@@ -44,8 +44,9 @@ class ComparePlaces:
         spoken = [place for key in CARDS for place in self.views[key].spoken]
         takes, preset = [self.views[key].take for key in CARDS], self.views[PRESET]
         beside = [preset.column, preset.title, self.controls.named["transcript"]]
+        studied = [place for key in CARDS for place in self.views[key].studied]
         told = [self.tools.status, self.controls.groups, self.stage, self.tools.record]
-        return [self.controls.status, self.session, *spoken, *takes, *beside, *told]
+        return [self.controls.status, self.session, *spoken, *takes, *beside, *studied, *told]
 
 
 Updates = dict[Block, object]
@@ -67,7 +68,7 @@ def _handler(speak: Speak, places: ComparePlaces, *more: str) -> Callable[..., I
                 for step in steps:
                     if turn.number != number:  # A knob has moved on.
                         return
-                    if step.new:
+                    if step.marks or step.new:
                         turn.session = step.session
                     yield _updates(step, places, number)
         except PCGError as error:
@@ -102,14 +103,14 @@ def _updates(step: CompareStep, places: ComparePlaces, number: int) -> Updates:
 
 
 def _card_updates(card: Card, view: CardView) -> Updates:
-    """A card that begins anew shows its first take; later ones are only there to be chosen."""
+    """A card that begins anew shows its first take, and nothing of the take before; later ones are only there to be chosen."""
     count = len(card.takes)
     choices = [(f"take {number}" if number == 1 else str(number), number) for number in range(1, count + 1)]
     if count > 1:
         return {view.take: gr.update(choices=choices, visible=True)}
-    return dict(zip(view.spoken, shown_take(card, 1), strict=True)) | {
-        view.take: gr.update(choices=choices, value=1, visible=False)
-    }
+    emptied = dict.fromkeys(view.studied, "")
+    spoken = dict(zip(view.spoken, shown_take(card, 1), strict=True))
+    return spoken | emptied | {view.take: gr.update(choices=choices, value=1, visible=False)}
 
 
 def shown_take(card: Card, number: int) -> list[object]:

@@ -39,8 +39,13 @@ class CardView:
         return [self.sound, self.readout, self.ribbon]
 
     @property
+    def studied(self) -> list[Component]:
+        """What is found out of a take when its run has ended."""
+        return [self.curves, self.mel, self.judged]
+
+    @property
     def drawn(self) -> list[Component]:
-        return [self.readout, self.curves, self.mel, self.judged]
+        return [self.readout, *self.studied]
 
 
 def create_pairs(synthesizer: Synthesizer, session: Session) -> dict[str, CardView]:

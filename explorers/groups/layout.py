@@ -38,12 +38,14 @@ LISTEN_AT = "#listen"
 
 @dataclass(frozen=True)
 class MapView:
-    """What other sections may read, or listen to. `anchor` and `second` hold a token or None; `listen` is free room."""
+    """What other sections may read, or listen to. `anchor` and `second` hold a token or None; before: see `keep_mean_size`;
+    `listen` is free room."""
 
     anchor: gr.State
     second: gr.State
     theta: gr.Slider
     similarity: gr.Dropdown
+    before: gr.State
     atlas: gr.HTML
     listen: gr.Column
 
@@ -97,12 +99,20 @@ def _view_handler(synthesizer: Synthesizer) -> Callable[..., object]:
     return view
 
 
-def _similarity_handler(synthesizer: Synthesizer) -> Callable[[float, str, str], list[object]]:
+def keep_mean_size(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr.Dropdown) -> gr.State:
+    """Move `theta` when a visitor chooses another `similarity`: each has a scale of its own, and groups as large as before are
+    what can be compared. What is returned holds the similarity that theta is of."""
+    before = gr.State(similarity.value)
+
     def change(theta: float, similarity: str, before: str) -> list[object]:
         with showing_errors():
             return [equal_theta(synthesizer.library, theta, before, similarity), similarity]
 
-    return change
+    similarity.input(
+        change, [theta, similarity, before], [theta, before],
+        api_visibility="private", show_progress="minimal", concurrency_limit=None,
+    )  # fmt: skip
+    return before
 
 
 def _utterances_handler(synthesizer: Synthesizer, theta_at: str) -> Callable[..., object]:
@@ -172,7 +182,8 @@ def create_map(synthesizer: Synthesizer, session: gr.State) -> MapView:
                 atlas = _atlas(synthesizer, controls, session.value)
             with gr.Column(elem_id="map-listen") as listen:
                 pass
-    view = MapView(gr.State(), gr.State(), controls.theta, controls.similarity, atlas, listen)
+    before = keep_mean_size(synthesizer, controls.theta, controls.similarity)
+    view = MapView(gr.State(), gr.State(), controls.theta, controls.similarity, before, atlas, listen)
     _wire(synthesizer, controls, view, session)
     _endpoints(synthesizer)
     return view
@@ -225,10 +236,5 @@ def _wire(synthesizer: Synthesizer, controls: MapControls, view: MapView, sessio
         [view.theta.change, view.similarity.change],
         _view_handler(synthesizer), [*asked, view.anchor, view.second], view.atlas, trigger_mode="always_last", **quick,
     )  # fmt: skip
-    # Each similarity has a scale of its own: groups as large as before are what can be compared.
-    before = gr.State(view.similarity.value)
-    view.similarity.input(
-        _similarity_handler(synthesizer), [*asked, before], [view.theta, before], **{**quick, "show_progress": "minimal"}
-    )
     spoken = _utterances_handler(synthesizer, f"#{controls.theta.elem_id}")
     session.change(spoken, [session, *asked, view.anchor, view.second], view.atlas, **quick)

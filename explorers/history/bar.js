@@ -80,19 +80,26 @@ class Hand extends HandSound {
     }
   }
 
+  address(take) {
+    return `${location.origin}${location.pathname.replace(/\/$/, "")}/${take.link}`;
+  }
+
   async copy(take) {
-    const address = `${location.origin}${location.pathname.replace(/\/$/, "")}/${take.link}`;
+    const address = this.address(take);
     try {
       await navigator.clipboard.writeText(address);
       this.tell(`The link of take ${take.number} is copied: it holds text, voice and settings.`);
     } catch {
-      location.hash = take.link;
-      this.tell("The link stands in the address bar.");
+      // Browsers lend the clipboard to secure addresses alone; a changed hash would open the page anew, without its takes.
+      history.replaceState(null, "", take.link);
+      this.tell(`The link of take ${take.number} stands in the address bar.`);
+      this.parts.told.textContent = `Copy this link: ${address}`;
     }
   }
 
   tell(words) {
     this.parts.notice.textContent = words;
+    this.parts.told.textContent = "";
     if (this.parts.history.hidden) {
       this.said = words;
       clearTimeout(this.silent);
@@ -132,11 +139,12 @@ class Hand extends HandSound {
   }
 
   draw() {
-    const { play, link, open, takes, history } = this.parts;
+    const { play, link, long, open, takes, history } = this.parts;
     this.root.dataset.state = this.takes.length ? "ready" : "empty";
     this.root.dataset.key = this.hand?.key ?? "";
     play.disabled = !this.hand?.url;
     link.disabled = !this.hand?.link;
+    long.textContent = this.hand?.link ? lengthNote(this.address(this.hand)) : "";
     link.title = this.hand && !this.hand.link ? "Its voice was recorded here, and a link cannot hold it." : "";
     open.disabled = !this.takes.length;
     open.textContent = `History (${this.takes.length})`;
@@ -163,6 +171,7 @@ class Hand extends HandSound {
       say("pin", "Pin", `Pin take ${take.number}`),
       say("up", "Take in hand", `Take ${take.number} in hand`),
       say("link", "Link", `Copy the link of take ${take.number}`),
+      tag("small", take.link ? lengthNote(this.address(take)) : ""),
     );
     row.append(tag("span", `#${take.number}`), say("hear", "▶", `Play take ${take.number}`), name, said, acts);
     this.mark(row);

@@ -32,8 +32,10 @@ TEMPLATE = f"""
     <button type="button" class="hand-play" data-part="play" aria-label="Play the take in hand" disabled>▶</button>
     <p class="hand-what" data-part="what">No take yet: press Generate.</p>
     <button type="button" data-part="link" disabled>Copy link</button>
+    <small data-part="long"></small>
     <button type="button" data-part="open" aria-expanded="false" aria-controls="hand-history" disabled>History</button>
   </div>
+  <p class="hand-told" data-part="told" role="status"></p>
   <div class="hand-history" id="hand-history" data-part="history" hidden>
     <div class="hand-foot">
       <button type="button" data-part="turns" disabled>▶ A and B in turn</button>

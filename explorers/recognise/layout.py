@@ -236,5 +236,5 @@ def _wire(
     )  # fmt: skip
     controls.last.click(
         _taker(synthesizer), [in_hand, session], [controls.sound, controls.reference, controls.taken],
-        api_name="last_utterance", api_description="The sound of the take in hand, and its text.",
+        api_name="last_take", api_description="The sound of the take in hand, and its text.",
     )  # fmt: skip

@@ -121,14 +121,37 @@ def values_of(stored: Stored, voices: Collection[str]) -> dict[str, object]:
 
 
 def arrived(stored: Stored, origin: Origin, voices: Collection[str], shared: bool = False) -> str:
-    """What to expect of imported settings, as a message; `shared`: they came by a link."""
-    settings = stored.settings
-    sentences = ["Shared take."] if shared else []
-    sentences += [f"Settings are applied: {settings.method.upper()}, seed {settings.seed}. No take was generated yet."]
-    if stored.reference is None and stored.voice not in voices:
-        sentences.append(f"The voice {escape(stored.voice, quote=False)} is not available, so another one is used.")
-    sentences += stored.caveats(origin) or [SAME]
-    return " ".join(sentences)
+    """What to expect of imported settings, as a message; `shared`: they came by a link, whose take the page generates."""
+    settings = f"Settings are applied: {_named(stored)}."
+    sentences = ["Shared take.", settings] if shared else [settings, "No take was generated yet."]
+    return " ".join([*sentences, *_other_voice(stored, voices), *(stored.caveats(origin) or [SAME])])
+
+
+def shared_label(stored: Stored, session: Session, key: str, origin: Origin, voices: Collection[str]) -> str:
+    """What stands at the player as long as the take that came by a link is in hand, or still to come; else nothing. `key`: see
+    `Session.in_hand`."""
+    if not _is_in_hand(stored, session, key, voices):
+        return ""
+    said = f"<b>Shared take</b>: {_named(stored)}. Press play to hear it."
+    return " ".join([said, *_other_voice(stored, voices), *stored.caveats(origin)])
+
+
+def _is_in_hand(stored: Stored, session: Session, key: str, voices: Collection[str]) -> bool:
+    if all(kept.shown.baseline == "recorded" for kept in session.history):
+        return True
+    reading = session.in_hand(key).reading
+    same_voice = reading.voice == stored.voice or stored.voice not in voices
+    return same_voice and (reading.text, reading.settings) == (stored.text, stored.settings)
+
+
+def _named(stored: Stored) -> str:
+    return f"{stored.settings.method.upper()}, seed {stored.settings.seed}"
+
+
+def _other_voice(stored: Stored, voices: Collection[str]) -> list[str]:
+    if stored.reference is not None or stored.voice in voices:
+        return []
+    return [f"The voice {escape(stored.voice, quote=False)} is not available, so another one is used."]
 
 
 def wav_file(take: Take, stored: Stored, cache: Path) -> Path:

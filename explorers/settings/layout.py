@@ -17,12 +17,13 @@ from explorers.settings.actions import (
     model_of,
     page_address,
     read_link,
+    shared_label,
     stored_of,
     values_of,
     wav_file,
     write_out,
 )
-from explorers.settings.presets import create_presets
+from explorers.settings.presets import create_presets, kept_presets
 from explorers.shared.blocks import DECODING, player
 from explorers.shared.readout import message_html
 from explorers.zero_gpu import gpu_seconds, on_gpu
@@ -76,9 +77,11 @@ def create_settings(
     """Lay the section out within `page`, which is being built.
 
     session: holds a Session, whose takes are written out. targets: the controls of each panel that settings move, by the names
-    of `CompareRequest` and of `Settings`; every panel moves as far as it has such controls. told: another place that tells of a
-    take that came by a link; again: the script that then generates it. What is returned holds a visitor's own presets.
+    of `CompareRequest` and of `Settings`; every panel moves as far as it has such controls. told: where a take that came by a
+    link has its label, beside the player of the card that the first target's "method" names; again: the script that then
+    generates it. What is returned holds a visitor's own presets.
     """
+    own = kept_presets()
     with gr.Accordion("Settings: save, share and repeat a take", open=open, elem_id="settings"):
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(equal_height=False, elem_classes="lab-pair"):
@@ -86,7 +89,7 @@ def create_settings(
                 which, codes, status = _take_away(session, synthesizer, origin)
             with gr.Column(scale=2, min_width=320, elem_classes="lab-card lab-form"):
                 file, brought, repeat, sound = _bring_in(synthesizer)
-                own = create_presets(page, targets)
+                create_presets(page, own, targets)
     # Filled by the browser when the page opens; the settings that were imported last are repeated.
     address = gr.Textbox(visible=False, label="address")
     held = gr.Textbox(visible=False, label="settings")
@@ -101,15 +104,18 @@ def create_settings(
         lambda _, *rest: [LAST, *write(LAST, *rest)], writing["inputs"], [which, *writing["outputs"]],
         **quiet, api_visibility="private",
     )  # fmt: skip
-    places = ImportPlaces(held, brought, repeat, targets)
-    tells = [told] if told else []
+    places, shared = ImportPlaces(held, brought, repeat, targets), gr.State()
     opened = page.load(
-        _link_reader(synthesizer, origin, address, places, tells), address, [address, *places.all, *tells], **quiet,
-        js=LISTEN, api_name="open_link",
+        _link_reader(synthesizer, origin, address, places, shared, told), address,
+        [address, shared, *places.all, *([told] if told else [])], **quiet, js=LISTEN, api_name="open_link",
         api_description="The settings that a share link holds, for every control; without any, nothing changes.",
     )  # fmt: skip
     opened.then(**writing, **quiet, api_visibility="private")
     opened.then(js=AGAIN.format(again=again), api_visibility="private")
+    if told:
+        key = targets[0]["method"]
+        for seen in (opened.then, session.change, key.change):
+            seen(_labeller(synthesizer, origin), [shared, session, key], told, **quiet, api_visibility="private")
     file.upload(
         _file_reader(synthesizer, origin, places), file, places.all, **quiet,
         api_name="import_settings", api_description="The settings in a JSON or WAV file, for every control; no take.",
@@ -170,18 +176,30 @@ def _file_reader(synthesizer: Synthesizer, origin: Origin, places: ImportPlaces)
 
 
 def _link_reader(
-    synthesizer: Synthesizer, origin: Origin, address: gr.Textbox, places: ImportPlaces, tells: Sequence[gr.HTML]
+    synthesizer: Synthesizer, origin: Origin, address: gr.Textbox, places: ImportPlaces, shared: gr.State, told: gr.HTML | None
 ) -> Callable[[str], Updates]:
     def read(opened: str) -> Updates:
+        stored = None
         try:
-            updates = _updates(read_link(opened), synthesizer, origin, places, shared=True)
+            stored = read_link(opened)
+            updates = _updates(stored, synthesizer, origin, places, shared=True)
         except PCGError as error:
             # A toast would be gone before the page that is just opening has drawn it.
             updates = {places.message: message_html(escape(f"The link contains no take: {error}", quote=False))}
-        updates |= {place: updates[places.message] for place in tells if places.message in updates}
-        return {address: page_address(opened), **updates}
+            updates |= {told: updates[places.message]} if told else {}
+        return {address: page_address(opened), shared: stored, **updates}
 
     return read
+
+
+def _labeller(synthesizer: Synthesizer, origin: Origin) -> Callable[[Stored | None, Session, str], object]:
+    def label(stored: Stored | None, session: Session, key: str) -> object:
+        if stored is None:
+            return gr.skip()
+        said = shared_label(stored, session, key, origin, tuple(synthesizer.voice.references))
+        return message_html(said) if said else ""
+
+    return label
 
 
 def _updates(

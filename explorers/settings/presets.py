@@ -20,12 +20,15 @@ DELETED = "Deleted."
 KNOBS = ("method", "theta", "lookahead", "beta", "temperature", "adaptive", "similarity", "sampler", "top_k", "top_p")
 
 
-def create_presets(page: gr.Blocks, targets: Sequence[Mapping[str, Component]]) -> gr.BrowserState:
-    """Lay the section out within `page`. A preset moves all of `targets`; the first is where a new one is read from.
+def kept_presets() -> gr.BrowserState:
+    """What holds a visitor's own presets, as `pcg.takes.presets.read_presets` reads them. Gradio asks the browser for them when
+    it draws the place in which this is called, so no closed accordion may be around it."""
+    return gr.BrowserState([], storage_key=STORAGE_KEY, secret=STORAGE_SECRET)
 
-    What is returned holds the visitor's own, as `pcg.takes.presets.read_presets` reads them.
-    """
-    own = gr.BrowserState([], storage_key=STORAGE_KEY, secret=STORAGE_SECRET)
+
+def create_presets(page: gr.Blocks, own: gr.BrowserState, targets: Sequence[Mapping[str, Component]]) -> None:
+    """Lay the section out within `page`; `own` is of `kept_presets`. A preset moves all of `targets`; the first is where a new
+    one is read from."""
     chosen = gr.Dropdown(
         _names(()), value=PAPERS[0].name, label="Preset", info="From the papers, or your own.", elem_id="preset",
         filterable=False,
@@ -51,7 +54,6 @@ def create_presets(page: gr.Blocks, targets: Sequence[Mapping[str, Component]]) 
         [name, own, *knobs.values()], [own, chosen, note], **private,
     )  # fmt: skip
     drop.click(_drop, [chosen, own], [own, chosen, note], **private)
-    return own
 
 
 def _names(own: Sequence[Preset]) -> list[str]:

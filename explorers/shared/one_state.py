@@ -5,17 +5,21 @@ from collections.abc import Mapping, Sequence
 import gradio as gr
 from gradio.components import Component
 
-NAMES = ("text", "voice", "theta", "lookahead", "beta", "temperature", "seed")
+NAMES = ("text", "voice", "similarity", "theta", "lookahead", "beta", "temperature", "seed")
+BEFORE = "similarity before"
+"""Under this a panel has the State that holds the similarity which its theta is of."""
 # A slider refuses what lies beyond its ends, and those of the map may be narrower.
 TAKE_OVER = """(...values) => values.map((value, i) => {
   const [low, high] = ENDS[i];
   return low === null || typeof value !== "number" ? value : Math.min(high, Math.max(low, value));
 })"""
+# What a panel took over, within the ends of its own slider, is no news.
+GIVE_BACK = "(mine, its) => ((SCRIPT)(its)[0] === mine ? its : mine)"
 
 
 def share_controls(tabs: Sequence[gr.Tab], form: Mapping[str, Component], own: Mapping[str, Component]) -> None:
     """Let the controls `own` of a panel take over the values of the same names in `form` when a visitor opens one of `tabs`,
-    in which it lies, and give back what a visitor changes there. The browser does it alone."""
+    in which it lies, and give back what a visitor changes there. The browser does it, as far as it may."""
     names = [name for name in NAMES if name in form and name in own]
     quiet = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     here, there = [own[name] for name in names], [form[name] for name in names]
@@ -24,6 +28,12 @@ def share_controls(tabs: Sequence[gr.Tab], form: Mapping[str, Component], own: M
         # What replaces a whole text at once, as tools do, is no input to gradio.
         changes = [mine.input, *([mine.blur] if isinstance(mine, gr.Textbox) else [])]
         gr.on(changes, None, mine, its, js="value => value", **quiet)
+    if "theta" in names:
+        # Another similarity, or a mean size that is asked for, moves it, too.
+        mine, its = own["theta"], form["theta"]
+        mine.change(None, [mine, its], its, js=GIVE_BACK.replace("SCRIPT", _script([mine])), **quiet)
+    if BEFORE in own:
+        gr.on([tab.select for tab in tabs], lambda similarity: similarity, form["similarity"], own[BEFORE], **quiet)
 
 
 def _script(places: list[Component]) -> str:

@@ -27,9 +27,9 @@ EXPLANATIONS = {
 }
 BASELINES = {
     "same run": "AR, measured in this same run",
-    "last run": "AR, measured in the last full run",
+    "last run": "AR, measured in an earlier run",
     "recorded": "AR, as recorded with this example",
-    "none": "no AR speed measured on this page yet: compare all four",
+    "none": "AR is not measured with this text, voice, temperature and seed: press “Generate”",
 }
 KNOBS = {"ar": (), "sd": ("lookahead",), "ssd": ("beta", "lookahead"), "pcg": ("theta", "lookahead")}
 
@@ -46,7 +46,7 @@ def preset_title_html(name: str, settings: Settings) -> str:
 
 
 def card_html(card: Card | None, number: int = 1) -> str:
-    """The figures of one of a card's takes, or empty places for them."""
+    """The mean speed of a card's takes and the figures of one of them, or empty places for both."""
     if card is None:
         return f'<div class="readout empty">{_headline("–", "")}{_figures(["–"] * 5)}</div>'
     shown = card.take(number)
@@ -61,12 +61,14 @@ def card_html(card: Card | None, number: int = 1) -> str:
     notes = [_knobs(reading.settings)]
     if reading.acceptance_by_position:
         notes.append("accepted by position " + ", ".join(f"{share:.0%}" for share in reading.acceptance_by_position))
+    if len(card.takes) > 1:
+        notes.insert(0, _this_take(shown))
     if reading.hit_limit:
         notes.append("cut at the length limit")
     if card.outdated:
         notes.append("from an earlier request")
     outdated = " outdated" if card.outdated else ""
-    headline = _headline(f"{reading.tokens_per_second:.0f}", _speed_up(shown))
+    headline = _headline(f"{card.mean('tokens_per_second'):.0f}", _speed_up(card))
     return f'<div class="readout{outdated}">{headline}{_figures(figures)}<p class="notes">{" · ".join(notes)}</p></div>'
 
 
@@ -123,11 +125,22 @@ def _headline(speed: str, speed_up: str) -> str:
     return f'<p class="headline"><span class="speed"><b>{speed}</b> tokens/s</span>{speed_up}</p>'
 
 
-def _speed_up(shown: ShownTake) -> str:
-    if shown.baseline == "self" or (shown.baseline == "recorded" and shown.reading.method == "ar"):
-        return '<span class="speed-up"><small>the AR baseline</small></span>'
-    ratio = "" if shown.speed_up is None else f"<b>{shown.speed_up:.2f}×</b> "
-    return f'<span class="speed-up">{ratio}<small>{BASELINES[shown.baseline]}</small></span>'
+def _speed_up(card: Card) -> str:
+    mean = f"; mean of {counted(len(card.takes), 'take')}" if len(card.takes) > 1 else ""
+    if _is_baseline(card.first):
+        return f'<span class="speed-up"><small>the AR baseline{mean}</small></span>'
+    speed_up = card.mean("speed_up")
+    ratio = "" if speed_up is None else f"<b>{speed_up:.2f}×</b> "
+    return f'<span class="speed-up">{ratio}<small>{BASELINES[card.first.baseline]}{mean}</small></span>'
+
+
+def _is_baseline(shown: ShownTake) -> bool:
+    return shown.baseline == "self" or (shown.baseline == "recorded" and shown.reading.method == "ar")
+
+
+def _this_take(shown: ShownTake) -> str:
+    ratio = "" if shown.speed_up is None or _is_baseline(shown) else f", {shown.speed_up:.2f}×"
+    return f"this take: {shown.reading.tokens_per_second:.0f} tokens/s{ratio}"
 
 
 def _figures(values: Sequence[str]) -> str:

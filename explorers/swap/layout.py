@@ -11,9 +11,8 @@ from gradio.blocks import Block
 from gradio.components import Component
 
 from explorers.compare.actions import new_seed
-from explorers.errors import page_error, showing_errors
-from explorers.groups.actions import equal_theta
-from explorers.groups.layout import EQUAL_SIZE_INFO
+from explorers.errors import page_error
+from explorers.groups.layout import EQUAL_SIZE_INFO, keep_mean_size
 from explorers.shared.blocks import (
     DECODING,
     by_name,
@@ -27,6 +26,7 @@ from explorers.shared.blocks import (
     text_box,
     voice_choice,
 )
+from explorers.shared.one_state import BEFORE
 from explorers.shared.readout import failure_html, message_html
 from explorers.shared.terms import term_info
 from explorers.swap.actions import (
@@ -123,7 +123,7 @@ def create_swap(
     """Lay the panel out within the Blocks that is being built. `spec` names the judge of words and the worker for many
     utterances; both are loaded when they are needed. `session` holds a Session, whose takes may be swapped, `in_hand`
     tells which of them; the folder `results` keeps the units of many utterances. What is returned are the controls,
-    by the names of SwapRequest."""
+    by the names of SwapRequest, and what stands under BEFORE."""
     load_judges = lru_cache(maxsize=1)(lambda: Judges.load(spec.judge, spec.device))
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
@@ -134,7 +134,7 @@ def create_swap(
             table = create_many_table()
     _wire(synthesizer, load_judges, controls, places, session, in_hand)
     wire_many(synthesizer, spec, Store(results), many, controls.named["similarity"], table)
-    return controls.named
+    return controls.named | {BEFORE: keep_mean_size(synthesizer, controls.named["theta"], controls.named["similarity"])}
 
 
 def _controls(synthesizer: Synthesizer) -> SwapControls:
@@ -237,14 +237,6 @@ def _card_updates(name: str, version: Version | None, view: VersionView, fresh: 
     return {view.card: gr.update(visible=True), **shown}
 
 
-def _similarity_handler(synthesizer: Synthesizer) -> Callable[[float, str, str], list[object]]:
-    def change(theta: float, similarity: str, before: str) -> list[object]:
-        with showing_errors():
-            return [equal_theta(synthesizer.library, theta, before, similarity), similarity]
-
-    return change
-
-
 def _wire(
     synthesizer: Synthesizer,
     load_judges: Callable[[], Judges],
@@ -266,8 +258,3 @@ def _wire(
         lambda source: gr.update(visible=source == "text"), named["source"], controls.new, queue=False, **private
     )
     controls.dice.click(new_seed, None, named["seed"], queue=False, **private)
-    before = gr.State(named["similarity"].value)
-    named["similarity"].input(
-        _similarity_handler(synthesizer), [named["theta"], named["similarity"], before], [named["theta"], before],
-        api_visibility="private", show_progress="minimal", concurrency_limit=None,
-    )  # fmt: skip

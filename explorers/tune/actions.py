@@ -98,7 +98,7 @@ def time_steps(synthesizer: Synthesizer, session: Session, key: str, bench: Benc
 def _baseline(session: Session, shown: ShownTake, draft: str) -> Measured | None:
     """The AR take that the page compares the take in hand with."""
     ar = session.cards["ar"].first if "ar" in session.cards else None
-    compared = ar and ar.packed and (shown.speed_up is not None or shown is ar)
+    compared = ar and ar.packed and ar.reading.task == shown.reading.task and (shown.speed_up is not None or shown is ar)
     return Measured.of(ar.take(), draft) if compared else None
 
 

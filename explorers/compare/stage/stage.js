@@ -17,7 +17,7 @@ class Stage extends StageLanes {
     Object.assign(this, { root, lanes: [], buffers: new Map(), deck: null, context: null, position: 0, chosen: "pcg" });
     Object.assign(this, { ready: false, waiting: false, serial: 0, frame: 0, asked: null, resting: 0 });
     Object.assign(this, { live: null, run: 0, taken: 0, race: null, streamed: null, before: 0 });
-    Object.assign(this, { lives: {}, whole: false });
+    Object.assign(this, { lives: {}, whole: false, unheard: false });
     this.pieces = new Pieces(props.sample_rate);
     this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
     this.listen();
@@ -89,8 +89,9 @@ class Stage extends StageLanes {
   }
 
   ask() {
-    this.open();
-    this.pieces.wake();
+    // A link asks for its take by itself: the first press of play lets it be heard.
+    this.unheard = !acted();
+    if (!this.unheard) this.wake();
     // What still comes of the run before is no answer.
     Object.assign(this, { asked: performance.now(), before: this.run });
   }

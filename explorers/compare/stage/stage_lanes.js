@@ -4,7 +4,7 @@ const LANE_HEIGHT = 40;
 const SLOWLY = 5;
 const BASELINES = {
   "same run": "AR of the same run",
-  "last run": "AR of the last full run",
+  "last run": "AR of an earlier run",
   recorded: "AR, recorded with this example",
 };
 
@@ -43,7 +43,7 @@ class StageLanes extends StageSound {
     this.root.dataset.state = this.lanes.length || this.live ? "ready" : "empty";
     const label = this.waiting ? "Loading …" : this.sounding ? "❚❚ Pause" : "▶ Play";
     if (play.textContent !== label) play.textContent = label;
-    play.disabled = !this.lanes.some((lane) => lane.url);
+    play.disabled = !this.lanes.some((lane) => lane.url) && !this.unheard;
     race.disabled = this.lanes.length < 2 || this.live !== null;
     seek.max = this.duration;
     for (const box of this.root.querySelectorAll("[data-key]")) {

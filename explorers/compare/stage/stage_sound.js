@@ -26,6 +26,11 @@ class StageSound {
     if (this.context.state === "suspended") this.context.resume();
   }
 
+  wake() {
+    this.open();
+    this.pieces.wake();
+  }
+
   /** Fetch the sounds of all lanes; those that are there already are not fetched again. */
   async load() {
     const serial = ++this.serial;
@@ -93,7 +98,13 @@ class StageSound {
   toggle() {
     if (this.sounding || this.waiting) return this.pause();
     this.asked = performance.now();
-    this.play();
+    const coming = this.unheard && (this.live !== null || this.run === this.before);
+    this.unheard = false;
+    if (!coming) return this.play();
+    this.wake();
+    this.waiting = true;
+    this.hearPieces();
+    this.draw();
   }
 
   seek(position) {
@@ -129,13 +140,18 @@ class StageSound {
     if (sent > this.taken) {
       for (const piece of live.pieces.slice(Math.max(0, this.taken - live.first))) this.pieces.push(unpack(piece));
       this.taken = sent;
-      if (this.asked !== null && this.run > this.before && this.pieces.length) {
-        takeFloor(this);
-        this.pieces.play(0);
-        this.begun();
-      }
+      this.hearPieces();
     }
     this.draw();
+  }
+
+  /** Hear what has come of the run that was asked for, and the rest as it comes. */
+  hearPieces() {
+    if (this.asked === null || this.unheard || this.run <= this.before || !this.pieces.length) return;
+    takeFloor(this);
+    this.waiting = false;
+    this.pieces.play(0);
+    this.begun();
   }
 
   beginRun(live) {

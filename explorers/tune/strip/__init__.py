@@ -66,6 +66,7 @@ TEMPLATE = """
         <button type="button" data-part="slowly">▶ Slowly</button>
         <button type="button" data-part="after" aria-label="Round after">▶</button>
         <button type="button" data-part="link" disabled>Copy link</button>
+        <small data-part="long"></small>
       </span>
     </div>
     <ol class="round-steps" data-part="steps"></ol>

@@ -23,8 +23,13 @@ class StripLinks extends StripRound {
     return `#${take}round=${this.round.number + 1}&step=${step + 1}`;
   }
 
+  /** The address of the current step. */
+  get linked() {
+    return `${location.origin}${location.pathname}${this.fragment(this.at)}`;
+  }
+
   async copyLink() {
-    const link = `${location.origin}${location.pathname}${this.fragment(this.at)}`;
+    const link = this.linked;
     try {
       await navigator.clipboard.writeText(link);
       this.tell("The link is copied.");

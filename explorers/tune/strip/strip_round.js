@@ -88,21 +88,22 @@ class StripRound extends StripPicture {
     this.parts.slowly.textContent = "▶ Slowly";
   }
 
-  /** A moment of the sound, from a token on; nothing before a person has acted, as browsers keep a page silent till then. */
+  /** A moment of the sound, from a token on. */
   sayToken(place) {
-    if (navigator.userActivation && !navigator.userActivation.hasBeenActive) return;
+    if (!acted()) return;
     this.play(Math.min(startOf(place, this.run.pauses), this.player.length));
     clearTimeout(this.clip);
     this.clip = setTimeout(() => this.pause(), 1000 * CLIP_SECONDS);
   }
 
   drawRound() {
-    const { number, board, formula, steps, next, slowly, link } = this.parts;
+    const { number, board, formula, steps, next, slowly, link, long } = this.parts;
     const { round } = this;
     number.textContent = round ? `${round.number + 1} of ${this.run.drafted.length}` : "";
     slowly.textContent = this.slow ? "❚❚ Stop" : "▶ Slowly";
     this.parts.told.textContent = "";
     link.disabled = !round || this.run.link === null;
+    long.textContent = link.disabled ? "" : lengthNote(this.linked);
     next.textContent = !round ? "Start" : this.at === this.lastStep ? "Again" : "Next step";
     if (!round) {
       board.replaceChildren();

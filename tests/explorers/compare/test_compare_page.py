@@ -41,7 +41,7 @@ def address(judged: Synthesizer) -> Iterator[str]:
         # What SD says anyway: two cards then show one sound.
         own = gr.BrowserState([{"name": "<i>mine</i>", "settings": {"method": "sd"}}])
         offer_presets(app, own, controls["preset"])
-        create_presets(app, [controls])
+        create_presets(app, own, [controls])
     yield from serve(app, **launch_options())
 
 
@@ -79,6 +79,33 @@ def page(address: str, request: pytest.FixtureRequest) -> Iterator[Page]:
     with patient_page(request.param, ARGUMENTS, PATIENCE_MS) as page:
         page.goto(address)
         yield page
+
+
+SEEN = """() => {
+  const words = (id) => document.querySelector(id).textContent;
+  window.seen = [];
+  const pictures = () => document.querySelectorAll("#mel-ar img").length;
+  new MutationObserver(() => seen.push([words("#readout-ar"), words("#judged-ar"), pictures()])).observe(
+    document.querySelector("#details"), { subtree: true, childList: true, characterData: true });
+}"""
+
+
+def test_a_new_take_never_stands_above_what_was_found_out_of_the_one_before(page: Page) -> None:
+    page.locator("#details > button").click()
+    page.fill("#text textarea", TEXT)
+    page.click("#run")
+    expect(page.locator("#judging-status")).to_contain_text("Judged:")
+    expect(page.locator("#judged-ar q")).to_have_text(MARKUP)
+    open_knobs(page)
+    page.fill("#seed input", "9")
+    close_knobs(page)
+    page.evaluate(SEEN)
+    page.click("#run")
+    expect(page.locator("#readout-ar")).to_contain_text("seed 9")
+    first = next(rest for readout, *rest in page.evaluate("seen") if "seed 9" in readout)
+    assert (first[0].strip(), first[1]) == ("", 0)
+    expect(page.locator("#judged-ar q")).to_have_text(MARKUP)
+    expect(page.locator("#mel-ar img")).to_have_count(1)
 
 
 def open_knobs(page: Page) -> None:

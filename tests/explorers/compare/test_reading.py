@@ -47,11 +47,29 @@ def test_a_take_on_the_page_is_kept_with_all_its_rounds_and_its_sound(synthesize
         ShownTake(TakeView.of(take)).take()
 
 
-def test_speed_is_compared_with_ar_of_the_same_run_and_later_with_that_of_the_last_full_run() -> None:
+def test_speed_is_compared_with_ar_of_the_same_run_or_of_an_earlier_one_that_nothing_outdated() -> None:
     session = Session().with_take(reading("ar", 100), True).with_take(reading("pcg", 150), True)
     assert compared(session, "pcg") == (1.5, "same run")
-    session = session.with_take(reading("pcg", 120), False)
-    assert compared(session, "pcg") == (1.2, "last run")
+    again = session.with_take(reading("pcg", 120), False)
+    assert compared(again, "pcg") == (1.2, "last run")
+    outdated = session.with_marks({"ar": ("Bye.", *TASK[1:])}).with_take(reading("pcg", 120), False)
+    assert compared(outdated, "pcg") == (None, "none")
+    renewed = session.with_marks({"ar": TASK}, {"ar", "pcg"}).with_take(reading("pcg", 120), True)  # AR's is still to come
+    assert compared(renewed, "pcg") == (None, "none")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"text": "Bye."},
+        {"voice": "two"},
+        {"settings": Settings("pcg", temperature=0.9)},
+        {"settings": Settings("pcg", seed=7)},
+    ],
+)
+def test_speed_is_compared_with_no_ar_take_of_another_task(other: dict[str, object]) -> None:
+    session = Session().with_take(reading("ar", 100), True)
+    assert compared(session.with_take(replace(reading("pcg", 150), **other), False), "pcg") == (None, "none")
 
 
 def test_in_hand_is_pcgs_take_or_else_the_newest() -> None:
@@ -70,7 +88,7 @@ def test_a_recorded_ar_take_is_no_baseline_for_a_live_one() -> None:
     assert "the AR baseline" in card_html(session.cards["ar"])
     live = session.with_take(reading("pcg", 120), False)
     assert compared(live, "pcg") == (None, "none")
-    assert "no AR speed measured on this page yet" in card_html(live.cards["pcg"])
+    assert "AR is not measured with this text, voice, temperature and seed" in card_html(live.cards["pcg"])
 
 
 def test_a_silent_ar_take_leaves_the_speed_up_open() -> None:
@@ -92,8 +110,8 @@ def test_takes_of_one_request_stand_on_one_card_and_are_compared_at_their_own_se
     assert (pair.mean("tokens_per_second"), pair.mean("speed_up"), pair.mean("acceptance_rate")) == (125, 1.0, 0.5)
     assert [pair.take(number).reading.settings.seed for number in (0, 1, 2, 9)] == [0, 0, 1, 1]
     assert pair.reading.settings.seed == 0
-    alone = session.with_take(seeded("pcg", 50, 7), False).cards["pcg"]
-    assert [said.speed_up for said in alone.takes] == [0.5]  # no AR take has its seed: over the first
+    alone = session.with_take(seeded("pcg", 50, 1), False).cards["pcg"]
+    assert [said.speed_up for said in alone.takes] == [0.25]
 
 
 def test_a_preset_has_a_card_of_its_own_name() -> None:
@@ -134,6 +152,18 @@ def test_the_card_shows_the_figures_and_the_settings() -> None:
         assert shown in html
     assert "beta" not in html
     assert "cut at the length limit" in card_html(card(replace(reading("sd", 1), hit_limit=True)))
+
+
+def test_a_card_of_several_takes_shows_their_mean_large_and_one_of_them_small() -> None:
+    takes = [ShownTake(reading("pcg", speed), speed_up=ratio, baseline="same run") for speed, ratio in ((150, 1.5), (50, 0.5))]
+    html = card_html(Card(tuple(takes)), 2)
+    assert "<b>100</b> tokens/s" in html
+    assert "<b>1.00×</b> <small>AR, measured in this same run; mean of 2 takes</small>" in html
+    assert "this take: 50 tokens/s, 0.50× · theta" in html
+    assert "mean of" not in card_html(Card(tuple(takes[:1])))
+    ar = [ShownTake(reading("ar", speed), speed_up=1.0, baseline="self") for speed in (100, 50)]
+    assert "the AR baseline; mean of 2 takes" in card_html(Card(tuple(ar)))
+    assert "×" not in card_html(Card(tuple(ar)))
 
 
 def test_what_is_unknown_is_a_dash() -> None:

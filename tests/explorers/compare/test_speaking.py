@@ -106,7 +106,7 @@ def test_a_stopped_run_names_what_it_has_finished_and_the_rest_is_stale(speaker:
     steps = generate_all(speaker, SHORT, done.session)
     first = next(steps)
     assert all(card.outdated for card in first.session.cards.values())
-    assert stopped(None) == "Stopped before the first take was finished."
+    assert stopped(None) == stopped(first.session) == "Stopped before the first take was finished."
     last = next(step for step in steps if step.new == "sd")
     steps.close()
     assert stopped(last.session) == "Stopped after AR, SD."

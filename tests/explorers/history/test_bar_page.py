@@ -1,11 +1,16 @@
 """The bar above the tabs, and the state that all tabs share, in a real browser."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from explorers.groups.actions import equal_theta
+from explorers.shared.blocks import SIMILARITY_NAMES
+from pcg.metrics.sentences import read_sentences
+from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, open_tab, patient_page, watch
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
@@ -78,6 +83,32 @@ def test_the_history_is_saved_by_one_click(page: Page, tmp_path: Path) -> None:
     assert download.value.suggested_filename == "pcg-lab-history.zip"
 
 
+def test_without_a_clipboard_the_link_is_shown_and_the_takes_stay(page: Page, address: str, complaints: list[str]) -> None:
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined }); window.same = true")
+    page.click('.hand [data-part="link"]')
+    expect(page.locator(".hand-told")).to_contain_text(f"Copy this link: {address}#take=")
+    assert page.locator(".hand-told").text_content().endswith(page.evaluate("location.hash"))
+    page.wait_for_timeout(1_000)  # a page that opens anew would have begun to
+    assert page.evaluate("window.same")
+    page.click('.hand [data-part="open"]')
+    row(page, 1).locator('[data-act="link"]').click()
+    assert page.locator(".hand-told").text_content().endswith(page.evaluate("location.hash"))
+    expect(page.locator('.hand [data-part="notice"]')).to_have_text("The link of take 1 stands in the address bar.")
+    assert complaints == []
+
+
+def test_a_link_of_a_long_text_is_said_to_be_long(page: Page) -> None:
+    said = page.locator('.hand-line [data-part="long"], .strip [data-part="long"]')
+    page.locator('.strip [data-part="next"]').click()
+    expect(said).to_have_text(["", ""])
+    page.fill("#text textarea", " ".join(read_sentences()[:10]))
+    page.evaluate("document.querySelector('#lookahead input[type=range]').focus()")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".hand-what")).to_contain_text(read_sentences()[0])
+    page.locator('.strip [data-part="next"]').click()
+    expect(said).to_have_text([re.compile(r"long link: [45]\d\d characters")] * 2)
+
+
 def test_text_and_knobs_are_the_same_on_every_tab(page: Page) -> None:
     page.fill("#text textarea", "One state for all.")
     open_tab(page, "Map")
@@ -92,3 +123,32 @@ def test_text_and_knobs_are_the_same_on_every_tab(page: Page) -> None:
     open_tab(page, "Listen")
     expect(page.locator("#text textarea")).to_have_value("Changed elsewhere.")
     expect(page.locator("#theta input[type=number]")).to_have_value("0.55")
+
+
+def choose(page: Page, menu: str, similarity: str) -> None:
+    page.locator(f"{menu} input").click()
+    page.get_by_role("option", name=SIMILARITY_NAMES[similarity], exact=True).click()
+
+
+def test_the_similarity_is_the_same_on_every_tab_and_theta_goes_with_it(page: Page, synthesizer: Synthesizer) -> None:
+    theta, on_map, on_swap = (page.locator(f"{knob} input[type=number]") for knob in ("#theta", "#map-theta", "#swap-theta"))
+    page.locator("#more-settings > button").click()
+    choose(page, "#similarity", "mel")
+    theta.fill("0.7")
+    open_tab(page, "Map")
+    expect(page.locator("#map-similarity input")).to_have_value(SIMILARITY_NAMES["mel"])
+    expect(on_map).to_have_value("0.7")
+
+    choose(page, "#map-similarity", "cosine")
+    as_large = equal_theta(synthesizer.library, 0.7, "mel", "cosine")
+    assert as_large != 0.7
+    expect(on_map).to_have_value(str(as_large))
+    open_tab(page, "Swap")
+    expect(page.locator("#swap-similarity input")).to_have_value(SIMILARITY_NAMES["cosine"])
+    expect(on_swap).to_have_value(str(as_large))
+    choose(page, "#swap-similarity", "mel")
+    back = equal_theta(synthesizer.library, as_large, "cosine", "mel")
+    expect(on_swap).to_have_value(str(back))
+    open_tab(page, "Listen")
+    expect(page.locator("#similarity input")).to_have_value(SIMILARITY_NAMES["mel"])
+    expect(theta).to_have_value(str(back))

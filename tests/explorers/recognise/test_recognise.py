@@ -210,7 +210,7 @@ def test_without_a_sound_the_page_asks_for_one(client: Client) -> None:
 
 
 def test_the_take_in_hand_comes_with_its_text(client: Client, take: Take) -> None:
-    sound, text, words = client.predict(api_name="/last_utterance")
+    sound, text, words = client.predict(api_name="/last_take")
     assert soundfile.info(sound).frames == len(take.audio)
     assert (text, "The PCG take, by two." in words) == (take.text, True)
 
@@ -240,4 +240,4 @@ def test_a_missing_recogniser_is_one_sentence(deaf: Client, recordings: list[Pat
     with pytest.raises(AppError, match="is missing or damaged"):
         deaf.predict([handle_file(recordings[0])], None, api_name="/sweep_thresholds")
     with pytest.raises(AppError, match="There is no utterance yet"):
-        deaf.predict(api_name="/last_utterance")
+        deaf.predict(api_name="/last_take")

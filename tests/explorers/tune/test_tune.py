@@ -98,9 +98,13 @@ def test_without_a_take_nothing_is_shown_and_nothing_can_be_timed(synthesizer: S
             act()
 
 
-def test_speed_is_compared_with_ar_of_the_same_run(synthesizer: Synthesizer, session: Session, bench: Bench) -> None:
+def test_speed_is_compared_with_ar_of_the_same_run(
+    synthesizer: Synthesizer, session: Session, bench: Bench, tmp_path: Path
+) -> None:
     assert bench.speed_up == pytest.approx(session.cards["pcg"].first.speed_up)
     assert f"AR, measured on this page (seed {SETTINGS.seed})" in figures_html(bench)
+    other = on_page(session, synthesizer.take(TEXT, Settings("ar", seed=9), "one"), tmp_path)
+    assert show(synthesizer, other, "pcg", Bench(), 1).bench.speed_up is None
     alone = show(synthesizer, Session({"pcg": session.cards["pcg"]}), "pcg", Bench(), 1).bench
     assert alone.speed_up is alone.bound is None
     assert "press “Generate”" in figures_html(alone)

@@ -1,0 +1,28 @@
+"""Presets of one's own on the whole page, in a real browser."""
+
+from playwright.sync_api import expect
+
+from tests.explorers.chromium import ARGUMENTS, NEEDS_CHROMIUM, READY, patient_page
+
+PATIENCE_MS = 60_000
+
+
+@NEEDS_CHROMIUM
+def test_presets_of_ones_own_are_offered_at_once_after_a_reload(address: str) -> None:
+    with patient_page(1440, ARGUMENTS, PATIENCE_MS) as page:
+        page.goto(address)
+        expect(page.locator(READY)).to_be_visible()
+        page.locator("#settings > button").click()
+        page.fill("#preset-name input, #preset-name textarea", "my own")
+        page.locator("#keep-preset").click()
+        expect(page.locator("#preset input")).to_have_value("my own")
+
+        page.reload()
+        expect(page.locator(READY)).to_be_visible()
+        page.locator("#more-settings > button").click()
+        page.locator("#compare-preset input").click()
+        expect(page.get_by_role("option", name="my own")).to_be_visible()
+        page.keyboard.press("Escape")
+        page.locator("#settings > button").click()
+        page.locator("#preset input").click()
+        expect(page.get_by_role("option", name="my own")).to_be_visible()
