@@ -26,7 +26,7 @@ class Term:
 
 
 TERMS = {
-    "token": Term("token", "One of the codes that represent speech; the embedded voice uses 25 per second."),
+    "token": Term("token", "One of the codes that represent speech: 25 or 50 of them make a second, depending on the voice."),
     "p": Term("p", "The distribution of the draft, the small model, over the next token.", "x ~ p", f"{PCG}, 2.2"),
     "q": Term("q", "The distribution of the target, the large model, over the next token.", "AR: x ~ q", f"{PCG}, section 2"),
     "temperature": Term(
@@ -187,6 +187,11 @@ def term_html(key: str, words: str | None = None) -> str:
 def term_info(key: str, words: str | None = None) -> str:
     """The same for the `info` of a gradio component, which knows links but no HTML."""
     return f"[{words or TERMS[key].name}](#term-{key})"
+
+
+def explained(key: str, more: str = "") -> str:
+    """For the `info` of a knob: what the term means, at most one sentence of the panel itself, and a link to the equation."""
+    return " ".join(filter(None, (TERMS[key].meaning, more, term_info(key, "Equation"))))
 
 
 def titled_html(title: str) -> str:
