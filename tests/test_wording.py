@@ -11,7 +11,7 @@ from pcg.places import PROJECT
 
 # A count before a fixed plural: "{count} tokens" in Python, "${count} tokens" in a script.
 PLURAL = re.compile(
-    r"\{(?:len\([^{}]*\)|count|[\w.]+\.(?:tokens|utterances|files|words|settings|records))(?::,)?\} "
+    r"\{(?:len\([^{}]*\)|count|units|[\w.]+\.(?:tokens|utterances|files|words|settings|records))(?::,)?\} "
     r"(?:tokens|takes|files|words|units|settings|utterances|rounds|cycles|frames|groups)\b"
 )
 

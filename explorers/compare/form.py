@@ -17,30 +17,25 @@ from explorers.shared.blocks import (
     voice_choice,
 )
 from explorers.shared.readout import message_html
-from explorers.shared.terms import term_info
+from explorers.shared.terms import explained
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS, Preset, read_presets
 
+RERUNS = "Re-runs {}."
 KNOBS = {
-    "theta": f"{term_info('theta', 'Similarity')} above which tokens share a {term_info('group')}. Lower: larger groups, more "
-    "accepted drafts, less exact speech. A change generates PCG again.",
-    "lookahead": f"Tokens that the small model {term_info('lookahead', 'drafts')} before each check. A change generates PCG "
-    "again.",
-    "beta": f"{term_info('beta', 'Tolerance')} of SSD: at 0 it equals SD, at 1 it accepts every draft. A change generates SSD "
-    "again.",
-    "temperature": f"{term_info('temperature', 'Randomness')} of both models: low is steady, high is lively.",
-    "adaptive": f"{term_info('adaptive', 'Draft fewer tokens')} where the draft is uncertain.",
+    "theta": explained("theta", RERUNS.format("PCG")),
+    "lookahead": explained("lookahead", RERUNS.format("the method that you hear")),
+    "beta": explained("beta", RERUNS.format("SSD")),
+    "temperature": explained("temperature", RERUNS.format("the method that you hear")),
+    "adaptive": explained("adaptive"),
     "top_k": "Sample from this many of the likeliest tokens. 0: all, or 50 with RAS and EAS.",
     "top_p": "Sample from the likeliest tokens with this total probability. 0: all, or 0.8 with RAS and EAS.",
 }
 SAMPLERS = {
     "plain": ("Plain", "Softmax at the temperature."),
-    "ras": (
-        "RAS",
-        f"{term_info('ras', 'Repetition-aware')}: a token too frequent in the last 25 is drawn again.",
-    ),
-    "eas": ("EAS", f"{term_info('eas', 'Entropy-aware')}: tokens that recently ranked high or were chosen get a penalty."),
+    "ras": ("RAS", explained("ras")),
+    "eas": ("EAS", explained("eas")),
 }
 
 
@@ -60,7 +55,7 @@ def create_form(synthesizer: Synthesizer, shown: TakeView | None, status: str) -
         lookahead, beta, temperature = (knob(name, settings, "", KNOBS[name]) for name in ("lookahead", "beta", "temperature"))
         seed, dice = seed_and_dice("", settings.seed)
         with gr.Accordion("More settings", open=False, elem_id="more-settings"):
-            similarity = similarity_choice(synthesizer, "", settings.similarity, "A change generates PCG again.")
+            similarity = similarity_choice(synthesizer, "", settings.similarity, RERUNS.format("PCG"))
             takes, preset = _more()
             adaptive = gr.Checkbox(settings.adaptive, label="Adaptive lookahead", info=KNOBS["adaptive"], elem_id="adaptive")
             sampling = _sampling(settings)
@@ -71,7 +66,7 @@ def create_form(synthesizer: Synthesizer, shown: TakeView | None, status: str) -
 def _sampling(settings: Settings) -> tuple[gr.Radio, gr.Slider, gr.Slider]:
     """How draft and target sample, with every method."""
     sampler = gr.Radio(
-        [(title, name) for name, (title, _) in SAMPLERS.items()], value=settings.sampler, label="Sampler",
+        [(title, name) for name, (title, _) in SAMPLERS.items()], value=settings.sampler, label="Sampling",
         info=SAMPLERS[settings.sampler][1], elem_id="sampler",
     )  # fmt: skip
     sampler.input(

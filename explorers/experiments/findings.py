@@ -18,6 +18,7 @@ from explorers.experiments.report import Findings
 from explorers.shared.readout import busy_html, message_html
 from explorers.shared.scripts import SHARED, joined
 from explorers.shared.terms import titled_html
+from pcg.errors import counted
 from pcg.experiments.results.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
 from pcg.experiments.results.tables import Column, Table
 from pcg.experiments.results.tables.table import MISSING
@@ -57,7 +58,7 @@ def source_html(source: str, findings: Findings | None, same_voice: bool = True)
     if findings is None:
         return EMPTY
     most = max(summary.utterances for summary in findings.summaries)
-    said = f"{FROM[source]}: {_counted(findings.records, 'unit')}, up to {_counted(most, 'utterance')} in each setting."
+    said = f"{FROM[source]}: {counted(findings.records, 'unit')}, up to {counted(most, 'utterance')} in each setting."
     return f'<p class="findings-note">{escape(said)}{"" if same_voice else OTHERS}</p>'
 
 
@@ -93,10 +94,10 @@ def progress_html(study: Study) -> str:
     """Where a run stands; not announced aloud before its end, as it changes often."""
     at = study.progress
     if study.over:
-        return message_html(f"All {at.total:,} units are done.")
+        return message_html(f"All done: {counted(at.total, 'unit')}.")
     left = "preparing" if at.seconds_left is None else f"about {duration(at.seconds_left)} left"
     bar = f'<progress max="{at.total}" value="{at.done}" aria-label="units done"></progress>'
-    return busy_html(f"{escape(at.notice)} {at.done:,} of {at.total:,} units <span>{left}</span>".lstrip(), bar)
+    return busy_html(f"{escape(at.notice)} {at.done:,} of {counted(at.total, 'unit')} <span>{left}</span>".lstrip(), bar)
 
 
 def duration(seconds: float) -> str:
@@ -182,8 +183,4 @@ def _numbers(table: Table) -> str:
     counts = sorted({cell for row in table.rows for i in places if isinstance(cell := row[i], int)})
     if not counts:
         return ""
-    return ("" if len(counts) == 1 else f"{counts[0]} to ") + f"{_counted(counts[-1], 'utterance')} a row"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    return ("" if len(counts) == 1 else f"{counts[0]} to ") + f"{counted(counts[-1], 'utterance')} a row"

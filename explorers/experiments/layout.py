@@ -21,9 +21,9 @@ from explorers.experiments.grids import chosen_grids, units_of
 from explorers.experiments.report import RESULTS as DATA
 from explorers.experiments.report import Findings
 from explorers.experiments.sounds import HearingControls, create_hearing, wire_hearing
-from explorers.shared.blocks import DECODING, json_drawer, run_and_stop
-from explorers.shared.readout import message_html
-from pcg.errors import PCGError
+from explorers.shared.blocks import DECODING, json_drawer, queued_beside, run_and_stop
+from explorers.shared.readout import failure_html, message_html
+from pcg.errors import PCGError, counted
 from pcg.experiments.runner import Progress
 from pcg.experiments.suites import TITLES
 from pcg.experiments.unit import Unit
@@ -42,9 +42,8 @@ GRID_HINT = (
 SIZE_NAMES = {"quick": "quick: few utterances, for a trial", "full": "full: for conclusions"}
 READY = "Choose experiments, then run."
 READING = "Reading the results …"
-PLANNED = "{units:,} units, {known:,} of them stored. Each unit is one utterance, generated and judged in one or two seconds."
+PLANNED = "{units}, {known:,} of them stored. Each unit is one utterance, generated and judged in one or two seconds."
 STOPPED = "Stopped. Finished units stay; the next run continues from them."
-FAILED = "The run failed. Finished units stay."
 PAGE = "report.html"
 
 
@@ -163,7 +162,7 @@ def _planner(synthesizer: Synthesizer, archive: Archive) -> Callable[..., str]:
         with showing_errors():
             units = units_of(chosen_grids(synthesizer, names, size, Path(file) if file else None))
             known, total = archive.count(units)
-        return message_html(PLANNED.format(units=total, known=known))
+        return message_html(PLANNED.format(units=counted(total, "unit"), known=known))
 
     return plan
 
@@ -184,7 +183,7 @@ def _runner(
                     shown, begun = step.findings, True
                     yield updates | (_shown(places, OWN, shown, step.progress) if news and view.source == OWN else {})
         except PCGError as error:
-            yield {status: message_html(FAILED)}
+            yield {status: failure_html(error)}
             raise page_error(error) from error
 
     return run
@@ -242,7 +241,7 @@ def _wire_run(
 ) -> None:
     running = controls.run.click(
         _runner(synthesizer, archive, places, controls.status), [*controls.asked, view], [*places.all, controls.status],
-        show_progress="hidden", concurrency_id=DECODING, concurrency_limit=1,
+        **queued_beside(controls.status), concurrency_id=DECODING, concurrency_limit=1,
         api_name="run_experiments",
         api_description=f"Run the missing units of some experiments ({', '.join(TITLES)}), "
         "quick or full, or of a grid in a YAML file; streams a record of the own runs with progress and tables first of all, "
@@ -264,7 +263,7 @@ def _wire_report(
 ) -> None:
     controls.report.click(
         _reporter(archive, speaker), [controls.sounds, source], controls.files,
-        show_progress="minimal", concurrency_id=DECODING, concurrency_limit=1,
+        **queued_beside(controls.status), concurrency_id=DECODING, concurrency_limit=1,
         api_name="experiment_report",
         api_description="All stored results of a source as one self-contained HTML page, optionally with sounds, and as JSON.",
     )  # fmt: skip

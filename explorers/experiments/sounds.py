@@ -13,13 +13,14 @@ from explorers.errors import page_error
 from explorers.experiments.actions import HEARD, HeardPair, SpeakingWorker, hear, pairs
 from explorers.experiments.archive import Archive
 from explorers.experiments.findings import CLICK, create_clicks, heard_html, said_html
-from explorers.shared.blocks import DECODING, pcm, player
-from explorers.shared.readout import message_html
+from explorers.shared.blocks import DECODING, pcm, player, queued_beside
+from explorers.shared.readout import failure_html, message_html
 from pcg.errors import PCGError
 from pcg.synthesis.synthesizer import Synthesizer
 
 # A click on a point leads here, and so does the focus.
 TITLE = '<header class="findings-head"><h2 id="experiments-hearing-title" tabindex="-1">Listen to a condition</h2></header>'
+CHOOSE = "Choose a condition, then press “Play beside AR”."
 SEARCH = "Type a part of its name to search, such as Mel or 0.4."
 HEARING, ALL_HEARD = "Generating {at} of {all} again.", "Generated again from settings and seed of the experiment."
 
@@ -71,7 +72,7 @@ def create_hearing(synthesizer: Synthesizer, figures: Sequence[str]) -> HearingC
             )  # fmt: skip
             run = gr.Button("Play beside AR", elem_id="experiments-hear", size="md", scale=1, min_width=140)
             others = gr.Button("Other utterances", elem_id="experiments-others", size="md", scale=1, min_width=140)
-        status = gr.HTML("", apply_default_css=False, elem_id="experiments-hearing-status")
+        status = gr.HTML(message_html(CHOOSE), apply_default_css=False, elem_id="experiments-hearing-status")
         views = [_pair_view(synthesizer, at) for at in range(HEARD)]
     return HearingControls(card, clicks, condition, run, others, status, gr.State(0), views)
 
@@ -98,12 +99,12 @@ def wire_hearing(archive: Archive, speaker: Callable[[], SpeakingWorker], hearin
         "fn": _hearer(archive, speaker, hearing),
         "inputs": [hearing.condition, hearing.first, source],
         "outputs": hearing.places,
-        "show_progress": "hidden",
+        **queued_beside(hearing.status),
         "concurrency_id": DECODING,
         "concurrency_limit": 1,
     }
     hearing.run.click(
-        **saying, trigger_mode="always_last", api_name="hear_condition",
+        **saying, api_name="hear_condition",
         api_description="Generate a few utterances of a condition again, each beside AR; streams words, WER and sounds.",
     )  # fmt: skip
     hearing.condition.input(lambda: 0, None, hearing.first, **private)
@@ -131,7 +132,7 @@ def _hearer(
                     words = HEARING.format(at=at + 2, all=len(chosen)) if at + 1 < len(chosen) else ALL_HEARD
                     yield {hearing.status: message_html(words)} | _pair_updates(hearing.views[at], pair)
         except PCGError as error:
-            yield {hearing.status: ""}
+            yield {hearing.status: failure_html(error)}
             raise page_error(error) from error
 
     return say

@@ -21,16 +21,14 @@ from explorers.groups.actions import (
 from explorers.groups.atlas import PICK, create_atlas
 from explorers.session import Session
 from explorers.shared.blocks import similarity_choice
-from explorers.shared.terms import term_info
+from explorers.shared.terms import explained
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.groups.atlas import atlas_bytes
 from pcg.settings import RANGES, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
-THETA_INFO = (
-    f"{term_info('theta', 'Similarity')} above which tokens share a {term_info('group')}. The highlighted group follows."
-)
+THETA_INFO = explained("theta", "The highlighted group follows.")
 EQUAL_SIZE_INFO = "A change also moves theta, so that the mean group size stays."
 # The button of explorers.groups.listen_token, which stands below the map.
 LISTEN_AT = "#listen"

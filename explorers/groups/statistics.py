@@ -118,7 +118,7 @@ def _table(groups: Groups, figures: GroupStatistics, theta: float, similarity: s
         ("mean |G| by use", "–" if weighted is None else f"{weighted:.2f}"),
         ("largest |G|", f"{figures.max_size:,}"),
         ("singletons", f"{figures.singletons:,}"),
-        ("tokens in groups of 2 or more", f"{figures.multi_member_share:.2%}"),
+        ("tokens with neighbours", f"{figures.multi_member_share:.2%}"),
         ("mean N(t)", f"{float(groups.count.mean()):.2f}"),
         ("memory", f"{figures.bytes:,} B"),
     )

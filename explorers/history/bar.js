@@ -32,9 +32,7 @@ class Hand extends HandSound {
     swap.addEventListener("click", () => this.other());
     save.addEventListener("click", () => trigger("save_history"));
     takes.addEventListener("click", ({ target }) => target.dataset.act && this.act(target));
-    takes.addEventListener("change", ({ target }) => {
-      trigger("rename", { number: this.numberOf(target), name: target.value.trim() });
-    });
+    takes.addEventListener("change", ({ target }) => this.rename(target));
     this.root.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || this.parts.history.hidden) return;
       this.open(false);
@@ -61,6 +59,14 @@ class Hand extends HandSound {
     if (act === "pin") trigger("pin", { number, pinned: !take.pinned });
     if (act === "up") trigger("take_up", { number });
     if (act === "0" || act === "1") this.choose(Number(act), number);
+  }
+
+  /** A name that is too long is not cut, but left to be shortened. */
+  rename(box) {
+    const [name, longest] = [box.value.trim(), Number(this.parts.takes.dataset.longest)];
+    const { length } = [...name];
+    if (length > longest) return this.tell(`A name has at most ${counted(longest, "character")}, and this one has ${length}.`);
+    trigger("rename", { number: this.numberOf(box), name });
   }
 
   choose(place, number) {
@@ -157,7 +163,7 @@ class Hand extends HandSound {
   row(take) {
     const row = tag("li", "", { "data-number": take.number, "data-key": take.key });
     const say = (act, words, label) => tag("button", words, { type: "button", "data-act": act, "aria-label": label });
-    const name = tag("input", "", { type: "text", maxlength: this.parts.takes.dataset.longest });
+    const name = tag("input", "", { type: "text", title: `Up to ${this.parts.takes.dataset.longest} characters` });
     name.setAttribute("aria-label", `Name of take ${take.number}`);
     Object.assign(name, { value: take.name, placeholder: take.title });
     const text = tag("p", take.text);

@@ -143,7 +143,7 @@ def prepare(synthesizer: Synthesizer, request: ListeningRequest, kept: Kept) -> 
 def question(blind_test: BlindTest) -> dict[str, object]:
     """What the listener may know of the current trial, ready for JSON."""
     if blind_test.over:
-        return {"number": None, "count": len(blind_test.plan.trials), "told": "The test is over: the result is below."}
+        return {"number": None, "count": len(blind_test.plan.trials), "told": "The test is over. Results below."}
     plan, number = blind_test.plan, len(blind_test.votes)
     asked = {"number": number + 1, "count": len(plan.trials), "kind": plan.design.kind, "letters": list(plan.design.letters)}
     return asked | {"text": blind_test.texts[plan.trials[number].item]}

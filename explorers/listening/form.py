@@ -12,7 +12,7 @@ from explorers.listening.actions import MOST_ASKED, MOST_LINES, ListeningRequest
 from explorers.session import Session
 from explorers.shared.blocks import by_name, knob, run_and_stop, seed_and_dice, voice_choice
 from explorers.shared.readout import message_html
-from explorers.shared.terms import TERMS, term_info
+from explorers.shared.terms import explained
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
@@ -79,18 +79,13 @@ def _settings(synthesizer: Synthesizer) -> tuple[gr.Dropdown, list[gr.Slider], g
         seed, dice = seed_and_dice("listening-", usual.seed, "Seed of the test")
         with gr.Accordion("Settings of the methods", open=False):
             names = {"theta": "Theta", "lookahead": "Lookahead, tokens", "beta": "Beta", "temperature": "Temperature"}
-            knobs = [knob(name, usual, "listening-", _meaning(name), label=label) for name, label in names.items()]
+            knobs = [knob(name, usual, "listening-", explained(name), label=label) for name, label in names.items()]
             with gr.Row():
                 keep_these = gr.Button("Store PCG settings", size="md", elem_id="listening-keep", min_width=120)
                 keep_last = gr.Button(
                     "Store settings of the last takes", size="md", elem_id="listening-keep-last", min_width=120
                 )
     return voice, knobs, seed, dice, keep_these, keep_last
-
-
-def _meaning(name: str) -> str:
-    """What a knob does, with a link to its equation."""
-    return f"{TERMS[name].meaning} {term_info(name, 'Equation')}"
 
 
 def wire_choices(controls: ListeningControls, session: gr.State) -> None:

@@ -30,7 +30,7 @@ from explorers.listening.form import ListeningControls, create_controls, wire_ch
 from explorers.listening.player import VOTE, create_player, trial_value
 from explorers.listening.reveal import reveal_html
 from explorers.listening.sharing import MOVED, create_link
-from explorers.shared.blocks import DECODING, by_name, json_drawer, parameters_of
+from explorers.shared.blocks import DECODING, by_name, json_drawer, parameters_of, queued_beside
 from explorers.shared.readout import failure_html, message_html
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.errors import PCGError
@@ -42,7 +42,7 @@ HEADING = """<header class="title"><h2>Listening test<small>blind, equally loud,
 <p>The system behind each letter stays secret until the last vote. Use headphones, and set a comfortable level first.</p>
 </header>"""
 WAITING = "The test is ready for your votes."
-OVER = "The test is over."
+OVER = "The test is over. Results below."
 STOPPED = "Stopped. An earlier test stays."
 
 
@@ -217,7 +217,7 @@ def _wire(synthesizer: Synthesizer, controls: ListeningControls, places: Listeni
     outputs = [*places.shown, controls.status]
     run = controls.run.click(
         _preparer(synthesizer, places, controls.status), [*controls.inputs, controls.kept], outputs,
-        show_progress="hidden", concurrency_id=DECODING, concurrency_limit=1,
+        **queued_beside(controls.status), concurrency_id=DECODING, concurrency_limit=1,
         api_name="listening_prepare",
         api_description="Prepare a blind listening test and decode its takes; streams its progress, then the first trial: a "
         "record with number, count, kind, letters and text first, then the trial with its sounds.",

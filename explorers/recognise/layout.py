@@ -34,9 +34,9 @@ from explorers.recognise.transcript import (
 )
 from explorers.recognise.word_list import create_words
 from explorers.session import Session
-from explorers.shared.blocks import DECODING, json_drawer, pcm
+from explorers.shared.blocks import DECODING, json_drawer, pcm, queued_beside
 from explorers.shared.readout import message_html
-from explorers.shared.terms import term_info
+from explorers.shared.terms import explained
 from pcg.errors import PCGError
 from pcg.recognition.recogniser import ScoringRecogniser
 from pcg.synthesis.synthesizer import Synthesizer
@@ -45,14 +45,8 @@ Load = Callable[[], ScoringRecogniser]
 HEADING = """<header class="title"><h2>Recognise<small>self-speculative speech recognition</small></h2>
 <p>The CTC head of the encoder drafts a text. If every frame is certain, the draft is the transcript. Otherwise the language
 model verifies the draft in one pass, and decodes on its own from the first rejected token.</p></header>"""
-CTC_INFO = (
-    f"The {term_info('entropy-gate', 'CTC gate')} accepts if the entropy of every frame is below. Higher: faster, more errors. "
-    "0 disables it."
-)
-LM_INFO = (
-    f"A token of the draft is {term_info('likelihood', 'verified')} if its probability is above. Higher: stricter. 1 "
-    "disables it."
-)
+CTC_INFO = explained("entropy-gate", "Higher is faster, with more errors, and 0 disables it.")
+LM_INFO = explained("likelihood", "Higher is stricter, and 1 disables it.")
 
 
 @dataclass(frozen=True)
@@ -204,14 +198,13 @@ def _wire(
     in_hand: gr.Radio,
 ) -> None:
     # Next to a take that is being generated, the times of both would be wrong.
-    alone = {"concurrency_id": DECODING, "concurrency_limit": 1, "trigger_mode": "always_last"}
+    alone = {"concurrency_id": DECODING, "concurrency_limit": 1, **queued_beside(controls.status)}
     transcribe = _transcriber(ready)
     follow = _follower(transcribe)
     asked = [controls.sound, controls.tau_ctc, controls.tau_slm, controls.reference]
     shown = [*places.all, controls.preset, controls.status]
     controls.run.click(
         transcribe, asked, shown,
-        show_progress="hidden",
         api_name="transcribe",
         api_description="Transcribe a sound at two thresholds: first a record with text, stage, RTFx, times, entropies and, "
         "with a reference, WER; then the same as HTML and a figure.",
@@ -223,11 +216,11 @@ def _wire(
             controls.sound.change, controls.tau_ctc.input, controls.tau_slm.input,
             controls.reference.submit, controls.reference.blur,
         ],
-        follow, asked, shown, show_progress="hidden", api_visibility="private", **alone,
+        follow, asked, shown, api_visibility="private", **alone,
     )  # fmt: skip
     controls.preset.input(
         _chooser(follow), [controls.preset, controls.sound, controls.reference], [controls.tau_ctc, controls.tau_slm, *shown],
-        show_progress="hidden", api_visibility="private", **alone,
+        api_visibility="private", **alone,
     )  # fmt: skip
     # What is said of the take in hand does not hold for another sound.
     gr.on(

@@ -11,8 +11,8 @@ from explorers.errors import page_error
 from explorers.recognise.figures import sweep_figure
 from explorers.recognise.sweep import MOST_FILES, Sweep, read_recordings, sweep
 from explorers.recognise.transcript import SWEEP_PROMPT, progress_html, sweep_summary, sweep_table
-from explorers.shared.blocks import DECODING, json_drawer, run_and_stop
-from explorers.shared.readout import message_html
+from explorers.shared.blocks import DECODING, json_drawer, queued_beside, run_and_stop
+from explorers.shared.readout import failure_html, message_html
 from pcg.errors import InputError, PCGError
 from pcg.recognition.recogniser import ScoringRecogniser
 
@@ -87,7 +87,7 @@ def _sweeper(ready: Load, places: SweepPlaces, status: gr.HTML) -> Callable[...,
                     shown = len(step.points)
                     yield {status: progress_html(step), **news}
         except PCGError as error:
-            yield {status: message_html(SWEEP_PROMPT)}
+            yield {status: failure_html(error)}
             raise page_error(error) from error
 
     return run
@@ -106,7 +106,7 @@ def wire_sweep(ready: Load, controls: SweepControls, places: SweepPlaces) -> Non
     """Let the button run a sweep; `ready` loads the recogniser."""
     run = controls.run.click(
         _sweeper(ready, places, controls.status), [controls.files, controls.transcripts], [*places.all, controls.status],
-        show_progress="hidden", concurrency_id=DECODING, concurrency_limit=1,
+        **queued_beside(controls.status), concurrency_id=DECODING, concurrency_limit=1,
         api_name="sweep_thresholds",
         api_description="Transcribe files with AR and a grid of thresholds; streams finished settings: record, figure, table.",
     )  # fmt: skip

@@ -11,7 +11,7 @@ from explorers.errors import showing_errors
 from explorers.recognise.actions import NO_SOUND, read_sound
 from explorers.recognise.candidates import PROMPT, wording_html
 from explorers.recognise.word_list_actions import hear_in_words
-from explorers.shared.blocks import DECODING, json_drawer
+from explorers.shared.blocks import DECODING, json_drawer, queued_beside
 from explorers.shared.readout import message_html
 from pcg.errors import PCGError
 from pcg.recognition.lexicon import Lexicon, load_lexicon
@@ -31,7 +31,7 @@ def create_words(ready: Callable[[], ScoringRecogniser], sound: gr.Audio, refere
         record = json_drawer("words-record")
     run.click(
         _transcriber(ready), [sound, reference], [record, page],
-        show_progress="hidden", concurrency_id=DECODING, concurrency_limit=1, trigger_mode="always_last",
+        **queued_beside(page), concurrency_id=DECODING, concurrency_limit=1,
         api_name="transcribe_in_listed_words",
         api_description="Transcribe a sound in the words of a list, as the judge does: a record with text, candidates and "
         "their scores and, with a reference, WER; then the same as HTML.",

@@ -1,6 +1,6 @@
 """The Settings section: a take as JSON, link or code; import of a JSON or WAV file; a take generated again from it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 import gradio as gr
 from gradio.components import Component
 
-from explorers.errors import showing_errors
+from explorers.errors import page_error, showing_errors
 from explorers.session import Session
 from explorers.settings.actions import (
     CHOICES,
@@ -24,8 +24,8 @@ from explorers.settings.actions import (
     write_out,
 )
 from explorers.settings.presets import create_presets, kept_presets
-from explorers.shared.blocks import DECODING, player
-from explorers.shared.readout import message_html
+from explorers.shared.blocks import DECODING, player, queued_beside
+from explorers.shared.readout import failure_html, message_html
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import PCGError
 from pcg.synthesis.synthesizer import Synthesizer
@@ -117,12 +117,12 @@ def create_settings(
         for seen in (opened.then, session.change, key.change):
             seen(_labeller(synthesizer, origin), [shared, session, key], told, **quiet, api_visibility="private")
     file.upload(
-        _file_reader(synthesizer, origin, places), file, places.all, **quiet,
+        _file_reader(synthesizer, origin, places), file, places.all, show_progress="hidden", concurrency_limit=None,
         api_name="import_settings", api_description="The settings in a JSON or WAV file, for every control; no take.",
     )  # fmt: skip
     repeat.click(
         on_gpu(_repeater(synthesizer, origin, Path(sound.GRADIO_CACHE)), gpu_seconds), held, sound,
-        concurrency_id=DECODING, concurrency_limit=1,
+        **queued_beside(brought), concurrency_id=DECODING, concurrency_limit=1,
         api_name=ENDPOINT, api_description="Generate a take again from its JSON (see take_settings); answers with a WAV file.",
     )  # fmt: skip
     return own
@@ -166,11 +166,14 @@ def _writer(synthesizer: Synthesizer, origin: Origin) -> Callable[..., list[str]
     return write
 
 
-def _file_reader(synthesizer: Synthesizer, origin: Origin, places: ImportPlaces) -> Callable[[str | None], Updates]:
-    def read(file: str | None) -> Updates:
-        with showing_errors():
+def _file_reader(synthesizer: Synthesizer, origin: Origin, places: ImportPlaces) -> Callable[[str | None], Iterator[Updates]]:
+    def read(file: str | None) -> Iterator[Updates]:
+        try:
             stored = read_stored(Path(file)) if file else None
-        return _updates(stored, synthesizer, origin, places)
+        except PCGError as error:
+            yield {places.message: failure_html(error)}
+            raise page_error(error) from error
+        yield _updates(stored, synthesizer, origin, places)
 
     return read
 

@@ -7,9 +7,10 @@ import gradio as gr
 from gradio.components import Component
 
 from explorers.errors import showing_errors
-from explorers.shared.readout import message_html
+from explorers.shared.readout import failure_html, message_html
+from pcg.errors import PCGError
 from pcg.settings import METHODS, Settings
-from pcg.takes.presets import PAPERS, Preset, find_preset, forget, keep, read_presets, write_presets
+from pcg.takes.presets import LONGEST_NAME, PAPERS, Preset, find_preset, forget, keep, read_presets, write_presets
 
 # Fixed, so that presets outlive a restart of the server. The "secret" is public: it hides nothing, and nothing here is secret.
 STORAGE_KEY = "pcg-lab-presets"
@@ -36,7 +37,10 @@ def create_presets(page: gr.Blocks, own: gr.BrowserState, targets: Sequence[Mapp
     use = gr.Button("Apply", elem_id="use-preset", size="md")
     note = gr.HTML(_described(PAPERS[0]), apply_default_css=False, elem_id="preset-note")
     with gr.Row(elem_classes="lab-seed"):
-        name = gr.Textbox(label="Name for the current settings", max_length=40, elem_id="preset-name", scale=3)
+        # Without a limit of its own, which would cut what is pasted, and say nothing.
+        name = gr.Textbox(
+            label="Name for the current settings", info=f"Up to {LONGEST_NAME} characters.", elem_id="preset-name", scale=3
+        )
         add = gr.Button("Save", elem_id="keep-preset", size="md", scale=1, min_width=70)
         drop = gr.Button("Delete", elem_id="forget-preset", size="md", scale=1, min_width=70)
     places = [component for target in targets for component in target.values()]
@@ -78,10 +82,12 @@ def _use(name: str, values: object, targets: Sequence[Mapping[str, Component]]) 
 
 
 def _add(name: str, values: object, knobs: Mapping[str, object]) -> tuple[object, ...]:
-    with showing_errors():
-        # The take in hand may be that of a preset, which is no method.
-        known = {knob: value for knob, value in knobs.items() if knob != "method" or value in METHODS}
+    # The take in hand may be that of a preset, which is no method.
+    known = {knob: value for knob, value in knobs.items() if knob != "method" or value in METHODS}
+    try:
         own = keep(read_presets(values), Preset(name.strip(), Settings.from_dict(known)))
+    except PCGError as error:
+        return gr.skip(), gr.skip(), failure_html(error)
     return write_presets(own), gr.update(choices=_names(own), value=name.strip()), message_html(STORED)
 
 

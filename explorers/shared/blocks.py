@@ -127,7 +127,9 @@ def similarity_choice(
 ) -> gr.Dropdown:
     """By which similarity tokens are grouped."""
     choices = [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities]
-    return gr.Dropdown(choices, value=chosen, label="Similarity", info=info, visible=visible, elem_id=f"{prefix}similarity")
+    return gr.Dropdown(
+        choices, value=chosen, label="Similarity measure", info=info, visible=visible, elem_id=f"{prefix}similarity"
+    )
 
 
 def seed_and_dice(prefix: str, seed: int | None = 0, label: str = "Seed") -> tuple[gr.Number, gr.Button]:
@@ -140,6 +142,12 @@ def run_and_stop(prefix: str, words: str, variant: str = "primary") -> tuple[gr.
     with gr.Row():
         run = gr.Button(words, variant=variant, elem_id=f"{prefix}run", scale=3)
         return run, gr.Button("Stop", elem_id=f"{prefix}stop", scale=1, min_width=80)
+
+
+def queued_beside(status: gr.HTML) -> dict[str, object]:
+    """What an event has to be wired with to show a visitor, beside the message `status`, the place in the queue; and the last
+    press during a run is queued, too."""
+    return {"show_progress": "minimal", "show_progress_on": status, "trigger_mode": "always_last"}
 
 
 def player(synthesizer: Synthesizer, label: str, elem_id: str, sound: str | None = None, **options: object) -> gr.Audio:

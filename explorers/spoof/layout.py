@@ -21,6 +21,7 @@ from explorers.shared.blocks import (
     parameters_of,
     pcm,
     player,
+    queued_beside,
     run_and_stop,
     seed_and_dice,
     text_box,
@@ -28,7 +29,7 @@ from explorers.shared.blocks import (
 )
 from explorers.shared.readout import TITLES, busy_html, failure_html, message_html
 from explorers.shared.spoof_curves import curves_html
-from explorers.shared.terms import term_html, term_info
+from explorers.shared.terms import explained, term_html
 from explorers.spoof.actions import (
     NOTE,
     SEARCHED,
@@ -56,10 +57,8 @@ are chosen by these same detectors, so a lower curve of theirs is no proof of be
 BEAMS = """<header class="title"><h2>Beams<small>candidates of the search, and their pruning</small></h2>
 <p>After a warm-up of {0} tokens, {2[0]} {3} continue from the same position; {2[1]} are left after {1[0]} tokens, {2[2]}
 after {1[1]}, and after {1[2]} the one with the best sum of ranks is chosen.</p></header>"""
-EXAMPLE = "She sells sea shells by the sea shore."
-TEMPERATURE_INFO = (
-    f"{term_info('temperature', 'Randomness')} of all schemes. Detectors here learned at 0.8; the paper uses 1.0."
-)
+EXAMPLE = "The train to the city leaves at nine in the morning."
+TEMPERATURE_INFO = explained("temperature", "Detectors here learned at 0.8; the paper uses 1.0.")
 METHOD_INFO = "The paper uses AR. Beams with SD, SSD or PCG are an extension of this program."
 READY = "Six takes, one after the other. The two with beams take several times as long."
 STOPPED = "Stopped. Finished takes stay."
@@ -243,7 +242,7 @@ def _wire(synthesizer: Synthesizer, controls: Form, places: SpoofPlaces) -> None
     private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
     running = controls.run.click(
         _handler(synthesizer, controls, places), controls.inputs, [*places.outputs, controls.status],
-        show_progress="hidden", trigger_mode="multiple", concurrency_id=DECODING, concurrency_limit=1,
+        **queued_beside(controls.status), concurrency_id=DECODING, concurrency_limit=1,
         api_name="spoof",
         api_description="Takes of a text by Original, top-p, RAS, EAS, HierRAS and HierEAS at one seed; streams a record first "
         "(cost, spoof probabilities and curves, the beams of the searched ways), then the same as HTML and sounds.",

@@ -123,9 +123,9 @@ def progress_html(campaign: Campaign) -> str:
     """Where a run stands; not announced aloud, as it changes often."""
     at = campaign.progress
     if at.done == at.total:
-        return message_html(f"All {at.total} units are done.")
+        return message_html(f"All done: {counted(at.total, 'unit')}.")
     left = "" if at.seconds_left is None else f"<span>about {at.seconds_left:.0f} s left</span>"
-    return busy_html(f"{escape(at.notice)} {at.done} of {at.total} units {left}".lstrip())
+    return busy_html(f"{escape(at.notice)} {at.done} of {counted(at.total, 'unit')} {left}".lstrip())
 
 
 def judges_html(judges: Mapping[str, str]) -> str:

@@ -21,6 +21,7 @@ from explorers.shared.blocks import (
     parameters_of,
     pcm,
     player,
+    queued_beside,
     seed_and_dice,
     similarity_choice,
     text_box,
@@ -28,7 +29,7 @@ from explorers.shared.blocks import (
 )
 from explorers.shared.one_state import BEFORE
 from explorers.shared.readout import failure_html, message_html
-from explorers.shared.terms import term_info
+from explorers.shared.terms import explained, term_info
 from explorers.swap.actions import (
     NOTE,
     VERSIONS,
@@ -66,9 +67,7 @@ CONTROL_NAMES = {
     "none": "none",
 }
 READY = "Choose theta, then swap."
-THETA_INFO = (
-    f"{term_info('theta', 'Similarity')} above which tokens share a {term_info('group')}. Lower: larger groups, a harder test."
-)
+THETA_INFO = explained("theta", "A lower one is a harder test.")
 FRACTION_INFO = f"Share of the replaceable tokens that are {term_info('swapped')}. A larger share includes the smaller ones."
 
 
@@ -249,7 +248,7 @@ def _wire(
     controls.run.click(
         on_gpu(_handler(synthesizer, load_judges, controls, places), lambda *_: LONGEST_SECONDS),
         [*controls.inputs, in_hand, session], [*places.all, controls.status],
-        show_progress="hidden", trigger_mode="always_last", concurrency_id=DECODING, concurrency_limit=1,
+        **queued_beside(controls.status), concurrency_id=DECODING, concurrency_limit=1,
         api_name="swap",
         api_description="Replace tokens of one utterance by other members of their groups, and judge the sound beside the "
         "original and a control; streams a record first of all, then the same as HTML, sounds and a figure.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from explorers.errors import page_error
-from explorers.shared.blocks import DECODING, run_and_stop
+from explorers.shared.blocks import DECODING, queued_beside, run_and_stop
 from explorers.shared.readout import failure_html, message_html
 from explorers.swap.actions import THETAS, UTTERANCES, Campaign, campaign, swap_grid
 from explorers.swap.figures import campaign_html, progress_html
@@ -70,7 +70,7 @@ def wire_many(
     """Let the button run the grid; `store` keeps its units."""
     running = controls.run.click(
         _campaigner(synthesizer, spec, store), similarity, [table, controls.status],
-        show_progress="hidden", concurrency_id=DECODING, concurrency_limit=1,
+        **queued_beside(controls.status), concurrency_id=DECODING, concurrency_limit=1,
         api_name="swap_many",
         api_description="Swap a few sentences at several thetas by one similarity, beside random controls; streams the table "
         "and how far it is, both as HTML.",

@@ -123,7 +123,7 @@ def wire_in_hand(
     getattr(places.strip, GROUP)(cluster, inputs[:2], places.strip, queue=False, **told)
     places.measure.click(
         measured, inputs[:3], [bench, record, figures, what_if], concurrency_id=DECODING, concurrency_limit=1,
-        show_progress="hidden", api_name="measure_bound",
+        show_progress="hidden", trigger_mode="always_last", api_name="measure_bound",
         api_description="Time the steps of a round alone, at the settings of the take in hand: its figures then have a bound.",
     )  # fmt: skip
 

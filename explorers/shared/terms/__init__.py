@@ -193,6 +193,11 @@ def term_info(key: str, words: str | None = None) -> str:
     return f"[{words or TERMS[key].name}](#term-{key})"
 
 
+def explained(key: str, more: str = "") -> str:
+    """For the `info` of a knob: what the term means, at most one sentence of the panel itself, and a link to the equation."""
+    return " ".join(filter(None, (TERMS[key].meaning, more, term_info(key, "Equation"))))
+
+
 def titled_html(title: str) -> str:
     """The title of a column or a figure, escaped; dotted where it names a term. A unit may follow the name."""
     key = KEYS.get(title.removesuffix(" %").partition(",")[0])

@@ -254,7 +254,7 @@ def test_the_endpoints_plan_run_hear_and_report(empty_address: str, tmp_path: Pa
     assert first["records"] - before in (4, 5)
     assert first["source"] == "own"
     assert "embedded" in first["made"]["WER, CER"]
-    assert "All 4 units are done" in status
+    assert "All done: 4 units." in status
     assert "4 units, 4 of them stored" in client.predict([], "quick", handle_file(file), api_name="/plan_experiments")
     heard = client.predict("coarse", api_name="/hear_condition")
     assert "Generated again from settings and seed" in heard[0]

@@ -98,8 +98,10 @@ def test_progress_tells_units_and_time() -> None:
     assert "1,200 of 4,190 units" in shown
     assert "about 1 h 2 min left" in shown
     assert 'value="1200"' in shown
+    assert "0 of 1 unit " in progress_html(Study(Progress(0, 1, None), None))
+    assert "All done: 1 unit." in progress_html(Study(Progress(1, 1, 0.0), None, over=True))
     assert "<p>&lt;old&gt; 0 of 3 units" in progress_html(Study(Progress(0, 3, None, "<old>"), None))
-    assert "All 4,190 units are done" in progress_html(Study(Progress(4190, 4190, 0.0), None, over=True))
+    assert "All done: 4,190 units." in progress_html(Study(Progress(4190, 4190, 0.0), None, over=True))
     assert [duration(seconds) for seconds in (8.4, 61, 3600)] == ["8 s", "1 min 1 s", "1 h 0 min"]
 
 

@@ -1,5 +1,6 @@
 """The words that the page explains, as data and under a pointer, a key and a finger."""
 
+import json
 import re
 from collections.abc import Iterator
 from urllib.request import urlopen
@@ -36,6 +37,17 @@ def test_every_dotted_word_of_the_page_is_in_the_list(address: str) -> None:
         linked = set(re.findall(r"#term-([a-z-]+)", answer.read().decode()))
     assert {"theta", "lookahead", "beta", "temperature", "entropy-gate", "swapped", "resampled"} <= linked
     assert linked <= set(TERMS)
+
+
+def test_a_knob_is_explained_as_its_term_on_every_tab(address: str) -> None:
+    with urlopen(f"{address}config") as answer:
+        infos = [(each["props"].get("label", ""), each["props"].get("info")) for each in json.load(answer)["components"]]
+    for key, tabs in {"theta": 4, "lookahead": 2, "beta": 2, "temperature": 2}.items():
+        said = [info for label, info in infos if info and re.match(rf"{key}\b", label, re.IGNORECASE)]
+        assert len(said) == tabs, key
+        for info in said:
+            own = info.removeprefix(TERMS[key].meaning).removesuffix(term_info(key, "Equation")).strip()
+            assert re.fullmatch(r"([^.]+\.)?", own), info
 
 
 def test_titles_with_units_are_terms_and_letters_are_not() -> None:
@@ -95,8 +107,8 @@ def test_a_pointer_or_the_keyboard_shows_a_term_and_escape_closes_it(browser: Br
     expect(tip).to_contain_text("lower theta, larger groups")
     described = page.evaluate("document.getElementById(document.activeElement.getAttribute('aria-describedby')).textContent")
     assert TERMS["theta"].meaning in described
-    page.keyboard.press("Tab")
-    expect(tip).to_contain_text(TERMS["group"].meaning)
+    page.locator('#lookahead a[href="#term-lookahead"]').focus()
+    expect(tip).to_contain_text(TERMS["lookahead"].meaning)
     page.keyboard.press("Escape")
     expect(tip).to_be_hidden()
     page.close()

@@ -26,3 +26,17 @@ def test_presets_of_ones_own_are_offered_at_once_after_a_reload(address: str) ->
         page.locator("#settings > button").click()
         page.locator("#preset input").click()
         expect(page.get_by_role("option", name="my own")).to_be_visible()
+
+
+@NEEDS_CHROMIUM
+def test_a_name_that_is_too_long_is_refused_and_not_cut(address: str) -> None:
+    with patient_page(1440, ARGUMENTS, PATIENCE_MS) as page:
+        page.goto(address)
+        expect(page.locator(READY)).to_be_visible()
+        page.locator("#settings > button").click()
+        expect(page.locator("#preset-name")).to_contain_text("Up to 40 characters.")
+        name = page.locator("#preset-name input, #preset-name textarea")
+        name.fill("x" * 41)
+        page.locator("#keep-preset").click()
+        expect(page.locator("#preset-note")).to_contain_text("but must be 1 to 40 printable characters.")
+        expect(name).to_have_value("x" * 41)

@@ -12,11 +12,12 @@ from gradio_client.exceptions import AppError
 
 from explorers.session import Session, TakeView
 from explorers.swap import actions, figures
-from explorers.swap.actions import Judges, StressTest, SwapRequest, campaign, said_by_target, stress, swap_grid
+from explorers.swap.actions import Campaign, Judges, StressTest, SwapRequest, campaign, said_by_target, stress, swap_grid
 from explorers.swap.layout import create_swap
 from pcg.analysis.swap import Swap, mel_distance, same_size_theta
 from pcg.errors import PCGError
 from pcg.experiments.grid import Grid
+from pcg.experiments.runner import Progress
 from pcg.experiments.store import Store
 from pcg.experiments.suites import ar, swapped
 from pcg.experiments.unit import Condition, Unit, Utterance
@@ -256,6 +257,11 @@ def test_the_small_grid_has_a_control_for_every_swap(synthesizer: Synthesizer) -
     assert [s.theta for c in swap_grid(synthesizer, "fsq").conditions if (s := c.swap) and s.similarity == "fsq"]
 
 
+def test_one_unit_has_no_plural() -> None:
+    assert "0 of 1 unit " in figures.progress_html(Campaign(Progress(0, 1, None)))
+    assert "All done: 1 unit." in figures.progress_html(Campaign(Progress(1, 1, 0.0)))
+
+
 @pytest.mark.slow
 def test_many_utterances_make_the_papers_table_once(synthesizer: Synthesizer, tiny_voice_folder: Path, tmp_path: Path) -> None:
     said = (Utterance("hello", "one"), Utterance("yes", "two"))
@@ -267,7 +273,7 @@ def test_many_utterances_make_the_papers_table_once(synthesizer: Synthesizer, ti
     assert steps[3].table is steps[5].table is not steps[6].table
     page = figures.campaign_html(steps[-1])
     assert steps[-1].judges["WER, CER"].split(",")[0] in page
-    assert "All 6 units are done" in figures.progress_html(steps[-1])
+    assert "All done: 6 units." in figures.progress_html(steps[-1])
     assert [cells[4] for cells in steps[-1].table.shown()][:2] == ["2", "2"]
     (again,) = campaign(synthesizer, grid, spec, store)
     assert figures.campaign_html(again) == page
