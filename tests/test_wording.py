@@ -40,7 +40,20 @@ def test_a_failure_tells_its_reason_as_text() -> None:
     assert "text is '&lt;b&gt;', but must be English." in failure_html(InputError("text", "<b>", "English"))
 
 
-@pytest.mark.parametrize("word", ["guesses", "yardstick", "alike by", "in company", "sampling law"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "guesses",
+        "yardstick",
+        "alike by",
+        "in company",
+        "sampling law",
+        "a change generates",
+        "compare all four",
+        "the run failed",
+        "result is below",
+    ],
+)
 def test_the_page_uses_the_words_of_the_field(word: str) -> None:
     sources = [path for path in (PROJECT / "explorers").rglob("*") if path.suffix in (".py", ".js")]
     sources.append(PROJECT / "docs" / "page.md")

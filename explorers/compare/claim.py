@@ -38,13 +38,15 @@ def measured(voices: Collection[str], folder: Path = SHIPPED) -> dict[str, Measu
 
 
 def claim_html(rows: Mapping[str, Measured]) -> str:
-    """The idea, and the figures of PCG beside those of AR and SSD, where there are any."""
+    """The idea, and the figures of PCG beside those of AR and SSD, where there are any; a phone shows the first of them."""
     if not {"ar", "pcg"} <= rows.keys():
         return f'<div class="claim"><p>{IDEA}</p></div>'
     ar, pcg = rows["ar"], rows["pcg"]
-    said = f"On {pcg.n} sentences PCG was {pcg.speed_up:.2f} times as fast as AR, {_cost(pcg, ar)} (AR: {ar.wer:.1%})."
+    short = f"On {pcg.n} sentences PCG was {pcg.speed_up:.2f} times as fast as AR"
+    more = f", {_cost(pcg, ar)} (AR: {ar.wer:.1%})."
     if "ssd" in rows:
-        said += f" SSD: {rows['ssd'].speed_up:.2f} times, {_cost(rows['ssd'], ar)}."
+        more += f" SSD: {rows['ssd'].speed_up:.2f} times, {_cost(rows['ssd'], ar)}."
+    said = f'<span class="claim-short">{short}</span><span class="claim-more">{more}</span>'
     return f'<div class="claim"><p><strong>{said}</strong> {ALL_RESULTS}</p><p>{IDEA}</p></div>'
 
 
