@@ -188,8 +188,8 @@ def _link_reader(
             updates = _updates(stored, synthesizer, origin, places, shared=True)
         except PCGError as error:
             # A toast would be gone before the page that is just opening has drawn it.
-            updates = {places.message: message_html(escape(f"The link contains no take: {error}", quote=False))}
-            updates |= {told: updates[places.message]} if told else {}
+            reason = escape(f"The link contains no take: {error}", quote=False)
+            updates = {places.message: message_html(reason)} | ({told: _told_html(reason)} if told else {})
         return {address: page_address(opened), shared: stored, **updates}
 
     return read
@@ -200,9 +200,13 @@ def _labeller(synthesizer: Synthesizer, origin: Origin) -> Callable[[Stored | No
         if stored is None:
             return gr.skip()
         said = shared_label(stored, session, key, origin, tuple(synthesizer.voice.references))
-        return message_html(said) if said else ""
+        return _told_html(said) if said else ""
 
     return label
+
+
+def _told_html(words: str) -> str:
+    return f'<p class="shared" role="status">{words}</p>'
 
 
 def _updates(
