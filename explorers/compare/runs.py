@@ -49,6 +49,13 @@ class ComparePlaces:
         return [self.controls.status, self.session, *spoken, *takes, *beside, *studied, *told]
 
 
+HOLD = "choice => { document.querySelector('#similarity').dataset.held = choice; }"
+CHOSEN = """choice => {
+  const { dataset } = document.querySelector('#similarity');
+  if (dataset.held !== choice) (MOVED)();
+  dataset.held = choice;
+}"""
+"""What the menu of similarities runs when a visitor comes to it, and when it is left."""
 Updates = dict[Block, object]
 Speak = Callable[..., Iterator[CompareStep]]
 
@@ -150,8 +157,10 @@ def wire_runs(speaker: Speaker, places: ComparePlaces) -> list[Dependency]:
         [*controls.inputs, places.in_hand, *states], api_name="generate_one",
         api_description="Generate one take with the named method alone.", **decoding,
     )  # fmt: skip
-    for method, name in {"pcg": "similarity", IN_HAND: "sampler"}.items():  # whose choices the stage cannot see
-        named[name].input(js=moved(method), api_visibility="private")
+    # Choices that the stage cannot see. A menu says that it was used whenever it is left, so it has to be another choice.
+    named["sampler"].input(js=moved(IN_HAND), api_visibility="private")
+    named["similarity"].focus(None, named["similarity"], js=HOLD, api_visibility="private")
+    named["similarity"].input(None, named["similarity"], js=CHOSEN.replace("MOVED", moved("pcg")), api_visibility="private")
     controls.dice.click(new_seed, None, named["seed"], queue=False, api_name="new_seed", api_description="A random seed.").then(
         js=moved(IN_HAND), api_visibility="private"
     )

@@ -103,6 +103,8 @@ def keep_mean_size(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr.Dr
     before = gr.State(similarity.value)
 
     def change(theta: float, similarity: str, before: str) -> list[object]:
+        if similarity == before:  # a menu that is left says so, too
+            return [gr.skip(), gr.skip()]
         with showing_errors():
             return [equal_theta(synthesizer.library, theta, before, similarity), similarity]
 

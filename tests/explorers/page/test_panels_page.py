@@ -1,4 +1,4 @@
-"""All panels in a real browser: how they look at three widths in both themes, and the main actions that no other file tries."""
+"""All panels in a real browser: how they look at four widths in both themes, and the main actions that no other file tries."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) ->
         yield page
 
 
-@pytest.mark.parametrize("page", [390, 1440, 1920], indirect=True)
+@pytest.mark.parametrize("page", [360, 390, 1440, 1920], indirect=True)
 def test_every_panel_fits_in_both_themes_and_has_one_primary_button(page: Page, complaints: list[str]) -> None:
     width = page.viewport_size["width"]
     for tab in TABS:
