@@ -23,6 +23,10 @@ PROGRESS_SECONDS = 0.2
 WAIT_SECONDS = 0.5
 AHEAD_SECONDS = 0.3
 LONGEST_IN_TURNS = 600
+PREPARING = (
+    "The decoders are made ready: seconds after every start, about a minute after an installation. "
+    "The takes below can be played meanwhile."
+)
 
 Speaking = Generator[Round | Sound | Take, None, None]
 Keep = Callable[[Take, Reference | None, bool], Path]
@@ -117,7 +121,8 @@ def speak_turn(
             stack.enter_context(closing(speaker.speak(text, part.settings, voice, reference, sounding))) for part in turn
         ]
         while isinstance(speeches[0], Speech) and speeches[0].waits(WAIT_SECONDS):
-            yield CompareStep(session, message_html(waiting(speeches[0].place, speeches[0].seconds_left)))
+            queued = waiting(speeches[0].place, speeches[0].seconds_left)
+            yield CompareStep(session, message_html(PREPARING if speaker.synthesizer.preparing else queued))
         lives = [Live(part.key, part.settings.method, text, sounding) for part in turn]
         if not sounding:
             for live in _decoded(speeches, lives):

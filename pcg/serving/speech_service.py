@@ -179,6 +179,7 @@ class SpeechService:
                     del self._speaking[row]
                 job = self._waiting.pop(0) if self._waiting and self._batch.free else None
             if job:
+                self.synthesizer.wait_until_warm()
                 self._join(job)
             if self._speaking:
                 self._round()

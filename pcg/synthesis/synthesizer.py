@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from threading import RLock
+from threading import Event, RLock
 from time import perf_counter
 
 import numpy as np
@@ -47,8 +47,7 @@ class Synthesizer:
         detectors: Detectors | None = None,
         longest_seconds: float = math.inf,
     ) -> None:
-        self.voice = voice
-        self.longest_seconds = longest_seconds
+        self.voice, self.longest_seconds = voice, longest_seconds
         self.decoder = Decoder(voice, detectors)
         self.library = GroupLibrary(
             voice.code_embedding,
@@ -61,12 +60,22 @@ class Synthesizer:
             announce=announce,
         )
         self._coarse = lru_cache(maxsize=32)(self._coarse_rule)
-        self._warming_up = RLock()
+        self._warming_up, self._prepares = RLock(), Event()
 
     @property
     def methods(self) -> tuple[str, ...]:
         """Those that can speak: without a draft AR alone."""
         return self.decoder.methods
+
+    @property
+    def preparing(self) -> bool:
+        """Whether it warms up at the moment."""
+        return self._prepares.is_set()
+
+    def wait_until_warm(self) -> None:
+        """Return after the warm-up, if one is under way: what compiles meanwhile would count as time of a take."""
+        with self._warming_up:
+            return
 
     def groups(self, theta: float, similarity: str = "cosine") -> Groups:
         """The Acoustic Similarity Groups at `theta`; the end of speech and codes that the corpus never used stand alone."""
@@ -110,8 +119,8 @@ class Synthesizer:
         silence of pauses; together they are the Take's audio. Time between two steps of the generator is not counted.
         """
         text = check_text(text)
-        with self._warming_up:  # what compiles meanwhile would count as time of this take
-            speaker = reference or self.voice.reference(voice)
+        self.wait_until_warm()
+        speaker = reference or self.voice.reference(voice)
         generator = torch.Generator().manual_seed(settings.seed)
 
         def decode(part: str) -> Decoding:
@@ -135,13 +144,12 @@ class Synthesizer:
         pieces: list[np.ndarray] = []
         cycles: list[Cycle] = []
         pauses: list[tuple[int, float]] = []
-        hit_limit = False
+        hit_limit, rate = False, self.voice.codec.sample_rate
         prefill = codec = decoding = 0.0
-        rate = self.voice.codec.sample_rate
         for part in self.script(text):
             if isinstance(part, float):
                 pauses.append((sum(len(r.tokens) for r in rounds), part))
-                pieces.append(self._silence(part))
+                pieces.append(np.zeros(round(part * rate), np.float32))
                 if stream:
                     yield Sound(pieces[-1], rate)
                 continue
@@ -232,8 +240,10 @@ class Synthesizer:
     def warm_up(self) -> None:
         """One short take a method: the first calls of a process are slow, and would flatter whatever is timed after them."""
         with self._warming_up:
+            self._prepares.set()
             for method in self.methods:
                 self.take("Warming up.", Settings(method), next(iter(self.voice.references)))
+            self._prepares.clear()
 
     def decode(self, tokens: list[int], speaker: Reference) -> np.ndarray:
         """Speech codes -> samples, `hop` for each; the end of the reference goes before them as context, and is cut off."""
@@ -257,19 +267,15 @@ class Synthesizer:
         """The pieces of `script` alone: each is decoded by itself."""
         return [part for part in self.script(text) if isinstance(part, str)]
 
-    def _silence(self, seconds: float) -> np.ndarray:
-        return np.zeros(round(seconds * self.voice.codec.sample_rate), np.float32)
-
     def _with_pauses(
         self, script: Sequence[str | float], pieces: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, tuple[tuple[int, float], ...]]:
         """The sounds of the pieces of a script and the silence between them as one, and the pauses as `Take` has them."""
-        spoken, sounds, pauses = iter(pieces), [np.zeros(0, np.float32)], []
-        said = 0
+        spoken, sounds, pauses, said = iter(pieces), [np.zeros(0, np.float32)], [], 0
         for part in script:
             if isinstance(part, float):
                 pauses.append((said, part))
-                sounds.append(self._silence(part))
+                sounds.append(np.zeros(round(part * self.voice.codec.sample_rate), np.float32))
             else:
                 sounds.append(next(spoken))
                 said += len(sounds[-1]) // self.voice.codec.hop

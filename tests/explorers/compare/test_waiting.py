@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from threading import Event, Thread
 from time import perf_counter
 
 import pytest
@@ -99,3 +100,24 @@ def test_who_stops_waiting_leaves_the_queue(shared: Speaker) -> None:
 )
 def test_the_words_for_who_waits(place: int, seconds: float | None, told: str) -> None:
     assert waiting(place, seconds).startswith(told)
+
+
+def test_whoever_comes_during_the_warm_up_is_told_so_and_its_time_is_that_of_the_take(shared: Speaker, monkeypatch) -> None:
+    synthesizer, begun, go_on = shared.synthesizer, Event(), Event()
+
+    def slow(*_: object) -> None:
+        begun.set()
+        go_on.wait()
+
+    monkeypatch.setattr(synthesizer, "take", slow)
+    warming = Thread(target=synthesizer.warm_up)
+    warming.start()
+    begun.wait()
+    steps = generate_again(shared, "sd", REQUEST, Session())
+    told = [next(steps).status for _ in range(3)]
+    assert all("made ready" in each for each in told[1:])
+    go_on.set()
+    *_, last = steps
+    warming.join()
+    assert not synthesizer.preparing
+    assert last.session.cards["sd"].reading.tokens
