@@ -104,6 +104,11 @@ class Settings:
         if self.repetition_penalty > 1 and self.sampler != "plain":
             raise InputError("repetition_penalty", self.repetition_penalty, f"1 with sampler {self.sampler}")
 
+    @property
+    def varies(self) -> bool:
+        """Whether rounds may draft different numbers of tokens."""
+        return self.adaptive or self.lookahead_cost > 0
+
     def with_(self, **changes: object) -> "Settings":
         return replace(self, **changes)
 

@@ -18,7 +18,7 @@ from explorers.shared.blocks import (
 )
 from explorers.shared.readout import message_html
 from explorers.shared.terms import explained
-from pcg.settings import Settings
+from pcg.settings import VERIFICATIONS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS, Preset, read_presets
 
@@ -29,6 +29,8 @@ KNOBS = {
     "beta": explained("beta", RERUNS.format("SSD")),
     "temperature": explained("temperature", RERUNS.format("the method that you hear")),
     "adaptive": explained("adaptive"),
+    "lookahead_cost": explained("lookahead-cost", "0: fixed lookahead."),
+    "verification": explained("verification", "SSD verifies token by token."),
     "top_k": "Sample from this many of the likeliest tokens. 0: all, or 50 with RAS and EAS.",
     "top_p": "Sample from the likeliest tokens with this total probability. 0: all, or 0.8 with RAS and EAS.",
 }
@@ -58,9 +60,14 @@ def create_form(synthesizer: Synthesizer, shown: TakeView | None, status: str) -
             similarity = similarity_choice(synthesizer, "", settings.similarity, RERUNS.format("PCG"))
             takes, preset = _more()
             adaptive = gr.Checkbox(settings.adaptive, label="Adaptive lookahead", info=KNOBS["adaptive"], elem_id="adaptive")
+            cost = knob("lookahead_cost", settings, "", KNOBS["lookahead_cost"], label="Lookahead cost")
+            verification = gr.Radio(
+                VERIFICATIONS, value=settings.verification, label="Verification", info=KNOBS["verification"],
+                elem_id="verification",
+            )  # fmt: skip
             sampling = _sampling(settings)
     inputs = [text, voice, theta, lookahead, beta, temperature, seed, *own, similarity, takes, preset, adaptive, *sampling]
-    return Form(CompareRequest, inputs, run, stop, dice, message, groups)
+    return Form(CompareRequest, [*inputs, verification, cost], run, stop, dice, message, groups)
 
 
 def _sampling(settings: Settings) -> tuple[gr.Radio, gr.Slider, gr.Slider]:

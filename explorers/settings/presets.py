@@ -18,7 +18,10 @@ STORAGE_SECRET = "pcg-lab"
 HINT = "A preset changes the settings, but not text, voice and seed."
 STORED = "Stored in this browser."
 DELETED = "Deleted."
-KNOBS = ("method", "theta", "lookahead", "beta", "temperature", "adaptive", "similarity", "sampler", "top_k", "top_p")
+KNOBS = (
+    "method", "theta", "lookahead", "beta", "temperature", "adaptive", "similarity", "sampler", "top_k", "top_p",
+    "verification", "lookahead_cost",
+)  # fmt: skip
 
 
 def kept_presets() -> gr.BrowserState:

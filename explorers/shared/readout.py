@@ -154,7 +154,9 @@ def _knobs(settings: Settings) -> str:
     parts = [f"{name} {getattr(settings, name):g}" for name in (*KNOBS[settings.method], "temperature")]
     parts += [f"by {settings.similarity}"] if settings.method == "pcg" and settings.similarity != Settings.similarity else []
     parts += ["block verification"] if settings.verification == "block" else []
-    parts += ["adaptive"] if settings.adaptive and settings.method != "ar" else []
+    drafts = settings.method != "ar"
+    parts += ["adaptive"] if settings.adaptive and drafts else []
+    parts += [f"lookahead cost {settings.lookahead_cost:g}"] if settings.lookahead_cost > 0 and drafts else []
     return " · ".join([*parts, f"seed {settings.seed:d}"])
 
 

@@ -40,7 +40,7 @@ def answer_html(pays: Pays) -> str:
     """The sentence and, folded, the figures that it rests on."""
     return (
         f"<p><strong>{escape(pays.sentence)}</strong></p>"
-        "<p>SD keeps the output of AR. PCG changes sounds within a group. SSD keeps nothing exactly; up to beta 0.3, 100 "
-        "sentences of the embedded voice showed no loss of words.</p>"
+        "<p>SD keeps the output of AR. PCG changes sounds within a group. SSD keeps nothing exactly. To draft as many tokens "
+        f"as pay in each round, set the lookahead cost to {pays.lookahead_cost:.2f}.</p>"
         f'<details><summary>Figures</summary><pre tabindex="0">{escape(pays.table())}</pre></details>'
     )

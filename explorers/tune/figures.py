@@ -95,10 +95,10 @@ def _compared(bench: Bench) -> str:
         return NO_AR[:-1]
     against = bench.baseline.reading
     text = f"AR, measured on this page (seed {against.settings.seed}): {against.tokens_per_second:.0f} tokens/s"
-    if bench.bound is None and not bench.last.settings.adaptive:
+    if bench.bound is None and not bench.last.settings.varies:
         text += f"; “Measure the bound” for its bound at lookahead {bench.last.settings.lookahead}"
-    if bench.last.settings.adaptive:
-        text += "; no bound with adaptive lookahead, whose rounds differ in cost"
+    if bench.last.settings.varies:
+        text += "; no bound where the lookahead varies, as rounds differ in cost"
     return text
 
 

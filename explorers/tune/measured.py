@@ -98,7 +98,7 @@ class Bench:
     def bound(self) -> float | None:
         """The best `speed_up` that the acceptance and the steps' costs allow; None in AR, before the steps were timed, and
         where rounds cost different amounts, as with adaptive lookahead and with prompt lookup."""
-        if self.last is None or self.last.settings.adaptive or not self.last.is_steady:
+        if self.last is None or self.last.settings.varies or not self.last.is_steady:
             return None
         costs = self.costs.get(_cost_key(self.last, self.last.settings.lookahead))
         return costs and costs.bound(self.last.reading.mean_acceptance_length, self.last.settings.lookahead)

@@ -89,7 +89,8 @@ class Choice:
 @dataclass(frozen=True)
 class WhatIf:
     """Estimates along one take: at its own settings, for PCG at other thetas, SSD at other betas, and its own method at other
-    lookaheads. The rows of a method that the take was not spoken by use its path all the same."""
+    lookaheads. The rows of a method that the take was not spoken by use its path all the same. All of them verify token by
+    token, at a lookahead that past rounds do not change."""
 
     own: PathEstimate | None
     theta: tuple[Choice, ...]
@@ -172,8 +173,9 @@ def what_if(
     lookaheads: Sequence[int] = LOOKAHEADS,
 ) -> WhatIf:
     """Estimates for other values of one knob, all else as in `take`. `own` and `lookahead` are empty in AR, which drafts
-    nothing; raises as `follow`."""
+    nothing, with block verification and with a lookahead cost; raises as `follow`."""
     path, settings = follow(synthesizer, take, reference), take.settings
+    plain = settings.method != "ar" and settings.verification == "token" and not settings.lookahead_cost
     confidence = DRAFT_CONFIDENCE if settings.adaptive else None
 
     def at(acceptance: np.ndarray, lookahead: int = settings.lookahead) -> PathEstimate:
@@ -187,7 +189,7 @@ def what_if(
 
     floor = synthesizer.library.neighbours(settings.similarity).floor
     possible = [theta for theta in thetas if theta >= floor]
-    own = None if settings.method == "ar" else acceptance_of(synthesizer, path, settings)
+    own = acceptance_of(synthesizer, path, settings) if plain else None
     return WhatIf(
         own=None if own is None else at(own),
         theta=row(possible, coarse_at),

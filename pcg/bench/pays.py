@@ -27,7 +27,8 @@ class Pays:
     """What `will_it_pay` found. Costs are in steps of AR: `pass_cost` (v) by the tokens read at once, `draft_cost` (c) of a
     draft step, `round_cost` (R) by lookahead. acceptances: by method, the chance of each position to stand if those before it
     do. speedups: by method, the expected tokens over R for each lookahead. method, lookahead, speedup: the fastest of those
-    that promise something; AR, 0 and 1 where none of them is faster. exact: the same for SD alone, as (lookahead, speed-up)."""
+    that promise something; AR, 0 and 1 where none of them is faster. exact: the same for SD alone, as (lookahead, speed-up).
+    lookahead_cost: what `Settings.lookahead_cost` is here."""
 
     ar_ms: float
     pass_cost: dict[int, float]
@@ -39,6 +40,7 @@ class Pays:
     lookahead: int
     speedup: float
     exact: tuple[int, float]
+    lookahead_cost: float
 
     @property
     def sentence(self) -> str:
@@ -81,6 +83,7 @@ class Pays:
             "lookahead": self.lookahead,
             "speedup": round(self.speedup, 4),
             "exact": {"lookahead": self.exact[0], "speedup": round(self.exact[1], 4)},
+            "lookahead_cost": self.lookahead_cost,
             "sentence": self.sentence,
         }
 
@@ -121,7 +124,7 @@ def judge(costs: RoundCosts, acceptances: Mapping[str, Sequence[float]], usual: 
     exact = (best["sd"], speedups["sd"][best["sd"]])
     known = {method: tuple(chances) for method, chances in acceptances.items()}
     cost = costs.draft_cost(usual)
-    return Pays(costs.ar, costs.pass_cost, cost, costs.round_cost, known, speedups, *found, exact)
+    return Pays(costs.ar, costs.pass_cost, cost, costs.round_cost, known, speedups, *found, exact, costs.lookahead_cost)
 
 
 def rounded(row: Mapping[int, float], prefix: str = "") -> dict[str, float]:

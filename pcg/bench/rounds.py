@@ -78,6 +78,12 @@ class RoundCosts:
         missed = np.abs((start + slope * counts) / costs - 1).max()
         return float(slope / start) if start > 0 else 1.0, float(missed)
 
+    @property
+    def lookahead_cost(self) -> float:
+        """What `Settings.lookahead_cost` is at these costs."""
+        allowed = RANGES["lookahead_cost"]
+        return min(max(round(self.line[0], 2), allowed.step), allowed.high)
+
 
 class _Loop:
     """One loop that never ends: where its utterance ends, it begins anew."""
@@ -151,9 +157,8 @@ def round_costs(
 def lookahead_cost(synthesizer: Synthesizer, temperature: float, turns: int = 8) -> float:
     """What `Settings.lookahead_cost` is on this computer (see `RoundCosts.line`), measured in less than 0.3 seconds by the
     embedded voice: behind the beginning of a prompt alone, as reading a whole one takes longer than all rounds."""
-    allowed, voice = RANGES["lookahead_cost"], synthesizer.voice
+    voice = synthesizer.voice
     reference = next(iter(voice.references.values()))
     prompt = voice.reader.prompt(reference.text, reference)
     prompt = Prompt(prompt.ids[:BRIEF], prompt.positions[:BRIEF], float(prompt.positions[:BRIEF].max()) + 1)
-    costs = round_costs(voice, prompt, temperature, (1, MOST), turns, warm=1)
-    return min(max(round(costs.line[0], 2), allowed.step), allowed.high)
+    return round_costs(voice, prompt, temperature, (1, MOST), turns, warm=1).lookahead_cost

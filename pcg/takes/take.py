@@ -130,11 +130,6 @@ class Take:
         return computed / max(1, len(self.tokens))
 
     @property
-    def varies(self) -> bool:
-        """Whether the settings let rounds draft different numbers of tokens."""
-        return self.settings.adaptive or self.settings.lookahead_cost > 0
-
-    @property
     def drafted(self) -> int:
         return sum(len(r.drafted) for r in self.rounds)
 
@@ -232,7 +227,7 @@ class Take:
             "conditional_acceptance_by_position": [round(a, 4) for a in self.conditional_acceptance_by_position],
             "lm_rtf": round(self.lm_rtf, 4) if self.audio_seconds else None,
             "ms_per_round": {name: round(ms, 4) for name, ms in self.ms_per_round.items()},
-            "drafted_lengths": [len(r.drafted) for r in self.rounds] if self.varies else None,
+            "drafted_lengths": [len(r.drafted) for r in self.rounds] if self.settings.varies else None,
             "hit_limit": self.hit_limit,
             "settings": self.settings.as_dict(),
         }

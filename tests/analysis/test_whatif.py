@@ -28,12 +28,12 @@ def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 def decoded(synthesizer: Synthesizer, settings: Settings) -> list[Take]:
-    return [synthesizer.take(TEXT, settings.with_(seed=seed), "one") for seed in SEEDS]
+    return [synthesizer.take(TEXT, settings.with_(seed=seed, temperature=0.6), "one") for seed in SEEDS]
 
 
 @pytest.fixture(scope="module")
 def takes(synthesizer: Synthesizer) -> list[Take]:
-    return decoded(synthesizer, Settings("pcg", theta=0.2, temperature=0.6))
+    return decoded(synthesizer, Settings("pcg", theta=0.2))
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +156,9 @@ def test_rows_of_a_take(synthesizer: Synthesizer, takes: Sequence[Take]) -> None
     ar = what_if(synthesizer, spoken, thetas=(0.2,), betas=(0.0,))
     assert ar.own is None
     assert ar.lookahead == ()
+    for unlike in (Settings("sd", verification="block"), Settings("sd", lookahead_cost=0.2)):
+        other = what_if(synthesizer, synthesizer.take(TEXT, unlike, "one"), thetas=(0.2,), betas=(0.0,))
+        assert (other.own, other.lookahead) == (None, ())
     assert ar.theta[0].estimate.acceptance_rate == pytest.approx(found.own.acceptance_rate, abs=0.15)
 
 

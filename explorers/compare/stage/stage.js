@@ -4,7 +4,10 @@
 const REST_MS = 60;
 // The method that a knob generates again; "one" is that of the take in hand. Heard of here, as an event of Gradio's takes the
 // page a tenth of a second.
-const KNOBS = { theta: "pcg", beta: "ssd", lookahead: "one", temperature: "one", adaptive: "one", "top-k": "one", "top-p": "one" };
+const KNOBS = {
+  theta: "pcg", beta: "ssd", lookahead: "one", temperature: "one", adaptive: "one", "lookahead-cost": "one",
+  verification: "one", "top-k": "one", "top-p": "one",
+};
 // As in the style sheet: there the knobs lie in a sheet at the foot of the screen, closed at first.
 const NARROW = "(max-width: 760px)";
 const FOLD_MS = 10000;

@@ -41,6 +41,14 @@ TERMS = {
         "adaptive lookahead", "Drafting stops early where the entropy H of the draft's distribution predicts a rejection.",
         "1 − √(0.2 H(p))", "AdaEDL, arXiv 2410.18351",
     ),
+    "lookahead-cost": Term(
+        "lookahead cost", "Each round drafts as many tokens, up to the lookahead, as pay if one costs this share of a round.",
+        "max<sub>L</sub> E(L) / (1 + cost · L)", "E(L): tokens expected of a round, by the acceptances so far",
+    ),
+    "verification": Term(
+        "verification", "Drafted tokens are tested one by one, or as a block, which stands as far as their joint ratio allows.",
+        "w<sub>i</sub> = min(1, w<sub>i−1</sub> q(x<sub>i</sub>) / p(x<sub>i</sub>))", "block: arXiv 2403.10444",
+    ),
     "coin": Term("coin", "A number drawn evenly from 0 to 1 for each test, from the seed.", "u ~ Uniform(0, 1)", f"{PCG}, 2.2"),
     "ratio": Term(
         "ratio", "The acceptance threshold of the coin; SSD adds beta, and PCG uses the group's mass in place of the token's.",

@@ -109,7 +109,7 @@ def run_prop(number: int, take: Take) -> dict[str, object]:
     tokens = [json.dumps(token) for count, round_ in enumerate(take.rounds) for token in _tokens(count, round_)]
     drafted = json.dumps([round_.drafted for round_ in take.rounds])
     kept = {"tokens": tokens, "drafted": drafted, "pauses": json.dumps(take.pauses)}
-    return {"number": number, "method": take.settings.method, **kept}
+    return {"number": number, "method": take.settings.method, "verification": take.settings.verification, **kept}
 
 
 def sound_prop(number: int, pieces: Sequence[str]) -> dict[str, object]:

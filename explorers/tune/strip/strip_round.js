@@ -187,11 +187,17 @@ class StripRound extends StripPicture {
     const { test } = entry;
     const [above, below] = test.grouped ? ["Q_c", "P_c"] : ["q", "p"];
     const [high, low] = test.grouped ? [test.mass_q, test.mass_p] : [test.q, test.p];
+    const outcome = test.accepted ? "accepted" : "rejected";
+    const group = test.grouped ? ` The group has ${counted(test.size, "token")}.` : "";
+    if (this.run.verification === "block") {
+      const numbers = `${above} ${figure(high)}, ${below} ${figure(low)}; coin ${figure(test.coin)}, ratio of the block ${figure(test.ratio)}`;
+      const rule = `accept if coin < the chance that the block stands here, from ${above} / ${below} of all its tokens`;
+      return [tag("code", rule), tag("span", `${numbers}: ${outcome}.${group}`)];
+    }
     const tolerance = this.run.method === "ssd" ? " + beta" : "";
     const rule = `accept if coin < min(1, ${above} / ${below})${tolerance}`;
     const numbers = `coin ${figure(test.coin)}, min(1, ${figure(high)} / ${figure(low)})${tolerance} = ${figure(test.ratio)}`;
-    const group = test.grouped ? ` The group has ${counted(test.size, "token")}.` : "";
-    return [tag("code", rule), tag("span", `${numbers}: ${test.accepted ? "accepted" : "rejected"}.${group}`)];
+    return [tag("code", rule), tag("span", `${numbers}: ${outcome}.${group}`)];
   }
 
   ending(round) {

@@ -32,6 +32,8 @@ ARGUMENTS = {
     "sampler": "plain",
     "top_k": 0,
     "top_p": 0,
+    "verification": "token",
+    "lookahead_cost": 0,
 }
 SPOKEN = 3 * len(CARDS)
 
@@ -70,6 +72,18 @@ def test_a_knob_answers_with_its_card_alone(client: Client) -> None:
     assert "SSD took" in outputs[9]
 
 
+@pytest.mark.parametrize("method", ["sd", "ssd", "pcg"])
+def test_block_verification_and_a_lookahead_cost_are_those_of_the_engine(
+    client: Client, synthesizer: Synthesizer, method: str
+) -> None:
+    asked = {"method": method, "verification": "block", "lookahead_cost": 0.25, "lookahead": 6}
+    *_, outputs = client.submit(api_name="/generate_one", **(ARGUMENTS | asked))
+    found = outputs[-1]["cards"][method]["takes"][0]
+    settings = Settings("pcg", 0.3, 6, seed=5, verification="block", lookahead_cost=0.25).for_method(method)
+    assert found["settings"] == settings.as_dict()
+    assert found["tokens"] == len(synthesizer.take(ARGUMENTS["text"], settings, "one").tokens)
+
+
 def test_one_method_is_generated_with_every_setting_and_its_bound_is_measured(client: Client, synthesizer: Synthesizer) -> None:
     asked = {"method": "sd", "sampler": "ras", "top_k": 20, "lookahead": 2}
     *_, outputs = client.submit(api_name="/generate_one", **(ARGUMENTS | asked))
@@ -89,6 +103,7 @@ def test_one_method_is_generated_with_every_setting_and_its_bound_is_measured(cl
     [
         ("/generate", {"text": " "}, "text is ' ', but must be some English text."),
         ("/generate_pcg", {"seed": -1}, "seed is -1, but must be"),
+        ("/generate_pcg", {"lookahead_cost": 2}, "lookahead_cost is 2, but must be"),
         ("/generate", {"text": "<b>漢字漢字</b>"}, "text is '&lt;b&gt;漢字漢字&lt;/b&gt;', but must be English text"),
     ],
 )
