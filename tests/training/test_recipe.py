@@ -28,6 +28,7 @@ TINY = Recipe(
     codec_sound_steps=3,
     target=Shape(3, 16, 2, 24),
     target_steps=2,
+    heard=2,
     draft_rank=4,
     draft_steps=2,
     baseline_steps=2,
@@ -64,6 +65,9 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
         train(stage, work, None, out, "cpu", 0, 1, longer)
     steps = {p.stem: [json.loads(line)["step"] for line in p.read_text().splitlines()] for p in work.glob("*.jsonl")}
     assert steps == {"codec_tokens": [2], "codec_sound": [3, 6], "target": [2, 3], "draft": [2, 3]}
+    heard = json.loads((work / "target.jsonl").read_text().splitlines()[-1])
+    assert heard["wer"] >= 0
+    assert 0 <= heard["unended"] <= 1
     before = {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")}
     train("target", work, None, out, "cpu", 0, 1, longer)
     assert {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")} == before

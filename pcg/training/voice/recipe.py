@@ -97,6 +97,7 @@ def _target(shop: Workshop) -> None:
         shop.recipe.target_steps,
         shop.seed,
         shop.workers,
+        shop.listener().figures,
     )
 
 

@@ -1,5 +1,6 @@
 """Stage `target`: a deep and narrow Llama learns to speak from nothing."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,11 +89,12 @@ def train_target(
     steps: int,
     seed: int,
     workers: Workers,
+    listen: Callable[[LlamaForCausalLM], dict[str, float]] | None = None,
     budget: int = 8192,
     longest: int = 720,
 ) -> None:
-    """Cross-entropy on the speech codes of `train`; logs loss and top-1 of each `held_out` set. The `workers` share the
-    `budget`, positions of a step."""
+    """Cross-entropy on the speech codes of `train`; logs loss and top-1 of each `held_out` set, and what `listen` finds.
+    The `workers` share the `budget`, positions of a step."""
     device = workers.device
     model.to(device)
     epochs = Epochs(train, reader, vocabulary.codes, budget // workers.count, seed, longest)
@@ -126,6 +128,6 @@ def train_target(
                 right += float((logits.argmax(-1) == labels).sum())
                 count += len(labels)
             figures |= {f"{name}_loss": total / count, f"{name}_top1": right / count}
-        return figures
+        return figures | (listen(model) if listen else {})
 
     run(Stage("target", directory, steps, {"target": model}, optimizers, step, evaluate, every=50, leads=workers.leads), seed)

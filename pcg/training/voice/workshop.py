@@ -8,18 +8,22 @@ from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.errors import PCGError
+from pcg.metrics.intelligibility import PocketSphinx
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import PhonemeReader
 from pcg.training import checkpoint
 from pcg.training.data.tokens import TokenizedUtterance, make_reader, read_spoken
+from pcg.training.draft.acceptance import draw_pairs
 from pcg.training.draft.feature import FeatureModel, usual_taps
+from pcg.training.voice.listener import Listener
 from pcg.training.voice.target import Shape, new_target
 from pcg.training.workers import Workers
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Every choice that shapes the voice. timed_shards: of each voice, whose phones tell what each code sounds like."""
+    """Every choice that shapes the voice. heard: sentences by which a judge tells how well the target is
+    understood. timed_shards: of each voice, whose phones tell what each code sounds like."""
 
     hours: dict[str, float] = field(default_factory=lambda: {"rms": 12, "slt": 11, "awb": 9, "kal16": 8})
     held_out_each: int = 100
@@ -29,6 +33,7 @@ class Recipe:
     codec_sound_steps: int = 2000
     target: Shape = Shape()
     target_steps: int = 6000
+    heard: int = 32
     draft_rank: int = 96
     draft_steps: int = 480
     baseline_steps: int = 600
@@ -77,6 +82,10 @@ class Workshop:
 
     def spoken(self, split: str) -> list[TokenizedUtterance]:
         return read_spoken(self.work, self.corpus, split, self.hop, self.reader())
+
+    def listener(self) -> Listener:
+        pairs = draw_pairs(self.spoken("held_out_sentences"), self.recipe.heard, self.seed)
+        return Listener(pairs, self.codec(), self.reader(), self.vocabulary(), PocketSphinx(), self.recipe.temperature)
 
     def target(self) -> LlamaForCausalLM:
         model = new_target(self.reader(), self.vocabulary(), self.recipe.target, self.seed)
