@@ -28,7 +28,7 @@ def test_the_whole_set_fits_its_time_and_the_main_settings_have_their_number() -
     said = list(units(quick=False).values())
     assert len(said) <= 4285  # at 1.05 seconds a unit, 75 minutes
     counts = Counter(unit.condition.name for unit in said)
-    main = ("AR", "SD", "SSD, beta 0.2", "SSD, beta 0.3", "PCG, theta 0.6", "PCG, theta 0.5", "PCG, theta 0.4")
+    main = ("AR", "SD", "SSD, beta 0.2", "SSD, beta 0.3", "PCG, theta 0.5", "PCG, theta 0.4", "PCG, theta 0.3")
     assert all(counts[name] >= 200 for name in main)
 
 
