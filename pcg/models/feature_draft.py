@@ -113,10 +113,9 @@ class FeatureDraft:
         vocabulary: Vocabulary,
         compiled: bool = True,
         lanes: int | None = None,
-        int8: bool = False,
     ) -> None:
-        """tensors: as `FeatureShape.tensors` names them; they come to the device and the type of `target`. compiled, lanes,
-        int8: as in `DecodingLlama`, of a whole turn in one call."""
+        """tensors: as `FeatureShape.tensors` names them; they come to the device and the type of `target`. compiled, lanes:
+        as in `DecodingLlama`, of a whole turn in one call."""
         own = {name: tensor.to(target.embedding) for name, tensor in tensors.items()}
         self.shape, self.vocabulary, self.tapped = shape, vocabulary, shape.tapped_layers
         self.heads, self.kv_heads, self.dim, self.epsilon = target.heads, target.kv_heads, target.dim, shape.rms_norm_eps
@@ -134,7 +133,7 @@ class FeatureDraft:
         self.norm, self.head_down = own["norm"], own.get("head_down")
         sliced = target.head[vocabulary.model_ids().to(self.device)] if self.head_down is None else None
         self.head = own["head_up"] if sliced is None else sliced
-        self._lanes, self._int8 = lanes_here() if lanes is None else lanes, int8
+        self._lanes = lanes_here() if lanes is None else lanes
         self.compiled = compiled and fits(self.weights, self.dim, self._lanes)
 
     @property
@@ -152,7 +151,7 @@ class FeatureDraft:
     @cached_property
     def _packed(self) -> Packed:
         head = [self.head] if self.head_down is None else [self.head_down, self.head]
-        ends, how = (self.norm, head, self.tokens), (self.heads, self.epsilon, self._lanes, self._int8)
+        ends, how = (self.norm, head, self.tokens), (self.heads, self.epsilon, self._lanes)
         return pack(self.weights, [self.features, self.state], *ends, *how)
 
     @cached_property

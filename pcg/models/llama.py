@@ -78,8 +78,7 @@ class DecodingLlama:
     """The decoding view of a model: ids and positions in, logits over the speech vocabulary out.
 
     compiled: whether a CPU in float32 reads a few tokens by the compiled kernel, and not by PyTorch; where a shape does not
-    suit the kernel (`packing.fits`), PyTorch reads them after all. lanes: floats in a vector of the CPU. int8: whether the
-    kernel reads weights of 8 bits, which is half as much and not quite the same model: for drafts.
+    suit the kernel (`packing.fits`), PyTorch reads them after all. lanes: floats in a vector of the CPU.
     """
 
     def __init__(
@@ -88,7 +87,6 @@ class DecodingLlama:
         vocabulary: Vocabulary,
         compiled: bool = True,
         lanes: int | None = None,
-        int8: bool = False,
     ) -> None:
         read = model if isinstance(model, Checkpoint) else Checkpoint.of(model)
         self.vocabulary = vocabulary
@@ -97,7 +95,7 @@ class DecodingLlama:
         self.head = read.head[vocabulary.model_ids().to(read.head.device)]
         self.inverse_frequency, self.rope_scale = read.inverse_frequency, read.rope_scale
         self.weights = FusedWeights.fuse(read)
-        self._lanes, self._int8 = lanes_here() if lanes is None else lanes, int8
+        self._lanes = lanes_here() if lanes is None else lanes
         self.compiled = compiled and fits(self.weights, self.dim, self._lanes)
 
     @property
@@ -113,7 +111,7 @@ class DecodingLlama:
     def _packed(self) -> Packed:
         """What the kernel reads; made when it is first asked for, since training and CUDA never do."""
         ends = (self.norm, [self.head], self.embedding)
-        return pack(self.weights, [], *ends, self.heads, self.epsilon, self._lanes, self._int8)
+        return pack(self.weights, [], *ends, self.heads, self.epsilon, self._lanes)
 
     @cached_property
     def _ids_of(self) -> np.ndarray:

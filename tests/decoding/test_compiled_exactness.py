@@ -43,12 +43,12 @@ def model() -> LlamaForCausalLM:
     return model
 
 
-def make_pair(model: LlamaForCausalLM, int8: bool = False) -> Pair:
+def make_pair(model: LlamaForCausalLM) -> Pair:
     checkpoint, generator = Checkpoint.of(model), torch.Generator().manual_seed(5)
     shape = FeatureShape.of(checkpoint, (1, 2, 3), rank=6)
     sizes = shape.tensors(SPEECH.size)
     tensors = {n: (0.25 * torch.randn(size, generator=generator) + (len(size) == 1)).half() for n, size in sizes.items()}
-    target, draft = DecodingLlama(checkpoint, SPEECH), FeatureDraft(shape, tensors, checkpoint, SPEECH, int8=int8)
+    target, draft = DecodingLlama(checkpoint, SPEECH), FeatureDraft(shape, tensors, checkpoint, SPEECH)
     assert target.compiled
     assert draft.compiled
     return target, draft
@@ -121,13 +121,6 @@ def test_a_token_of_sd_has_the_targets_law_however_many_are_drafted(model: Llama
     assert (len(lengths) > 1) == (how != "fixed")
     assert len(outcomes) == draws
     assert distance(outcomes, law(model)) < bound(draws)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("only_compiled")
-def test_a_draft_in_8_bits_leaves_the_targets_law(model: LlamaForCausalLM) -> None:
-    outcomes, _ = said(make_pair(model, int8=True), exact, FIXED, 50_000)
-    assert distance(outcomes, law(model)) < bound(50_000)
 
 
 @pytest.mark.parametrize(("rule", "wrapped"), [(exact, Peeking), (careless, lambda draft: draft)], ids=["peeking", "careless"])

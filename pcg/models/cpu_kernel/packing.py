@@ -17,12 +17,11 @@ PAGE = 1 << 21
 
 class Packed(NamedTuple):
     """panels: the matrices of all layers and of the head, in the order in which they are read (a feature draft's begin with A1
-    and A2); scales: what their rows' results are multiplied by (empty but for int8). norms, mlp_norms `[layers, D]`; biases of
-    queries, keys and values `[layers, out]` or `[layers, 0]`; norm `[D]`; embedding `[ids, D]`. inner: the MLP's width; size:
-    the tokens that the head knows; rank: that of a head of two matrices, else 0; lanes: the floats in a vector."""
+    and A2). norms, mlp_norms `[layers, D]`; biases of queries, keys and values `[layers, out]` or `[layers, 0]`; norm `[D]`;
+    embedding `[ids, D]`. inner: the MLP's width; size: the tokens that the head knows; rank: that of a head of two matrices,
+    else 0; lanes: the floats in a vector."""
 
     panels: np.ndarray
-    scales: np.ndarray
     norms: np.ndarray
     mlp_norms: np.ndarray
     biases: np.ndarray
@@ -38,7 +37,7 @@ class Packed(NamedTuple):
     @property
     def bytes(self) -> int:
         """What a step of a few tokens reads of it: all but the embedding."""
-        return sum(part.nbytes for part in (self.panels, self.scales, self.norms, self.mlp_norms, self.biases, self.norm))
+        return sum(part.nbytes for part in (self.panels, self.norms, self.mlp_norms, self.biases, self.norm))
 
 
 def lanes_here() -> int:
@@ -68,7 +67,6 @@ def pack(
     heads: int,
     epsilon: float,
     lanes: int,
-    int8: bool,
 ) -> Packed:
     """All layers of `weights` between the matrices that a feature draft's inputs come by (`before`) and the final `norm` and
     the `head`, which is one matrix `[V, D]` or two: `[rank, D]` and `[V, rank]`."""
@@ -78,34 +76,30 @@ def pack(
     if len(last) == 2:  # the rank, too, is a number of outputs
         lacking = -len(last[0]) % (VECTORS * lanes)
         last = [np.pad(last[0], ((0, lacking), (0, 0))), np.pad(last[1], ((0, 0), (0, lacking)))]
-    panels, scales = packed([*(matrix.numpy() for matrix in before), *layers, *last], lanes, int8)
+    panels = packed([*(matrix.numpy() for matrix in before), *layers, *last], lanes)
     arrays = [tensor.numpy() for tensor in (w.norm, w.mlp_norm, w.qkv_bias, norm, embedding)]
     rank = last[0].shape[0] if len(last) == 2 else 0
-    return Packed(panels, scales, *arrays, w.down.shape[2], len(last[-1]), rank, heads, lanes, np.float32(epsilon))
+    return Packed(panels, *arrays, w.down.shape[2], len(last[-1]), rank, heads, lanes, np.float32(epsilon))
 
 
-def packed(matrices: Sequence[np.ndarray], lanes: int, int8: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """The panels and scales of float32 `matrices`, each `[out, in]`, one behind the other; missing outputs become zero rows.
+def packed(matrices: Sequence[np.ndarray], lanes: int) -> np.ndarray:
+    """The panels of float32 `matrices`, each `[out, in]`, one behind the other; missing outputs become zero rows.
 
-    Half precision where it holds every weight exactly, else float32; or 8 bits and a scale for each row, which changes what the
-    model computes, and is meant for drafts.
+    Half precision where it holds every weight exactly, else float32.
     """
     panel = VECTORS * lanes
-    kind = np.dtype(np.int8 if int8 else np.uint16 if all(map(_is_half, matrices)) else np.float32)
+    kind = np.dtype(np.uint16 if all(map(_is_half, matrices)) else np.float32)
     outputs = [-(-len(m) // panel) * panel for m in matrices]
     panels = _aligned(sum(out * m.shape[1] for out, m in zip(outputs, matrices, strict=True)), kind)
-    scales, at = [], 0
+    at = 0
     for out, m in zip(outputs, matrices, strict=True):
         rows = np.concatenate([m, np.zeros((out - len(m), m.shape[1]), np.float32)]) if out > len(m) else m
-        if int8:
-            scales.append(np.maximum(np.abs(rows).max(1), np.finfo(np.float32).tiny) / 127)
-            rows = np.rint(rows / scales[-1][:, None]).astype(np.int8)
-        elif kind == np.uint16:
+        if kind == np.uint16:
             rows = rows.astype(np.float16).view(np.uint16)
         place = panels[at : at + rows.size].reshape(out // panel, m.shape[1], panel)
         place[:] = rows.reshape(out // panel, panel, m.shape[1]).transpose(0, 2, 1)
         at += rows.size
-    return panels, np.concatenate(scales) if int8 else np.empty(0, np.float32)
+    return panels
 
 
 def _is_half(matrix: np.ndarray) -> bool:

@@ -3,7 +3,7 @@
 A matrix `[out, in]` lies in panels `[out / panel][in][panel]`, a panel being two vectors of `lanes` floats (16 on AVX-512, else
 8). Every vector of weights that is loaded feeds one fused multiply-add a token with a broadcast input, so nothing is summed
 across lanes and the weights are one ascending stream, however many tokens there are. The element type of a panel array says
-how a weight is stored: float32, uint16 (half precision) or int8 (the caller scales).
+how a weight is stored: float32 or uint16 (half precision).
 
 `lanes` and `tokens` are values, and all variants are compiled: what numba keeps on disk depends on no constant that this CPU
 chose, and the code of other CPUs can be tested on this one.
@@ -19,7 +19,6 @@ from numba.core.typing import Signature
 from numba.extending import intrinsic
 
 from pcg.models.cpu_kernel.vectors import (
-    I8,
     I32,
     I64,
     LINE,
@@ -49,7 +48,7 @@ BYTES_AHEAD = 8192
 """How far before the multiplication weights are fetched into the second-level cache; the hardware alone fetches less far."""
 CACHED_AHEAD = 4096
 """The same of attention, before the keys and values that it reads."""
-STORED = {types.float32: (F, 4), types.uint16: (ir.HalfType(), 2), types.int8: (I8, 1)}
+STORED = {types.float32: (F, 4), types.uint16: (ir.HalfType(), 2)}
 """How a weight lies in memory, and its bytes."""
 
 Values = Sequence[ir.Value]

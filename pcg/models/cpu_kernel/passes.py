@@ -41,7 +41,7 @@ def read_tokens(model: Packed, ids, cos, sin, rows, starts, counts, lasts, keys,
     x = scratch(len(ids), model.embedding.shape[1])
     for m in range(len(ids)):
         x[m] = model.embedding[ids[m]]
-    cursor = np.zeros(2, np.int64)
+    cursor = np.zeros(1, np.int64)
     _read_layers(model, cursor, x, cos, sin, rows, starts, counts, keys, values, taps, tapped)
     newest = _newest(x, counts, lasts)
     logits = np.empty((len(newest), model.size), np.float32)
@@ -62,7 +62,7 @@ def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts
     coins, wanted, temperatures, limits = drawing
     tokens, probs = np.zeros(coins.shape, np.int64), np.empty((*coins.shape, model.size), np.float32)
     drawn = np.zeros(len(rows), np.int64)
-    no_taps, tapped, cursor = np.empty((1, 1, 0, 0), np.float32), np.empty(0, np.int64), np.zeros(2, np.int64)
+    no_taps, tapped, cursor = np.empty((1, 1, 0, 0), np.float32), np.empty(0, np.int64), np.zeros(1, np.int64)
     width, features = model.embedding.shape[1], taps.shape[1] * taps.shape[2]
     state_matrix = width * features  # the panels of a feature draft begin with A1 and A2
     active, starts, unread, x = np.arange(len(rows)), starts.copy(), ids, scratch(len(ids), width)
@@ -71,7 +71,7 @@ def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts
         units = scratch(len(ids) * taps.shape[1], width)
         normalise(taps.reshape(-1, width), np.ones(width, np.float32), UNIT_EPSILON, units)
         _project(model, cursor, units.reshape(len(ids), features), x)
-        cursor[0], cursor[1] = state_matrix + width * width, 2 * width
+        cursor[0] = state_matrix + width * width
     for step in range(coins.shape[1]):
         for m in range(len(x)):
             x[m] += model.embedding[unread[m]]
@@ -95,7 +95,7 @@ def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts
         if going == 0:
             break
         active, starts, counts, x = active[:going], starts[:going], np.ones(going, np.int64), scratch(going, width)
-        cursor[0], cursor[1] = state_matrix, width if features else 0
+        cursor[0] = state_matrix
         x[:] = np.float32(0)
         if features:
             normalise(states[:going], np.ones(width, np.float32), UNIT_EPSILON, units)
@@ -186,7 +186,7 @@ def _read_head(model: Packed, cursor, x, logits):
 
 @njit(fastmath=True, nogil=True)
 def _project(model: Packed, cursor, x, y):
-    """y `[M, out]` = x `[M, in]` times the matrix at the `cursor`: where its panels and scales begin. Moves that on."""
+    """y `[M, out]` = x `[M, in]` times the matrix at the `cursor`, where its panels begin. Moves that on."""
     (tokens, inputs), outputs, panel = x.shape, y.shape[1], VECTORS * model.lanes
     most = WIDE if model.lanes == 16 else NARROW
     blocks = -(-tokens // most)
@@ -196,12 +196,7 @@ def _project(model: Packed, cursor, x, y):
             some = min(size, tokens - m)
             multiply_panel(model.lanes, some, model.panels, at, x, m * inputs, inputs, y, m * outputs + first, outputs, inputs)
         at += panel * inputs
-    if len(model.scales):
-        scales = model.scales[cursor[1] : cursor[1] + outputs]
-        for m in range(tokens):
-            for o in range(outputs):
-                y[m, o] *= scales[o]
-    cursor[0], cursor[1] = at, cursor[1] + outputs
+    cursor[0] = at
 
 
 @njit(fastmath=True, nogil=True)

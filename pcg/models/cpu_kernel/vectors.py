@@ -21,11 +21,9 @@ def load(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type) -> ir.Value:
 
 
 def widened(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, lanes: int) -> ir.Value:
-    """`lanes` numbers of a `kind` (float, half or 8-bit integer) as floats, from where a whole vector of them may lie."""
-    size = {F: 4, ir.HalfType(): 2, I8: 1}[kind]
+    """`lanes` numbers of a `kind` (float or half) as floats, from where a whole vector of them may lie."""
+    size = 4 if kind == F else 2
     loaded = b.load(pointer, align=lanes * size, typ=ir.VectorType(kind, lanes))
-    if kind == I8:
-        return b.sitofp(b.sext(loaded, ir.VectorType(I32, lanes)), ir.VectorType(F, lanes))
     return loaded if kind == F else b.fpext(loaded, ir.VectorType(F, lanes))
 
 
