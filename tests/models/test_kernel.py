@@ -30,18 +30,17 @@ BOUND = {"atol": 2e-5, "rtol": 0.0}
 VOICE = PROJECT / "assets" / "voice" / "target"
 
 
-def make_model(kv_heads: int = 3, biased: bool = False, half: bool = True) -> PreTrainedModel:
-    """Random, and weighed so that every layer matters; with `half`, all weights are exact in half precision."""
+def make_model(kv_heads: int = 3, biased: bool = False, kind: torch.dtype = torch.float16) -> PreTrainedModel:
+    """Random, and weighed so that every layer matters; all weights are exact in `kind`."""
     torch.manual_seed(0)
-    config, kind = (Qwen2Config, Qwen2ForCausalLM) if biased else (LlamaConfig, LlamaForCausalLM)
-    model = kind(config(**SHAPE, num_key_value_heads=kv_heads)).eval()
+    config, make = (Qwen2Config, Qwen2ForCausalLM) if biased else (LlamaConfig, LlamaForCausalLM)
+    model = make(config(**SHAPE, num_key_value_heads=kv_heads)).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
             weight.mul_(3.0) if weight.ndim == 2 else weight.add_(0.1 * torch.randn(weight.shape))
             if name.endswith("bias"):
                 weight.normal_()
-            if half:
-                weight.copy_(weight.half())
+            weight.copy_(weight.to(kind))
     return model
 
 
@@ -60,12 +59,21 @@ def check(decoding: DecodingLlama, model: PreTrainedModel, ids: torch.Tensor) ->
 
 
 @pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize(("kv_heads", "biased", "half"), [(3, False, True), (1, True, True), (3, False, False)])
+@pytest.mark.parametrize(
+    ("kv_heads", "biased", "kind", "stored"),
+    [
+        (3, False, torch.float16, np.uint16),
+        (1, True, torch.float16, np.uint16),
+        (1, True, torch.bfloat16, np.int16),
+        (3, False, torch.float32, np.float32),
+    ],
+)
 @pytest.mark.parametrize("rows", [1, 3])
-def test_every_width_computes_what_transformers_computes(lanes, kv_heads, biased, half, rows):
-    model = make_model(kv_heads, biased, half)
+def test_every_width_computes_what_transformers_computes(lanes, kv_heads, biased, kind, stored, rows):
+    model = make_model(kv_heads, biased, kind)
     decoding = DecodingLlama(model, VOCABULARY, lanes=lanes)
     assert decoding.compiled
+    assert decoding._packed.panels.dtype == stored
     check(decoding, model, torch.randint(0, 320, (rows, 36)))
 
 
@@ -88,12 +96,18 @@ def test_panels_in_the_wrong_order_are_noticed():
 
 
 def test_panels_hold_every_weight_once_in_the_narrowest_exact_type():
-    exact, inexact = np.float32([[1.5, -2.0]] * 40), np.full((40, 2), 0.1, np.float32)
+    exact, inexact = np.float32([[1 + 2**-10, -2.0]] * 40), np.full((40, 2), 0.1, np.float32)
     panels = packing.packed([exact, exact], lanes=16)
     assert (panels.dtype, len(panels)) == (np.uint16, 2 * 64 * 2)
     rows = panels.view(np.float16)[: 64 * 2].reshape(2, 2, 32).transpose(0, 2, 1).reshape(64, 2)
     assert (rows[:40] == exact).all()
     assert not rows[40:].any()
+    brain = np.arange(64, dtype=np.float32).reshape(32, 2) * 2.0**20
+    panels = packing.packed([brain], lanes=16)
+    assert panels.dtype == np.int16
+    pairs = (panels.view(np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(2, 16, 2)
+    assert (pairs[..., 1] == brain[:16].T).all()
+    assert (pairs[..., 0] == brain[16:].T).all()
     assert packing.packed([exact, inexact], lanes=16).dtype == np.float32
     assert packing.packed([np.full((32, 4), 1e6, np.float32)], lanes=16).dtype == np.float32
 

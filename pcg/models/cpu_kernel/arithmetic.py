@@ -137,9 +137,9 @@ def rotate(vector, cos, sin):
         vector[i + half] = b * cos[i + half] + a * sin[i + half]
 
 
-@njit(fastmath=True, nogil=True)
+@njit(fastmath=True, nogil=True, error_model="numpy")
 def gate(gate, up, gated):
-    """gated = silu(gate) * up."""
+    """gated = silu(gate) * up. By Python's model of errors a division could raise one, and would not be vectorised."""
     for i in range(gate.shape[0]):
         g = gate[i]
         e = _exp(-abs(g))

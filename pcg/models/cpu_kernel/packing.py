@@ -85,10 +85,10 @@ def pack(
 def packed(matrices: Sequence[np.ndarray], lanes: int) -> np.ndarray:
     """The panels of float32 `matrices`, each `[out, in]`, one behind the other; missing outputs become zero rows.
 
-    Half precision where it holds every weight exactly, else float32.
+    bfloat16 (int16) or half precision (uint16) where it holds every weight exactly, else float32.
     """
     panel = VECTORS * lanes
-    kind = np.dtype(np.uint16 if all(map(_is_half, matrices)) else np.float32)
+    kind = np.dtype(np.int16 if all(map(_is_brain, matrices)) else np.uint16 if all(map(_is_half, matrices)) else np.float32)
     outputs = [-(-len(m) // panel) * panel for m in matrices]
     panels = _aligned(sum(out * m.shape[1] for out, m in zip(outputs, matrices, strict=True)), kind)
     at = 0
@@ -96,10 +96,18 @@ def packed(matrices: Sequence[np.ndarray], lanes: int) -> np.ndarray:
         rows = np.concatenate([m, np.zeros((out - len(m), m.shape[1]), np.float32)]) if out > len(m) else m
         if kind == np.uint16:
             rows = rows.astype(np.float16).view(np.uint16)
-        place = panels[at : at + rows.size].reshape(out // panel, m.shape[1], panel)
-        place[:] = rows.reshape(out // panel, panel, m.shape[1]).transpose(0, 2, 1)
+        place, vectors = panels[at : at + rows.size], rows.reshape(out // panel, VECTORS, lanes, m.shape[1])
+        if kind == np.int16:  # see `vectors.pair`
+            words = np.ascontiguousarray(vectors[:, ::-1].transpose(0, 3, 2, 1)).view(np.int32)
+            place[:] = (words >> 16).ravel()
+        else:
+            place[:] = vectors.transpose(0, 3, 1, 2).ravel()
         at += rows.size
     return panels
+
+
+def _is_brain(matrix: np.ndarray) -> bool:
+    return not (np.ascontiguousarray(matrix).view(np.uint32) & 0xFFFF).any()
 
 
 def _is_half(matrix: np.ndarray) -> bool:

@@ -3,7 +3,7 @@
 A matrix `[out, in]` lies in panels `[out / panel][in][panel]`, a panel being two vectors of `lanes` floats (16 on AVX-512, else
 8). Every vector of weights that is loaded feeds one fused multiply-add a token with a broadcast input, so nothing is summed
 across lanes and the weights are one ascending stream, however many tokens there are. The element type of a panel array says
-how a weight is stored: float32 or uint16 (half precision).
+how a weight is stored: float32, uint16 (half precision) or int16 (bfloat16).
 
 `lanes` and `tokens` are values, and all variants are compiled: what numba keeps on disk depends on no constant that this CPU
 chose, and the code of other CPUs can be tested on this one.
@@ -19,6 +19,8 @@ from numba.core.typing import Signature
 from numba.extending import intrinsic
 
 from pcg.models.cpu_kernel.vectors import (
+    BRAIN,
+    HALF,
     I32,
     I64,
     LINE,
@@ -31,8 +33,8 @@ from pcg.models.cpu_kernel.vectors import (
     load,
     loop,
     multiply_add,
+    pair,
     sum_each,
-    widened,
 )
 
 HEAD_DIM = 64
@@ -48,8 +50,8 @@ BYTES_AHEAD = 8192
 """How far before the multiplication weights are fetched into the second-level cache; the hardware alone fetches less far."""
 CACHED_AHEAD = 4096
 """The same of attention, before the keys and values that it reads."""
-STORED = {types.float32: (F, 4), types.uint16: (ir.HalfType(), 2)}
-"""How a weight lies in memory, and its bytes."""
+STORED = {types.float32: (F, 4), types.uint16: (HALF, 2), types.int16: (BRAIN, 2)}
+"""How a weight lies in memory, by the type of the array, and its bytes."""
 
 Values = Sequence[ir.Value]
 
@@ -68,7 +70,7 @@ def multiply_panel(typing, lanes, tokens, panels, at, x, x_at, x_stride, y, y_at
         array = _addresses(context, b, signature)
         inputs = [array(2, panels, at, kind), array(4, x, x_at), array(7, y, y_at), x_stride, y_stride, count]
         variants = [(width, m) for width, most in TOKENS_IN_REGISTERS.items() for m in range(1, most + 1)]
-        _call(b, f"multiply.{size}", variants, lanes, tokens, inputs, lambda *each: _multiply(*each, kind, size))
+        _call(b, f"multiply.{kind}", variants, lanes, tokens, inputs, lambda *each: _multiply(*each, kind, size))
         return context.get_dummy_value()
 
     n = types.int64
@@ -169,8 +171,7 @@ def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.T
             first = b.mul(place, I64(panel))
             begun, ended = (each * panel * size // LINE for each in (u, u + 1))
             fetch(b, address(b, weights, b.add(first, I64(BYTES_AHEAD // size)), kind), ended - begun, locality=2)
-            starts = [b.add(first, I64(v * lanes)) for v in range(VECTORS)]
-            loaded = [widened(b, address(b, weights, start, kind), kind, lanes) for start in starts]
+            loaded = pair(b, address(b, weights, first, kind), kind, lanes)
             for m in range(tokens):
                 one = broadcast(b, load(b, address(b, rows[m], place), F), lanes)
                 for v in range(VECTORS):
