@@ -66,8 +66,8 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     steps = {p.stem: [json.loads(line)["step"] for line in p.read_text().splitlines()] for p in work.glob("*.jsonl")}
     assert steps == {"codec_tokens": [2], "codec_sound": [3, 6], "target": [2, 3], "draft": [2, 3]}
     heard = json.loads((work / "target.jsonl").read_text().splitlines()[-1])
-    assert heard["wer"] >= 0
-    assert 0 <= heard["unended"] <= 1
+    assert heard["held_out_wer"] >= 0
+    assert 0 <= heard["held_out_unended"] <= 1
     before = {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")}
     train("target", work, None, out, "cpu", 0, 1, longer)
     assert {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")} == before
