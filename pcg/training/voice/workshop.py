@@ -30,12 +30,12 @@ class Recipe:
     symbol_uses: int = 50
     codec: CodecConfig = CodecConfig()
     codec_token_steps: int = 1000
-    codec_sound_steps: int = 2000
+    codec_sound_steps: int = 4000
     target: Shape = Shape()
     target_steps: int = 6000
     heard: int = 32
     draft_rank: int = 96
-    draft_steps: int = 480
+    draft_steps: int = 1200
     baseline_steps: int = 600
     samples: int = 6144
     temperature: float = 0.8
