@@ -21,7 +21,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 JUDGING = "judging"
 JUDGES = "The judges run after each generation: recognised words, speaker similarity and sound quality."
 JUDGING_NOW = "Judging: {done} of {takes} done."
-JUDGED = "Judged: {takes}. Each figure on a card is of one take (n = 1), which proves nothing in general."
+JUDGED = "Judged: {takes}. Figures of one take (n = 1) prove nothing in general."
 ZIP = "pcg-lab-takes.zip"
 DOWNLOAD_FROM = "() => {{ setTimeout(() => document.querySelector('#{place} a')?.click(), 300); }}"
 """What downloads a file that has just come to the place of that id."""
@@ -73,7 +73,7 @@ def wire_tools(
         "figures, settings, verdicts and the names of the judges.",
     )
     for run in runs:
-        run.success(**judging, api_visibility="private")
+        run.success(**judging | {"fn": _judger(synthesizer, load_judges, asked=False)}, api_visibility="private")
     saved = tools.save.click(
         _saver, [session, tools.verdicts], tools.file, show_progress="minimal", concurrency_limit=None,
         api_name="save_takes", api_description="All takes of this session as WAV files, and their figures as JSON, in a zip.",
@@ -82,8 +82,14 @@ def wire_tools(
     saved.then(js=DOWNLOAD_FROM.format(place="saved"), api_visibility="private")
 
 
-def _judger(synthesizer: Synthesizer, load_judges: Callable[[], Judges]) -> Callable[..., Iterator[list[object]]]:
+def _judger(
+    synthesizer: Synthesizer, load_judges: Callable[[], Judges], asked: bool = True
+) -> Callable[..., Iterator[list[object]]]:
+    """asked: whether a person wants it; after a run that made no take there is nothing to judge, and no error."""
+
     def judge(session: Session, verdicts: Verdicts, turn: Turn) -> Iterator[list[object]]:
+        if not asked and not session.cards:
+            return
         begun = turn.number
         takes = [shown for card in session.cards.values() for shown in card.takes if shown.sound]
         with showing_errors(), closing(judge_takes(synthesizer, load_judges, session, verdicts)) as steps:

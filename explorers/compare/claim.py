@@ -11,8 +11,8 @@ from pcg.settings import Settings
 SHIPPED = ASSETS / "results"
 DATA = "results.json"
 IDEA = (
-    "A small model drafts speech tokens, and the large model checks several of them in one call. PCG accepts a draft when its "
-    "group of similar sounds would be accepted: more drafts pass, so that fewer calls are needed."
+    "A small model, the draft, proposes speech tokens, and a large one, the target, checks several of them in one call. PCG "
+    "tests the group of similar tokens in place of the single token: more drafts pass, so fewer calls are needed."
 )
 ALL_RESULTS = '<a href="#evidence" data-opens="evidence">All results</a>'
 
@@ -51,7 +51,7 @@ def claim_html(rows: Mapping[str, Measured]) -> str:
 
 
 def _cost(row: Measured, ar: Measured) -> str:
-    return f"with {1 - row.calls / ar.calls:.0%} fewer calls of the large model and {row.wer:.1%} of the words misheard"
+    return f"with {1 - row.calls / ar.calls:.0%} fewer calls of the target and {row.wer:.1%} of the words misheard"
 
 
 def _rows(summaries: Iterable[Mapping[str, object]]) -> dict[str, Measured]:

@@ -94,7 +94,7 @@ def offer_presets(page: gr.Blocks, own: gr.BrowserState, chosen: gr.Dropdown) ->
 def _more() -> tuple[gr.Slider, gr.Dropdown]:
     takes = gr.Slider(
         TAKES.low, TAKES.high, 1, step=TAKES.step, label="Takes per method", buttons=[], elem_id="takes",
-        info="At consecutive seeds from this one.",
+        info="The first take has the seed above, each further one the next seed.",
     )  # fmt: skip
     preset = gr.Dropdown(
         _choices(()), value="", label="Fifth card: a preset", filterable=False, elem_id="compare-preset",

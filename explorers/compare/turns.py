@@ -24,8 +24,8 @@ WAIT_SECONDS = 0.5
 AHEAD_SECONDS = 0.3
 LONGEST_IN_TURNS = 600
 PREPARING = (
-    "The decoders are made ready: seconds after every start, about a minute after an installation. "
-    "The takes below can be played meanwhile."
+    "The decoders are being compiled, which takes longest after an installation. "
+    "The takes on this page can be played meanwhile."
 )
 
 Speaking = Generator[Round | Sound | Take, None, None]
@@ -86,7 +86,7 @@ def waiting(place: int, seconds_left: float | None) -> str:
     """What a visitor is told whose take has to wait for those of others."""
     before = "You are next" if place <= 1 else f"{counted(place - 1, 'take')} of other visitors before yours"
     left = "" if seconds_left is None else f", about {counted(max(1, round(seconds_left)), 'second')} left"
-    return f"{before}{left}. The takes below can be played meanwhile."
+    return f"{before}{left}. The takes on this page can be played meanwhile."
 
 
 def turns_of(speaker: Speaker, text: str, parts: Sequence[Part]) -> list[list[Part]]:

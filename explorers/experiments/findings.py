@@ -32,14 +32,14 @@ VERDICT = "verdict"
 PAPER = "paper: "
 # What the papers' figures are called where they stand below ours of another name; the first are of another scale, too.
 OTHER_SCALES = ("MOS", "SIM")
-BELOW = {"MOS": "DNSMOS", "SIM": "speaker", "its WER %": "WER %", "PCG's WER %": "WER %, PCG cosine at this speed"}
+BELOW = {"MOS": ("DNSMOS",), "SIM": ("speaker",), "its WER %": ("WER %",)}
+BELOW["PCG's WER %"] = tuple(f"WER %, PCG cosine at this {axis}" for axis in ("speed", "work"))
 FROM = {SHIPPED: "Shipped with this project", OWN: "Own runs"}
 OTHERS = (
     " They were measured with another voice, draft or judge than this page has, so takes that are generated again differ; "
     "docs/results.md tells which, and has tables of the voice in this project."
 )
-EMPTY = f"""<p class="findings-note">{NO_RESULTS} Quick experiments take minutes, full ones hours; partial results are shown
-during the run.</p>"""
+EMPTY = f'<p class="findings-note">{NO_RESULTS} Partial results are shown during the run.</p>'
 
 
 def create_clicks(figures: Sequence[str]) -> gr.HTML:
@@ -139,7 +139,7 @@ def _below(columns: Sequence[Column]) -> dict[int, int]:
     below = {}
     for title, at in places.items():
         name = title.removeprefix(PAPER)
-        ours = places.get(BELOW.get(name, name), at)
+        ours = next((places[own] for own in BELOW.get(name, (name,)) if own in places), at)
         if ours != at and title.startswith(PAPER):
             below[ours] = at
     return below

@@ -42,7 +42,7 @@ GRID_HINT = (
 SIZE_NAMES = {"quick": "quick: few utterances, for a trial", "full": "full: for conclusions"}
 READY = "Choose experiments, then run."
 READING = "Reading the results …"
-PLANNED = "{units}, {known:,} of them stored. Each unit is one utterance, generated and judged in one or two seconds."
+PLANNED = "{units}, {known:,} of them stored. Each unit is one utterance in one setting with one seed, generated and judged."
 STOPPED = "Stopped. Finished units stay; the next run continues from them."
 PAGE = "report.html"
 

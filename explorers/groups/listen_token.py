@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from gradio.components import Component
 
 from explorers.errors import showing_errors
-from explorers.session import Session, TakeView
+from explorers.session import Session, ShownTake, TakeView
 from explorers.shared.blocks import pcm, player
 from explorers.shared.figures import mel_figure
 from explorers.zero_gpu import STARTING_SECONDS, on_gpu
@@ -26,7 +26,7 @@ HEADING = f"""<header class="title"><h2>Listen to a token<small>the anchor again
 <p>A single token is short: alone, it is repeated {REPEATS} times. In context, it replaces every member of the anchor's group
 in the take in hand; the original sound is under Listen. A and B keep their loudness.</p></header>"""
 PROMPT = "Choose a token, then listen."
-NO_TAKE = "There is no utterance yet. Generate one under Listen to hear the tokens in it."
+NO_TAKE = "There is no take yet. Generate one under Listen to hear the tokens in it."
 TITLES = {"alone": "alone", "context": "in the take in hand"}
 # A player's clock counts whole seconds: for a token alone it would stand at 0:00.
 CLOCKLESS = ("alone",)
@@ -42,14 +42,14 @@ class Listening:
 
 
 def audition(
-    synthesizer: Synthesizer, take: TakeView | None, anchor: int | None, other: int | None, theta: float, similarity: str
+    synthesizer: Synthesizer, take: ShownTake | None, anchor: int | None, other: int | None, theta: float, similarity: str
 ) -> Listening:
     """The sounds of `anchor` and of `other`, or of the nearest member of its group at `theta`: alone, and in `take`."""
     if anchor is None:
         return Listening((PROMPT,))
     RANGES["theta"].check("theta", theta)
-    reading, codec = take, synthesizer.voice.codec
-    speaker = _speaker(synthesizer, reading)
+    reading, codec = take and take.reading, synthesizer.voice.codec
+    speaker = _speaker(synthesizer, take)
     anchor, context = _whole(anchor), speaker.codes[-CONTEXT_TOKENS:]
     heard = [alone(codec, anchor, context)]
     groups = synthesizer.library.groups(theta, similarity)
@@ -73,11 +73,11 @@ def nearest_member(synthesizer: Synthesizer, groups: Groups, anchor: int, simila
     return int(others[0]) if len(others) else None
 
 
-def _speaker(synthesizer: Synthesizer, reading: TakeView | None) -> Reference:
-    """The voice of the utterance; a visitor's recording is not stored, so the first voice replaces it."""
+def _speaker(synthesizer: Synthesizer, take: ShownTake | None) -> Reference:
+    """Who spoke the take; the first voice where that was a recording which is not at hand, and without a take."""
     references = synthesizer.voice.references
     first = next(iter(references.values()))
-    return references.get(reading.voice, first) if reading else first
+    return first if take is None else take.reference or references.get(take.reading.voice, first)
 
 
 def _whole(token: float) -> int | float:
@@ -157,7 +157,7 @@ def _handler(synthesizer: Synthesizer, with_other: bool) -> Callable[..., list[o
     ) -> list[object]:
         with showing_errors():
             shown = session.in_hand(method)
-            heard = audition(synthesizer, shown and shown.reading, anchor, other, theta, similarity)
+            heard = audition(synthesizer, shown, anchor, other, theta, similarity)
         sounds = [_sound(a) for pair in (heard.alone, heard.context) for a in (*pair, None, None)[: len(NAMES)]]
         pictures = [_picture(heard.alone, False), _picture(heard.context, True)]
         return [_lines(heard.words), *sounds, *(gr.update(value=p, visible=p is not None) for p in pictures)]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection
+from html import escape
 
 from explorers.judging import Verdicts
 from explorers.session import Kept, Session, ShownTake
@@ -31,7 +32,8 @@ def controls_of(shown: ShownTake, origin: Origin, voices: Collection[str]) -> di
 
 
 def told(kept: Kept) -> str:
-    return AGAIN.format(number=kept.number, title=kept.title)
+    """As HTML."""
+    return AGAIN.format(number=kept.number, title=escape(kept.title, quote=False))
 
 
 def _row(kept: Kept, verdicts: Verdicts, origin: Origin, voices: Collection[str]) -> dict[str, object]:

@@ -48,7 +48,7 @@ def _checked(values: dict[str, object], kept: Kept, synthesizer: Synthesizer) ->
     """Whatever a control may hold, each of its kind and in its range."""
     for name, kind in (("design", str), ("source", str), ("lines", str), ("voice", str), ("anchor", bool), ("trials", int)):
         if not isinstance(values[name], kind):
-            raise InputError(name, str(values[name])[:40], f"a {kind.__name__}")
+            raise InputError(name, str(values[name])[:40], {str: "text", bool: "true or false", int: "a whole number"}[kind])
     compared, reference = values["compared"], values["reference"]
     if not isinstance(compared, list) or not all(isinstance(name, str) for name in compared):
         raise InputError("what is compared", str(compared)[:40], "a list of names")

@@ -14,6 +14,7 @@ from explorers.session import TakeView
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
 from pcg.metrics.intelligibility import Errors, comparable
+from pcg.prompts.prompt import Reference
 from pcg.prompts.text import MAX_CHARACTERS
 from pcg.recognition.listening import as_speech, cut, listen
 from pcg.recognition.recogniser import Recogniser
@@ -26,7 +27,7 @@ PRESET_NAMES = {"accurate": "high accuracy", "fast": "high RTFx", "ar": "AR"}
 HIGHEST_CTC, HIGHEST_LM = 4.0, 1.0
 LONGEST_SECONDS = 600
 NO_SOUND = "There is no sound to transcribe: upload or record one, or use the take in hand."
-NO_TAKE = "There is no utterance yet. Generate one under Listen to transcribe it here."
+NO_TAKE = "There is no take yet. Generate one under Listen to transcribe it here."
 
 
 def thresholds_of(tau_ctc: float, tau_slm: float) -> Thresholds:
@@ -216,7 +217,7 @@ def read_sound(path: Path, sample_rate: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Spoken:
-    """A take, decoded again: `samples [N]`; `voice` spoke it, or replaces a recorded one that is not stored."""
+    """A take, decoded again: `samples [N]`; `voice` spoke it, or replaces a recorded one that is not at hand."""
 
     text: str
     method: str
@@ -226,13 +227,13 @@ class Spoken:
     stands_in: bool
 
 
-def take_again(synthesizer: Synthesizer, reading: TakeView | None) -> Spoken:
-    """Decode the tokens of a take; raise PCGError without any."""
+def take_again(synthesizer: Synthesizer, reading: TakeView | None, reference: Reference | None = None) -> Spoken:
+    """Decode the tokens of a take, by the visitor's own `reference` if that spoke it; raise PCGError without any."""
     references = synthesizer.voice.references
     if reading is None or not reading.tokens:
         raise PCGError(NO_TAKE)
-    voice = reading.voice if reading.voice in references else next(iter(references))
-    samples = synthesizer.decode(list(reading.tokens), references[voice])
+    voice = reading.voice if reference or reading.voice in references else next(iter(references))
+    samples = synthesizer.decode(list(reading.tokens), reference or references[voice])
     rate = synthesizer.voice.codec.sample_rate
     return Spoken(reading.text, reading.method, samples, rate, voice, voice != reading.voice)
 

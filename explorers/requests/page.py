@@ -85,7 +85,7 @@ def _in_time(steps: Callable[..., Iterator[object]], seconds: float) -> Callable
             for step in made:
                 yield step
                 if monotonic() - begun > seconds:
-                    late = f"This job was stopped after {seconds:g} s, as others wait; what is finished is kept."
+                    late = f"This job was stopped at the limit of {seconds:g} s; what is finished is kept."
                     raise page_error(PCGError(late))
 
     return timed

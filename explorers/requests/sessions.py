@@ -10,7 +10,7 @@ from gradio.state_holder import SessionState, StateHolder
 from pcg.serving.guard import current_visitor
 from pcg.serving.limits import Limits
 
-LOST = "This page was open for so long beside others that its takes are no longer kept: reload it."
+LOST = "The server no longer keeps the takes of this page: reload it."
 FORGOTTEN = 1 << 16
 CLOSED_SECONDS = 3600.0
 

@@ -57,7 +57,7 @@ def stored_of(session: Session, which: str, synthesizer: Synthesizer, origin: Or
 
 def _shown(session: Session, which: str) -> ShownTake | None:
     if which not in CHOICES:
-        raise InputError("take", which[:40], "one of " + ", ".join(CHOICES))
+        raise InputError("take", str(which)[:40], "one of " + ", ".join(CHOICES))
     cards = [card for method, card in session.cards.items() if which in (LAST, method)]
     return cards[-1].first if cards else None
 

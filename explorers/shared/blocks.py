@@ -24,7 +24,7 @@ SIMILARITY_NAMES = {
     "fsq": "their FSQ digits",
     "both": "embeddings and sound, both",
 }
-WORDS = "Leave it empty to let the recogniser transcribe the recording. A longer recording is then cut at a pause."
+WORDS = "Leave it empty to let the recogniser transcribe the recording. A recording that is too long is then cut at a pause."
 RECOGNISED = "Recognised in the recording. Correct it where it is wrong, and run again."
 LENGTH = """text => {
   const [count, most] = [[...text.trim()].length, MOST];

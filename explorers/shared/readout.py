@@ -20,10 +20,10 @@ TITLES = {
     "pcg": ("PCG", "principled coarse-grained acceptance"),
 }
 EXPLANATIONS = {
-    "ar": "The large model alone, one call for every token: the baseline.",
-    "sd": "A small model drafts tokens, the large one checks them. Every token keeps exactly its probability in AR.",
+    "ar": "The target alone, one call for every token: the baseline.",
+    "sd": "The draft proposes tokens, the target checks them. Every token keeps exactly its probability in AR.",
     "ssd": "As SD, with a tolerance of beta in each check. More drafts pass, but the probabilities are not those of AR.",
-    "pcg": "Checks groups of similar tokens. A group keeps its probability in AR; the small model picks the token within it.",
+    "pcg": "Checks groups of similar tokens. A group keeps its probability in AR; the draft picks the token within it.",
 }
 BASELINES = {
     "same run": "AR, measured in this same run",

@@ -58,9 +58,9 @@ BEAMS = """<header class="title"><h2>Beams<small>candidates of the search, and t
 <p>After a warm-up of {0} tokens, {2[0]} {3} continue from the same position; {2[1]} are left after {1[0]} tokens, {2[2]}
 after {1[1]}, and after {1[2]} the one with the best sum of ranks is chosen.</p></header>"""
 EXAMPLE = "The train to the city leaves at nine in the morning."
-TEMPERATURE_INFO = explained("temperature", "Detectors here learned at 0.8; the paper uses 1.0.")
+TEMPERATURE_INFO = explained("temperature", "The paper uses 1.0.")
 METHOD_INFO = "The paper uses AR. Beams with SD, SSD or PCG are an extension of this program."
-READY = "Six takes, one after the other. The two with beams take several times as long."
+READY = "Six takes, one after the other. The two with beams take longer."
 STOPPED = "Stopped. Finished takes stay."
 DONE = "All six takes are ready."
 BEAM_HINT = '<p class="beams-note">Click a beam, or enter its numbers, to hear the utterance up to its end.</p>'

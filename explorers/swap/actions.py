@@ -31,7 +31,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 SOURCES = ("last", "hand", "text")
 CONTROLS = ("random", "mel", "none")
 ORIGINAL, SWAPPED, CONTROL = VERSIONS = ("original", "swapped", "control")
-NO_TAKE = "There is no utterance yet. Generate one under Listen, or choose a new text here."
+NO_TAKE = "There is no take yet. Generate one under Listen, or choose a new text here."
 UTTERANCES, THETAS = 8, (0.6, 0.5, 0.4)
 NOTE = "One utterance proves nothing. Over many utterances, with intervals: python -m pcg swap."
 
@@ -77,7 +77,7 @@ class SwapRequest:
 
 @dataclass(frozen=True, eq=False)
 class Original:
-    """The utterance before the swap. `voice` spoke it, or replaces a recorded one that is not stored."""
+    """The utterance before the swap. `voice` spoke it, or replaces a recorded one that is not at hand."""
 
     text: str
     method: str
@@ -177,17 +177,18 @@ def _judged(judges: Judges, text: str, versions: Sequence[Version]) -> tuple[Ver
 def _original(synthesizer: Synthesizer, request: SwapRequest, session: Session, card: str) -> Original:
     if request.source != "text":
         shown = said_by_target(session) if request.source == "last" else session.in_hand(card)
-        reading = shown and shown.reading
+        reading, reference = (shown.reading, shown.reference) if shown else (None, None)
     else:
         text = check_text(request.text)
         _check_words(text)
-        reading = TakeView.of(synthesizer.take(text, request.settings, request.voice))
+        reading, reference = TakeView.of(synthesizer.take(text, request.settings, request.voice)), None
     if reading is None or not reading.tokens:
         raise PCGError(NO_TAKE)
     _check_words(reading.text)
     references = synthesizer.voice.references
-    voice = reading.voice if reading.voice in references else next(iter(references))
-    return Original(reading.text, reading.method, voice, voice != reading.voice, reading.tokens, references[voice])
+    voice = reading.voice if reference or reading.voice in references else next(iter(references))
+    speaker = reference or references[voice]
+    return Original(reading.text, reading.method, voice, voice != reading.voice, reading.tokens, speaker)
 
 
 def said_by_target(session: Session) -> ShownTake | None:

@@ -40,7 +40,7 @@ class Studied:
 def take_in_hand(session: Session, key: str) -> ShownTake | None:
     """See `Session.in_hand`; raise InputError for a card that there cannot be."""
     if key not in CARDS:
-        raise InputError("take", key[:40], "one of " + ", ".join(CARDS))
+        raise InputError("take", str(key)[:40], "one of " + ", ".join(CARDS))
     return session.in_hand(key)
 
 

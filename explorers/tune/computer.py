@@ -11,9 +11,7 @@ from pcg.bench.pays import Pays, will_it_pay
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
-HEADING = (
-    '<header class="title"><h2>Is drafting faster here?<small>measured on this computer in ten seconds</small></h2></header>'
-)
+HEADING = '<header class="title"><h2>Is drafting faster here?<small>measured on this computer</small></h2></header>'
 NO_RESULTS = "Drafting saves time where a pass over several tokens costs little more than a pass over one."
 
 
@@ -40,7 +38,7 @@ def answer_html(pays: Pays) -> str:
     """The sentence and, folded, the figures that it rests on."""
     return (
         f"<p><strong>{escape(pays.sentence)}</strong></p>"
-        "<p>SD keeps the output of AR. PCG changes sounds within a group. SSD keeps nothing exactly. To draft as many tokens "
-        f"as pay in each round, set the lookahead cost to {pays.lookahead_cost:.2f}.</p>"
+        "<p>SD keeps AR's distribution. PCG keeps it over groups at each step. SSD keeps none for beta above 0. To draft as "
+        f"many tokens as pay in each round, set the lookahead cost to {pays.lookahead_cost:.2f}.</p>"
         f'<details><summary>Figures</summary><pre tabindex="0">{escape(pays.table())}</pre></details>'
     )

@@ -10,7 +10,7 @@ from pcg.errors import counted
 
 STYLES = Path(__file__).with_name("figures.css")
 PARTS = {"draft": "drafting", "verify": "verification by the target", "rule": "acceptance rule"}
-NO_AR = "AR is not measured yet for this text, voice and temperature: press “Generate”."
+NO_AR = "AR is not measured yet for this text, voice, temperature and seed: press “Generate”."
 
 
 def figures_html(bench: Bench) -> str:
@@ -94,7 +94,7 @@ def _compared(bench: Bench) -> str:
     if bench.baseline is None:
         return NO_AR[:-1]
     against = bench.baseline.reading
-    text = f"AR, measured on this page (seed {against.settings.seed}): {against.tokens_per_second:.0f} tokens/s"
+    text = f"AR with the same text, voice, temperature and seed: {against.tokens_per_second:.0f} tokens/s"
     if bench.bound is None and not bench.last.settings.varies:
         text += f"; “Measure the bound” for its bound at lookahead {bench.last.settings.lookahead}"
     if bench.last.settings.varies:
@@ -107,7 +107,7 @@ def _positions(measured: Measured) -> str:
     if not shares:
         return ""
     bars = "".join(
-        f'<li title="position {i}: accepted in {rate:.1%} of rounds; in {given:.1%} of those that came so far">'
+        f'<li title="position {i}: accepted in {rate:.1%} of rounds; in {given:.1%} of the rounds that tested it">'
         f'<i style="--share:{rate:.1%}"></i><b>{rate:.0%}</b><span>{i}</span></li>'
         for i, (rate, given) in enumerate(zip(shares, measured.conditional_by_position, strict=True), 1)
     )

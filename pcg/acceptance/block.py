@@ -64,8 +64,8 @@ def coarse_block(groups: Grouping, residual: str = "dense") -> Rule:
     Exact: the group at each position, given the text so far, has the target's probabilities Q_c (PCG Eq. 11), as with `coarse`.
     That the drafted prefix stands with share w_i is a matter of drafted tokens and coins alone, so it does not matter by which
     probabilities a token is drawn within the group that replaces a rejected one: it is q(. | K), Eq. 10, as in `coarse`.
-    Only who wants each *token* to have the hybrid probabilities Q_c(K) p(x | K) would have to draw it from p(. | K), and the
-    bonus token, too.
+    For each *token* to have the hybrid probabilities Q_c(K) p(x | K), replacements and bonus tokens would have to be drawn
+    from p(. | K) as well.
 
     Not exact, as in `coarse`: the token within an accepted group follows p there. Since min(w Q_c, P_c) / w of a group's
     probability stands as it was drafted, and not min(Q_c, P_c), more of the text is of that kind.

@@ -23,8 +23,9 @@ class Coins:
     """The randomness of one round as data, uniform in [0, 1), float64.
 
     draft `[L]` draws the drafted tokens; accept `[L]` and group `[L]` serve each position's test; residual `[2]` draws the
-    group (or token) and then the token in it after a rejection; thinning `[TRIALS, 3]` is that by trials: token, group,
-    acceptance; bonus draws the token that follows a full acceptance.
+    group (or token) and then the token in it after a rejection; thinning `[TRIALS, 3]` is used instead where the residual is
+    drawn by thinning: each row is one trial's coins for token, group and acceptance; bonus draws the token that follows a full
+    acceptance.
     """
 
     draft: np.ndarray

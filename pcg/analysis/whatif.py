@@ -172,8 +172,8 @@ def what_if(
     betas: Sequence[float] = BETAS,
     lookaheads: Sequence[int] = LOOKAHEADS,
 ) -> WhatIf:
-    """Estimates for other values of one knob, all else as in `take`. `own` and `lookahead` are empty in AR, which drafts
-    nothing, with block verification and with a lookahead cost; raises as `follow`."""
+    """Estimates for other values of one knob, all else as in `take`. `own` is None and `lookahead` is empty in AR, which
+    drafts nothing, with block verification and with a lookahead cost; raises as `follow`."""
     path, settings = follow(synthesizer, take, reference), take.settings
     plain = settings.method != "ar" and settings.verification == "token" and not settings.lookahead_cost
     confidence = DRAFT_CONFIDENCE if settings.adaptive else None

@@ -53,8 +53,8 @@ class Pays:
             f"{self.method.upper()} pays on this computer, with lookahead {self.lookahead}: by estimate {self.speedup:.2f} x AR"
         )
         if self.method == "sd":
-            return said + ", and it says exactly what AR would."
-        return said + f"; SD, which says exactly what AR would, reaches {exact:.2f} x at lookahead {count}."
+            return said + ", and it keeps AR's distribution."
+        return said + f"; SD, which keeps AR's distribution, reaches {exact:.2f} x at lookahead {count}."
 
     def table(self) -> str:
         """Costs by width and speed-ups by method, in columns of plain text."""

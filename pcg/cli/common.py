@@ -21,7 +21,7 @@ MODEL = (
 AUTO = "auto"
 RESULTS = Path("runs") / "results"
 MOST_DRAFTED = 8
-"""By a lookahead that is chosen each round: beyond it a pass costs a CPU twice as much."""
+"""The largest lookahead that `--lookahead auto` chooses: with more drafts a pass costs a CPU twice as much."""
 
 if TYPE_CHECKING:
     import numpy as np

@@ -58,8 +58,10 @@ def run(options: argparse.Namespace) -> None:
     key = options.api_key or os.environ.get("PCG_API_KEY") or None
     name, hosts = model_name(Path(options.model)), tuple(options.allow_host)
     api = create_api(service, name, key, hosts, in_flight=options.in_flight)
-    print(f"Serving {options.model} on http://{options.host}:{options.port}/v1", file=sys.stderr)
-    uvicorn.run(api, host=options.host, port=options.port, log_level="warning")
+    config = uvicorn.Config(api, host=options.host, port=options.port, log_level="warning")
+    door = config.bind_socket()
+    print(f"Serving {options.model} on http://{options.host}:{door.getsockname()[1]}/v1", file=sys.stderr)
+    uvicorn.Server(config).run(sockets=[door])
 
 
 def _service(options: argparse.Namespace) -> "SpeechService":

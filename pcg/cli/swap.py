@@ -114,4 +114,5 @@ def _again(options: argparse.Namespace) -> str:
     """The command that asks for the same table."""
     words = ["--theta", *(f"{theta:g}" for theta in options.theta), "--sentences", str(options.sentences)]
     words += ["--similarity", options.similarity, "--model", options.model, "--judge", options.judge]
+    words += ["--device", options.device, "--draft", options.draft, "--speaker-judge", options.speaker_judge]
     return shlex.join(["python", "-m", "pcg", "swap", *words])

@@ -32,8 +32,6 @@ def add(commands: "Commands") -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    import soundfile
-
     from pcg.recognition.embedded import EMBEDDED, load_recogniser
     from pcg.recognition.listening import listen_to_file
 
@@ -46,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     for file in options.file:
         begun = perf_counter()
         heard = listen_to_file(recogniser, file, way)
-        rtfx = soundfile.info(file).duration / (perf_counter() - begun)
+        rtfx = heard.seconds / (perf_counter() - begun)
         parts = [
             {"start": round(start, 3), "text": part.text, "stage": part.stage, "accepted": part.accepted_text}
             for start, part in zip(heard.starts, heard.parts, strict=True)

@@ -7,7 +7,7 @@ from pcg.models.vocabulary import Vocabulary
 speculate = SpeculativeGenerate(target, draft, Vocabulary(codes=65_536, first_code=128_264, end=128_261), exact)
 target.generate(input_ids, custom_generate=speculate, do_sample=True, temperature=0.8, top_k=0, max_new_tokens=500)
 
-`pcg/serving/hub/` makes one of settings, as a repository of the Hub serves it.
+`pcg/serving/hub/` builds a SpeculativeGenerate from settings; it is what a repository on the Hub serves.
 """
 
 import torch

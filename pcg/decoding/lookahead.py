@@ -17,7 +17,7 @@ HOPE = 0.5
 WEIGHT = 4.0
 """The assumption counts as much as this many tests."""
 DECAY = 0.99
-"""After each further round a test counts this many times as much."""
+"""Each further round multiplies the weight of all older tests by this."""
 
 
 @dataclass(frozen=True)
@@ -55,5 +55,5 @@ def choose_lookahead(costs: Sequence[float], acceptances: Sequence[float]) -> in
 
 
 def linear_costs(cost: float, most: int) -> list[float]:
-    """Of rounds with 1 .. `most` drafts, each of which costs `cost` of a round without any."""
+    """The costs of rounds with 1 .. `most` drafts, in rounds without any; each draft costs `cost` of such a round."""
     return [1 + cost * count for count in range(1, most + 1)]

@@ -73,8 +73,8 @@ class LookupRunner:
     ) -> list[Proposal]:
         """Copy behind the `unread` tokens of each row up to as many tokens as it has `coins[i] [L]`.
 
-        Each is looked up behind those before it, so p, like a model's, depends on nothing but the text. It is certain: coins
-        and memories change nothing, and its entropy of 0 gives any `confidence` full hope.
+        Each is looked up behind those before it, so p, like a model's, depends on nothing but the text. p is certain, so coins
+        and memories change nothing, and with its entropy of 0 no `confidence` up to 1 stops the draft.
         """
         proposals = []
         for row, new, coin in zip(rows, unread, coins, strict=True):

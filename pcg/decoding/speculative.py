@@ -84,7 +84,7 @@ def to_the_end(target: ModelRunner, draft: Drafter | None, lines: Sequence[Line]
 
 def play_round(target: ModelRunner, draft: Drafter | None, lines: Sequence[Line]) -> dict[int, Round | Exception]:
     """One round of all `lines`, by row: one turn of the draft for those that have a rule, and one pass of the target. Where a
-    rule or a sampler fails, its line alone gets the exception.
+    rule fails, its line alone gets the exception; what fails in a pass or in a sampler is raised.
 
     Each line has coins of its own, so what it says does not depend on its company. Both caches hold all emitted tokens but the
     newest; after a full acceptance the draft also lacks the last drafted one, and reads both at the start of the next round.

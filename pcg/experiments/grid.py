@@ -68,7 +68,8 @@ class Grid:
 
 
 def at_temperature(condition: Condition, temperature: float) -> Condition:
-    """At `temperature` where it has the usual one; named so, as takes of several temperatures may stand in one folder."""
+    """`condition` at `temperature` if it has the usual one, else unchanged. Its name tells the temperature: one folder of
+    results may hold several."""
     if condition.settings.temperature != Settings.temperature or temperature == Settings.temperature:
         return condition
     settings = condition.settings.with_(temperature=temperature)

@@ -66,7 +66,8 @@ class Store:
     def pack(self) -> Path:
         """Write every record into the packed file, remove the SQLite file, and list what lies there now with its checksums.
 
-        Raises InputError if they are too many to be read again.
+        No run may add records meanwhile: they would be removed unread. Raises InputError if there are too many to be read
+        again.
         """
         lines = "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in self._everything().items()).encode()
         if len(lines) > LARGEST_UNPACKED:

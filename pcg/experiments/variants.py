@@ -62,11 +62,6 @@ class Variants:
         return coarse(self._synthesizer.groups(theta, similarity), _residual(theta), redraw=True)
 
 
-def variant_rule(name: str, synthesizer: Synthesizer, settings: Settings) -> Rule:
-    """`Variants.variant_rule` once. Whoever asks again keeps a `Variants`: some rules take seconds to build."""
-    return Variants(synthesizer).variant_rule(name, settings)
-
-
 def _residual(theta: float) -> str:
     """As the synthesizer: thinning, whose cost hardly grows with the vocabulary, unless every token stands alone."""
     return "thinning" if theta < 1 else "dense"

@@ -44,7 +44,7 @@ TAKES_KEPT = 4
 RESEMBLYZER = "resemblyzer"
 # Raise it when a measure changes while its package stays as it is.
 MEASURES = 1
-# What the others are held to where no reference says whose voice it shall be.
+# Where no reference fixes the voice, all conditions are compared with the speaker of this one's take.
 CHOSEN_VOICE = Condition("", Settings("ar"))
 JUDGING_PACKAGES = ("pocketsphinx", "resemblyzer", "speechmos")
 

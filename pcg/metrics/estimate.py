@@ -33,7 +33,7 @@ def bootstrap(numerators: Sequence[float], denominators: Sequence[float] | None 
     return Estimate(float(above.sum() / below.sum()), float(low), float(high))
 
 
-def resampled(columns: np.ndarray, seed: int = 0) -> np.ndarray:
+def resampled(columns: np.ndarray) -> np.ndarray:
     """`columns [N, K]`, a row an utterance -> their sums over utterances drawn anew with replacement, `[RESAMPLES, K]`.
 
     The draws are those of `bootstrap`. Any figure that is made of sums gets its interval from these, and figures of the same
@@ -42,7 +42,7 @@ def resampled(columns: np.ndarray, seed: int = 0) -> np.ndarray:
     if not len(columns):
         raise ValueError("an estimate needs at least one utterance")
     count = len(columns)
-    drawn = np.random.default_rng(seed).integers(count, size=(RESAMPLES, count))
+    drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
     places = drawn + count * np.arange(RESAMPLES)[:, None]
     times = np.bincount(places.ravel(), minlength=RESAMPLES * count).reshape(RESAMPLES, count)
     return times @ np.asarray(columns, dtype=float)

@@ -118,9 +118,9 @@ def _sounds(word: str) -> list[str]:
     return [symbol.strip("ˈˌ") for symbol in phonemise(word)]
 
 
-def pooled(errors: Sequence[Errors], seed: int = 0) -> Estimate:
+def pooled(errors: Sequence[Errors]) -> Estimate:
     """All errors over all reference words: long utterances weigh more than short ones, as is usual for WER."""
-    return bootstrap([e.errors for e in errors], [e.length for e in errors], seed)
+    return bootstrap([e.errors for e in errors], [e.length for e in errors])
 
 
 def comparable(text: str) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pcg.errors import AssetError
+
 if TYPE_CHECKING:  # seconds to import, which a page with published weights need not wait for
     from transformers import LlamaForCausalLM, Qwen2ForCausalLM
 
@@ -94,7 +96,7 @@ class FusedWeights:
         projections = [f"self_attn.{part}_proj" for part in "qkv"]
         allowed = {f"model.layers.{layer}.{part}.bias" for layer in layers for part in projections}
         if any(name.endswith(".bias") and name not in allowed for name in tensors):
-            raise ValueError("a bias can only stand behind queries, keys and values")
+            raise AssetError("The language model has biases elsewhere than on queries, keys and values: choose another.")
 
         def stack(*parts: str) -> Tensor:
             return torch.stack([torch.cat([tensors[f"model.layers.{layer}.{part}"] for part in parts]) for layer in layers])

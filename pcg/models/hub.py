@@ -1,6 +1,6 @@
 """Models by name: which repository on the Hugging Face hub a name means, and the folder that it lies in once downloaded.
 
-What a name means is a commit. None is written here, as no commit was looked up when this table was: `NAME@REVISION` or the
+What a name means is a commit. `NAMES` pins none, as none was looked up when the table was written: `NAME@REVISION` or the
 variable PCG_REVISION pins one, and where neither does, the first download pins this computer: whatever commit "main" was then
 is used from the local cache from then on, until a revision is asked for. The folder that is returned is named by that commit.
 """

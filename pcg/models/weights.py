@@ -159,4 +159,4 @@ def read_config(folder: Path) -> dict[str, object]:
             raise ValueError("it has no shape, or attends to a window only, which nothing here does")
         return config
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AssetError(f"The config {path} is missing or damaged ({type(error).__name__}).") from error
+        raise AssetError(f"The config {path} is missing or damaged ({first_line(error)}).") from error

@@ -26,17 +26,20 @@ _SHORTEST_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Recognition:
-    """The whole `text`, and the transcript of each part with the seconds at which it begins; silence has no parts."""
+    """The whole `text`, and the transcript of each part with the seconds at which it begins; silence has no parts. seconds: of
+    sound that was read."""
 
     text: str
     parts: tuple[Transcript, ...]
     starts: tuple[float, ...]
+    seconds: float
 
 
 def as_speech(samples: np.ndarray, sample_rate: int, wanted_rate: int) -> np.ndarray:
     """One channel, float32 `[M]` at `wanted_rate`, within -1..1.
 
-    samples: `[N]`, or `[N, channels]` or `[channels, N]` with at most 8 channels; floats, or integers of any width.
+    samples: `[N]`, or `[N, channels]` or `[channels, N]` with at most 8 channels; floats, or signed integers. Raises InputError
+    for anything else.
     """
     if not RATES[0] <= sample_rate <= RATES[1]:
         raise InputError("sample rate", sample_rate, f"{RATES[0]} to {RATES[1]} Hz")
@@ -56,8 +59,8 @@ def as_speech(samples: np.ndarray, sample_rate: int, wanted_rate: int) -> np.nda
 
 
 def cut(speech: np.ndarray, sample_rate: int) -> list[slice]:
-    """Parts of `speech [N]` that are no longer than the span's end, cut at the quietest place of each span; silent and
-    shorter than a sound are left out."""
+    """Parts of `speech [N]` of at most 12 s, each cut at the quietest place between 6 and 12 s (`CUT_SECONDS`). Parts that are
+    silent, or shorter than 0.1 s, are left out."""
     frame = int(_FRAME_SECONDS * sample_rate)
     low, high = (int(seconds * sample_rate) for seconds in CUT_SECONDS)
     ends, start = [0], 0
@@ -84,15 +87,15 @@ def listen_to_all(recogniser: Recogniser, recordings: Sequence[np.ndarray], samp
     utterances: list[Tensor] = [torch.from_numpy(heard[p]) for heard, cuts in zip(speech, parts, strict=True) for p in cuts]
     transcripts = iter(write_down(recogniser, utterances, way))
     recognitions = []
-    for cuts in parts:
+    for heard, cuts in zip(speech, parts, strict=True):
         own = tuple(next(transcripts) for _ in cuts)
         text = " ".join(t.text for t in own if t.text)
-        recognitions.append(Recognition(text, own, tuple(p.start / rate for p in cuts)))
+        recognitions.append(Recognition(text, own, tuple(p.start / rate for p in cuts), len(heard) / rate))
     return recognitions
 
 
 def listen_to_file(recogniser: Recogniser, path: Path, way: Way) -> Recognition:
-    """`listen` to a file of up to two hours that libsndfile knows; raise InputError if it is none."""
+    """`listen` to the first two hours of a file that `load_audio` can read; raise InputError if it cannot."""
     if not path.is_file():
         raise InputError("audio file", str(path), "a file that is there")
     samples = load_audio(path, recogniser.sample_rate, LONGEST_SECONDS)

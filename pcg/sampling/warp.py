@@ -32,8 +32,8 @@ def penalised(logits: Tensor, spoken: Collection[int], penalty: float) -> Tensor
 
 
 def truncated(weights: Tensor, top_k: int, top_p: float) -> Tensor:
-    """`weights [..., V]` (non-negative) but for all behind the `top_k` heaviest (0: none), and of these for all behind the
-    first ones that hold the share `top_p` of their sum; normalised.
+    """`weights [..., V]` (non-negative), normalised, with zeros for all but the `top_k` heaviest (0 keeps all), and among these
+    for all but the fewest heaviest ones that hold the share `top_p` of their sum.
 
     Of equal weights those of lower indices are the heavier.
     """

@@ -2,6 +2,7 @@
 visitor sent in the last hour and by the room on the disk."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -70,7 +71,9 @@ class Bodies:
         except TimeoutError:
             sentence = f"The upload took longer than {self._limits.upload_seconds:g} s."
             await PlainTextResponse(sentence, 408)(scope, receive, send)
-        except OSError:
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
             await PlainTextResponse("The disk of this server is full: nothing was kept.", 507)(scope, receive, send)
 
     async def _keep_aside(self, receive: Receive, body: IO[bytes]) -> bool:

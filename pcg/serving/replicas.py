@@ -68,7 +68,11 @@ class Replicas:
             if self.waiting >= LIMITS.waiting:
                 raise Busy(f"{counted(self.waiting, 'take')} are waiting already: try again a little later.")
             self._here += 1
-        steps = self._handle.options(stream=True).speak.remote(text, settings, voice, stream)
+        try:
+            steps = self._handle.options(stream=True).speak.remote(text, settings, voice, stream)
+        except BaseException:
+            self._leave()
+            raise
         return FarSpeech(steps, self._leave)
 
     def close(self) -> None:

@@ -45,9 +45,11 @@ class Uploads:
         if sum(each for _, each in sent) + size > self._limits.uploads_each_hour:
             allowed = self._limits.uploads_each_hour >> 20
             raise Refused(429, f"You may upload {allowed} MB an hour: try again later.")
-        if sent and sent[-1][0] > now - MINUTE:
-            size += sent.pop()[1]
-        sent.append((now, size))
+        begun = now
+        if sent and sent[-1][0] > now - MINUTE:  # one entry a minute, with the time at which it began
+            begun, before = sent.pop()
+            size += before
+        sent.append((begun, size))
 
     def check_room(self, folder: Path) -> None:
         """Sweep `folder`, and raise Refused where no upload fits."""

@@ -1,11 +1,11 @@
 """Garbage: codes that nobody would take for speech, made of real segments.
 
 Detectors that learn from real speech and a model's own samples alone, as in MSpoofTTS (section 3.1), learn how likely codes are
-to that model, and call everything real that is less likely than speech. Garbage is less likely and synthetic, so with it among
-the negatives of a training this is no way out; and a bench tells by it what a detector has learned.
+to that model, and call everything real that is less likely than speech. Garbage is unlikely and synthetic, so a
+detector that has it among its negatives cannot judge by likelihood alone; a bench uses it to show what a detector learned.
 
-Every function takes segments as detectors look at them, codes `[N, span]` (int64) before any stride, and returns as many. What
-is not about usage keeps the codes of each segment, so that their order alone gives it away.
+Every function takes segments as detectors look at them, codes `[N, span]` (int64) before any stride, and returns as many. The
+kinds "shuffled" and "reversed" keep the codes of each segment, so that only their order gives them away.
 """
 
 from dataclasses import dataclass

@@ -27,8 +27,8 @@ DRAFT_CONFIDENCE = 0.3
 
 @dataclass(frozen=True)
 class Decoding:
-    """One text while it is decoded: the seconds that its prompt took, and what `Decoder.steps` gives. elsewhere: in another
-    thread, so that the time until a step is there is none of its own."""
+    """One text while it is decoded: the seconds that its prompt took, and what `Decoder.steps` gives. elsewhere: whether
+    another thread decodes it, so that the wait for a step is no measure of its work."""
 
     prefill_seconds: float
     steps: Iterator[dict[int, Round] | Cycle]

@@ -112,9 +112,10 @@ class Voice:
 def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto") -> Voice:
     """Load a voice: the shipped one ("embedded"), one in a folder, or a LLaSA or a NeuTTS in a folder or from the hub.
 
-    model: see `pcg.models.hub`. device: "cpu" or "cuda"; the models run in bfloat16 on the latter and in float32 on the former,
-    one from the hub that would not fit so in bfloat16 there, too. draft: see `drafts.choose_draft`. Raises InputError or
-    AssetError where something is missing, damaged or of another kind, and PCGError where memory or disk have no room for it.
+    model: see `pcg.models.hub`. device: "cpu" or "cuda"; models run in bfloat16 on CUDA and in float32 on a CPU; one from the
+    hub that does not fit into memory in float32 runs in bfloat16 on a CPU, too. draft: see `drafts.choose_draft`. Raises
+    InputError or AssetError where something is missing, damaged or of another kind, and PCGError where memory or disk have no
+    room for it.
     """
     if device not in DEVICES or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))

@@ -35,13 +35,13 @@ PAPERS = (
         "PCG, as published",
         Settings("pcg", theta=0.4, lookahead=3, temperature=0.8),
         "arXiv 2511.13732: temperature and lookahead in section 3.1; theta of 0.38 to 0.45 was best (section 2.1)",
-        "For LLaSA's 65,536 codes. The embedded voice has 4,096; its groups at 0.4 hold 26 tokens by use, at 0.5 they hold 11.",
+        "For LLaSA's 65,536 codes. The line under theta says how large this voice's groups are.",
     ),
     Preset(
         "SSD, as published",
         Settings("ssd", beta=0.4, lookahead=3, temperature=0.8),
         "arXiv 2505.15380, section 3.1: beta and lookahead; no temperature is named there, 0.8 is the PCG paper's",
-        "For CosyVoice 2. With the embedded voice 100 sentences showed no loss of words up to 0.3: see docs/results.md.",
+        "For CosyVoice 2. For this voice see Evidence.",
     ),
     Preset(
         "SSD, beside PCG",

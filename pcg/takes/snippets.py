@@ -96,4 +96,4 @@ def _draft_folder(stored: Stored) -> list[str]:
 
 
 def _folder(model: str) -> list[str]:
-    return [] if model == EMBEDDED else [FOLDER]
+    return [] if model == EMBEDDED or "/" in model else [FOLDER]  # a repository of the hub is loaded by its name

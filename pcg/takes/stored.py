@@ -229,7 +229,7 @@ def _shown(value: object) -> object:
     """A value as one sentence can quote it."""
     if isinstance(value, str):
         return value[:40]
-    return value if isinstance(value, bool | float | None) else f"a {type(value).__name__}"
+    return value if isinstance(value, bool | int | float | None) else f"a {type(value).__name__}"
 
 
 def _refuse(constant: str) -> None:

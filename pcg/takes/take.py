@@ -89,8 +89,8 @@ class Take:
     what a hierarchical search chose `rounds` from.
 
     pauses: each pause of the text as the number of tokens before it, and its seconds; the silence is in `audio`, and so in
-    `audio_seconds` and the real-time factors, while no token stands for it. Token i begins at codec.hop * i samples where there
-    are no pauses, and later by those of which the first number is at most i. Whoever counts seconds by tokens alone leaves the
+    `audio_seconds` and the real-time factors, while no token stands for it. Token i begins at sample codec.hop * i, later
+    by the length of every pause before it (those whose first number is at most i). Seconds counted by tokens alone leave the
     pauses out.
     """
 

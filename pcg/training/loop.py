@@ -74,7 +74,7 @@ def run(stage: Stage, seed: int) -> None:
             sums[key] = sums.get(key, 0.0) + value
         step = index + 1
         if stage.leads and (step % stage.every == 0 or step == stage.steps):
-            count = (step - done - 1) % stage.every + 1
+            count = min(step - done, (step - 1) % stage.every + 1)
             elapsed = seconds + time.monotonic() - begun
             row = {"step": step, "seconds": round(elapsed, 1)} | {k: round(v / count, 5) for k, v in sums.items()}
             if step % (stage.rows_between * stage.every) == 0 or step == stage.steps:

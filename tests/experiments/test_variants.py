@@ -6,7 +6,7 @@ import torch
 from pcg.acceptance.baselines import membership, typical
 from pcg.acceptance.verdict import Coins
 from pcg.errors import InputError
-from pcg.experiments.variants import FORMS, Variants, variant_rule
+from pcg.experiments.variants import FORMS, Variants
 from pcg.groups.weighted import WeightedGroups
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -80,11 +80,6 @@ def test_rules_over_groups_are_kept_by_theta_and_similarity(variants):
         assert variants.variant_rule(name, SETTINGS.with_(theta=0.35)) is not rule
     by_mel = SETTINGS.with_(similarity="mel")
     assert rounds(variants.variant_rule("weighted", by_mel)) != rounds(variants.variant_rule("weighted", SETTINGS))
-
-
-def test_the_function_gives_the_same_rules(synthesizer, variants):
-    for name in ("membership:4", "partition"):
-        assert rounds(variant_rule(name, synthesizer, SETTINGS)) == rounds(variants.variant_rule(name, SETTINGS))
 
 
 @pytest.mark.parametrize("name", ["", "best", "membership", "membership:x", "membership:3:4", "typical:0.1", "weighted:2"])

@@ -87,7 +87,7 @@ def test_other_weights_are_another_origin(tiny_voice_folder: Path, synthesizer: 
             copy.write_bytes(file.read_bytes())
     assert Origin.of(replace(synthesizer.voice, folder=tmp_path)) == origin
     draft = tmp_path / "draft" / "model.safetensors"
-    draft.write_bytes(draft.read_bytes()[:-1] + b"?")
+    draft.write_bytes(draft.read_bytes()[:-1] + b"!")
     assert Origin.of(replace(synthesizer.voice, folder=tmp_path)).digest != origin.digest
 
 

@@ -88,7 +88,7 @@ class StageLanes extends StageSound {
     const racing = elapsed === null ? null : reached(lane, elapsed);
     put("verdict", verdict(lane), lane.heard === null ? "" : `The judge heard: ${lane.heard || "nothing"}`);
     put("speed", racing ? finish(racing) : speed(lane), racing ? "" : `${lane.speed} tokens per second; ${BASELINES[lane.baseline] ?? ""}`);
-    put("calls", counted(racing ? racing.calls : lane.steps.length, "call"), "Calls of the large model");
+    put("calls", counted(racing ? racing.calls : lane.steps.length, "call"), "Calls of the target");
     const notes = [lane.outdated ? "from an earlier request" : "", lane.cut ? "cut at the length limit" : "", accepted(lane), lane.knobs];
     const places = lane.positions.map(percent).join(", ");
     put("notes", notes.filter(Boolean).join(" · "), places ? `Accepted by position: ${places} of rounds` : "");
@@ -99,7 +99,7 @@ class StageLanes extends StageSound {
     if (width < 2) return;
     const ratio = Math.min(2, window.devicePixelRatio || 1);
     // A lane is painted again only when it looks different: the page has other things to do while it plays.
-    const painted = [width, ratio, count, longest, lane.key, lane.number, lane.text, lane.knobs, document.body.className].join();
+    const painted = [width, ratio, count, longest, lane.key, lane.url, lane.text, lane.knobs, lane.pauses, document.body.className].join();
     if (canvas.dataset.painted === painted) return;
     canvas.dataset.painted = painted;
     const [wide, high] = [Math.round(width * ratio), Math.round(LANE_HEIGHT * ratio)];

@@ -16,7 +16,7 @@ const TOUR = [
   {
     title: "Switch to AR",
     at: ".stage-bar",
-    words: () => "AR asks the large model for every single token. The switch changes the method at the same place: can you hear it?",
+    words: () => "AR asks the target, the large model, for every single token. The switch changes the method at the same place: can you hear it?",
     act: (tour) => tour.switchTo("ar"),
   },
   {
@@ -24,7 +24,7 @@ const TOUR = [
     at: ".stage-lanes",
     words: (stage) => {
       const [ar, pcg] = ["ar", "pcg"].map((key) => callsOf(stage, key));
-      const counts = ar && pcg ? ` AR needs ${counted(ar, "call")} of the large model, PCG ${formatted(pcg)}.` : "";
+      const counts = ar && pcg ? ` AR needs ${counted(ar, "call")} of the target, PCG ${formatted(pcg)}.` : "";
       return `Every lane decodes at its measured speed, shown five times slower.${counts}`;
     },
     act: (tour) => tour.race("pcg"),
@@ -32,14 +32,14 @@ const TOUR = [
   {
     title: "A draft that was accepted",
     at: ".strip-scroll",
-    words: () => "Each bar is a token above its sound. The small model drafted the marked one, and its test accepted it: you hear it.",
+    words: () => "Each bar is a token above its sound. The draft, a small model, proposed the marked one, and its test accepted it: you hear it.",
     act: (tour) => tour.ask({ find: "accepted" }),
   },
   {
     title: "One round",
     at: ".round",
     words: () =>
-      "The small model drafts; the large model verifies all drafts in one call. A draft is accepted if its coin is below the " +
+      "The draft proposes; the target verifies all drafts in one call. A draft is accepted if its coin is below the " +
       "ratio. The map shows the group of the tested token.",
     act: (tour) => tour.ask({ find: "accepted", slowly: true }),
   },
@@ -47,7 +47,7 @@ const TOUR = [
     title: "Hear a rejection",
     at: ".round",
     words: () =>
-      "Here the coin is not below the ratio: the draft is rejected, and the round ends. The large model draws a token in its " +
+      "Here the coin is not below the ratio: the draft is rejected, and the round ends. The target draws a token in its " +
       "place, which you hear.",
     act: (tour) => tour.ask({ find: "rejected" }),
   },

@@ -27,8 +27,8 @@ class Term:
 
 TERMS = {
     "token": Term("token", "One of the codes that represent speech; the embedded voice uses 50 per second."),
-    "p": Term("p", "The distribution of the draft, the small model, over the next token.", "x ~ p", f"{PCG}, 2.2"),
-    "q": Term("q", "The distribution of the target, the large model, over the next token.", "AR: x ~ q", f"{PCG}, section 2"),
+    "p": Term("p", "The distribution of the draft, a small model, over the next token.", "x ~ p", f"{PCG}, 2.2"),
+    "q": Term("q", "The distribution of the target, a large model, over the next token.", "AR: x ~ q", f"{PCG}, section 2"),
     "temperature": Term(
         "temperature", "Divides the logits z of both models before the softmax: low is steady, high is lively.",
         "q(x) = e<sup>z(x)/T</sup> / Σ<sub>y</sub> e<sup>z(y)/T</sup>",
@@ -42,11 +42,11 @@ TERMS = {
         "1 − √(0.2 H(p))", "AdaEDL, arXiv 2410.18351",
     ),
     "lookahead-cost": Term(
-        "lookahead cost", "Each round drafts as many tokens, up to the lookahead, as pay if one costs this share of a round.",
+        "lookahead cost", "The cost of a drafted token, as a share of a round without drafts: a round drafts as many as pay.",
         "max<sub>L</sub> E(L) / (1 + cost · L)", "E(L): tokens expected of a round, by the acceptances so far",
     ),
     "verification": Term(
-        "verification", "Drafted tokens are tested one by one, or as a block, which stands as far as their joint ratio allows.",
+        "verification", "Drafted tokens are tested one by one (token), or together by the ratio of the whole block (block).",
         "w<sub>i</sub> = min(1, w<sub>i−1</sub> q(x<sub>i</sub>) / p(x<sub>i</sub>))", "block: arXiv 2403.10444",
     ),
     "coin": Term("coin", "A number drawn evenly from 0 to 1 for each test, from the seed.", "u ~ Uniform(0, 1)", f"{PCG}, 2.2"),
@@ -55,11 +55,11 @@ TERMS = {
         "r = min(1, q(x) / p(x)); PCG: r = min(1, Q<sub>c</sub>(G) / P<sub>c</sub>(G))", f"PCG Eq. 7, {PCG}",
     ),
     "beta": Term(
-        "beta", "The tolerance of SSD: at 0 it is SD, at 1 every draft passes; above 0 the output is not that of AR.",
+        "beta", "The tolerance of SSD: at 0 it is SD, at 1 every draft passes; above 0 AR's distribution is not kept.",
         "accept if u &lt; min(1, q(x) / p(x)) + β", f"SSD Eq. 5, {SSD}",
     ),
     "group": Term(
-        "group", "The tokens that are similar enough to replace each other; groups overlap.",
+        "group", "The tokens whose similarity to a token t is above theta; groups overlap.",
         "G(t) = { t′ : cos(e(t), e(t′)) &gt; θ }", f"PCG Eq. 1, {PCG}",
     ),
     "theta": Term(
@@ -92,7 +92,7 @@ TERMS = {
     ),
     "target": Term("no draft used", "A token drawn by the target alone, without a draft and a test.", "x ~ q"),
     "bonus": Term(
-        "bonus", "After a round in which every draft passed, the target adds one token at no cost.",
+        "bonus", "After a round in which every draft passed, the target adds one token without another call.",
         "x ~ q<sub>L+1</sub>", f"SSD, {SSD}",
     ),
     "acceptance": Term(

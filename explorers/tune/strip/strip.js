@@ -56,7 +56,7 @@ class Strip extends StripLinks {
     this.spoof = spoof;
     this.parts.detectors.hidden = false;
     this.parts.judge.textContent =
-      `How synthetic a segment around here sounds to a detector, from 0 (real) up to 1. Detectors: ${spoof.judge}.`;
+      `Spoof probability of the stretch around each token, from 0 to 1. Detectors: ${spoof.judge}.`;
     this.parts.curves.replaceChildren(...spoof.curves.map((curve) => this.entry(curve)));
     this.describe();
     this.schedule();

@@ -4,7 +4,6 @@ const CLIP_SECONDS = 0.2;
 const STEP_MS = 1600;
 const MAP_SIZE = 150;
 const REJECTED = ({ kind, test }) => Boolean(kind === "resampled" && test);
-const SHORT = { accepted: "accepted", resampled: "drawn again", bonus: "bonus", redrawn: "drawn again", target: "drawn" };
 
 class StripRound extends StripPicture {
   /** The entries of the round of the chosen token, and its drafted tokens. */
@@ -172,16 +171,16 @@ class StripRound extends StripPicture {
     const chip = tag("div", "", { class: "round-chip", "data-state": "outcome" });
     chip.append(tag("b", counted(round.entries.length, "token")), tag("small", "from one call"));
     const last = round.entries.at(-1);
-    if (last && last.kind !== "accepted") chip.append(tag("strong", `token ${last.token}: ${SHORT[last.kind]}`));
+    if (last && last.kind !== "accepted") chip.append(tag("strong", `token ${last.token}: ${NAMES[last.kind]}`));
     return [chip];
   }
 
   /** The rule with the numbers of the step. */
   formula(round) {
-    const kinds = { ar: "AR drafts nothing: every call of the large model brings one token." };
+    const kinds = { ar: "AR drafts nothing: every call of the target brings one token." };
     if (!round.drafted.length) return [tag("span", kinds[this.run.method] ?? "Nothing was drafted in this round.")];
-    if (this.at === 0) return [tag("span", `The small model drafts ${counted(round.drafted.length, "token")}, each with its probability p.`)];
-    if (this.at === 1) return [tag("span", "The large model reads all of them in one call, which gives its probability q of each.")];
+    if (this.at === 0) return [tag("span", `The draft proposes ${counted(round.drafted.length, "token")}, each with its probability p.`)];
+    if (this.at === 1) return [tag("span", "The target reads all of them in one call, which gives its probability q of each.")];
     const entry = round.tests[this.at - 2];
     if (!entry) return [tag("span", this.ending(round))];
     const { test } = entry;
@@ -203,9 +202,9 @@ class StripRound extends StripPicture {
   ending(round) {
     const last = round.entries.at(-1);
     if (!last) return "The speech ends here.";
-    if (last.kind === "bonus") return `Every draft passed, and the large model adds token ${last.token}: ${counted(round.entries.length, "token")} from one call.`;
+    if (last.kind === "bonus") return `Every draft passed, and the target adds token ${last.token}: ${counted(round.entries.length, "token")} from one call.`;
     if (last.kind === "accepted") return `${counted(round.entries.length, "token")} from one call.`;
-    return `The round ends at the rejection. The large model draws token ${last.token} in its place: ${counted(round.entries.length, "token")} from one call.`;
+    return `The round ends at the rejection. The target draws token ${last.token} in its place: ${counted(round.entries.length, "token")} from one call.`;
   }
 
   /** The group of the tested token on a small map of all tokens. */

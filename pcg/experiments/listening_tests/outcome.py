@@ -130,12 +130,12 @@ def fewest(alternative: str) -> int:
 
 
 @lru_cache
-def votes_needed(alternative: str, true_share: float = CLEAR_SHARE, power: float = POWER) -> int:
-    """The least n at which the exact test, at LEVEL, finds `true_share` with probability `power` or more."""
+def votes_needed(alternative: str) -> int:
+    """The least n at which the exact test, at LEVEL, finds a share of `CLEAR_SHARE` with probability `POWER` or more."""
     from scipy.stats import binom
 
     tail = LEVEL / 2 if alternative == "two-sided" else LEVEL
-    return next(n for n in range(1, 10_000) if binom.sf(binom.isf(tail, n, 0.5), n, true_share) >= power)
+    return next(n for n in range(1, 10_000) if binom.sf(binom.isf(tail, n, 0.5), n, CLEAR_SHARE) >= POWER)
 
 
 def _p_value(count: int, n: int, alternative: str) -> float:

@@ -19,11 +19,11 @@ class CosineSample:
     codes: int
 
     @classmethod
-    def of(cls, features: Tensor, eligible: Tensor | None = None, seed: int = 0) -> "CosineSample":
-        """Compare at most ROWS rows of `features [codes, D]`, drawn by `seed`; otherwise as `build_neighbours`."""
+    def of(cls, features: Tensor, eligible: Tensor | None = None) -> "CosineSample":
+        """Compare at most ROWS rows of `features [codes, D]`, always the same ones; otherwise as `build_neighbours`."""
         _, unit = unit_vectors(features, eligible)
         codes = len(unit)
-        rows = torch.randperm(codes, generator=torch.Generator().manual_seed(seed))[:ROWS]
+        rows = torch.randperm(codes, generator=torch.Generator().manual_seed(0))[:ROWS]
         every = torch.from_numpy(unit)
         cosines = every[rows] @ every.T
         cosines[torch.arange(len(rows)), rows] = torch.inf

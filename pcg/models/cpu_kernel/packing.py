@@ -73,7 +73,7 @@ def pack(
     w = weights
     layers = [part[layer].numpy() for layer in range(w.layers) for part in (w.qkv, w.out, w.gate_up, w.down)]
     last = [matrix.numpy() for matrix in head]
-    if len(last) == 2:  # the rank, too, is a number of outputs
+    if len(last) == 2:  # the first matrix's outputs, `rank` of them, have to fill whole panels, too
         lacking = -len(last[0]) % (VECTORS * lanes)
         last = [np.pad(last[0], ((0, lacking), (0, 0))), np.pad(last[1], ((0, 0), (0, lacking)))]
     panels = packed([*(matrix.numpy() for matrix in before), *layers, *last], lanes)

@@ -16,6 +16,8 @@ from pcg.prompts.text import normalise
 
 WORDNET = Path("/usr/share/wordnet")
 WORD_LIST = Path("/usr/share/dict/american-english")
+LIST_SHARE, TEMPLATE_SHARE = 0.12, 0.18
+"""Word lists and templates for each sentence of the other sources."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class SentencePool:
     held_out_word_sentences: list[str]
 
 
-def build_pool(prose: Path, seed: int, list_share: float = 0.12, template_share: float = 0.18) -> SentencePool:
+def build_pool(prose: Path, seed: int) -> SentencePool:
     """Gather every source, normalise, and split. `prose` holds one sentence a line; the other sources are Debian's
     `wordnet-base` and `wamerican` packages."""
     rng = random.Random(seed)
@@ -35,8 +37,8 @@ def build_pool(prose: Path, seed: int, list_share: float = 0.12, template_share:
     sentences = list(dict.fromkeys(s for s in map(normalise, written) if 3 <= len(s.split()) <= 24))
     vocabulary = dictionary()
     n = len(sentences)
-    sentences += [normalise(_word_list(rng, vocabulary)) for _ in range(int(n * list_share))]
-    sentences += [normalise(_from_template(rng)) for _ in range(int(n * template_share))]
+    sentences += [normalise(_word_list(rng, vocabulary)) for _ in range(int(n * LIST_SHARE))]
+    sentences += [normalise(_from_template(rng)) for _ in range(int(n * TEMPLATE_SHARE))]
     rng.shuffle(sentences)
     rare = held_out_words(sentences)
     train, whole, words = [], [], []

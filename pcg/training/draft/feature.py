@@ -46,7 +46,7 @@ class TapPlaces:
 
     @classmethod
     def of(cls, batch: Batch) -> "TapPlaces":
-        """They are neighbours in each row, and end with it."""
+        """The places of `batch`: in each row the learned positions stand side by side and reach to the row's last id."""
         learned = batch.labels != IGNORED
         counts = learned.sum(1, keepdim=True)
         steps = torch.arange(int(counts.max()), device=learned.device)

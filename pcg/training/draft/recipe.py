@@ -69,7 +69,10 @@ class DraftJob:
                 raise InputError(name, getattr(self, name), f"left out where the plan is not {FEATURE}")
         if self.samples < 2:
             raise InputError("samples", self.samples, "a whole number from 2 up")
+        if self.plan == FEATURE and self.minimised.ce:
+            raise InputError("objective", self.objective, f"distil or overlap, where the plan is {FEATURE}")
         Settings(temperature=self.temperature, seed=self.seed)
+        self.schedule(USUAL_WIDTH)  # refuses what no training can use, before anything is written
 
     @property
     def minimised(self) -> Objective:

@@ -37,7 +37,7 @@ def make_voices(directory: Path, corpus: Path, seed: int, processes: int) -> Non
 
 @torch.inference_mode()
 def make_round_trips(directory: Path, corpus: Path, codec: EmbeddedCodec, seed: int, split: str = "train") -> None:
-    """Send a share of every shard of `split` through `codec` and back: what the judge hears is mostly that."""
+    """Send a share of every shard of `split` through `codec` and back: most of what the judge will hear has come out of it."""
     for shard in shards(corpus, split):
         path = directory / split / f"codec_{shard.parent.name}" / shard.name
         if path.with_suffix(".json").exists():

@@ -110,9 +110,9 @@ def test_the_claim_is_made_of_the_shipped_results_at_the_pages_own_settings(tmp_
     rows = measured({"abc"}, tmp_path)
     assert rows["pcg"] == Measured(60, 1.5, 0.4, 0.27)
     said = re.sub("<[^>]+>", "", claim_html(rows))
-    assert "On 60 sentences PCG was 1.50 times as fast as AR, with 60% fewer calls of the large model" in said
+    assert "On 60 sentences PCG was 1.50 times as fast as AR, with 60% fewer calls of the target" in said
     assert "27.0% of the words misheard (AR: 25.0%)" in said
     assert "SSD: 1.60 times, with 50% fewer calls" in said
     assert measured({"another voice"}, tmp_path) == {}
     assert "times" not in claim_html({})
-    assert "group of similar sounds" in claim_html({})
+    assert "group of similar tokens" in claim_html({})

@@ -64,7 +64,7 @@ def test_six_steps_lead_from_play_to_a_rejection_that_is_heard(page: Page, examp
 
     onwards(page, 3, "The race")
     ar, pcg = (len(example.takes[method].rounds) for method in ("ar", "pcg"))
-    expect(page.locator(TOLD)).to_contain_text(f"AR needs {ar} calls of the large model, PCG {pcg}.")
+    expect(page.locator(TOLD)).to_contain_text(f"AR needs {ar} calls of the target, PCG {pcg}.")
     expect(page.locator(".stage-notice")).to_contain_text("Decoding took: ")
     expect(page.locator('.stage [data-part="slow"]')).to_be_checked()
     expect(page.locator("#in-hand-heading")).to_contain_text("PCG")

@@ -115,7 +115,7 @@ def test_whoever_comes_during_the_warm_up_is_told_so_and_its_time_is_that_of_the
     begun.wait()
     steps = generate_again(shared, "sd", REQUEST, Session())
     told = [next(steps).status for _ in range(3)]
-    assert all("made ready" in each for each in told[1:])
+    assert all("being compiled" in each for each in told[1:])
     go_on.set()
     *_, last = steps
     warming.join()

@@ -37,7 +37,7 @@ def anchor(synthesizer: Synthesizer, take: Take) -> int:
 
 def hear(synthesizer: Synthesizer, session: Session, anchor: object, other: object = None, theta: float = THETA) -> Listening:
     shown = session.in_hand("pcg")
-    return audition(synthesizer, shown and shown.reading, anchor, other, theta, "cosine")
+    return audition(synthesizer, shown, anchor, other, theta, "cosine")
 
 
 def test_anchor_and_nearest_member_are_heard_alone_and_in_the_utterance(

@@ -28,7 +28,7 @@ def client(llasa: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def test_the_shipped_example_belongs_to_the_embedded_voice(client: Client, llasa: Synthesizer) -> None:
-    with pytest.raises(AppError, match="There is no utterance yet"):
+    with pytest.raises(AppError, match="There is no take yet"):
         client.predict(source="last", text=None, api_name="/swap")
     parameters = client.view_api(return_format="dict")["named_endpoints"]["/generate"]["parameters"]
     assert {p["parameter_name"]: p["parameter_default"] for p in parameters}["voice"] == OWN_VOICE

@@ -239,5 +239,5 @@ def test_a_missing_recogniser_is_one_sentence(deaf: Client, recordings: list[Pat
         deaf.predict(handle_file(recordings[0]), 0.7, 0.2, "", api_name="/transcribe")
     with pytest.raises(AppError, match="is missing or damaged"):
         deaf.predict([handle_file(recordings[0])], None, api_name="/sweep_thresholds")
-    with pytest.raises(AppError, match="There is no utterance yet"):
+    with pytest.raises(AppError, match="There is no take yet"):
         deaf.predict(api_name="/last_take")

@@ -151,6 +151,6 @@ def test_a_link_with_a_take_generates_it_and_then_shows_the_round(page: Page, ad
     expect(other.locator(FORMULA)).to_have_text(formula)
     expect(other.locator("#in-hand-heading")).to_contain_text("SSD, seed 7")
     other.locator(".round-steps a").first.click()  # shows another step, and neither loads nor generates anything
-    expect(other.locator(FORMULA)).to_contain_text("The small model drafts")
+    expect(other.locator(FORMULA)).to_contain_text("The draft proposes")
     assert other.url == link
     assert complaints == []

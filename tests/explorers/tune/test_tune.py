@@ -102,7 +102,7 @@ def test_speed_is_compared_with_ar_of_the_same_run(
     synthesizer: Synthesizer, session: Session, bench: Bench, tmp_path: Path
 ) -> None:
     assert bench.speed_up == pytest.approx(session.cards["pcg"].first.speed_up)
-    assert f"AR, measured on this page (seed {SETTINGS.seed})" in figures_html(bench)
+    assert "AR with the same text, voice, temperature and seed" in figures_html(bench)
     other = on_page(session, synthesizer.take(TEXT, Settings("ar", seed=9), "one"), tmp_path)
     assert show(synthesizer, other, "pcg", Bench(), 1).bench.speed_up is None
     alone = show(synthesizer, Session({"pcg": session.cards["pcg"]}), "pcg", Bench(), 1).bench
