@@ -56,7 +56,7 @@ def _row(name: str, choices: Sequence[Choice], chosen: float | None) -> str:
         f'<div class="tune-scroll" role="region" tabindex="0" aria-label="{name}: estimates"><table><caption>{name}</caption>'
         f'<tbody><tr><th scope="row">value</th>{"".join(_value(c.value, c.value == chosen) for c in choices)}</tr>'
         f'<tr class="bars"><th scope="row">accepted of drafted</th>{cells}</tr>'
-        f'<tr><th scope="row">tokens per call</th>'
+        f'<tr><th scope="row">tokens per target call</th>'
         f"{''.join(f'<td>{c.estimate.mean_acceptance_length:.2f}</td>' for c in choices)}</tr></tbody></table></div>"
     )
 
@@ -82,7 +82,7 @@ def _headline(bench: Bench) -> str:
         "RTF": "–" if reading.rtf is None else f"{reading.rtf:.2f}",
         "accepted of drafted": "–" if reading.acceptance_rate is None else f"{reading.acceptance_rate:.0%}",
         "accepted of tested": "–" if reading.acceptance_of_tested is None else f"{reading.acceptance_of_tested:.0%}",
-        "tokens per call": f"{reading.mean_acceptance_length:.2f}",
+        "tokens per target call": f"{reading.mean_acceptance_length:.2f}",
     }
     items = (f"<div><dt>{titled_html(name)}</dt><dd>{value}</dd></div>" for name, value in values.items())
     return f'<dl class="tune-headline">{"".join(items)}</dl><p class="tune-note">{_compared(bench)}.</p>'

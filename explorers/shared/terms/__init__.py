@@ -96,14 +96,15 @@ TERMS = {
         "x ~ q<sub>L+1</sub>", f"SSD, {SSD}",
     ),
     "acceptance": Term(
-        "acceptance rate", "The share of drafted tokens that passed their test.", "accepted / drafted", "as vLLM counts it",
+        "accepted of drafted", "The share of drafted tokens that passed their test.", "accepted / drafted",
+        "the draft acceptance rate of vLLM",
     ),
     "tested": Term(
         "accepted of tested", "The share of tested tokens that passed; nothing is tested behind a round's first rejection.",
         "accepted / tested",
     ),
     "length": Term(
-        "mean acceptance length", "Tokens produced by one call of the target, its own token included.",
+        "tokens per target call", "Tokens produced by one call of the target, its own token included.",
         "1 + accepted / rounds", "as vLLM counts it",
     ),
     "rtf": Term(
@@ -183,7 +184,7 @@ TERMS = {
 }  # fmt: skip
 # What tables and figures call them, where that is not the name.
 ALIASES = {
-    "accepted of drafted": "acceptance", "tokens per call": "length", "tokens per target call": "length", "RTF": "rtf",
+    "RTF": "rtf",
     "speaker": "similarity", "speaker similarity": "similarity", "average |G|": "group-size", "mean |G|": "group-size",
     "mean N(t)": "overlap", "groups M": "group", "τ CTC": "entropy-gate", "τ LM": "likelihood",
 }  # fmt: skip

@@ -209,7 +209,7 @@ def _highest(found: Mapping[int, Summary], value: Callable[[Summary], float | No
 def acceptance_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """How much of what was drafted was accepted, and what speed that allows."""
     columns = (
-        Column("setting"), N, Column("accepted %", 1, 100), CALLS,
+        Column("setting"), N, Column("accepted of drafted %", 1, 100), CALLS,
         Column("by position %", words=True), Column("by position, if tested %", words=True),
         Column("trials per rejection", 2), Column("at the limit %", 1, 100), SPEEDUP, Column("bound", 2, suffix="x"),
         Column("reached %", 0, 100),
@@ -230,7 +230,7 @@ def ablation_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """Variants of PCG against plain PCG at the same theta, over the same utterances."""
     columns = (
         Column("variant"), Column("theta", 2), N, SPEEDUP, Column("over plain PCG", 2, suffix="x"), WER,
-        Column("WER to plain PCG, points", 1, 100, signed=True), P, Column("accepted %", 1, 100),
+        Column("WER to plain PCG, points", 1, 100, signed=True), P, Column("accepted of drafted %", 1, 100),
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
     for row in _usual(summaries, *VARIANTS):

@@ -31,7 +31,7 @@ def factor_table(results: Results, summaries: Sequence[Summary]) -> Table:
     shared, shown = alike(results, chosen_by_method(summaries))
     columns = [Column("by"), Column("level", words=True), Column("tests %", 0, 100)]
     loose = [at for at, row in enumerate(shown) if row.method != "SD"]
-    columns += [Column(f"{row.name}: accepted %", 1, 100) for row in shown]
+    columns += [Column(f"{row.name}: accepted of tested %", 1, 100) for row in shown]
     columns += [Column(f"{row.name}: relaxed %", 1, 100) for row in (shown[at] for at in loose)]
     rows: list[tuple[Cell, ...]] = []
     for factor in FACTORS:
