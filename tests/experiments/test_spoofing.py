@@ -96,7 +96,7 @@ def test_a_worker_judges_what_it_says_and_tells_what_the_search_cost(tiny_voice_
     worker = spec.load()
     search = Settings("ar", temperature=1.0, sampler="eas", hierarchical=True)
     for settings in (search, search.with_(hierarchical=False)):
-        record = worker.record(Unit(LONG, Condition("", settings), 3))
+        record = worker.record(Unit(LONG, Condition("", settings), 0))
         result = record.result
         assert len(result.tokens) >= M50.span
         assert result.spoof == pytest.approx(spoof(detectors, result.tokens), abs=1e-5)

@@ -96,7 +96,7 @@ def test_in_all_whoever_has_most_sessions_loses_one(raw: Callable[..., Raw]) -> 
 def test_a_job_is_stopped_in_time(raw: Callable[..., Raw]) -> None:
     begun = time.monotonic()
     told = raw(job_seconds=SECONDS).ask("slowly", []).told
-    assert told == "This job was stopped after 0.3 s, as others wait; what is finished is kept."
+    assert told == "This job was stopped at the limit of 0.3 s; what is finished is kept."
     assert time.monotonic() - begun < 5
 
 

@@ -101,7 +101,7 @@ def test_a_written_draft_comes_back_tied_as_it_was(tmp_path, tied, plan):
     write_draft(tmp_path, draft, {"plan": plan})
     again = load_llama(tmp_path, VOCABULARY)
     for name, weight in draft.state_dict().items():
-        assert torch.equal(again.state_dict()[name], weight.half().float()), name
+        assert torch.equal(again.state_dict()[name], weight.bfloat16().float()), name
     assert (again.lm_head.weight is again.get_input_embeddings().weight) == (tied and plan == "pcg")
 
 
