@@ -19,7 +19,7 @@ class Stage extends StageLanes {
     super();
     Object.assign(this, { root, lanes: [], buffers: new Map(), deck: null, context: null, position: 0, chosen: "pcg" });
     Object.assign(this, { ready: false, waiting: false, serial: 0, frame: 0, asked: null, resting: 0 });
-    Object.assign(this, { live: null, run: 0, taken: 0, race: null, streamed: null, before: 0 });
+    Object.assign(this, { live: null, run: 0, shown: 0, taken: 0, race: null, streamed: null, before: 0 });
     Object.assign(this, { lives: {}, whole: false, unheard: false });
     this.pieces = new Pieces(props.sample_rate);
     this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
@@ -29,8 +29,12 @@ class Stage extends StageLanes {
   read() {
     const { lanes, sounds } = props.value ?? { lanes: [], sounds: [] };
     const before = this.lanes.map(({ key }) => key).join();
+    const had = new Set(this.lanes.map(({ url }) => url));
     this.lanes = lanes.map((lane, i) => ({ ...JSON.parse(lane), url: sounds[i]?.url }));
-    Object.assign(this, { live: null, lives: {} });
+    // A run that was over before the page could draw any of it is in hand all the same.
+    const unseen = had.size && this.run === this.shown ? this.lanes.filter(({ url }) => !had.has(url)) : [];
+    if (unseen.length && !unseen.some(({ key }) => key === this.chosen)) this.chosen = unseen[0].key;
+    Object.assign(this, { live: null, lives: {}, shown: this.run });
     if (!this.lanes.some(({ key }) => key === this.chosen)) this.chosen = this.lanes.at(-1)?.key ?? "pcg";
     if (before !== this.lanes.map(({ key }) => key).join()) this.drawSwitch();
     this.draw();
