@@ -10,8 +10,7 @@ import numpy as np
 from explorers.session import LONGEST_SECONDS, Session, ShownTake
 from pcg.audio import load_audio
 from pcg.errors import PCGError
-from pcg.metrics.error_rate import transcripts
-from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, word_errors
+from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, transcripts, word_errors
 from pcg.metrics.memory import JudgementMemory, RememberedJudge, RememberedMetric
 from pcg.metrics.metric import Metric, Sample
 from pcg.metrics.quality import DNSMOS

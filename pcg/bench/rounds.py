@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from pcg.acceptance.rejection import exact
-from pcg.acceptance.verdict import Rule
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.cuda_graphs import GraphPool, GraphRunner
 from pcg.decoding.runners import AnyRunner, make_runners
@@ -88,9 +87,9 @@ class RoundCosts:
 class _Loop:
     """One loop that never ends: where its utterance ends, it begins anew."""
 
-    def __init__(self, voice: Voice, prompt: Prompt, lookahead: int, temperature: float, rule: Rule, pool: GraphPool | None):
+    def __init__(self, voice: Voice, prompt: Prompt, lookahead: int, temperature: float, pool: GraphPool | None):
         self._voice, self._prompt, self._lookahead, self._pool = voice, prompt, lookahead, pool
-        self._memory, self._rule, self._seeds = Plain(temperature), rule, iter(range(2**31))
+        self._memory, self._seeds = Plain(temperature), iter(range(2**31))
         self._runners: list[AnyRunner] = []
         self._steps: Iterator[dict[int, Round]] = iter(())
 
@@ -114,7 +113,7 @@ class _Loop:
         for each in self._runners:
             each.prefill()
         utterances = begin(self._memory, [SPAN], [torch.Generator().manual_seed(next(self._seeds))])
-        loop = speculative(*self._runners, self._rule, drafting, utterances) if draft else None
+        loop = speculative(*self._runners, exact, drafting, utterances) if draft else None
         self._steps = loop or autoregressive(self._runners[0], utterances)
 
 
@@ -124,14 +123,13 @@ def round_costs(
     temperature: float,
     lookaheads: Sequence[int] = LOOKAHEADS,
     turns: int = 60,
-    rule: Rule = exact,
     warm: int = 3,
 ) -> RoundCosts:
     """Time `turns` rounds of each lookahead behind `prompt`, after `warm` that are not counted, in an order that changes from
     turn to turn: what comes last in a fixed order is flattered. Rounds that drafted fewer tokens count only where none drafted
     all."""
     pool = GraphPool() if voice.target.device.type == "cuda" else None
-    loops = {count: _Loop(voice, prompt, count, temperature, rule, pool) for count in (0, *lookaheads)}
+    loops = {count: _Loop(voice, prompt, count, temperature, pool) for count in (0, *lookaheads)}
     seen: dict[int, list[Round]] = defaultdict(list)
     order, shuffle = list(loops), random.Random(0)
     for turn in range(turns + warm):

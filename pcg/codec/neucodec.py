@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import NeuCodecModel
-from transformers.models.neucodec.modeling_neucodec import NeuCodecDecoder, NeuCodecPreTrainedModel, NeuCodecQuantizer
 
-from pcg.codec.xcodec2 import ENCODERS, XCodec2, load_checked
+from pcg.codec.xcodec2 import XCodec2, load_checked
 
 CHECKPOINT = "neuphonic/neucodec"
 
@@ -40,20 +39,6 @@ class NeuCodec(XCodec2):
         return self._extract(padded)
 
 
-class _NeuDecoder(NeuCodecPreTrainedModel):
-    """The half of `NeuCodecModel` that decodes, under the same names."""
-
-    _keys_to_ignore_on_load_unexpected = (ENCODERS,)
-
-    def __init__(self, config) -> None:  # type: ignore[no-untyped-def]
-        super().__init__(config)
-        self.quantizer = NeuCodecQuantizer(config)
-        self.acoustic_decoder = NeuCodecDecoder(config)
-        self.post_init()
-
-
-def load_neucodec(
-    source: str | Path = CHECKPOINT, device: str = "cpu", decode_only: bool = False, revision: str | None = None
-) -> NeuCodec:
+def load_neucodec(source: str | Path = CHECKPOINT, device: str = "cpu") -> NeuCodec:
     """Load NeuCodec from a folder or from the hub, as `pcg.codec.xcodec2.load_xcodec2` does."""
-    return NeuCodec(load_checked(_NeuDecoder if decode_only else NeuCodecModel, source, device, revision))
+    return NeuCodec(load_checked(NeuCodecModel, source, device))

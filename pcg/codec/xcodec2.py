@@ -16,15 +16,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, SeamlessM4TFeatureExtractor, Xcodec2Model
-from transformers.models.xcodec2.modeling_xcodec2 import Xcodec2Decoder, Xcodec2PreTrainedModel, Xcodec2Quantizer
 from transformers.utils import logging
 
 from pcg.codec.codec import Anchor
 from pcg.codec.fsq import FSQ
-from pcg.errors import AssetError, InputError, PCGError, first_line
+from pcg.errors import AssetError, InputError, first_line
 
 CHECKPOINT = "HKUSTAudio/xcodec2-hf"
-ENCODERS = r"^(semantic_encoder|semantic_adapter|acoustic_encoder|fc_encoder)\."
 MEL_BINS = 80
 PROBE_CODES = 16
 QUIETEST = 1e-5
@@ -43,7 +41,6 @@ class XCodec2:
     future_tokens = 13
 
     def __init__(self, model: PreTrainedModel) -> None:
-        """model: a whole `Xcodec2Model`, or one that only decodes."""
         self._model = model
         self.fsq = FSQ(list(model.config.quantization_levels))
         # Xcodec2FeatureExtractor computes the same, but by torchaudio, which cannot be imported beside a CPU build of torch.
@@ -72,15 +69,9 @@ class XCodec2:
     def device(self) -> torch.device:
         return self._model.device
 
-    @property
-    def decode_only(self) -> bool:
-        return not hasattr(self._model, "semantic_encoder")
-
     @torch.inference_mode()
     def encode(self, wave: Tensor) -> Tensor:
-        """Samples `[N]` in -1..1 at `sample_rate` -> codes `[ceil(N / hop)]`, int64; raise PCGError if it only decodes."""
-        if self.decode_only:
-            raise PCGError("The codec was loaded for decoding only: load it whole to read recordings.")
+        """Samples `[N]` in -1..1 at `sample_rate` -> codes `[ceil(N / hop)]`, int64."""
         if not len(wave):
             return torch.zeros(0, dtype=torch.int64)
         wanted = -(-len(wave) // self.hop)
@@ -117,39 +108,22 @@ class XCodec2:
         return self._extractor(wave.numpy(), sampling_rate=self.encoder_rate, return_tensors="pt")["input_features"]
 
 
-class _Decoder(Xcodec2PreTrainedModel):
-    """The half of `Xcodec2Model` that decodes, under the same names: a third of the weights."""
-
-    _keys_to_ignore_on_load_unexpected = (ENCODERS,)
-
-    def __init__(self, config) -> None:  # type: ignore[no-untyped-def]
-        super().__init__(config)
-        self.quantizer = Xcodec2Quantizer(config)
-        self.acoustic_decoder = Xcodec2Decoder(config)
-        self.post_init()
+def load_xcodec2(source: str | Path = CHECKPOINT, device: str = "cpu") -> XCodec2:
+    """Load X-codec2 from a folder or from the hub, in float32. Raises AssetError if the checkpoint is missing, damaged, of
+    another kind or not whole."""
+    return XCodec2(load_checked(Xcodec2Model, source, device))
 
 
-def load_xcodec2(
-    source: str | Path = CHECKPOINT, device: str = "cpu", decode_only: bool = False, revision: str | None = None
-) -> XCodec2:
-    """Load X-codec2 from a folder or from the hub, in float32.
-
-    decode_only: leave the encoders (W2v-BERT among them) in the file. revision: a branch, tag or commit of the hub. Raises
-    AssetError if the checkpoint is missing, damaged, of another kind or not whole.
-    """
-    return XCodec2(load_checked(_Decoder if decode_only else Xcodec2Model, source, device, revision))
-
-
-def load_checked(kind: type[PreTrainedModel], source: str | Path, device: str, revision: str | None) -> PreTrainedModel:
+def load_checked(kind: type[PreTrainedModel], source: str | Path, device: str) -> PreTrainedModel:
     """A checkpoint of X-codec2's family as `kind`, in float32; refuse it unless every weight came from the file."""
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError("device", device, "cpu, or cuda where there is one")
     # What is wrong with the weights is reported here: a mismatch, too, comes back as a name.
     told = {"dtype": torch.float32, "use_safetensors": True, "ignore_mismatched_sizes": True, "output_loading_info": True}
     try:
-        _check_config(kind, source, revision)
+        _check_config(kind, source)
         with _quietly():
-            model, info = kind.from_pretrained(str(source), revision=revision, **told)
+            model, info = kind.from_pretrained(str(source), **told)
     except (AssetError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
@@ -204,9 +178,9 @@ def _quietly() -> Iterator[None]:
         logging.set_verbosity(level)
 
 
-def _check_config(kind: type[PreTrainedModel], source: str | Path, revision: str | None) -> None:
+def _check_config(kind: type[PreTrainedModel], source: str | Path) -> None:
     """transformers would read another model's config as this one's defaults, and fill the weights in at random."""
-    config, _ = kind.config_class.get_config_dict(str(source), revision=revision)
+    config, _ = kind.config_class.get_config_dict(str(source))
     wanted = kind.config_class.model_type
     if "XCodec2Model" in (config.get("architectures") or ()):
         raise AssetError(f"The codec {source} is the original X-codec2, of which no weight would be read: use {CHECKPOINT}.")

@@ -43,11 +43,6 @@ def phones_of_codes(timed: Iterable[tuple[Tensor, Tensor]], codebook_size: int) 
     return phone.to(torch.uint8), float(most.sum() / total), float(alike / total)
 
 
-def phone_name(phone: int) -> str | None:
-    """The phone by its number, None for `NO_PHONE`."""
-    return PHONES[phone] if phone < NO_PHONE else None
-
-
 def class_letters(phones: Tensor | None, codes: Iterable[int]) -> str:
     """The class of each code's phone by its first letter (`CLASSES`), "?" where it is not known."""
     if phones is None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate, bootstrap
-from pcg.metrics.recording import JUDGE_RATE, for_judges
+from pcg.metrics.recording import JUDGE_RATE, Recording, for_judges
 from pcg.prompts.text import normalise
 
 NORMALISED = "lower case, numbers as words, no punctuation, apostrophes kept"
@@ -61,6 +61,16 @@ class PocketSphinx:
         decoder.end_utt()
         hypothesis = decoder.hyp()
         return hypothesis.hypstr if hypothesis else ""
+
+
+def transcripts(judge: Judge, recordings: Sequence[Recording]) -> list[str]:
+    """What `judge` hears in each of `recordings`; those of one sample rate go to it as one batch."""
+    texts = [""] * len(recordings)
+    for rate in dict.fromkeys(r.sample_rate for r in recordings):
+        rows = [i for i, r in enumerate(recordings) if r.sample_rate == rate]
+        for row, text in zip(rows, judge.transcribe([recordings[i].samples for i in rows], rate), strict=True):
+            texts[row] = text
+    return texts
 
 
 @dataclass(frozen=True)

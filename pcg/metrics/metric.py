@@ -29,7 +29,7 @@ class Sample(Recording):
 
 
 class Metric(Protocol):
-    """A figure of merit. `key`: what it measures ("wer", "cer", "sim", "dnsmos"). `name`: who says so, model and version
+    """A figure of merit. `key`: what it measures ("sim", "dnsmos"). `name`: who says so, model and version
     included; equal names promise equal numbers, and only numbers of one name may be compared.
 
     `measure` gives one number for each sample of a batch, whatever else is in it; it raises InputError if a sample lacks the

@@ -15,7 +15,7 @@ from pcg.codec.codec import Anchor
 from pcg.codec.neucodec import load_neucodec
 from pcg.codec.streaming import AudioStream
 from pcg.codec.xcodec2 import load_xcodec2
-from pcg.errors import AssetError, PCGError
+from pcg.errors import AssetError
 
 
 @dataclass(frozen=True)
@@ -85,16 +85,6 @@ def test_a_batch_of_utterances_sounds_like_each_alone(codec, codes):
     rows = codes.reshape(4, 100)
     for together, row in zip(codec.decode_batch(rows), rows, strict=True):
         torch.testing.assert_close(together, codec.decode(row), rtol=0, atol=1e-5)
-
-
-def test_half_of_it_decodes_all_the_same(kind, codec, folder, codes, wave):
-    half = kind.load(folder, decode_only=True)
-    assert half.decode_only
-    assert not codec.decode_only
-    assert torch.equal(half.decode(codes), codec.decode(codes))
-    assert {name.split(".")[0] for name, _ in half._model.named_parameters()} == {"quantizer", "acoustic_decoder"}
-    with pytest.raises(PCGError, match="decoding only"):
-        half.encode(wave)
 
 
 def stream_error(codec, codes, **window):

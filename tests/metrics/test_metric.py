@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pcg.errors import InputError
-from pcg.metrics.error_rate import ErrorRate
-from pcg.metrics.intelligibility import PocketSphinx
+from pcg.metrics.intelligibility import transcripts
 from pcg.metrics.metric import Metric, Sample
 from pcg.metrics.quality import DNSMOS, WORST_MOS
 from pcg.metrics.recording import Recording
@@ -46,17 +45,12 @@ def constant(level: float) -> np.ndarray:
     return np.full(100, level, np.float32)
 
 
-def test_error_rates_are_those_of_the_text_whatever_the_rate_of_the_audio() -> None:
+def test_recordings_of_one_rate_go_to_a_judge_together() -> None:
     judge = Loudness()
-    batch = [
-        Sample(constant(0.9), RATE, "Loud."),
-        Sample(constant(0.9), 8000, "Soft, soft."),
-        Sample(constant(0.1), RATE, "loud"),
-    ]
-    assert ErrorRate(judge, "wer").measure(batch) == [0.0, 1.0, 1.0]
+    batch = [Recording(constant(0.9), RATE), Recording(constant(0.9), 8000), Recording(constant(0.1), RATE)]
+    assert transcripts(judge, batch) == ["loud", "loud", "soft"]
     assert judge.batches == [(2, RATE), (1, 8000)]
-    assert ErrorRate(judge, "cer").measure(batch[2:]) == [0.75]
-    assert ErrorRate(judge).measure([]) == []
+    assert transcripts(judge, []) == []
 
 
 def test_similarity_is_a_cosine_and_embeds_a_reference_once() -> None:
@@ -67,13 +61,11 @@ def test_similarity_is_a_cosine_and_embeds_a_reference_once() -> None:
 
 
 def test_what_a_sample_lacks_is_said_before_anybody_listens() -> None:
-    judge, ear = Loudness(), Levels()
-    bare, read = Sample(constant(0.5), RATE), Sample(constant(0.5), RATE, "a text")
-    for metric, lack in ((ErrorRate(judge), "text"), (ErrorRate(judge, "cer"), "text"), (Similarity(ear), "reference")):
-        with pytest.raises(InputError, match=f"{lack} is None, but must be .* {metric.key} compares with") as caught:
-            metric.measure([read, bare])
-        assert caught.value.field == lack
-    assert not judge.batches
+    ear, bare = Levels(), Sample(constant(0.5), RATE)
+    with pytest.raises(InputError, match=r"reference is None, but must be .* sim compares with"):
+        Similarity(ear).measure([bare])
+    with pytest.raises(InputError, match=r"text is None, but must be .* wer compares with"):
+        bare.text_for("wer")
     assert not ear.count
 
 
@@ -91,11 +83,6 @@ def test_what_is_no_audio_is_refused(samples: np.ndarray, rate: int, complaint: 
         Recording(samples, rate)
 
 
-def test_an_unknown_error_rate_is_refused() -> None:
-    with pytest.raises(InputError, match="wer, cer"):
-        ErrorRate(Loudness(), "per")
-
-
 def test_a_recording_is_known_by_its_content() -> None:
     one = Recording(constant(0.5), RATE)
     assert one.fingerprint == Recording(constant(0.5).astype(np.float64), RATE).fingerprint
@@ -104,15 +91,12 @@ def test_a_recording_is_known_by_its_content() -> None:
 
 
 def test_the_offline_metrics_have_names_directions_and_numbers() -> None:
-    judge = PocketSphinx()
-    metrics: list[Metric] = [ErrorRate(judge, "wer"), ErrorRate(judge, "cer"), DNSMOS(), Similarity(Resemblyzer())]
-    assert {m.key: m.higher_is_better for m in metrics} == {"wer": False, "cer": False, "dnsmos": True, "sim": True}
-    parts = ("pocketsphinx 5", "pocketsphinx 5", "speechmos 0", "resemblyzer 0")
-    assert all(part in m.name for m, part in zip(metrics, parts, strict=True))
+    metrics: list[Metric] = [DNSMOS(), Similarity(Resemblyzer())]
+    assert {m.key: m.higher_is_better for m in metrics} == {"dnsmos": True, "sim": True}
+    assert all(part in m.name for m, part in zip(metrics, ("speechmos 0", "resemblyzer 0"), strict=True))
     noise = np.random.default_rng(0).normal(0, 0.1, RATE).astype(np.float32)
-    batch = [Sample(s, RATE, "a text", Recording(noise, RATE)) for s in (np.zeros(RATE, np.float32), noise)]
+    batch = [Sample(s, RATE, reference=Recording(noise, RATE)) for s in (np.zeros(RATE, np.float32), noise)]
     values = {m.key: m.measure(batch) for m in metrics}
-    assert (values["wer"][0], values["cer"][0]) == (1.0, 1.0)
     assert values["dnsmos"][0] == WORST_MOS
     assert values["dnsmos"][1] > 0
     assert values["sim"] == [0.0, pytest.approx(1.0, abs=1e-5)]

@@ -12,7 +12,7 @@ from torch import Tensor
 from pcg.errors import AssetError
 from pcg.recognition.embedded import EmbeddedRecogniser, load_recogniser, vocabulary_of
 from pcg.recognition.network.alphabet import CHARACTERS, read_path, spell
-from pcg.recognition.network.conformer import LABELS_PER_FRAME, STRIDE
+from pcg.recognition.network.conformer import LABELS_PER_FRAME
 from pcg.recognition.network.features import HOP, LogMel
 from pcg.recognition.network.projector import Projector, ProjectorConfig
 from pcg.recognition.network.subwords import Subwords
@@ -48,7 +48,7 @@ def test_loudness_does_not_change_the_features() -> None:
 
 def test_frames_are_forty_milliseconds_of_two_labels(recogniser: EmbeddedRecogniser) -> None:
     heard = recogniser.hear([0.1 * torch.randn(16_000)])[0]
-    frames = -(-101 // STRIDE)
+    frames = -(-101 // 4)
     assert heard.log_probs.shape[0] == LABELS_PER_FRAME * frames
     assert heard.embeddings.shape[0] == -(-frames // 2)
     assert torch.allclose(heard.log_probs.exp().sum(-1), torch.ones(len(heard.log_probs)), atol=1e-5)

@@ -13,7 +13,6 @@ from torch.nn import functional as F
 from pcg.recognition.network.alphabet import CLASSES
 from pcg.recognition.network.features import BANDS
 
-STRIDE = 4
 LABELS_PER_FRAME = 2
 
 

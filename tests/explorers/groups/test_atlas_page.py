@@ -11,7 +11,7 @@ from explorers.groups.layout import create_map
 from explorers.groups.listen_token import create_listen
 from explorers.session import Session, TakeView
 from explorers.theme import launch_options
-from pcg.groups.phones import phone_name
+from pcg.groups.phones import PHONES
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM, watch
@@ -191,7 +191,7 @@ def test_a_token_tells_its_phone_and_the_map_is_coloured_by_phones(
     page = open_map(NO_WEBGL)
     for token in (0, 3, 40):
         find(page, token)
-        phone = phone_name(int(synthesizer.voice.phones[token]))
+        phone = dict(enumerate(PHONES)).get(int(synthesizer.voice.phones[token]))
         heard = "pauses" if phone == "pau" else f'"{phone}" (' if phone else "no phone of the timed speech"
         title(page).to_contain_text(f"heard in {heard}")
     page.select_option('[data-part="colouring"]', "phone")

@@ -68,7 +68,8 @@ BUSY = """() => {
   const { fetch } = window;
   window.fetch = async (...what) => {
     const answer = await fetch(...what);
-    if (String(what[0]?.url ?? what[0]).includes("queue/join")) for (const begun = performance.now(); performance.now() < begun + 1500; );
+    const ends = performance.now() + 1500;
+    while (String(what[0]?.url ?? what[0]).includes("queue/join") && performance.now() < ends);
     return answer;
   };
 }"""
