@@ -73,7 +73,10 @@ def first_line(error: Exception) -> str:
 
 
 def _quoted(value: object) -> str:
-    """A value as one sentence can hold it; Python refuses to write out an integer of thousands of digits."""
+    """A value as one sentence can hold it, None as one that was left out; Python refuses to write out an integer of
+    thousands of digits."""
+    if value is None:
+        return "missing"
     huge = isinstance(value, int) and value.bit_length() > 64
     quoted = repr("a huge number" if huge else value)
     return quoted if len(quoted) <= LONGEST_QUOTE else f"{quoted[:LONGEST_QUOTE]}…"

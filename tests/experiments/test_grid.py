@@ -134,7 +134,7 @@ def condition(**fields: object) -> dict[str, object]:
     ("said", "changes"),
     [
         ("key of the grid is 'voice'", {"voice": "one"}),
-        ("name is None", {"name": None}),
+        ("name is missing", {"name": None}),
         ("title is 3", {"title": 3}),
         ("voices is 'one'", {"voices": "one"}),
         ("voices is False", {"voices": [False]}),
@@ -148,7 +148,7 @@ def condition(**fields: object) -> dict[str, object]:
         ("count is 100000", {"texts": None, "sections": ["rare"], "count": 100_000}),
         ("count is True", {"texts": None, "sections": ["rare"], "count": True}),
         ("text is ", {"texts": ["..."]}),
-        ("conditions is None", {"conditions": None}),
+        ("conditions is missing", {"conditions": None}),
         ("condition is 'AR'", {"conditions": ["AR"]}),
         ("key of the condition is 'seed'", condition(seed=1)),
         ("theta is 7", condition(theta=7)),
@@ -158,7 +158,7 @@ def condition(**fields: object) -> dict[str, object]:
         ("rule is 5", condition(rule=5)),
         ("swap is 0.4", condition(swap=0.4)),
         ("key of the swap is 'share'", condition(swap={"theta": 0.4, "share": 1})),
-        ("theta is None", condition(swap={})),
+        ("theta is missing", condition(swap={})),
         ("fraction is 2", condition(swap={"theta": 0.4, "fraction": 2})),
     ],
 )

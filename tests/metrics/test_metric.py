@@ -62,9 +62,9 @@ def test_similarity_is_a_cosine_and_embeds_a_reference_once() -> None:
 
 def test_what_a_sample_lacks_is_said_before_anybody_listens() -> None:
     ear, bare = Levels(), Sample(constant(0.5), RATE)
-    with pytest.raises(InputError, match=r"reference is None, but must be .* sim compares with"):
+    with pytest.raises(InputError, match=r"reference is missing, but must be .* sim compares with"):
         Similarity(ear).measure([bare])
-    with pytest.raises(InputError, match=r"text is None, but must be .* wer compares with"):
+    with pytest.raises(InputError, match=r"text is missing, but must be .* wer compares with"):
         bare.text_for("wer")
     assert not ear.count
 

@@ -79,7 +79,7 @@ def test_a_rating_hides_the_reference_and_the_anchor_among_the_others() -> None:
         (("ab", ("AR", "AR")), "exactly 2 that differ"),
         (("abx", ("AR", "SD", "PCG")), "exactly 2 that differ"),
         (("rating", ("AR", "anchor"), "AR"), "2 to 6 that differ"),
-        (("rating", ("AR", "PCG")), "reference is None"),
+        (("rating", ("AR", "PCG")), "reference is missing"),
         (("rating", ("AR", "PCG"), "SD"), "reference is 'SD'"),
         (("ab", ("AR", "PCG"), None, True), "left out, except in a rating"),
     ],

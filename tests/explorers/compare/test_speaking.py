@@ -156,7 +156,7 @@ def test_closing_stops_the_engine(speaker: Speaker, monkeypatch: pytest.MonkeyPa
         ({"text": ""}, "text is '', but must be some English text."),
         ({"voice": "nobody"}, "voice is 'nobody', but must be one of one, two."),
         ({"theta": 3}, "theta is 3, but must be a number from 0.2 to 1."),
-        ({"seed": None}, "seed is None, but must be a number from 0 to"),
+        ({"seed": None}, "seed is missing, but must be a number from 0 to"),
         ({"lookahead": 2.5}, "lookahead is 2.5, but must be a whole number from 1 to 16."),
         ({"similarity": "taste"}, "similarity is 'taste', but must be one of"),
         ({"takes": 6}, "takes is 6, but must be a number from 1 to 5."),

@@ -171,7 +171,7 @@ REFUSED: list[tuple[Callable[[Synthesizer, Tree], object], str]] = [
     (lambda s, tree: hear_branch(s, {"hiereas": tree}, "hiereas", 0, 1), "cycle is 0, but must be a whole number from 1 to"),
     (lambda s, tree: hear_branch(s, {"hiereas": tree}, "hiereas", 1, 9), "beam is 9, but must be a whole number from 1 to 8"),
     (lambda s, tree: hear_branch(s, {"hiereas": tree}, "hiereas", 1, 1.5), "beam is 1.5"),
-    (lambda s, tree: hear_branch(s, {"hiereas": tree}, "hiereas", None, 1), "cycle is None"),
+    (lambda s, tree: hear_branch(s, {"hiereas": tree}, "hiereas", None, 1), "cycle is missing"),
     (lambda s, tree: hear_branch(s, {"hiereas": replace(tree, fans=())}, "hiereas", 1, 1), "there are none"),
     (lambda s, tree: list(generate_all(s, replace(ASKED, text=" "))), "text is ' '"),
     (lambda s, tree: list(generate_all(s, replace(ASKED, method="fast"))), "method is 'fast'"),

@@ -182,7 +182,7 @@ def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synth
         ({"control": "cosine"}, "control is 'cosine'"),
         ({"control": "mel", "similarity": "mel"}, "different from the similarity"),
         ({"theta": 7}, "theta is 7"),
-        ({"theta": None}, "theta is None"),
+        ({"theta": None}, "theta is missing"),
         ({"similarity": "taste"}, "similarity is 'taste'"),
         ({"fraction": 1.5}, "fraction is 1.5"),
         ({"seed": 0.5}, "seed is 0.5"),
