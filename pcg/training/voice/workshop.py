@@ -35,9 +35,9 @@ class Recipe:
     target_steps: int = 6000
     heard: int = 32
     draft_rank: int = 96
-    draft_steps: int = 1200
+    draft_steps: int = 2400
     baseline_steps: int = 600
-    samples: int = 6144
+    samples: int = 12288
     temperature: float = 0.8
     timed_shards: int = 2
 
