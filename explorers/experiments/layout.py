@@ -21,7 +21,7 @@ from explorers.experiments.grids import chosen_grids, units_of
 from explorers.experiments.report import RESULTS as DATA
 from explorers.experiments.report import Findings
 from explorers.experiments.sounds import HearingControls, create_hearing, wire_hearing
-from explorers.shared.blocks import DECODING, json_drawer, queued_beside, run_and_stop
+from explorers.shared.blocks import DECODING, json_drawer, queued_beside, run_and_stop, wire_stop
 from explorers.shared.readout import failure_html, message_html
 from pcg.errors import PCGError, counted
 from pcg.experiments.runner import Progress
@@ -247,9 +247,7 @@ def _wire_run(
         "quick or full, or of a grid in a YAML file; streams a record of the own runs with progress and tables first of all, "
         "then HTML and figures.",
     )  # fmt: skip
-    controls.stop.click(
-        lambda: message_html(STOPPED), None, controls.status, cancels=running, queue=False, api_visibility="private"
-    )
+    wire_stop(controls.stop, running, controls.status, STOPPED)
     gr.on(
         [component.input for component in (controls.names, controls.size)] + [controls.file.change],
         _planner(synthesizer, archive), controls.asked, controls.status,

@@ -30,7 +30,7 @@ from explorers.listening.form import ListeningControls, create_controls, wire_ch
 from explorers.listening.player import VOTE, create_player, trial_value
 from explorers.listening.reveal import reveal_html
 from explorers.listening.sharing import MOVED, create_link
-from explorers.shared.blocks import DECODING, by_name, json_drawer, parameters_of, queued_beside
+from explorers.shared.blocks import DECODING, by_name, json_drawer, parameters_of, queued_beside, wire_stop
 from explorers.shared.readout import failure_html, message_html
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.errors import PCGError
@@ -222,9 +222,7 @@ def _wire(synthesizer: Synthesizer, controls: ListeningControls, places: Listeni
         api_description="Prepare a blind listening test and decode its takes; streams its progress, then the first trial: a "
         "record with number, count, kind, letters and text first, then the trial with its sounds.",
     )  # fmt: skip
-    controls.stop.click(
-        lambda: message_html(STOPPED), None, controls.status, cancels=run, queue=False, api_visibility="private"
-    )
+    wire_stop(controls.stop, run, controls.status, STOPPED)
     # A vote must not wait for a take that is being generated.
     quick = {"concurrency_limit": None, "show_progress": "hidden"}
     getattr(places.player, VOTE)(

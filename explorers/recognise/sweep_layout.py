@@ -11,7 +11,7 @@ from explorers.errors import page_error
 from explorers.recognise.figures import sweep_figure
 from explorers.recognise.sweep import MOST_FILES, Sweep, read_recordings, sweep
 from explorers.recognise.transcript import SWEEP_PROMPT, progress_html, sweep_summary, sweep_table
-from explorers.shared.blocks import DECODING, json_drawer, queued_beside, run_and_stop
+from explorers.shared.blocks import DECODING, json_drawer, queued_beside, run_and_stop, wire_stop
 from explorers.shared.readout import failure_html, message_html
 from pcg.errors import InputError, PCGError
 from pcg.recognition.recogniser import ScoringRecogniser
@@ -110,6 +110,4 @@ def wire_sweep(ready: Load, controls: SweepControls, places: SweepPlaces) -> Non
         api_name="sweep_thresholds",
         api_description="Transcribe files with AR and a grid of thresholds; streams finished settings: record, figure, table.",
     )  # fmt: skip
-    controls.stop.click(
-        lambda: message_html(STOPPED), None, controls.status, cancels=run, queue=False, api_visibility="private"
-    )
+    wire_stop(controls.stop, run, controls.status, STOPPED)

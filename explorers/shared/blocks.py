@@ -10,8 +10,10 @@ from typing import TypeVar
 import gradio as gr
 import numpy as np
 from gradio.components import Component
+from gradio.events import Dependency
 
 from explorers.colours import SOUND_COLOUR, WAVE_COLOUR
+from explorers.shared.readout import message_html
 from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import RANGES, Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -148,6 +150,14 @@ def queued_beside(status: gr.HTML) -> dict[str, object]:
     """What an event has to be wired with to show a visitor, beside the message `status`, the place in the queue; and the last
     press during a run is queued, too."""
     return {"show_progress": "minimal", "show_progress_on": status, "trigger_mode": "always_last"}
+
+
+def wire_stop(stop: gr.Button, running: Dependency, status: gr.HTML, words: str) -> None:
+    """Let `stop` end what is `running`, and `status` then say `words`: in two steps, the second through the queue, as what the
+    run sent last may reach the page after the answer to the first."""
+    ended = stop.click(lambda: None, None, None, cancels=running, queue=False, show_progress="hidden", api_visibility="private")
+    told = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
+    ended.then(lambda: message_html(words), None, status, **told)
 
 
 def player(synthesizer: Synthesizer, label: str, elem_id: str, sound: str | None = None, **options: object) -> gr.Audio:

@@ -26,6 +26,7 @@ from explorers.shared.blocks import (
     seed_and_dice,
     text_box,
     voice_choice,
+    wire_stop,
 )
 from explorers.shared.readout import TITLES, busy_html, failure_html, message_html
 from explorers.shared.spoof_curves import curves_html
@@ -247,7 +248,7 @@ def _wire(synthesizer: Synthesizer, controls: Form, places: SpoofPlaces) -> None
         api_description="Takes of a text by Original, top-p, RAS, EAS, HierRAS and HierEAS at one seed; streams a record first "
         "(cost, spoof probabilities and curves, the beams of the searched ways), then the same as HTML and sounds.",
     )  # fmt: skip
-    controls.stop.click(lambda: message_html(STOPPED), None, controls.status, cancels=running, **private)
+    wire_stop(controls.stop, running, controls.status, STOPPED)
     controls.dice.click(new_seed, None, controls.named["seed"], **private)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from explorers.errors import page_error
-from explorers.shared.blocks import DECODING, queued_beside, run_and_stop
+from explorers.shared.blocks import DECODING, queued_beside, run_and_stop, wire_stop
 from explorers.shared.readout import failure_html, message_html
 from explorers.swap.actions import THETAS, UTTERANCES, Campaign, campaign, swap_grid
 from explorers.swap.figures import campaign_html, progress_html
@@ -75,6 +75,4 @@ def wire_many(
         api_description="Swap a few sentences at several thetas by one similarity, beside random controls; streams the table "
         "and how far it is, both as HTML.",
     )  # fmt: skip
-    controls.stop.click(
-        lambda: message_html(STOPPED), None, controls.status, cancels=running, queue=False, api_visibility="private"
-    )
+    wire_stop(controls.stop, running, controls.status, STOPPED)

@@ -33,7 +33,7 @@ texts: [hello, a fox]
 voices: [one]
 conditions:
   - {name: AR, method: ar}
-  - {name: coarse, method: pcg, theta: 0.4}
+  - {name: coarse, method: pcg, theta: 0.45}
 """
 # The middle of the last point of a curve that has one: the errors of the page's points grow with speed, so it is PCG's.
 LAST_POINT = """() => {

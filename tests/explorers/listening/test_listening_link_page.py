@@ -25,7 +25,7 @@ def opened(browser: Browser, address: str, complaints: list[str]) -> Page:
     page = browser.new_page(viewport={"width": 390, "height": 844})
     watch(page, address.partition("#")[0], complaints)
     page.goto(address)
-    expect(page.locator("#listening-run")).to_be_enabled()
+    expect(page.locator("#listening-run")).to_be_enabled(timeout=60_000)
     return page
 
 
