@@ -133,7 +133,7 @@ def _sample(synthesizer: Synthesizer, shown: ShownTake, references: dict[object,
     # The recordings of one page may differ, and all have one name.
     name = id(shown.reference) if shown.reference else reading.voice
     if name not in references:
-        references[name] = _sound_of(synthesizer, shown.reference or synthesizer.voice.reference(reading.voice))
+        references[name] = _sound_of(synthesizer, shown.speaker(synthesizer.voice.references))
     return Sample(load_audio(shown.sound, rate, LONGEST_SECONDS), rate, reading.text, references[name])
 
 

@@ -108,6 +108,10 @@ class ShownTake:
     packed: bytes = field(default=b"", repr=False, compare=False)
     streamed: bool = True
 
+    def speaker(self, references: Mapping[str, Reference]) -> Reference:
+        """Who spoke it: the visitor's own voice, or that of its name."""
+        return self.reference or references[self.reading.voice]
+
     def take(self) -> Take:
         """The take itself; raise PCGError where it is not kept any more."""
         if not self.packed or (self.sound and not self.sound.is_file()):
@@ -118,10 +122,8 @@ class ShownTake:
 
 @dataclass(frozen=True)
 class Card:
-    """The takes of a method, or of a preset of that `name`, from one request: at least one, with different seeds.
-
-    outdated: the last request had another text, voice, temperature or seed.
-    """
+    """The takes of a method, or of a preset of that `name`, from one request: at least one, with different seeds. outdated: the
+    last request had another text, voice, temperature or seed."""
 
     takes: tuple[ShownTake, ...]
     name: str = ""

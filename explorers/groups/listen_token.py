@@ -17,7 +17,6 @@ from explorers.zero_gpu import STARTING_SECONDS, on_gpu
 from pcg.analysis.audition import FRAME_SECONDS, REPEATS, Audition, alone, band_frequencies, guarded, in_context
 from pcg.errors import counted
 from pcg.groups.groups import Groups
-from pcg.prompts.prompt import Reference
 from pcg.settings import RANGES
 from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
 
@@ -49,7 +48,8 @@ def audition(
         return Listening((PROMPT,))
     RANGES["theta"].check("theta", theta)
     reading, codec = take and take.reading, synthesizer.voice.codec
-    speaker = _speaker(synthesizer, take)
+    references = synthesizer.voice.references
+    speaker = take.speaker(references) if take else next(iter(references.values()))
     anchor, context = _whole(anchor), speaker.codes[-CONTEXT_TOKENS:]
     heard = [alone(codec, anchor, context)]
     groups = synthesizer.library.groups(theta, similarity)
@@ -71,13 +71,6 @@ def nearest_member(synthesizer: Synthesizer, groups: Groups, anchor: int, simila
     members = groups.members_of(int(groups.group_of_centre[anchor]))
     others = nearest[np.isin(nearest.numpy(), members.numpy()) & (nearest.numpy() != anchor)]
     return int(others[0]) if len(others) else None
-
-
-def _speaker(synthesizer: Synthesizer, take: ShownTake | None) -> Reference:
-    """Who spoke the take; the first voice where that was a recording which is not at hand, and without a take."""
-    references = synthesizer.voice.references
-    first = next(iter(references.values()))
-    return first if take is None else take.reference or references.get(take.reading.voice, first)
 
 
 def _whole(token: float) -> int | float:

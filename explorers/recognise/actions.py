@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from explorers.session import TakeView
+from explorers.session import ShownTake
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
 from pcg.metrics.intelligibility import Errors, comparable
-from pcg.prompts.prompt import Reference
 from pcg.prompts.text import MAX_CHARACTERS
 from pcg.recognition.listening import as_speech, cut, listen
 from pcg.recognition.recogniser import Recogniser
@@ -217,25 +216,22 @@ def read_sound(path: Path, sample_rate: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Spoken:
-    """A take, decoded again: `samples [N]`; `voice` spoke it, or replaces a recorded one that is not at hand."""
+    """A take, decoded again: `samples [N]`."""
 
     text: str
     method: str
     samples: np.ndarray
     sample_rate: int
     voice: str
-    stands_in: bool
 
 
-def take_again(synthesizer: Synthesizer, reading: TakeView | None, reference: Reference | None = None) -> Spoken:
-    """Decode the tokens of a take, by the visitor's own `reference` if that spoke it; raise PCGError without any."""
-    references = synthesizer.voice.references
-    if reading is None or not reading.tokens:
+def take_again(synthesizer: Synthesizer, shown: ShownTake | None) -> Spoken:
+    """Decode the tokens of a take, by whoever spoke it; raise PCGError without any."""
+    if shown is None or not shown.reading.tokens:
         raise PCGError(NO_TAKE)
-    voice = reading.voice if reference or reading.voice in references else next(iter(references))
-    samples = synthesizer.decode(list(reading.tokens), reference or references[voice])
-    rate = synthesizer.voice.codec.sample_rate
-    return Spoken(reading.text, reading.method, samples, rate, voice, voice != reading.voice)
+    reading, voice = shown.reading, synthesizer.voice
+    samples = synthesizer.decode(list(reading.tokens), shown.speaker(voice.references))
+    return Spoken(reading.text, reading.method, samples, voice.codec.sample_rate, reading.voice)
 
 
 def warmed(load: Callable[[], Recogniser], synthesizer: Synthesizer) -> Recogniser:

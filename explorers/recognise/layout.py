@@ -179,11 +179,8 @@ def _chooser(follow: Callable[..., list[object]]) -> Callable[..., list[object]]
 def _taker(synthesizer: Synthesizer) -> Callable[[str, Session], list[object]]:
     def take(method: str, session: Session) -> list[object]:
         with showing_errors():
-            shown = session.in_hand(method)
-            spoken = take_again(synthesizer, shown and shown.reading, shown and shown.reference)
+            spoken = take_again(synthesizer, session.in_hand(method))
         words = f"The {spoken.method.upper()} take, by {escape(spoken.voice)}."
-        if spoken.stands_in:
-            words = f"The {spoken.method.upper()} take. Its recording is not at hand, so {escape(spoken.voice)} replaces it."
         return [pcm(spoken.samples, spoken.sample_rate), spoken.text, message_html(words)]
 
     return take

@@ -77,12 +77,11 @@ class SwapRequest:
 
 @dataclass(frozen=True, eq=False)
 class Original:
-    """The utterance before the swap. `voice` spoke it, or replaces a recorded one that is not at hand."""
+    """The utterance before the swap."""
 
     text: str
     method: str
     voice: str
-    stands_in: bool
     tokens: tuple[int, ...]
     speaker: Reference = field(repr=False)
 
@@ -140,7 +139,7 @@ class StressTest:
     def record(self) -> dict[str, object]:
         """Ready for JSON."""
         assert self.original is not None
-        said = {name: getattr(self.original, name) for name in ("text", "method", "voice", "stands_in")}
+        said = {name: getattr(self.original, name) for name in ("text", "method", "voice")}
         changes = {v.name: {name: _rounded(value) for name, value in self.differences(v).items()} for v in self.versions[1:]}
         found = {"versions": {v.name: v.record() for v in self.versions}, "differences": changes}
         return {**said, **found, "judges": dict(self.judges), "note": NOTE}
@@ -175,20 +174,17 @@ def _judged(judges: Judges, text: str, versions: Sequence[Version]) -> tuple[Ver
 
 
 def _original(synthesizer: Synthesizer, request: SwapRequest, session: Session, card: str) -> Original:
-    if request.source != "text":
-        shown = said_by_target(session) if request.source == "last" else session.in_hand(card)
-        reading, reference = (shown.reading, shown.reference) if shown else (None, None)
-    else:
+    if request.source == "text":
         text = check_text(request.text)
         _check_words(text)
-        reading, reference = TakeView.of(synthesizer.take(text, request.settings, request.voice)), None
-    if reading is None or not reading.tokens:
+        shown = ShownTake(TakeView.of(synthesizer.take(text, request.settings, request.voice)))
+    else:
+        shown = said_by_target(session) if request.source == "last" else session.in_hand(card)
+    if shown is None or not shown.reading.tokens:
         raise PCGError(NO_TAKE)
+    reading = shown.reading
     _check_words(reading.text)
-    references = synthesizer.voice.references
-    voice = reading.voice if reference or reading.voice in references else next(iter(references))
-    speaker = reference or references[voice]
-    return Original(reading.text, reading.method, voice, voice != reading.voice, reading.tokens, speaker)
+    return Original(reading.text, reading.method, reading.voice, reading.tokens, shown.speaker(synthesizer.voice.references))
 
 
 def said_by_target(session: Session) -> ShownTake | None:

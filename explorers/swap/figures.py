@@ -84,8 +84,7 @@ def original_html(stress: StressTest) -> str:
     if said is None:
         return ""
     spoken = "the target alone" if said.method == "ar" else f"{said.method.upper()}, not the target alone as in the paper"
-    by = f"{escape(said.voice)}, in place of your recording" if said.stands_in else escape(said.voice)
-    return f'<p class="swap-words">By {spoken}, in the voice of {by}: <q>{escape(said.text)}</q></p>'
+    return f'<p class="swap-words">By {spoken}, in the voice of {escape(said.voice)}: <q>{escape(said.text)}</q></p>'
 
 
 def table_html(stress: StressTest) -> str:

@@ -89,7 +89,7 @@ def time_steps(synthesizer: Synthesizer, session: Session, key: str, bench: Benc
     measured = Measured.of(shown.take(), voice.draft_kind)
     if bench.last != measured:
         bench = bench.spoken(measured, _baseline(session, shown, voice.draft_kind))
-    speaker = shown.reference or voice.reference(reading.voice)
+    speaker = shown.speaker(voice.references)
     prompt = voice.reader.prompt(synthesizer.chunks(reading.text)[0], speaker)
     lookahead, temperature = reading.settings.lookahead, reading.settings.temperature
     return bench.timed(lookahead, step_costs(voice, prompt, lookahead, temperature, COST_REPEATS))

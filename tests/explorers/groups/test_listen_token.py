@@ -62,10 +62,10 @@ def test_the_voice_of_the_take_is_the_context(synthesizer: Synthesizer, session:
     assert np.array_equal(alone_at_one.context[0].samples, take.audio)
 
 
-def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synthesizer, take: Take) -> None:
-    recorded = Session().with_take(TakeView.of(replace(take, voice="your recording")), full_run=False)
-    heard = hear(synthesizer, recorded, take.tokens[0], theta=1.0).context[0]
-    assert np.array_equal(heard.samples, synthesizer.decode(list(take.tokens), synthesizer.voice.reference("one")))
+def test_a_take_by_a_recording_is_heard_in_that_voice(synthesizer: Synthesizer, take: Take) -> None:
+    own, reading = synthesizer.voice.reference("one"), TakeView.of(replace(take, voice="your recording"))
+    heard = hear(synthesizer, Session().with_take(reading, full_run=False, reference=own), take.tokens[0], theta=1.0)
+    assert np.array_equal(heard.context[0].samples, synthesizer.decode(list(take.tokens), own))
 
 
 def test_a_token_without_company_has_no_b(synthesizer: Synthesizer, session: Session, anchor: int) -> None:

@@ -28,7 +28,7 @@ from explorers.recognise.figures import entropy_figure
 from explorers.recognise.layout import create_recognise
 from explorers.recognise.sweep import SWEPT
 from explorers.recognise.transcript import alignment_html, transcript_html
-from explorers.session import Session, TakeView
+from explorers.session import Session, ShownTake, TakeView
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.metrics.intelligibility import comparable, word_errors
 from pcg.recognition.embedded import EmbeddedRecogniser, load_recogniser
@@ -153,11 +153,14 @@ def test_silence_has_no_parts_and_is_told(recogniser: EmbeddedRecogniser) -> Non
 
 def test_the_take_in_hand_is_decoded_again(synthesizer: Synthesizer) -> None:
     take = synthesizer.take("The quick brown fox.", Settings("pcg", theta=0.3), "two")
-    spoken = take_again(synthesizer, TakeView.of(take))
-    assert (spoken.text, spoken.method, spoken.voice, spoken.stands_in) == (take.text, "pcg", "two", False)
+    spoken = take_again(synthesizer, ShownTake(TakeView.of(take)))
+    assert (spoken.text, spoken.method, spoken.voice) == (take.text, "pcg", "two")
     assert np.array_equal(spoken.samples, take.audio)
-    stranger = take_again(synthesizer, TakeView.of(replace(take, voice="your recording")))
-    assert (stranger.voice, stranger.stands_in) == ("one", True)
+    own = ShownTake(TakeView.of(replace(take, voice="your recording")), reference=synthesizer.voice.reference("one"))
+    recorded = take_again(synthesizer, own)
+    assert recorded.voice == "your recording"
+    assert np.array_equal(recorded.samples, synthesizer.decode(list(take.tokens), own.reference))
+    assert not np.array_equal(recorded.samples, spoken.samples)
     with pytest.raises(PCGError, match=NO_TAKE):
         take_again(synthesizer, None)
 

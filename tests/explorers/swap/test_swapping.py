@@ -168,11 +168,11 @@ def test_the_targets_own_take_is_preferred_if_it_says_the_same(synthesizer: Synt
     assert said_by_target(other).reading == coarse
 
 
-def test_a_recorded_voice_is_not_kept_and_the_first_stands_in(synthesizer: Synthesizer, judges: Judges, take: Take) -> None:
-    recorded = Session().with_take(TakeView.of(replace(take, voice="your recording")), full_run=False)
-    there = done(synthesizer, judges, recorded)
-    assert (there.original.voice, there.original.stands_in) == ("one", True)
-    assert "in place of your recording" in figures.original_html(there)
+def test_a_take_by_a_recording_is_swapped_in_that_voice(synthesizer: Synthesizer, judges: Judges, take: Take) -> None:
+    own, reading = synthesizer.voice.reference("one"), TakeView.of(replace(take, voice="your recording"))
+    there = done(synthesizer, judges, Session().with_take(reading, full_run=False, reference=own))
+    assert np.array_equal(there.versions[0].samples, synthesizer.decode(list(take.tokens), own))
+    assert "in the voice of your recording" in figures.original_html(there)
 
 
 @pytest.mark.parametrize(
