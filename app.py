@@ -89,7 +89,7 @@ def create_app(
         session = gr.State(recorded.session if recorded else Session())
         origin, voice = Origin.of(synthesizer.voice), synthesizer.voice
         judge = "embedded" if recogniser.is_dir() else "pocketsphinx"
-        spec = LastingWorker(str(voice.folder), judge, voice.target.device.type, draft=draft)
+        spec = LastingWorker(str(voice.folder), judge, voice.device, draft=draft, precision=voice.precision)
         judges = usual_judges()
         bar = create_bar()
         with gr.Tab("Listen", elem_id="listen-tab"):
@@ -170,7 +170,7 @@ def _with_own_files() -> Iterator[None]:
 def _load(options: argparse.Namespace) -> tuple[Voice, str]:
     """The requested voice, or else the embedded one and the reason: a running page can show what went wrong."""
     try:
-        return load_voice(options.model, options.device, options.draft), ""
+        return load_voice(options.model, options.device, options.draft, options.precision), ""
     except PCGError as error:
         voice = load_voice()
         print(error, file=sys.stderr)
@@ -197,9 +197,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
     model, device = os.environ.get("MODEL") or "embedded", os.environ.get("DEVICE") or ("cuda" if is_lent() else "cpu")
     parser.add_argument("--model", default=model, help=f"{MODEL} (default: MODEL, or embedded)")
-    parser.add_argument("--device", default=device, help="cpu, or cuda: bfloat16 and CUDA graphs (default: DEVICE, or cpu)")
-    draft = os.environ.get("DRAFT") or AUTO
+    parser.add_argument("--device", default=device, help="cpu, or cuda with CUDA graphs (default: DEVICE, or cpu)")
+    draft, precision = os.environ.get("DRAFT") or AUTO, os.environ.get("PRECISION") or AUTO
     parser.add_argument("--draft", default=draft, help="auto, layers:0,1,27, lookup, none, a folder (default: DRAFT, or auto)")
+    parser.add_argument("--precision", default=precision, help="float32, bfloat16, or auto (default: PRECISION, or auto)")
     named = os.environ.get("ALLOW_HOST", "").split()
     parser.add_argument("--allow-host", action="append", default=named, metavar="NAME", help="a name that it answers to")
     parser.add_argument("--share", action="store_true", help="also make a public link")

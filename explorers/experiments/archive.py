@@ -26,20 +26,24 @@ from pcg.experiments.worker import WorkerSpec
 from pcg.files import write_json
 from pcg.metrics.bound import StepCosts
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import BFLOAT16, FLOAT32
 
 SHIPPED, OWN = "shipped", "own"
 SOURCES = {SHIPPED: "shipped with this project", OWN: "own runs"}
 SHIPPED_JUDGES = "embedded,pocketsphinx"
 COSTS = "steps.json"
 # What has to be unchanged, or the costs of steps now do not fit the times then.
-MACHINE = ("processor", "device", "torch", "threads")
+MACHINE = ("processor", "device", "precision", "torch", "threads")
 NO_RESULTS = "There are no own runs yet. Choose an experiment and run it."
 
 
 def shipped_ids(spec: WorkerSpec) -> frozenset[str]:
-    """The identity of the page's voice and judge, and that of the same voice before the judges of the shipped results."""
-    judged = replace(spec, judge=SHIPPED_JUDGES) if isinstance(spec, WorkerSpec) else spec
-    return frozenset((spec.voice_id, judged.voice_id))
+    """The identity of the page's voice and judge, and that of the same voice, in any precision, before the judges of the
+    shipped results."""
+    if not isinstance(spec, WorkerSpec):
+        return frozenset((spec.voice_id,))
+    judged = [replace(spec, judge=SHIPPED_JUDGES, precision=precision) for precision in (FLOAT32, BFLOAT16)]
+    return frozenset(each.voice_id for each in (spec, *judged))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +116,7 @@ class Archive:
     def time_steps(self) -> None:
         """Keep what single steps cost, for the bound on speed, where all own results are of this machine."""
         result_set = self.result_set(OWN)
-        here = context(self.spec.device, self.spec.threads, 1, {})
+        here = context(self.spec.device, self.spec.threads, 1, {}) | {"precision": self._synthesizer.voice.precision}
         drafting = {r.unit.settings.lookahead: r for r in result_set.records if r.result.drafted}
         if drafting.keys() <= (result_set.costs or {}).keys() or not _same_machine(result_set.records, here):
             return

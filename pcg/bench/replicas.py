@@ -80,18 +80,19 @@ class Heard:
         return sum(size for at, size in self.pieces if start < at <= end) / sum(size for _, size in self.pieces)
 
 
-def bench_replicas(
-    model: str, replicas: int, clients: int, repeats: int, device: str = "cpu", draft: str = "auto"
-) -> dict[str, object]:
-    """Print and return the figures of a `Throughput`. Both servers are up all the time, and the idle one does nothing. In what
-    order they are asked, and the clients ask for their takes, is drawn for each run."""
+def bench_replicas(voice: tuple[str, str, str, str], replicas: int, clients: int, repeats: int) -> dict[str, object]:
+    """Print and return the figures of a `Throughput`. voice: model, device, draft and precision, as `load_voice` takes them.
+
+    Both servers are up all the time, and the idle one does nothing. In what order they are asked, and the clients ask for their
+    takes, is drawn for each run.
+    """
     ray, found, lone = import_ray("serve"), {1: [], replicas: []}, []
     ours = join(ray, cores=1 + replicas)
     try:
-        check_room(ray.cluster_resources(), "replicas and the one beside them", 1 + replicas, 1, device)
+        check_room(ray.cluster_resources(), "replicas and the one beside them", 1 + replicas, 1, voice[1])
         with (
-            _served(Replicas(1, model, device, draft, "bench-one"), clients) as one,
-            _served(Replicas(replicas, model, device, draft, "bench-many"), clients) as many,
+            _served(Replicas(1, *voice, "bench-one"), clients) as one,
+            _served(Replicas(replicas, *voice, "bench-many"), clients) as many,
         ):
             doors = {1: one, replicas: many}
             for count, door in doors.items():

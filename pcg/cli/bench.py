@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.cli.common import add_draft, add_judge, add_threads, check_count, load_synthesizer, use_threads
+from pcg.cli.common import add_draft, add_judge, add_precision, add_threads, check_count, load_synthesizer, use_threads
 from pcg.errors import InputError
 from pcg.settings import Settings
 
@@ -31,7 +31,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--model",
         default="embedded",
-        help="--quick, bench rules: the voice; bench spoof: the one that the detectors know; bench codec: embedded, X-codec2 "
+        help="the voice; bench spoof: the one that the detectors know; bench codec: embedded, X-codec2 "
         "or NeuCodec, by folder or name",
     )
     parser.add_argument("--text", default="", help="bench codec: the words in the recording")
@@ -55,6 +55,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument("--replicas", type=int, default=2, help="bench replicas: how many, against one (default 2)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     add_draft(parser)
+    add_precision(parser)
     add_judge(parser)
     add_threads(parser)
     parser.add_argument("--repeats", type=int, default=7, help="runs in turns; medians are printed (default 7)")
@@ -88,14 +89,13 @@ def run(options: argparse.Namespace) -> None:
 def _engine(options: argparse.Namespace) -> dict[str, object]:
     from pcg.bench.engine import bench_engine
 
-    synthesizer = load_synthesizer("embedded", options.device, draft=options.draft)
-    return bench_engine(synthesizer, Settings(), options.repeats, options.draft)
+    return bench_engine(load_synthesizer(options), Settings(), options.repeats, options.draft)
 
 
 def _quick(options: argparse.Namespace) -> dict[str, object]:
     from pcg.bench.pays import will_it_pay
 
-    pays = will_it_pay(load_synthesizer(options.model, options.device, draft=options.draft), Settings())
+    pays = will_it_pay(load_synthesizer(options), Settings())
     print(pays.table())
     print(pays.sentence)
     return pays.as_dict()
@@ -106,7 +106,7 @@ def _rules(options: argparse.Namespace) -> dict[str, object]:
 
     utterances = 20 if options.utterances is None else options.utterances
     check_count("utterances", utterances)
-    return bench_rules(load_synthesizer(options.model, options.device, draft=options.draft), utterances)
+    return bench_rules(load_synthesizer(options), utterances)
 
 
 def _groups(options: argparse.Namespace) -> dict[str, object]:
@@ -162,7 +162,7 @@ def _batching(options: argparse.Namespace) -> dict[str, object]:
 
     check_count("clients", options.clients)
     use_threads(options.threads or 1)
-    synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
+    synthesizer = load_synthesizer(options)
     return bench_batching(synthesizer, options.clients, options.repeats)
 
 
@@ -172,7 +172,8 @@ def _replicas(options: argparse.Namespace) -> dict[str, object]:
     check_count("clients", options.clients)
     if options.replicas < 2:
         raise InputError("replicas", options.replicas, "a whole number from 2 up")
-    return bench_replicas(options.model, options.replicas, options.clients, options.repeats, options.device, options.draft)
+    voice = options.model, options.device, options.draft, options.precision
+    return bench_replicas(voice, options.replicas, options.clients, options.repeats)
 
 
 def _gpu(options: argparse.Namespace) -> dict[str, object]:

@@ -3,7 +3,7 @@ units of experiments, where results lie, who does the units, and how far they ar
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import fields
 from datetime import timedelta
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pcg.experiments.runner import Progress as Pace
     from pcg.experiments.unit import Record, Unit
     from pcg.experiments.worker import WorkerSpec
-    from pcg.groups.pairs.search import Progress
     from pcg.prompts.prompt import Reference
     from pcg.synthesis.synthesizer import Synthesizer
 
@@ -66,13 +65,19 @@ def _count(text: str) -> int | str:
 def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="embedded", help=MODEL)
     add_draft(parser)
-    parser.add_argument("--device", default="cpu", help="cpu, or cuda: bfloat16 and CUDA graphs (default cpu)")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda with CUDA graphs (default cpu)")
+    add_precision(parser)
 
 
 def add_draft(parser: argparse.ArgumentParser) -> None:
     text = "auto (the voice's own, else three layers of the target), the name of another of the voice's, "
     text += "layers:0,1,27, lookup, none, or a folder (default auto)"
     parser.add_argument("--draft", default="auto", help=text)
+
+
+def add_precision(parser: argparse.ArgumentParser) -> None:
+    text = "of the target's matrix products: float32, bfloat16, or auto: bfloat16 where the machine has it (default auto)"
+    parser.add_argument("--precision", default="auto", help=text)
 
 
 KNOWN_JUDGES = "embedded, pocketsphinx, or, from the hub, hubert, whisper, granite"
@@ -121,17 +126,15 @@ def settle_lookahead(options: argparse.Namespace, settings: Settings, synthesize
     return settings.with_(lookahead_cost=lookahead_cost(synthesizer, settings.temperature))
 
 
-def load_synthesizer(
-    model: str, device: str, announce: "Callable[[str], Progress] | None" = None, draft: str = "auto"
-) -> "Synthesizer":
+def load_synthesizer(options: argparse.Namespace) -> "Synthesizer":
     """Whoever speaks by it is told on standard error what there is to know of the voice."""
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import load_voice
 
-    voice = load_voice(model, device, draft)
+    voice = load_voice(options.model, options.device, options.draft, options.precision)
     if voice.notice:
         print(voice.notice, file=sys.stderr)
-    return Synthesizer(voice, announce=announce)
+    return Synthesizer(voice)
 
 
 def find_speaker(options: argparse.Namespace, synthesizer: "Synthesizer") -> "tuple[str, Reference | None]":
@@ -202,7 +205,8 @@ def worker_spec(options: argparse.Namespace) -> "WorkerSpec":
     from pcg.experiments.worker import WorkerSpec
 
     judge_names(options.judge)
-    return WorkerSpec(options.model, options.judge, options.device, draft=options.draft, speaker=options.speaker_judge)
+    chosen = {"draft": options.draft, "speaker": options.speaker_judge, "precision": options.precision}
+    return WorkerSpec(options.model, options.judge, options.device, **chosen)
 
 
 def do_units(units: "Sequence[Unit]", spec: "WorkerSpec", options: argparse.Namespace) -> "list[Record]":

@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     texts = _texts(options)
     check_count("repeat", options.repeat)
     use_threads(options.threads)
-    synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
+    synthesizer = load_synthesizer(options)
     voice, reference = find_speaker(options, synthesizer)
     synthesizer.warm_up()
     settings = settle_lookahead(options, settings, synthesizer)

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     check_count("sentences", options.sentences)
     check_count("stopping", options.stopping)
     sentences = written[:: max(1, len(written) // options.sentences)][: options.sentences]
-    synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
+    synthesizer = load_synthesizer(options)
     voices, reference = _speakers(options, synthesizer)
     settings = settle_lookahead(options, settings, synthesizer)
     speaker = speaker_encoder(options.speaker_judge, options.device)

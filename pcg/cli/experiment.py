@@ -189,7 +189,7 @@ def _add_recognition(commands: "Commands") -> None:
 
 def _loader(options: argparse.Namespace) -> "Callable[[], Synthesizer]":
     """Loads the synthesizer when it is first asked for: a grid from a file may not need it."""
-    return lru_cache(maxsize=1)(partial(load_synthesizer, options.model, options.device, draft=options.draft))
+    return lru_cache(maxsize=1)(partial(load_synthesizer, options))
 
 
 def _grids(options: argparse.Namespace, load: "Callable[[], Synthesizer]") -> "list[Grid]":

@@ -8,7 +8,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pcg.cli.common import load_synthesizer
 from pcg.errors import InputError
 from pcg.settings import RANGES, SIMILARITIES, Settings
 
@@ -34,11 +33,13 @@ def add(commands: "Commands") -> None:
 def run(options: argparse.Namespace) -> None:
     from pcg.groups.progress import bar
     from pcg.groups.similarities import theta_for
+    from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.synthesis.voice import load_voice
 
     Settings(similarity=options.similarity)
     for theta in options.theta or ():
         RANGES["theta"].check("theta", theta)
-    synthesizer = load_synthesizer(options.model, "cpu", bar)
+    synthesizer = Synthesizer(load_voice(options.model), announce=bar)
     neighbours = synthesizer.library.neighbours(options.similarity)
     thetas = [theta_for(neighbours, size) for size in options.mean_size] if options.mean_size else options.theta
     thetas = thetas or [theta for theta in DEFAULT_THETAS if theta >= neighbours.floor]

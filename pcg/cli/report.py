@@ -8,7 +8,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.cli.common import BOTH_JUDGES, add_draft, add_judge, add_speaker_judge, load_synthesizer, mean_sizes, worker_spec
+from pcg.cli.common import (
+    BOTH_JUDGES,
+    add_draft,
+    add_judge,
+    add_precision,
+    add_speaker_judge,
+    load_synthesizer,
+    mean_sizes,
+    worker_spec,
+)
 from pcg.errors import InputError, PCGError, counted
 
 if TYPE_CHECKING:
@@ -21,7 +30,7 @@ if TYPE_CHECKING:
 
 PAGE = "report.html"
 # What has to be as it was, or the costs of steps now say nothing about the times then.
-MACHINE = ("processor", "device", "torch", "threads")
+MACHINE = ("processor", "device", "precision", "torch", "threads")
 
 
 def add(commands: "Commands") -> None:
@@ -41,6 +50,7 @@ def add(commands: "Commands") -> None:
     add_judge(parser, BOTH_JUDGES)
     add_speaker_judge(parser)
     add_draft(parser)
+    add_precision(parser)
     parser.add_argument("--device", default="cpu", help="where --model was, cpu or cuda (default cpu)")
     parser.set_defaults(command=run)
     _add_listening_test(commands)
@@ -99,7 +109,7 @@ def run(options: argparse.Namespace) -> None:
         records = [record for record in records if record.context["voice"] == voice]
         if not records:
             raise InputError("model", options.model, f"one that has results with the judge {options.judge} there")
-        synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
+        synthesizer = load_synthesizer(options)
         costs, sizes = _step_costs(synthesizer, records, options.device), mean_sizes(synthesizer)
         findings = write_report(options.results, out, costs, sizes, _sounds(options), voice=voice)
     made = (findings.records, "unit"), (len(findings.tables), "table"), (len(findings.figures), "figure")
@@ -143,8 +153,8 @@ def _step_costs(synthesizer: "Synthesizer", records: "Sequence[Record]", device:
     from pcg.experiments.context import context
 
     threads = int(str(records[0].context["threads"]))
-    here = context(device, threads, 1, {})
-    if any(record.context[name] != here[name] for record in records for name in MACHINE):
+    here = context(device, threads, 1, {}) | {"precision": synthesizer.voice.precision}
+    if any(record.context.get(name) != here[name] for record in records for name in MACHINE):
         print("The results are of another machine: the report has no bounds on speed.", file=sys.stderr)
         return {}
     torch.set_num_threads(threads)
@@ -161,7 +171,8 @@ def _sounds(options: argparse.Namespace) -> "Callable[[Unit], tuple[np.ndarray, 
     """Says units again, for the page; their judge is not asked, so it need not be here."""
     from pcg.experiments.worker import WorkerSpec
 
-    worker = WorkerSpec(options.model, device=options.device, dnsmos=False, draft=options.draft).load()
+    chosen = {"draft": options.draft, "precision": options.precision}
+    worker = WorkerSpec(options.model, device=options.device, dnsmos=False, **chosen).load()
 
     def say(unit: "Unit") -> "tuple[np.ndarray, int]":
         said = worker.sound(unit)

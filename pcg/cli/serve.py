@@ -68,7 +68,7 @@ def _service(options: argparse.Namespace) -> "SpeechService":
     from pcg.serving.limits import LIMITS
     from pcg.serving.speech_service import SpeechService
 
-    synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
+    synthesizer = load_synthesizer(options)
     synthesizer.longest_seconds = LIMITS.job_seconds
     synthesizer.warm_up()
     return SpeechService(synthesizer)
@@ -79,7 +79,8 @@ def _replicas(options: argparse.Namespace) -> "Replicas":
     from pcg.serving.replicas import Replicas
 
     name = f"pcg-{socket.gethostname()}-{options.port or os.getpid()}"
-    replicas = Replicas(options.replicas or REPLICAS, options.model, options.device, options.draft, name)
+    voice = options.model, options.device, options.draft, options.precision
+    replicas = Replicas(options.replicas or REPLICAS, *voice, name)
     if replicas.offer.notice:
         print(replicas.offer.notice, file=sys.stderr)
     return replicas

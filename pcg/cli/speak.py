@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
 
     settings = read_settings(options)
     check_text(options.text)
-    synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
+    synthesizer = load_synthesizer(options)
     voice, reference = find_speaker(options, synthesizer)
     synthesizer.warm_up()  # the kernel is compiled or loaded on first use, which is no take's cost
     settings = settle_lookahead(options, settings, synthesizer)

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     check_count("sentences", options.sentences)
     check_workers(options)
     spec = worker_spec(options)
-    synthesizer = load_synthesizer(options.model, options.device, draft=options.draft)
+    synthesizer = load_synthesizer(options)
     utterances = offline_utterances(options.sentences, list(synthesizer.voice.references))
     conditions = list(_conditions(options.theta, options.similarity, synthesizer.library))
     units = [Unit(utterance, condition, 0) for utterance in utterances for condition in conditions]

@@ -34,7 +34,8 @@ from pcg.settings import Settings
 from pcg.spoof.detectors import load_detectors
 from pcg.synthesis.drafts import AUTO, named_draft
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import EMBEDDED, load_voice
+from pcg.synthesis.voice import EMBEDDED, auto_precision, load_voice
+from pcg.takes.stored import PRECISIONS
 from pcg.takes.take import Take
 from pcg.takes.trace import Trace
 
@@ -58,7 +59,7 @@ class WorkerSpec:
     threads: of torch in each worker; floats, and so results, may differ in their last digits with another number. dnsmos: ask
     for it, too; a third of a second of work on a CPU, nearly as much as speaking. cache: of groups, None for the usual. draft:
     as `pcg.synthesis.drafts.choose_draft` takes it. detectors: a folder of spoof detectors, None for the shipped ones. speaker:
-    who compares speakers (`pcg.metrics.speaker.speaker_encoder`).
+    who compares speakers (`pcg.metrics.speaker.speaker_encoder`). precision: of the model, as `load_voice` takes it.
     """
 
     model: str = "embedded"
@@ -70,6 +71,7 @@ class WorkerSpec:
     draft: str = AUTO
     detectors: Path | None = None
     speaker: str = RESEMBLYZER
+    precision: str = AUTO
 
     def __post_init__(self) -> None:
         if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
@@ -99,6 +101,9 @@ class WorkerSpec:
             _add_folder(digest, self.detectors)
         if self.speaker != RESEMBLYZER:
             digest.update(self.speaker.encode())
+        precision = auto_precision(self.device) if self.precision == AUTO else self.precision
+        if precision != PRECISIONS[self.device]:
+            digest.update(precision.encode())
         return digest.hexdigest()[:16]
 
     def load(self) -> "Worker":
@@ -121,7 +126,9 @@ class Worker:
         self.spec, self.voice_id = spec, spec.voice_id
         with self._threads():
             given = load_detectors(spec.detectors) if spec.detectors else None
-            self._target = Synthesizer(load_voice(spec.model, spec.device, spec.draft), spec.cache, detectors=given)
+            self._target = Synthesizer(
+                load_voice(spec.model, spec.device, spec.draft, spec.precision), spec.cache, detectors=given
+            )
             self._detectors = self._target.decoder.detectors
             self._variants = Variants(self._target)
             self._words = {name: load_judge(name, spec.device) for name in spec.judges}
@@ -147,7 +154,11 @@ class Worker:
         """`run`, with where it was done; `workers` are at work side by side."""
         result = self.run(unit)
         facts, voice = context(self.spec.device, self.spec.threads, workers, self.judges), self._target.voice
-        return Record(unit, result, facts | {"model": voice.name, "voice": self.voice_id, "licence": voice.licence})
+        return Record(
+            unit,
+            result,
+            facts | {"model": voice.name, "precision": voice.precision, "voice": self.voice_id, "licence": voice.licence},
+        )
 
     def run(self, unit: Unit) -> Result:
         """Say the unit and judge it. The first unit of a method warms it up, before anything is timed."""

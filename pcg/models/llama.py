@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcg.models.checkpoint import Checkpoint, FusedWeights
-from pcg.models.cpu_kernel.packing import Packed, fits, lanes_here, pack
+from pcg.models.cpu_kernel.packing import Packed, fits, is_bfloat16, lanes_here, multiplies_bfloat16, pack
 from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE, draft_turns, read_tokens
 from pcg.models.vocabulary import Vocabulary
 
@@ -78,7 +78,9 @@ class DecodingLlama:
     """The decoding view of a model: ids and positions in, logits over the speech vocabulary out.
 
     compiled: whether a CPU in float32 reads a few tokens by the compiled kernel, and not by PyTorch; where a shape does not
-    suit the kernel (`packing.fits`), PyTorch reads them after all. lanes: floats in a vector of the CPU.
+    suit the kernel (`packing.fits`), PyTorch reads them after all. lanes: floats in a vector of the CPU. rounded: whether the
+    kernel rounds what it multiplies to bfloat16, as a GPU does, where the CPU has such products and the weights are exact in
+    bfloat16; sums, attention and logits stay in float32.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class DecodingLlama:
         vocabulary: Vocabulary,
         compiled: bool = True,
         lanes: int | None = None,
+        rounded: bool = False,
     ) -> None:
         read = model if isinstance(model, Checkpoint) else Checkpoint.of(model)
         self.vocabulary = vocabulary
@@ -97,10 +100,16 @@ class DecodingLlama:
         self.weights = FusedWeights.fuse(read)
         self._lanes = lanes_here() if lanes is None else lanes
         self.compiled = compiled and fits(self.weights, self.dim, self._lanes)
+        self.rounded = rounded and self.compiled and multiplies_bfloat16(self._lanes) and is_bfloat16(self.weights, self.head)
 
     @property
     def device(self) -> torch.device:
         return self.embedding.device
+
+    @property
+    def precision(self) -> str:
+        """Of its matrix products: "float32" or "bfloat16"."""
+        return "bfloat16" if self.rounded or self.embedding.dtype == torch.bfloat16 else "float32"
 
     @property
     def bytes_per_step(self) -> int:
@@ -111,7 +120,7 @@ class DecodingLlama:
     def _packed(self) -> Packed:
         """What the kernel reads; made when it is first asked for, since training and CUDA never do."""
         ends = (self.norm, [self.head], self.embedding)
-        return pack(self.weights, [], *ends, self.heads, self.epsilon, self._lanes)
+        return pack(self.weights, [], *ends, self.heads, self.epsilon, self._lanes, self.rounded)
 
     @cached_property
     def _ids_of(self) -> np.ndarray:

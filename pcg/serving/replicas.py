@@ -35,14 +35,16 @@ class Replicas:
     this project and the model lie at the same path. `close` ends the replicas. Raises PCGError without ray, and for a voice
     that cannot be loaded."""
 
-    def __init__(self, count: int, model: str, device: str = "cpu", draft: str = "auto", app: str = "pcg") -> None:
+    def __init__(
+        self, count: int, model: str, device: str = "cpu", draft: str = "auto", precision: str = "auto", app: str = "pcg"
+    ) -> None:
         self._ray, self._app = import_ray("serve"), app
         self._here, self._changed = 0, Lock()
         self._ours = join(self._ray)
         try:
             check_room(self._ray.cluster_resources(), "replicas", count, 1, device)
             where = str(Path(model).resolve()) if Path(model).is_dir() else model
-            self._handle = self._start(count, where, device, draft)
+            self._handle = self._start(count, device, (where, device, draft, precision))
             told = self._handle.offer.remote().result()
             if isinstance(told, PCGError):
                 raise told
@@ -82,7 +84,7 @@ class Replicas:
         elif self._app in self._ray.serve.status().applications:
             self._ray.serve.delete(self._app)
 
-    def _start(self, count: int, model: str, device: str, draft: str) -> "DeploymentHandle":
+    def _start(self, count: int, device: str, voice: tuple[str, ...]) -> "DeploymentHandle":
         serve, quiet = self._ray.serve, {"log_level": "WARNING", "enable_access_log": False}
         logging.getLogger("ray.serve").setLevel(logging.ERROR)  # that a replica is gone is told to whoever it spoke for
         serve.start(proxy_location="Disabled", logging_config=quiet)
@@ -93,7 +95,7 @@ class Replicas:
             ray_actor_options={"num_cpus": 1, "num_gpus": int(device == "cuda")},
             logging_config=quiet,
         )
-        return serve.run(deployment.bind(model, device, draft), name=self._app, route_prefix=None)
+        return serve.run(deployment.bind(*voice), name=self._app, route_prefix=None)
 
     def _leave(self) -> None:
         with self._changed:
@@ -132,14 +134,14 @@ class FarSpeech:
 class Replica:
     """What Ray starts, and starts again when it died: one voice and its thread, on one core or one GPU."""
 
-    def __init__(self, model: str, device: str, draft: str) -> None:
+    def __init__(self, model: str, device: str, draft: str, precision: str) -> None:
         torch.set_num_threads(1)
         if device == "cpu":
             _keep_to_one_core()
         self._threads = CapacityLimiter(ROWS + AHEAD)
         self._service: SpeechService | None = None
         try:
-            synthesizer = Synthesizer(load_voice(model, device, draft), longest_seconds=LIMITS.job_seconds)
+            synthesizer = Synthesizer(load_voice(model, device, draft, precision), longest_seconds=LIMITS.job_seconds)
             synthesizer.warm_up()
             self._service = SpeechService(synthesizer)
         except PCGError as error:  # told to who asks: Ray would try again and again

@@ -27,6 +27,7 @@ from pcg.decoding.runners import AnyDraft
 from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.files.checksums import check_checksums
 from pcg.models.checkpoint import Checkpoint
+from pcg.models.cpu_kernel.packing import lanes_here, multiplies_bfloat16
 from pcg.models.hub import codec_folder, is_from_hub, is_neutts, model_folder, model_name
 from pcg.models.llama import DecodingLlama
 from pcg.models.memory_check import check_memory, free_memory
@@ -41,10 +42,12 @@ from pcg.synthesis.drafts import choose_draft
 
 FORMAT = 2
 DEVICES = ("cpu", "cuda")
+AUTO, FLOAT32, BFLOAT16 = PRECISIONS = ("auto", "float32", "bfloat16")
 EMBEDDED = ASSETS / "voice"
 REFERENCE_SECONDS = (1.0, 10.0)
 CHUNK_SECONDS = 9.6
 """A text that takes longer is said in pieces: the embedded voice learned from shorter ones."""
+NO_BFLOAT16 = "bfloat16 takes CUDA or a CPU with AVX512-BF16, and weights that are exact in it"
 CODES = 65_536
 """Of X-codec2 and of NeuCodec."""
 
@@ -84,6 +87,11 @@ class Voice:
         return self.target.device.type
 
     @property
+    def precision(self) -> str:
+        """Of the target's matrix products: "float32" or "bfloat16"."""
+        return self.target.precision
+
+    @property
     def draft_speaks_alone(self) -> bool:
         """Whether the draft needs no other to speak: a feature draft reads its target, and lookup is no model."""
         return isinstance(self.draft, DecodingLlama)
@@ -109,25 +117,36 @@ class Voice:
         return read_recording(path, self.codec, self.reference_seconds, text, transcribe)
 
 
-def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto") -> Voice:
+def auto_precision(device: str) -> str:
+    """What "auto" stands for, where the weights are exact in it (`load_voice`)."""
+    return BFLOAT16 if device == "cuda" or multiplies_bfloat16(lanes_here()) else FLOAT32
+
+
+def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto", precision: str = AUTO) -> Voice:
     """Load a voice: the shipped one ("embedded"), one in a folder, or a LLaSA or a NeuTTS in a folder or from the hub.
 
-    model: see `pcg.models.hub`. device: "cpu" or "cuda"; models run in bfloat16 on CUDA and in float32 on a CPU; one from the
-    hub that does not fit into memory in float32 runs in bfloat16 on a CPU, too. draft: see `drafts.choose_draft`. Raises
-    InputError or AssetError where something is missing, damaged or of another kind, and PCGError where memory or disk have no
-    room for it.
+    model: see `pcg.models.hub`. device: "cpu" or "cuda". draft: see `drafts.choose_draft`. precision: of the target's matrix
+    products, "float32", "bfloat16" or "auto": bfloat16 on CUDA, on a CPU that multiplies such numbers (AVX512-BF16), and where
+    a model from the hub does not fit into memory in float32; float32 elsewhere. The same take has other tokens in another
+    precision. Raises InputError or AssetError where something is missing, damaged or of another kind, and PCGError where memory
+    or disk have no room for it.
     """
     if device not in DEVICES or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
+    if precision not in PRECISIONS:
+        raise InputError("precision", precision, "one of " + ", ".join(PRECISIONS))
     folder = model_folder(model, EMBEDDED, device)
     check_checksums(folder)
     try:
-        return (_load_from_hub if is_from_hub(folder) else _load_embedded)(folder, device, draft)
+        voice = (_load_from_hub if is_from_hub(folder) else _load_embedded)(folder, device, draft, precision)
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise PCGError(f"Memory ran out on the {device} while {model} was loaded: choose a smaller model.") from error
+    if precision not in (AUTO, voice.precision):
+        raise InputError("precision", precision, f"auto or {voice.precision} ({NO_BFLOAT16})")
+    return voice
 
 
-def _load_embedded(folder: Path, device: str, draft: str) -> Voice:
+def _load_embedded(folder: Path, device: str, draft: str, precision: str) -> Voice:
     card = _card(folder / "voice.json")
     try:
         reader = PhonemeReader(tuple(card["symbols"]), tuple(card["durations"]))
@@ -139,13 +158,13 @@ def _load_embedded(folder: Path, device: str, draft: str) -> Voice:
     codec = _read_codec(folder / "codec").to(device)
     reader = replace(reader, chunk_tokens=round(CHUNK_SECONDS * codec.sample_rate / codec.hop))
     vocabulary = Vocabulary(codec.codebook_size, reader.first_code, reader.end)
-    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    dtype = torch.bfloat16 if device == "cuda" and precision != FLOAT32 else torch.float32
     model = read_checkpoint(folder / "target", vocabulary, dtype).to(device)
     chosen = choose_draft(draft, model, vocabulary, folder / "draft")
     counted = read_tensors(folder / "usage.safetensors")
     return Voice(
         name=str(card["name"]),
-        target=DecodingLlama(model, vocabulary),
+        target=DecodingLlama(model, vocabulary, rounded=precision != FLOAT32),
         draft=chosen.model,
         codec=codec,
         reader=reader,
@@ -158,7 +177,7 @@ def _load_embedded(folder: Path, device: str, draft: str) -> Voice:
     )
 
 
-def _load_from_hub(folder: Path, device: str, draft: str) -> Voice:
+def _load_from_hub(folder: Path, device: str, draft: str, precision: str) -> Voice:
     """The language model before the codec, because it is held twice while its weights are fused."""
     from pcg.codec.neucodec import load_neucodec  # transformers' codecs take a second to import
     from pcg.codec.xcodec2 import load_xcodec2
@@ -171,9 +190,9 @@ def _load_from_hub(folder: Path, device: str, draft: str) -> Voice:
         reader, load, licence = load_reader(folder, CODES), load_xcodec2, llasa.LICENCE
         reference_seconds = llasa.REFERENCE_SECONDS
     vocabulary = Vocabulary(CODES, reader.first_code, reader.end)
-    model = Checkpoint.of(load_llama(folder, vocabulary, _precision(name, folder, device)).to(device))
+    model = Checkpoint.of(load_llama(folder, vocabulary, _weights_type(name, folder, device, precision)).to(device))
     chosen = choose_draft(draft, model, vocabulary, folder / "draft")
-    target = DecodingLlama(model, vocabulary)
+    target = DecodingLlama(model, vocabulary, rounded=precision != FLOAT32)
     del model
     codec = load(codec_at, device)
     if codec.codebook_size != vocabulary.codes:
@@ -195,14 +214,15 @@ def _load_from_hub(folder: Path, device: str, draft: str) -> Voice:
     )
 
 
-def _precision(name: str, folder: Path, device: str) -> torch.dtype:
-    """The type that the weights of a model from the hub run in, if they fit twice: as they were loaded, and fused."""
+def _weights_type(name: str, folder: Path, device: str, precision: str) -> torch.dtype:
+    """The type that the weights of a model from the hub are held in, if they fit twice: as they were loaded, and fused."""
     weights = count_weights(folder)
-    if device == "cpu" and 2 * torch.float32.itemsize * weights <= free_memory("cpu"):
-        return torch.float32
+    if precision != FLOAT32 and device == "cpu" and 2 * torch.float32.itemsize * weights <= free_memory("cpu"):
+        return torch.float32  # from which the kernel rounds, where it can
+    kind = torch.float32 if precision == FLOAT32 else torch.bfloat16
     for each in {"cpu", device}:
-        check_memory(name, 2 * torch.bfloat16.itemsize * weights, each)
-    return torch.bfloat16
+        check_memory(name, 2 * kind.itemsize * weights, each)
+    return kind
 
 
 def load_codec(folder: Path) -> EmbeddedCodec:

@@ -33,7 +33,7 @@ SETTINGS = {
 }  # fmt: skip
 """What null means in `settings`, in their order: a new one goes to the end, and nothing changes with the defaults of a program,
 or old links would mean something else."""
-OTHERS = {"streamed": False, "device": "cpu", "draft": TRAINED, "reference": None}
+OTHERS = {"streamed": False, "device": "cpu", "draft": TRAINED, "reference": None, "precision": ""}
 WHOLE_LINK = "a link that PCG Lab wrote, copied to its end"
 
 WORDS = (
@@ -58,6 +58,7 @@ def pack(stored: Stored) -> str:
         "device": origin.device,
         "draft": origin.draft,
         "reference": stored.reference and _short(stored.reference),
+        "precision": origin.precision,
     }
     values = [
         FORMAT,
@@ -87,7 +88,7 @@ def unpack(packed: str) -> Stored:
         raise InputError("link", f"{len(values)} values", WHOLE_LINK)
     _, settings, model, digest, app, voice, others, text = values
     made = _named("other values", others, OTHERS)
-    origin = Origin(model, _long("digest", digest), made["device"], app, draft=made["draft"])
+    origin = Origin(model, _long("digest", digest), made["device"], app, "", made["draft"], made["precision"])
     reference = None if made["reference"] is None else _long("reference", made["reference"])
     knobs = Settings.from_dict(_named("settings", settings, SETTINGS))
     return Stored(text, voice, knobs, origin, reference, made["streamed"])

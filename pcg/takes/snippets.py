@@ -8,7 +8,7 @@ import json
 from shlex import join, quote
 
 from pcg.settings import RANGES, SWITCHES
-from pcg.takes.stored import OTHER_DRAFT, TRAINED, Stored
+from pcg.takes.stored import OTHER_DRAFT, PRECISIONS, TRAINED, Stored
 
 ENDPOINT = "repeat_take"
 RECORDING_FILE = "recording.wav"
@@ -41,7 +41,7 @@ def python_snippet(stored: Stored, model: str = EMBEDDED) -> str:
         "",
         *_folder(model),
         *_draft_folder(stored),
-        f"voice = load_voice({model!r}{device}{draft})",
+        f"voice = load_voice({model!r}{device}{draft}, precision={precision_of(stored)!r})",
         "synthesizer = Synthesizer(voice)",
         f"settings = {stored.settings!r}",
         *reference,
@@ -63,7 +63,7 @@ def shell_snippet(stored: Stored, model: str = EMBEDDED) -> str:
         words += ["--voice", stored.voice]
     else:
         words += ["--reference", RECORDING_FILE, "--reference-text", RECORDING_WORDS]
-    words += ["--model", model, "--device", stored.origin.device, "--out", "speech.wav"]
+    words += ["--model", model, "--device", stored.origin.device, "--precision", precision_of(stored), "--out", "speech.wav"]
     words += [word for choice in _draft(stored) for word in ("--draft", choice)]
     notes = [*_folder(model), *_draft_folder(stored), *([BRING] if stored.reference else [])]
     notes += ["# It was streamed: the tokens are the same, the samples almost."] if stored.streamed else []
@@ -83,6 +83,10 @@ def curl_snippet(stored: Stored, address: str) -> str:
         f'url=$(curl -sN {quote(call)}/"$event" | {url})\n'
         'curl -s "$url" -o speech.wav\n'
     )
+
+
+def precision_of(stored: Stored) -> str:
+    return stored.origin.precision or PRECISIONS[stored.origin.device]
 
 
 def _draft(stored: Stored) -> list[str]:

@@ -27,7 +27,9 @@ SHORT_DIGEST = 12
 LONGEST_NAME = 160
 RECORDING = "a recording"
 DEVICES = ("cpu", "cuda")
-OPTIONAL = ("licence", "draft", "verification", "lookahead_cost")
+OPTIONAL = ("licence", "draft", "precision", "verification", "lookahead_cost")
+PRECISIONS = {"cpu": "float32", "cuda": "bfloat16"}
+"""What is not said, by device."""
 WEIGHTS = ("voice.json", "usage.safetensors", "*/config.json", "*/model.safetensors")
 LLASA_WEIGHTS = ("config.json", "model*.safetensors", "tokenizer.json", "chat_template.jinja", "*/model-*.safetensors")
 CODEC_WEIGHTS = ("config.json", "*.safetensors", "*.ckpt", "*.bin")
@@ -49,6 +51,9 @@ class VoiceFiles(Protocol):
     @property
     def device(self) -> str: ...
 
+    @property
+    def precision(self) -> str: ...
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -57,6 +62,7 @@ class Origin:
 
     licence: that of the voice and so of the sound, as its SPDX identifier; nothing in files of before it was kept. draft: what
     drafted (`pcg.synthesis.drafts.Draft.kind`); left out of files where it is the trained one that belongs to the voice.
+    precision: of matrix products, "float32" or "bfloat16"; empty, and left out of files, where it is that of `PRECISIONS`.
     """
 
     model: str
@@ -65,6 +71,7 @@ class Origin:
     app: str = __version__
     licence: str = ""
     draft: str = TRAINED
+    precision: str = ""
 
     def __post_init__(self) -> None:
         _check_name("model", self.model)
@@ -77,6 +84,8 @@ class Origin:
             raise InputError("draft", _shown(self.draft), allowed)
         if self.device not in DEVICES:
             raise InputError("device", _shown(self.device), "one of " + ", ".join(DEVICES))
+        if self.precision not in ("", *PRECISIONS.values()):
+            raise InputError("precision", _shown(self.precision), "float32, bfloat16, or empty")
 
     def differs(self, other: "Origin", name: str) -> bool:
         """Whether the two have another value of that name; of digests as many digits count as both have."""
@@ -94,7 +103,8 @@ class Origin:
         for folder, names in patterns.items():
             for file in sorted(file for pattern in names for file in folder.glob(pattern)) if folder else ():
                 digest.update(f"{file.relative_to(folder).as_posix()} {content_digest(file)}\n".encode())
-        return cls(voice.name, digest.hexdigest(), voice.device, licence=voice.licence, draft=voice.draft_kind)
+        precision = "" if voice.precision == PRECISIONS[voice.device] else voice.precision
+        return cls(voice.name, digest.hexdigest(), voice.device, __version__, voice.licence, voice.draft_kind, precision)
 
 
 @dataclass(frozen=True)
@@ -137,6 +147,7 @@ class Stored:
             "device": "another kind of device",
             "app": "another version of this program",
             "draft": "another draft",
+            "precision": "products of another precision",
         }
         told = [f"It was made with {what}." for name, what in made.items() if self.origin.differs(origin, name)]
         if self.reference is not None:
@@ -146,8 +157,9 @@ class Stored:
     def to_json(self, indent: int | None = None) -> str:
         """ASCII alone, which every program that shows a WAV file's comment can read."""
         values = asdict(self)
-        if self.origin.draft == TRAINED:
-            del values["origin"]["draft"]  # as in files of before there was a choice
+        for name, usual in (("draft", TRAINED), ("precision", "")):  # as in files of before there was a choice
+            if getattr(self.origin, name) == usual:
+                del values["origin"][name]
         return json.dumps({"version": VERSION, **values}, indent=indent)
 
     @classmethod
@@ -203,8 +215,8 @@ def _object(field: str, value: object) -> dict[str, object]:
 def _check_keys(values: Mapping[str, object], schema: type) -> None:
     """Every field of `schema`, and no other: a file that lacks one would be completed by the defaults of another version.
 
-    Only what older files lack may be missing: a licence, which no take depends on, a draft that is the voice's own, and knobs
-    that did not exist, whose defaults do nothing.
+    Only what older files lack may be missing: a licence, which no take depends on, a draft and a precision that are the
+    usual ones, and knobs that did not exist, whose defaults do nothing.
     """
     known = [f.name for f in fields(schema)]
     for key in values:

@@ -76,16 +76,19 @@ def test_a_template_that_is_none_of_a_llasa_is_refused(template: str, sentence: 
 
 
 def test_weights_run_in_what_memory_has_room_for(llasa_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def precision(free: int) -> torch.dtype:
+    def held(free: int, precision: str = "auto") -> torch.dtype:
         for module in ("pcg.synthesis.voice", "pcg.models.memory_check"):
             monkeypatch.setattr(f"{module}.free_memory", lambda _: free)
-        return voices._precision("tiny", llasa_folder, "cpu")
+        return voices._weights_type("tiny", llasa_folder, "cpu", precision)
 
     weights = count_weights(llasa_folder)
     sizes = (8 * weights, 8 * weights - 1, 4 * weights)
-    assert [precision(free) for free in sizes] == [torch.float32, torch.bfloat16, torch.bfloat16]
+    assert [held(free) for free in sizes] == [torch.float32, torch.bfloat16, torch.bfloat16]
+    assert held(8 * weights, "float32") == torch.float32
     with pytest.raises(PCGError, match=r"tiny needs 0.0 GiB of memory on the cpu, but 0.0 GiB are free: close other programs"):
-        precision(4 * weights - 1)
+        held(4 * weights - 1)
+    with pytest.raises(PCGError, match="tiny needs"):
+        held(8 * weights - 1, "float32")
 
 
 def test_memory_that_runs_out_while_loading_is_one_sentence(llasa_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

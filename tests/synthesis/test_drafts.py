@@ -246,7 +246,7 @@ def test_the_lines_to_copy_choose_the_draft(synthesizers: dict[str, Synthesizer]
     for choice in ("layers:0,2", "lookup"):
         stored = Stored(WORDS, "one", Settings(), Origin.of(synthesizers[choice].voice))
         assert f"--draft {choice} " in shell_snippet(stored, "here")
-        assert f"load_voice('here', draft={choice!r})" in python_snippet(stored, "here")
+        assert f"load_voice('here', draft={choice!r}, precision='float32')" in python_snippet(stored, "here")
     own = Stored(WORDS, "one", Settings(), Origin.of(synthesizers["auto"].voice))
     assert "draft" not in shell_snippet(own) + python_snippet(own)
     other = replace(own, origin=replace(own.origin, draft="folder:" + "0" * 16))

@@ -124,8 +124,8 @@ def opened(monkeypatch: pytest.MonkeyPatch, synthesizer: Synthesizer) -> Iterato
     """What the page's banner says of the apps that are served; the tiny voice stands in for the embedded one."""
     troubles: list[str] = []
 
-    def load(model: str = "embedded", device: str = "cpu", draft: str = "auto") -> Voice:
-        return synthesizer.voice if (model, device) == ("embedded", "cpu") else load_voice(model, device, draft)
+    def load(model: str = "embedded", device: str = "cpu", *others: str) -> Voice:
+        return synthesizer.voice if (model, device) == ("embedded", "cpu") else load_voice(model, device, *others)
 
     monkeypatch.setattr(app, "load_voice", load)
     monkeypatch.setattr(app, "Synthesizer", lambda voice, **_: synthesizer)

@@ -63,7 +63,7 @@ def test_it_is_understood(takes, sentences, method):
     errors = [word_errors(s, text) for s, text in zip(sentences, heard, strict=True)]
     assert pooled(errors).value < 0.4
     rng = np.random.default_rng(0)
-    babble = [rng.permutation(t.audio.reshape(-1, 640)).reshape(-1) for t in takes[method][:3]]
+    babble = [rng.permutation(t.audio.reshape(-1, 320)).reshape(-1) for t in takes[method][:3]]
     wrong = [word_errors(s, text) for s, text in zip(sentences, judge.transcribe(babble, 16_000), strict=False)]
     assert pooled(wrong).value > 0.7
 

@@ -1,7 +1,8 @@
 """What the CPU kernel computes beside matrix products and attention, in loops that numba's compiler vectorises itself."""
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 from pcg.models.cpu_kernel.panels import HEAD_DIM, power_of_two
 
@@ -13,14 +14,12 @@ BLOCK = 256
 @njit(fastmath=True, nogil=True)
 def share(scores, seen):
     """Softmax of the first `seen` scores, divided by the root of the head's width; the others become zero."""
-    top, total, scale = np.float32(-np.inf), np.float32(0), np.float32(HEAD_DIM**-0.5)
+    top, scale = np.float32(-np.inf), np.float32(HEAD_DIM**-0.5)
     for j in range(seen):
         top = max(top, scores[j])
     for j in range(seen):
-        e = _exp((scores[j] - top) * scale)
-        scores[j] = e
-        total += e
-    share = np.float32(1) / total
+        scores[j] = _exp((scores[j] - top) * scale)
+    share = np.float32(1) / _total(scores[:seen])
     for j in range(seen):
         scores[j] *= share
     scores[seen:] = np.float32(0)
@@ -29,16 +28,28 @@ def share(scores, seen):
 @njit(fastmath=True, nogil=True)
 def soften(logits, temperature, probs):
     """Softmax of `logits [V]` at `temperature` into `probs [V]`."""
-    top, total, inverse = np.float32(-np.inf), np.float32(0), np.float32(1 / temperature)
+    top, inverse = np.float32(-np.inf), np.float32(1 / temperature)
     for i in range(len(logits)):
         top = max(top, logits[i])
     for i in range(len(logits)):
-        e = _exp((logits[i] - top) * inverse)
-        probs[i] = e
-        total += e
-    share = np.float32(1) / total
+        probs[i] = _exp((logits[i] - top) * inverse)
+    share = np.float32(1) / _total(probs)
     for i in range(len(logits)):
         probs[i] *= share
+
+
+@njit(nogil=True)
+def _total(numbers):
+    """The sum, in an order that is written here. With fastmath it would be the compiler's, which differs between a process that
+    compiles and one that reads what another compiled, and so would the last digits."""
+    a = b = c = d = e = f = g = h = np.float32(0)
+    whole = len(numbers) // 8 * 8
+    for i in range(0, whole, 8):
+        a, b, c, d = a + numbers[i], b + numbers[i + 1], c + numbers[i + 2], d + numbers[i + 3]
+        e, f, g, h = e + numbers[i + 4], f + numbers[i + 5], g + numbers[i + 6], h + numbers[i + 7]
+    for i in range(whole, len(numbers)):
+        a += numbers[i]
+    return ((a + e) + (b + f)) + ((c + g) + (d + h))
 
 
 @njit(nogil=True)
@@ -108,6 +119,42 @@ def scratch(rows, columns):
     memory = np.empty(rows * columns + CACHE_LINE // 4, np.float32)
     first = (-memory.ctypes.data % CACHE_LINE) // 4
     return memory[first : first + rows * columns].reshape(rows, columns)
+
+
+def inputs_each(panels):
+    """How many inputs' weights an element of an array of panels holds (`panels.py`)."""
+
+
+@overload(inputs_each)
+def _inputs_each(panels):
+    count = 2 if panels.dtype == types.int32 else 1
+    return lambda panels: count
+
+
+def round_inputs(panels, x):
+    """Where `panels` hold pairs, round `x [M, in]` to bfloat16 in its place: inputs i and in / 2 + i of a row come into word i
+    of that row."""
+
+
+@overload(round_inputs)
+def _round_inputs(panels, x):
+    def leave(panels, x):
+        pass
+
+    def round_pairs(panels, x):
+        words, half = x.view(np.uint32), x.shape[1] // 2
+        for m in range(x.shape[0]):
+            first, second = words[m, :half], words[m, half:]
+            for i in range(half):
+                first[i] = _upper(first[i]) >> np.uint32(16) | _upper(second[i]) & np.uint32(0xFFFF0000)
+
+    return round_pairs if panels.dtype == types.int32 else leave
+
+
+@njit(nogil=True)
+def _upper(bits):
+    """A float's bits, whose upper half is the nearest bfloat16, the even one between two."""
+    return np.uint32(bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))
 
 
 @njit(fastmath=True, nogil=True)

@@ -51,6 +51,16 @@ def lanes_here() -> int:
     return 8 if all(has.get(name) for name in ("avx2", "fma", "f16c")) else 0
 
 
+def multiplies_bfloat16(lanes: int) -> bool:
+    """Whether this CPU multiplies vectors of bfloat16 numbers (AVX512-BF16: AMD since Zen 4, Intel since Cooper Lake)."""
+    return lanes == 16 and bool(llvm.get_host_cpu_features().get("avx512bf16"))
+
+
+def is_bfloat16(weights: FusedWeights, head: Tensor) -> bool:
+    """Whether all matrices of a model in float32 are exact in bfloat16."""
+    return all(_is_brain(m.numpy()) for m in (weights.qkv, weights.out, weights.gate_up, weights.down, head))
+
+
 def fits(weights: FusedWeights, dim: int, lanes: int) -> bool:
     """Whether the kernel can read a model: float32 on a CPU, heads of 64, and outputs that fill panels."""
     panel, matrices = VECTORS * lanes, (weights.qkv, weights.out, weights.gate_up, weights.down)
@@ -67,29 +77,32 @@ def pack(
     heads: int,
     epsilon: float,
     lanes: int,
+    pairs: bool = False,
 ) -> Packed:
     """All layers of `weights` between the matrices that a feature draft's inputs come by (`before`) and the final `norm` and
-    the `head`, which is one matrix `[V, D]` or two: `[rank, D]` and `[V, rank]`."""
+    the `head`, which is one matrix `[V, D]` or two: `[rank, D]` and `[V, rank]`. pairs: as in `packed`."""
     w = weights
     layers = [part[layer].numpy() for layer in range(w.layers) for part in (w.qkv, w.out, w.gate_up, w.down)]
     last = [matrix.numpy() for matrix in head]
     if len(last) == 2:  # the first matrix's outputs, `rank` of them, have to fill whole panels, too
         lacking = -len(last[0]) % (VECTORS * lanes)
         last = [np.pad(last[0], ((0, lacking), (0, 0))), np.pad(last[1], ((0, 0), (0, lacking)))]
-    panels = packed([*(matrix.numpy() for matrix in before), *layers, *last], lanes)
+    panels = packed([*(matrix.numpy() for matrix in before), *layers, *last], lanes, pairs)
     arrays = [tensor.numpy() for tensor in (w.norm, w.mlp_norm, w.qkv_bias, norm, embedding)]
     rank = last[0].shape[0] if len(last) == 2 else 0
     return Packed(panels, *arrays, w.down.shape[2], len(last[-1]), rank, heads, lanes, np.float32(epsilon))
 
 
-def packed(matrices: Sequence[np.ndarray], lanes: int) -> np.ndarray:
+def packed(matrices: Sequence[np.ndarray], lanes: int, pairs: bool = False) -> np.ndarray:
     """The panels of float32 `matrices`, each `[out, in]`, one behind the other; missing outputs become zero rows.
 
-    bfloat16 (int16) or half precision (uint16) where it holds every weight exactly, else float32.
+    bfloat16 (int16) or half precision (uint16) where it holds every weight exactly, else float32. pairs: where bfloat16 does,
+    the weights of two inputs lie in one word (int32), for inputs that are rounded, too (`panels.py`).
     """
     panel = VECTORS * lanes
     kind = np.dtype(np.int16 if all(map(_is_brain, matrices)) else np.uint16 if all(map(_is_half, matrices)) else np.float32)
     outputs = [-(-len(m) // panel) * panel for m in matrices]
+    pairs = pairs and kind == np.int16
     panels = _aligned(sum(out * m.shape[1] for out, m in zip(outputs, matrices, strict=True)), kind)
     at = 0
     for out, m in zip(outputs, matrices, strict=True):
@@ -97,13 +110,17 @@ def packed(matrices: Sequence[np.ndarray], lanes: int) -> np.ndarray:
         if kind == np.uint16:
             rows = rows.astype(np.float16).view(np.uint16)
         place, vectors = panels[at : at + rows.size], rows.reshape(out // panel, VECTORS, lanes, m.shape[1])
-        if kind == np.int16:  # see `vectors.pair`
+        if pairs:
+            upper = np.ascontiguousarray(vectors.transpose(0, 3, 1, 2)).view(np.uint32) >> 16
+            first, second = np.split(upper, 2, axis=1)
+            place[:] = (first | second << 16).ravel().view(np.int16)
+        elif kind == np.int16:  # see `vectors.pair`
             words = np.ascontiguousarray(vectors[:, ::-1].transpose(0, 3, 2, 1)).view(np.int32)
             place[:] = (words >> 16).ravel()
         else:
             place[:] = vectors.transpose(0, 3, 1, 2).ravel()
         at += rows.size
-    return panels
+    return panels.view(np.int32) if pairs else panels
 
 
 def _is_brain(matrix: np.ndarray) -> bool:

@@ -5,6 +5,9 @@ A matrix `[out, in]` lies in panels `[out / panel][in][panel]`, a panel being tw
 across lanes and the weights are one ascending stream, however many tokens there are. The element type of a panel array says
 how a weight is stored: float32, uint16 (half precision) or int16 (bfloat16).
 
+Panels of int32 hold bfloat16 weights for inputs that are rounded to bfloat16, too (`arithmetic.round_inputs`): words
+`[out / panel][in / 2][panel]`, of the weights of inputs i and in / 2 + i, which AVX512-BF16 multiplies in one instruction.
+
 `lanes` and `tokens` are values, and all variants are compiled: what numba keeps on disk depends on no constant that this CPU
 chose, and the code of other CPUs can be tested on this one.
 """
@@ -27,6 +30,7 @@ from pcg.models.cpu_kernel.vectors import (
     NOTHING,
     POINTER,
     F,
+    add_products,
     address,
     broadcast,
     fetch,
@@ -46,12 +50,13 @@ NEIGHBOURS = 8
 """For so many tokens a key or value is loaded once."""
 UNROLLED = 4
 KEYS_AT_ONCE = 4
-BYTES_AHEAD = 8192
-"""How far before the multiplication weights are fetched into the second-level cache; the hardware alone fetches less far."""
+BYTES_AHEAD = 16384
+"""How far before the multiplication the weights for several tokens are fetched into the second-level cache. Those for one are
+not: its loads alone reach further ahead than ours would, and lines in flight are few."""
 CACHED_AHEAD = 4096
 """The same of attention, before the keys and values that it reads."""
-STORED = {types.float32: (F, 4), types.uint16: (HALF, 2), types.int16: (BRAIN, 2)}
-"""How a weight lies in memory, by the type of the array, and its bytes."""
+STORED = {types.float32: (F, 4), types.uint16: (HALF, 2), types.int16: (BRAIN, 2), types.int32: (I32, 4)}
+"""How an element of an array of panels lies in memory, by the array's type, and its bytes."""
 
 Values = Sequence[ir.Value]
 
@@ -70,7 +75,10 @@ def multiply_panel(typing, lanes, tokens, panels, at, x, x_at, x_stride, y, y_at
         array = _addresses(context, b, signature)
         inputs = [array(2, panels, at, kind), array(4, x, x_at), array(7, y, y_at), x_stride, y_stride, count]
         variants = [(width, m) for width, most in TOKENS_IN_REGISTERS.items() for m in range(1, most + 1)]
-        _call(b, f"multiply.{kind}", variants, lanes, tokens, inputs, lambda *each: _multiply(*each, kind, size))
+        if kind == I32:
+            _call(b, "multiply.pairs", [v for v in variants if v[0] == 16], lanes, tokens, inputs, _multiply_pairs)
+        else:
+            _call(b, f"multiply.{kind}", variants, lanes, tokens, inputs, lambda *each: _multiply(*each, kind, size))
         return context.get_dummy_value()
 
     n = types.int64
@@ -170,7 +178,8 @@ def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.T
             place = b.add(i, I64(u))
             first = b.mul(place, I64(panel))
             begun, ended = (each * panel * size // LINE for each in (u, u + 1))
-            fetch(b, address(b, weights, b.add(first, I64(BYTES_AHEAD // size)), kind), ended - begun, locality=2)
+            if tokens > 1:
+                fetch(b, address(b, weights, b.add(first, I64(BYTES_AHEAD // size)), kind), ended - begun, locality=2)
             loaded = pair(b, address(b, weights, first, kind), kind, lanes)
             for m in range(tokens):
                 one = broadcast(b, load(b, address(b, rows[m], place), F), lanes)
@@ -179,6 +188,35 @@ def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.T
         return grown
 
     sums = loop(b, count, UNROLLED, tokens * VECTORS, ir.VectorType(F, lanes), step)
+    _store_sums(b, sums, y, y_stride, lanes, tokens)
+
+
+def _multiply_pairs(b: ir.IRBuilder, args: Values, lanes: int, tokens: int) -> None:
+    """`_multiply` of inputs that are rounded to bfloat16, two at a time."""
+    weights, x, y, x_stride, y_stride, count = args
+    vector, words = ir.VectorType(F, lanes), ir.VectorType(I32, lanes)
+    rows = [address(b, x, b.mul(x_stride, I64(m))) for m in range(tokens)]
+
+    def step(i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+        grown = list(sums)
+        for u in range(UNROLLED // 2):
+            place = b.add(i, I64(u))
+            first = b.mul(place, I64(VECTORS * lanes))
+            if tokens > 1:
+                fetch(b, address(b, weights, b.add(first, I64(BYTES_AHEAD // 4)), I32), VECTORS, locality=2)
+            starts = [address(b, weights, b.add(first, I64(v * lanes)), I32) for v in range(VECTORS)]
+            loaded = [b.load(start, align=LINE, typ=words) for start in starts]
+            for m in range(tokens):
+                two = broadcast(b, b.load(address(b, rows[m], place), align=4, typ=I32), lanes)
+                for v in range(VECTORS):
+                    grown[m * VECTORS + v] = add_products(b, loaded[v], two, grown[m * VECTORS + v])
+        return grown
+
+    sums = loop(b, b.sdiv(count, I64(2)), UNROLLED // 2, tokens * VECTORS, vector, step)
+    _store_sums(b, sums, y, y_stride, lanes, tokens)
+
+
+def _store_sums(b: ir.IRBuilder, sums: Values, y: ir.Value, y_stride: ir.Value, lanes: int, tokens: int) -> None:
     for m in range(tokens):
         for v in range(VECTORS):
             b.store(sums[m * VECTORS + v], address(b, y, b.add(b.mul(y_stride, I64(m)), I64(v * lanes))), align=4)

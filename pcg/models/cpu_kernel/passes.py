@@ -3,14 +3,26 @@
 At this size PyTorch spends most of a step between its operators, and reads weights by many streams at once, which the memory
 system dislikes. This kernel reads every weight once, in order, for up to eight tokens of the call (`panels.py` says how), and
 every key and value once for all neighbouring tokens of a row. It computes what `DecodingLlama.run` computes (tested); it
-compiles on first use and numba keeps the result on disk. numba looks at the time of this file alone to see whether that
-is outdated, not at those that it calls: touch this one after a change there.
+compiles on first use and numba keeps the result on disk. Whether that is outdated numba sees by the content of this file alone,
+not of those that it calls: `CALLED` changes with them.
 """
 
 import numpy as np
 from numba import njit
 
-from pcg.models.cpu_kernel.arithmetic import dot, draw, entropy, gate, normalise, rotate, scratch, share, soften
+from pcg.models.cpu_kernel.arithmetic import (
+    dot,
+    draw,
+    entropy,
+    gate,
+    inputs_each,
+    normalise,
+    rotate,
+    round_inputs,
+    scratch,
+    share,
+    soften,
+)
 from pcg.models.cpu_kernel.packing import Packed
 from pcg.models.cpu_kernel.panels import (
     HEAD_DIM,
@@ -22,6 +34,8 @@ from pcg.models.cpu_kernel.panels import (
     score_keys,
 )
 
+CALLED = "1352b79204557808"
+"""The start of the SHA-256 of the other files in this folder, in the order of their names (tested)."""
 TOKENS_AT_ONCE = 512
 """PyTorch reads longer prompts: the scratch memory of the kernel grows with the tokens."""
 UNIT_EPSILON = np.float32(1e-6)
@@ -186,16 +200,17 @@ def _read_head(model: Packed, cursor, x, logits):
 
 @njit(fastmath=True, nogil=True)
 def _project(model: Packed, cursor, x, y):
-    """y `[M, out]` = x `[M, in]` times the matrix at the `cursor`, where its panels begin. Moves that on."""
+    """y `[M, out]` = x `[M, in]` times the matrix at the `cursor`, where its panels begin. Moves that on; may round `x`."""
     (tokens, inputs), outputs, panel = x.shape, y.shape[1], VECTORS * model.lanes
     most = WIDE if model.lanes == 16 else NARROW
     blocks = -(-tokens // most)
     size, at = -(-tokens // blocks), cursor[0]
+    round_inputs(model.panels, x)
     for first in range(0, outputs, panel):
         for m in range(0, tokens, size):
             some = min(size, tokens - m)
             multiply_panel(model.lanes, some, model.panels, at, x, m * inputs, inputs, y, m * outputs + first, outputs, inputs)
-        at += panel * inputs
+        at += panel * inputs // inputs_each(model.panels)
     cursor[0] = at
 
 

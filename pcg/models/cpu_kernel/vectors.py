@@ -7,6 +7,23 @@ from llvmlite import ir
 F, I8, I32, I64 = ir.FloatType(), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 HALF, BRAIN = ir.HalfType(), ir.IntType(16)
 POINTER, NOTHING = ir.PointerType(), ir.VoidType()
+
+
+class _Brain(ir.Type):
+    """bfloat16, which llvmlite does not know."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Brain)
+
+    def __hash__(self) -> int:
+        return hash(_Brain)
+
+
+PAIRS = ir.VectorType(_Brain(), 32)
+"""Sixteen pairs of bfloat16."""
 LINE = 64
 """Bytes in a cache line."""
 
@@ -39,7 +56,7 @@ def pair(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, lanes: int) -> list[
 
 
 def broadcast(b: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
-    nothing = ir.Constant(ir.VectorType(F, lanes), ir.Undefined)
+    nothing = ir.Constant(ir.VectorType(scalar.type, lanes), ir.Undefined)
     return _shuffle(b, b.insert_element(nothing, scalar, I32(0)), nothing, [0] * lanes)
 
 
@@ -47,6 +64,13 @@ def multiply_add(b: ir.IRBuilder, one: ir.Value, other: ir.Value, added: ir.Valu
     """one * other + added, fused where the CPU can."""
     function = _declared(b, f"llvm.fmuladd.v{one.type.count}f32", one.type, [one.type] * 3)
     return b.call(function, [one, other, added])
+
+
+def add_products(b: ir.IRBuilder, one: ir.Value, other: ir.Value, added: ir.Value) -> ir.Value:
+    """To each of 16 floats in `added` the products of a pair of bfloat16 numbers in `one` and `other`, words each, are added
+    (AVX512-BF16)."""
+    function = _declared(b, "llvm.x86.avx512bf16.dpbf16ps.512", added.type, [added.type, PAIRS, PAIRS])
+    return b.call(function, [added, b.bitcast(one, PAIRS), b.bitcast(other, PAIRS)])
 
 
 def fetch(b: ir.IRBuilder, pointer: ir.Value, lines: int, locality: int) -> None:
