@@ -116,7 +116,7 @@ class Archive:
     def time_steps(self) -> None:
         """Keep what single steps cost, for the bound on speed, where all own results are of this machine."""
         result_set = self.result_set(OWN)
-        here = context(self.spec.device, self.spec.threads, 1, {}) | {"precision": self._synthesizer.voice.precision}
+        here = context(self.spec.device, self._synthesizer.voice.precision, self.spec.threads, 1, {})
         drafting = {r.unit.settings.lookahead: r for r in result_set.records if r.result.drafted}
         if drafting.keys() <= (result_set.costs or {}).keys() or not _same_machine(result_set.records, here):
             return

@@ -153,7 +153,7 @@ def _step_costs(synthesizer: "Synthesizer", records: "Sequence[Record]", device:
     from pcg.experiments.context import context
 
     threads = int(str(records[0].context["threads"]))
-    here = context(device, threads, 1, {}) | {"precision": synthesizer.voice.precision}
+    here = context(device, synthesizer.voice.precision, threads, 1, {})
     if any(record.context.get(name) != here[name] for record in records for name in MACHINE):
         print("The results are of another machine: the report has no bounds on speed.", file=sys.stderr)
         return {}

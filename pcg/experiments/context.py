@@ -13,9 +13,11 @@ from pcg.experiments.unit import FORMAT
 from pcg.files import __version__
 
 
-def context(device: str, threads: int, workers: int, judges: Mapping[str, str]) -> dict[str, object]:
-    """threads: of each of the `workers` that ran side by side. judges: by metric. `date` is now, UTC, to the second."""
+def context(device: str, precision: str, threads: int, workers: int, judges: Mapping[str, str]) -> dict[str, object]:
+    """precision: of the model's matrix products. threads: of each of the `workers` that ran side by side. judges: by metric.
+    `date` is now, UTC, to the second."""
     return _machine(device) | {
+        "precision": precision,
         "threads": threads,
         "workers": workers,
         "judges": dict(judges),

@@ -16,7 +16,7 @@ import torch
 from pcg.acceptance.verdict import Rule
 from pcg.analysis.swap import Swapped, mel_distance, swap, swap_coins
 from pcg.analysis.trace import trace
-from pcg.errors import AssetError, InputError
+from pcg.errors import InputError
 from pcg.experiments.context import context
 from pcg.experiments.recordings import read_recording, recorded_take
 from pcg.experiments.spoofing import JUDGED, judge_name, spoof
@@ -26,7 +26,7 @@ from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, for_judges
 from pcg.metrics.speaker import cosine, speaker_encoder
-from pcg.models.hub import codec_folder, content_digest, is_from_hub, model_folder
+from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
 from pcg.prompts.prompt import Reference
 from pcg.recognition.embedded import EMBEDDED as RECOGNISER
 from pcg.recognition.judges import load_judge
@@ -88,17 +88,17 @@ class WorkerSpec:
         judging = [(package, version(package)) for package in JUDGING_PACKAGES]
         digest = hashlib.sha256(repr((MEASURES, self.device, self.judge, self.dnsmos, judging)).encode())
         folder = model_folder(self.model, EMBEDDED, self.device)
-        _add_folder(digest, folder)
+        add_content(digest, folder)
         if is_from_hub(folder) and not (codec := codec_folder(folder, self.device)).is_relative_to(folder):
-            _add_folder(digest, codec)
+            add_content(digest, codec)
         if "embedded" in self.judges:
-            _add_folder(digest, RECOGNISER)
+            add_content(digest, RECOGNISER)
         if isdir(self.draft) and not named_draft(self.draft, folder / "draft"):
-            _add_folder(digest, Path(self.draft))
+            add_content(digest, Path(self.draft))
         elif self.draft != AUTO:  # which leaves no mark, as there were results before there was a choice
             digest.update(self.draft.encode())
         if self.detectors:
-            _add_folder(digest, self.detectors)
+            add_content(digest, self.detectors)
         if self.speaker != RESEMBLYZER:
             digest.update(self.speaker.encode())
         precision = auto_precision(self.device) if self.precision == AUTO else self.precision
@@ -126,9 +126,8 @@ class Worker:
         self.spec, self.voice_id = spec, spec.voice_id
         with self._threads():
             given = load_detectors(spec.detectors) if spec.detectors else None
-            self._target = Synthesizer(
-                load_voice(spec.model, spec.device, spec.draft, spec.precision), spec.cache, detectors=given
-            )
+            voice = load_voice(spec.model, spec.device, spec.draft, spec.precision)
+            self._target = Synthesizer(voice, spec.cache, detectors=given)
             self._detectors = self._target.decoder.detectors
             self._variants = Variants(self._target)
             self._words = {name: load_judge(name, spec.device) for name in spec.judges}
@@ -152,13 +151,9 @@ class Worker:
 
     def record(self, unit: Unit, workers: int = 1) -> Record:
         """`run`, with where it was done; `workers` are at work side by side."""
-        result = self.run(unit)
-        facts, voice = context(self.spec.device, self.spec.threads, workers, self.judges), self._target.voice
-        return Record(
-            unit,
-            result,
-            facts | {"model": voice.name, "precision": voice.precision, "voice": self.voice_id, "licence": voice.licence},
-        )
+        result, voice = self.run(unit), self._target.voice
+        facts = context(self.spec.device, voice.precision, self.spec.threads, workers, self.judges)
+        return Record(unit, result, facts | {"model": voice.name, "voice": self.voice_id, "licence": voice.licence})
 
     def run(self, unit: Unit) -> Result:
         """Say the unit and judge it. The first unit of a method warms it up, before anything is timed."""
@@ -296,16 +291,3 @@ class Worker:
 def _plain(unit: Unit) -> Unit:
     """The unit before its swap, under no name, so that conditions that differ in these alone share a take."""
     return replace(unit, condition=replace(unit.condition, name="", swap=None))
-
-
-def _add_folder(digest: "hashlib._Hash", folder: Path) -> None:
-    """Everything in `folder` that a model is read from; cards and maps may change."""
-    files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".json", ".safetensors") and not f.name.startswith("atlas-")]
-    if not files:
-        raise AssetError(f"The model in {folder} is missing.")
-    for file in files:
-        digest.update(file.relative_to(folder).as_posix().encode())
-        try:
-            digest.update(bytes.fromhex(content_digest(file)))
-        except OSError as error:
-            raise AssetError(f"The model file {file} cannot be read ({error}).") from error

@@ -210,3 +210,17 @@ def _causes(error: BaseException | None) -> list[BaseException]:
         found.append(error)
         error = error.__cause__ or error.__context__
     return found
+
+
+def add_content(digest: "hashlib._Hash", folder: Path) -> None:
+    """Add everything in `folder` that a model is read from to `digest`; cards and maps may change. Raises AssetError where
+    there is nothing, or a file cannot be read."""
+    files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".json", ".safetensors") and not f.name.startswith("atlas-")]
+    if not files:
+        raise AssetError(f"The model in {folder} is missing.")
+    for file in files:
+        digest.update(file.relative_to(folder).as_posix().encode())
+        try:
+            digest.update(bytes.fromhex(content_digest(file)))
+        except OSError as error:
+            raise AssetError(f"The model file {file} cannot be read ({error}).") from error

@@ -39,8 +39,8 @@ class Parrot:
             decoding_seconds=0.1,
             wall_seconds=0.2,
         )
-        facts = context(self._spec.device, self._spec.threads, workers, {"WER, CER": self._spec.judge})
-        return Record(unit, result, facts | {"model": "tiny", "precision": "float32", "voice": self._spec.voice_id})
+        facts = context(self._spec.device, "float32", self._spec.threads, workers, {"WER, CER": self._spec.judge})
+        return Record(unit, result, facts | {"model": "tiny", "voice": self._spec.voice_id})
 
     def sound(self, unit: Unit) -> Sounding:
         return Sounding(np.zeros(1600, np.float32), 16_000, (1,) * 5)

@@ -1,13 +1,8 @@
 """The compiled kernel against PyTorch and transformers: every width, ragged rows, taps, and each way to store a weight."""
 
-import hashlib
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from copy import deepcopy
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +14,7 @@ from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.proposal import acceptance_bound
 from pcg.decoding.runners import make_runners
 from pcg.models.checkpoint import Checkpoint
-from pcg.models.cpu_kernel import packing, passes
+from pcg.models.cpu_kernel import packing
 from pcg.models.cpu_kernel.arithmetic import draw
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.llama import DecodingLlama, Turns
@@ -32,7 +27,6 @@ from pcg.sampling.plain import Plain
 VOCABULARY = Vocabulary(codes=300, first_code=20, end=3)
 SHAPE = {"vocab_size": 320, "hidden_size": 192, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 3}
 LANES = [16, 8]
-needs_bfloat16 = pytest.mark.skipif(not packing.multiplies_bfloat16(packing.lanes_here()), reason="no AVX512-BF16 here")
 BOUND = {"atol": 2e-5, "rtol": 0.0}
 VOICE = PROJECT / "assets" / "voice" / "target"
 
@@ -80,10 +74,6 @@ def read_in_pieces(decoding: DecodingLlama, ids: torch.Tensor, widths: Sequence[
     return torch.cat(found, 1)
 
 
-def rms(x: torch.Tensor) -> float:
-    return float(x.square().mean().sqrt())
-
-
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize(
     ("kv_heads", "biased", "kind", "stored"),
@@ -110,65 +100,6 @@ def test_the_shipped_voice_computes_what_transformers_computes(lanes):
     decoding = DecodingLlama(model, vocabulary, lanes=lanes)
     assert decoding.bytes_per_step < 0.51 * DecodingLlama(model, vocabulary, compiled=False).bytes_per_step
     check(decoding, model, torch.randint(115, 4211, (2, 36), generator=torch.Generator().manual_seed(0)))
-
-
-@needs_bfloat16
-@pytest.mark.parametrize(("kv_heads", "rows"), [(3, 1), (1, 3)])
-def test_rounded_products_are_those_of_rounded_numbers(kv_heads, rows):
-    """Against transformers in double precision, whose matrices take inputs that are rounded to bfloat16. A number near the
-    middle between two of them may be rounded to the other one, since the kernel adds up in another order."""
-    model = make_model(kv_heads, biased=True, kind=torch.bfloat16)
-    decoding = DecodingLlama(model, VOCABULARY, rounded=True)
-    assert (decoding.precision, decoding._packed.panels.dtype) == ("bfloat16", np.int32)
-    ids = torch.randint(0, 320, (rows, 36), generator=torch.Generator().manual_seed(3))
-    wanted, exact = logits_of(model, ids, rounded=True), logits_of(model, ids)
-    found = read_in_pieces(decoding, ids)
-    assert rms(found - wanted) < 0.5 * rms(exact - wanted)
-    assert rms(exact - wanted) < 0.02 * rms(exact)
-
-
-@needs_bfloat16
-def test_rounded_tokens_do_not_depend_on_their_company():
-    decoding = DecodingLlama(make_model(kind=torch.bfloat16), VOCABULARY, rounded=True)
-    ids = torch.randint(0, 320, (3, 36), generator=torch.Generator().manual_seed(4))
-    together = read_in_pieces(decoding, ids)
-    for row in range(3):
-        assert torch.equal(read_in_pieces(decoding, ids[row : row + 1], widths=(1,) * 36)[0], together[row])
-
-
-def test_only_weights_in_bfloat16_and_a_cpu_that_multiplies_them_round():
-    assert DecodingLlama(make_model(kind=torch.float16), VOCABULARY, rounded=True).precision == "float32"
-    brain = make_model(kind=torch.bfloat16)
-    assert DecodingLlama(brain, VOCABULARY).precision == "float32"
-    assert DecodingLlama(brain, VOCABULARY, lanes=8, rounded=True).precision == "float32"
-    check(DecodingLlama(brain, VOCABULARY, lanes=8, rounded=True), brain, torch.randint(0, 320, (1, 36)))
-    assert DecodingLlama(brain.to(torch.bfloat16), VOCABULARY).precision == "bfloat16"
-
-
-def test_what_numba_keeps_is_outdated_when_any_file_of_the_kernel_changes():
-    """Else whoever updates would go on with the kernel of before."""
-    folder = Path(passes.__file__).parent
-    called = b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")) if file.name != "passes.py")
-    assert hashlib.sha256(called).hexdigest()[:16] == passes.CALLED
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rounded", [False, True])
-def test_a_process_that_compiles_computes_what_one_that_reads_the_result_does(rounded, tmp_path):
-    """To the last bit: the same take has the same tokens in both."""
-    environment, said = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, []
-    for _ in range(2):
-        run = [sys.executable, "-c", f"from tests.models.test_kernel import digest; print(digest({rounded}))"]
-        said.append(subprocess.run(run, cwd=PROJECT, env=environment, check=True, capture_output=True, text=True).stdout)
-    assert said[0] == said[1]
-    assert len(said[0]) > 64
-
-
-def digest(rounded: bool) -> str:
-    """Of the logits of 200 tokens, several at a time."""
-    decoding = DecodingLlama(make_model(kind=torch.bfloat16), VOCABULARY, rounded=rounded)
-    ids = torch.randint(0, 320, (1, 200), generator=torch.Generator().manual_seed(5))
-    return hashlib.sha256(read_in_pieces(decoding, ids, widths=(1, 3, 4) * 25).numpy().tobytes()).hexdigest()
 
 
 def test_panels_in_the_wrong_order_are_noticed():

@@ -98,7 +98,7 @@ def study(
 
     identity: of recogniser and sets; what `path` holds under another one, or from another machine, is done again.
     """
-    made = context(device, torch.get_num_threads(), 1, {"recogniser": recogniser.name}) | {"identity": identity}
+    made = context(device, "float32", torch.get_num_threads(), 1, {"recogniser": recogniser.name}) | {"identity": identity}
     before = RecognitionStudy.read(path) if path.is_file() else None
     same = before is not None and all(before.made.get(key) == made[key] for key in made if key != "date")
     heard = {name: dict(before.heard.get(name, {})) if same else {} for name in sets}

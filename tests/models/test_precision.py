@@ -1,0 +1,119 @@
+"""Products of rounded numbers: the kernel in bfloat16 against transformers, what takes keep of it, and the kernel's cache."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pcg.cli import main
+from pcg.errors import InputError
+from pcg.models.cpu_kernel import packing, passes
+from pcg.models.llama import DecodingLlama
+from pcg.places import PROJECT
+from pcg.settings import Settings
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import auto_precision, load_voice
+from pcg.takes.link import pack, unpack
+from pcg.takes.snippets import python_snippet, shell_snippet
+from pcg.takes.stored import Origin, Stored
+from tests.models.test_kernel import VOCABULARY, check, logits_of, make_model, read_in_pieces
+
+needs_bfloat16 = pytest.mark.skipif(not packing.multiplies_bfloat16(packing.lanes_here()), reason="no AVX512-BF16 here")
+
+
+def rms(x: torch.Tensor) -> float:
+    return float(x.square().mean().sqrt())
+
+
+@needs_bfloat16
+@pytest.mark.parametrize(("kv_heads", "rows"), [(3, 1), (1, 3)])
+def test_rounded_products_are_those_of_rounded_numbers(kv_heads, rows):
+    """Against transformers in double precision, whose matrices take inputs that are rounded to bfloat16. A number near the
+    middle between two of them may be rounded to the other one, since the kernel adds up in another order."""
+    model = make_model(kv_heads, biased=True, kind=torch.bfloat16)
+    decoding = DecodingLlama(model, VOCABULARY, rounded=True)
+    assert (decoding.precision, decoding._packed.panels.dtype) == ("bfloat16", np.int32)
+    ids = torch.randint(0, 320, (rows, 36), generator=torch.Generator().manual_seed(3))
+    wanted, exact = logits_of(model, ids, rounded=True), logits_of(model, ids)
+    found = read_in_pieces(decoding, ids)
+    assert rms(found - wanted) < 0.5 * rms(exact - wanted)
+    assert rms(exact - wanted) < 0.02 * rms(exact)
+
+
+@needs_bfloat16
+def test_rounded_tokens_do_not_depend_on_their_company():
+    decoding = DecodingLlama(make_model(kind=torch.bfloat16), VOCABULARY, rounded=True)
+    ids = torch.randint(0, 320, (3, 36), generator=torch.Generator().manual_seed(4))
+    together = read_in_pieces(decoding, ids)
+    for row in range(3):
+        assert torch.equal(read_in_pieces(decoding, ids[row : row + 1], widths=(1,) * 36)[0], together[row])
+
+
+def test_only_weights_in_bfloat16_and_a_cpu_that_multiplies_them_round():
+    assert DecodingLlama(make_model(kind=torch.float16), VOCABULARY, rounded=True).precision == "float32"
+    brain = make_model(kind=torch.bfloat16)
+    assert DecodingLlama(brain, VOCABULARY).precision == "float32"
+    assert DecodingLlama(brain, VOCABULARY, lanes=8, rounded=True).precision == "float32"
+    check(DecodingLlama(brain, VOCABULARY, lanes=8, rounded=True), brain, torch.randint(0, 320, (1, 36)))
+    assert DecodingLlama(brain.to(torch.bfloat16), VOCABULARY).precision == "bfloat16"
+
+
+def test_what_numba_keeps_is_outdated_when_any_file_of_the_kernel_changes():
+    """Else whoever updates would go on with the kernel of before."""
+    folder = Path(passes.__file__).parent
+    called = b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")) if file.name != "passes.py")
+    assert hashlib.sha256(called).hexdigest()[:16] == passes.CALLED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rounded", [False, True])
+def test_a_process_that_compiles_computes_what_one_that_reads_the_result_does(rounded, tmp_path):
+    """To the last bit: the same take has the same tokens in both."""
+    environment, said = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, []
+    for _ in range(2):
+        run = [sys.executable, "-c", f"from tests.models.test_precision import digest; print(digest({rounded}))"]
+        said.append(subprocess.run(run, cwd=PROJECT, env=environment, check=True, capture_output=True, text=True).stdout)
+    assert said[0] == said[1]
+    assert len(said[0]) > 64
+
+
+def digest(rounded: bool) -> str:
+    """Of the logits of 200 tokens, several at a time."""
+    decoding = DecodingLlama(make_model(kind=torch.bfloat16), VOCABULARY, rounded=rounded)
+    ids = torch.randint(0, 320, (1, 200), generator=torch.Generator().manual_seed(5))
+    return hashlib.sha256(read_in_pieces(decoding, ids, widths=(1, 3, 4) * 25).numpy().tobytes()).hexdigest()
+
+
+@needs_bfloat16
+def test_a_take_keeps_the_precision_it_was_made_in():
+    voices = {precision: load_voice(precision=precision) for precision in ("float32", "bfloat16")}
+    takes = {p: Synthesizer(voice).take("The morning sun was warm.", Settings("sd"), "rms") for p, voice in voices.items()}
+    assert takes["float32"].tokens != takes["bfloat16"].tokens
+    stored = {p: Stored.of(takes[p], Origin.of(voice)) for p, voice in voices.items()}
+    for precision, each in stored.items():
+        assert unpack(pack(each)).origin.precision == Stored.from_json(each.to_json()).origin.precision == each.origin.precision
+        assert f"precision={precision!r}" in python_snippet(each)
+        assert f"--precision {precision} " in shell_snippet(each)
+    assert stored["float32"].origin.precision == ""  # as in files of before there was a choice
+    warning = ("It was made with products of another precision.",)
+    assert stored["float32"].caveats(stored["bfloat16"].origin) == warning
+    assert stored["float32"].caveats(stored["float32"].origin) == ()
+
+
+def test_auto_is_what_the_machine_multiplies():
+    assert load_voice().precision == auto_precision("cpu")
+    assert load_voice(precision="float32").precision == "float32"
+
+
+def test_a_precision_that_is_none_or_not_here_is_refused(tiny_voice_folder, capsys):
+    with pytest.raises(InputError, match="precision is 'half', but must be one of auto, float32, bfloat16"):
+        load_voice(precision="half")
+    with pytest.raises(InputError, match="precision is 'bfloat16', but must be auto or float32"):
+        load_voice(str(tiny_voice_folder), precision="bfloat16")  # whose weights are not exact in it
+    assert main(["speak", "hello", "--out", "no.wav", "--precision", "half"]) == 2
+    assert "precision is 'half'" in capsys.readouterr().err
