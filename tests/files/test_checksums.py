@@ -95,7 +95,6 @@ PARTS: dict[str, Callable[[Path], object]] = {
     "voice/codec/model.safetensors": lambda file: load_codec(file.parent),
     "recogniser/words.arpa.gz": Lexicon,
     "results/results.json": lambda file: fill("<!-- table claims of a -->\n<!-- end of table -->", "a", file),
-    "results/first-voice/results.json": lambda file: fill("<!-- table main of a -->\n<!-- end of table -->", "a", file),
 }
 
 

@@ -62,7 +62,7 @@ class Results:
 
     def baseline(self, condition: Condition) -> Condition | None:
         """AR by the target with the sampler of `condition`, its temperature included, if it was done."""
-        alone = Condition("", condition.settings.with_(method="ar", hierarchical=False))
+        alone = Condition("", condition.settings.with_(method="ar", hierarchical=False, verification="token"))
         return self._conditions.get(identity(alone))
 
     @property

@@ -74,11 +74,9 @@ def multiply_panel(typing, lanes, tokens, panels, at, x, x_at, x_stride, y, y_at
         lanes, tokens, panels, at, x, x_at, x_stride, y, y_at, y_stride, count = args
         array = _addresses(context, b, signature)
         inputs = [array(2, panels, at, kind), array(4, x, x_at), array(7, y, y_at), x_stride, y_stride, count]
-        variants = [(width, m) for width, most in TOKENS_IN_REGISTERS.items() for m in range(1, most + 1)]
-        if kind == I32:
-            _call(b, "multiply.pairs", [v for v in variants if v[0] == 16], lanes, tokens, inputs, _multiply_pairs)
-        else:
-            _call(b, f"multiply.{kind}", variants, lanes, tokens, inputs, lambda *each: _multiply(*each, kind, size))
+        wide = {16: TOKENS_IN_REGISTERS[16]} if kind == I32 else TOKENS_IN_REGISTERS
+        variants = [(width, m) for width, most in wide.items() for m in range(1, most + 1)]
+        _call(b, f"multiply.{kind}", variants, lanes, tokens, inputs, lambda *each: _multiply(*each, kind, size))
         return context.get_dummy_value()
 
     n = types.int64
@@ -167,14 +165,15 @@ def _call(
 
 def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.Type, size: int) -> None:
     """The sums of a token are added up in the same order however many tokens there are: what a row says does not depend on its
-    company, to the last bit."""
+    company, to the last bit. In I32 an input is a pair of rounded ones."""
     weights, x, y, x_stride, y_stride, count = args
-    panel = VECTORS * lanes
+    panel, inputs = VECTORS * lanes, 2 if kind == I32 else 1
+    number, add = (I32, add_products) if kind == I32 else (F, multiply_add)
     rows = [address(b, x, b.mul(x_stride, I64(m))) for m in range(tokens)]
 
     def step(i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
         grown = list(sums)
-        for u in range(UNROLLED):
+        for u in range(UNROLLED // inputs):
             place = b.add(i, I64(u))
             first = b.mul(place, I64(panel))
             begun, ended = (each * panel * size // LINE for each in (u, u + 1))
@@ -182,41 +181,12 @@ def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.T
                 fetch(b, address(b, weights, b.add(first, I64(BYTES_AHEAD // size)), kind), ended - begun, locality=2)
             loaded = pair(b, address(b, weights, first, kind), kind, lanes)
             for m in range(tokens):
-                one = broadcast(b, load(b, address(b, rows[m], place), F), lanes)
+                one = broadcast(b, load(b, address(b, rows[m], place), number), lanes)
                 for v in range(VECTORS):
-                    grown[m * VECTORS + v] = multiply_add(b, loaded[v], one, grown[m * VECTORS + v])
+                    grown[m * VECTORS + v] = add(b, loaded[v], one, grown[m * VECTORS + v])
         return grown
 
-    sums = loop(b, count, UNROLLED, tokens * VECTORS, ir.VectorType(F, lanes), step)
-    _store_sums(b, sums, y, y_stride, lanes, tokens)
-
-
-def _multiply_pairs(b: ir.IRBuilder, args: Values, lanes: int, tokens: int) -> None:
-    """`_multiply` of inputs that are rounded to bfloat16, two at a time."""
-    weights, x, y, x_stride, y_stride, count = args
-    vector, words = ir.VectorType(F, lanes), ir.VectorType(I32, lanes)
-    rows = [address(b, x, b.mul(x_stride, I64(m))) for m in range(tokens)]
-
-    def step(i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-        grown = list(sums)
-        for u in range(UNROLLED // 2):
-            place = b.add(i, I64(u))
-            first = b.mul(place, I64(VECTORS * lanes))
-            if tokens > 1:
-                fetch(b, address(b, weights, b.add(first, I64(BYTES_AHEAD // 4)), I32), VECTORS, locality=2)
-            starts = [address(b, weights, b.add(first, I64(v * lanes)), I32) for v in range(VECTORS)]
-            loaded = [b.load(start, align=LINE, typ=words) for start in starts]
-            for m in range(tokens):
-                two = broadcast(b, b.load(address(b, rows[m], place), align=4, typ=I32), lanes)
-                for v in range(VECTORS):
-                    grown[m * VECTORS + v] = add_products(b, loaded[v], two, grown[m * VECTORS + v])
-        return grown
-
-    sums = loop(b, b.sdiv(count, I64(2)), UNROLLED // 2, tokens * VECTORS, vector, step)
-    _store_sums(b, sums, y, y_stride, lanes, tokens)
-
-
-def _store_sums(b: ir.IRBuilder, sums: Values, y: ir.Value, y_stride: ir.Value, lanes: int, tokens: int) -> None:
+    sums = loop(b, b.sdiv(count, I64(inputs)), UNROLLED // inputs, tokens * VECTORS, ir.VectorType(F, lanes), step)
     for m in range(tokens):
         for v in range(VECTORS):
             b.store(sums[m * VECTORS + v], address(b, y, b.add(b.mul(y_stride, I64(m)), I64(v * lanes))), align=4)

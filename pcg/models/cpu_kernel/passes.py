@@ -34,7 +34,7 @@ from pcg.models.cpu_kernel.panels import (
     score_keys,
 )
 
-CALLED = "1352b79204557808"
+CALLED = "2263006d0c29e735"
 """The start of the SHA-256 of the other files in this folder, in the order of their names (tested)."""
 TOKENS_AT_ONCE = 512
 """PyTorch reads longer prompts: the scratch memory of the kernel grows with the tokens."""

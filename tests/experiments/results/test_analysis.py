@@ -58,6 +58,7 @@ def test_laws_have_names_and_each_is_compared_with_ar_by_its_own() -> None:
         "HierRAS": Settings("ar", sampler="ras", hierarchical=True),
         "SSD, EAS": Settings("ssd", sampler="eas"),
         "AR": Settings("ar"),
+        "SD block": Settings("sd", verification="block"),
     }
     conditions = {name: Condition(name, settings) for name, settings in laws.items()}
     assert {name: method(c) for name, c in conditions.items()} == {name: name for name in laws}
@@ -65,6 +66,7 @@ def test_laws_have_names_and_each_is_compared_with_ar_by_its_own() -> None:
     baselines = {name: results.baseline(c) for name, c in conditions.items()}
     assert {name: b and b.name for name, b in baselines.items()} == {
         "truncated": "truncated", "top-p": "top-p", "RAS": "RAS", "HierRAS": "RAS", "SSD, EAS": None, "AR": "AR",
+        "SD block": "AR",
     }  # fmt: skip
     assert conditions["SSD, EAS"] not in curve(results, "SSD", ssd(0.3))
 
