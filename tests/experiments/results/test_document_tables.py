@@ -98,7 +98,7 @@ def test_a_table_is_filled_in_place_and_the_rest_stays(tmp_path):
 def test_what_is_not_there_is_said_in_one_sentence(tmp_path, capsys):
     shutil.copy(DOCUMENT, tmp_path / "results.md")
     assert main(["report", str(tmp_path / "none"), "--markdown", str(tmp_path / "results.md")]) == 2
-    assert main(["report", str(FIRST_VOICE), "--markdown", str(tmp_path / "none.md")]) == 2
+    assert main(["report", str(RESULTS), "--markdown", str(tmp_path / "none.md")]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert "results.json" in first
     assert "a document with marks" in second
