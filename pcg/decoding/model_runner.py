@@ -90,7 +90,13 @@ class ModelRunner:
         """Read the `unread` tokens of each row and the `drafted` ones behind them: the probabilities at each drafted position
         and behind the last, by the row's memory."""
         tokens = [[*new, *then] for new, then in zip(unread, drafted, strict=True)]
-        return trails(memories, self._behind(rows, tokens, [1 + len(each) for each in drafted]), drafted)
+        lasts = [1 + len(each) for each in drafted]
+        if self._model.compiled:
+            ends = self._write(rows, tokens)
+            counts = self._lacking(rows, ends)
+            if sum(counts) <= TOKENS_AT_ONCE:
+                return self._read(rows, ends, counts, lasts, memories, drafted)
+        return trails(memories, self.feed(rows, tokens, max(lasts)), drafted)
 
     def propose(
         self,
@@ -148,9 +154,8 @@ class ModelRunner:
 
     def _in_one_call(self, row: int, unread: Sequence[int], coins: Tensor | np.ndarray, memory: Memory) -> bool:
         """Whether `propose` can draft in `row` by one compiled call: whether model, sampler and size are made for that."""
-        plain = isinstance(memory, Plain) and memory.softmax_alone
         lacking = self._prompted[row] + self.read(row) + len(unread) - self._cache.lengths[row]
-        return self._model.compiled and plain and len(coins) > 0 and lacking <= LONGEST_UNREAD
+        return self._model.compiled and _is_softmax(memory) and len(coins) > 0 and lacking <= LONGEST_UNREAD
 
     def _whole_turns(
         self,
@@ -163,7 +168,7 @@ class ModelRunner:
         """What `propose` finds, by one compiled call for all rows."""
         ends = self._write(rows, unread)
         counts = self._lacking(rows, ends)
-        ids = np.concatenate([self._written[row, end - n : end] for row, end, n in zip(rows, ends, counts, strict=True)])
+        ids = joined([self._written[row, end - n : end] for row, end, n in zip(rows, ends, counts, strict=True)])
         drawn = [np.asarray(each) for each in coins], [memory.temperature for memory in memories]
         turn = self._turn(Turns(ids, rows, counts, self._tables, *drawn, entropy_limit(confidence)), ends)
         proposals = []
@@ -183,22 +188,23 @@ class ModelRunner:
         """The ids that are read first end at the slots `ends`."""
         return self._model.draft(turns, self._cache)
 
-    def _behind(self, rows: Sequence[int], tokens: Sequence[Sequence[int]], lasts: Sequence[int]) -> Sequence[Tensor]:
-        """Read speech tokens, `tokens[i]` in row `rows[i]`: the logits behind the `lasts[i]` last ones of each row, or behind
-        some more."""
-        if self._model.compiled:
-            ends = self._write(rows, tokens)
-            counts = self._lacking(rows, ends)
-            if sum(counts) <= TOKENS_AT_ONCE:
-                return self._read(rows, ends, counts, lasts)
-        return self.feed(rows, tokens, max(lasts))
-
-    def _read(self, rows: Sequence[int], ends: Sequence[int], counts: Sequence[int], lasts: Sequence[int]) -> Sequence[Tensor]:
-        """`_behind` by the compiled kernel, on arrays: slices of tensors would cost as much as a layer. Every row reads as much
-        as it needs."""
+    def _read(
+        self,
+        rows: Sequence[int],
+        ends: Sequence[int],
+        counts: Sequence[int],
+        lasts: Sequence[int],
+        memories: Sequence[Memory],
+        drafted: Sequence[Sequence[int]],
+    ) -> list[Trail]:
+        """`trails` by the compiled kernel, on arrays: slices of tensors would cost as much as a layer. Every row reads as much
+        as it needs: the `counts` ids before `ends`. A softmax is part of the call."""
         places = [(row, slice(end - count, end)) for row, end, count in zip(rows, ends, counts, strict=True)]
-        ids, cos, sin = (np.concatenate([table[place] for place in places]) for table in (self._written, *self._tables))
-        return torch.from_numpy(self._model.read(ids, (cos, sin), self._cache, rows, counts, lasts)).split(list(lasts))
+        ids, cos, sin = (joined([table[place] for place in places]) for table in (self._written, *self._tables))
+        heat = [memory.temperature if _is_softmax(memory) else 0.0 for memory in memories]
+        found = torch.from_numpy(self._model.read(ids, (cos, sin), self._cache, rows, counts, lasts, heat)).split(lasts)
+        each = zip(memories, found, drafted, heat, strict=True)
+        return [Trail(one, (m,)) if warm else trails([m], [one], [tokens])[0] for m, one, tokens, warm in each]
 
     def _make_room(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> tuple[list[int], int]:
         """Note the tokens behind what each row has read; return where they end, and how many ids before that are to be read in
@@ -235,6 +241,16 @@ class ModelRunner:
         if len(rows) == 1:
             return table[rows[0] : rows[0] + 1, ends[0] - count : ends[0]]
         return torch.stack([table[row, end - count : end] for row, end in zip(rows, ends, strict=True)])
+
+
+def _is_softmax(memory: Memory) -> bool:
+    """Whether the compiled kernel can compute a memory's probabilities."""
+    return isinstance(memory, Plain) and memory.softmax_alone
+
+
+def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """One behind the other; a single one is not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 Behind = Callable[[list[int], list[Sequence[int]]], Tensor]

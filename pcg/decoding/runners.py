@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pcg.decoding.cuda_graphs import GraphPool
 from pcg.decoding.lookup import LookupRunner, PromptLookup
-from pcg.decoding.model_runner import ModelRunner, draft_each
+from pcg.decoding.model_runner import ModelRunner, draft_each, joined
 from pcg.decoding.proposal import Proposal
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama, Drawn, Turns
@@ -70,7 +70,7 @@ class FeatureRunner(ModelRunner):
 
     def _turn(self, turns: Turns, ends: Sequence[int]) -> Drawn:
         taps = [self._taps_of(*place) for place in zip(turns.rows, ends, turns.counts, strict=True)]
-        turn = self._model.draft(turns, np.concatenate(taps), self._cache)
+        turn = self._model.draft(turns, joined(taps), self._cache)
         for row, end in zip(turns.rows, ends, strict=True):
             self._cache.roll_back(row, end)
         return turn

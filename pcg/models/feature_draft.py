@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from pcg.errors import AssetError, InputError, first_line
 from pcg.models.checkpoint import Checkpoint
-from pcg.models.cpu_kernel.packing import Packed, fits, lanes_here, pack
+from pcg.models.cpu_kernel.packing import Packed, fits, lanes_here, multiplies_bfloat16, pack
 from pcg.models.llama import Cache, Drawn, FusedWeights, Turns, compiled_turns
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import read_tensors
@@ -113,9 +113,10 @@ class FeatureDraft:
         vocabulary: Vocabulary,
         compiled: bool = True,
         lanes: int | None = None,
+        rounded: bool = False,
     ) -> None:
-        """tensors: as `FeatureShape.tensors` names them; they come to the device and the type of `target`. compiled, lanes:
-        as in `DecodingLlama`, of a whole turn in one call."""
+        """tensors: as `FeatureShape.tensors` names them; they come to the device and the type of `target`. compiled, lanes and
+        rounded: as in `DecodingLlama`, of a whole turn in one call."""
         own = {name: tensor.to(target.embedding) for name, tensor in tensors.items()}
         self.shape, self.vocabulary, self.tapped = shape, vocabulary, shape.tapped_layers
         self.heads, self.kv_heads, self.dim, self.epsilon = target.heads, target.kv_heads, target.dim, shape.rms_norm_eps
@@ -135,6 +136,7 @@ class FeatureDraft:
         self.head = own["head_up"] if sliced is None else sliced
         self._lanes = lanes_here() if lanes is None else lanes
         self.compiled = compiled and fits(self.weights, self.dim, self._lanes)
+        self._rounded = rounded and self.compiled and multiplies_bfloat16(self._lanes)
 
     @property
     def device(self) -> torch.device:
@@ -144,14 +146,14 @@ class FeatureDraft:
     def bytes_per_step(self) -> int:
         """Bytes of weights that a step behind the first reads at least."""
         if self.compiled:
-            return self._packed.bytes - self.features.numel() * self._packed.panels.itemsize
+            return self._packed.bytes - self.features.numel() * self._packed.bytes_each
         read = [self.state, self.norm, self.head, *([] if self.head_down is None else [self.head_down])]
         return self.weights.bytes + sum(tensor.nbytes for tensor in read)
 
     @cached_property
     def _packed(self) -> Packed:
         head = [self.head] if self.head_down is None else [self.head_down, self.head]
-        ends, how = (self.norm, head, self.tokens), (self.heads, self.epsilon, self._lanes)
+        ends, how = (self.norm, head, self.tokens), (self.heads, self.epsilon, self._lanes, self._rounded)
         return pack(self.weights, [self.features, self.state], *ends, *how)
 
     @cached_property
@@ -220,8 +222,8 @@ def is_feature_draft(folder: Path) -> bool:
         return False
 
 
-def read_feature_draft(folder: Path, target: Checkpoint, vocabulary: Vocabulary) -> FeatureDraft:
-    """Load the feature draft in `folder` for `target`, on its device and in its type.
+def read_feature_draft(folder: Path, target: Checkpoint, vocabulary: Vocabulary, rounded: bool = False) -> FeatureDraft:
+    """Load the feature draft in `folder` for `target`, on its device and in its type. rounded: see `FeatureDraft`.
 
     Raises AssetError where it is damaged, InputError where it was made for another target.
     """
@@ -238,7 +240,7 @@ def read_feature_draft(folder: Path, target: Checkpoint, vocabulary: Vocabulary)
     shapes = shape.tensors(vocabulary.size)
     if lacking := [name for name, size in shapes.items() if name not in tensors or tensors[name].shape != size]:
         raise AssetError(f"The draft in {folder} lacks weights: {lacking[:3]}.")
-    return FeatureDraft(shape, {name: tensors[name] for name in shapes}, target, vocabulary)
+    return FeatureDraft(shape, {name: tensors[name] for name in shapes}, target, vocabulary, rounded=rounded)
 
 
 def config_of(shape: FeatureShape) -> dict[str, object]:

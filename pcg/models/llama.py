@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcg.models.checkpoint import Checkpoint, FusedWeights
-from pcg.models.cpu_kernel.packing import Packed, fits, is_bfloat16, lanes_here, multiplies_bfloat16, pack
+from pcg.models.cpu_kernel.attention import SLOTS, rounded_shapes
+from pcg.models.cpu_kernel.packing import Packed, fits, in_large_pages, is_bfloat16, lanes_here, multiplies_bfloat16, pack
 from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE, draft_turns, read_tokens
 from pcg.models.vocabulary import Vocabulary
 
@@ -25,18 +26,28 @@ if TYPE_CHECKING:
 
 
 class Cache:
-    """Keys and values of B sequences, `[layers, B, kv_heads, capacity, head_dim]`; of row b only `lengths[b]` count.
+    """Keys and values of B sequences of up to `capacity` tokens, `[layers, B, kv_heads, ...]`, floats or `rounded` as
+    `pcg.models.cpu_kernel.attention` says; of row b only `lengths[b]` count.
 
     `taps [B, capacity, len(tapped), D]` holds the hidden state of every cached token behind the layers `tapped` (counted from
     1, rising), which a feature draft reads (EAGLE-3, arXiv 2503.01840, section 3.1).
     """
 
     def __init__(
-        self, layers: int, batch: int, heads: int, capacity: int, dim: int, like: Tensor, tapped: Sequence[int] = ()
+        self,
+        layers: int,
+        batch: int,
+        heads: int,
+        capacity: int,
+        dim: int,
+        like: Tensor,
+        tapped: Sequence[int] = (),
+        rounded: bool = False,
     ) -> None:
-        shape = (layers, batch, heads, capacity, dim)
-        self.keys, self.values = _zeros(shape, like), _zeros(shape, like)
-        self.tapped = tuple(tapped)
+        shapes = rounded_shapes(capacity) if rounded else ((capacity, dim),) * 2
+        self._together = (SLOTS, 2) if rounded else (1, 1)
+        self.keys, self.values = (_zeros((layers, batch, heads, *shape), like, rounded) for shape in shapes)
+        self.tapped, self.capacity = tuple(tapped), capacity
         self.taps = _zeros((batch, capacity, len(self.tapped), like.shape[-1]), like)
         self.lengths = [0] * batch
 
@@ -49,10 +60,6 @@ class Cache:
     def batch(self) -> int:
         return self.keys.shape[1]
 
-    @property
-    def capacity(self) -> int:
-        return self.keys.shape[3]
-
     def roll_back(self, row: int, length: int) -> None:
         """Forget everything in `row` behind its first `length` positions."""
         if not 0 <= length <= self.lengths[row]:
@@ -61,16 +68,17 @@ class Cache:
 
     def copy(self, source: int, row: int, start: int, end: int) -> None:
         """Let `row` hold what `source` holds; they agree before `start`, and `source` ends at `end`."""
-        for part in (self.keys, self.values):
-            part[:, row, :, start:end] = part[:, source, :, start:end]
+        for part, together in ((self.keys, self._together[0]), (self.values, self._together[1])):
+            places = slice(start // together, -(-end // together))
+            part[:, row, :, places] = part[:, source, :, places]
         self.taps[row, start:end] = self.taps[source, start:end]
         self.lengths[row] = end
 
 
-def _zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """On a CPU by numpy, which asks the system for large pages: attention reads a cache faster from them."""
+def _zeros(shape: tuple[int, ...], like: Tensor, words: bool = False) -> Tensor:
+    """On a CPU in large pages: attention reads a cache faster from them. words: of 32 bits, and not of the type of `like`."""
     if like.device.type == "cpu" and like.dtype == torch.float32:
-        return torch.from_numpy(np.zeros(shape, np.float32))
+        return torch.from_numpy(in_large_pages(shape, np.int32 if words else np.float32))
     return torch.zeros(shape, dtype=like.dtype, device=like.device)
 
 
@@ -127,7 +135,7 @@ class DecodingLlama:
         return self.vocabulary.model_ids().numpy()
 
     def cache(self, batch: int, capacity: int, tapped: Sequence[int] = ()) -> Cache:
-        return Cache(self.weights.layers, batch, self.kv_heads, capacity, self.dim, self.embedding, tapped)
+        return Cache(self.weights.layers, batch, self.kv_heads, capacity, self.dim, self.embedding, tapped, self.rounded)
 
     def rotary(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[..., dim]` of `positions [...]`, the first half of the sines negated."""
@@ -153,17 +161,28 @@ class DecodingLlama:
         starts = [cache.lengths[row] for row in rows]
         if max(starts) + count > cache.capacity:
             raise ValueError(f"{max(starts) + count} positions do not fit into a cache of {cache.capacity}")
-        if self.compiled and ids.numel() <= TOKENS_AT_ONCE:
-            cos, sin = (np.ascontiguousarray(table.numpy().reshape(-1, self.dim)) for table in rotary)
-            counts, lasts = [count] * len(rows), [last or count] * len(rows)
-            logits = torch.from_numpy(self.read(ids.numpy().ravel(), (cos, sin), cache, rows, counts, lasts))
-            return logits.view(len(rows), last or count, -1)
+        if self.rounded or (self.compiled and ids.numel() <= TOKENS_AT_ONCE):
+            return self._read_in_parts(ids, rotary, cache, last or count, rows)
         at = torch.tensor(starts, device=ids.device)
         picked = None if list(rows) == list(range(cache.batch)) else torch.tensor(rows, device=ids.device)
         logits = self.run(ids, rotary, cache, at, max(starts) + count, last or count, picked)
         for row, start in zip(rows, starts, strict=True):
             cache.lengths[row] = start + count
         return logits
+
+    def _read_in_parts(
+        self, ids: Tensor, rotary: tuple[Tensor, Tensor], cache: Cache, last: int, rows: Sequence[int]
+    ) -> Tensor:
+        """`forward` by the kernel, as many tokens at once as it takes."""
+        count, parts = ids.shape[1], []
+        for first in range(0, count, max(1, TOKENS_AT_ONCE // len(rows))):
+            part = slice(first, min(count, first + max(1, TOKENS_AT_ONCE // len(rows))))
+            cos, sin = (np.ascontiguousarray(table[:, part].numpy().reshape(-1, self.dim)) for table in rotary)
+            new = part.stop - first
+            wanted = min(new, max(1, part.stop - (count - last)))
+            logits = self.read(ids[:, part].numpy().ravel(), (cos, sin), cache, rows, [new] * len(rows), [wanted] * len(rows))
+            parts.append(torch.from_numpy(logits).view(len(rows), wanted, -1))
+        return (parts[0] if len(parts) == 1 else torch.cat(parts, 1))[:, -last:]
 
     def read(
         self,
@@ -173,19 +192,21 @@ class DecodingLlama:
         rows: Sequence[int],
         counts: Sequence[int],
         lasts: Sequence[int],
+        temperatures: Sequence[float] | None = None,
     ) -> np.ndarray:
         """`forward` of a `compiled` model for a few ids, on arrays alone, and each row reads as many as it needs: `ids [N]` are
         `counts[r]` for each of `rows`, one row behind the other, with their tables (each `[N, dim]`). The logits of the
-        `lasts[r]` last ones of each row, `[sum of lasts, V]`."""
+        `lasts[r]` last ones of each row, `[sum of lasts, V]`; their softmax where `temperatures[r]` is above 0."""
         starts = [cache.lengths[row] for row in rows]
         ends = [start + count for start, count in zip(starts, counts, strict=True)]
         if max(ends) > cache.capacity:
             raise ValueError(f"{max(ends)} positions do not fit into a cache of {cache.capacity}")
         places = (np.array(each) for each in (rows, starts, counts, lasts))
-        logits = read_tokens(self._packed, ids, *rotary, *places, *cache.arrays)
+        heat = np.zeros(len(rows)) if temperatures is None else np.array(temperatures, np.float64)
+        found = read_tokens(self._packed, ids, *rotary, *places, heat, *cache.arrays)
         for row, end in zip(rows, ends, strict=True):
             cache.lengths[row] = end
-        return logits
+        return found
 
     @torch.inference_mode()
     def run(
@@ -262,9 +283,12 @@ def compiled_turns(model: Packed, ids_of: np.ndarray, turns: Turns, taps: np.nda
     ends = [start + count + more - 1 for start, count, more in zip(starts, turns.counts, wanted, strict=True)]
     if max(ends) > cache.capacity:
         raise ValueError(f"{max(ends)} positions do not fit into a cache of {cache.capacity}")
-    coins = np.zeros((len(wanted), max(wanted)))
-    for mine, given in zip(coins, turns.coins, strict=True):
-        mine[: len(given)] = given
+    if len(wanted) == 1:
+        coins = turns.coins[0][None]
+    else:
+        coins = np.zeros((len(wanted), max(wanted)))
+        for mine, given in zip(coins, turns.coins, strict=True):
+            mine[: len(given)] = given
     rows, counts, starts_, wanted_ = (np.array(each) for each in (turns.rows, turns.counts, starts, wanted))
     drawing = coins, wanted_, np.array(turns.temperatures, np.float64), np.full(len(rows), turns.limit)
     places = rows, starts_, drawing, *cache.arrays[:2]

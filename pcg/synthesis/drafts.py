@@ -45,8 +45,8 @@ class Draft:
     notice: str
 
 
-def choose_draft(choice: str, target: Checkpoint, vocabulary: Vocabulary, folder: Path | None) -> Draft:
-    """The draft that `choice` asks for, on the device and in the type of `target`.
+def choose_draft(choice: str, target: Checkpoint, vocabulary: Vocabulary, folder: Path | None, rounded: bool = False) -> Draft:
+    """The draft that `choice` asks for, on the device and in the type of `target`. rounded: see `DecodingLlama`.
 
     choice: "auto" (the trained draft in `folder` if that is there, else three layers of the target), "layers:0,1,27", "lookup",
     "none", NAME for `draft-NAME/` beside `folder`, or a folder that holds a trained draft. Raises InputError for anything else
@@ -59,18 +59,18 @@ def choose_draft(choice: str, target: Checkpoint, vocabulary: Vocabulary, folder
     origin = find_draft(choice, target.layers, folder)
     if not isinstance(origin, Path):
         kind = LAYERS + ",".join(map(str, origin))
-        return Draft(kind, DecodingLlama(target.subset(origin), vocabulary), untrained_notice(kind))
+        return Draft(kind, DecodingLlama(target.subset(origin), vocabulary, rounded=rounded), untrained_notice(kind))
     named = named_draft(choice, folder)
     kind = TRAINED if origin == folder else choice if named else FOLDER + _digest(origin)
     if kind.startswith(FOLDER):  # the voice's own came with it
         check_checksums(origin)
     if is_feature_draft(origin):
-        return Draft(kind, read_feature_draft(origin, target, vocabulary), "")
+        return Draft(kind, read_feature_draft(origin, target, vocabulary, rounded), "")
     draft = read_checkpoint(origin, vocabulary, target.embedding.dtype)
     known, wanted = len(draft.embedding), len(target.embedding)
     if known != wanted:
         raise InputError("draft", f"a model of {known} ids", f"one of {wanted}, as the target")
-    return Draft(kind, DecodingLlama(draft.to(target.embedding.device), vocabulary), "")
+    return Draft(kind, DecodingLlama(draft.to(target.embedding.device), vocabulary, rounded=rounded), "")
 
 
 def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int, ...]:

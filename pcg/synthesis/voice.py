@@ -125,8 +125,8 @@ def auto_precision(device: str) -> str:
 def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto", precision: str = AUTO) -> Voice:
     """Load a voice: the shipped one ("embedded"), one in a folder, or a LLaSA or a NeuTTS in a folder or from the hub.
 
-    model: see `pcg.models.hub`. device: "cpu" or "cuda". draft: see `drafts.choose_draft`. precision: of the target's matrix
-    products, "float32", "bfloat16" or "auto": bfloat16 on CUDA, on a CPU that multiplies such numbers (AVX512-BF16), and where
+    model: see `pcg.models.hub`. device: "cpu" or "cuda". draft: see `drafts.choose_draft`. precision: of the products of target
+    and draft, "float32", "bfloat16" or "auto": bfloat16 on CUDA, on a CPU that multiplies such numbers (AVX512-BF16), and where
     a model from the hub does not fit into memory in float32; float32 elsewhere. The same take has other tokens in another
     precision. Raises InputError or AssetError where something is missing, damaged or of another kind, and PCGError where memory
     or disk have no room for it.
@@ -160,7 +160,7 @@ def _load_embedded(folder: Path, device: str, draft: str, precision: str) -> Voi
     vocabulary = Vocabulary(codec.codebook_size, reader.first_code, reader.end)
     dtype = torch.bfloat16 if device == "cuda" and precision != FLOAT32 else torch.float32
     model = read_checkpoint(folder / "target", vocabulary, dtype).to(device)
-    chosen = choose_draft(draft, model, vocabulary, folder / "draft")
+    chosen = choose_draft(draft, model, vocabulary, folder / "draft", precision != FLOAT32)
     counted = read_tensors(folder / "usage.safetensors")
     return Voice(
         name=str(card["name"]),
@@ -191,7 +191,7 @@ def _load_from_hub(folder: Path, device: str, draft: str, precision: str) -> Voi
         reference_seconds = llasa.REFERENCE_SECONDS
     vocabulary = Vocabulary(CODES, reader.first_code, reader.end)
     model = Checkpoint.of(load_llama(folder, vocabulary, _weights_type(name, folder, device, precision)).to(device))
-    chosen = choose_draft(draft, model, vocabulary, folder / "draft")
+    chosen = choose_draft(draft, model, vocabulary, folder / "draft", precision != FLOAT32)
     target = DecodingLlama(model, vocabulary, rounded=precision != FLOAT32)
     del model
     codec = load(codec_at, device)

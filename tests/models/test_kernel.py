@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from pcg.acceptance.sampler import Sampler
 from pcg.decoding.model_runner import ModelRunner
@@ -55,13 +55,32 @@ def check(decoding: DecodingLlama, model: PreTrainedModel, ids: torch.Tensor) ->
 def logits_of(
     model: PreTrainedModel, ids: torch.Tensor, rounded: bool = False, vocabulary: Vocabulary = VOCABULARY
 ) -> torch.Tensor:
-    """By transformers in double precision; rounded: every matrix takes its inputs rounded to bfloat16."""
+    """By transformers in double precision; rounded: every matrix takes its inputs rounded to bfloat16, and attention its
+    queries, keys, values and shares."""
     exact = deepcopy(model).double()
-    for layer in exact.modules() if rounded else ():
-        if isinstance(layer, torch.nn.Linear):
-            layer.register_forward_pre_hook(lambda _, inputs: tuple(x.float().bfloat16().double() for x in inputs))
+    if rounded:
+        AttentionInterface.register("rounded", rounded_attention)
+        exact.set_attn_implementation("rounded")
+        for layer in exact.modules():
+            if isinstance(layer, torch.nn.Linear):
+                layer.register_forward_pre_hook(lambda _, inputs: tuple(map(brain, inputs)))
     with torch.no_grad():
         return exact(ids).logits[..., vocabulary.model_ids()].float()
+
+
+def rounded_attention(
+    layer: torch.nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *_: object, scaling: float, **__: object
+) -> tuple[torch.Tensor, None]:
+    """Causal attention of `q [B, heads, T, d]`, as transformers calls it."""
+    k, v = (brain(x).repeat_interleave(layer.num_key_value_groups, 1) for x in (k, v))
+    later = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool).triu(1)
+    shares = (scaling * brain(q) @ k.transpose(-1, -2)).masked_fill(later, -torch.inf).softmax(-1)
+    return (brain(shares) @ v).transpose(1, 2), None
+
+
+def brain(x: torch.Tensor) -> torch.Tensor:
+    """Rounded to bfloat16."""
+    return x.float().bfloat16().double()
 
 
 def read_in_pieces(decoding: DecodingLlama, ids: torch.Tensor, widths: Sequence[int] = range(1, 9)) -> torch.Tensor:
@@ -218,12 +237,14 @@ def test_a_turn_that_does_not_fit_says_so():
         model.draft(Turns(np.arange(3), [0], [3], tables, [np.full(3, 0.5)], [1.0]), model.cache(1, 4))
 
 
-def feature_pair(rank: int, lanes: int, compiled: bool) -> tuple[DecodingLlama, FeatureDraft]:
-    target = Checkpoint.of(make_model())
+def feature_pair(
+    rank: int, lanes: int, compiled: bool, kind: torch.dtype = torch.float16, rounded: bool = False
+) -> tuple[DecodingLlama, FeatureDraft]:
+    target = Checkpoint.of(make_model(kind=kind))
     shape, generator = FeatureShape.of(target, (1, 3), rank), torch.Generator().manual_seed(5)
     sizes = shape.tensors(VOCABULARY.size)
-    tensors = {n: (0.1 * torch.randn(size, generator=generator)).half() + (len(size) == 1) for n, size in sizes.items()}
-    return DecodingLlama(target, VOCABULARY), FeatureDraft(shape, tensors, target, VOCABULARY, compiled, lanes)
+    tensors = {n: (0.1 * torch.randn(size, generator=generator)).to(kind) + (len(size) == 1) for n, size in sizes.items()}
+    return DecodingLlama(target, VOCABULARY), FeatureDraft(shape, tensors, target, VOCABULARY, compiled, lanes, rounded)
 
 
 @pytest.mark.parametrize("lanes", LANES)

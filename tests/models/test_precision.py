@@ -11,17 +11,20 @@ import pytest
 import torch
 
 from pcg.cli import main
+from pcg.decoding.runners import make_runners
 from pcg.errors import InputError
 from pcg.models.cpu_kernel import packing, passes
 from pcg.models.llama import DecodingLlama
 from pcg.places import PROJECT
+from pcg.prompts.prompt import Prompt
+from pcg.sampling.plain import Plain
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import auto_precision, load_voice
 from pcg.takes.link import pack, unpack
 from pcg.takes.snippets import python_snippet, shell_snippet
 from pcg.takes.stored import Origin, Stored
-from tests.models.test_kernel import VOCABULARY, check, logits_of, make_model, read_in_pieces
+from tests.models.test_kernel import VOCABULARY, check, feature_pair, logits_of, make_model, read_in_pieces
 
 needs_bfloat16 = pytest.mark.skipif(not packing.multiplies_bfloat16(packing.lanes_here()), reason="no AVX512-BF16 here")
 
@@ -31,18 +34,65 @@ def rms(x: torch.Tensor) -> float:
 
 
 @needs_bfloat16
-@pytest.mark.parametrize(("kv_heads", "rows"), [(3, 1), (1, 3)])
-def test_rounded_products_are_those_of_rounded_numbers(kv_heads, rows):
-    """Against transformers in double precision, whose matrices take inputs that are rounded to bfloat16. A number near the
-    middle between two of them may be rounded to the other one, since the kernel adds up in another order."""
+@pytest.mark.parametrize("kv_heads", [3, 1])
+def test_rounded_products_are_those_of_rounded_numbers(kv_heads):
+    """Against transformers in double precision, whose matrices and attention take inputs that are rounded to bfloat16. A number
+    near the middle between two of them may be rounded to the other one, since the kernel adds up in another order; what comes
+    behind it in its row then differs."""
     model = make_model(kv_heads, biased=True, kind=torch.bfloat16)
     decoding = DecodingLlama(model, VOCABULARY, rounded=True)
     assert (decoding.precision, decoding._packed.panels.dtype) == ("bfloat16", np.int32)
-    ids = torch.randint(0, 320, (rows, 36), generator=torch.Generator().manual_seed(3))
+    ids = torch.randint(0, 320, (12, 36), generator=torch.Generator().manual_seed(2))
     wanted, exact = logits_of(model, ids, rounded=True), logits_of(model, ids)
     found = read_in_pieces(decoding, ids)
-    assert rms(found - wanted) < 0.5 * rms(exact - wanted)
+    assert agreeing(found, wanted)[:, :6].float().mean() > 0.6
+    assert agreeing(found, wanted).float().mean() > 0.25
+    assert not agreeing(exact, wanted).any()
+    assert rms(found - wanted) < 0.7 * rms(exact - wanted)
     assert rms(exact - wanted) < 0.02 * rms(exact)
+
+
+def agreeing(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """At which positions all logits are the same but for the last digits of single precision."""
+    return (found - wanted).abs().amax(-1) < 1e-5
+
+
+@needs_bfloat16
+@pytest.mark.parametrize("rank", [0, 24])
+def test_a_rounded_feature_draft_draws_from_nearly_the_same_probabilities(rank):
+    """In three rounds of three tokens, behind its target's states and behind its own."""
+    coins = torch.rand(3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    prompt, probs = Prompt(torch.arange(12), torch.arange(12.0), 12.0), []
+    for rounded in (False, True):
+        pair = feature_pair(rank, 16, True, torch.bfloat16, rounded)
+        runners, draft = make_runners(*pair, [prompt], 60)
+        for each in (runners, draft):
+            each.prefill()
+        runners.feed([0], [[7, 8, 9, 5]], 1)
+        said = []
+        for new, coin in zip(([], [7, 8, 9], [5]), coins, strict=True):
+            (proposal,) = draft.propose([0], [new], coin[None], [Plain(0.8)])
+            said.append(proposal)
+        probs.append(said)
+    assert all(torch.equal(a.drafted, b.drafted) for a, b in zip(*probs, strict=True))
+    apart = torch.stack([(a.probs - b.probs).abs().sum(-1) / 2 for a, b in zip(*probs, strict=True)])
+    assert 0 < apart.min() <= apart.max() < 0.01
+
+
+@needs_bfloat16
+def test_long_prompts_and_copies_of_rounded_caches():
+    """More tokens than the kernel takes at once, and a row that goes on from half of another."""
+    decoding = DecodingLlama(make_model(1, kind=torch.bfloat16), VOCABULARY, rounded=True)
+    ids = torch.randint(0, 320, (1, 600), generator=torch.Generator().manual_seed(6))
+    cos, sin = decoding.rotary(torch.arange(600.0)[None])
+    whole = decoding.forward(ids, (cos, sin), decoding.cache(1, 600))
+    cache = decoding.cache(2, 617)
+    decoding.forward(ids[:, :310], (cos[:, :310], sin[:, :310]), cache, 1, [0])
+    decoding.forward(ids[:, :293], (cos[:, :293], sin[:, :293]), cache, 1, [1])
+    decoding.forward(ids[:, :17], (cos[:, :17], sin[:, :17]), cache, 1, [1])
+    cache.copy(0, 1, 293, 310)
+    last = decoding.forward(ids[:, 310:], (cos[:, 310:], sin[:, 310:]), cache, 7, [1])
+    assert torch.equal(last, whole[:, -7:])
 
 
 @needs_bfloat16

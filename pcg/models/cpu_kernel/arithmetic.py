@@ -146,9 +146,15 @@ def _round_inputs(panels, x):
         for m in range(x.shape[0]):
             first, second = words[m, :half], words[m, half:]
             for i in range(half):
-                first[i] = _upper(first[i]) >> np.uint32(16) | _upper(second[i]) & np.uint32(0xFFFF0000)
+                first[i] = round_pair(first[i], second[i])
 
     return round_pairs if panels.dtype == types.int32 else leave
+
+
+@njit(nogil=True)
+def round_pair(first, second):
+    """The bits of two floats, rounded to bfloat16, in one word, the first in its lower half."""
+    return _upper(first) >> np.uint32(16) | _upper(second) & np.uint32(0xFFFF0000)
 
 
 @njit(nogil=True)

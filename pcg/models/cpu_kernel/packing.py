@@ -1,5 +1,8 @@
 """A Llama's weights as the CPU kernel reads them: one ascending stream of panels (see `panels.py`)."""
 
+import contextlib
+import math
+import mmap
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,7 +15,7 @@ from pcg.models.checkpoint import FusedWeights
 from pcg.models.cpu_kernel.panels import HEAD_DIM, UNROLLED, VECTORS
 
 PAGE = 1 << 21
-"""Panels begin at a large page, which numpy asks the system for."""
+"""Bytes of a large page."""
 
 
 class Packed(NamedTuple):
@@ -38,6 +41,11 @@ class Packed(NamedTuple):
     def bytes(self) -> int:
         """What a step of a few tokens reads of it: all but the embedding."""
         return sum(part.nbytes for part in (self.panels, self.norms, self.mlp_norms, self.biases, self.norm))
+
+    @property
+    def bytes_each(self) -> int:
+        """Of a weight."""
+        return 2 if self.panels.dtype == np.int32 else self.panels.itemsize
 
 
 def lanes_here() -> int:
@@ -103,7 +111,7 @@ def packed(matrices: Sequence[np.ndarray], lanes: int, pairs: bool = False) -> n
     kind = np.dtype(np.int16 if all(map(_is_brain, matrices)) else np.uint16 if all(map(_is_half, matrices)) else np.float32)
     outputs = [-(-len(m) // panel) * panel for m in matrices]
     pairs = pairs and kind == np.int16
-    panels = _aligned(sum(out * m.shape[1] for out, m in zip(outputs, matrices, strict=True)), kind)
+    panels = in_large_pages((sum(out * m.shape[1] for out, m in zip(outputs, matrices, strict=True)),), kind)
     at = 0
     for out, m in zip(outputs, matrices, strict=True):
         rows = np.concatenate([m, np.zeros((out - len(m), m.shape[1]), np.float32)]) if out > len(m) else m
@@ -132,7 +140,14 @@ def _is_half(matrix: np.ndarray) -> bool:
         return bool((matrix.astype(np.float16) == matrix).all())
 
 
-def _aligned(count: int, kind: np.dtype) -> np.ndarray:
-    memory = np.empty(count * kind.itemsize + PAGE, np.uint8)
-    first = -memory.ctypes.data % PAGE
-    return memory[first : first + count * kind.itemsize].view(kind)
+def in_large_pages(shape: tuple[int, ...], kind: np.dtype | type) -> np.ndarray:
+    """Zeros in memory that comes from the system anew, in pages of 2 MB where it has them. Memory of the process that is used
+    again keeps its small pages, and a stream of weights stops at the end of each."""
+    size = max(1, math.prod(shape) * np.dtype(kind).itemsize)
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    memory = mmap.mmap(-1, size + PAGE, **private)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a system without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    first = -np.frombuffer(memory, np.uint8).ctypes.data % PAGE
+    return np.frombuffer(memory, kind, math.prod(shape), first).reshape(shape)

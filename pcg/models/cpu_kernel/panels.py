@@ -72,11 +72,11 @@ def multiply_panel(typing, lanes, tokens, panels, at, x, x_at, x_stride, y, y_at
 
     def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         lanes, tokens, panels, at, x, x_at, x_stride, y, y_at, y_stride, count = args
-        array = _addresses(context, b, signature)
+        array = addresses(context, b, signature)
         inputs = [array(2, panels, at, kind), array(4, x, x_at), array(7, y, y_at), x_stride, y_stride, count]
         wide = {16: TOKENS_IN_REGISTERS[16]} if kind == I32 else TOKENS_IN_REGISTERS
         variants = [(width, m) for width, most in wide.items() for m in range(1, most + 1)]
-        _call(b, f"multiply.{kind}", variants, lanes, tokens, inputs, lambda *each: _multiply(*each, kind, size))
+        call_variant(b, f"multiply.{kind}", variants, lanes, tokens, inputs, lambda *each: _multiply(*each, kind, size))
         return context.get_dummy_value()
 
     n = types.int64
@@ -89,9 +89,9 @@ def score_keys(typing, lanes, tokens, q, q_at, q_stride, keys, at, scores, strid
 
     def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         lanes, tokens, q, q_at, q_stride, keys, at, scores, stride, count = args
-        array = _addresses(context, b, signature)
+        array = addresses(context, b, signature)
         inputs = [array(2, q, q_at), array(5, keys, at), array(7, scores, I64(0)), q_stride, stride, tokens, count]
-        _call(b, "score", [(width, 0) for width in TOKENS_IN_REGISTERS], lanes, I64(0), inputs, _score)
+        call_variant(b, "score", [(width, 0) for width in TOKENS_IN_REGISTERS], lanes, I64(0), inputs, _score)
         return context.get_dummy_value()
 
     n = types.int64
@@ -104,9 +104,9 @@ def mix_values(typing, lanes, tokens, shares, stride, values, at, y, y_at, y_str
 
     def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         lanes, tokens, shares, stride, values, at, y, y_at, y_stride, count = args
-        array = _addresses(context, b, signature)
+        array = addresses(context, b, signature)
         inputs = [array(2, shares, I64(0)), array(4, values, at), array(6, y, y_at), stride, y_stride, count]
-        _call(b, "mix", product(TOKENS_IN_REGISTERS, range(1, NEIGHBOURS + 1)), lanes, tokens, inputs, _mix)
+        call_variant(b, "mix", product(TOKENS_IN_REGISTERS, range(1, NEIGHBOURS + 1)), lanes, tokens, inputs, _mix)
         return context.get_dummy_value()
 
     n = types.int64
@@ -123,7 +123,7 @@ def power_of_two(typing, exponent):
     return types.float32(types.int32), generate
 
 
-def _addresses(context: BaseContext, b: ir.IRBuilder, signature: Signature) -> Callable[..., ir.Value]:
+def addresses(context: BaseContext, b: ir.IRBuilder, signature: Signature) -> Callable[..., ir.Value]:
     """The address of an element of the contiguous array that is argument `place`."""
 
     def array(place: int, value: ir.Value, index: ir.Value, kind: ir.Type = F) -> ir.Value:
@@ -132,7 +132,7 @@ def _addresses(context: BaseContext, b: ir.IRBuilder, signature: Signature) -> C
     return array
 
 
-def _call(
+def call_variant(
     b: ir.IRBuilder,
     name: str,
     variants: Sequence[tuple[int, int]],

@@ -11,7 +11,6 @@ import numpy as np
 from numba import njit
 
 from pcg.models.cpu_kernel.arithmetic import (
-    dot,
     draw,
     entropy,
     gate,
@@ -20,21 +19,18 @@ from pcg.models.cpu_kernel.arithmetic import (
     rotate,
     round_inputs,
     scratch,
-    share,
     soften,
 )
+from pcg.models.cpu_kernel.attention import attend, keep
 from pcg.models.cpu_kernel.packing import Packed
 from pcg.models.cpu_kernel.panels import (
     HEAD_DIM,
-    NEIGHBOURS,
     TOKENS_IN_REGISTERS,
     VECTORS,
-    mix_values,
     multiply_panel,
-    score_keys,
 )
 
-CALLED = "2263006d0c29e735"
+CALLED = "d35c0ffbe13c70ae"
 """The start of the SHA-256 of the other files in this folder, in the order of their names (tested)."""
 TOKENS_AT_ONCE = 512
 """PyTorch reads longer prompts: the scratch memory of the kernel grows with the tokens."""
@@ -44,13 +40,14 @@ WIDE, NARROW = TOKENS_IN_REGISTERS[16], TOKENS_IN_REGISTERS[8]
 
 
 @njit(fastmath=True, nogil=True, cache=True)
-def read_tokens(model: Packed, ids, cos, sin, rows, starts, counts, lasts, keys, values, taps, tapped):
-    """Run `ids [N]` through all layers: `counts[r]` of them for each row r, one row behind the other. Returns the logits of the
-    `lasts[r]` last tokens of each row, `[sum of lasts, V]`.
+def read_tokens(model: Packed, ids, cos, sin, rows, starts, counts, lasts, temperatures, keys, values, taps, tapped):
+    """Run `ids [N]` through all layers: `counts[r]` of them for each row r, one row behind the other. Returns what the
+    `lasts[r]` last tokens of each row say of the next, `[sum of lasts, V]`: the softmax at `temperatures[r]`, or, where that is
+    0, the logits.
 
     cos, sin `[N, dim]`: rotary tables of the tokens, the first half of `sin` negated. The ids of row r go into row `rows[r]` of
-    the caches `keys, values [layers, B, kv_heads, capacity, dim]`, from slot `starts[r]` on, and see all before. The hidden
-    states behind the layers `tapped [n]` (counted from 1) are written to `taps [B, capacity, n, D]`.
+    the caches `keys, values [layers, B, kv_heads, ...]` (`attention.py`), from slot `starts[r]` on, and see all before. The
+    hidden states behind the layers `tapped [n]` (counted from 1) are written to `taps [B, capacity, n, D]`.
     """
     x = scratch(len(ids), model.embedding.shape[1])
     for m in range(len(ids)):
@@ -60,6 +57,11 @@ def read_tokens(model: Packed, ids, cos, sin, rows, starts, counts, lasts, keys,
     newest = _newest(x, counts, lasts)
     logits = np.empty((len(newest), model.size), np.float32)
     _read_head(model, cursor, newest, logits)
+    at = 0
+    for r in range(len(rows)):
+        for n in range(at, at + lasts[r] if temperatures[r] else at):
+            soften(logits[n], temperatures[r], logits[n])
+        at += lasts[r]
     return logits
 
 
@@ -78,14 +80,15 @@ def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts
     drawn = np.zeros(len(rows), np.int64)
     no_taps, tapped, cursor = np.empty((1, 1, 0, 0), np.float32), np.empty(0, np.int64), np.zeros(1, np.int64)
     width, features = model.embedding.shape[1], taps.shape[1] * taps.shape[2]
-    state_matrix = width * features  # the panels of a feature draft begin with A1 and A2
+    each = inputs_each(model.panels)
+    state_matrix = width * features // each  # the panels of a feature draft begin with A1 and A2
     active, starts, unread, x = np.arange(len(rows)), starts.copy(), ids, scratch(len(ids), width)
     x[:] = np.float32(0)
     if features:
         units = scratch(len(ids) * taps.shape[1], width)
         normalise(taps.reshape(-1, width), np.ones(width, np.float32), UNIT_EPSILON, units)
         _project(model, cursor, units.reshape(len(ids), features), x)
-        cursor[0] = state_matrix + width * width
+        cursor[0] = state_matrix + width * width // each
     for step in range(coins.shape[1]):
         for m in range(len(x)):
             x[m] += model.embedding[unread[m]]
@@ -150,7 +153,6 @@ def _read_layers(model: Packed, cursor, x, cos, sin, rows, starts, counts, keys,
     normed, added, mixed = scratch(tokens, width), scratch(tokens, width), scratch(tokens, mixed_width)
     projected = scratch(tokens, mixed_width + 2 * kv_heads * HEAD_DIM)
     inner, gated = scratch(tokens, 2 * model.inner), scratch(tokens, model.inner)
-    scores = scratch(NEIGHBOURS, -(-(slot_of.max() + 1) // 16) * 16)
     for layer in range(len(model.norms)):
         normalise(x, model.norms[layer], model.epsilon, normed)
         _project(model, cursor, normed, projected)
@@ -163,11 +165,9 @@ def _read_layers(model: Packed, cursor, x, cos, sin, rows, starts, counts, keys,
             for h in range(kv_heads):
                 key = mixed_width + h * HEAD_DIM
                 value = key + kv_heads * HEAD_DIM
-                keys[layer, row, h, slot] = projected[m, key : key + HEAD_DIM]
-                values[layer, row, h, slot] = projected[m, value : value + HEAD_DIM]
+                keep(keys, values, layer, row, h, slot, projected, m, key, value)
         for r in range(len(rows)):
-            place = firsts[r], counts[r], layer, rows[r], starts[r]
-            _attend_row(model.lanes, heads, projected, *place, keys, values, scores, mixed)
+            attend(model.lanes, heads, projected, firsts[r], counts[r], layer, rows[r], starts[r], keys, values, mixed)
         _project(model, cursor, mixed, added)
         x += added
         normalise(x, model.mlp_norms[layer], model.epsilon, normed)
@@ -212,28 +212,3 @@ def _project(model: Packed, cursor, x, y):
             multiply_panel(model.lanes, some, model.panels, at, x, m * inputs, inputs, y, m * outputs + first, outputs, inputs)
         at += panel * inputs // inputs_each(model.panels)
     cursor[0] = at
-
-
-@njit(fastmath=True, nogil=True)
-def _attend_row(lanes, heads, projected, first, count, layer, row, start, keys, values, scores, mixed):
-    """Attention of the `count` tokens from `first` on, neighbours in a `row` from slot `start` on, into `mixed`."""
-    batch, kv_heads, capacity = keys.shape[1:4]
-    stride, mixed_stride, apart = projected.shape[1], mixed.shape[1], capacity * HEAD_DIM
-    size = -(-count // -(-count // NEIGHBOURS))
-    for m in range(first, first + count, size):
-        some = min(size, first + count - m)
-        seen = start + m - first + 1
-        for h in range(heads):
-            shared = h // (heads // kv_heads)
-            at, place = ((layer * batch + row) * kv_heads + shared) * apart, h * HEAD_DIM
-            end = seen + some - 1
-            if end >= 4:
-                score_keys(lanes, some, projected, m * stride + place, stride, keys, at, scores, scores.shape[1], end)
-            else:
-                for n in range(some):
-                    for j in range(end):
-                        scores[n, j] = dot(projected[m + n, place : place + HEAD_DIM], keys[layer, row, shared, j])
-            for n in range(some):
-                share(scores[n, :end], seen + n)
-            y_at = m * mixed_stride + place
-            mix_values(lanes, some, scores, scores.shape[1], values, at, mixed, y_at, mixed_stride, end)

@@ -28,6 +28,8 @@ ROWS_AT_ONCE = 8
 RIDGE = 1e-3
 ROWS_PER_WEIGHT = 24
 """Positions that the least squares see, for each of their inputs."""
+DECAY_SHARE = 0.8
+"""The rate falls for most of the steps: a draft's overlap hardly rises until its rate falls."""
 
 
 @contextmanager
@@ -191,6 +193,7 @@ def train_feature(
         step,
         (lambda: losses.overlaps(checked)) if checked else None,
         warmup=max(1, min(30, schedule.steps // 4)),
+        decay_share=DECAY_SHARE,
         every=schedule.every,
         rows_between=schedule.rows_between,
         untrained=schedule.untrained,

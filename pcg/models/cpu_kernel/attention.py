@@ -1,0 +1,208 @@
+"""Attention in the CPU kernel, and the keys and values that it keeps: floats, or, in arrays of int32, rounded to bfloat16.
+
+Floats lie as `[..., slot, 64]`. Of rounded numbers a word holds two, the first in its lower half, and AVX512-BF16 multiplies
+both in one instruction: keys `[..., slot / 16, 32, 16]`, of which word i of a slot holds numbers i and 32 + i of its key;
+values `[..., slot / 2, 64]`, of which word d holds number d of two neighbouring slots.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.base import BaseContext
+from numba.core.typing import Signature
+from numba.extending import intrinsic, overload
+
+from pcg.models.cpu_kernel.arithmetic import dot, round_pair, scratch, share
+from pcg.models.cpu_kernel.panels import (
+    CACHED_AHEAD,
+    HEAD_DIM,
+    NEIGHBOURS,
+    Values,
+    addresses,
+    call_variant,
+    mix_values,
+    score_keys,
+)
+from pcg.models.cpu_kernel.vectors import I32, I64, LINE, F, add_products, address, broadcast, fetch, load, loop
+
+SLOTS = 16
+"""A block of rounded keys."""
+WORDS = HEAD_DIM // 2
+SUMS = 2
+"""Of a score, each of every second word: one would wait for itself."""
+ROUNDED_VARIANTS = [(SLOTS, rows) for rows in range(1, NEIGHBOURS + 1)]
+
+
+def rounded_shapes(slots: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of the rounded keys, and of the rounded values, of `slots` tokens."""
+    return (-(-slots // SLOTS), WORDS, SLOTS), (-(-slots // 2), HEAD_DIM)
+
+
+@intrinsic
+def score_rounded(typing, rows, q, keys, at, scores, stride, blocks):
+    """`scores[r, j] = q[r] . keys[j]` for the slots j of `blocks` > 0 blocks of rounded keys that begin at word `at`, and for
+    `rows` rows r of `q [rows, 32]`, words as those of a key."""
+
+    def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
+        rows, q, keys, at, scores, stride, blocks = args
+        array = addresses(context, b, signature)
+        inputs = [array(1, q, I64(0), I32), array(2, keys, at, I32), array(4, scores, I64(0)), stride, blocks]
+        call_variant(b, "score.rounded", ROUNDED_VARIANTS, I64(SLOTS), rows, inputs, _score)
+        return context.get_dummy_value()
+
+    n = types.int64
+    return types.none(n, q, keys, n, scores, n, n), generate
+
+
+@intrinsic
+def mix_rounded(typing, rows, shares, stride, values, at, y, pairs):
+    """`y[r] = sum over j of shares[r, j] values[j]` over the slots j of `pairs` > 0 pairs of rounded values that begin at word
+    `at`, for `rows` rows r. Word i of a row of `shares` holds the rounded shares of the slots 2i and 2i + 1."""
+
+    def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
+        rows, shares, stride, values, at, y, pairs = args
+        array = addresses(context, b, signature)
+        inputs = [array(1, shares, I64(0), I32), array(3, values, at, I32), array(5, y, I64(0)), stride, pairs]
+        call_variant(b, "mix.rounded", ROUNDED_VARIANTS, I64(SLOTS), rows, inputs, _mix)
+        return context.get_dummy_value()
+
+    n = types.int64
+    return types.none(n, shares, n, values, n, y, n), generate
+
+
+def _score(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
+    q, keys, scores, stride, blocks = args
+    words, floats = ir.VectorType(I32, lanes), ir.VectorType(F, lanes)
+
+    def block(j: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        first = b.mul(j, I64(WORDS * SLOTS))
+
+        def step(i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+            grown = list(sums)
+            for u in range(SUMS):
+                word = b.add(i, I64(u))
+                here = b.add(first, b.mul(word, I64(SLOTS)))
+                fetch(b, address(b, keys, b.add(here, I64(CACHED_AHEAD // 4)), I32), 1, locality=2)
+                loaded = b.load(address(b, keys, here, I32), align=LINE, typ=words)
+                for r in range(rows):
+                    one = broadcast(b, load(b, address(b, q, b.add(word, I64(r * WORDS)), I32), I32), lanes)
+                    grown[r * SUMS + u] = add_products(b, loaded, one, grown[r * SUMS + u])
+            return grown
+
+        sums = loop(b, I64(WORDS), SUMS, rows * SUMS, floats, step)
+        for r in range(rows):
+            total = b.fadd(sums[r * SUMS], sums[r * SUMS + 1])
+            b.store(total, address(b, scores, b.add(b.mul(stride, I64(r)), b.mul(j, I64(SLOTS)))), align=4)
+        return []
+
+    loop(b, blocks, 1, 0, floats, block)
+
+
+def _mix(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
+    shares, values, y, stride, pairs = args
+    words, floats, parts = ir.VectorType(I32, lanes), ir.VectorType(F, lanes), HEAD_DIM // lanes
+    together = parts if rows * parts <= 3 * lanes // 2 else parts // 2  # so that the sums fit into the registers
+    for begun in range(0, parts, together):
+
+        def step(j: ir.Value, sums: list[ir.Value], begun: int = begun) -> list[ir.Value]:
+            first = b.mul(j, I64(HEAD_DIM))
+            if not begun:
+                fetch(b, address(b, values, b.add(first, I64(CACHED_AHEAD // 4)), I32), HEAD_DIM * 4 // LINE, locality=2)
+            starts = [b.add(first, I64((begun + part) * lanes)) for part in range(together)]
+            loaded = [b.load(address(b, values, start, I32), align=LINE, typ=words) for start in starts]
+            shared = [load(b, address(b, shares, b.add(b.mul(stride, I64(r)), j), I32), I32) for r in range(rows)]
+            spread = [broadcast(b, word, lanes) for word in shared]
+            return [add_products(b, loaded[s % together], spread[s // together], sums[s]) for s in range(len(sums))]
+
+        sums = loop(b, pairs, 1, rows * together, floats, step)
+        for s, total in enumerate(sums):
+            place = I64(s // together * HEAD_DIM + (begun + s % together) * lanes)
+            b.store(total, address(b, y, place), align=4)
+
+
+def keep(keys, values, layer, row, head, slot, projected, m, key, value):
+    """Keep the key and value of a token, which begin at `key` and `value` of row m of `projected`, in `slot`."""
+
+
+@overload(keep)
+def _keep(keys, values, layer, row, head, slot, projected, m, key, value):
+    def floats(keys, values, layer, row, head, slot, projected, m, key, value):
+        keys[layer, row, head, slot] = projected[m, key : key + HEAD_DIM]
+        values[layer, row, head, slot] = projected[m, value : value + HEAD_DIM]
+
+    def rounded(keys, values, layer, row, head, slot, projected, m, key, value):
+        bits = projected.view(np.uint32)
+        block, place = keys[layer, row, head, slot // SLOTS], slot % SLOTS
+        for i in range(WORDS):
+            block[i, place] = np.int32(round_pair(bits[m, key + i], bits[m, key + WORDS + i]))
+        pair = values[layer, row, head, slot // 2]
+        for d in range(HEAD_DIM):
+            both = np.uint32(pair[d])
+            upper = round_pair(bits[m, value + d], bits[m, value + d])
+            kept = np.uint32(0xFFFF0000) if slot % 2 == 0 else np.uint32(0xFFFF)
+            pair[d] = np.int32(both & kept | upper & ~kept)
+
+    return rounded if keys.dtype == types.int32 else floats
+
+
+def attend(lanes, heads, projected, first, count, layer, row, start, keys, values, mixed):
+    """Attention of the `count` tokens from `first` on, neighbours in a `row` from slot `start` on, into `mixed`."""
+
+
+@overload(attend)
+def _attend(lanes, heads, projected, first, count, layer, row, start, keys, values, mixed):
+    return _attend_rounded if keys.dtype == types.int32 else _attend_floats
+
+
+def _attend_floats(lanes, heads, projected, first, count, layer, row, start, keys, values, mixed):
+    batch, kv_heads, capacity = keys.shape[1:4]
+    stride, mixed_stride, apart = projected.shape[1], mixed.shape[1], capacity * HEAD_DIM
+    size = -(-count // -(-count // NEIGHBOURS))
+    scores = scratch(NEIGHBOURS, -(-(start + count) // SLOTS) * SLOTS)
+    for m in range(first, first + count, size):
+        some = min(size, first + count - m)
+        seen = start + m - first + 1
+        for h in range(heads):
+            shared = h // (heads // kv_heads)
+            at, place = ((layer * batch + row) * kv_heads + shared) * apart, h * HEAD_DIM
+            end = seen + some - 1
+            if end >= 4:
+                score_keys(lanes, some, projected, m * stride + place, stride, keys, at, scores, scores.shape[1], end)
+            else:
+                for n in range(some):
+                    for j in range(end):
+                        scores[n, j] = dot(projected[m + n, place : place + HEAD_DIM], keys[layer, row, shared, j])
+            for n in range(some):
+                share(scores[n, :end], seen + n)
+            y_at = m * mixed_stride + place
+            mix_values(lanes, some, scores, scores.shape[1], values, at, mixed, y_at, mixed_stride, end)
+
+
+def _attend_rounded(lanes, heads, projected, first, count, layer, row, start, keys, values, mixed):
+    """The heads that share keys read them together: a row of these loops is a token's head."""
+    batch, kv_heads, group = keys.shape[1], keys.shape[2], heads // keys.shape[2]
+    rows, bits = count * group, projected.view(np.uint32)
+    size = -(-rows // -(-rows // NEIGHBOURS))
+    width = -(-(start + count) // SLOTS) * SLOTS
+    queries, scores, y = scratch(NEIGHBOURS, WORDS), scratch(NEIGHBOURS, width), scratch(NEIGHBOURS, HEAD_DIM)
+    shares = scratch(NEIGHBOURS, width // 2)
+    q, words, found = queries.view(np.uint32), shares.view(np.uint32), scores.view(np.uint32)
+    for shared in range(kv_heads):
+        here = (layer * batch + row) * kv_heads + shared
+        for begun in range(0, rows, size):
+            some = min(size, rows - begun)
+            for r in range(some):
+                m, place = first + (begun + r) // group, (shared * group + (begun + r) % group) * HEAD_DIM
+                for i in range(WORDS):
+                    q[r, i] = round_pair(bits[m, place + i], bits[m, place + WORDS + i])
+            end = start + (begun + some - 1) // group + 1
+            pairs = -(-end // 2)
+            score_rounded(some, q, keys, here * keys.shape[3] * WORDS * SLOTS, scores, width, -(-end // SLOTS))
+            for r in range(some):
+                share(scores[r, : 2 * pairs], start + (begun + r) // group + 1)
+                for i in range(pairs):
+                    words[r, i] = round_pair(found[r, 2 * i], found[r, 2 * i + 1])
+            mix_rounded(some, words, width // 2, values, here * values.shape[3] * HEAD_DIM, y, pairs)
+            for r in range(some):
+                m, place = first + (begun + r) // group, (shared * group + (begun + r) % group) * HEAD_DIM
+                mixed[m, place : place + HEAD_DIM] = y[r]
