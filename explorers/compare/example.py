@@ -20,7 +20,8 @@ from pcg.takes.take import KINDS, Take
 from pcg.takes.written import read_take, write_take
 
 EXAMPLE = ASSETS / "example"
-TEXT = "The quick brown fox jumps over the lazy dog, and nobody is surprised."
+TEXT = "The children were playing in the garden when the rain began."
+"""Chosen because all four methods say it without an error; the table of results tells how often they do."""
 FORMAT = 3
 TURNS = 7
 
