@@ -14,7 +14,6 @@ from numba.extending import intrinsic, overload
 
 from pcg.models.cpu_kernel.arithmetic import dot, round_pair, scratch, share
 from pcg.models.cpu_kernel.panels import (
-    CACHED_AHEAD,
     HEAD_DIM,
     NEIGHBOURS,
     Values,
@@ -23,7 +22,7 @@ from pcg.models.cpu_kernel.panels import (
     mix_values,
     score_keys,
 )
-from pcg.models.cpu_kernel.vectors import I32, I64, LINE, F, add_products, address, broadcast, fetch, load, loop
+from pcg.models.cpu_kernel.vectors import I32, I64, LINE, F, add_products, address, broadcast, load, loop
 
 SLOTS = 16
 """A block of rounded keys."""
@@ -82,7 +81,6 @@ def _score(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
             for u in range(SUMS):
                 word = b.add(i, I64(u))
                 here = b.add(first, b.mul(word, I64(SLOTS)))
-                fetch(b, address(b, keys, b.add(here, I64(CACHED_AHEAD // 4)), I32), 1, locality=2)
                 loaded = b.load(address(b, keys, here, I32), align=LINE, typ=words)
                 for r in range(rows):
                     one = broadcast(b, load(b, address(b, q, b.add(word, I64(r * WORDS)), I32), I32), lanes)
@@ -106,8 +104,6 @@ def _mix(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
 
         def step(j: ir.Value, sums: list[ir.Value], begun: int = begun) -> list[ir.Value]:
             first = b.mul(j, I64(HEAD_DIM))
-            if not begun:
-                fetch(b, address(b, values, b.add(first, I64(CACHED_AHEAD // 4)), I32), HEAD_DIM * 4 // LINE, locality=2)
             starts = [b.add(first, I64((begun + part) * lanes)) for part in range(together)]
             loaded = [b.load(address(b, values, start, I32), align=LINE, typ=words) for start in starts]
             shared = [load(b, address(b, shares, b.add(b.mul(stride, I64(r)), j), I32), I32) for r in range(rows)]

@@ -26,14 +26,12 @@ from pcg.models.cpu_kernel.vectors import (
     HALF,
     I32,
     I64,
-    LINE,
     NOTHING,
     POINTER,
     F,
     add_products,
     address,
     broadcast,
-    fetch,
     load,
     loop,
     multiply_add,
@@ -50,13 +48,8 @@ NEIGHBOURS = 8
 """For so many tokens a key or value is loaded once."""
 UNROLLED = 4
 KEYS_AT_ONCE = 4
-BYTES_AHEAD = 16384
-"""How far before the multiplication the weights for several tokens are fetched into the second-level cache. Those for one are
-not: its loads alone reach further ahead than ours would, and lines in flight are few."""
-CACHED_AHEAD = 4096
-"""The same of attention, before the keys and values that it reads."""
-STORED = {types.float32: (F, 4), types.uint16: (HALF, 2), types.int16: (BRAIN, 2), types.int32: (I32, 4)}
-"""How an element of an array of panels lies in memory, by the array's type, and its bytes."""
+STORED = {types.float32: F, types.uint16: HALF, types.int16: BRAIN, types.int32: I32}
+"""How an element of an array of panels lies in memory, by the array's type."""
 
 Values = Sequence[ir.Value]
 
@@ -68,7 +61,7 @@ def multiply_panel(typing, lanes, tokens, panels, at, x, x_at, x_stride, y, y_at
     `at`, `x_at` and `y_at` say where in their arrays the panel, `x[0]` and `y[0]` begin, the strides how far apart rows lie,
     all in elements.
     """
-    kind, size = STORED[panels.dtype]
+    kind = STORED[panels.dtype]
 
     def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         lanes, tokens, panels, at, x, x_at, x_stride, y, y_at, y_stride, count = args
@@ -76,7 +69,7 @@ def multiply_panel(typing, lanes, tokens, panels, at, x, x_at, x_stride, y, y_at
         inputs = [array(2, panels, at, kind), array(4, x, x_at), array(7, y, y_at), x_stride, y_stride, count]
         wide = {16: TOKENS_IN_REGISTERS[16]} if kind == I32 else TOKENS_IN_REGISTERS
         variants = [(width, m) for width, most in wide.items() for m in range(1, most + 1)]
-        call_variant(b, f"multiply.{kind}", variants, lanes, tokens, inputs, lambda *each: _multiply(*each, kind, size))
+        call_variant(b, f"multiply.{kind}", variants, lanes, tokens, inputs, lambda *each: _multiply(*each, kind))
         return context.get_dummy_value()
 
     n = types.int64
@@ -163,7 +156,7 @@ def call_variant(
     b.position_at_end(after)
 
 
-def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.Type, size: int) -> None:
+def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.Type) -> None:
     """The sums of a token are added up in the same order however many tokens there are: what a row says does not depend on its
     company, to the last bit. In I32 an input is a pair of rounded ones."""
     weights, x, y, x_stride, y_stride, count = args
@@ -176,9 +169,6 @@ def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.T
         for u in range(UNROLLED // inputs):
             place = b.add(i, I64(u))
             first = b.mul(place, I64(panel))
-            begun, ended = (each * panel * size // LINE for each in (u, u + 1))
-            if tokens > 1:
-                fetch(b, address(b, weights, b.add(first, I64(BYTES_AHEAD // size)), kind), ended - begun, locality=2)
             loaded = pair(b, address(b, weights, first, kind), kind, lanes)
             for m in range(tokens):
                 one = broadcast(b, load(b, address(b, rows[m], place), number), lanes)
@@ -201,7 +191,6 @@ def _score(b: ir.IRBuilder, args: Values, lanes: int, _: int) -> None:
         # The last keys are taken together with some before them, whose scores come out as they were.
         j = b.select(b.icmp_signed("<", i, last), i, last)
         first = b.mul(j, I64(HEAD_DIM))
-        fetch(b, address(b, keys, b.add(first, I64(CACHED_AHEAD // 4))), KEYS_AT_ONCE * HEAD_DIM * 4 // LINE, locality=2)
 
         def key(k: int, part: int) -> ir.Value:
             return load(b, address(b, keys, b.add(first, I64(k * HEAD_DIM + part * lanes))), vector)
@@ -235,8 +224,6 @@ def _mix(b: ir.IRBuilder, args: Values, lanes: int, tokens: int) -> None:
 
         def step(j: ir.Value, sums: list[ir.Value], begun: int = begun) -> list[ir.Value]:
             first = b.mul(j, I64(HEAD_DIM))
-            if not begun:
-                fetch(b, address(b, values, b.add(first, I64(CACHED_AHEAD // 4))), HEAD_DIM * 4 // LINE, locality=2)
             starts = [b.add(first, I64((begun + part) * lanes)) for part in range(together)]
             loaded = [load(b, address(b, values, start), vector) for start in starts]
             shared = [load(b, address(b, shares, b.add(b.mul(stride, I64(m)), j)), F) for m in range(tokens)]

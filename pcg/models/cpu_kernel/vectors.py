@@ -73,13 +73,6 @@ def add_products(b: ir.IRBuilder, one: ir.Value, other: ir.Value, added: ir.Valu
     return b.call(function, [added, b.bitcast(one, PAIRS), b.bitcast(other, PAIRS)])
 
 
-def fetch(b: ir.IRBuilder, pointer: ir.Value, lines: int, locality: int) -> None:
-    """Ask for cache lines; locality 3 is the first-level cache, 2 the second. An address outside of any array does no harm."""
-    function = _declared(b, "llvm.prefetch.p0", NOTHING, [POINTER, I32, I32, I32])
-    for line in range(lines):
-        b.call(function, [address(b, pointer, I64(LINE * line), I8), I32(0), I32(locality), I32(1)])
-
-
 def sum_each(b: ir.IRBuilder, totals: Sequence[ir.Value]) -> ir.Value:
     """The sums of four vectors as one vector of four: a transposition within each four lanes, added up on the way."""
     lanes = totals[0].type.count
