@@ -31,7 +31,7 @@ def test_a_file_of_many_channels_costs_little_memory(tmp_path: Path, kind: str, 
     samples = load_audio(path, 16_000)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 60 * MB
+    assert peak < 80 * MB  # all channels of the first at once are 88
     assert len(samples) == 16_000 * min(seconds, 60)
     assert np.median(samples) == pytest.approx((channels - 1) / 2 / channels, abs=1e-3)
 
