@@ -5,6 +5,8 @@ both in one instruction: keys `[..., slot / 16, 32, 16]`, of which word i of a s
 values `[..., slot / 2, 64]`, of which word d holds number d of two neighbouring slots.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -37,39 +39,28 @@ def rounded_shapes(slots: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (-(-slots // SLOTS), WORDS, SLOTS), (-(-slots // 2), HEAD_DIM)
 
 
-@intrinsic
-def score_rounded(typing, rows, q, keys, at, scores, stride, blocks):
-    """`scores[r, j] = q[r] . keys[j]` for the slots j of `blocks` > 0 blocks of rounded keys that begin at word `at`, and for
-    `rows` rows r of `q [rows, 32]`, words as those of a key."""
+def _product(name: str, write: Callable[[ir.IRBuilder, Values, int, int], None]) -> Callable[..., None]:
+    """What the inner loop `write` makes of `rows` rows of words `x` and of `count` > 0 pieces of what is kept, which begin at
+    word `at`, in `y`; `stride`: see there."""
 
-    def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
-        rows, q, keys, at, scores, stride, blocks = args
-        array = addresses(context, b, signature)
-        inputs = [array(1, q, I64(0), I32), array(2, keys, at, I32), array(4, scores, I64(0)), stride, blocks]
-        call_variant(b, "score.rounded", ROUNDED_VARIANTS, I64(SLOTS), rows, inputs, _score)
-        return context.get_dummy_value()
+    @intrinsic
+    def product(typing, rows, x, kept, at, y, stride, count):
+        def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
+            rows, x, kept, at, y, stride, count = args
+            array = addresses(context, b, signature)
+            inputs = [array(1, x, I64(0), I32), array(2, kept, at, I32), array(4, y, I64(0)), stride, count]
+            call_variant(b, name, ROUNDED_VARIANTS, I64(SLOTS), rows, inputs, write)
+            return context.get_dummy_value()
 
-    n = types.int64
-    return types.none(n, q, keys, n, scores, n, n), generate
+        n = types.int64
+        return types.none(n, x, kept, n, y, n, n), generate
 
-
-@intrinsic
-def mix_rounded(typing, rows, shares, stride, values, at, y, pairs):
-    """`y[r] = sum over j of shares[r, j] values[j]` over the slots j of `pairs` > 0 pairs of rounded values that begin at word
-    `at`, for `rows` rows r. Word i of a row of `shares` holds the rounded shares of the slots 2i and 2i + 1."""
-
-    def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
-        rows, shares, stride, values, at, y, pairs = args
-        array = addresses(context, b, signature)
-        inputs = [array(1, shares, I64(0), I32), array(3, values, at, I32), array(5, y, I64(0)), stride, pairs]
-        call_variant(b, "mix.rounded", ROUNDED_VARIANTS, I64(SLOTS), rows, inputs, _mix)
-        return context.get_dummy_value()
-
-    n = types.int64
-    return types.none(n, shares, n, values, n, y, n), generate
+    return product
 
 
 def _score(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
+    """`scores[r, j] = q[r] . keys[j]` for the slots j of the blocks of keys; `q [rows, 32]`, words as those of a key. The
+    stride is that of the scores."""
     q, keys, scores, stride, blocks = args
     words, floats = ir.VectorType(I32, lanes), ir.VectorType(F, lanes)
 
@@ -97,6 +88,8 @@ def _score(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
 
 
 def _mix(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
+    """`y[r] = sum over j of shares[r, j] values[j]` over the slots j of the pairs of values. Word i of a row of `shares` holds
+    the rounded shares of the slots 2i and 2i + 1. The stride is that of the shares."""
     shares, values, y, stride, pairs = args
     words, floats, parts = ir.VectorType(I32, lanes), ir.VectorType(F, lanes), HEAD_DIM // lanes
     together = parts if rows * parts <= 3 * lanes // 2 else parts // 2  # so that the sums fit into the registers
@@ -114,6 +107,9 @@ def _mix(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
         for s, total in enumerate(sums):
             place = I64(s // together * HEAD_DIM + (begun + s % together) * lanes)
             b.store(total, address(b, y, place), align=4)
+
+
+score_rounded, mix_rounded = _product("score.rounded", _score), _product("mix.rounded", _mix)
 
 
 def keep(keys, values, layer, row, head, slot, projected, m, key, value):
@@ -198,7 +194,7 @@ def _attend_rounded(lanes, heads, projected, first, count, layer, row, start, ke
                 share(scores[r, : 2 * pairs], start + (begun + r) // group + 1)
                 for i in range(pairs):
                     words[r, i] = round_pair(found[r, 2 * i], found[r, 2 * i + 1])
-            mix_rounded(some, words, width // 2, values, here * values.shape[3] * HEAD_DIM, y, pairs)
+            mix_rounded(some, words, values, here * values.shape[3] * HEAD_DIM, y, width // 2, pairs)
             for r in range(some):
                 m, place = first + (begun + r) // group, (shared * group + (begun + r) % group) * HEAD_DIM
                 mixed[m, place : place + HEAD_DIM] = y[r]
