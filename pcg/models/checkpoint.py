@@ -117,5 +117,14 @@ class FusedWeights:
         return len(self.norm)
 
     @property
+    def matrices(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.qkv, self.out, self.gate_up, self.down
+
+    @property
+    def inputs(self) -> list[int]:
+        """Of each of the matrices."""
+        return [matrix.shape[-1] for matrix in self.matrices]
+
+    @property
     def bytes(self) -> int:
         return sum(getattr(self, f.name).nbytes for f in fields(self))

@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from pcg.errors import AssetError, InputError, first_line
 from pcg.models.checkpoint import Checkpoint
-from pcg.models.cpu_kernel.packing import Packed, fits, lanes_here, multiplies_bfloat16, pack
+from pcg.models.cpu_kernel.packing import Packed, fits, lanes_here, words_here, pack
 from pcg.models.llama import Cache, Drawn, FusedWeights, Turns, compiled_turns
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import read_tensors
@@ -136,7 +136,8 @@ class FeatureDraft:
         self.head = own["head_up"] if sliced is None else sliced
         self._lanes = lanes_here() if lanes is None else lanes
         self.compiled = compiled and fits(self.weights, self.dim, self._lanes)
-        self._rounded = rounded and self.compiled and multiplies_bfloat16(self._lanes)
+        inputs = [*self.weights.inputs, *(m.shape[-1] for m in (self.features, self.state))]
+        self._words = words_here(self._lanes, inputs) if rounded and self.compiled else None
 
     @property
     def device(self) -> torch.device:
@@ -153,7 +154,7 @@ class FeatureDraft:
     @cached_property
     def _packed(self) -> Packed:
         head = [self.head] if self.head_down is None else [self.head_down, self.head]
-        ends, how = (self.norm, head, self.tokens), (self.heads, self.epsilon, self._lanes, self._rounded)
+        ends, how = (self.norm, head, self.tokens), (self.heads, self.epsilon, self._lanes, self._words)
         return pack(self.weights, [self.features, self.state], *ends, *how)
 
     @cached_property

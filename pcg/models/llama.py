@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from pcg.models.checkpoint import Checkpoint, FusedWeights
 from pcg.models.cpu_kernel.attention import SLOTS, rounded_shapes
-from pcg.models.cpu_kernel.packing import Packed, fits, in_large_pages, is_bfloat16, lanes_here, multiplies_bfloat16, pack
+from pcg.models.cpu_kernel.packing import Packed, fits, in_large_pages, is_bfloat16, lanes_here, pack, words_here
 from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE, draft_turns, read_tokens
 from pcg.models.vocabulary import Vocabulary
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Cache:
-    """Keys and values of B sequences of up to `capacity` tokens, `[layers, B, kv_heads, ...]`, floats or `rounded` as
+    """Keys and values of B sequences of up to `capacity` tokens, `[layers, B, kv_heads, ...]`, floats or `words` as
     `pcg.models.cpu_kernel.attention` says; of row b only `lengths[b]` count.
 
     `taps [B, capacity, len(tapped), D]` holds the hidden state of every cached token behind the layers `tapped` (counted from
@@ -42,11 +42,11 @@ class Cache:
         dim: int,
         like: Tensor,
         tapped: Sequence[int] = (),
-        rounded: bool = False,
+        words: type | None = None,
     ) -> None:
-        shapes = rounded_shapes(capacity) if rounded else ((capacity, dim),) * 2
-        self._together = (SLOTS, 2) if rounded else (1, 1)
-        self.keys, self.values = (_zeros((layers, batch, heads, *shape), like, rounded) for shape in shapes)
+        shapes = ((capacity, dim),) * 2 if words is None else rounded_shapes(capacity)
+        self._together = (1, 1) if words is None else (SLOTS, 2)
+        self.keys, self.values = (_zeros((layers, batch, heads, *shape), like, words) for shape in shapes)
         self.tapped, self.capacity = tuple(tapped), capacity
         self.taps = _zeros((batch, capacity, len(self.tapped), like.shape[-1]), like)
         self.lengths = [0] * batch
@@ -75,10 +75,10 @@ class Cache:
         self.lengths[row] = end
 
 
-def _zeros(shape: tuple[int, ...], like: Tensor, words: bool = False) -> Tensor:
-    """On a CPU in large pages: attention reads a cache faster from them. words: of 32 bits, and not of the type of `like`."""
+def _zeros(shape: tuple[int, ...], like: Tensor, words: type | None = None) -> Tensor:
+    """On a CPU in large pages: attention reads a cache faster from them. words: their type, in place of that of `like`."""
     if like.device.type == "cpu" and like.dtype == torch.float32:
-        return torch.from_numpy(in_large_pages(shape, np.int32 if words else np.float32))
+        return torch.from_numpy(in_large_pages(shape, words or np.float32))
     return torch.zeros(shape, dtype=like.dtype, device=like.device)
 
 
@@ -108,7 +108,9 @@ class DecodingLlama:
         self.weights = FusedWeights.fuse(read)
         self._lanes = lanes_here() if lanes is None else lanes
         self.compiled = compiled and fits(self.weights, self.dim, self._lanes)
-        self.rounded = rounded and self.compiled and multiplies_bfloat16(self._lanes) and is_bfloat16(self.weights, self.head)
+        exact = rounded and self.compiled and is_bfloat16([*self.weights.matrices, self.head])
+        self._words = words_here(self._lanes, self.weights.inputs) if exact else None
+        self.rounded = self._words is not None
 
     @property
     def device(self) -> torch.device:
@@ -128,14 +130,14 @@ class DecodingLlama:
     def _packed(self) -> Packed:
         """What the kernel reads; made when it is first asked for, since training and CUDA never do."""
         ends = (self.norm, [self.head], self.embedding)
-        return pack(self.weights, [], *ends, self.heads, self.epsilon, self._lanes, self.rounded)
+        return pack(self.weights, [], *ends, self.heads, self.epsilon, self._lanes, self._words)
 
     @cached_property
     def _ids_of(self) -> np.ndarray:
         return self.vocabulary.model_ids().numpy()
 
     def cache(self, batch: int, capacity: int, tapped: Sequence[int] = ()) -> Cache:
-        return Cache(self.weights.layers, batch, self.kv_heads, capacity, self.dim, self.embedding, tapped, self.rounded)
+        return Cache(self.weights.layers, batch, self.kv_heads, capacity, self.dim, self.embedding, tapped, self._words)
 
     def rotary(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[..., dim]` of `positions [...]`, the first half of the sines negated."""

@@ -27,7 +27,7 @@ from pcg.decoding.runners import AnyDraft
 from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.files.checksums import check_checksums
 from pcg.models.checkpoint import Checkpoint
-from pcg.models.cpu_kernel.packing import lanes_here, multiplies_bfloat16
+from pcg.models.cpu_kernel.packing import lanes_here, words_here
 from pcg.models.hub import codec_folder, is_from_hub, is_neutts, model_folder, model_name
 from pcg.models.llama import DecodingLlama
 from pcg.models.memory_check import check_memory, free_memory
@@ -119,7 +119,7 @@ class Voice:
 
 def auto_precision(device: str) -> str:
     """What "auto" stands for, where the weights are exact in it (`load_voice`)."""
-    return BFLOAT16 if device == "cuda" or multiplies_bfloat16(lanes_here()) else FLOAT32
+    return BFLOAT16 if device == "cuda" or words_here(lanes_here(), []) is not None else FLOAT32
 
 
 def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto", precision: str = AUTO) -> Voice:

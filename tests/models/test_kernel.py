@@ -31,11 +31,11 @@ BOUND = {"atol": 2e-5, "rtol": 0.0}
 VOICE = PROJECT / "assets" / "voice" / "target"
 
 
-def make_model(kv_heads: int = 3, biased: bool = False, kind: torch.dtype = torch.float16) -> PreTrainedModel:
+def make_model(kv_heads: int = 3, biased: bool = False, kind: torch.dtype = torch.float16, **shape: int) -> PreTrainedModel:
     """Random, and weighed so that every layer matters; all weights are exact in `kind`."""
     torch.manual_seed(0)
     config, make = (Qwen2Config, Qwen2ForCausalLM) if biased else (LlamaConfig, LlamaForCausalLM)
-    model = make(config(**SHAPE, num_key_value_heads=kv_heads)).eval()
+    model = make(config(**SHAPE | shape, num_key_value_heads=kv_heads)).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
             weight.mul_(3.0) if weight.ndim == 2 else weight.add_(0.1 * torch.randn(weight.shape))
@@ -143,12 +143,12 @@ def test_panels_hold_every_weight_once_in_the_narrowest_exact_type():
     pairs = (panels.view(np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(2, 16, 2)
     assert (pairs[..., 1] == brain[:16].T).all()
     assert (pairs[..., 0] == brain[16:].T).all()
-    words = packing.packed([brain], lanes=16, pairs=True)
+    words = packing.packed([brain], lanes=16, words=np.int32)
     assert words.dtype == np.int32
     both = [(half << 16).view(np.float32) for half in (words.view(np.uint32), words.view(np.uint32) >> 16)]
     assert (both[0] == brain[:, 0]).all()
     assert (both[1] == brain[:, 1]).all()
-    assert packing.packed([exact], lanes=16, pairs=True).dtype == np.uint16
+    assert packing.packed([exact], lanes=16, words=np.int32).dtype == np.uint16
     assert packing.packed([exact, inexact], lanes=16).dtype == np.float32
     assert packing.packed([np.full((32, 4), 1e6, np.float32)], lanes=16).dtype == np.float32
 

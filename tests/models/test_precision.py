@@ -13,6 +13,7 @@ import torch
 from pcg.cli import main
 from pcg.decoding.runners import make_runners
 from pcg.errors import InputError
+from pcg.models import feature_draft, llama
 from pcg.models.cpu_kernel import packing, passes
 from pcg.models.llama import DecodingLlama
 from pcg.places import PROJECT
@@ -26,7 +27,22 @@ from pcg.takes.snippets import python_snippet, shell_snippet
 from pcg.takes.stored import Origin, Stored
 from tests.models.test_kernel import VOCABULARY, check, feature_pair, logits_of, make_model, read_in_pieces
 
-needs_bfloat16 = pytest.mark.skipif(not packing.multiplies_bfloat16(packing.lanes_here()), reason="no AVX512-BF16 here")
+LANES = packing.lanes_here()
+needs_bfloat16 = pytest.mark.skipif(packing.words_here(LANES, []) is None, reason="neither AMX nor AVX512-BF16 here")
+
+
+@pytest.fixture(params=[np.int32, np.uint32], ids=["vectors", "tiles"])
+def words(request, monkeypatch):
+    """Models made in this test multiply by vectors, or by tiles, whichever this CPU has."""
+    if request.param not in (packing.words_here(LANES, inputs) for inputs in ([], [UNTILED])):
+        pytest.skip("this CPU has no such products")
+    for module in (llama, feature_draft):
+        monkeypatch.setattr(module, "words_here", lambda lanes, inputs: request.param)
+    return request.param
+
+
+UNTILED = 48
+"""Inputs that fill no tiles."""
 
 
 def rms(x: torch.Tensor) -> float:
@@ -35,13 +51,13 @@ def rms(x: torch.Tensor) -> float:
 
 @needs_bfloat16
 @pytest.mark.parametrize("kv_heads", [3, 1])
-def test_rounded_products_are_those_of_rounded_numbers(kv_heads):
+def test_rounded_products_are_those_of_rounded_numbers(kv_heads, words):
     """Against transformers in double precision, whose matrices and attention take inputs that are rounded to bfloat16. A number
     near the middle between two of them may be rounded to the other one, since the kernel adds up in another order; what comes
     behind it in its row then differs."""
     model = make_model(kv_heads, biased=True, kind=torch.bfloat16)
     decoding = DecodingLlama(model, VOCABULARY, rounded=True)
-    assert (decoding.precision, decoding._packed.panels.dtype) == ("bfloat16", np.int32)
+    assert (decoding.precision, decoding._packed.panels.dtype) == ("bfloat16", words)
     ids = torch.randint(0, 320, (12, 36), generator=torch.Generator().manual_seed(2))
     wanted, exact = logits_of(model, ids, rounded=True), logits_of(model, ids)
     found = read_in_pieces(decoding, ids)
@@ -59,7 +75,7 @@ def agreeing(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
 
 @needs_bfloat16
 @pytest.mark.parametrize("rank", [0, 24])
-def test_a_rounded_feature_draft_draws_from_nearly_the_same_probabilities(rank):
+def test_a_rounded_feature_draft_draws_from_nearly_the_same_probabilities(rank, words):
     """In three rounds of three tokens, behind its target's states and behind its own."""
     coins = torch.rand(3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     prompt, probs = Prompt(torch.arange(12), torch.arange(12.0), 12.0), []
@@ -80,7 +96,7 @@ def test_a_rounded_feature_draft_draws_from_nearly_the_same_probabilities(rank):
 
 
 @needs_bfloat16
-def test_long_prompts_and_copies_of_rounded_caches():
+def test_long_prompts_and_copies_of_rounded_caches(words):
     """More tokens than the kernel takes at once, and a row that goes on from half of another."""
     decoding = DecodingLlama(make_model(1, kind=torch.bfloat16), VOCABULARY, rounded=True)
     ids = torch.randint(0, 320, (1, 600), generator=torch.Generator().manual_seed(6))
@@ -96,12 +112,18 @@ def test_long_prompts_and_copies_of_rounded_caches():
 
 
 @needs_bfloat16
-def test_rounded_tokens_do_not_depend_on_their_company():
+def test_rounded_tokens_do_not_depend_on_their_company(words):
     decoding = DecodingLlama(make_model(kind=torch.bfloat16), VOCABULARY, rounded=True)
     ids = torch.randint(0, 320, (3, 36), generator=torch.Generator().manual_seed(4))
     together = read_in_pieces(decoding, ids)
     for row in range(3):
         assert torch.equal(read_in_pieces(decoding, ids[row : row + 1], widths=(1,) * 36)[0], together[row])
+
+
+@needs_bfloat16
+def test_matrices_that_fill_no_tiles_are_multiplied_by_vectors():
+    model = make_model(kind=torch.bfloat16, intermediate_size=UNTILED)
+    assert DecodingLlama(model, VOCABULARY, rounded=True)._packed.panels.dtype == np.int32
 
 
 def test_only_weights_in_bfloat16_and_a_cpu_that_multiplies_them_round():

@@ -6,6 +6,8 @@ from numba.extending import overload
 
 from pcg.models.cpu_kernel.panels import HEAD_DIM, power_of_two
 
+WORDS = (types.int32, types.uint32)
+"""The types of arrays that hold pairs of bfloat16 numbers."""
 CACHE_LINE = 64
 BLOCK = 256
 """A draw adds up blocks of so many weights first."""
@@ -127,7 +129,7 @@ def inputs_each(panels):
 
 @overload(inputs_each)
 def _inputs_each(panels):
-    count = 2 if panels.dtype == types.int32 else 1
+    count = 2 if panels.dtype in WORDS else 1
     return lambda panels: count
 
 
@@ -148,7 +150,7 @@ def _round_inputs(panels, x):
             for i in range(half):
                 first[i] = round_pair(first[i], second[i])
 
-    return round_pairs if panels.dtype == types.int32 else leave
+    return round_pairs if panels.dtype in WORDS else leave
 
 
 @njit(nogil=True)

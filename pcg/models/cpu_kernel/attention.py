@@ -2,7 +2,8 @@
 
 Floats lie as `[..., slot, 64]`. Of rounded numbers a word holds two, the first in its lower half, and AVX512-BF16 multiplies
 both in one instruction: keys `[..., slot / 16, 32, 16]`, of which word i of a slot holds numbers i and 32 + i of its key;
-values `[..., slot / 2, 64]`, of which word d holds number d of two neighbouring slots.
+values `[..., slot / 2, 64]`, of which word d holds number d of two neighbouring slots. Arrays of uint32 hold the same for
+tiles (`tiles.py`).
 """
 
 from collections.abc import Callable
@@ -14,21 +15,26 @@ from numba.core.base import BaseContext
 from numba.core.typing import Signature
 from numba.extending import intrinsic, overload
 
+from pcg.models.cpu_kernel import tiles
 from pcg.models.cpu_kernel.arithmetic import dot, round_pair, scratch, share
 from pcg.models.cpu_kernel.panels import (
     HEAD_DIM,
     NEIGHBOURS,
+    TILES,
     Values,
     addresses,
     call_variant,
     mix_values,
     score_keys,
 )
+from pcg.models.cpu_kernel.tiles import rows_at_once, shape_tiles
 from pcg.models.cpu_kernel.vectors import I32, I64, LINE, F, add_products, address, broadcast, load, loop
 
 SLOTS = 16
 """A block of rounded keys."""
 WORDS = HEAD_DIM // 2
+MOST_PAIRS = 16
+"""Pairs of values that a tile holds."""
 SUMS = 2
 """Of a score, each of every second word: one would wait for itself."""
 ROUNDED_VARIANTS = [(SLOTS, rows) for rows in range(1, NEIGHBOURS + 1)]
@@ -36,12 +42,15 @@ ROUNDED_VARIANTS = [(SLOTS, rows) for rows in range(1, NEIGHBOURS + 1)]
 
 def rounded_shapes(slots: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Of the rounded keys, and of the rounded values, of `slots` tokens."""
-    return (-(-slots // SLOTS), WORDS, SLOTS), (-(-slots // 2), HEAD_DIM)
+    return (-(-slots // SLOTS), WORDS, SLOTS), (-(-slots // 2 // MOST_PAIRS) * MOST_PAIRS, HEAD_DIM)
 
 
-def _product(name: str, write: Callable[[ir.IRBuilder, Values, int, int], None]) -> Callable[..., None]:
-    """What the inner loop `write` makes of `rows` rows of words `x` and of `count` > 0 pieces of what is kept, which begin at
-    word `at`, in `y`; `stride`: see there."""
+Loop = Callable[[ir.IRBuilder, Values, int, int], None]
+
+
+def _product(name: str, by_vectors: Loop, by_tiles: Loop) -> Callable[..., None]:
+    """What these inner loops make of `rows` rows of words `x` and of `count` > 0 pieces of what is kept, which begin at word
+    `at`, in `y`; `stride`: see there."""
 
     @intrinsic
     def product(typing, rows, x, kept, at, y, stride, count):
@@ -49,7 +58,10 @@ def _product(name: str, write: Callable[[ir.IRBuilder, Values, int, int], None])
             rows, x, kept, at, y, stride, count = args
             array = addresses(context, b, signature)
             inputs = [array(1, x, I64(0), I32), array(2, kept, at, I32), array(4, y, I64(0)), stride, count]
-            call_variant(b, name, ROUNDED_VARIANTS, I64(SLOTS), rows, inputs, write)
+            if signature.args[2].dtype == types.uint32:
+                call_variant(b, f"{name}.tiles", [TILES], *map(I64, TILES), inputs, by_tiles)
+            else:
+                call_variant(b, name, ROUNDED_VARIANTS, I64(SLOTS), rows, inputs, by_vectors)
             return context.get_dummy_value()
 
         n = types.int64
@@ -109,7 +121,8 @@ def _mix(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
             b.store(total, address(b, y, place), align=4)
 
 
-score_rounded, mix_rounded = _product("score.rounded", _score), _product("mix.rounded", _mix)
+score_rounded = _product("score.rounded", _score, tiles.score)
+mix_rounded = _product("mix.rounded", _mix, tiles.mix)
 
 
 def keep(keys, values, layer, row, head, slot, projected, m, key, value):
@@ -122,19 +135,21 @@ def _keep(keys, values, layer, row, head, slot, projected, m, key, value):
         keys[layer, row, head, slot] = projected[m, key : key + HEAD_DIM]
         values[layer, row, head, slot] = projected[m, value : value + HEAD_DIM]
 
+    word = keys.dtype
+
     def rounded(keys, values, layer, row, head, slot, projected, m, key, value):
         bits = projected.view(np.uint32)
         block, place = keys[layer, row, head, slot // SLOTS], slot % SLOTS
         for i in range(WORDS):
-            block[i, place] = np.int32(round_pair(bits[m, key + i], bits[m, key + WORDS + i]))
+            block[i, place] = word(round_pair(bits[m, key + i], bits[m, key + WORDS + i]))
         pair = values[layer, row, head, slot // 2]
         for d in range(HEAD_DIM):
             both = np.uint32(pair[d])
             upper = round_pair(bits[m, value + d], bits[m, value + d])
             kept = np.uint32(0xFFFF0000) if slot % 2 == 0 else np.uint32(0xFFFF)
-            pair[d] = np.int32(both & kept | upper & ~kept)
+            pair[d] = word(both & kept | upper & ~kept)
 
-    return rounded if keys.dtype == types.int32 else floats
+    return floats if keys.dtype == types.float32 else rounded
 
 
 def attend(lanes, heads, projected, first, count, layer, row, start, keys, values, mixed):
@@ -143,7 +158,7 @@ def attend(lanes, heads, projected, first, count, layer, row, start, keys, value
 
 @overload(attend)
 def _attend(lanes, heads, projected, first, count, layer, row, start, keys, values, mixed):
-    return _attend_rounded if keys.dtype == types.int32 else _attend_floats
+    return _attend_floats if keys.dtype == types.float32 else _attend_rounded
 
 
 def _attend_floats(lanes, heads, projected, first, count, layer, row, start, keys, values, mixed):
@@ -173,28 +188,29 @@ def _attend_floats(lanes, heads, projected, first, count, layer, row, start, key
 def _attend_rounded(lanes, heads, projected, first, count, layer, row, start, keys, values, mixed):
     """The heads that share keys read them together: a row of these loops is a token's head."""
     batch, kv_heads, group = keys.shape[1], keys.shape[2], heads // keys.shape[2]
-    rows, bits = count * group, projected.view(np.uint32)
-    size = -(-rows // -(-rows // NEIGHBOURS))
-    width = -(-(start + count) // SLOTS) * SLOTS
-    queries, scores, y = scratch(NEIGHBOURS, WORDS), scratch(NEIGHBOURS, width), scratch(NEIGHBOURS, HEAD_DIM)
-    shares = scratch(NEIGHBOURS, width // 2)
+    rows, bits, together = count * group, projected.view(np.uint32), rows_at_once(keys, 1) * 2
+    size = -(-rows // -(-rows // rows_at_once(keys, NEIGHBOURS)))
+    width = -(-(start + count) // (2 * MOST_PAIRS)) * 2 * MOST_PAIRS
+    queries, scores, y = scratch(size, WORDS), scratch(size, width), scratch(size, HEAD_DIM)
+    shares = scratch(size, width // 2)
+    shape_tiles(keys, size)
     q, words, found = queries.view(np.uint32), shares.view(np.uint32), scores.view(np.uint32)
     for shared in range(kv_heads):
         here = (layer * batch + row) * kv_heads + shared
         for begun in range(0, rows, size):
-            some = min(size, rows - begun)
-            for r in range(some):
+            begun = min(begun, rows - size)
+            for r in range(size):
                 m, place = first + (begun + r) // group, (shared * group + (begun + r) % group) * HEAD_DIM
                 for i in range(WORDS):
                     q[r, i] = round_pair(bits[m, place + i], bits[m, place + WORDS + i])
-            end = start + (begun + some - 1) // group + 1
-            pairs = -(-end // 2)
-            score_rounded(some, q, keys, here * keys.shape[3] * WORDS * SLOTS, scores, width, -(-end // SLOTS))
-            for r in range(some):
+            end = start + (begun + size - 1) // group + 1
+            pairs = -(-end // together) * together // 2
+            score_rounded(size, q, keys, here * keys.shape[3] * WORDS * SLOTS, scores, width, -(-end // SLOTS))
+            for r in range(size):
                 share(scores[r, : 2 * pairs], start + (begun + r) // group + 1)
                 for i in range(pairs):
                     words[r, i] = round_pair(found[r, 2 * i], found[r, 2 * i + 1])
-            mix_rounded(some, words, values, here * values.shape[3] * HEAD_DIM, y, width // 2, pairs)
-            for r in range(some):
+            mix_rounded(size, words, values, here * values.shape[3] * HEAD_DIM, y, width // 2, pairs)
+            for r in range(size):
                 m, place = first + (begun + r) // group, (shared * group + (begun + r) % group) * HEAD_DIM
                 mixed[m, place : place + HEAD_DIM] = y[r]

@@ -1,8 +1,10 @@
 """A Llama's weights as the CPU kernel reads them: one ascending stream of panels (see `panels.py`)."""
 
 import contextlib
+import ctypes
 import math
 import mmap
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from pcg.models.checkpoint import FusedWeights
 from pcg.models.cpu_kernel.panels import HEAD_DIM, UNROLLED, VECTORS
+from pcg.models.cpu_kernel.tiles import TILE_INPUTS
 
 PAGE = 1 << 21
 """Bytes of a large page."""
@@ -45,7 +48,7 @@ class Packed(NamedTuple):
     @property
     def bytes_each(self) -> int:
         """Of a weight."""
-        return 2 if self.panels.dtype == np.int32 else self.panels.itemsize
+        return 2 if self.panels.dtype in (np.int32, np.uint32) else self.panels.itemsize
 
 
 def lanes_here() -> int:
@@ -59,20 +62,33 @@ def lanes_here() -> int:
     return 8 if all(has.get(name) for name in ("avx2", "fma", "f16c")) else 0
 
 
-def multiplies_bfloat16(lanes: int) -> bool:
-    """Whether this CPU multiplies vectors of bfloat16 numbers (AVX512-BF16: AMD since Zen 4, Intel since Cooper Lake)."""
-    return lanes == 16 and bool(llvm.get_host_cpu_features().get("avx512bf16"))
+def words_here(lanes: int, inputs: Sequence[int]) -> type | None:
+    """The type of the words in which this CPU multiplies pairs of bfloat16 numbers, where matrices have so many `inputs`:
+    uint32 by tiles (AMX: Intel's servers since Sapphire Rapids), int32 by vectors (AVX512-BF16: AMD since Zen 4), None where
+    it has neither."""
+    has = llvm.get_host_cpu_features()
+    if lanes != 16:
+        return None
+    if has.get("amx-bf16") and all(count % TILE_INPUTS == 0 for count in inputs) and _tiles_allowed():
+        return np.uint32
+    return np.int32 if has.get("avx512bf16") else None
 
 
-def is_bfloat16(weights: FusedWeights, head: Tensor) -> bool:
-    """Whether all matrices of a model in float32 are exact in bfloat16."""
-    return all(_is_brain(m.numpy()) for m in (weights.qkv, weights.out, weights.gate_up, weights.down, head))
+def _tiles_allowed() -> bool:
+    """Ask Linux for this process's use of tiles (the kernel's documentation, "Using XSTATE features in user space")."""
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    return sys.platform == "linux" and ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
+
+
+def is_bfloat16(matrices: Sequence[Tensor]) -> bool:
+    """Whether all these are exact in bfloat16."""
+    return all(_is_brain(m.numpy()) for m in matrices)
 
 
 def fits(weights: FusedWeights, dim: int, lanes: int) -> bool:
     """Whether the kernel can read a model: float32 on a CPU, heads of 64, and outputs that fill panels."""
-    panel, matrices = VECTORS * lanes, (weights.qkv, weights.out, weights.gate_up, weights.down)
-    whole = lanes > 0 and all(m.shape[1] % panel == 0 and m.shape[2] % UNROLLED == 0 for m in matrices)
+    panel = VECTORS * lanes
+    whole = lanes > 0 and all(m.shape[1] % panel == 0 and m.shape[2] % UNROLLED == 0 for m in weights.matrices)
     return whole and dim == HEAD_DIM and weights.norm.device.type == "cpu" and weights.norm.dtype == torch.float32
 
 
@@ -85,32 +101,32 @@ def pack(
     heads: int,
     epsilon: float,
     lanes: int,
-    pairs: bool = False,
+    words: type | None = None,
 ) -> Packed:
     """All layers of `weights` between the matrices that a feature draft's inputs come by (`before`) and the final `norm` and
-    the `head`, which is one matrix `[V, D]` or two: `[rank, D]` and `[V, rank]`. pairs: as in `packed`."""
+    the `head`, which is one matrix `[V, D]` or two: `[rank, D]` and `[V, rank]`. words: as in `packed`."""
     w = weights
     layers = [part[layer].numpy() for layer in range(w.layers) for part in (w.qkv, w.out, w.gate_up, w.down)]
     last = [matrix.numpy() for matrix in head]
     if len(last) == 2:  # the first matrix's outputs, `rank` of them, have to fill whole panels, too
         lacking = -len(last[0]) % (VECTORS * lanes)
         last = [np.pad(last[0], ((0, lacking), (0, 0))), np.pad(last[1], ((0, 0), (0, lacking)))]
-    panels = packed([*(matrix.numpy() for matrix in before), *layers, *last], lanes, pairs)
+    panels = packed([*(matrix.numpy() for matrix in before), *layers, *last], lanes, words)
     arrays = [tensor.numpy() for tensor in (w.norm, w.mlp_norm, w.qkv_bias, norm, embedding)]
     rank = last[0].shape[0] if len(last) == 2 else 0
     return Packed(panels, *arrays, w.down.shape[2], len(last[-1]), rank, heads, lanes, np.float32(epsilon))
 
 
-def packed(matrices: Sequence[np.ndarray], lanes: int, pairs: bool = False) -> np.ndarray:
+def packed(matrices: Sequence[np.ndarray], lanes: int, words: type | None = None) -> np.ndarray:
     """The panels of float32 `matrices`, each `[out, in]`, one behind the other; missing outputs become zero rows.
 
-    bfloat16 (int16) or half precision (uint16) where it holds every weight exactly, else float32. pairs: where bfloat16 does,
-    the weights of two inputs lie in one word (int32), for inputs that are rounded, too (`panels.py`).
+    bfloat16 (int16) or half precision (uint16) where it holds every weight exactly, else float32. words: where bfloat16 does,
+    the weights of two inputs lie in one word of this type, for inputs that are rounded, too (`panels.py`).
     """
     panel = VECTORS * lanes
     kind = np.dtype(np.int16 if all(map(_is_brain, matrices)) else np.uint16 if all(map(_is_half, matrices)) else np.float32)
     outputs = [-(-len(m) // panel) * panel for m in matrices]
-    pairs = pairs and kind == np.int16
+    pairs = words is not None and kind == np.int16
     panels = in_large_pages((sum(out * m.shape[1] for out, m in zip(outputs, matrices, strict=True)),), kind)
     at = 0
     for out, m in zip(outputs, matrices, strict=True):
@@ -123,12 +139,12 @@ def packed(matrices: Sequence[np.ndarray], lanes: int, pairs: bool = False) -> n
             first, second = np.split(upper, 2, axis=1)
             place[:] = (first | second << 16).ravel().view(np.int16)
         elif kind == np.int16:  # see `vectors.pair`
-            words = np.ascontiguousarray(vectors[:, ::-1].transpose(0, 3, 2, 1)).view(np.int32)
-            place[:] = (words >> 16).ravel()
+            both = np.ascontiguousarray(vectors[:, ::-1].transpose(0, 3, 2, 1)).view(np.int32)
+            place[:] = (both >> 16).ravel()
         else:
             place[:] = vectors.transpose(0, 3, 1, 2).ravel()
         at += rows.size
-    return panels.view(np.int32) if pairs else panels
+    return panels.view(words) if pairs else panels
 
 
 def _is_brain(matrix: np.ndarray) -> bool:

@@ -7,6 +7,7 @@ how a weight is stored: float32, uint16 (half precision) or int16 (bfloat16).
 
 Panels of int32 hold bfloat16 weights for inputs that are rounded to bfloat16, too (`arithmetic.round_inputs`): words
 `[out / panel][in / 2][panel]`, of the weights of inputs i and in / 2 + i, which AVX512-BF16 multiplies in one instruction.
+Panels of uint32 hold the same for tiles (`tiles.py`).
 
 `lanes` and `tokens` are values, and all variants are compiled: what numba keeps on disk depends on no constant that this CPU
 chose, and the code of other CPUs can be tested on this one.
@@ -21,6 +22,7 @@ from numba.core.base import BaseContext
 from numba.core.typing import Signature
 from numba.extending import intrinsic
 
+from pcg.models.cpu_kernel import tiles
 from pcg.models.cpu_kernel.vectors import (
     BRAIN,
     HALF,
@@ -48,8 +50,11 @@ NEIGHBOURS = 8
 """For so many tokens a key or value is loaded once."""
 UNROLLED = 4
 KEYS_AT_ONCE = 4
-STORED = {types.float32: F, types.uint16: HALF, types.int16: BRAIN, types.int32: I32}
+STORED = {types.float32: F, types.uint16: HALF, types.int16: BRAIN, types.int32: I32, types.uint32: I32}
 """How an element of an array of panels lies in memory, by the array's type."""
+
+TILES = (16, 0)
+"""The one variant of what tiles do: their shape says how many rows they have."""
 
 Values = Sequence[ir.Value]
 
@@ -67,6 +72,11 @@ def multiply_panel(typing, lanes, tokens, panels, at, x, x_at, x_stride, y, y_at
         lanes, tokens, panels, at, x, x_at, x_stride, y, y_at, y_stride, count = args
         array = addresses(context, b, signature)
         inputs = [array(2, panels, at, kind), array(4, x, x_at), array(7, y, y_at), x_stride, y_stride, count]
+        if signature.args[2].dtype == types.uint32:
+            call_variant(
+                b, "multiply.tiles", [TILES], *map(I64, TILES), inputs, lambda b, each, *_: tiles.multiply(b, each, VECTORS)
+            )
+            return context.get_dummy_value()
         wide = {16: TOKENS_IN_REGISTERS[16]} if kind == I32 else TOKENS_IN_REGISTERS
         variants = [(width, m) for width, most in wide.items() for m in range(1, most + 1)]
         call_variant(b, f"multiply.{kind}", variants, lanes, tokens, inputs, lambda *each: _multiply(*each, kind))

@@ -29,8 +29,9 @@ from pcg.models.cpu_kernel.panels import (
     VECTORS,
     multiply_panel,
 )
+from pcg.models.cpu_kernel.tiles import release_tiles, rows_at_once, shape_tiles
 
-CALLED = "fd21936080512582"
+CALLED = "8f8e5874c245413d"
 """The start of the SHA-256 of the other files in this folder, in the order of their names (tested)."""
 TOKENS_AT_ONCE = 512
 """PyTorch reads longer prompts: the scratch memory of the kernel grows with the tokens."""
@@ -62,6 +63,7 @@ def read_tokens(model: Packed, ids, cos, sin, rows, starts, counts, lasts, tempe
         for n in range(at, at + lasts[r] if temperatures[r] else at):
             soften(logits[n], temperatures[r], logits[n])
         at += lasts[r]
+    release_tiles(model.panels)
     return logits
 
 
@@ -117,6 +119,7 @@ def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts
         if features:
             normalise(states[:going], np.ones(width, np.float32), UNIT_EPSILON, units)
             _project(model, cursor, units[:going], x)
+    release_tiles(model.panels)
     return tokens, probs, drawn
 
 
@@ -202,13 +205,13 @@ def _read_head(model: Packed, cursor, x, logits):
 def _project(model: Packed, cursor, x, y):
     """y `[M, out]` = x `[M, in]` times the matrix at the `cursor`, where its panels begin. Moves that on; may round `x`."""
     (tokens, inputs), outputs, panel = x.shape, y.shape[1], VECTORS * model.lanes
-    most = WIDE if model.lanes == 16 else NARROW
-    blocks = -(-tokens // most)
-    size, at = -(-tokens // blocks), cursor[0]
+    most = rows_at_once(model.panels, WIDE if model.lanes == 16 else NARROW)
+    size, at = -(-tokens // -(-tokens // most)), cursor[0]
     round_inputs(model.panels, x)
+    shape_tiles(model.panels, size)
     for first in range(0, outputs, panel):
-        for m in range(0, tokens, size):
-            some = min(size, tokens - m)
-            multiply_panel(model.lanes, some, model.panels, at, x, m * inputs, inputs, y, m * outputs + first, outputs, inputs)
+        for begun in range(0, tokens, size):
+            m = min(begun, tokens - size)  # the last rows together with some before them, which come out as they were
+            multiply_panel(model.lanes, size, model.panels, at, x, m * inputs, inputs, y, m * outputs + first, outputs, inputs)
         at += panel * inputs // inputs_each(model.panels)
     cursor[0] = at

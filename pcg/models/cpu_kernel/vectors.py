@@ -62,15 +62,14 @@ def broadcast(b: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
 
 def multiply_add(b: ir.IRBuilder, one: ir.Value, other: ir.Value, added: ir.Value) -> ir.Value:
     """one * other + added, fused where the CPU can."""
-    function = _declared(b, f"llvm.fmuladd.v{one.type.count}f32", one.type, [one.type] * 3)
-    return b.call(function, [one, other, added])
+    return call(b, f"llvm.fmuladd.v{one.type.count}f32", one.type, one, other, added)
 
 
 def add_products(b: ir.IRBuilder, one: ir.Value, other: ir.Value, added: ir.Value) -> ir.Value:
     """To each of 16 floats in `added` the products of a pair of bfloat16 numbers in `one` and `other`, words each, are added
     (AVX512-BF16)."""
-    function = _declared(b, "llvm.x86.avx512bf16.dpbf16ps.512", added.type, [added.type, PAIRS, PAIRS])
-    return b.call(function, [added, b.bitcast(one, PAIRS), b.bitcast(other, PAIRS)])
+    pairs = b.bitcast(one, PAIRS), b.bitcast(other, PAIRS)
+    return call(b, "llvm.x86.avx512bf16.dpbf16ps.512", added.type, added, *pairs)
 
 
 def sum_each(b: ir.IRBuilder, totals: Sequence[ir.Value]) -> ir.Value:
@@ -118,5 +117,7 @@ def _shuffle(b: ir.IRBuilder, one: ir.Value, other: ir.Value, lanes: Sequence[in
     return b.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
 
 
-def _declared(b: ir.IRBuilder, name: str, answer: ir.Type, inputs: Sequence[ir.Type]) -> ir.Function:
-    return b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(answer, inputs), name)
+def call(b: ir.IRBuilder, name: str, answer: ir.Type, *inputs: ir.Value) -> ir.Value:
+    """A function of LLVM's own."""
+    kind = ir.FunctionType(answer, [each.type for each in inputs])
+    return b.call(b.module.globals.get(name) or ir.Function(b.module, kind, name), inputs)
