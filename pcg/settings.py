@@ -66,7 +66,7 @@ class Settings:
     """
 
     method: str = "pcg"
-    theta: float = 0.4
+    theta: float = 0.3
     lookahead: int = 3
     beta: float = 0.3
     temperature: float = 0.8

@@ -32,7 +32,7 @@ SOURCES = ("last", "hand", "text")
 CONTROLS = ("random", "mel", "none")
 ORIGINAL, SWAPPED, CONTROL = VERSIONS = ("original", "swapped", "control")
 NO_TAKE = "There is no take yet. Generate one under Listen, or choose a new text here."
-UTTERANCES, THETAS = 8, (0.6, 0.5, 0.4)
+UTTERANCES, THETAS = 8, (0.6, 0.4, 0.3)
 NOTE = "One utterance proves nothing. Over many utterances, with intervals: python -m pcg swap."
 
 

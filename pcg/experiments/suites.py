@@ -33,10 +33,10 @@ COUNTS = {
     "temperature": (24, 3),
     "mspoof": (80, 8), "originals": (200, 12), "paper": (500, 12),
 }  # fmt: skip
-THETAS = (0.6, 0.5, 0.4)
+THETAS = (0.5, 0.4, 0.3)
 # So far down that PCG's curve reaches the work of SSD at its usual beta.
-MAIN_THETAS = (0.5, 0.4, 0.3)
-MIDDLE_THETA, MAIN_BETA = 0.5, 0.3
+MAIN_THETAS = (0.4, 0.3, 0.2)
+MIDDLE_THETA, MAIN_BETA = 0.4, 0.3
 TEMPERATURES = (0.6, 0.8, 1.0)
 LOOKAHEADS = (1, 2, 4, 5, 6, 7, 8)
 NAMES = {"mel": "Mel", "fsq": "FSQ"}
@@ -122,7 +122,7 @@ def _main(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 def _tradeoff(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     rivals = [membership(10), *([typical()] if quick else [])]  # the others are in the main grid
     more = [ssd(beta) for beta in ((0.4,) if quick else (0.1, 0.4, 0.6))] + [
-        pcg(theta) for theta in ((0.3,) if quick else (0.7, 0.6, 0.25, 0.2))
+        pcg(theta) for theta in ((0.2,) if quick else (0.7, 0.6, 0.5, 0.25))
     ]
     sizes = (MIDDLE_THETA,) if quick else THETAS
     groups = [pcg(at, kind) for kind in NAMES for at in _equal_sizes(kind, sizes, theta_for)]
@@ -139,8 +139,8 @@ def _lookahead(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 
 
 def _swap(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    thetas = (0.6, 0.4) if quick else (0.7, 0.6, 0.5, 0.4, 0.3)
-    controls = (0.4,) if quick else THETAS
+    thetas = (0.6, 0.3) if quick else (0.7, 0.6, 0.5, 0.4, 0.3)
+    controls = (0.3,) if quick else THETAS
     mel = [swapped(at, "mel") for at in _equal_sizes("mel", controls, theta_for)]
     random = [swapped(theta, replacement="random") for theta in controls]
     spoken = [pcg(theta) for theta in thetas if theta in THETAS]
@@ -148,7 +148,7 @@ def _swap(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 
 
 def _temperature(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    usual = [ar(), sd(), ssd(MAIN_BETA), *(pcg(theta) for theta in ((0.4,) if quick else (0.5, 0.4)))]
+    usual = [ar(), sd(), ssd(MAIN_BETA), *(pcg(theta) for theta in ((0.3,) if quick else (0.4, 0.3)))]
     return [at_temperature(condition, temperature) for temperature in TEMPERATURES for condition in usual]
 
 
@@ -162,7 +162,7 @@ def _ablations(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 
 def _relax(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     """A part of the trade-off, whose results serve, too: their tokens are stored, and are judged as they are."""
-    return [ar(), sd(), *(pcg(theta) for theta in ((*THETAS, 0.3) if quick else (0.7, *THETAS, 0.3, 0.25, 0.2)))]
+    return [ar(), sd(), *(pcg(theta) for theta in ((*THETAS, 0.2) if quick else (0.7, 0.6, *THETAS, 0.25, 0.2)))]
 
 
 def _mspoof(quick: bool, theta_for: ThetaFor) -> list[Condition]:

@@ -13,12 +13,40 @@ BLOCK = 256
 """A draw adds up blocks of so many weights first."""
 
 
+def _fold(combine, start):
+    """All of an array, by a `combine` that takes two, in an order that is written here. With fastmath it would be the
+    compiler's, which differs between a process that compiles and one that reads what another compiled, and so would the last
+    digits of a sum; and the compiler does not vectorise a search for the greatest by itself."""
+    combine = njit(combine)
+
+    @njit(nogil=True)
+    def folded(numbers):
+        a = b = c = d = e = f = g = h = start
+        whole = len(numbers) // 8 * 8
+        for i in range(0, whole, 8):
+            a = combine(a, numbers[i])
+            b = combine(b, numbers[i + 1])
+            c = combine(c, numbers[i + 2])
+            d = combine(d, numbers[i + 3])
+            e = combine(e, numbers[i + 4])
+            f = combine(f, numbers[i + 5])
+            g = combine(g, numbers[i + 6])
+            h = combine(h, numbers[i + 7])
+        for i in range(whole, len(numbers)):
+            a = combine(a, numbers[i])
+        return combine(combine(combine(a, e), combine(b, f)), combine(combine(c, g), combine(d, h)))
+
+    return folded
+
+
+_total = _fold(lambda one, other: one + other, np.float32(0))
+_greatest = _fold(lambda one, other: max(one, other), np.float32(-np.inf))
+
+
 @njit(fastmath=True, nogil=True)
 def share(scores, seen):
     """Softmax of the first `seen` scores, divided by the root of the head's width; the others become zero."""
-    top, scale = np.float32(-np.inf), np.float32(HEAD_DIM**-0.5)
-    for j in range(seen):
-        top = max(top, scores[j])
+    top, scale = _greatest(scores[:seen]), np.float32(HEAD_DIM**-0.5)
     for j in range(seen):
         scores[j] = _exp((scores[j] - top) * scale)
     share = np.float32(1) / _total(scores[:seen])
@@ -30,28 +58,12 @@ def share(scores, seen):
 @njit(fastmath=True, nogil=True)
 def soften(logits, temperature, probs):
     """Softmax of `logits [V]` at `temperature` into `probs [V]`."""
-    top, inverse = np.float32(-np.inf), np.float32(1 / temperature)
-    for i in range(len(logits)):
-        top = max(top, logits[i])
+    top, inverse = _greatest(logits), np.float32(1 / temperature)
     for i in range(len(logits)):
         probs[i] = _exp((logits[i] - top) * inverse)
     share = np.float32(1) / _total(probs)
     for i in range(len(logits)):
         probs[i] *= share
-
-
-@njit(nogil=True)
-def _total(numbers):
-    """The sum, in an order that is written here. With fastmath it would be the compiler's, which differs between a process that
-    compiles and one that reads what another compiled, and so would the last digits."""
-    a = b = c = d = e = f = g = h = np.float32(0)
-    whole = len(numbers) // 8 * 8
-    for i in range(0, whole, 8):
-        a, b, c, d = a + numbers[i], b + numbers[i + 1], c + numbers[i + 2], d + numbers[i + 3]
-        e, f, g, h = e + numbers[i + 4], f + numbers[i + 5], g + numbers[i + 6], h + numbers[i + 7]
-    for i in range(whole, len(numbers)):
-        a += numbers[i]
-    return ((a + e) + (b + f)) + ((c + g) + (d + h))
 
 
 @njit(nogil=True)

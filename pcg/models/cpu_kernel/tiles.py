@@ -1,11 +1,11 @@
 """Products of whole tiles (Intel AMX): what `panels.py` and `attention.py` do with vectors, for up to 16 rows at once.
 
-A tile holds 16 rows of 64 bytes. One instruction adds to a tile of sums, `[rows, 16]`, the products of a tile of inputs,
-`[rows, 16]` words, and a tile of weights, `[16, 16]` words; a word is a pair of bfloat16 numbers. Words of panels, keys and values
-lie as tiles need them already, so only their type, uint32 in place of int32, says who reads them. A pass of 16 tokens takes
-hardly longer than a pass of one: this is the case that verification of drafts is made for.
+A tile holds up to 16 rows of 64 bytes. One instruction multiplies a tile of inputs, `[rows, 16]` words, by a tile of weights,
+`[16, 16]` words, and adds the result to a tile of sums, `[rows, 16]` floats; a word is a pair of bfloat16 numbers. Panels, keys
+and values lie as tiles need them already, so only the type of their words, uint32 in place of int32, says who reads them.
 
-Even and odd inputs of a tile are added up apart, so the last digits differ from those of AVX512-BF16.
+A matrix of several tokens takes as long as that of one, while memory is what limits both: verification of drafts costs little.
+The products of a sum are added up in another order than by AVX512-BF16, so last digits differ between the two.
 """
 
 from collections.abc import Sequence
