@@ -16,7 +16,6 @@ from pcg.settings import Settings
 from pcg.takes.presets import PAPERS
 
 REQUEST = CompareRequest("The quick brown fox.", "one", 0.3, 3, 0.3, 0.6, 5)
-LONG = "The quick brown fox, yes. " * 40
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def in_turns(speaker: Speaker) -> Iterator[Speaker]:
 def test_the_takes_of_a_run_grow_side_by_side_and_are_those_of_each_alone(
     in_turns: Speaker, speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "PROGRESS_SECONDS", 0.02)
     request = replace(REQUEST, takes=2, preset=PAPERS[0].name)
     steps = list(generate_all(in_turns, request, Session()))
     shown = [step.live.key for step in steps if step.live and not step.live.sounding]
@@ -68,12 +67,24 @@ def shared(speaker: Speaker) -> Iterator[Speaker]:
     service.close()
 
 
-def test_whoever_waits_is_told_the_place_and_hears_the_same_take_in_the_end(shared: Speaker, speaker: Speaker) -> None:
-    others = [shared.speak(LONG, Settings("ar"), "one", None, heard=True) for _ in range(2)]
+@pytest.fixture
+def go_on(shared: Speaker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
+    """Until it is set, the take that has the only row does not begin."""
+    opened = Event()
+    monkeypatch.setattr(shared.synthesizer, "wait_until_warm", opened.wait)
+    yield opened
+    opened.set()
+
+
+def test_whoever_waits_is_told_the_place_and_hears_the_same_take_in_the_end(
+    shared: Speaker, speaker: Speaker, go_on: Event
+) -> None:
+    others = [shared.speak(REQUEST.text, Settings("ar"), "one", None, stream=True) for _ in range(2)]
     steps = generate_again(shared, "sd", REQUEST, Session())
     told = [next(steps).status for _ in range(2)]
     assert "1 take of other visitors before yours" in told[1]
     assert "can be played meanwhile" in told[1]
+    go_on.set()
     for each in others:
         each.close()
     *_, last = steps
@@ -81,12 +92,14 @@ def test_whoever_waits_is_told_the_place_and_hears_the_same_take_in_the_end(shar
     assert last.session.cards["sd"].reading.tokens == alone.session.cards["sd"].reading.tokens
 
 
-def test_who_stops_waiting_leaves_the_queue(shared: Speaker) -> None:
-    before = shared.speak(LONG, Settings("ar"), "one", None, heard=True)
+def test_who_stops_waiting_leaves_the_queue(shared: Speaker, go_on: Event) -> None:
+    before = shared.speak(REQUEST.text, Settings("ar"), "one", None, stream=True)
     steps = generate_again(shared, "sd", REQUEST, Session())
     assert "You are next" in [next(steps).status for _ in range(2)][1]
+    assert shared.service.waiting == 1
     steps.close()
     assert shared.service.waiting == 0
+    go_on.set()
     before.close()
 
 

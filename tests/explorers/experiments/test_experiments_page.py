@@ -142,10 +142,13 @@ def test_stored_results_are_there_at_once_and_a_click_on_a_point_is_heard(
 
 
 def test_a_condition_is_heard_by_the_keyboard_alone(page: Page) -> None:
-    box = page.locator("#experiments-condition input")
+    box, options = page.locator("#experiments-condition input"), page.get_by_role("option")
     box.focus()
+    expect(options).to_have_count(6)
     page.keyboard.type("SSD")
+    expect(options).to_have_count(1)
     page.keyboard.press("Enter")
+    expect(box).to_have_value(ssd(0.3).name)
     page.locator("#experiments-hear").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#experiments-hearing-status")).to_contain_text("Generated again from settings and seed")

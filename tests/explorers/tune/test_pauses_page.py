@@ -47,7 +47,7 @@ def test_a_token_behind_a_pause_stands_behind_its_silence(address: str, take: Ta
         page.keyboard.press("End")
         expect(title).to_contain_text(f"{(len(take.tokens) - 1) * hop + PAUSE:.2f} s")
         width = marks.bounding_box()["width"]
-        for seconds, number in ((before * hop / 2, before // 2 + 1), (before * hop + PAUSE + hop / 2, before + 1)):
+        for seconds, number in (((before // 2 + 0.5) * hop, before // 2 + 1), (before * hop + PAUSE + hop / 2, before + 1)):
             marks.hover(position={"x": width * seconds / take.audio_seconds, "y": 30})
             expect(title).to_contain_text(f"number {number} of")
         marks.hover(position={"x": width * (before * hop + PAUSE / 2) / take.audio_seconds, "y": 30})
