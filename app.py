@@ -99,13 +99,15 @@ def create_app(
             with gr.Tab("Map", elem_id="map") as part:
                 share_controls([groups, part], listen.controls, _create_map(synthesizer, session, listen))
             with gr.Tab("Swap", elem_id="swap") as part:
-                share_controls([groups, part], listen.controls, create_swap(synthesizer, spec, session, listen.in_hand))
+                share_controls(
+                    [groups, part], listen.controls, create_swap(synthesizer, spec, session, listen.in_hand, speak=listen.speak)
+                )
         with gr.Tab("Evidence", elem_id="evidence") as evidence, gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Experiments", elem_id="experiments"):
                 create_experiments(app, synthesizer, spec)
             with gr.Tab("Listening test", elem_id="listening") as part:
                 load = lru_cache(maxsize=1)(partial(load_judge, judge))
-                test = create_listening_test(app, synthesizer, origin, load, session, listen.controls)
+                test = create_listening_test(app, synthesizer, origin, load, session, listen.controls, listen.speak)
                 share_controls([evidence, part], listen.controls, test)
         if recogniser.is_dir() or can_judge(synthesizer):
             with gr.Tab("Judges", elem_id="judges") as judging, gr.Tabs(elem_classes="lab-parts"):
@@ -115,9 +117,10 @@ def create_app(
                         create_recognise(synthesizer, load, session, listen.in_hand)
                 if can_judge(synthesizer):
                     with gr.Tab("Spoof", elem_id="spoof") as part:
-                        share_controls([judging, part], listen.controls, create_spoof(synthesizer))
+                        share_controls([judging, part], listen.controls, create_spoof(synthesizer, listen.speak))
         wire_bar(bar, app, voice, origin, session, listen.verdicts, listen.controls, listen.status)
-        own_presets = create_settings(app, synthesizer, origin, session, [listen.controls], listen.shared, moved(IN_HAND))
+        places = [listen.controls], listen.shared, moved(IN_HAND)
+        own_presets = create_settings(app, synthesizer, origin, session, *places, speak=listen.speak)
         offer_presets(app, own_presets, listen.controls["preset"])
         create_terms()
     return app.queue(max_size=QUEUE_LENGTH, api_open=False)

@@ -33,7 +33,7 @@ from pcg.prompts.prompt import Reference
 from pcg.serving.speech_service import SpeechService
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored
-from pcg.takes.take import Take
+from pcg.takes.take import Speak, Take
 
 DETAILS = "Details: figures, mel pictures, detectors, verdicts, files"
 TAKES_REMEMBERED = 64
@@ -48,7 +48,7 @@ RECORDED = "A recorded example. Generate it again, or change a setting."
 class CompareView:
     """What other parts of the page may connect to: `controls` go by the names of CompareRequest, and under "method" stands the
     key of the take in hand (`in_hand`), of which `strip` is the picture; `verdicts` holds those on the takes; `status` tells
-    of a run, `shared` of a take that came by a link."""
+    of a run, `shared` of a take that came by a link. `speak`: so that every panel's takes are decoded by one thread."""
 
     controls: Mapping[str, Component]
     in_hand: gr.Radio
@@ -56,6 +56,7 @@ class CompareView:
     strip: gr.HTML
     status: gr.HTML
     shared: gr.HTML
+    speak: Speak
 
 
 def create_compare(
@@ -111,7 +112,7 @@ def create_compare(
     wire_tools(synthesizer, judges, tools, runs, session)
     _wire_form(synthesizer, places, runs, page)
     named = {**controls.named, "method": in_hand}
-    return CompareView(named, in_hand, tools.verdicts, looked_at.strip, controls.status, shared)
+    return CompareView(named, in_hand, tools.verdicts, looked_at.strip, controls.status, shared, speaker.speak)
 
 
 def _service(synthesizer: Synthesizer) -> SpeechService | None:

@@ -73,13 +73,13 @@ class Speaker:
     service: SpeechService | None = None
 
     def speak(
-        self, text: str, settings: Settings, voice: str, reference: Reference | None, heard: bool = False
+        self, text: str, settings: Settings, voice: str, reference: Reference | None = None, stream: bool = False
     ) -> Speech | Speaking:
-        """What `Synthesizer.speak` yields; beams have a batch of their own, and do not wait. heard: whether somebody listens
-        while it is made (see `SpeechService.speak`), and so whether it is streamed."""
+        """What `Synthesizer.speak` yields, for any panel; beams have a batch of their own, and do not wait. stream: as
+        there, for somebody who listens meanwhile, so that it goes before others (`SpeechService.speak`)."""
         if self.service is None or settings.hierarchical:
-            return self.synthesizer.speak(text, settings, voice, reference, stream=heard)
-        return self.service.speak(text, settings, voice, reference, stream=heard, heard=heard)
+            return self.synthesizer.speak(text, settings, voice, reference, stream=stream)
+        return self.service.speak(text, settings, voice, reference, stream=stream, heard=stream)
 
 
 def waiting(place: int, seconds_left: float | None) -> str:
@@ -118,7 +118,7 @@ def speak_turn(
 
     with ExitStack() as stack:
         speeches = [
-            stack.enter_context(closing(speaker.speak(text, part.settings, voice, reference, sounding))) for part in turn
+            stack.enter_context(closing(speaker.speak(text, part.settings, voice, reference, stream=sounding))) for part in turn
         ]
         while isinstance(speeches[0], Speech) and speeches[0].waits(WAIT_SECONDS):
             queued = waiting(speeches[0].place, speeches[0].seconds_left)

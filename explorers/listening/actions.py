@@ -26,6 +26,7 @@ from pcg.metrics.sentences import read_sentences
 from pcg.prompts.text import check_text
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.take import Speak, last_take
 
 SOURCES = ("evaluation", "own")
 NO_TEST = "There is no test: prepare one first."
@@ -125,8 +126,11 @@ class Preparing:
     count: int
 
 
-def prepare(synthesizer: Synthesizer, request: ListeningRequest, kept: Kept) -> Iterator[Preparing | BlindTest]:
-    """Draw the test, decode every take of it, and yield the BlindTest last. Closing the generator stops the work."""
+def prepare(
+    synthesizer: Synthesizer, request: ListeningRequest, kept: Kept, speak: Speak | None = None
+) -> Iterator[Preparing | BlindTest]:
+    """Draw the test, decode every take of it, and yield the BlindTest last. Closing the generator stops the work.
+    speak: that of the synthesizer, or of a service that others speak by, too."""
     texts, systems = request.texts(synthesizer), request.systems(kept)
     plan = request.plan(tuple(systems), len(texts))
     synthesizer.voice.reference(request.voice)
@@ -135,8 +139,8 @@ def prepare(synthesizer: Synthesizer, request: ListeningRequest, kept: Kept) -> 
         takes.append({})
         for name, settings in systems.items():
             yield Preparing(len(takes) * len(systems) - len(systems) + len(takes[-1]), len(plan.trials) * len(systems))
-            take = synthesizer.take(texts[trial.item], settings.with_(seed=trial.seed), request.voice)
-            takes[-1][name] = TakeView.of(take)
+            said = (speak or synthesizer.speak)(texts[trial.item], settings.with_(seed=trial.seed), request.voice)
+            takes[-1][name] = TakeView.of(last_take(said))
     yield BlindTest(plan, tuple(texts), request.voice, systems, tuple(takes))
 
 

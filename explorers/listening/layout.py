@@ -37,6 +37,7 @@ from pcg.errors import PCGError
 from pcg.metrics.intelligibility import Judge
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin
+from pcg.takes.take import Speak
 
 HEADING = """<header class="title"><h2>Listening test<small>blind, equally loud, in an order drawn from the seed</small></h2>
 <p>The system behind each letter stays secret until the last vote. Use headphones, and set a comfortable level first.</p>
@@ -77,17 +78,18 @@ def create_listening_test(
     load: Callable[[], Judge],
     session: gr.State,
     shared: Mapping[str, Component],
+    speak: Speak | None = None,
 ) -> Mapping[str, Component]:
     """Lay the panel out within `page`, which is being built. `load` is called when words are to be judged first; `session`
     holds a Session, whose takes' settings may be compared; the controls `shared` of other tabs are moved by the link of a test.
-    What is returned are voice and knobs, by the names of Settings."""
+    speak: as in `prepare`. What is returned are voice and knobs, by the names of Settings."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = create_controls(synthesizer)
             create_link(page, synthesizer, origin.digest, controls, shared)
         with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
             places = _places()
-    _wire(synthesizer, controls, places)
+    _wire(synthesizer, speak, controls, places)
     wire_choices(controls, session)
     _wire_reveal(synthesizer, lru_cache(maxsize=1)(lambda: Judges(load())), places)
     return {name: controls.named[name] for name in MOVED}
@@ -113,9 +115,11 @@ def _places() -> ListeningPlaces:
 Updates = dict[Block, object]
 
 
-def _preparer(synthesizer: Synthesizer, places: ListeningPlaces, status: gr.HTML) -> Callable[..., Iterator[Updates]]:
+def _preparer(
+    synthesizer: Synthesizer, speak: Speak | None, places: ListeningPlaces, status: gr.HTML
+) -> Callable[..., Iterator[Updates]]:
     """`prepare` as gradio calls it: one argument for each control, and updates by component."""
-    decode, show = on_gpu(partial(prepare, synthesizer), lambda *_: LONGEST_SECONDS), _shower(synthesizer, places)
+    decode, show = on_gpu(partial(prepare, synthesizer, speak=speak), lambda *_: LONGEST_SECONDS), _shower(synthesizer, places)
 
     @parameters_of(ListeningRequest, "kept")
     def handle(*values: object) -> Iterator[Updates]:
@@ -213,10 +217,10 @@ def _exporter(blind_test: BlindTest | None) -> Iterator[object]:
         yield gr.update(value=[str(path) for path in export(Path(folder), blind_test)], visible=True)
 
 
-def _wire(synthesizer: Synthesizer, controls: ListeningControls, places: ListeningPlaces) -> None:
+def _wire(synthesizer: Synthesizer, speak: Speak | None, controls: ListeningControls, places: ListeningPlaces) -> None:
     outputs = [*places.shown, controls.status]
     run = controls.run.click(
-        _preparer(synthesizer, places, controls.status), [*controls.inputs, controls.kept], outputs,
+        _preparer(synthesizer, speak, places, controls.status), [*controls.inputs, controls.kept], outputs,
         **queued_beside(controls.status), concurrency_id=DECODING, concurrency_limit=1,
         api_name="listening_prepare",
         api_description="Prepare a blind listening test and decode its takes; streams its progress, then the first trial: a "

@@ -31,6 +31,7 @@ from pcg.errors import PCGError
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.snippets import ENDPOINT
 from pcg.takes.stored import Origin, Stored, read_stored
+from pcg.takes.take import Speak, last_take
 
 HEADING = """<p class="groups">Text, voice, settings and seed define a take: with the same weights on the same computer they
 give the same tokens and, with the same number of threads, the same samples. Every WAV file from this page contains them.</p>"""
@@ -73,13 +74,15 @@ def create_settings(
     told: gr.HTML | None = None,
     again: str = "() => {}",
     open: bool = False,
+    speak: Speak | None = None,
 ) -> gr.BrowserState:
     """Lay the section out within `page`, which is being built.
 
     session: holds a Session, whose takes are written out. targets: the controls of each panel that settings move, by the names
     of `CompareRequest` and of `Settings`; every panel moves as far as it has such controls. told: where a take that came by a
     link has its label, beside the player of the card that the first target's "method" names; again: the script that then
-    generates it. What is returned holds a visitor's own presets.
+    generates it; speak: that of the synthesizer, or of a service that others speak by, too. What is returned holds a
+    visitor's own presets.
     """
     own = kept_presets()
     with gr.Accordion("Settings: save, share and repeat a take", open=open, elem_id="settings"):
@@ -121,7 +124,7 @@ def create_settings(
         api_name="import_settings", api_description="The settings in a JSON or WAV file, for every control; no take.",
     )  # fmt: skip
     repeat.click(
-        on_gpu(_repeater(synthesizer, origin, Path(sound.GRADIO_CACHE)), gpu_seconds), held, sound,
+        on_gpu(_repeater(speak or synthesizer.speak, origin, Path(sound.GRADIO_CACHE)), gpu_seconds), held, sound,
         **queued_beside(brought), concurrency_id=DECODING, concurrency_limit=1,
         api_name=ENDPOINT, api_description="Generate a take again from its JSON (see take_settings); answers with a WAV file.",
     )  # fmt: skip
@@ -223,12 +226,12 @@ def _updates(
     return {places.settings: stored.to_json(), places.message: message, places.repeat: can_repeat, **controls}
 
 
-def _repeater(synthesizer: Synthesizer, origin: Origin, cache: Path) -> Callable[[str], object]:
+def _repeater(speak: Speak, origin: Origin, cache: Path) -> Callable[[str], object]:
     def repeat(settings: str) -> object:
         """Generate the stored take again; the WAV file contains its settings."""
         with showing_errors():
             stored = Stored.from_json(settings)
-            *_, take = synthesizer.speak(stored.text, stored.settings, stored.voice, stream=stored.streamed)
+            take = last_take(speak(stored.text, stored.settings, stored.voice, stream=stored.streamed))
             again = Stored.of(take, origin, streamed=stored.streamed)
         return gr.update(value=str(wav_file(take, again, cache)), visible=True) if len(take.audio) else None
 

@@ -17,7 +17,7 @@ from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.spoof.detectors import STEP
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Round, Take
+from pcg.takes.take import Round, Speak, Take
 
 PLAN = Hierarchy()
 NOTE = "One text and one seed (n = 1): no interval can be given, and nothing follows for the schemes in general."
@@ -233,8 +233,9 @@ def can_judge(synthesizer: Synthesizer) -> bool:
     return synthesizer.decoder.detectors is not None
 
 
-def generate_all(synthesizer: Synthesizer, request: SpoofRequest) -> Iterator[SpoofStep]:
-    """Generate the text with all schemes, one after the other, at the same seed. Closing the generator stops it."""
+def generate_all(synthesizer: Synthesizer, request: SpoofRequest, speak: Speak | None = None) -> Iterator[SpoofStep]:
+    """Generate the text with all schemes, one after the other, at the same seed. Closing the generator stops it. speak: that of
+    the synthesizer, or of a service that others speak by, too."""
     text, rate = check_text(request.text), token_rate(synthesizer)
     synthesizer.voice.reference(request.voice)
     if not can_judge(synthesizer):
@@ -242,7 +243,7 @@ def generate_all(synthesizer: Synthesizer, request: SpoofRequest) -> Iterator[Sp
     asked = {key: request.settings(way) for key, way in WAYS.items()}  # wrong values are refused before anything is generated
     for way in WAYS.values():
         yield SpoofStep(way.key)
-        with closing(synthesizer.speak(text, asked[way.key], request.voice)) as events:
+        with closing((speak or synthesizer.speak)(text, asked[way.key], request.voice)) as events:
             take = yield from _progress(events, way.key)
         judged = synthesizer.decoder.detectors.curves(take.tokens)
         curves = {name: curve.numpy() for name, curve in judged.items()}

@@ -50,6 +50,7 @@ from pcg.decoding.beam_search import Hierarchy
 from pcg.errors import PCGError, counted
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.take import Speak
 
 HEADING = f"""<header class="title"><h2>Spoof<small>which parts do detectors find synthetic?</small></h2>
 <p>The five sampling schemes of MSpoofTTS (arXiv 2603.05373), and plain top-p as a control. The curves are the
@@ -116,9 +117,9 @@ class SpoofPlaces:
         return [self.record, search.trees, search.way, search.tree, *spoken]
 
 
-def create_spoof(synthesizer: Synthesizer) -> Mapping[str, Component]:
+def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mapping[str, Component]:
     """Lay the panel out within the Blocks that is being built; the synthesizer has detectors for its codes. What is returned
-    are the controls, by the names of SpoofRequest."""
+    are the controls, by the names of SpoofRequest. speak: as in `generate_all`."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = _controls(synthesizer)
@@ -132,7 +133,7 @@ def create_spoof(synthesizer: Synthesizer) -> Mapping[str, Component]:
             search = _search(synthesizer)
             with gr.Column(elem_classes="lab-card"):
                 record = json_drawer("spoof-record")
-    _wire(synthesizer, controls, SpoofPlaces(record, views, search))
+    _wire(synthesizer, speak, controls, SpoofPlaces(record, views, search))
     _wire_search(synthesizer, search)
     return controls.named
 
@@ -182,9 +183,11 @@ def _search(synthesizer: Synthesizer) -> Search:
 Updates = dict[Block, object]
 
 
-def _handler(synthesizer: Synthesizer, controls: Form, places: SpoofPlaces) -> Callable[..., Iterator[Updates]]:
+def _handler(
+    synthesizer: Synthesizer, speak: Speak | None, controls: Form, places: SpoofPlaces
+) -> Callable[..., Iterator[Updates]]:
     """`generate_all` as gradio calls it: one argument for each control, and updates by component."""
-    say = on_gpu(partial(generate_all, synthesizer), lambda request: gpu_seconds(request.text, TAKES))
+    say = on_gpu(partial(generate_all, synthesizer, speak=speak), lambda request: gpu_seconds(request.text, TAKES))
     rate = token_rate(synthesizer)
 
     @parameters_of(SpoofRequest)
@@ -239,10 +242,10 @@ def _sound(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray] | No
     return pcm(samples, sample_rate) if len(samples) else None
 
 
-def _wire(synthesizer: Synthesizer, controls: Form, places: SpoofPlaces) -> None:
+def _wire(synthesizer: Synthesizer, speak: Speak | None, controls: Form, places: SpoofPlaces) -> None:
     private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
     running = controls.run.click(
-        _handler(synthesizer, controls, places), controls.inputs, [*places.outputs, controls.status],
+        _handler(synthesizer, speak, controls, places), controls.inputs, [*places.outputs, controls.status],
         **queued_beside(controls.status), concurrency_id=DECODING, concurrency_limit=1,
         api_name="spoof",
         api_description="Takes of a text by Original, top-p, RAS, EAS, HierRAS and HierEAS at one seed; streams a record first "

@@ -27,6 +27,7 @@ from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.take import Speak, last_take
 
 SOURCES = ("last", "hand", "text")
 CONTROLS = ("random", "mel", "none")
@@ -146,16 +147,22 @@ class StressTest:
 
 
 def stress(
-    synthesizer: Synthesizer, load_judges: Callable[[], Judges], request: SwapRequest, session: Session, card: str = "pcg"
+    synthesizer: Synthesizer,
+    load_judges: Callable[[], Judges],
+    request: SwapRequest,
+    session: Session,
+    card: str = "pcg",
+    speak: Speak | None = None,
 ) -> Iterator[StressTest]:
     """Swap one utterance, and judge it beside the original and the control; `load_judges` is called when the sounds are there.
-    card: the one whose take is in hand (see `Session.in_hand`).
+    card: the one whose take is in hand (see `Session.in_hand`). speak: that of the synthesizer, or of a service that others
+    speak by, too.
 
     Closing the generator stops the work after the step that it is at.
     """
     if request.source == "text":
         yield StressTest("Generating the text with the target.")
-    original = _original(synthesizer, request, session, card)
+    original = _original(synthesizer, request, session, card, speak or synthesizer.speak)
     yield StressTest("Finding groups and swapping.", original)
     versions = _versions(synthesizer, request, original)
     heard = StressTest("Judging.", original, versions)
@@ -173,11 +180,11 @@ def _judged(judges: Judges, text: str, versions: Sequence[Version]) -> tuple[Ver
     return tuple(replace(v, verdict=verdict, mel_distance=distance) for v, verdict, distance in judged)
 
 
-def _original(synthesizer: Synthesizer, request: SwapRequest, session: Session, card: str) -> Original:
+def _original(synthesizer: Synthesizer, request: SwapRequest, session: Session, card: str, speak: Speak) -> Original:
     if request.source == "text":
         text = check_text(request.text)
         _check_words(text)
-        shown = ShownTake(TakeView.of(synthesizer.take(text, request.settings, request.voice)))
+        shown = ShownTake(TakeView.of(last_take(speak(text, request.settings, request.voice))))
     else:
         shown = said_by_target(session) if request.source == "last" else session.in_hand(card)
     if shown is None or not shown.reading.tokens:

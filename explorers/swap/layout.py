@@ -56,6 +56,7 @@ from pcg.experiments.worker import WorkerSpec
 from pcg.places import CACHE
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.take import Speak
 
 HEADING = """<header class="title"><h2>Swap<small>the stress test of the groups</small></h2>
 <p>Every token is replaced by another member of its group, regardless of the target (PCG section 4, Table 2). If the groups are
@@ -117,12 +118,17 @@ class SwapPlaces:
 
 
 def create_swap(
-    synthesizer: Synthesizer, spec: WorkerSpec, session: gr.State, in_hand: gr.Radio, results: Path = CACHE
+    synthesizer: Synthesizer,
+    spec: WorkerSpec,
+    session: gr.State,
+    in_hand: gr.Radio,
+    results: Path = CACHE,
+    speak: Speak | None = None,
 ) -> Mapping[str, Component]:
     """Lay the panel out within the Blocks that is being built. `spec` names the judge of words and the worker for many
     utterances; both are loaded when they are needed. `session` holds a Session, whose takes may be swapped, `in_hand`
-    tells which of them; the folder `results` keeps the units of many utterances. What is returned are the controls,
-    by the names of SwapRequest, and what stands under BEFORE."""
+    tells which of them; the folder `results` keeps the units of many utterances; speak: as in `stress`. What is returned are
+    the controls, by the names of SwapRequest, and what stands under BEFORE."""
     load_judges = lru_cache(maxsize=1)(lambda: Judges.load(spec.judge, spec.device))
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
@@ -131,7 +137,8 @@ def create_swap(
         with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
             places = _places(synthesizer)
             table = create_many_table()
-    _wire(synthesizer, load_judges, controls, places, session, in_hand)
+    handle = on_gpu(_handler(synthesizer, load_judges, controls, places, speak), lambda *_: LONGEST_SECONDS)
+    _wire(handle, controls, places, session, in_hand)
     wire_many(synthesizer, spec, Store(results), many, controls.named["similarity"], table)
     return controls.named | {BEFORE: keep_mean_size(synthesizer, controls.named["theta"], controls.named["similarity"])}
 
@@ -192,7 +199,11 @@ Updates = dict[Block, object]
 
 
 def _handler(
-    synthesizer: Synthesizer, load_judges: Callable[[], Judges], controls: SwapControls, places: SwapPlaces
+    synthesizer: Synthesizer,
+    load_judges: Callable[[], Judges],
+    controls: SwapControls,
+    places: SwapPlaces,
+    speak: Speak | None,
 ) -> Callable[..., Iterator[Updates]]:
     """`stress` as gradio calls it: one argument for each control, and updates by component."""
 
@@ -201,7 +212,7 @@ def _handler(
         *inputs, method, session = values
         try:
             request = SwapRequest(**by_name(SwapRequest, inputs))
-            with closing(stress(synthesizer, load_judges, request, session, method)) as steps:
+            with closing(stress(synthesizer, load_judges, request, session, method, speak)) as steps:
                 for step in steps:
                     yield _updates(step, places) | {controls.status: message_html(step.now or "Swapped.")}
         except PCGError as error:
@@ -237,8 +248,7 @@ def _card_updates(name: str, version: Version | None, view: VersionView, fresh: 
 
 
 def _wire(
-    synthesizer: Synthesizer,
-    load_judges: Callable[[], Judges],
+    handle: Callable[..., Iterator[Updates]],
     controls: SwapControls,
     places: SwapPlaces,
     session: gr.State,
@@ -246,8 +256,7 @@ def _wire(
 ) -> None:
     named, private = controls.named, {"api_visibility": "private", "show_progress": "hidden"}
     controls.run.click(
-        on_gpu(_handler(synthesizer, load_judges, controls, places), lambda *_: LONGEST_SECONDS),
-        [*controls.inputs, in_hand, session], [*places.all, controls.status],
+        handle, [*controls.inputs, in_hand, session], [*places.all, controls.status],
         **queued_beside(controls.status), concurrency_id=DECODING, concurrency_limit=1,
         api_name="swap",
         api_description="Replace tokens of one utterance by other members of their groups, and judge the sound beside the "

@@ -30,7 +30,7 @@ from pcg.settings import RANGES, Settings
 from pcg.spoof.detectors import Detectors
 from pcg.synthesis.decoder import Decoder, Decoding
 from pcg.synthesis.voice import Voice
-from pcg.takes.take import Cycle, Round, Sound, Take
+from pcg.takes.take import Cycle, Round, Sound, Take, last_take
 
 CONTEXT_TOKENS = 50
 
@@ -185,9 +185,7 @@ class Synthesizer:
         self, text: str, settings: Settings, voice: str, reference: Reference | None = None, rule: Rule | None = None
     ) -> Take:
         """`speak` to the end."""
-        *_, last = self.speak(text, settings, voice, reference, rule)
-        assert isinstance(last, Take)
-        return last
+        return last_take(self.speak(text, settings, voice, reference, rule))
 
     def takes(
         self,

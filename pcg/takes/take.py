@@ -1,7 +1,7 @@
 """What came out: a Round is one step of the decoding loop, a Take the whole utterance. A hierarchical search looks at more: a
 Branch is one beam, a Cycle all beams between two choices."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -231,3 +231,15 @@ class Take:
             "hit_limit": self.hit_limit,
             "settings": self.settings.as_dict(),
         }
+
+
+Speak = Callable[..., Iterator[Round | Sound | Take]]
+"""What `Synthesizer.speak` is, alone or in company: text, settings, voice and reference in; rounds, sounds,
+and the take last."""
+
+
+def last_take(steps: Iterable[Round | Sound | Take]) -> Take:
+    """What somebody who speaks ends with."""
+    *_, last = steps
+    assert isinstance(last, Take)
+    return last

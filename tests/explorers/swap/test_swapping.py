@@ -133,6 +133,18 @@ def test_sounds_come_before_verdicts(synthesizer: Synthesizer, judges: Judges, s
     assert (last.now, called, all(v.verdict for v in last.versions)) == ("", [1], True)
 
 
+def test_a_new_text_is_spoken_in_company(synthesizer: Synthesizer, judges: Judges) -> None:
+    """By whom the page names, so that a service can decode it with the takes of others."""
+    spoken: list[str] = []
+
+    def speak(text: str, *settings: object) -> object:
+        spoken.append(text)
+        return synthesizer.speak(text, *settings)
+
+    *_, last = stress(synthesizer, lambda: judges, replace(ASKED, source="text", text=TEXT), Session(), speak=speak)
+    assert (spoken, last.original.text) == ([TEXT], TEXT)
+
+
 def test_a_new_text_is_the_unit_of_the_experiments(
     synthesizer: Synthesizer, judges: Judges, tiny_voice_folder: Path, tmp_path: Path
 ) -> None:
