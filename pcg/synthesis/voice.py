@@ -47,7 +47,7 @@ EMBEDDED = ASSETS / "voice"
 REFERENCE_SECONDS = (1.0, 10.0)
 CHUNK_SECONDS = 9.6
 """A text that takes longer is said in pieces: the embedded voice learned from shorter ones."""
-NO_BFLOAT16 = "bfloat16 takes CUDA or a CPU with AVX512-BF16, and weights that are exact in it"
+NO_BFLOAT16 = "bfloat16 takes CUDA or a CPU with AVX512-BF16 or AMX, and weights that are exact in it"
 CODES = 65_536
 """Of X-codec2 and of NeuCodec."""
 
