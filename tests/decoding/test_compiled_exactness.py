@@ -1,5 +1,5 @@
 """The law of what the compiled loop says, kernel, feature draft and choice of the number of drafts together, by many draws
-against the law that transformers gives."""
+against the law that transformers gives, in either precision."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,9 +17,11 @@ from pcg.decoding.runners import AnyRunner, make_runners
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
 from pcg.models.checkpoint import Checkpoint
+from pcg.models.cpu_kernel.packing import lanes_here, words_here
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.llama import DecodingLlama
 from pcg.sampling.plain import Plain
+from tests.models.test_kernel import logits_of
 
 ROWS, LENGTH, FEW = 64, 3, 3000
 """Few enough rows for every pass to be compiled."""
@@ -31,26 +33,37 @@ Pair = tuple[DecodingLlama, FeatureDraft]
 Wrap = Callable[[AnyRunner], AnyRunner]
 
 
-@pytest.fixture(scope="module")
-def model() -> LlamaForCausalLM:
-    """Heads of 64 and weights of half precision, as the kernel takes them; large enough that all of them matter."""
+@pytest.fixture(scope="module", params=[torch.float16, torch.bfloat16], ids=["float32", "bfloat16"])
+def model(request: pytest.FixtureRequest) -> LlamaForCausalLM:
+    """Heads of 64 and weights of 16 bits, as the kernel takes them; large enough that all of them matter. From weights in
+    bfloat16 it makes products of rounded inputs."""
+    if request.param == torch.bfloat16 and words_here(lanes_here(), []) is None:
+        pytest.skip("neither AMX nor AVX512-BF16 here")
     torch.manual_seed(3)
     sizes = {"vocab_size": 11, "hidden_size": 64, "intermediate_size": 32, "num_attention_heads": 1}
     model = LlamaForCausalLM(LlamaConfig(**sizes, num_hidden_layers=3)).eval()
     with torch.no_grad():
         for weight in model.parameters():
-            weight.copy_((weight * (4.0 if weight.ndim == 2 else 1.0)).half())
+            weight.copy_((weight * (4.0 if weight.ndim == 2 else 1.0)).to(request.param))
+    model.config.dtype = request.param
     return model
+
+
+def is_rounded(model: LlamaForCausalLM) -> bool:
+    return model.config.dtype == torch.bfloat16
 
 
 def make_pair(model: LlamaForCausalLM) -> Pair:
     checkpoint, generator = Checkpoint.of(model), torch.Generator().manual_seed(5)
     shape = FeatureShape.of(checkpoint, (1, 2, 3), rank=6)
     sizes = shape.tensors(SPEECH.size)
-    tensors = {n: (0.25 * torch.randn(size, generator=generator) + (len(size) == 1)).half() for n, size in sizes.items()}
-    target, draft = DecodingLlama(checkpoint, SPEECH), FeatureDraft(shape, tensors, checkpoint, SPEECH)
+    numbers = {n: 0.25 * torch.randn(size, generator=generator) + (len(size) == 1) for n, size in sizes.items()}
+    tensors = {name: number.to(model.config.dtype) for name, number in numbers.items()}
+    target = DecodingLlama(checkpoint, SPEECH, rounded=is_rounded(model))
+    draft = FeatureDraft(shape, tensors, checkpoint, SPEECH, rounded=is_rounded(model))
     assert target.compiled
     assert draft.compiled
+    assert target.precision == ("bfloat16" if is_rounded(model) else "float32")
     return target, draft
 
 
@@ -78,8 +91,7 @@ def said(
 def law(model: LlamaForCausalLM, spoken: Sequence[int] = ()) -> Tensor:
     """What `said` tells of the target alone, by enumeration of what comes before."""
     ids = torch.cat([prompts(1)[0].ids, SPEECH.model_ids()[list(spoken)]])
-    with torch.no_grad():
-        logits = model(ids[None]).logits[0, -1, SPEECH.model_ids()].double()
+    logits = logits_of(model, ids[None], is_rounded(model), SPEECH)[0, -1].double()
     probs, total = (logits / TEMPERATURE).softmax(-1), torch.zeros(SPEECH.size + 1, dtype=torch.float64)
     if len(spoken) == LENGTH - 1:
         total[:-1] = probs
