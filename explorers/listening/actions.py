@@ -54,9 +54,11 @@ class ListeningRequest:
     beta: float
     temperature: float
     seed: int
+    similarity: str = Settings.similarity
 
     def settings(self, method: str) -> Settings:
-        return Settings(method, self.theta, self.lookahead, self.beta, self.temperature, self.seed)
+        knobs = {name: getattr(self, name) for name in ("theta", "similarity", "lookahead", "beta", "temperature", "seed")}
+        return Settings(method, **knobs)
 
     def systems(self, kept: Kept) -> dict[str, Settings]:
         """The settings of all that is compared, by name, in a fixed order."""

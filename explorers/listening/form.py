@@ -10,7 +10,7 @@ from explorers.compare.actions import new_seed
 from explorers.errors import showing_errors
 from explorers.listening.actions import MOST_ASKED, MOST_LINES, ListeningRequest, keep, last_settings
 from explorers.session import Session
-from explorers.shared.blocks import by_name, knob, run_and_stop, seed_and_dice, voice_choice
+from explorers.shared.blocks import by_name, knob, run_and_stop, seed_and_dice, similarity_choice, voice_choice
 from explorers.shared.readout import message_html
 from explorers.shared.terms import explained
 from pcg.settings import METHODS, Settings
@@ -67,12 +67,14 @@ def create_controls(synthesizer: Synthesizer) -> ListeningControls:
         trials = gr.Slider(1, MOST_ASKED, TRIALS, step=1, label="Trials", buttons=[], elem_id="listening-trials")
         run, stop = run_and_stop("listening-", "Prepare the test")
         status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="listening-status")
-    voice, knobs, seed, dice, keep_these, keep_last = _settings(synthesizer)
-    inputs = [design, compared, reference, anchor, source, lines, trials, voice, *knobs, seed]
+    voice, knobs, seed, dice, similarity, keep_these, keep_last = _settings(synthesizer)
+    inputs = [design, compared, reference, anchor, source, lines, trials, voice, *knobs, seed, similarity]
     return ListeningControls(inputs, rating, own, run, stop, dice, status, keep_these, keep_last, gr.State({}))
 
 
-def _settings(synthesizer: Synthesizer) -> tuple[gr.Dropdown, list[gr.Slider], gr.Number, gr.Button, gr.Button, gr.Button]:
+def _settings(
+    synthesizer: Synthesizer,
+) -> tuple[gr.Dropdown, list[gr.Slider], gr.Number, gr.Button, gr.Dropdown, gr.Button, gr.Button]:
     usual = Settings()
     with gr.Column(elem_classes="lab-form"):
         voice = voice_choice(synthesizer, "listening-")
@@ -80,12 +82,13 @@ def _settings(synthesizer: Synthesizer) -> tuple[gr.Dropdown, list[gr.Slider], g
         with gr.Accordion("Settings of the methods", open=False):
             names = {"theta": "Theta", "lookahead": "Lookahead, tokens", "beta": "Beta", "temperature": "Temperature"}
             knobs = [knob(name, usual, "listening-", explained(name), label=label) for name, label in names.items()]
+            similarity = similarity_choice(synthesizer, "listening-")
             with gr.Row():
                 keep_these = gr.Button("Store PCG settings", size="md", elem_id="listening-keep", min_width=120)
                 keep_last = gr.Button(
                     "Store settings of the last takes", size="md", elem_id="listening-keep-last", min_width=120
                 )
-    return voice, knobs, seed, dice, keep_these, keep_last
+    return voice, knobs, seed, dice, similarity, keep_these, keep_last
 
 
 def wire_choices(controls: ListeningControls, session: gr.State) -> None:
@@ -94,7 +97,7 @@ def wire_choices(controls: ListeningControls, session: gr.State) -> None:
     named["design"].input(lambda design: gr.update(visible=design == "rating"), named["design"], controls.rating, **quiet)
     named["source"].input(lambda source: gr.update(visible=source == "own"), named["source"], controls.own, **quiet)
     controls.dice.click(new_seed, None, named["seed"], **quiet)
-    knobs = [named[knob] for knob in ("theta", "lookahead", "beta", "temperature")]
+    knobs = [named[knob] for knob in ("theta", "lookahead", "beta", "temperature", "similarity")]
     choosing = [controls.kept, named["compared"], named["reference"]]
 
     def kept_with(kept: Mapping[str, Settings], settings: list[Settings]) -> list[object]:
@@ -102,9 +105,11 @@ def wire_choices(controls: ListeningControls, session: gr.State) -> None:
         names = [*(method.upper() for method in METHODS), *together]
         return [together, gr.update(choices=names), gr.update(choices=names)]
 
-    def keep_these(theta: float, lookahead: int, beta: float, temperature: float, kept: Mapping[str, Settings]) -> list[object]:
+    def keep_these(
+        theta: float, lookahead: int, beta: float, temperature: float, similarity: str, kept: Mapping[str, Settings]
+    ) -> list[object]:
         with showing_errors():
-            return kept_with(kept, [Settings("pcg", theta, lookahead, beta, temperature)])
+            return kept_with(kept, [Settings("pcg", theta, lookahead, beta, temperature, similarity=similarity)])
 
     def keep_last(session: Session, kept: Mapping[str, Settings]) -> list[object]:
         with showing_errors():

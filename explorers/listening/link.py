@@ -11,7 +11,9 @@ from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.link import WHOLE_LINK, pack_json, unpack_json
 
-FORMAT = 1
+FORMAT = 2
+WITHOUT_SIMILARITY = 1
+"""The format of links of before a test had a similarity measure."""
 MARK = "#test="
 NAMES = tuple(field.name for field in fields(ListeningRequest))
 # Of the voice's digest, enough to tell another voice.
@@ -34,9 +36,11 @@ def read_test(opened: str, synthesizer: Synthesizer) -> tuple[ListeningRequest, 
     if not mark:
         return None
     values = unpack_json(packed)
-    if not isinstance(values, list) or values[:1] != [FORMAT] or len(values) != 4:
+    if not isinstance(values, list) or values[:1] not in ([FORMAT], [WITHOUT_SIMILARITY]) or len(values) != 4:
         raise InputError("link", packed[:20], WHOLE_LINK)
-    _, digest, written, own = values
+    version, digest, written, own = values
+    if version == WITHOUT_SIMILARITY and isinstance(written, list):
+        written = [*written, Settings.similarity]
     if not isinstance(digest, str) or not isinstance(written, list) or len(written) != len(NAMES) or not isinstance(own, list):
         raise InputError("link", packed[:20], WHOLE_LINK)
     kept = {name_of(each): each for each in (Settings.from_dict(_mapping(one)) for one in own)}
@@ -54,7 +58,7 @@ def _checked(values: dict[str, object], kept: Kept, synthesizer: Synthesizer) ->
         raise InputError("what is compared", str(compared)[:40], "a list of names")
     if reference is not None and not isinstance(reference, str):
         raise InputError("reference", str(reference)[:40], "a name")
-    Settings.from_dict({name: values[name] for name in ("theta", "lookahead", "beta", "temperature", "seed")})
+    Settings.from_dict({name: values[name] for name in ("theta", "similarity", "lookahead", "beta", "temperature", "seed")})
     synthesizer.voice.reference(values["voice"])
     request = ListeningRequest(**values)
     request.plan(list(request.systems(kept)), len(request.texts(synthesizer)))

@@ -14,7 +14,7 @@ from explorers.shared.readout import failure_html, message_html
 from pcg.errors import PCGError
 from pcg.synthesis.synthesizer import Synthesizer
 
-MOVED = ("voice", "theta", "lookahead", "beta", "temperature")
+MOVED = ("voice", "similarity", "theta", "lookahead", "beta", "temperature")
 SENT = "This test came by a link: texts, systems, seed and order are set. Press Prepare the test."
 OTHER_VOICE = "This test came by a link and was made with another voice: what you hear may differ. Press Prepare the test."
 WITH_ADDRESS = "(...values) => [...values.slice(0, -1), location.origin + location.pathname.replace(/\\/$/, '')]"

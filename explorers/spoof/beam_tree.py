@@ -10,7 +10,9 @@ import gradio as gr
 
 from explorers.shared.spoof_curves import spoken
 from explorers.shared.terms import term_html
-from explorers.spoof.actions import PLAN, WAYS, Fan, HeardBranch, ShownBeam, SpoofTake, Tree
+from explorers.spoof.actions import SpoofTake
+from explorers.spoof.beams import PLAN, Fan, HeardBranch, ShownBeam, Tree
+from explorers.spoof.ways import WAYS
 from pcg.errors import counted
 from pcg.spoof.detector import M10, M25, M50
 

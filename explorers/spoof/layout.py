@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import gradio as gr
-import numpy as np
 from gradio.blocks import Block
 from gradio.components import Component
 
 from explorers.compare.actions import new_seed, token_rate
-from explorers.errors import page_error, showing_errors
+from explorers.errors import page_error
 from explorers.shared.blocks import (
     DECODING,
     Form,
@@ -19,11 +18,11 @@ from explorers.shared.blocks import (
     json_drawer,
     knob,
     parameters_of,
-    pcm,
     player,
     queued_beside,
     run_and_stop,
     seed_and_dice,
+    similarity_choice,
     text_box,
     voice_choice,
     wire_stop,
@@ -33,20 +32,16 @@ from explorers.shared.spoof_curves import curves_html
 from explorers.shared.terms import explained, term_html
 from explorers.spoof.actions import (
     NOTE,
-    SEARCHED,
-    WAYS,
-    HeardBranch,
     SpoofRequest,
     SpoofStep,
     SpoofTake,
-    Tree,
     as_record,
     generate_all,
-    hear_branch,
 )
-from explorers.spoof.beam_tree import PICK, branch_html, create_tree, tree_html, way_html
-from explorers.zero_gpu import STARTING_SECONDS, gpu_seconds, on_gpu
-from pcg.decoding.beam_search import Hierarchy
+from explorers.spoof.beam_tree import tree_html, way_html
+from explorers.spoof.search import Search, create_search, sound_of, wire_search
+from explorers.spoof.ways import WAYS
+from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import PCGError, counted
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -56,16 +51,13 @@ HEADING = f"""<header class="title"><h2>Spoof<small>which parts do detectors fin
 <p>The five sampling schemes of MSpoofTTS (arXiv 2603.05373), and plain top-p as a control. The curves are the
 {term_html("spoof", "spoof probability")} of stretches of 50, 25 or 10 tokens: lower is more like speech. The beams
 are chosen by these same detectors, so a lower curve of theirs is no proof of better speech. {NOTE}</p></header>"""
-BEAMS = """<header class="title"><h2>Beams<small>candidates of the search, and their pruning</small></h2>
-<p>After a warm-up of {0} tokens, {2[0]} {3} continue from the same position; {2[1]} are left after {1[0]} tokens, {2[2]}
-after {1[1]}, and after {1[2]} the one with the best sum of ranks is chosen.</p></header>"""
 EXAMPLE = "The train to the city leaves at nine in the morning."
 TEMPERATURE_INFO = explained("temperature", "The paper uses 1.0.")
+SIMILARITY_INFO = "What theta is compared with."
 METHOD_INFO = "The paper uses AR. Beams with SD, SSD or PCG are an extension of this program."
 READY = "Six takes, one after the other. The two with beams take longer."
 STOPPED = "Stopped. Finished takes stay."
 DONE = "All six takes are ready."
-BEAM_HINT = '<p class="beams-note">Click a beam, or enter its numbers, to hear the utterance up to its end.</p>'
 FIRST, *_, LAST = WAYS
 # What the detectors' beams cost in takes, roughly: four plain ones, and twice five and a half.
 TAKES = 15
@@ -82,25 +74,6 @@ class View:
     @property
     def all(self) -> list[Component]:
         return [self.head, self.sound, self.curves]
-
-
-@dataclass(frozen=True)
-class Search:
-    """The beams: their scheme, the tree, and the selected beam. `trees` holds Trees by scheme."""
-
-    trees: gr.State
-    way: gr.Radio
-    tree: gr.HTML
-    cycle: gr.Number
-    beam: gr.Number
-    hear: gr.Button
-    record: gr.JSON
-    words: gr.HTML
-    sound: gr.Audio
-
-    @property
-    def heard(self) -> list[Component]:
-        return [self.record, self.words, self.sound]
 
 
 @dataclass(frozen=True)
@@ -130,11 +103,11 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
             for row in zip(keys[::2], keys[1::2], strict=True):
                 with gr.Row(equal_height=True, elem_classes="lab-pair"):
                     views |= {key: _view(synthesizer, key) for key in row}
-            search = _search(synthesizer)
+            search = create_search(synthesizer)
             with gr.Column(elem_classes="lab-card"):
                 record = json_drawer("spoof-record")
     _wire(synthesizer, speak, controls, SpoofPlaces(record, views, search))
-    _wire_search(synthesizer, search)
+    wire_search(synthesizer, search)
     return controls.named
 
 
@@ -150,7 +123,15 @@ def _controls(synthesizer: Synthesizer) -> Form:
     with gr.Column(elem_classes="lab-form"):
         temperature = knob("temperature", Settings(), "spoof-", TEMPERATURE_INFO)
         seed, dice = seed_and_dice("spoof-")
-    return Form(SpoofRequest, [text, voice, method, temperature, seed], run, stop, dice, status)
+        with gr.Column(visible=False, elem_classes="lab-form-part") as drafting:
+            theta, lookahead, beta = (
+                knob(name, Settings(), "spoof-", explained(name)) for name in ("theta", "lookahead", "beta")
+            )
+            similarity = similarity_choice(synthesizer, "spoof-", info=SIMILARITY_INFO)
+    method.input(lambda method: gr.update(visible=method != "ar"), method, drafting, queue=False, api_visibility="private")
+    return Form(
+        SpoofRequest, [text, voice, method, temperature, seed, theta, similarity, lookahead, beta], run, stop, dice, status
+    )
 
 
 def _view(synthesizer: Synthesizer, key: str) -> View:
@@ -159,25 +140,6 @@ def _view(synthesizer: Synthesizer, key: str) -> View:
         sound = player(synthesizer, WAYS[key].name, f"spoof-sound-{key}")
         curves = gr.HTML("", apply_default_css=False, elem_id=f"spoof-curves-{key}")
     return View(head, sound, curves)
-
-
-def _search(synthesizer: Synthesizer) -> Search:
-    plan = Hierarchy()
-    with gr.Column(elem_classes="lab-card"):
-        gr.HTML(BEAMS.format(plan.warmup, plan.stages, plan.beams, term_html("beam", "beams")), apply_default_css=False)
-        way = gr.Radio(
-            [(WAYS[key].name, key) for key in SEARCHED], value=SEARCHED[-1], label="Way", show_label=False, container=False,
-            elem_id="spoof-way", elem_classes="lab-picker",
-        )  # fmt: skip
-        tree = create_tree()
-        with gr.Row(elem_classes="lab-seed"):
-            cycle = gr.Number(1, label="Cycle", precision=0, minimum=1, min_width=80, elem_id="spoof-cycle")
-            beam = gr.Number(1, label="Beam", precision=0, minimum=1, min_width=80, elem_id="spoof-beam")
-            hear = gr.Button("Play this beam", elem_id="spoof-hear", size="md", min_width=140)
-        words = gr.HTML(BEAM_HINT, apply_default_css=False, elem_id="spoof-words")
-        sound = player(synthesizer, "Beam", "spoof-sound-beam", autoplay=True)
-        record = gr.JSON(visible=False)
-    return Search(gr.State({}), way, tree, cycle, beam, hear, record, words, sound)
 
 
 Updates = dict[Block, object]
@@ -223,7 +185,7 @@ def _updates(request: SpoofRequest, said: list[SpoofTake], step: SpoofStep, plac
 
 
 def _card_updates(key: str, view: View, said: SpoofTake | None) -> Updates:
-    sound = _sound(said.take.audio, said.take.sample_rate) if said else None
+    sound = sound_of(said.take.audio, said.take.sample_rate) if said else None
     curves = curves_html(said.curves, said.take.audio_seconds) if said else ""
     return {view.head: way_html(key, said), view.sound: sound, view.curves: curves}
 
@@ -238,10 +200,6 @@ def _progress_html(step: SpoofStep, rate: float) -> str:
     return busy_html(words)
 
 
-def _sound(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray] | None:
-    return pcm(samples, sample_rate) if len(samples) else None
-
-
 def _wire(synthesizer: Synthesizer, speak: Speak | None, controls: Form, places: SpoofPlaces) -> None:
     private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
     running = controls.run.click(
@@ -253,40 +211,3 @@ def _wire(synthesizer: Synthesizer, speak: Speak | None, controls: Form, places:
     )  # fmt: skip
     wire_stop(controls.stop, running, controls.status, STOPPED)
     controls.dice.click(new_seed, None, controls.named["seed"], **private)
-
-
-def _wire_search(synthesizer: Synthesizer, search: Search) -> None:
-    hear = on_gpu(partial(hear_branch, synthesizer), lambda *_: STARTING_SECONDS)
-
-    def show_tree(way: str, trees: Mapping[str, Tree]) -> str:
-        return tree_html(trees.get(way))
-
-    def hear_beam(way: str, cycle: int, beam: int, trees: Mapping[str, Tree]) -> list[object]:
-        with showing_errors():
-            return _heard(hear(trees, way, cycle, beam))
-
-    def hear_picked(way: str, trees: Mapping[str, Tree], event: gr.EventData) -> list[object]:
-        picked = event._data if isinstance(event._data, Mapping) else {}
-        with showing_errors():
-            branch = hear(trees, way, picked.get("cycle"), picked.get("beam"))
-        return [branch.cycle, branch.beam.number, *_heard(branch)]
-
-    shared = {"show_progress": "minimal", "trigger_mode": "always_last"}
-    search.way.input(
-        show_tree, [search.way, search.trees], search.tree, queue=False, show_progress="hidden", api_visibility="private"
-    )
-    search.hear.click(
-        hear_beam, [search.way, search.cycle, search.beam, search.trees], search.heard,
-        api_name="spoof_beam",
-        api_description="The sound of this session's last run of `spoof` up to the end of one beam, chosen or pruned, with "
-        "that beam in the place of the chosen one; cycle and beam count from 1, as in its record. Answers with a record, the "
-        "same in words, and the sound.",
-        **shared,
-    )  # fmt: skip
-    getattr(search.tree, PICK)(
-        hear_picked, [search.way, search.trees], [search.cycle, search.beam, *search.heard], api_visibility="private", **shared
-    )
-
-
-def _heard(branch: HeardBranch) -> list[object]:
-    return [branch.record(), branch_html(branch), _sound(branch.samples, branch.sample_rate)]

@@ -41,7 +41,7 @@ NOTE = "One utterance proves nothing. Over many utterances, with intervals: pyth
 class SwapRequest:
     """The values of the controls, in their order. source: "last", what AR said in the last run; "hand", the take in hand; or
     "text", in which case the target speaks `text` in `voice`. control: "random", other codes at the same places, "mel", a swap
-    within Mel groups of equal mean size, or "none". seed: of the swap and of a new text."""
+    within Mel groups of equal mean size, or "none". seed: of the swap and of a new text; temperature: of a new text."""
 
     source: str
     text: str
@@ -51,6 +51,7 @@ class SwapRequest:
     fraction: float
     control: str
     seed: int
+    temperature: float = Settings.temperature
 
     def __post_init__(self) -> None:
         for name, allowed in (("source", SOURCES), ("control", CONTROLS)):
@@ -58,12 +59,12 @@ class SwapRequest:
                 raise InputError(name, getattr(self, name), "one of " + ", ".join(allowed))
         if self.control == self.similarity:
             raise InputError("control", self.control, "different from the similarity")
-        Settings(seed=self.seed)  # or its InputError
+        Settings(seed=self.seed, temperature=self.temperature)  # or its InputError
 
     @property
     def settings(self) -> Settings:
         """The settings for a new text, by the target alone."""
-        return Settings("ar", seed=self.seed)
+        return Settings("ar", seed=self.seed, temperature=self.temperature)
 
     def swaps(self, synthesizer: Synthesizer) -> dict[str, Swap]:
         """The swap, and that of the control, if one was asked for."""

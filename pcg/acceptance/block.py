@@ -71,7 +71,7 @@ def coarse_block(groups: Grouping, residual: str = "dense") -> Rule:
     probability stands as it was drafted, and not min(Q_c, P_c), more of the text is of that kind.
 
     The price is time: the masses of all groups at up to L - 1 positions a round, 0.5 ms each with the embedded voice, 8 ms
-    at 65,536 tokens in groups of 140; the gain is 3 % more tokens a round at lookahead 3, 5 to 6 % at 6. A CPU loses by it.
+    at 65,536 tokens in groups of 140. That is more than the further tokens of a round save on a CPU (docs/acceptance.md).
 
     residual: "dense", or "thinning" where w = 1 (elsewhere the masses of all groups were needed for the chances, and are at
     hand). With singleton groups and the dense residual this is `block`, coin for coin.

@@ -120,7 +120,7 @@ def bench_rules(synthesizer: Synthesizer, count: int) -> dict[str, object]:
     utterances = offline_utterances(count, list(synthesizer.voice.references))
     found: dict[str, object] = {}
     for lookahead in (3, 6):
-        for base in (Settings("sd"), Settings("pcg", theta=0.5), Settings("pcg", theta=0.4)):
+        for base in (Settings("sd"), Settings("pcg", theta=0.5), Settings("pcg")):
             gain = block_gain(synthesizer, utterances, base.with_(lookahead=lookahead))
             name = f"{base.method}{f' {base.theta:g}' if base.method == 'pcg' else ''}, lookahead {lookahead}"
             print(

@@ -35,7 +35,7 @@ class Recipe:
     target_steps: int = 6000
     heard: int = 32
     draft_rank: int = 96
-    draft_steps: int = 3600
+    draft_steps: int = 2400
     baseline_steps: int = 600
     samples: int = 12288
     temperature: float = 0.8

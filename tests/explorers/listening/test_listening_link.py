@@ -17,7 +17,7 @@ WIDE = Settings("pcg", theta=0.3, similarity="mel")
 KEPT = {name_of(WIDE): WIDE, "unused": Settings("sd")}
 SENT = replace(
     ASKED, design="rating", compared=["PCG", name_of(WIDE), "AR"], reference="AR", anchor=True, source="own",
-    lines="hello\nyes", theta=0.55, seed=7,
+    lines="hello\nyes", theta=0.55, seed=7, similarity="mel",
 )  # fmt: skip
 
 
@@ -39,6 +39,12 @@ def test_whoever_opens_it_has_the_same_test(synthesizer: Synthesizer) -> None:
     assert theirs.plan == ours.plan
     said = [[{name: reading.tokens for name, reading in trial.items()} for trial in test.takes] for test in (theirs, ours)]
     assert said[0] == said[1]
+
+
+def test_a_link_of_before_there_was_a_similarity_is_of_cosine_groups(synthesizer: Synthesizer) -> None:
+    values = list(asdict(replace(SENT, compared=["AR", "PCG"])).values())
+    request, *_ = read_test(MARK + pack_json([1, "0123", values[:-1], []]), synthesizer)
+    assert (request.similarity, request.theta) == ("cosine", SENT.theta)
 
 
 def test_another_seed_is_another_test(synthesizer: Synthesizer) -> None:

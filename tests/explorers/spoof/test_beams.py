@@ -10,21 +10,10 @@ import pytest
 import torch
 
 from explorers.shared.spoof_curves import curves_html
-from explorers.spoof.actions import (
-    NOTE,
-    PLAN,
-    SEARCHED,
-    WAYS,
-    ShownBeam,
-    SpoofRequest,
-    SpoofTake,
-    Tree,
-    as_record,
-    can_judge,
-    generate_all,
-    hear_branch,
-)
+from explorers.spoof.actions import NOTE, SpoofRequest, SpoofTake, as_record, can_judge, generate_all
 from explorers.spoof.beam_tree import FATES, branch_html, tree_html, way_html
+from explorers.spoof.beams import PLAN, ShownBeam, Tree, hear_branch
+from explorers.spoof.ways import SEARCHED, WAYS
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
@@ -172,7 +161,7 @@ REFUSED: list[tuple[Callable[[Synthesizer, Tree], object], str]] = [
     (lambda s, tree: hear_branch(s, {"hiereas": tree}, "hiereas", 1, 9), "beam is 9, but must be a whole number from 1 to 8"),
     (lambda s, tree: hear_branch(s, {"hiereas": tree}, "hiereas", 1, 1.5), "beam is 1.5"),
     (lambda s, tree: hear_branch(s, {"hiereas": tree}, "hiereas", None, 1), "cycle is missing"),
-    (lambda s, tree: hear_branch(s, {"hiereas": replace(tree, fans=())}, "hiereas", 1, 1), "there are none"),
+    (lambda s, tree: hear_branch(s, {"hiereas": replace(tree, fans=())}, "hiereas", 1, 1), "no beams to choose from"),
     (lambda s, tree: list(generate_all(s, replace(ASKED, text=" "))), "text is ' '"),
     (lambda s, tree: list(generate_all(s, replace(ASKED, method="fast"))), "method is 'fast'"),
     (lambda s, tree: list(generate_all(s, replace(ASKED, voice="nobody"))), "voice is 'nobody'"),

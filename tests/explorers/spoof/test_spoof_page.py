@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from explorers.shared.terms import create_terms
-from explorers.spoof.actions import WAYS
 from explorers.spoof.layout import create_spoof
+from explorers.spoof.ways import WAYS
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, picture, watch

@@ -12,8 +12,9 @@ from gradio_client.exceptions import AppError
 from app import create_app
 from explorers.compare.actions import token_rate
 from explorers.requests.page import Page
-from explorers.spoof.actions import WAYS, SpoofRequest
+from explorers.spoof.actions import SpoofRequest
 from explorers.spoof.layout import create_spoof
+from explorers.spoof.ways import WAYS
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.served import serve_clients
 from tests.explorers.spoof.test_beams import untrained
@@ -32,6 +33,13 @@ def client(judging: Synthesizer) -> Iterator[Client]:
     with Page() as page:
         create_spoof(judging)
     yield from serve_clients(page)
+
+
+def test_a_drafting_method_has_the_knobs_of_the_page() -> None:
+    knobs = {"theta": 0.55, "similarity": "mel", "lookahead": 5, "beta": 0.1, "temperature": 0.9, "seed": 4}
+    settings = SpoofRequest(TEXT, "two", "pcg", **knobs).settings(WAYS["eas"])
+    assert {name: getattr(settings, name) for name in knobs} == knobs
+    assert (settings.method, settings.sampler, settings.top_p) == ("pcg", "eas", 0.8)
 
 
 def test_a_beam_is_heard_only_after_a_text_was_said(client: Client) -> None:
@@ -72,6 +80,7 @@ def test_a_program_says_a_text_six_ways_and_hears_a_pruned_beam(client: Client, 
     [
         ("/spoof", {"text": " "}, "text is ' ', but must be some English text"),
         ("/spoof", {"temperature": 9.0}, "temperature is 9.0"),
+        ("/spoof", {"theta": 0.0}, "theta is 0.0"),
         ("/spoof", {"method": "magic"}, "method is 'magic'"),
         ("/spoof", {"seed": -1}, "seed is -1"),
         ("/spoof_beam", {"way": "eas"}, "way is 'eas', but must be one of hierras, hiereas"),
@@ -87,7 +96,7 @@ def test_bad_input_is_one_sentence(client: Client, endpoint: str, wrong: dict[st
 def test_endpoints_are_documented(client: Client) -> None:
     told = client.view_api(return_format="dict")["named_endpoints"]
     assert set(told) == {"/spoof", "/spoof_beam"}
-    assert [p["parameter_name"] for p in told["/spoof"]["parameters"]] == list(ASKED)
+    assert [p["parameter_name"] for p in told["/spoof"]["parameters"]] == [*ASKED, "theta", "similarity", "lookahead", "beta"]
     assert [p["parameter_name"] for p in told["/spoof_beam"]["parameters"]] == ["way", "cycle", "beam"]
     assert all(len(each["description"]) > 100 for each in told.values())
 

@@ -132,8 +132,9 @@ def test_sounds_come_before_verdicts(synthesizer: Synthesizer, judges: Judges, s
 
 def test_a_new_text_is_spoken_in_company(synthesizer: Synthesizer, judges: Judges) -> None:
     speak = Mock(wraps=synthesizer.speak)
-    list(stress(synthesizer, lambda: judges, replace(ASKED, source="text", text=TEXT), Session(), speak=speak))
-    speak.assert_called_once()
+    asked = replace(ASKED, source="text", text=TEXT, temperature=0.6)
+    list(stress(synthesizer, lambda: judges, asked, Session(), speak=speak))
+    assert [call.args[1].temperature for call in speak.call_args_list] == [0.6]
 
 
 def test_a_new_text_is_the_unit_of_the_experiments(
