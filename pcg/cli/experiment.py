@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pcg.synthesis.synthesizer import Synthesizer
 
 ALL = "all"
-NAMES = f"of an experiment, a grid in FILE.yaml, or {ALL} (the default): each but mspoof, whose searches take as long again"
+NAMES = f"of an experiment, a grid in FILE.yaml, or {ALL} (the default): each but originals and paper"
 GRID_FILES = (".yaml", ".yml")
 RECOGNITION = Path("runs") / "recognition"
 
@@ -78,10 +78,12 @@ def run_grids(options: argparse.Namespace) -> None:
 
 
 def compare_drafts(options: argparse.Namespace) -> None:
-    """Prints one table, and leaves it in `drafts.json` beside the results."""
+    """Prints one table, and leaves it beside the results, where `pcg report --markdown` finds it."""
     from pcg.experiments.results.analysis import Results
+    from pcg.experiments.results.document import DRAFTS
     from pcg.experiments.results.tables.drafts import draft_table
     from pcg.files import write_json
+    from pcg.files.checksums import renew_checksums
     from pcg.synthesis.drafts import NONE
 
     check_workers(options)
@@ -94,7 +96,8 @@ def compare_drafts(options: argparse.Namespace) -> None:
         print(f"draft {draft}", file=sys.stderr)
         by_draft[draft] = Results(do_units(grid.units(), worker_spec(options), options))
     table = draft_table(by_draft)
-    write_json(options.results / "drafts.json", {"tables": [table.as_dict()], "summaries": []})
+    write_json(options.results / DRAFTS, {"tables": [table.as_dict()], "summaries": []})
+    renew_checksums(options.results / DRAFTS)
     print(table.markdown())
 
 

@@ -1,7 +1,7 @@
 """The grids that reproduce the papers' tables and figures. They share conditions and utterances, so each is said once.
 
-With 200 utterances the whole set has some 4,200 units, and the quick one some 290. Searching among beams costs several
-times as much as speaking, and recordings need a synthesizer, so the grids with these stand apart from the set.
+The whole set has some 5,000 units, and the quick one some 300. Recordings need a synthesizer, so the grids with these stand
+apart from the set.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,21 +17,21 @@ TITLES = {
     "main": "AR, SD, SSD and PCG (PCG Table 1)",
     "tradeoff": "Words against speed (PCG Fig. 3 and Table 3; SSD Tables 1 and 3)",
     "lookahead": "Speed by lookahead (PCG Fig. 4; SSD Fig. 3)",
-    "swap": "Members of a group in each other's place (PCG Table 2)",
+    "swap": "Swap test: tokens replaced within their group (PCG Table 2)",
     "ablations": "Variants of groups, drafting and verification",
     "temperature": "The methods at three temperatures",
-    "relax": "Does spoof rise before words are lost? (of the trade-off)",
+    "relax": "Do takes sound synthetic before words are lost? (part of the trade-off)",
     "mspoof": "Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)",
     "originals": "Recordings of the same sentences, as they are and through the codec",
     "paper": "The PCG paper's protocol, Tables 1 to 3 in one run (500 sentences with --libritts, else 200)",
 }
-APART = ("mspoof", "originals", "paper")
+APART = ("originals", "paper")
 SET = tuple(name for name in TITLES if name not in APART)
 # Utterances of a grid, full and quick; half of mspoof's are tongue twisters.
 COUNTS = {
-    "main": (200, 12), "tradeoff": (50, 12), "lookahead": (16, 6), "swap": (40, 6), "ablations": (24, 6), "relax": (50, 12),
+    "main": (200, 12), "tradeoff": (50, 12), "lookahead": (16, 6), "swap": (40, 6), "ablations": (40, 6), "relax": (50, 12),
     "temperature": (24, 3),
-    "mspoof": (80, 8), "originals": (200, 12), "paper": (500, 12),
+    "mspoof": (80, 2), "originals": (200, 12), "paper": (500, 12),
 }  # fmt: skip
 THETAS = (0.5, 0.4, 0.3)
 # So far down that PCG's curve reaches the work of SSD at its usual beta.
@@ -149,6 +149,7 @@ def _swap(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 
 def _temperature(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     usual = [ar(), sd(), ssd(MAIN_BETA), *(pcg(theta) for theta in ((0.3,) if quick else (0.4, 0.3)))]
+    usual += [] if quick else [membership(50), typical()]
     return [at_temperature(condition, temperature) for temperature in TEMPERATURES for condition in usual]
 
 

@@ -26,14 +26,14 @@ def units(quick: bool, utterances: tuple[Utterance, ...] = UTTERANCES) -> dict[s
 
 def test_the_whole_set_fits_its_time_and_the_main_settings_have_their_number() -> None:
     said = list(units(quick=False).values())
-    assert len(said) <= 4285  # at 1.05 seconds a unit, 75 minutes
+    assert len(said) <= 5500  # at 0.8 seconds a unit, 75 minutes
     counts = Counter(unit.condition.name for unit in said)
     main = ("AR", "SD", "SSD, beta 0.2", "SSD, beta 0.3", "PCG, theta 0.4", "PCG, theta 0.3", "PCG, theta 0.2")
     assert all(counts[name] >= 200 for name in main)
 
 
 def test_the_quick_set_fits_three_minutes_of_two_cores() -> None:
-    assert len(units(quick=True)) <= 300
+    assert len(units(quick=True)) <= 310
 
 
 def test_grids_share_what_they_say() -> None:
@@ -65,11 +65,11 @@ def test_the_question_of_relaxed_rules_is_put_to_what_the_trade_off_says_anyway(
 
 
 def test_the_sampling_laws_stand_apart_and_say_as_many_twisters_as_everyday_sentences() -> None:
-    assert APART == ("mspoof", "originals", "paper")
+    assert APART == ("originals", "paper")
     assert set(SET) | set(APART) == set(TITLES)
     sections = ("everyday", "balanced", "twisters", "rare")
     utterances = tuple(Utterance(f"Sentence {i}.", "one", sections[i % 4]) for i in range(200))
-    for quick, half in ((False, 40), (True, 4)):
+    for quick, half in ((False, 40), (True, 1)):
         grid = declared("mspoof", utterances, quick, wider)
         assert Counter(u.section for u in grid.utterances) == {"everyday": half, "twisters": half}
         assert [c.name for c in grid.conditions] == ["Original", "top-p", "RAS", "EAS", "HierRAS", "HierEAS"]

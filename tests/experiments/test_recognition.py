@@ -10,7 +10,14 @@ from pcg.cli import main
 from pcg.errors import AssetError
 from pcg.experiments.recognition.speech import SpokenText, noisy, recorded_set
 from pcg.experiments.recognition.study import ACCURATE, AR, FAST, SWEEP, Heard, RecognitionStudy, setting_name, study
-from pcg.experiments.recognition.tables import difference, modes_table, recognition_claims, recognition_tables, two_proportions
+from pcg.experiments.recognition.tables import (
+    claim_table,
+    difference,
+    modes_table,
+    recognition_claims,
+    recognition_tables,
+    two_proportions,
+)
 from pcg.experiments.results.claims import CONTRADICTED, HOLDS
 from pcg.recognition.embedded import load_recogniser
 
@@ -37,6 +44,7 @@ def test_the_modes_stand_beside_the_papers():
 def test_the_claims_follow_the_figures():
     verdicts = [claim.verdict for claim in recognition_claims(found())]
     assert verdicts == [HOLDS, HOLDS, HOLDS, HOLDS]
+    assert claim_table(found()).rows[0][1] == f"{HOLDS}, n below 200"
     assert recognition_claims(found(fast_errors=4))[1].verdict == CONTRADICTED
     assert recognition_claims(found(fast_ms=50.0))[1].verdict == CONTRADICTED
 

@@ -14,6 +14,7 @@ from pcg.experiments.worker import WorkerSpec
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, config_of
 from pcg.models.vocabulary import Vocabulary
+from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.drafts import choose_draft
 from pcg.synthesis.synthesizer import Synthesizer
@@ -81,6 +82,19 @@ def test_every_method_speaks_with_a_feature_draft(featured: Path, tmp_path: Path
     assert Stored.from_json(stored.to_json()) == stored
     assert "--draft subset " in shell_snippet(stored, "here")
     assert 0 <= what_if(synthesizer, synthesizer.take(WORDS, Settings("sd", seed=1), "one")).own.acceptance_rate <= 1
+
+
+def test_a_feature_draft_speaks_along_a_cloned_voice(featured: Path, tmp_path: Path) -> None:
+    """It reads the target's states of the reference, too: a reference of other codes gives other drafts. PCG with groups of
+    one token says what SD says."""
+    synthesizer = Synthesizer(load_voice(str(featured)), tmp_path)
+    drafted = []
+    for shift in (0, 5):
+        speaker = Reference("hello", (torch.arange(40) + shift) % 64)
+        sd, alone = (synthesizer.take(WORDS, Settings(m, theta=1.0, seed=1), "mine", speaker) for m in ("sd", "pcg"))
+        assert sd.tokens == alone.tokens
+        drafted.append([round_.drafted for round_ in sd.rounds])
+    assert drafted[0] != drafted[1]
 
 
 def test_a_feature_draft_of_another_target_is_one_sentence(

@@ -79,7 +79,7 @@ def sweep_table(study: RecognitionStudy, name: str) -> Table:
 
 def claim_table(study: RecognitionStudy) -> Table:
     columns = tuple(Column(title, words=True) for title in ("claim", "verdict", "ours", "the paper", "where"))
-    rows = tuple((c.text, c.verdict, c.ours, c.paper, c.source, c.n) for c in recognition_claims(study))
+    rows = tuple((c.text, c.stated, c.ours, c.paper, c.source, c.n) for c in recognition_claims(study))
     return Table("recognition-claims", "The CTC paper's claims", (*columns, N), rows, "Over all sets together.", RUN)
 
 

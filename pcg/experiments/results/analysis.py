@@ -4,7 +4,7 @@ Knows records only: neither voices nor judges.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +25,7 @@ from pcg.experiments.results.statistics import (
     wall_speedup,
     wer,
 )
-from pcg.experiments.unit import DEFAULTS, RECORDED, Condition, Record, Utterance
+from pcg.experiments.unit import DEFAULTS, RECORDED, Condition, Record, Unit, Utterance
 from pcg.metrics.bound import StepCosts
 from pcg.metrics.estimate import Estimate, share
 
@@ -80,24 +80,33 @@ class Results:
     def seeds(self) -> tuple[int, ...]:
         return tuple(sorted({record.unit.seed for record in self._all()}))
 
-    def of_seed(self, seed: int) -> "Results":
-        """The records of one seed."""
-        return Results([record for record in self._all() if record.unit.seed == seed])
+    def where(self, wanted: Callable[[Unit], bool]) -> "Results":
+        """The records of the units that are `wanted`."""
+        return Results([record for record in self._all() if wanted(record.unit)])
 
     def heard_by(self, judge: str) -> "Results":
         """The same records with the words of a further judge."""
         return Results([replace(record, result=record.result.by(judge)) for record in self._all()])
+
+    def by_judge(self) -> dict[str, "Results"]:
+        """What each judge heard, by its name; the first has none."""
+        return {"": self} | {judge: self.heard_by(judge) for judge in self.judges}
 
     def _all(self) -> list[Record]:
         return [record for records in self._records.values() for record in records.values()]
 
     def alike(self, conditions: Sequence[Condition]) -> "Results":
         """These conditions, and AR beside each, on the utterances that all of them said with the same seeds."""
-        wanted = {identity(c): c for c in conditions} | {
-            identity(base): base for c in conditions if (base := self.baseline(c)) is not None
-        }
-        keys = set.intersection(*(set(self._records[identity(c)]) for c in conditions))
-        return Results([record for name in wanted for key, record in self._records[name].items() if key in keys])
+        return self.sharing(*conditions, *(base for c in conditions if (base := self.baseline(c)) is not None))
+
+    def sharing(self, *conditions: Condition, timed: bool = False) -> "Results":
+        """What these conditions said of the utterances over which `sums` adds."""
+        names, keys = dict.fromkeys(map(identity, conditions)), set(self._shared(conditions, timed))
+        return Results([r for name in names for key, r in self._records.get(name, {}).items() if key in keys])
+
+    def covers(self, condition: Condition, other: Condition) -> bool:
+        """Whether `condition` said all that `other` said, with the same seeds."""
+        return {*self._records.get(identity(other), {})} <= {*self._records.get(identity(condition), {})}
 
     def only(self, conditions: Iterable[Condition]) -> "Results":
         """What these conditions said."""
@@ -105,24 +114,27 @@ class Results:
 
     def within(self, conditions: Iterable[Condition], sections: Collection[str]) -> "Results":
         """What `conditions` said of some sections of the sentences."""
-        records = [record for condition in conditions for record in self.of(condition)]
-        return Results([record for record in records if record.unit.utterance.section in sections])
+        return self.only(conditions).where(lambda unit: unit.utterance.section in sections)
 
     def sums(self, *conditions: Condition, timed: bool = False) -> tuple[Sums, ...]:
         """For each condition its sums `[U, K]` over the U utterances that all of them said with the same seeds.
 
         timed: only where all of them were said on the same machine, with the same versions and as many workers.
         """
-        tables = [self._records.get(identity(c), {}) for c in conditions]
-        keys = [key for key in tables[0] if all(key in table for table in tables[1:])]
-        if timed:
-            keys = [key for key in keys if all(_place(t[key]) == _place(tables[0][key]) for t in tables[1:])]
+        tables, keys = [self._records.get(identity(c), {}) for c in conditions], self._shared(conditions, timed)
         rows = {utterance: row for row, utterance in enumerate(dict.fromkeys(utterance for utterance, _ in keys))}
         columns = np.zeros((len(tables), len(rows), len(COLUMNS)))
         for which, table in enumerate(tables):
             for utterance, seed in keys:
                 columns[which, rows[utterance]] += columns_of(table[utterance, seed])
         return tuple(map(Sums, columns))
+
+    def _shared(self, conditions: Sequence[Condition], timed: bool) -> list[tuple[Utterance, int]]:
+        first, *others = [self._records.get(identity(c), {}) for c in conditions]
+        keys = [key for key in first if all(key in other for other in others)]
+        if timed:
+            keys = [key for key in keys if all(_place(other[key]) == _place(first[key]) for other in others)]
+        return keys
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,10 @@ class Matched:
     """The error rate of a method's curve where it has the speed or the work (`at`) of another's `point`, interpolated between
     its neighbours.
 
-    difference: the curve's WER less the point's, over the same utterances. met: share of resamplings in which the point lay
-    within the curve. Curve and difference are None where the two are not comparable, and `reason` says why. nearest: the
-    curve's own setting that comes nearest, less the point, where it stands on the axis (`nearest_at`): nothing is interpolated.
+    All is over the same `utterances`. difference: the curve's WER less the point's. met: share of resamplings in which the
+    point lay within the curve. Curve and difference are None where the two are not comparable, and `reason` says why. nearest:
+    the curve's own setting that comes nearest, less the point, where it stands on the axis (`nearest_at`): nothing is
+    interpolated.
     """
 
     curve: str
@@ -103,11 +104,18 @@ LEAST_MET = 0.9
 
 
 def matched(results: Results, axis: Axis, name: str, curve: Sequence[Condition], point: Condition) -> Matched:
-    """Compare `point` with the curve through the conditions `curve`, whose sums are interpolated linearly along the `axis`."""
+    """Compare `point` with the curve through the conditions `curve`, whose sums are interpolated linearly along the `axis`.
+
+    Of the curve those that said all that `point` said, if they make a curve: one that was said less often would take most
+    utterances from all.
+    """
+    whole = [condition for condition in curve if results.covers(condition, point)]
+    curve = whole if len(whole) > 1 else curve
     baseline = results.baseline(point) if axis.timed else point
     if baseline is None or len(curve) < 2:
         return Matched(name, point, 0, reason="AR was not measured" if baseline is None else FEW_POINTS)
-    base, at, *along = results.sums(baseline, point, *curve, timed=axis.timed)
+    results = results.sharing(baseline, point, *curve, timed=axis.timed)
+    base, at, *along = results.sums(baseline, point, *curve)
     if not len(base):
         return Matched(name, point, 0, reason="no utterance was said by all of them")
 

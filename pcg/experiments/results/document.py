@@ -13,20 +13,23 @@ from pathlib import Path
 
 from pcg.errors import InputError
 from pcg.experiments.results.analysis import accepted_of_tested
+from pcg.experiments.results.tables.table import MISSING
 from pcg.files.checksums import check_checksums
 
 MARKED = re.compile(r"(<!-- table (\S+) of (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 OVERVIEW = "overview"
+DRAFTS = "drafts.json"
 
 
 def fill(document: str, folder: str, results: Path) -> str:
     """`document` with every table that is marked as one of `folder`, read from the file `results` that the report writes.
 
-    Besides the report's tables there is "overview": speed, acceptance and word errors of each setting in one row.
+    Besides the report's tables there is "overview": speed, acceptance and word errors of each setting in one row; and "drafts"
+    where the experiment with several drafts left its table beside them.
     """
-    check_checksums(results)
-    found = json.loads(results.read_text(encoding="utf-8"))
-    tables = {table["name"]: table for table in found["tables"]} | {OVERVIEW: _overview(found)}
+    found, drafts = _read(results), results.with_name(DRAFTS)
+    beside = _read(drafts)["tables"] if drafts.is_file() else []
+    tables = {table["name"]: table for table in (*found["tables"], *beside)} | {OVERVIEW: _overview(found)}
 
     def filled(mark: re.Match[str]) -> str:
         begin, name, of, end = mark.groups()
@@ -46,6 +49,11 @@ def folders(document: str) -> list[str]:
     return list(dict.fromkeys(mark[3] for mark in MARKED.finditer(document)))
 
 
+def _read(file: Path) -> Mapping:
+    check_checksums(file)
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
 def _markdown(table: Mapping) -> str:
     columns: Sequence[str] = table["columns"]
     lines = [columns, ["---"] * len(columns), *table["shown"]]
@@ -59,7 +67,7 @@ def _plain(text: str) -> str:
 
 
 def _overview(found: Mapping) -> dict:
-    """The settings of the main table: what they cost and what they lose, from three of the report's tables."""
+    """The settings of the main table that were said: what they cost and what they lose, from three of the report's tables."""
     by_name = {table["name"]: table for table in found["tables"]}
     words, accepted, lost = (_rows(by_name.get(name)) for name in ("main", "acceptance", "differences"))
     tested = {s["condition"]["name"]: _accepted_of_tested(s) for s in found["summaries"]}
@@ -74,6 +82,7 @@ def _overview(found: Mapping) -> dict:
             lost.get(name, {}).get("WER, points", "-"),
         ]
         for name, row in words.items()
+        if row["n"] != MISSING
     ]
     columns = ["method", "n", "speed-up", "tokens per target call", "accepted of tested %", "WER %", "WER, points over AR"]
     note = "Brackets: 95 % bootstrap interval over utterances. Speed-up: tokens per second of the decoding loop over AR."

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from pcg.experiments.results.acceptance_factors import FACTORS, acceptance_by
 from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, most_heard
-from pcg.experiments.results.claims import interchangeable_row, points
-from pcg.experiments.results.comparisons import WORK, Difference, curve, difference, matched
+from pcg.experiments.results.claims import ENOUGH, interchangeable_row, points
+from pcg.experiments.results.comparisons import WORK, Difference, Matched, curve, difference, matched
+from pcg.experiments.unit import Condition
 from pcg.metrics.estimate import Estimate
 
 RELAXED = ("SSD", "PCG cosine")
@@ -57,23 +58,25 @@ def _words(results: Results, shown: Sequence[Summary]) -> Headline | None:
 
 
 def _against_ssd(results: Results, summaries: Sequence[Summary]) -> Headline | None:
-    """By that pair of settings whose work is most alike."""
-    pairs = []
-    for row in summaries:
-        if row.method == "SSD" and is_usual(row):
-            found = matched(results, WORK, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
-            if found.nearest and found.at and found.nearest.condition.settings.method == "pcg":
-                pairs.append(found)
+    """By that pair of settings whose work is most alike, of those that were said often enough, if there are any."""
+
+    def beside(heard: Results, point: Condition) -> Matched:
+        return matched(heard, WORK, "PCG cosine", curve(heard, "PCG cosine", point), point)
+
+    found = [beside(results, row.condition) for row in summaries if row.method == "SSD" and is_usual(row)]
+    pairs = [each for each in found if each.nearest and each.at and each.nearest.condition.settings.method == "pcg"]
     if not pairs:
         return None
-    pair = min(pairs, key=lambda found: abs(found.nearest_at - found.at.value))
-    return Headline(_pair_text(pair.nearest, pair.nearest_at), "work")
+    pair = min(pairs, key=lambda each: (each.utterances < ENOUGH, abs(each.nearest_at - each.at.value)))
+    others = [f"; by {judge} {_lost(beside(results.heard_by(judge), pair.point).nearest)}" for judge in results.judges]
+    names = f"word errors of {pair.nearest.condition.name} less those of {pair.point.name}"
+    place = f"{pair.nearest_at:.1f} tokens a call, n = {pair.utterances}"
+    return Headline(f"At equal work ({place}), {names}: {_lost(pair.nearest)}{''.join(others)}.", "work")
 
 
-def _pair_text(less: Difference, work: float) -> str:
-    tested = "" if less.p is None else f", p = {less.p:.2g}"
-    names = f"{less.condition.name} less {less.baseline.name}"
-    return f"At equal work ({work:.1f} tokens a call), {names}: {points(less.wer)} of word errors{tested}."
+def _lost(less: Difference) -> str:
+    """With the p of a test, if there is one."""
+    return points(less.wer) + ("" if less.p is None else f", p = {less.p:.2g}")
 
 
 def _swap(results: Results, summaries: Sequence[Summary]) -> Headline | None:

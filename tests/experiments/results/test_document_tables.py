@@ -7,9 +7,14 @@ import pytest
 
 from pcg.cli import main
 from pcg.errors import InputError
-from pcg.experiments.results.document import fill, folders
+from pcg.experiments.results.analysis import Results
+from pcg.experiments.results.document import DRAFTS, fill, folders
+from pcg.experiments.results.tables.drafts import draft_table
+from pcg.experiments.suites import ar, sd
+from pcg.experiments.unit import Hearing
 from pcg.places import PROJECT
 from pcg.spoof.detector import RESOLUTIONS
+from tests.experiments.synthetic import record
 
 DOCUMENT = PROJECT / "docs" / "results.md"
 README = PROJECT / "README.md"
@@ -93,6 +98,25 @@ def test_a_table_is_filled_in_place_and_the_rest_stays(tmp_path):
         fill(before, "elsewhere", tmp_path / "results.json")
     with pytest.raises(InputError, match="one of one"):
         fill(MARKS.format("two", "here", ""), "here", tmp_path / "results.json")
+
+
+def test_the_table_of_drafts_lies_beside_the_report(tmp_path):
+    (tmp_path / "results.json").write_text(json.dumps({"tables": [], "summaries": []}))
+    marked = MARKS.format("drafts", "here", "")
+    with pytest.raises(InputError, match="one of overview"):
+        fill(marked, "here", tmp_path / "results.json")
+    other = (Hearing("another", "what it heard", (3, 20), (3, 100)),)
+    heard = {"also_heard": other, "rounds": 40, "drafted": 120, "accepted": 60}
+    by_draft = {
+        name: Results([record(c, i, errors, 20, **heard) for c in (ar(), sd()) for i in range(count)])
+        for name, errors, count in (("poor", 2, 9), ("better", 1, 6))
+    }
+    table = draft_table(by_draft)
+    (tmp_path / DRAFTS).write_text(json.dumps({"tables": [table.as_dict()], "summaries": []}))
+    filled = fill(marked, "here", tmp_path / "results.json")
+    for row in ("| poor | SD | 6 | 2.50", "| better | SD | 6 | 2.50", "WER, points, another"):
+        assert row in filled
+    assert table.rows[0][-2].value == pytest.approx(3 / 20)
 
 
 def test_what_is_not_there_is_said_in_one_sentence(tmp_path, capsys):

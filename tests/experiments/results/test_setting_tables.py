@@ -87,6 +87,45 @@ def test_kinds_of_sentences_stand_side_by_side() -> None:
     assert "sections" not in made([record(ar(), i) for i in range(24)])
 
 
+def test_each_judge_hears_each_kind_of_sentence() -> None:
+    records = [
+        replace(r, unit=replace(r.unit, utterance=replace(r.unit.utterance, section="everyday" if i < 6 else "rare words")))
+        for i, r in enumerate(heard_twice(ar(), 2, 4))
+    ]
+    table = made(records)["sections"]
+    assert [column.title for column in table.columns[:4]] == [
+        "setting",
+        "everyday, n",
+        "WER %, everyday",
+        "WER %, everyday, pocketsphinx",
+    ]
+    assert [cell.value for cell in table.rows[0][2:4]] == pytest.approx([2.5 / 20, 4.5 / 20])
+
+
+def in_turns(condition: Condition, errors: dict[str, int], others: int) -> list[Record]:
+    """Voices in turns, each with errors of its own."""
+    said = heard_twice(condition, 0, others)
+    voices = [list(errors)[i % len(errors)] for i in range(len(said))]
+    return [
+        replace(r, unit=replace(r.unit, utterance=replace(r.unit.utterance, voice=voice)),
+                result=replace(r.result, words=(errors[voice], 20)))
+        for r, voice in zip(said, voices, strict=True)
+    ]  # fmt: skip
+
+
+def test_every_voice_tells_what_the_codec_costs_it_by_each_judge() -> None:
+    original, codec = (Condition(name, ar().settings, model=name) for name in ("original", "codec"))
+    records = in_turns(original, {"slt": 2, "rms": 1}, 2) + in_turns(codec, {"slt": 2, "rms": 4}, 3)
+    table = made(records + in_turns(ar(), {"slt": 5, "rms": 5}, 6))["voices"]
+    assert [row[:2] for row in table.rows] == [("slt", 12), ("rms", 12), ("all voices", 24)]
+    costs = {row: by_title(table, row)["codec over original, points"].value for row in ("slt", "rms", "all voices")}
+    assert costs == pytest.approx({"slt": 0, "rms": 3 / 20, "all voices": 1.5 / 20})
+    row = by_title(table, "rms")
+    assert [row[f"{name}: WER %"].value for name in ("original", "codec", "AR")] == pytest.approx([1 / 20, 4 / 20, 5 / 20])
+    assert row[f"codec over original, points, {OTHER}"].value == pytest.approx(1 / 20)
+    assert "voices" not in made(in_turns(original, {"slt": 2}, 2))
+
+
 def test_a_result_keeps_its_hearings_through_json() -> None:
     result = study(4)[0].result
     assert Result.from_dict(result.as_dict()) == result
@@ -106,7 +145,7 @@ def test_another_temperature_stands_in_a_table_of_its_own_and_in_no_other() -> N
     records = [record(c, i, i % 2 + (c.settings.temperature > 0.8), 20) for c in grid.conditions for i in range(24)]
     tables = made(records)
     told = {(row[0], row[1]): row for row in tables["temperature"].rows}
-    assert len(told) == 15
+    assert len(told) == len(grid.conditions)
     assert told["SD", 0.8][2] == told["SD, temperature 0.6", 0.6][2] == 24
     by_name = {name: {row[0] for row in table.rows} for name, table in tables.items()}
     assert "SD, temperature 0.6" in by_name["conditions"]

@@ -35,6 +35,7 @@ def study() -> list[Record]:
     return [
         *spoken(LAWS["Original"], 4, "everyday", rounds=100, spoof=0.6),
         *spoken(LAWS["HierEAS"], 2, "everyday", rounds=100, computed=460, spoof=0.2),
+        *spoken(LAWS["EAS"], 3, "everyday", rounds=100, spoof=0.5),
         *spoken(LAWS["EAS"], 3, "balanced", rounds=100, spoof=0.5),
         *spoken(LAWS["Original"], 9, "twisters", rounds=100, spoof=0.8),
     ]

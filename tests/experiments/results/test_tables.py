@@ -60,6 +60,24 @@ def test_the_papers_rows_stand_beside_ours() -> None:
     assert cell(ssd_rows, "SSD, beta 0.3", "paper: WER %") == "6.29"
 
 
+def test_what_the_main_table_lacks_of_the_papers_rows_it_names_with_the_reason() -> None:
+    records = [each for each in study() if each.unit.condition.model == "target"]
+    (unsaid,) = [row for row in made(records)["main"].rows if str(row[0]).startswith("draft alone")]
+    assert unsaid[0].endswith("not measured; a feature draft cannot speak alone")
+    assert (unsaid[1], unsaid[-4]) == (None, "52.8 ± 1.6")
+    seldom = [*records, *spoken(draft(), 12, 500, count=9)]
+    assert made(seldom)["main"].rows[0][0] == "draft alone: said 9 utterances, see the trade-off"
+    fast = [each for each in study() if each.unit.condition.settings.method != "ssd"] + spoken(ssd(0.3), 6, 300)
+    (apart,) = [row for row in made(fast)["main"].rows if "at the speed" in str(row[0])]
+    assert apart[0].startswith("PCG at the speed of SSD, beta 0.3: not comparable, the curve reaches 0.90 to 1.59x")
+    assert (apart[1], apart[4], apart[-4]) == (24, None, "13.8 ± 0.4")
+
+
+def test_samplers_have_no_row_in_the_trade_off() -> None:
+    eas = Condition("EAS", ar().settings.with_(sampler="eas", temperature=1.0))
+    assert {row[1] for row in made([*study(), *spoken(eas, 2, count=5)])["tradeoff"].rows} == {24}
+
+
 def test_rows_of_one_table_share_their_utterances() -> None:
     """Of 24 utterances the first ten are harder, and one setting has said these alone."""
     drafting = {"rounds": 40, "drafted": 120, "accepted": 60, "tested": (40, 30, 20), "accepted_at": (30, 20, 10)}
@@ -71,7 +89,7 @@ def test_rows_of_one_table_share_their_utterances() -> None:
     ]
     found = made(records)
     for name in ("main", "differences", "acceptance"):
-        assert {cells[1] for cells in found[name].rows} == {24}
+        assert {cells[1] for cells in found[name].rows} - {None} == {24}
         assert "SSD, beta 0.4" not in {cells[0] for cells in found[name].rows}
     assert cell(found["main"], "SD", "WER %").value == pytest.approx(sum(hard) / 24 / 20)
     for name in ("tradeoff", "ssd"):
@@ -105,6 +123,13 @@ def test_a_swap_is_measured_against_the_same_utterances() -> None:
     assert cell(table, "any code (control)", "speed-up with PCG") is None
     quoted = [row for row in table.rows if row[0] == "the paper: cosine group"]
     assert [row[2] for row in quoted] == [1.0, 4.5, 10.3]
+
+
+def test_the_speed_of_groups_is_of_what_was_swapped_or_missing() -> None:
+    """PCG's first ten sentences were its fast ones."""
+    often = [*spoken(ar(), 1), *spoken(pcg(0.5), 2, 200, count=10), *(record(pcg(0.5), i, speed=50) for i in range(10, 24))]
+    assert cell(made([*often, *spoken(swapped(0.5), 2, count=10)])["swap"], "cosine group", "speed-up with PCG").value > 1.9
+    assert cell(made([*often[:-4], *spoken(swapped(0.5), 2)])["swap"], "cosine group", "speed-up with PCG") is None
 
 
 def test_a_variant_is_measured_against_plain_pcg() -> None:

@@ -1,15 +1,18 @@
 """The papers' tables from our records, ours beside theirs.
 
-A table whose conditions were not measured is left out, and so is a row; `n` counts utterances and may differ by row.
+A table whose conditions were not measured is left out, and so is a row. Rows that are compared share their utterances, which
+`n` counts.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 
 from pcg.experiments.results import papers
 from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, most_heard, of_one_temperature
 from pcg.experiments.results.claims import claims, lookaheads_by_knob
 from pcg.experiments.results.comparisons import SPEED, WORK, curve, difference, matched
-from pcg.experiments.results.condition_names import acceptance_name, knob
+from pcg.experiments.results.condition_names import knob
 from pcg.experiments.results.papers import DIFFERS, PCG_SSD_BETA
 from pcg.experiments.results.statistics import estimate, speedup
 from pcg.experiments.results.tables.equal import equal_table
@@ -21,8 +24,10 @@ from pcg.experiments.results.tables.settings import (
     seed_table,
     temperature_table,
     tradeoff_table,
+    voice_table,
 )
 from pcg.experiments.results.tables.spoof import relax_table, sampling_tables
+from pcg.experiments.results.tables.swap import MeanSize, swap_table
 from pcg.experiments.results.tables.table import (
     BRACKETS,
     CALLS,
@@ -33,7 +38,6 @@ from pcg.experiments.results.tables.table import (
     SPEEDUP,
     SPOOF,
     WER,
-    WER_CHANGE,
     Cell,
     Column,
     N,
@@ -43,17 +47,9 @@ from pcg.experiments.results.tables.table import (
 )
 from pcg.experiments.results.tables.tokens import drift_table, factor_table
 from pcg.experiments.unit import Condition
-from pcg.metrics.estimate import Estimate
 
-MeanSize = Callable[[str, float], float]
+BOUND = Column("bound", 2, suffix="x")
 VARIANTS = ("PCG weighted", "PCG partition", "PCG redraw", "PCG adaptive", "PCG block")
-SWAPS = {
-    "swap cosine": "cosine group",
-    "swap Mel": "Mel group",
-    "swap FSQ": "FSQ group",
-    "swap both": "group of both",
-    "random swap": "any code (control)",
-}
 
 
 def tables(results: Results, summaries: Sequence[Summary], mean_size: MeanSize | None = None) -> list[Table]:
@@ -77,6 +73,7 @@ def tables(results: Results, summaries: Sequence[Summary], mean_size: MeanSize |
         *sampling_tables(results),
         judge_table(results, summaries),
         section_table(results, summaries),
+        voice_table(results, summaries),
         seed_table(results, summaries),
         difference_table(results, summaries),
         *last,
@@ -115,52 +112,42 @@ def main_table(results: Results, summaries: Sequence[Summary]) -> Table:
         quoted = papers.PCG_TABLE_1.get(named)
         rows.append((row.name, row.utterances, *_figures(row), *quoted_cells(quoted, *_PCG_KEYS)))
         if named == "SSD":
-            point = matched(results, SPEED, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
-            if point.curve_wer:
-                ours = (f"PCG at the speed of {row.name}", point.utterances, point.at, None, point.curve_wer)
-                rows.append((*ours, *[None] * 4, *quoted_cells(papers.PCG_TABLE_1["PCG"], *_PCG_KEYS)))
+            rows.append(_at_the_speed_of(row, results))
+    if rows and not any(row.method == "draft" for row in shown):
+        rows.insert(0, _unsaid_draft(summaries))
     note = f"{BRACKETS} Speed-up: tokens per second of the decoding loop over AR. {UNSAID} {DIFFERS['main']}"
     title = "Words, speaker, sound and speed (PCG Table 1)"
     return Table("main", title, columns, tuple(rows), note, f"{RUN} main").without(SPOOF)
 
 
-def swap_table(results: Results, summaries: Sequence[Summary], mean_size: MeanSize | None = None) -> Table:
-    """PCG Table 2, with the control of random codes at the same places."""
-    columns = (
-        Column("replaced by"), Column("theta", 3), Column("mean |G|", 1), Column("swapped %", 1, 100), N,
-        WER_CHANGE, Column("CER, points", 1, 100, signed=True),
-        Column("speaker, to before", 3), Column("DNSMOS", 2, signed=True), Column("mel distance, dB", 1),
-        Column("speed-up with PCG", 2, suffix="x"),
-    )  # fmt: skip
-    rows: list[tuple[Cell, ...]] = []
-    for row in sorted(
-        (s for s in summaries if s.condition.swap),
-        key=lambda s: ([*SWAPS].index(acceptance_name(s.condition)), knob(s.condition)),
-    ):
-        swap, baseline = row.condition.swap, results.baseline(row.condition)
-        size = mean_size(swap.similarity, swap.theta) if mean_size else None
-        lost = difference(results, row.condition, baseline) if baseline else None
-        losses = (lost.utterances, lost.wer, lost.cer) if lost else (row.utterances, None, None)
-        sound = (row.similarity, lost.dnsmos if lost else None, row.mel_distance)
-        speed = _speed_at(summaries, swap.similarity, swap.theta) if swap.replacement == "group" else None
-        rows.append((SWAPS[acceptance_name(row.condition)], swap.theta, size, row.swapped, *losses, *sound, speed))
-    if rows:
-        rows += [_quoted_swap(quoted.values) for quoted in papers.PCG_TABLE_2]
-    note = f"{BRACKETS} Differences to the same utterances before the swap. {DIFFERS['swap']}"
-    return Table("swap", "Members of a group in each other's place (PCG Table 2)", columns, tuple(rows), note, f"{RUN} swap")
+def _at_the_speed_of(row: Summary, results: Results) -> tuple[Cell, ...]:
+    """The paper's row of PCG, with what our curve has there, or why it has nothing."""
+    point = matched(results, SPEED, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
+    name = f"PCG at the speed of {row.name}" + (f": not comparable, {point.reason}" if point.reason else "")
+    ours = (name, point.utterances or None, point.at, None, point.curve_wer)
+    return (*ours, *[None] * 4, *quoted_cells(papers.PCG_TABLE_1["PCG"], *_PCG_KEYS))
+
+
+def _unsaid_draft(summaries: Sequence[Summary]) -> tuple[Cell, ...]:
+    """The paper's row of the draft, and why ours is not there."""
+    said = next((row.utterances for row in summaries if row.method == "draft"), 0)
+    why = f"said {said} utterances, see the trade-off" if said else "not measured; a feature draft cannot speak alone"
+    quoted = quoted_cells(papers.PCG_TABLE_1["draft"], *_PCG_KEYS)
+    return (f"draft alone: {why}", *[None] * 8, *quoted)
 
 
 def ssd_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """SSD Tables 1 and 3; SSD at beta 0 is SD."""
     columns = (
-        Column("method"), N, SPEEDUP, WER, DNSMOS, SPEAKER, Column("LM-RTF", 3),
+        Column("method"), N, SPEEDUP, CALLS, WER, DNSMOS, SPEAKER, Column("LM-RTF", 3),
         *(THEIRS[key] for key in ("wer", "mos", "similarity", "lm_rtf")),
     )  # fmt: skip
     rows = []
     for row in alike(results, _usual(summaries, "draft", "AR", "SD", "SSD"))[1]:
         beta = 0.0 if row.method == "SD" else row.condition.settings.beta
         quoted = papers.SSD_TABLE_1.get(row.method) if row.method in ("draft", "AR") else papers.SSD_TABLE_3.get(beta)
-        ours = (row.name, row.utterances, row.speedup, row.wer, row.dnsmos, row.similarity, row.lm_rtf)
+        cost = (row.speedup, row.mean_acceptance_length)
+        ours = (row.name, row.utterances, *cost, row.wer, row.dnsmos, row.similarity, row.lm_rtf)
         rows.append((*ours, *quoted_cells(quoted, "wer", "mos", "similarity", "lm_rtf")))
     note = f"{BRACKETS} LM-RTF: seconds of the decoding loop per second of audio. {DIFFERS['ssd']}"
     return Table("ssd", "The tolerance of SSD (SSD Tables 1 and 3)", columns, tuple(rows), note, f"{RUN} tradeoff")
@@ -177,17 +164,17 @@ def lookahead_table(results: Results, summaries: Sequence[Summary]) -> Table:
     columns = [Column("lookahead")]
     for found in families:
         name = next(iter(found.values())).name.partition(", lookahead")[0]
-        columns += [Column(f"{name}: speed-up", 2, suffix="x"), Column(f"{name}: bound", 2, suffix="x")]
+        columns += [replace(each, title=f"{name}: {each.title}") for each in (SPEEDUP, BOUND, CALLS)]
     rows = []
     for lookahead in sorted({at for found in families for at in found}):
         cells: list[Cell] = [str(lookahead)]
         for found in families:
             row = found.get(lookahead)
-            cells += [row.speedup, row.bound] if row else [None] * 2
+            cells += [row.speedup, row.bound, row.mean_acceptance_length] if row else [None] * 3
         rows.append(tuple(cells))
     if families:
-        best = [cell for found in families for cell in (_highest(found, _speed), _highest(found, lambda row: row.bound))]
-        rows.append(("highest at", *best))
+        best = [(_highest(found, _speed), _highest(found, lambda row: row.bound), None) for found in families]
+        rows.append(("highest at", *chain(*best)))
     timed = min((row.timed for found in families for row in found.values()), default=0)
     note = f"{BRACKETS} n = {timed}. Bound: by acceptance and the costs of single steps (Leviathan et al., Theorem 3.8). "
     return Table(
@@ -211,7 +198,7 @@ def acceptance_table(results: Results, summaries: Sequence[Summary]) -> Table:
     columns = (
         Column("setting"), N, Column("accepted of drafted %", 1, 100), CALLS,
         Column("by position %", words=True), Column("by position, if tested %", words=True),
-        Column("trials per rejection", 2), Column("at the limit %", 1, 100), SPEEDUP, Column("bound", 2, suffix="x"),
+        Column("trials per rejection", 2), Column("at the limit %", 1, 100), SPEEDUP, BOUND,
         Column("reached %", 0, 100),
     )  # fmt: skip
     rows = [
@@ -227,16 +214,18 @@ def acceptance_table(results: Results, summaries: Sequence[Summary]) -> Table:
 
 
 def ablation_table(results: Results, summaries: Sequence[Summary]) -> Table:
-    """Variants of PCG against plain PCG at the same theta, over the same utterances."""
+    """Variants of PCG against plain PCG at the same theta, over the utterances that all of them said."""
     columns = (
-        Column("variant"), Column("theta", 2), N, SPEEDUP, Column("over plain PCG", 2, suffix="x"), WER,
+        Column("variant"), Column("theta", 2), N, SPEEDUP, CALLS, Column("over plain PCG", 2, suffix="x"), WER,
         Column("WER to plain PCG, points", 1, 100, signed=True), P, Column("accepted of drafted %", 1, 100),
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
-    for row in _usual(summaries, *VARIANTS):
-        settings = row.condition.settings.with_(adaptive=False, verification="token")
-        theta, plain = settings.theta, Condition("", settings)
-        ours = (row.name, theta, row.utterances, row.speedup)
+    variants = list(_usual(summaries, *VARIANTS))
+    plain_ones = {_plain(row.condition) for row in variants}
+    results, shown = alike(results, [*variants, *(s for s in summaries if replace(s.condition, name="") in plain_ones)])
+    for row in shown[: len(variants)]:
+        plain = _plain(row.condition)
+        ours = (row.name, plain.settings.theta, row.utterances, row.speedup, row.mean_acceptance_length)
         if plain in results:
             lost, pair = difference(results, row.condition, plain), results.sums(row.condition, plain, timed=True)
             rows.append((*ours, estimate(speedup, *pair), row.wer, lost.wer, lost.p, row.acceptance_rate))
@@ -244,6 +233,11 @@ def ablation_table(results: Results, summaries: Sequence[Summary]) -> Table:
             rows.append((*ours, None, row.wer, None, None, row.acceptance_rate))
     note = f"{BRACKETS} p: Student's paired t-test. {DIFFERS['ablations']}"
     return Table("ablations", "Variants of groups, drafting and verification", columns, tuple(rows), note, f"{RUN} ablations")
+
+
+def _plain(variant: Condition) -> Condition:
+    """PCG of the same theta."""
+    return Condition("", variant.settings.with_(adaptive=False, verification="token"))
 
 
 _PCG_KEYS = ("speedup", "wer", "cer", "similarity", "mos")
@@ -257,19 +251,6 @@ def _usual(summaries: Sequence[Summary], *methods: str) -> Iterable[Summary]:
 
 def _figures(row: Summary) -> tuple[Cell, ...]:
     return row.speedup, row.mean_acceptance_length, row.wer, row.cer, row.similarity, row.dnsmos, row.spoof
-
-
-def _quoted_swap(values: dict[str, float]) -> tuple[Cell, ...]:
-    losses = (None, values["wer"], None, f"{values['similarity']:+.3f} to the reference", None, None)
-    return ("the paper: cosine group", None, values["mean_size"], values["swapped"] / 100, *losses, values["speedup"])
-
-
-def _speed_at(summaries: Sequence[Summary], similarity: str, theta: float) -> Estimate | None:
-    """The speed-up of PCG with these groups."""
-    for row in _usual(summaries, "PCG cosine", "PCG Mel", "PCG FSQ", "PCG both"):
-        if (row.condition.settings.similarity, row.condition.settings.theta) == (similarity, theta):
-            return row.speedup
-    return None
 
 
 def _percents(shares: Sequence[float]) -> str:

@@ -1,4 +1,4 @@
-"""Every setting: beside AR, by each judge, by kind of sentence, by seed, and all that was measured.
+"""Every setting: beside AR, by each judge, by kind of sentence, by voice, by seed, and all that was measured.
 
 A claim about words is worth what all judges make of it.
 """
@@ -33,13 +33,17 @@ from pcg.experiments.results.tables.table import (
 from pcg.experiments.unit import DEFAULTS, Condition
 from pcg.metrics.estimate import Estimate
 
+ALL = "all voices"
+
 
 def tradeoff_table(results: Results, summaries: Sequence[Summary]) -> Table:
-    """Every rule at every setting, fewer utterances than in the main table, but the same ones in each row."""
+    """Every rule at every setting, fewer utterances than in the main table, but the same ones in each row. Samplers have tables
+    of their own."""
     columns = (
         Column("method"), N, SPEEDUP, CALLS, WER, WER_CHANGE, P, Column("best here", words=True),
     )  # fmt: skip
-    results, shown = alike(results, (s for s in summaries if s.speedup and s.condition.swap is None and is_usual(s)))
+    plain = (s for s in summaries if s.speedup and s.condition.swap is None and not sampler_name(s.condition.settings))
+    results, shown = alike(results, (s for s in plain if is_usual(s)))
     rows: list[tuple[Cell, ...]] = []
     front = {row.name for row in pareto(shown)}
     for row in sorted(shown if len(shown) > 1 else (), key=lambda s: s.speedup.value if s.speedup else 0.0):
@@ -96,8 +100,8 @@ def condition_table(summaries: Sequence[Summary]) -> Table:
 def judge_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """Word errors of every setting, and how many more than AR's on the same utterances, by the first judge and each other."""
     results, summaries = alike(results, most_heard(s for s in summaries if s.condition.swap is None))
-    judges = {"": results, **{judge: results.heard_by(judge) for judge in results.judges}}
-    columns = [Column("setting"), N, *(_by(judge, column) for judge in judges for column in (WER, WER_CHANGE, P))]
+    judges = results.by_judge()
+    columns = [Column("setting"), N, *(column.by(judge) for judge in judges for column in (WER, WER_CHANGE, P))]
     rows: list[tuple[Cell, ...]] = []
     for row in summaries if len(judges) > 1 else ():
         cells: list[Cell] = [row.name, row.utterances]
@@ -106,24 +110,50 @@ def judge_table(results: Results, summaries: Sequence[Summary]) -> Table:
             lost = difference(heard, row.condition, baseline) if baseline not in (None, row.condition) else None
             cells += [estimate(wer, *heard.sums(row.condition)), lost.wer if lost else None, lost.p if lost else None]
         rows.append(tuple(cells))
-    note = f"{BRACKETS} Points: less AR on the same utterances; p: Student's paired t-test. Other tables: by the first judge."
+    note = (
+        f"{BRACKETS} Points: less AR on the same utterances; p: Student's paired t-test. What names no judge is by the first."
+    )
     return Table("judges", "Word errors by each judge", tuple(columns), tuple(rows), note, f"{RUN} main --judge A,B")
 
 
 def section_table(results: Results, summaries: Sequence[Summary]) -> Table:
-    """Word errors by kind of sentence."""
+    """Word errors by kind of sentence, by each judge."""
     results, summaries = alike(results, most_heard(s for s in summaries if s.condition.swap is None))
-    sections = results.sections
-    columns = (Column("setting"), *(column for name in sections for column in (Column(f"{name}, n"), _by(name, WER))))
-    rows = []
-    for row in summaries if len(sections) > 1 else ():
+    sections = results.sections if len(results.sections) > 1 else ()
+    columns, judges = [Column("setting")], results.by_judge()
+    for section in sections:
+        columns += [Column(f"{section}, n"), *(WER.by(section).by(judge) for judge in judges)]
+    rows: list[tuple[Cell, ...]] = []
+    for row in summaries if sections else ():
         cells: list[Cell] = [row.name]
         for section in sections:
-            within = results.within([row.condition], [section])
-            sums = within.sums(row.condition)
-            cells += [len(sums[0]), estimate(wer, *sums)]
+            sums = [heard.within([row.condition], [section]).sums(row.condition) for heard in judges.values()]
+            cells += [len(sums[0][0]), *(estimate(wer, *each) for each in sums)]
         rows.append(tuple(cells))
-    return Table("sections", "Word errors by kind of sentence", columns, tuple(rows), BRACKETS, f"{RUN} main")
+    return Table("sections", "Word errors by kind of sentence", tuple(columns), tuple(rows), BRACKETS, f"{RUN} main")
+
+
+def voice_table(results: Results, summaries: Sequence[Summary]) -> Table:
+    """Word errors by voice, of the recordings, of these through the codec, and of AR, by each judge: what the codec costs."""
+    found = {name: s for name in ("original", "codec", "AR") for s in summaries if s.method == name}
+    results, shown = alike(results, found.values() if {"original", "codec"} <= found.keys() else ())
+    said, judges = {row.method: row.condition for row in shown}, results.by_judge()
+    columns = [Column("voice"), N]
+    for judge in judges:
+        columns += [replace(WER, title=f"{name}: {WER.title}").by(judge) for name in said]
+        columns.append(replace(WER_CHANGE, title="codec over original, points").by(judge))
+    rows: list[tuple[Cell, ...]] = []
+    voices = dict.fromkeys(record.unit.utterance.voice for record in results.of(said["codec"])) if said else ()
+    for voice in (*voices, ALL) if len(voices) > 1 else voices:
+        cells: list[Cell] = []
+        for heard in judges.values():
+            spoken = heard.where(lambda unit, voice=voice: voice in (unit.utterance.voice, ALL))
+            sums = dict(zip(said, spoken.sums(*said.values()), strict=True))
+            over = estimate(lambda codec, original: wer(codec) - wer(original), sums["codec"], sums["original"])
+            cells += [*(estimate(wer, each) for each in sums.values()), over]
+        rows.append((voice, len(sums["codec"]), *cells))
+    note = f"{BRACKETS} Each row is of its own utterances, the same ones in all of its columns."
+    return Table("voices", "What the codec costs each voice", tuple(columns), tuple(rows), note, f"{RUN} main originals")
 
 
 def seed_table(results: Results, summaries: Sequence[Summary]) -> Table:
@@ -132,8 +162,8 @@ def seed_table(results: Results, summaries: Sequence[Summary]) -> Table:
     columns = (Column("setting"), N, Column("seeds"), *(Column(title, words=True) for title in shown))
     results, summaries = alike(results, most_heard(s for s in summaries if s.condition.swap is None))
     rows: list[tuple[Cell, ...]] = []
-    by_seed = [results.of_seed(seed) for seed in results.seeds] if len(results.seeds) > 1 else []
-    for row in summaries if by_seed else ():
+    by_seed = [results.where(lambda unit, seed=seed: unit.seed == seed) for seed in results.seeds]
+    for row in summaries if len(by_seed) > 1 else ():
         each = [summary(of, row.condition, {}) for of in by_seed]
         rates = [_spread([getattr(s, field) for s in each], 1, 100) for field in ("wer", "cer")]
         others = _spread([s.similarity for s in each], 3), _spread([s.speedup for s in each], 2)
@@ -169,7 +199,3 @@ def temperature_table(results: Results, summaries: Sequence[Summary]) -> Table:
 def _spread(estimates: Sequence[Estimate | None], digits: int, scale: float = 1.0) -> str | None:
     values = [scale * each.value for each in estimates if each]
     return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}" if len(values) > 1 else None
-
-
-def _by(name: str, column: Column) -> Column:
-    return replace(column, title=f"{column.title}, {name}") if name else column

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pcg.experiments.results import papers
-from pcg.experiments.results.analysis import Results, Summary, is_usual, summary
+from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, summary
 from pcg.experiments.results.claims import points
 from pcg.experiments.results.comparisons import curve, difference, schemes
 from pcg.experiments.results.condition_names import CONTROL
@@ -34,7 +34,8 @@ CHOOSY = "HierRAS and HierEAS choose by these same detectors, so a low spoof of 
 
 
 def sampling_tables(results: Results) -> list[Table]:
-    """MSpoofTTS Tables 1 and 2: tongue twisters in the second, all other sentences in the first."""
+    """MSpoofTTS Tables 1 and 2: tongue twisters in the second, all other sentences in the first; in each those that all of its
+    schemes said."""
     said = schemes(results)
     sections = {record.unit.utterance.section for condition in said.values() for record in results.of(condition)}
     ordinary = results.within(said.values(), sections - {TWISTERS})
@@ -55,6 +56,8 @@ def _sampling_table(
         *map(Column, PAPER_COLUMNS.values()),
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
+    said = {scheme: condition for scheme, condition in said.items() if condition in results}
+    results = results.alike([*said.values()]) if said else results
     for scheme, condition in said.items():
         if condition in results:
             row = summary(results, condition, {})
@@ -88,8 +91,9 @@ def relax_table(results: Results, summaries: Sequence[Summary]) -> Table:
     """PCG less SD, which is where its curve begins, as theta falls: does spoof rise before words are lost?"""
     columns = (Column("setting"), Column("theta", 2), N, SPOOF, SPOOF_CHANGE, WER_CHANGE, Column("moved", words=True))
     rows: list[tuple[Cell, ...]] = []
-    for start, row in _relaxed(results, summaries):
-        changed = difference(results, row.condition, start)
+    results, shown = _relaxed(results, summaries)
+    for row in shown[1:]:
+        changed = difference(results, row.condition, shown[0].condition)
         moved = {"spoof": _rose(changed.spoof), "WER": _rose(changed.wer)}
         ours = (row.name, row.condition.settings.theta, changed.utterances, row.spoof, changed.spoof, changed.wer)
         rows.append((*ours, " and ".join(name for name, rose in moved.items() if rose) or "nothing"))
@@ -102,14 +106,15 @@ def relax_table(results: Results, summaries: Sequence[Summary]) -> Table:
     return Table("relax", title, columns, tuple(rows), note, f"{RUN} relax")
 
 
-def _relaxed(results: Results, summaries: Sequence[Summary]) -> list[tuple[Condition, Summary]]:
-    """Of PCG by cosine groups those that were judged, theta falling, each with the SD that its curve begins with."""
-    by_condition = {row.condition: row for row in summaries if row.spoof}
+def _relaxed(results: Results, summaries: Sequence[Summary]) -> tuple[Results, list[Summary]]:
+    """The SD that PCG's curve by cosine groups begins with, and of that curve those that were judged, theta falling; all on the
+    same utterances. Nothing without SD."""
     usual = next((row.condition for row in summaries if row.method == "PCG cosine" and is_usual(row)), None)
-    start, *along = curve(results, "PCG cosine", usual) if usual else [None]
-    if start is None or start.settings.method != "sd":
-        return []
-    return [(start, by_condition[condition]) for condition in along if condition in by_condition]
+    along = curve(results, "PCG cosine", usual) if usual else []
+    if not along or along[0].settings.method != "sd":
+        return results, []
+    by_condition = {row.condition: row for row in summaries if row.spoof or row.condition == along[0]}
+    return alike(results, [by_condition[condition] for condition in along if condition in by_condition])
 
 
 def _rose(change: Estimate | None) -> bool:

@@ -22,6 +22,10 @@ class Column:
     signed: bool = False
     words: bool = False
 
+    def by(self, name: str) -> "Column":
+        """The same by one judge, or of one kind of sentence; "" is none in particular."""
+        return replace(self, title=f"{self.title}, {name}") if name else self
+
     def show(self, cell: Cell) -> str:
         if cell is None:
             return MISSING
