@@ -13,6 +13,7 @@ from explorers.session import CARDS, PRESET, Session, TakeView
 from explorers.shared.readout import TITLES, done_html, groups_html, message_html, progress_html
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
+from pcg.prompts.pauses import without_pauses
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import check_text
 from pcg.settings import METHODS, RANGES, Range, Settings
@@ -26,6 +27,7 @@ SEEDS = 10_000
 TAKES = Range(1, 5, 1)
 LONGEST_PRESET = 2_000
 RECORDING = "your recording"
+EMPTY = "Type an English text first."
 NO_TEXT = "Type a text to hear the effect of this setting."
 
 
@@ -151,6 +153,8 @@ def read_preset(value: object) -> Preset | None:
 
 def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, session: Session) -> Iterator[CompareStep]:
     begun = perf_counter()
+    if not without_pauses(request.text).strip():
+        raise PCGError(EMPTY)
     text, parts = check_text(request.text), request.parts(keys)
     if PRESET in keys:
         preset = read_preset(request.preset)

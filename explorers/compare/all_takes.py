@@ -63,6 +63,7 @@ def wire_tools(
         "inputs": [session, tools.verdicts, tools.turn],
         "outputs": [tools.record, tools.verdicts, tools.status],
         "show_progress": "hidden",
+        "trigger_mode": "always_last",
         "concurrency_id": JUDGING,
         "concurrency_limit": 1,
     }

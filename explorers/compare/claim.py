@@ -5,26 +5,34 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from explorers.shared.terms import term_html
 from pcg.places import ASSETS
 from pcg.settings import Settings
 
 SHIPPED = ASSETS / "results"
 DATA = "results.json"
 IDEA = (
-    "A small model, the draft, proposes speech tokens, and a large one, the target, checks several of them in one call. PCG "
-    "tests the group of similar tokens in place of the single token: more drafts pass, so fewer calls are needed."
+    f"A small model, the {term_html('draft-model')}, proposes speech tokens, and a large one, the {term_html('target-model')}, "
+    f"checks several of them in one {term_html('call', 'call')}. {term_html('pcg')} tests the group of similar tokens in place "
+    "of the single token: more drafts pass, so fewer calls are needed."
 )
 ALL_RESULTS = '<a href="#evidence" data-opens="evidence">All results</a>'
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of one method over `n` sentences: times AR's speed, calls of the target for each token, WER."""
+    """The figures of one method over `n` sentences: times AR's speed, calls of the target for each token, WER. knob: at which
+    value of its own knob."""
 
     n: int
     speed_up: float
     calls: float
     wer: float
+    knob: str = ""
+
+    @property
+    def at(self) -> str:
+        return f" ({self.knob})" if self.knob else ""
 
 
 def measured(voices: Collection[str], folder: Path = SHIPPED) -> dict[str, Measured]:
@@ -42,10 +50,10 @@ def claim_html(rows: Mapping[str, Measured]) -> str:
     if not {"ar", "pcg"} <= rows.keys():
         return f'<div class="claim"><p>{IDEA}</p></div>'
     ar, pcg = rows["ar"], rows["pcg"]
-    short = f"On {pcg.n} sentences PCG was {pcg.speed_up:.2f} times as fast as AR"
+    short = f"On {pcg.n} sentences PCG{pcg.at} was {pcg.speed_up:.2f} times as fast as AR"
     more = f", {_cost(pcg, ar)} (AR: {ar.wer:.1%})."
     if "ssd" in rows:
-        more += f" SSD: {rows['ssd'].speed_up:.2f} times, {_cost(rows['ssd'], ar)}."
+        more += f" SSD{rows['ssd'].at}: {rows['ssd'].speed_up:.2f} times, {_cost(rows['ssd'], ar)}."
     said = f'<span class="claim-short">{short}</span><span class="claim-more">{more}</span>'
     return f'<div class="claim"><p><strong>{said}</strong> {ALL_RESULTS}</p><p>{IDEA}</p></div>'
 
@@ -63,5 +71,6 @@ def _rows(summaries: Iterable[Mapping[str, object]]) -> dict[str, Measured]:
         asked = {**knobs, "lookahead": usual.lookahead, "temperature": usual.temperature}
         if method and row["speedup"] and row["wer"] and all(settings[name] == value for name, value in asked.items()):
             length = row["mean_acceptance_length"]["value"]
-            found.setdefault(method, Measured(row["n"], row["speedup"]["value"], 1 / length, row["wer"]["value"]))
+            knob = ", ".join(f"{name} {settings[name]:g}" for name in knobs)
+            found.setdefault(method, Measured(row["n"], row["speedup"]["value"], 1 / length, row["wer"]["value"], knob))
     return found

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import gradio as gr
 
-from explorers.compare.actions import TAKES, CompareRequest, preset_value
+from explorers.compare.actions import RECORDING, TAKES, CompareRequest, preset_value
 from explorers.session import TakeView
 from explorers.shared.blocks import (
     Form,
@@ -23,6 +23,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS, Preset, read_presets
 
 RERUNS = "Re-runs {}."
+RECORDING_USED = "Clear the recording below to choose a voice."
 KNOBS = {
     "theta": explained("theta", RERUNS.format("PCG")),
     "lookahead": explained("lookahead", RERUNS.format("the method that you hear")),
@@ -83,6 +84,13 @@ def _sampling(settings: Settings) -> tuple[gr.Radio, gr.Slider, gr.Slider]:
     return sampler, *(knob(name, settings, "", KNOBS[name]) for name in ("top_k", "top_p"))
 
 
+def voice_update(voices: Sequence[str], recording: str | None) -> dict[str, object]:
+    """What the menu of `voices` shows beside a `recording`, or without one. Every voice goes by its name then, so that the menu
+    keeps its choice, and may be given another one meanwhile."""
+    choices = [(RECORDING, voice) for voice in voices] if recording else list(voices)
+    return gr.update(choices=choices, interactive=not recording, info=RECORDING_USED if recording else "")
+
+
 def offer_presets(page: gr.Blocks, own: gr.BrowserState, chosen: gr.Dropdown) -> None:
     """Let `chosen`, the control of CompareRequest.preset, offer a visitor's `own` presets, too, which the browser holds."""
     gr.on(
@@ -97,7 +105,7 @@ def _more() -> tuple[gr.Slider, gr.Dropdown]:
         info="The first take has the seed above, each further one the next seed.",
     )  # fmt: skip
     preset = gr.Dropdown(
-        _choices(()), value="", label="Fifth card: a preset", filterable=False, elem_id="compare-preset",
+        _choices(()), value="", label="Fifth lane: a preset", filterable=False, elem_id="compare-preset",
         info="Settings of a paper, or your own from Settings below; the seed is kept.",
     )  # fmt: skip
     return takes, preset

@@ -2,20 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import gradio as gr
 from gradio.components import Component
 from gradio.events import Dependency
 
-from explorers.compare.actions import (
-    describe_groups,
-    stopped,
-)
+from explorers.compare.actions import describe_groups, stopped
 from explorers.compare.all_takes import create_tools, wire_tools
 from explorers.compare.example import Example
-from explorers.compare.form import create_form
+from explorers.compare.form import create_form, voice_update
 from explorers.compare.runs import VISITORS, ComparePlaces, Updates, shown_take, wire_runs
 from explorers.compare.stage import create_stage, stage_value
 from explorers.compare.take_card import Curves, create_card, create_pairs, draw
@@ -40,7 +37,6 @@ TAKES_REMEMBERED = 64
 POSITIONS = 2048
 AT_ONCE = 4
 READY = "Ready."
-RECORDING_USED = "Your recording below is used instead."
 RECORDED = "A recorded example. Generate it again, or change a setting."
 
 
@@ -183,9 +179,8 @@ def _wire_form(synthesizer: Synthesizer, places: ComparePlaces, runs: Sequence[D
     queued = {**private, "queue": True, "concurrency_limit": None}  # nowhere else gradio tells the page of a changed state
     halted.then(told, places.tools.turn, [controls.status, places.stage, places.session], **queued)
     named["recording"].clear(lambda: "", None, named["transcript"], **private)
-    named["recording"].change(
-        lambda file: gr.update(info=RECORDING_USED if file else ""), named["recording"], named["voice"], **private
-    )
+    voices = tuple(synthesizer.voice.references)
+    named["recording"].change(partial(voice_update, voices), named["recording"], named["voice"], **private)
 
     def describe(theta: float, similarity: str) -> str:
         with showing_errors():

@@ -124,7 +124,8 @@ def _heard(verdict: JudgedTake) -> str:
 def _means(card: Card, verdicts: Sequence[JudgedTake]) -> str:
     rate, tested, speed_up = (card.mean(name) for name in ("acceptance_rate", "acceptance_of_tested", "speed_up"))
     parts = [f"{card.mean('tokens_per_second'):.0f} tokens/s"]
-    parts += [f"{speed_up:.2f}× AR"] if speed_up is not None and card.first.baseline != "self" else []
+    earlier = " of an earlier run" if card.first.baseline == "last run" else ""
+    parts += [f"{speed_up:.2f}× AR{earlier}"] if speed_up is not None and card.first.baseline != "self" else []
     parts += [f"{rate:.0%} of drafted and {tested:.0%} of tested tokens accepted"] if None not in (rate, tested) else []
     measured = f'<p class="mean"><b>Mean of n = {counted(len(card.takes), "take")}:</b> {", ".join(parts)}</p>'
     if not verdicts:

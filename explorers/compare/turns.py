@@ -24,8 +24,7 @@ WAIT_SECONDS = 0.5
 AHEAD_SECONDS = 0.3
 LONGEST_IN_TURNS = 600
 PREPARING = (
-    "The decoders are being compiled, which takes longest after an installation. "
-    "The takes on this page can be played meanwhile."
+    "First start: the page compiles its decoders, which can take a minute. The takes on this page can be played meanwhile."
 )
 
 Speaking = Generator[Round | Sound | Take, None, None]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Collection
-from html import escape
 
 from explorers.judging import Verdicts
 from explorers.session import Kept, Session, ShownTake
@@ -11,7 +10,7 @@ from explorers.shared.readout import KNOBS
 from pcg.takes.link import pack
 from pcg.takes.stored import Origin, Stored
 
-AGAIN = "Take {number} is in hand again: {title}. Text, voice and settings are those that it was generated with."
+AGAIN = "Take {number} is selected. Its text, voice and settings are restored."
 
 
 def bar_value(session: Session, key: str, verdicts: Verdicts, origin: Origin, voices: Collection[str]) -> dict[str, object]:
@@ -32,8 +31,7 @@ def controls_of(shown: ShownTake, origin: Origin, voices: Collection[str]) -> di
 
 
 def told(kept: Kept) -> str:
-    """As HTML."""
-    return AGAIN.format(number=kept.number, title=escape(kept.title, quote=False))
+    return AGAIN.format(number=kept.number)
 
 
 def _row(kept: Kept, verdicts: Verdicts, origin: Origin, voices: Collection[str]) -> dict[str, object]:
@@ -52,6 +50,8 @@ def _row(kept: Kept, verdicts: Verdicts, origin: Origin, voices: Collection[str]
         "knobs": ", ".join(f"{name} {getattr(settings, name):g}" for name in knobs),
         "seconds": reading.audio_seconds,
         "ratio": shown.speed_up if settings.method != "ar" else None,
+        "earlier": shown.baseline == "last run",
+        "cut": reading.hit_limit,
         "wrong": None if verdict is None else verdict.words.errors,
         "words": None if verdict is None else verdict.words.length,
         # A voice that was recorded here stays here.

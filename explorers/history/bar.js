@@ -120,7 +120,7 @@ class Hand extends HandSound {
     const alone = this.sounding && this.heard.length === 1;
     const inTurn = this.sounding && this.heard.length === 2;
     play.textContent = alone && this.heard[0] === this.hand?.number ? "❚❚" : "▶";
-    turns.textContent = inTurn ? "❚❚ Stop" : "▶ A and B in turn";
+    turns.textContent = inTurn ? "❚❚ Stop" : "▶ Compare A and B";
     turns.disabled = !this.chosen.every((number) => this.take(number)?.url);
     swap.disabled = !inTurn;
     swap.textContent = `Switch to ${NAMES[inTurn ? 1 - this.on : 1]}`;
@@ -137,9 +137,10 @@ class Hand extends HandSound {
     return `${take.name || take.method.toUpperCase()} · “${take.text}” · ${take.voice} · ${take.knobs} · ${this.figures(take)}`;
   }
 
-  figures({ seconds, ratio, wrong, words }) {
+  figures({ seconds, cut, ratio, earlier, wrong, words }) {
     const parts = [`${seconds.toFixed(1)} s`];
-    if (ratio !== null) parts.push(`${ratio.toFixed(2)}× AR`);
+    if (cut) parts.push("cut at the length limit");
+    if (ratio !== null) parts.push(`${ratio.toFixed(2)}× AR${earlier ? " of an earlier run" : ""}`);
     if (wrong !== null) parts.push(`${wrong} of ${counted(words, "word")} wrong`);
     return parts.join(" · ");
   }
@@ -175,7 +176,7 @@ class Hand extends HandSound {
     acts.append(
       ...NAMES.map((letter, i) => say(i, letter, `Take ${take.number} as ${letter}`)),
       say("pin", "Pin", `Pin take ${take.number}`),
-      say("up", "Take in hand", `Take ${take.number} in hand`),
+      say("up", "Use this take", `Use this take, number ${take.number}`),
       say("link", "Link", `Copy the link of take ${take.number}`),
       tag("small", take.link ? lengthNote(this.address(take)) : ""),
     );

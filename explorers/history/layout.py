@@ -38,7 +38,7 @@ TEMPLATE = f"""
   <p class="hand-told" data-part="told" role="status"></p>
   <div class="hand-history" id="hand-history" data-part="history" hidden>
     <div class="hand-foot">
-      <button type="button" data-part="turns" disabled>▶ A and B in turn</button>
+      <button type="button" data-part="turns" disabled>▶ Compare A and B</button>
       <button type="button" data-part="swap" disabled>Switch to B</button>
       <button type="button" data-part="save">Save all as zip</button>
       <p data-part="notice" role="status">Choose A and B to hear two takes in turn, at one position and equally loud.</p>

@@ -50,7 +50,7 @@ def show(synthesizer: Synthesizer, session: Session, key: str, bench: Bench, num
     if shown is None:
         return None
     take, draft = shown.take(), synthesizer.voice.draft_kind
-    bench = bench.spoken(Measured.of(take, draft), _baseline(session, shown, draft))
+    bench = bench.spoken(Measured.of(take, draft), _baseline(session, shown, draft), shown.baseline == "last run")
     run = run_prop(number, take)
     return Shown(run, sound_prop(number, [packed(take.audio)]), bench)
 
@@ -88,7 +88,7 @@ def time_steps(synthesizer: Synthesizer, session: Session, key: str, bench: Benc
     reading, voice = shown.reading, synthesizer.voice
     measured = Measured.of(shown.take(), voice.draft_kind)
     if bench.last != measured:
-        bench = bench.spoken(measured, _baseline(session, shown, voice.draft_kind))
+        bench = bench.spoken(measured, _baseline(session, shown, voice.draft_kind), shown.baseline == "last run")
     speaker = shown.speaker(voice.references)
     prompt = voice.reader.prompt(synthesizer.chunks(reading.text)[0], speaker)
     lookahead, temperature = reading.settings.lookahead, reading.settings.temperature

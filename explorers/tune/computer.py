@@ -30,6 +30,7 @@ def create_computer(synthesizer: Synthesizer) -> None:
 
     measure.click(
         answered, None, answer, api_name="will_it_pay", concurrency_id=DECODING, concurrency_limit=1,
+        trigger_mode="always_last",
         api_description="Time passes, drafts and rounds on this computer, and the method and lookahead that pay here.",
     )  # fmt: skip
 

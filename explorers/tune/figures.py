@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from explorers.shared.terms import titled_html
+from explorers.shared.terms import term_html, titled_html
 from explorers.tune.measured import Bench, Measured, RoundCost
 from pcg.analysis.whatif import Choice, PathEstimate, WhatIf
 from pcg.errors import counted
@@ -94,9 +94,10 @@ def _compared(bench: Bench) -> str:
     if bench.baseline is None:
         return NO_AR[:-1]
     against = bench.baseline.reading
-    text = f"AR with the same text, voice, temperature and seed: {against.tokens_per_second:.0f} tokens/s"
+    run = " of an earlier run," if bench.earlier else ""
+    text = f"AR{run} with the same text, voice, temperature and seed: {against.tokens_per_second:.0f} tokens/s"
     if bench.bound is None and not bench.last.settings.varies:
-        text += f"; “Measure the bound” for its bound at lookahead {bench.last.settings.lookahead}"
+        text += ". Press “Measure the bound” to see the highest possible speed-up"
     if bench.last.settings.varies:
         text += "; no bound where the lookahead varies, as rounds differ in cost"
     return text
@@ -134,7 +135,7 @@ def _timeline(measured: Measured) -> str:
     over = counted(len(rounds), "round")
     label = f"Milliseconds of each of {over}, up to {highest:.1f} ms"
     return (
-        f"<section><h3>Time of a round <small>mean of {over}; the prompt took {measured.prefill_ms:.0f} ms once"
+        f"<section><h3>Time of a {term_html('round')} <small>mean of {over}; the prompt took {measured.prefill_ms:.0f} ms once"
         f'</small></h3><ul class="tune-parts">{text}</ul>'
         f'<div class="tune-timeline" role="img" aria-label="{label}">'
         f"{columns}</div></section>"

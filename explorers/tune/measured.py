@@ -68,17 +68,18 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """What was measured on one visitor's page: the newest take, the newest AR take, and the costs of single steps by lookahead,
-    voice and temperature. Compared by identity, which is how gradio sees that it changed."""
+    """What was measured on one visitor's page: the newest take, the newest AR take and whether an `earlier` run made that, and
+    the costs of single steps by lookahead, voice and temperature. Compared by identity: so gradio sees that it changed."""
 
     last: Measured | None = None
     ar: Measured | None = None
+    earlier: bool = False
     costs: Mapping[tuple[object, ...], StepCosts] = field(default_factory=dict)
     estimate: WhatIf | None = None
 
-    def spoken(self, measured: Measured, ar: Measured | None) -> "Bench":
+    def spoken(self, measured: Measured, ar: Measured | None, earlier: bool = False) -> "Bench":
         """With another take in hand, and the AR take that the page compares it with."""
-        return replace(self, last=measured, ar=ar, estimate=None)
+        return replace(self, last=measured, ar=ar, earlier=earlier, estimate=None)
 
     def timed(self, lookahead: int, costs: StepCosts) -> "Bench":
         """With the costs of single steps at the voice and the temperature of the take in hand."""

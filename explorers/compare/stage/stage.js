@@ -85,10 +85,10 @@ class Stage extends StageLanes {
     });
   }
 
-  /** A click on a lane's tokens plays from there. */
+  /** A click on a lane's tokens plays from there; one on a term only explains it. */
   press(event) {
     const lane = event.target.closest(".stage-lane");
-    if (!lane) return;
+    if (!lane || event.target.closest(".term")) return;
     if (lane.dataset.key !== this.chosen) this.hear(lane.dataset.key);
     if (event.target.tagName !== "CANVAS") return;
     const share = event.offsetX / event.target.clientWidth;

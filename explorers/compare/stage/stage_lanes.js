@@ -10,6 +10,8 @@ const BASELINES = {
 
 const times = (ratio) => `${ratio.toFixed(2)}×`;
 const percent = (share) => `${Math.round(100 * share)} %`;
+// As `term_html` writes it.
+const term = (key, words) => tag("a", words, { class: "term", href: `#term-${key}`, "aria-describedby": `term-${key}` });
 
 class StageLanes extends StageSound {
   drawSwitch() {
@@ -26,14 +28,18 @@ class StageLanes extends StageSound {
 
   lane(lane) {
     const item = tag("li", "", { class: "stage-lane", "data-key": lane.key });
+    const who = tag("div", "", { class: "stage-who" });
     const name = tag("button", "", { type: "button", class: "stage-name" });
-    name.append(tag("b", lane.name), tag("span", lane.long));
+    name.append(tag("b", lane.name));
+    who.append(name, lane.key === "preset" ? tag("span", lane.long) : term(lane.key, lane.long));
     const facts = tag("p", "", { class: "stage-facts" });
     facts.append(tag("span", "", { "data-fact": "verdict" }), tag("span", "", { "data-fact": "speed" }));
-    facts.append(tag("span", "", { "data-fact": "calls" }), tag("span", "", { "data-fact": "notes" }));
+    const calls = term("call", "");
+    calls.dataset.fact = "calls";
+    facts.append(calls, tag("span", "", { "data-fact": "notes" }));
     const track = tag("div", "", { class: "stage-track" });
     track.append(tag("canvas", "", { "aria-hidden": true }), tag("i", "", { class: "stage-head" }));
-    item.append(name, facts, track);
+    item.append(who, facts, track);
     return item;
   }
 
@@ -79,16 +85,17 @@ class StageLanes extends StageSound {
     const put = (name, words, title = "") => {
       const place = item.querySelector(`[data-fact="${name}"]`);
       if (place.textContent !== words) place.textContent = words;
-      place.title = title;
+      Object.assign(place, { title, hidden: place.tagName === "A" && !words });
     };
     if (live) {
       put("verdict", `${live.ended ? "generated" : "generating"}: ${counted(live.kinds.length, "token")}`);
       return ["speed", "calls", "notes"].forEach((name) => put(name, ""));
     }
+    item.querySelector('[data-fact="speed"]').dataset.earlier = elapsed === null && ofEarlierRun(lane);
     const racing = elapsed === null ? null : reached(lane, elapsed);
     put("verdict", verdict(lane), lane.heard === null ? "" : `The judge heard: ${lane.heard || "nothing"}`);
     put("speed", racing ? finish(racing) : speed(lane), racing ? "" : `${lane.speed} tokens per second; ${BASELINES[lane.baseline] ?? ""}`);
-    put("calls", counted(racing ? racing.calls : lane.steps.length, "call"), "Calls of the target");
+    put("calls", counted(racing ? racing.calls : lane.steps.length, "call"));
     const notes = [lane.outdated ? "from an earlier request" : "", lane.cut ? "cut at the length limit" : "", accepted(lane), lane.knobs];
     const places = lane.positions.map(percent).join(", ");
     put("notes", notes.filter(Boolean).join(" · "), places ? `Accepted by position: ${places} of rounds` : "");
@@ -200,8 +207,12 @@ function verdict({ errors, length, url }) {
   return errors === 0 ? "every word heard" : `${errors} of ${counted(length, "word")} wrong`;
 }
 
-function speed({ key, ratio, speed: tokens, takes }) {
+/** Whether AR, with which its speed is compared, was timed in another run: whatever slowed one of them did not slow both. */
+const ofEarlierRun = ({ baseline, ratio }) => baseline === "last run" && ratio !== null;
+
+function speed(lane) {
+  const { key, ratio, speed: tokens, takes } = lane;
   if (key === "ar") return "the baseline";
   const mean = takes > 1 ? `, mean of ${takes}` : "";
-  return ratio === null ? `${tokens} tokens/s` : `${times(ratio)} AR${mean}`;
+  return ratio === null ? `${tokens} tokens/s` : `${times(ratio)} AR${ofEarlierRun(lane) ? " of an earlier run" : ""}${mean}`;
 }

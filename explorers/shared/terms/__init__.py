@@ -12,7 +12,7 @@ import gradio as gr
 
 STYLES = Path(__file__).with_name("terms.css")
 SCRIPT = Path(__file__).with_name("terms.js")
-PCG, SSD, CTC, SPOOF = "arXiv 2511.13732", "arXiv 2505.15380", "arXiv 2603.11243", "arXiv 2603.05373"
+SD, PCG, SSD, CTC, SPOOF = "arXiv 2211.17192", "arXiv 2511.13732", "arXiv 2505.15380", "arXiv 2603.11243", "arXiv 2603.05373"
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,28 @@ class Term:
 
 TERMS = {
     "token": Term("token", "One of the codes that represent speech; the embedded voice uses 50 per second."),
+    "ar": Term(
+        "AR", "Autoregressive decoding, the baseline: the target alone, with one call for every token.", "x ~ q",
+        f"{PCG}, section 2",
+    ),
+    "sd": Term(
+        "SD", "Speculative decoding: the draft proposes tokens, the target checks them, and each keeps its probability in AR.",
+        "accept if u &lt; min(1, q(x) / p(x))", SD,
+    ),
+    "ssd": Term(
+        "SSD", "Speech speculative decoding: SD with a tolerance in each check; AR's probabilities are not kept.",
+        "accept if u &lt; min(1, q(x) / p(x)) + β", f"SSD Eq. 5, {SSD}",
+    ),
+    "pcg": Term(
+        "PCG", "Principled coarse-grained acceptance: checks groups of similar tokens; each group keeps its probability in AR.",
+        "accept G if u &lt; min(1, Q<sub>c</sub>(G) / P<sub>c</sub>(G))", f"PCG Eq. 7, {PCG}",
+    ),
+    "draft-model": Term("draft", "The small, fast model that proposes tokens; a proposed token is a drafted token.", "x ~ p"),
+    "target-model": Term("target", "The large model whose speech is wanted: it checks the drafted tokens.", "x ~ q"),
+    "round": Term(
+        "round", "The draft proposes tokens, the target checks them in one call, and those up to the first rejection are kept.",
+    ),
+    "call": Term("call of the target", "One pass of the target: it checks the drafted tokens of a round; in AR, one token."),
     "p": Term("p", "The distribution of the draft, a small model, over the next token.", "x ~ p", f"{PCG}, 2.2"),
     "q": Term("q", "The distribution of the target, a large model, over the next token.", "AR: x ~ q", f"{PCG}, section 2"),
     "temperature": Term(
@@ -42,7 +64,8 @@ TERMS = {
         "1 − √(0.2 H(p))", "AdaEDL, arXiv 2410.18351",
     ),
     "lookahead-cost": Term(
-        "lookahead cost", "The cost of a drafted token, as a share of a round without drafts: a round drafts as many as pay.",
+        "lookahead cost",
+        "Time of one drafted token, as a share of a round without drafts; each round drafts as many tokens as save time.",
         "max<sub>L</sub> E(L) / (1 + cost · L)", "E(L): tokens expected of a round, by the acceptances so far",
     ),
     "verification": Term(
@@ -121,7 +144,7 @@ TERMS = {
     ),
     "bound": Term(
         "bound", "The best speed-up that acceptance and costs allow; v, c: a verification and a draft step, in AR steps.",
-        "E[tokens of a round] / (v + L c)", "after Theorem 3.8 of arXiv 2211.17192",
+        "E[tokens of a round] / (v + L c)", f"after Theorem 3.8 of {SD}",
     ),
     "wer": Term(
         "WER", "Word error rate: errors of a recogniser in the words of the text.",

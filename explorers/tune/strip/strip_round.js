@@ -190,7 +190,7 @@ class StripRound extends StripPicture {
     const group = test.grouped ? ` The group has ${counted(test.size, "token")}.` : "";
     if (this.run.verification === "block") {
       const numbers = `${above} ${figure(high)}, ${below} ${figure(low)}; coin ${figure(test.coin)}, ratio of the block ${figure(test.ratio)}`;
-      const rule = `accept if coin < the chance that the block stands here, from ${above} / ${below} of all its tokens`;
+      const rule = "accept up to here if coin < ratio of the block so far";
       return [tag("code", rule), tag("span", `${numbers}: ${outcome}.${group}`)];
     }
     const tolerance = this.run.method === "ssd" ? " + beta" : "";

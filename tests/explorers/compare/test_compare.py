@@ -101,7 +101,7 @@ def test_one_method_is_generated_with_every_setting_and_its_bound_is_measured(cl
 @pytest.mark.parametrize(
     ("endpoint", "change", "sentence"),
     [
-        ("/generate", {"text": " "}, "text is ' ', but must be some English text."),
+        ("/generate", {"text": " "}, "Type an English text first."),
         ("/generate_pcg", {"seed": -1}, "seed is -1, but must be"),
         ("/generate_pcg", {"lookahead_cost": 2}, "lookahead_cost is 2, but must be"),
         ("/generate", {"text": "<b>漢字漢字</b>"}, "text is '&lt;b&gt;漢字漢字&lt;/b&gt;', but must be English text"),

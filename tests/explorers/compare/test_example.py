@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from explorers.compare.example import read_example, write_example
+from explorers.compare.example import EXAMPLE, read_example, write_example
 from pcg.errors import AssetError
 from pcg.files.checksums import LIST
-from pcg.settings import METHODS
+from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.compare.test_judging import new_judges
 
@@ -62,6 +62,13 @@ def test_a_damaged_example_is_told_in_one_sentence(damage: Damage, example_folde
     (folder / "example.json").write_text(json.dumps(content))
     with pytest.raises(AssetError, match=r"example\.json is missing or damaged"):
         read_example(folder)
+
+
+@pytest.mark.xfail(reason="The shipped example was recorded at theta 0.4: record it anew, and drop this mark.", strict=True)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_page_opens_with_the_engines_defaults(method: str) -> None:
+    own = json.loads((EXAMPLE / "example.json").read_text(encoding="utf-8"))["takes"][method]["settings"]
+    assert own == Settings(method, seed=own["seed"]).as_dict()
 
 
 def test_a_missing_sound_is_named(example_folder: Path, tmp_path: Path) -> None:

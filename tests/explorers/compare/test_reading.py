@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from explorers.compare.take_figures import judged_html
+from explorers.judging import Verdicts
 from explorers.session import GONE, PRESET, Card, Session, ShownTake, TakeView
 from explorers.shared.readout import card_html, groups_html, preset_title_html
 from pcg.audio import write_wav
@@ -52,6 +54,11 @@ def test_speed_is_compared_with_ar_of_the_same_run_or_of_an_earlier_one_that_not
     assert compared(session, "pcg") == (1.5, "same run")
     again = session.with_take(reading("pcg", 120), False)
     assert compared(again, "pcg") == (1.2, "last run")
+    assert "<small>AR, measured in an earlier run</small>" in card_html(again.cards["pcg"])
+    twice = again.with_take(seeded("pcg", 120, 1), False, joins=True)
+    assert "1.20× AR of an earlier run" in judged_html(twice.cards["pcg"], 1, Verdicts())
+    both = session.with_take(seeded("pcg", 120, 1), True, joins=True)
+    assert "1.50× AR," in judged_html(both.cards["pcg"], 1, Verdicts())
     outdated = session.with_marks({"ar": ("Bye.", *TASK[1:])}).with_take(reading("pcg", 120), False)
     assert compared(outdated, "pcg") == (None, "none")
     renewed = session.with_marks({"ar": TASK}, {"ar", "pcg"}).with_take(reading("pcg", 120), True)  # AR's is still to come

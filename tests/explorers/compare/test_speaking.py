@@ -153,7 +153,8 @@ def test_closing_stops_the_engine(speaker: Speaker, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"text": ""}, "text is '', but must be some English text."),
+        ({"text": ""}, "Type an English text first."),
+        ({"text": "[pause:1]"}, "Type an English text first."),
         ({"voice": "nobody"}, "voice is 'nobody', but must be one of one, two."),
         ({"theta": 3}, "theta is 3, but must be a number from 0.2 to 1."),
         ({"seed": None}, "seed is missing, but must be a number from 0 to"),

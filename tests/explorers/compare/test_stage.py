@@ -54,6 +54,16 @@ def test_words_and_tokens_behind_a_pause_come_after_its_silence(synthesizer: Syn
     assert lane["pauses"][1][0] == len(take.tokens)
 
 
+def test_the_stage_says_which_ratio_is_over_ar_of_an_earlier_run() -> None:
+    def view(method: str, speed: float) -> TakeView:
+        return TakeView(Settings(method), TEXT, "one", 1.5, speed, 0.3, 0.5, 2.0, False, (), (), (), ())
+
+    session = Session().with_take(view("ar", 100), True).with_take(view("sd", 90), True).with_take(view("pcg", 125), False)
+    lanes = {lane["key"]: lane for lane in map(json.loads, stage_value(session, Verdicts())["lanes"])}
+    assert (lanes["pcg"]["ratio"], lanes["pcg"]["baseline"]) == (1.25, "last run")
+    assert (lanes["sd"]["ratio"], lanes["sd"]["baseline"]) == (0.9, "same run")
+
+
 def test_a_lane_of_several_takes_tells_the_mean_of_their_speed_ups() -> None:
     session = Session()
     for seed, speed in enumerate((100.0, 150.0)):
@@ -108,11 +118,13 @@ def written(folder: Path, voice: str) -> Path:
 def test_the_claim_is_made_of_the_shipped_results_at_the_pages_own_settings(tmp_path: Path) -> None:
     written(tmp_path / "one", "abc")
     rows = measured({"abc"}, tmp_path)
-    assert rows["pcg"] == Measured(60, 1.5, 0.4, 0.27)
+    assert rows["pcg"] == Measured(60, 1.5, 0.4, 0.27, "theta 0.3")
     said = re.sub("<[^>]+>", "", claim_html(rows))
-    assert "On 60 sentences PCG was 1.50 times as fast as AR, with 60% fewer calls of the target" in said
+    assert "On 60 sentences PCG (theta 0.3) was 1.50 times as fast as AR, with 60% fewer calls of the target" in said
     assert "27.0% of the words misheard (AR: 25.0%)" in said
-    assert "SSD: 1.60 times, with 50% fewer calls" in said
+    assert "SSD (beta 0.3): 1.60 times, with 50% fewer calls" in said
     assert measured({"another voice"}, tmp_path) == {}
     assert "times" not in claim_html({})
     assert "group of similar tokens" in claim_html({})
+    for key in ("draft-model", "target-model", "call", "pcg"):
+        assert f'href="#term-{key}"' in claim_html({})

@@ -76,7 +76,7 @@ def test_two_takes_are_heard_in_turn_and_one_sound_at_a_time(page: Page, complai
     expect(row(page, 4)).to_have_attribute("data-heard", "true")
     expect(row(page, 1)).to_have_attribute("data-heard", "false")
     page.click(".stage-play")
-    expect(turns).to_have_text("▶ A and B in turn")
+    expect(turns).to_have_text("▶ Compare A and B")
     assert complaints == []
 
 

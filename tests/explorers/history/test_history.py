@@ -74,8 +74,17 @@ def test_a_take_is_in_hand_again_until_the_next_run() -> None:
     held = session.holding(1)
     assert held.in_hand("pcg").reading.settings.seed == 1
     assert utterances(held, 64)["pcg"] == utterances(said(1), 64)["pcg"]
-    assert told(held.kept(held.held)).startswith("Take 1 is in hand again: PCG, seed 1.")
+    assert told(held.kept(held.held)) == "Take 1 is selected. Its text, voice and settings are restored."
     assert held.with_marks({}).in_hand("pcg").reading.settings.seed == 2
+
+
+def test_the_bar_says_what_was_cut_and_what_is_compared_with_ar_of_an_earlier_run() -> None:
+    session = Session().with_take(reading(1, "ar"), True).with_take(reading(1), True)
+    session = session.with_take(replace(reading(1), hit_limit=True), False)
+    _, takes = rows(session)
+    assert [(take["cut"], take["earlier"], take["ratio"]) for take in takes] == [
+        (True, True, 1.0), (False, False, 1.0), (False, False, None),
+    ]  # fmt: skip
 
 
 def test_the_bar_shows_the_newest_take_first_and_which_one_is_in_hand() -> None:
@@ -90,7 +99,7 @@ def test_the_bar_shows_the_newest_take_first_and_which_one_is_in_hand() -> None:
 def test_every_take_has_a_link_that_says_it_again_but_one_of_a_recorded_voice() -> None:
     session = said(1).with_take(reading(2, voice="your recording"), False)
     _, (own, known) = rows(session)
-    assert own["link"] is None
+    assert (own["link"], own["voice"]) == (None, "your recording")
     stored = read_link("http://127.0.0.1/" + known["link"])
     assert (stored.text, stored.voice, stored.settings) == ("Text 1.", "rms", Settings("pcg", seed=1))
     assert len(known["link"]) <= 370

@@ -130,8 +130,8 @@ def test_a_person_generates_moves_knobs_and_stops(page: Page, complaints: list[s
     words = page.locator(".stage-words").text_content()
     page.fill("#text textarea", " ")
     page.click("#run")
-    expect(page.locator(".toast-body")).to_contain_text("text is ' ', but must be some English text.")
-    expect(page.locator("#status")).to_contain_text("text is ' ', but must be some English text.")
+    expect(page.locator(".toast-body")).to_contain_text("Type an English text first.")
+    expect(page.locator("#status")).to_contain_text("Type an English text first.")
     assert page.locator(".stage-words").text_content() == words
 
     page.fill("#text textarea", "This one is stopped.")

@@ -13,7 +13,8 @@ from tests.explorers.chromium import ARGUMENTS, CHROMIUM, NEEDS_CHROMIUM, READY
 
 ASKED_FOR = (
     "theta", "lookahead", "beta", "temperature", "acceptance", "length", "rtf", "bound", "group-size", "p", "q", "p-c", "q-c",
-    "coin", "wer", "cer", "similarity", "dnsmos", "entropy-gate", "swapped", "log-mel",
+    "coin", "wer", "cer", "similarity", "dnsmos", "entropy-gate", "swapped", "log-mel", "ar", "sd", "ssd", "pcg", "draft-model",
+    "target-model", "round", "call",
 )  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def test_every_dotted_word_of_the_page_is_in_the_list(address: str) -> None:
 def test_a_knob_is_explained_as_its_term_on_every_tab(address: str) -> None:
     with urlopen(f"{address}config") as answer:
         infos = [(each["props"].get("label", ""), each["props"].get("info")) for each in json.load(answer)["components"]]
-    for key, tabs in {"theta": 4, "lookahead": 2, "beta": 2, "temperature": 2}.items():
+    for key, tabs in {"theta": 4, "lookahead": 2, "beta": 2, "temperature": 3}.items():
         said = [info for label, info in infos if info and re.match(rf"{key}\b(?! cost)", label, re.IGNORECASE)]
         assert len(said) == tabs, key
         for info in said:

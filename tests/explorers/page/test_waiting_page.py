@@ -25,7 +25,8 @@ def test_every_long_run_tells_its_place_and_queues_a_further_press(address: str)
         assert events[name]["show_progress_on"], name
         assert events[name]["show_progress"] == "minimal", name
         assert events[name]["trigger_mode"] == "always_last", name
-    assert events["measure_bound"]["trigger_mode"] == "always_last"
+    for name in ("measure_bound", "will_it_pay", "judge_takes"):
+        assert events[name]["trigger_mode"] == "always_last", name
 
 
 @pytest.mark.parametrize(

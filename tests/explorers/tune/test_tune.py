@@ -103,6 +103,9 @@ def test_speed_is_compared_with_ar_of_the_same_run(
 ) -> None:
     assert bench.speed_up == pytest.approx(session.cards["pcg"].first.speed_up)
     assert "AR with the same text, voice, temperature and seed" in figures_html(bench)
+    assert "Press “Measure the bound” to see the highest possible speed-up." in figures_html(bench)
+    earlier = replace(bench, earlier=True)
+    assert "AR of an earlier run, with the same text" in figures_html(earlier)
     other = on_page(session, synthesizer.take(TEXT, Settings("ar", seed=9), "one"), tmp_path)
     assert show(synthesizer, other, "pcg", Bench(), 1).bench.speed_up is None
     alone = show(synthesizer, Session({"pcg": session.cards["pcg"]}), "pcg", Bench(), 1).bench
