@@ -15,7 +15,8 @@ def import_ray(*parts: str) -> ModuleType:
             import_module(f"ray.{part}")
         return import_module("ray")
     except ImportError as error:
-        raise PCGError("Ray is not installed: pip install -r requirements-cluster.txt first.") from error
+        how = 'pip install -r requirements-cluster.txt in a checkout, pip install "pcg-lab[cluster] @ git+URL" elsewhere'
+        raise PCGError(f"Ray is not installed: {how}.") from error
 
 
 def join(ray: ModuleType, cores: int | None = None) -> bool:

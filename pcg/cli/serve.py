@@ -1,9 +1,11 @@
 """pcg serve: OpenAI's speech endpoint, with every request in one running batch."""
 
 import argparse
+import errno
 import os
 import socket
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +45,7 @@ def run(options: argparse.Namespace) -> None:
     import uvicorn
 
     from pcg.models.hub import model_name
+    from pcg.serving.limits import LIMITS
     from pcg.serving.openai_api import create_api
 
     low, high = PORTS
@@ -54,14 +57,27 @@ def run(options: argparse.Namespace) -> None:
         check_count("replicas", options.replicas)
         if not options.ray:
             raise InputError("replicas", options.replicas, "left out without --ray")
-    service = _replicas(options) if options.ray else _service(options)
     key = options.api_key or os.environ.get("PCG_API_KEY") or None
     name, hosts = model_name(Path(options.model)), tuple(options.allow_host)
-    api = create_api(service, name, key, hosts, in_flight=options.in_flight)
-    config = uvicorn.Config(api, host=options.host, port=options.port, log_level="warning")
-    door = config.bind_socket()
-    print(f"Serving {options.model} on http://{options.host}:{door.getsockname()[1]}/v1", file=sys.stderr)
-    uvicorn.Server(config).run(sockets=[door])
+    with (
+        closing(_door(options.host, options.port)) as door,
+        closing(_replicas(options, door) if options.ray else _service(options)) as service,
+    ):
+        api = create_api(service, name, key, hosts, in_flight=options.in_flight, alias=options.model)
+        config = uvicorn.Config(api, log_level="warning", timeout_graceful_shutdown=LIMITS.stop_seconds)
+        print(f"Serving {options.model} on http://{options.host}:{door.getsockname()[1]}/v1", file=sys.stderr)
+        uvicorn.Server(config).run(sockets=[door])
+
+
+def _door(host: str, port: int) -> socket.socket:
+    """It listens before anything is loaded, so that a port that is taken costs nothing, and nobody else takes it meanwhile;
+    who asks so early waits. Raises InputError."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except (OSError, UnicodeError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES):
+            raise InputError("port", port, f"one that is free on {host} and that you may open") from error
+        raise InputError("host", host, "an address of this computer") from error
 
 
 def _service(options: argparse.Namespace) -> "SpeechService":
@@ -74,11 +90,12 @@ def _service(options: argparse.Namespace) -> "SpeechService":
     return SpeechService(synthesizer)
 
 
-def _replicas(options: argparse.Namespace) -> "Replicas":
+def _replicas(options: argparse.Namespace, door: socket.socket) -> "Replicas":
     """Each server on a cluster has a name of its own there, which it has again when it is started anew."""
     from pcg.serving.replicas import Replicas
 
-    name = f"pcg-{socket.gethostname()}-{options.port or os.getpid()}"
+    address, port = door.getsockname()[:2]
+    name = f"pcg-{socket.gethostname()}-{address.replace(':', '.')}-{port}"
     voice = options.model, options.device, options.draft, options.precision
     replicas = Replicas(options.replicas or REPLICAS, *voice, name)
     if replicas.offer.notice:

@@ -56,7 +56,7 @@ class Resemblyzer:
                 warnings.simplefilter("ignore")
                 from resemblyzer import VoiceEncoder
         except ImportError as error:
-            raise PCGError("Speakers cannot be compared: pip install --no-deps -r requirements-nodeps.txt first.") from error
+            raise PCGError("Speakers cannot be compared: pip install --no-deps resemblyzer==0.1.4 first.") from error
 
         self.name = f"resemblyzer {version('resemblyzer')} (GE2E)"
         self._encoder = VoiceEncoder("cpu", verbose=False)

@@ -1,6 +1,7 @@
 """The outermost middleware: who may ask, by which name, for what; and headers that keep a browser on this server."""
 
 import re
+from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from ipaddress import ip_address
@@ -11,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 NOWHERE = "There is no such endpoint."
+STOPPING = "This server stops: ask again a little later."
 # What runs on this page comes from this server. Gradio builds its handlers with `new Function`, and styles inline.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
@@ -78,6 +80,9 @@ class Guard:
             sentence = self._unexpected(error)
             if not begun:  # what has begun breaks off: an end would make it look whole
                 await self._answer(sentence, 500)(scope, receive, with_headers)
+        except CancelledError:  # the server stops, and ends the task itself; raised, it would print a traceback
+            if not begun:
+                await self._answer(STOPPING, 503)(scope, receive, with_headers)
         finally:
             _visitor.reset(token)
 

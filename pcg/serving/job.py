@@ -13,7 +13,7 @@ from pcg.takes.take import Round
 class Job:
     """`requests`: the chunks that have no row yet. `heard`: whether somebody listens while it is made. `begun`: set when the
     first chunk has a row, or when the job has ended. `decoded`: set when nothing more comes. `rounds`: those that were decoded.
-    `left`: nobody waits for it any more."""
+    `left`: nobody waits for it any more. `seconds`: those that its prompts and rounds took."""
 
     def __init__(self, requests: Sequence[Request], expected_tokens: float, heard: bool = False) -> None:
         self.requests = deque(requests)
@@ -21,6 +21,7 @@ class Job:
         self.begun, self.decoded = Event(), Event()
         self.rounds: list[Round] = []
         self.left = False
+        self.seconds = 0.0
         self._expected, self._said = expected_tokens, 0
         self._told: SimpleQueue[float | Round | Exception | None] = SimpleQueue()
 
@@ -31,11 +32,13 @@ class Job:
 
     def begin(self, prefill_seconds: float) -> None:
         """A chunk has a row, and its prompt was read."""
+        self.seconds += prefill_seconds
         self._told.put(prefill_seconds)
         self.begun.set()
 
     def say(self, round_: Round) -> None:
         self._said += len(round_.tokens)
+        self.seconds += round_.milliseconds / 1e3
         self.rounds.append(round_)
         self._told.put(round_)
 

@@ -8,6 +8,7 @@ class Limits:
     """Sizes in bytes, times in seconds."""
 
     body: int = 1 << 20  # of a request
+    body_seconds: float = 30.0  # until the body of a request for speech has come
     upload: int = 20 << 20  # of an upload, all its parts together
     upload_seconds: float = 120.0  # until an upload has come
     uploads_each_hour: int = 200 << 20  # of one visitor
@@ -17,6 +18,7 @@ class Limits:
     job_seconds: float = 300.0  # that a job may hold the decoder
     waiting_each: int = 8  # jobs of one session in the queue
     waiting: int = 64  # takes that wait for a row of the batch
+    stop_seconds: int = 5  # that open answers of the speech endpoint still have when it is told to stop
     sessions: int = 4096
     sessions_each: int = 1024  # of one visitor: a class behind one address is one visitor
 

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Protocol
@@ -10,6 +11,7 @@ from typing import Protocol
 from anyio import CapacityLimiter, to_thread
 from fastapi.responses import Response, StreamingResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.types import Receive, Scope, Send
 
 from pcg.serving.openai_request import SpeechRequest, refusal
 from pcg.serving.sound_formats import make_encoder, media_type
@@ -21,6 +23,8 @@ FIGURES = (
     "tokens", "audio_seconds", "wall_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length",
     "hit_limit",
 )  # fmt: skip
+FAILED, LEFT = "failed", "left"
+"""Why an answer broke off: what spoke it failed, or the client went away."""
 FIRST_SOUND = (0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30)
 
 
@@ -58,10 +62,13 @@ class Meters:
     def __post_init__(self) -> None:
         own = {"registry": self.registry}
         self.requests = Counter("pcg_requests", "Requests for speech, by status", ["status"], **own)
+        self.broken = Counter("pcg_broken_answers", "Answers that broke off after they had begun, by reason", ["reason"], **own)
         self.takes = Counter("pcg_takes", "Takes that were spoken to the end, by method", ["method"], **own)
         self.tokens = Counter("pcg_tokens", "Speech tokens of these takes", **own)
         self.audio = Counter("pcg_audio_seconds", "Seconds of their sound", **own)
         self.first = Histogram("pcg_first_sound_seconds", "Until the first sound was there", buckets=FIRST_SOUND, **own)
+        for reason in (FAILED, LEFT):
+            self.broken.labels(reason)  # told from the start, as 0
         Gauge("pcg_waiting", "Takes that wait for a row", **own).set_function(lambda: self.service.waiting)
         Gauge("pcg_speaking", "Takes that are decoded now", **own).set_function(lambda: self.service.speaking)
 
@@ -71,9 +78,21 @@ class Meters:
         self.audio.inc(take.audio_seconds)
 
 
+class Streamed(StreamingResponse):
+    """An answer that is sent while it is spoken. `held` is closed when nothing more is sent, however that came about."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], kind: str, headers: dict[str, str], held: ExitStack) -> None:
+        super().__init__(pieces, media_type=kind, headers=headers)
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._held:
+            await super().__call__(scope, receive, send)
+
+
 class Speaking:
-    """One take that is asked for; `threads` are those that may wait for it. Who began it has to `close` it, which may be done
-    more than once, and tells `ended`."""
+    """One take that is asked for; `threads` are those that may wait for it. `held` is closed when the take has ended, and
+    whoever closes it before that gives the take up."""
 
     def __init__(
         self,
@@ -82,42 +101,48 @@ class Speaking:
         settings: Settings,
         meters: Meters,
         threads: CapacityLimiter,
-        ended: Callable[[], None],
+        held: ExitStack,
     ) -> None:
         self._service, self._asked, self._settings = service, asked, settings
-        self._meters, self._threads, self._ended = meters, threads, ended
+        self._meters, self._threads, self._held = meters, threads, held
         self._begun = perf_counter()
         self._encoder = make_encoder(asked.response_format, service.offer.sample_rate, asked.whole)
         self._speech: Spoken | None = None
         self._take: Take | None = None
-        self._heard = self._closed = False
+        self._heard = self._streams = self._failed = self._closed = False
+        held.callback(self._end)
 
     async def answer(self) -> Response:
         """What goes wrong before the first sound is raised; what fails later cuts the answer off."""
-        self._speech = await self._in_thread(self._begin)
+        await self._in_thread(self._begin)
         first = await self._piece()
         known = {f"x-pcg-{name}": str(value) for name, value in self._known().items()}
         kind = media_type(self._asked.response_format)
         if self._asked.stream_format == "sse":
-            return StreamingResponse(self._events(first), media_type="text/event-stream", headers=known)
+            return self._streamed(self._events(first), "text/event-stream", known)
         if not self._asked.whole:
-            return StreamingResponse(self._bytes(first), media_type=kind, headers=known)
+            return self._streamed(self._bytes(first), kind, known)
         body = b"".join([piece async for piece in self._bytes(first)])
         figures = {f"x-pcg-{name.replace('_', '-')}": json.dumps(value) for name, value in self._figures().items()}
         return Response(body, media_type=kind, headers=known | figures)
 
-    def close(self) -> None:
-        if self._closed:
-            return
+    def _end(self) -> None:
         self._closed = True
         if self._speech is not None:
             self._speech.close()
         if self._take is not None:
             self._meters.count(self._take)
-        self._ended()
+        elif self._streams:
+            self._meters.broken.labels(FAILED if self._failed else LEFT).inc()
 
-    def _begin(self) -> Spoken:
-        return self._service.speak(self._asked.input, self._settings, self._asked.voice_name, stream=True)
+    def _begin(self) -> None:
+        self._speech = self._service.speak(self._asked.input, self._settings, self._asked.voice_name, stream=True)
+        if self._closed:  # in the meantime, when there was nothing to close yet
+            self._speech.close()
+
+    def _streamed(self, pieces: AsyncIterator[bytes], kind: str, headers: dict[str, str]) -> Streamed:
+        self._streams = True
+        return Streamed(pieces, kind, headers, self._held)
 
     async def _in_thread(self, work: Callable[..., object], *arguments: object) -> object:
         return await to_thread.run_sync(work, *arguments, limiter=self._threads, abandon_on_cancel=True)
@@ -142,8 +167,11 @@ class Speaking:
             while self._take is None:
                 yield await self._piece()
             yield self._encoder.finish()
-        finally:
-            self.close()
+        except Exception:
+            self._failed = True
+            raise
+        finally:  # before the client learns that this was all: it may ask for the next take at once
+            self._held.close()
 
     async def _events(self, piece: bytes) -> AsyncIterator[bytes]:
         try:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from pcg.errors import InputError, PCGError, unexpected
 from pcg.serving.sound_formats import STREAMED, formats
@@ -13,6 +14,8 @@ from pcg.serving.speech_service import Busy, Lost
 from pcg.settings import RANGES, Settings
 
 KNOBS = ("theta", "lookahead", "beta", "temperature")
+LEFT = 499
+"""The status, as nginx has it, of a request whose client went away before it was answered; it is counted, not heard."""
 KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 FIELDS_OF_INPUT = ("text", "text with its reference", "pause")
 """What the engine complains of where it is `input` that a client has to change."""
@@ -118,6 +121,8 @@ def refusal(error: Exception) -> Refusal:
             return Refusal(error, 503, "replica_lost")
         case PCGError():
             return Refusal(error)
+        case ClientDisconnect():
+            return Refusal(PCGError("The client left before it was answered."), LEFT)
         case HTTPException():
             return Refusal(PCGError(f"{str(error.detail).rstrip('.')}."), error.status_code)
     return Refusal(unexpected(error), 500)

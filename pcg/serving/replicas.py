@@ -40,6 +40,7 @@ class Replicas:
     ) -> None:
         self._ray, self._app = import_ray("serve"), app
         self._here, self._changed = 0, Lock()
+        self._deployed = self._closed = False
         self._ours = join(self._ray)
         try:
             check_room(self._ray.cluster_resources(), "replicas", count, 1, device)
@@ -78,11 +79,17 @@ class Replicas:
         return FarSpeech(steps, self._leave)
 
     def close(self) -> None:
-        """A cluster of others, and what else they serve there, goes on."""
-        if self._ours:
-            self._ray.shutdown()
-        elif self._app in self._ray.serve.status().applications:
-            self._ray.serve.delete(self._app)
+        """A cluster of others, and what else they serve there, goes on; leaving it alone would not end the replicas. It may be
+        done more than once."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._deployed:
+                self._ray.serve.delete(self._app)
+        finally:
+            if self._ours:
+                self._ray.shutdown()
 
     def _start(self, count: int, device: str, voice: tuple[str, ...]) -> "DeploymentHandle":
         serve, quiet = self._ray.serve, {"log_level": "WARNING", "enable_access_log": False}
@@ -95,6 +102,7 @@ class Replicas:
             ray_actor_options={"num_cpus": 1, "num_gpus": int(device == "cuda")},
             logging_config=quiet,
         )
+        self._deployed = True  # in part, where the next line fails
         return serve.run(deployment.bind(*voice), name=self._app, route_prefix=None)
 
     def _leave(self) -> None:

@@ -210,12 +210,20 @@ class SpeechService:
                 said += len(round_.tokens)
                 self._said[row] += len(round_.tokens)
                 job.say(round_)
+                self._check_time(job)
             else:
                 job.end(round_)
             if not self._batch.speaks(row):
                 self._give_up_row(row)
         rate = said / len(played) / (perf_counter() - begun)
         self._rate = INERTIA * self._rate + (1 - INERTIA) * rate if self._rate else rate
+
+    def _check_time(self, job: Job) -> None:
+        """Whoever listens checks it, too, but not one whose client has stopped to read."""
+        longest = self.synthesizer.longest_seconds
+        if job.seconds > longest:
+            job.left = True
+            job.end(PCGError(f"The take was stopped after {longest:g} s: try a shorter text."))
 
     def _next_row(self) -> int:
         return min(self._speaking, key=lambda row: (not self._speaking[row].heard, self._said[row]))

@@ -44,7 +44,8 @@ def launched(device: str) -> Workers:
     try:
         from accelerate import Accelerator
     except ImportError as error:
-        raise PCGError("accelerate is not installed: pip install -r requirements-train.txt.") from error
+        how = 'pip install -r requirements-train.txt in a checkout, pip install "pcg-lab[train] @ git+URL" elsewhere'
+        raise PCGError(f"accelerate is not installed: {how}.") from error
     accelerator = Accelerator(cpu=device == "cpu")
     return Workers(
         str(accelerator.device),

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from pcg.errors import PCGError
+from pcg.metrics.speaker import speaker_encoder
 from pcg.places import PROJECT
 from pcg.serving.space.front_matter import read_requirements
 
@@ -64,6 +67,14 @@ def test_an_extra_asks_for_what_its_list_pins_and_for_the_page(extra: str) -> No
     for each in pins:
         assert str(each.specifier).removeprefix("==") in asked[each.name].specifier, each
         assert each.extras == asked[each.name].extras
+
+
+def test_who_has_no_resemblyzer_is_told_of_the_one_that_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    (pin,) = read_requirements(PROJECT / LISTS[1])
+    assert f"pip install --no-deps {pin}" in (PROJECT / "docs/api.md").read_text(encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "resemblyzer", None)
+    with pytest.raises(PCGError, match=f"pip install --no-deps {pin} first"):
+        speaker_encoder("resemblyzer")
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")

@@ -3,11 +3,13 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Semaphore
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import numpy as np
@@ -19,7 +21,7 @@ from pcg.errors import InputError, PCGError
 from pcg.places import PROJECT
 from pcg.serving.limits import LIMITS
 from pcg.serving.replicas import LOST, Replicas
-from pcg.serving.speech_service import Busy
+from pcg.serving.speech_service import Busy, Offer
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -37,9 +39,70 @@ def test_without_ray_one_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatc
     for name in [name for name in sys.modules if name.split(".")[0] == "ray"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert main(["serve", "--ray"]) == 2
-    said = capsys.readouterr().err
-    assert said == "pcg: Ray is not installed: pip install -r requirements-cluster.txt first.\n"
+    assert main(["serve", "--ray", "--port", "0"]) == 2
+    how = 'pip install -r requirements-cluster.txt in a checkout, pip install "pcg-lab[cluster] @ git+URL" elsewhere'
+    assert capsys.readouterr().err == f"pcg: Ray is not installed: {how}.\n"
+
+
+class Cluster:
+    """What stands for Ray: it notes what is done to it."""
+
+    def __init__(self, offer: Offer | PCGError) -> None:
+        self.done: list[str] = []
+        self.serve = self
+        self._offer = offer
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *_, **__: self
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 2}
+
+    def result(self) -> Offer | PCGError:
+        return self._offer
+
+    @property
+    def offer(self) -> SimpleNamespace:
+        return SimpleNamespace(remote=lambda: self)
+
+    def run(self, _: object, name: str, route_prefix: None) -> "Cluster":
+        self.done.append(f"run {name}")
+        return self
+
+    def delete(self, name: str) -> None:
+        self.done.append(f"delete {name}")
+
+    def shutdown(self) -> None:
+        self.done.append("leave")
+
+
+@pytest.mark.parametrize("ours", [True, False])
+@pytest.mark.parametrize(
+    "offer", [Offer(("pcg",), ("one",), 16_000, 2), PCGError("There is no such voice.")], ids=["", "no voice"]
+)
+def test_replicas_end_with_their_server_on_a_cluster_that_goes_on(
+    ours: bool, offer: Offer | PCGError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(offer)
+    monkeypatch.setattr("pcg.serving.replicas.import_ray", lambda _: cluster)
+    monkeypatch.setattr("pcg.serving.replicas.join", lambda _: ours)
+    if isinstance(offer, PCGError):
+        with pytest.raises(PCGError, match="no such voice"):
+            Replicas(2, "embedded", app="mine")
+    else:
+        replicas = Replicas(2, "embedded", app="mine")
+        replicas.close()
+        replicas.close()
+    assert cluster.done == ["run mine", "delete mine", *(["leave"] if ours else [])]
+
+
+def test_an_app_of_others_is_left_alone_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(PCGError("It is never asked."))
+    monkeypatch.setattr("pcg.serving.replicas.import_ray", lambda _: cluster)
+    monkeypatch.setattr("pcg.serving.replicas.join", lambda _: True)
+    with pytest.raises(InputError, match="replicas is 3"):
+        Replicas(3, "embedded", app="theirs")
+    assert cluster.done == ["leave"]
 
 
 @pytest.mark.parametrize("words", [["--replicas", "2"], ["--ray", "--replicas", "0"]])

@@ -228,6 +228,20 @@ def test_a_take_that_needs_too_long_is_stopped(
     assert last(service.speak("yes", Settings("ar"), "one")).tokens
 
 
+def test_the_time_of_a_take_is_kept_where_nobody_asks_for_its_steps(
+    synthesizer: Synthesizer, service: SpeechService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a client has stopped to read what it is sent."""
+    monkeypatch.setattr(synthesizer, "longest_seconds", 1e-6)
+    speech = service.speak(LONG, Settings("ar"), "one")
+    assert not speech.decoding(PATIENCE)
+    assert len(speech.rounds) == 1
+    monkeypatch.undo()
+    with pytest.raises(PCGError, match="The take was stopped after"):
+        last(speech)
+    assert last(service.speak("yes", Settings("ar"), "one")).tokens
+
+
 def test_what_cannot_be_spoken_is_said_at_once(service: SpeechService) -> None:
     for settings, text, word in (
         (Settings(hierarchical=True), WORDS, "hierarchical"),

@@ -1,6 +1,8 @@
 """The staged folder, as transformers fetches it from the Hub."""
 
 import importlib.metadata
+import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.errors import InputError
 from pcg.files import __version__
 from pcg.serving.hub.__main__ import main
+from pcg.serving.hub.generate import generate
+from pcg.settings import Settings
 from pcg.synthesis.drafts import layer_subset
 
 IDS = {"codes": 10, "first_code": 6, "end": 2}
@@ -73,6 +77,15 @@ def test_pcg_at_theta_1_says_what_sd_says(target: LlamaForCausalLM, folder: str)
 def test_what_it_cannot_do_is_one_sentence(target: LlamaForCausalLM, folder: str, asked: dict, told: str) -> None:
     with pytest.raises(InputError, match=told):
         said(target, folder, **asked)
+
+
+def test_its_defaults_are_those_of_the_engine_and_its_card_says_so() -> None:
+    card = (Path(generate.__code__.co_filename).parent / "README.md").read_text(encoding="utf-8")
+    parameters = inspect.signature(generate).parameters
+    for name in ("method", "theta", "lookahead", "beta", "seed"):
+        default = getattr(Settings(), name)
+        assert parameters[name].default == default, name
+        assert re.search(rf"^\| `{name}` \| `?{default}`? \|", card, re.MULTILINE), name
 
 
 def test_without_trust_nothing_of_it_runs(target: LlamaForCausalLM, folder: str) -> None:
