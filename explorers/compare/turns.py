@@ -12,7 +12,7 @@ import numpy as np
 from explorers.compare.live import Live
 from explorers.session import Session
 from explorers.shared.readout import message_html, progress_html
-from pcg.errors import counted
+from explorers.shared.waiting import while_waiting
 from pcg.prompts.prompt import Reference
 from pcg.serving.speech_service import Speech, SpeechService
 from pcg.settings import Settings
@@ -20,13 +20,8 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Sound, Take
 
 PROGRESS_SECONDS = 0.2
-WAIT_SECONDS = 0.5
 AHEAD_SECONDS = 0.3
 LONGEST_IN_TURNS = 600
-PREPARING = (
-    "First start: the page compiles its decoders, which can take a minute. The takes on this page can be played meanwhile."
-)
-
 Speaking = Generator[Round | Sound | Take, None, None]
 Keep = Callable[[Take, Reference | None, bool], Path]
 """Writes a take, spoken by the visitor's own voice if there is one, whose sound was made in pieces or not."""
@@ -81,13 +76,6 @@ class Speaker:
         return self.service.speak(text, settings, voice, reference, stream=stream, heard=stream)
 
 
-def waiting(place: int, seconds_left: float | None) -> str:
-    """What a visitor is told whose take has to wait for those of others."""
-    before = "You are next" if place <= 1 else f"{counted(place - 1, 'take')} of other visitors before yours"
-    left = "" if seconds_left is None else f", about {counted(max(1, round(seconds_left)), 'second')} left"
-    return f"{before}{left}. The takes on this page can be played meanwhile."
-
-
 def turns_of(speaker: Speaker, text: str, parts: Sequence[Part]) -> list[list[Part]]:
     """Takes that are decoded in turns, round by round: those of one seed, where a service sees to it, so that whatever slows
     down this computer meanwhile slows them alike. The takes of a long text follow one another: if the run is stopped, some of
@@ -119,9 +107,8 @@ def speak_turn(
         speeches = [
             stack.enter_context(closing(speaker.speak(text, part.settings, voice, reference, stream=sounding))) for part in turn
         ]
-        while isinstance(speeches[0], Speech) and speeches[0].waits(WAIT_SECONDS):
-            queued = waiting(speeches[0].place, speeches[0].seconds_left)
-            yield CompareStep(session, message_html(PREPARING if speaker.synthesizer.preparing else queued))
+        for queued in while_waiting(speeches[0], speaker.synthesizer):
+            yield CompareStep(session, message_html(queued))
         lives = [Live(part.key, part.settings.method, text, sounding) for part in turn]
         if not sounding:
             for live in _decoded(speeches, lives):

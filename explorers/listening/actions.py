@@ -4,6 +4,7 @@ What a `BlindTest` holds stays on the server; `question` and `sounds` are all th
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from explorers.judging import Judges
 from explorers.listening.blind_test import NOT_OVER, BlindTest, Judgement
 from explorers.session import Session, TakeView
 from explorers.shared.readout import KNOBS
+from explorers.shared.waiting import while_waiting
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.experiments.listening_tests.design import ANCHOR, Design, Plan, check_vote, draw_plan
@@ -122,10 +124,12 @@ def last_settings(session: Session) -> list[Settings]:
 
 @dataclass(frozen=True)
 class Preparing:
-    """How far the takes are: `done` of `count`. The system of the next take stays secret."""
+    """How far the takes are: `done` of `count`. The system of the next take stays secret. waits: what to tell a visitor whose
+    take waits for those of others, "" while it is decoded."""
 
     done: int
     count: int
+    waits: str = ""
 
 
 def prepare(
@@ -140,9 +144,13 @@ def prepare(
     for trial in plan.trials:
         takes.append({})
         for name, settings in systems.items():
-            yield Preparing(len(takes) * len(systems) - len(systems) + len(takes[-1]), len(plan.trials) * len(systems))
-            said = (speak or synthesizer.speak)(texts[trial.item], settings.with_(seed=trial.seed), request.voice)
-            takes[-1][name] = TakeView.of(last_take(said))
+            so_far = Preparing(len(takes) * len(systems) - len(systems) + len(takes[-1]), len(plan.trials) * len(systems))
+            yield so_far
+            own = settings.with_(seed=trial.seed)
+            with closing((speak or synthesizer.speak)(texts[trial.item], own, request.voice)) as said:
+                for queued in while_waiting(said, synthesizer):
+                    yield replace(so_far, waits=queued)
+                takes[-1][name] = TakeView.of(last_take(said))
     yield BlindTest(plan, tuple(texts), request.voice, systems, tuple(takes))
 
 

@@ -128,7 +128,7 @@ def _preparer(
             with closing(decode(ListeningRequest(**by_name(ListeningRequest, inputs)), kept)) as steps:
                 for step in steps:
                     if isinstance(step, Preparing):
-                        yield {status: message_html(f"Decoding take {step.done + 1} of {step.count}.")}
+                        yield {status: message_html(step.waits or f"Decoding take {step.done + 1} of {step.count}.")}
                     else:
                         for updates in show(step):
                             yield updates | {status: message_html(WAITING)}

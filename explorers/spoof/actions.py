@@ -10,6 +10,7 @@ import numpy as np
 
 from explorers.compare.actions import token_rate
 from explorers.compare.turns import PROGRESS_SECONDS
+from explorers.shared.waiting import while_waiting
 from explorers.spoof.beams import Tree
 from explorers.spoof.ways import WAYS, Way
 from pcg.errors import InputError
@@ -77,11 +78,13 @@ class SpoofTake:
 
 @dataclass(frozen=True)
 class SpoofStep:
-    """The progress of a run: the current scheme, the number of its tokens, and its take once it is finished."""
+    """The progress of a run: the current scheme, the number of its tokens, and its take once it is finished. waits: what to
+    tell a visitor whose take waits for those of others, "" while it is decoded."""
 
     now: str
     tokens: int = 0
     done: SpoofTake | None = None
+    waits: str = ""
 
 
 def can_judge(synthesizer: Synthesizer) -> bool:
@@ -100,6 +103,8 @@ def generate_all(synthesizer: Synthesizer, request: SpoofRequest, speak: Speak |
     for way in WAYS.values():
         yield SpoofStep(way.key)
         with closing((speak or synthesizer.speak)(text, asked[way.key], request.voice)) as events:
+            for queued in while_waiting(events, synthesizer):
+                yield SpoofStep(way.key, waits=queued)
             take = yield from _progress(events, way.key)
         judged = synthesizer.decoder.detectors.curves(take.tokens)
         curves = {name: curve.numpy() for name, curve in judged.items()}

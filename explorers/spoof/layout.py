@@ -170,7 +170,7 @@ def _handler(
 
 def _updates(request: SpoofRequest, said: list[SpoofTake], step: SpoofStep, places: SpoofPlaces) -> Updates:
     """At the start everything is emptied; later only the places of the way that is done change."""
-    begins = step.now == FIRST and not step.tokens and step.done is None
+    begins = step.now == FIRST and not step.tokens and step.done is None and not step.waits
     if step.done is None and not begins:
         return {}
     search, trees = places.search, {each.way: each.tree for each in said if each.tree}
@@ -194,6 +194,8 @@ def _progress_html(step: SpoofStep, rate: float) -> str:
     """Where a run stands; not announced aloud before its end, as it changes often."""
     if step.done and step.now == LAST:
         return message_html(DONE)
+    if step.waits:
+        return message_html(step.waits)
     place = list(WAYS).index(step.now) + 1
     done = f"{counted(step.tokens, 'token')}, {step.tokens / rate:.1f} s"
     words = f"{WAYS[step.now].name}: {done} <span>{place} of {len(WAYS)}</span>"

@@ -1,6 +1,6 @@
 """What the Swap panel does: an utterance before and after a swap, a control, and verdicts. Knows nothing of gradio."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -9,6 +9,7 @@ import numpy as np
 
 from explorers.judging import JudgedTake, Judges
 from explorers.session import Session, ShownTake, TakeView
+from explorers.shared.waiting import while_waiting
 from pcg.analysis.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
 from pcg.errors import InputError, PCGError
 from pcg.experiments.grid import Grid
@@ -161,9 +162,8 @@ def stress(
 
     Closing the generator stops the work after the step that it is at.
     """
-    if request.source == "text":
-        yield StressTest("Generating the text with the target.")
-    original = _original(synthesizer, request, session, card, speak or synthesizer.speak)
+    shown = (yield from _spoken(synthesizer, request, speak)) if request.source == "text" else _in_hand(request, session, card)
+    original = _original(synthesizer, shown)
     yield StressTest("Finding groups and swapping.", original)
     versions = _versions(synthesizer, request, original)
     heard = StressTest("Judging.", original, versions)
@@ -181,13 +181,22 @@ def _judged(judges: Judges, text: str, versions: Sequence[Version]) -> tuple[Ver
     return tuple(replace(v, verdict=verdict, mel_distance=distance) for v, verdict, distance in judged)
 
 
-def _original(synthesizer: Synthesizer, request: SwapRequest, session: Session, card: str, speak: Speak) -> Original:
-    if request.source == "text":
-        text = check_text(request.text)
-        _check_words(text)
-        shown = ShownTake(TakeView.of(last_take(speak(text, request.settings, request.voice))))
-    else:
-        shown = said_by_target(session) if request.source == "last" else session.in_hand(card)
+def _spoken(synthesizer: Synthesizer, request: SwapRequest, speak: Speak | None) -> Generator[StressTest, None, ShownTake]:
+    """The new text, as the target alone says it."""
+    yield StressTest("Generating the text with the target.")
+    text = check_text(request.text)
+    _check_words(text)
+    with closing((speak or synthesizer.speak)(text, request.settings, request.voice)) as events:
+        for queued in while_waiting(events, synthesizer):
+            yield StressTest(queued)
+        return ShownTake(TakeView.of(last_take(events)))
+
+
+def _in_hand(request: SwapRequest, session: Session, card: str) -> ShownTake | None:
+    return said_by_target(session) if request.source == "last" else session.in_hand(card)
+
+
+def _original(synthesizer: Synthesizer, shown: ShownTake | None) -> Original:
     if shown is None or not shown.reading.tokens:
         raise PCGError(NO_TAKE)
     reading = shown.reading

@@ -9,8 +9,9 @@ import pytest
 
 from explorers.compare import turns
 from explorers.compare.actions import CompareRequest, generate_again, generate_all
-from explorers.compare.turns import Speaker, waiting
+from explorers.compare.turns import Speaker
 from explorers.session import CARDS, Session
+from explorers.shared.waiting import waiting
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import Settings
 from pcg.takes.presets import PAPERS
@@ -128,7 +129,7 @@ def test_whoever_comes_during_the_warm_up_is_told_so_and_its_time_is_that_of_the
     begun.wait()
     steps = generate_again(shared, "sd", REQUEST, Session())
     told = [next(steps).status for _ in range(3)]
-    assert all("being compiled" in each for each in told[1:])
+    assert all("compiles its decoders" in each for each in told[1:])
     go_on.set()
     *_, last = steps
     warming.join()
