@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PAGE = "report.html"
 # What has to be as it was, or the costs of steps now say nothing about the times then.
-MACHINE = ("processor", "device", "precision", "torch", "threads")
+MACHINE = ("processor", "device", "precision", "torch", "threads", "kernel")
 
 
 def add(commands: "Commands") -> None:
@@ -155,7 +155,7 @@ def _step_costs(synthesizer: "Synthesizer", records: "Sequence[Record]", device:
     threads = int(str(records[0].context["threads"]))
     here = context(device, synthesizer.voice.precision, threads, 1, {})
     if any(record.context.get(name) != here[name] for record in records for name in MACHINE):
-        print("The results are of another machine: the report has no bounds on speed.", file=sys.stderr)
+        print("The results are of another machine or kernel: the report has no bounds on speed.", file=sys.stderr)
         return {}
     torch.set_num_threads(threads)
     voice = synthesizer.voice

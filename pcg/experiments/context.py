@@ -1,5 +1,6 @@
 """Where and with what a result was made, so that a time can be read. Names of hosts and users are no part of it."""
 
+import hashlib
 import os
 import platform
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from pcg.experiments.unit import FORMAT
 from pcg.files import __version__
+from pcg.models import cpu_kernel
 
 
 def context(device: str, precision: str, threads: int, workers: int, judges: Mapping[str, str]) -> dict[str, object]:
@@ -35,8 +37,15 @@ def _machine(device: str) -> dict[str, object]:
         "torch": version("torch"),
         "transformers": version("transformers"),
         "pcg": __version__,
+        "kernel": _kernel(),
         "format": FORMAT,
     }
+
+
+def _kernel() -> str:
+    """What tells one CPU kernel from another, as times with one say nothing of the other: a digest of its files."""
+    files = sorted(Path(cpu_kernel.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def _processor() -> str:
