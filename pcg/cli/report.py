@@ -146,12 +146,15 @@ def _check_one_voice(records: "Sequence[Record]") -> None:
 
 
 def _step_costs(synthesizer: "Synthesizer", records: "Sequence[Record]", device: str) -> "dict[int, StepCosts]":
-    """Those of single steps by lookahead; none where the results come from another machine, which they would not bound."""
+    """Those of single steps by lookahead; none where what was said at the usual temperature, beside which alone bounds stand,
+    comes from another machine, which they would not bound."""
     import torch
 
     from pcg.bench.methods import step_costs
     from pcg.experiments.context import context
+    from pcg.settings import Settings
 
+    records = [each for each in records if each.unit.settings.temperature == Settings.temperature] or records
     threads = int(str(records[0].context["threads"]))
     here = context(device, synthesizer.voice.precision, threads, 1, {})
     if any(record.context.get(name) != here[name] for record in records for name in MACHINE):

@@ -64,7 +64,6 @@ def test_a_damaged_example_is_told_in_one_sentence(damage: Damage, example_folde
         read_example(folder)
 
 
-@pytest.mark.xfail(reason="The shipped example was recorded at theta 0.4: record it anew, and drop this mark.", strict=True)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_page_opens_with_the_engines_defaults(method: str) -> None:
     own = json.loads((EXAMPLE / "example.json").read_text(encoding="utf-8"))["takes"][method]["settings"]
