@@ -58,7 +58,7 @@ def test_the_readme_shows_rows_of_the_document():
     lines, overview = _lines(README), _lines(DOCUMENT)
     (head,) = [i for i, line in enumerate(lines) if line[:3] == ["method", "n", "speed-up"]]
     rows = lines[head : head + 9]
-    methods = ["AR", "SD", "PCG, theta 0.5", "PCG, theta 0.4", "SSD, beta 0.3", "target's top 50", "typical acceptance"]
+    methods = ["AR", "SD", "PCG, theta 0.4", "PCG, theta 0.3", "SSD, beta 0.3", "target's top 50", "typical acceptance"]
     assert [row[0] for row in rows[2:]] == methods
     assert [row for row in [rows[0], *rows[2:]] if row not in overview] == []
     summaries = json.loads((RESULTS / "results.json").read_text(encoding="utf-8"))["summaries"]
