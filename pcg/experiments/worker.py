@@ -93,8 +93,8 @@ class WorkerSpec:
             add_content(digest, codec)
         if "embedded" in self.judges:
             add_content(digest, RECOGNISER)
-        if isdir(self.draft) and not named_draft(self.draft, folder / "draft"):
-            add_content(digest, Path(self.draft))
+        if (named := named_draft(self.draft, folder / "draft")) or isdir(self.draft):
+            add_content(digest, named or Path(self.draft))
         elif self.draft != AUTO:  # which leaves no mark, as there were results before there was a choice
             digest.update(self.draft.encode())
         if self.detectors:

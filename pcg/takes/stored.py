@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from pcg.audio import read_comment
 from pcg.errors import InputError
 from pcg.files import __version__
-from pcg.models.hub import content_digest
+from pcg.models.hub import content_digest, lies_beside
 from pcg.prompts.text import check_text
 from pcg.settings import Settings
 
@@ -101,7 +101,8 @@ class Origin:
         digest = hashlib.sha256()
         patterns = {voice.folder: (*WEIGHTS, *LLASA_WEIGHTS), voice.codec_folder: CODEC_WEIGHTS}
         for folder, names in patterns.items():
-            for file in sorted(file for pattern in names for file in folder.glob(pattern)) if folder else ():
+            files = sorted(file for pattern in names for file in folder.glob(pattern)) if folder else ()
+            for file in (each for each in files if not lies_beside(each, folder)):
                 digest.update(f"{file.relative_to(folder).as_posix()} {content_digest(file)}\n".encode())
         precision = "" if voice.precision == PRECISIONS[voice.device] else voice.precision
         return cls(voice.name, digest.hexdigest(), voice.device, __version__, voice.licence, voice.draft_kind, precision)
