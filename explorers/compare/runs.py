@@ -18,7 +18,7 @@ from explorers.compare.take_card import CardView, strip_html
 from explorers.compare.turns import CompareStep, Speaker
 from explorers.errors import page_error
 from explorers.judging import Verdicts
-from explorers.session import CARDS, PRESET, Card, Session
+from explorers.session import CARDS, PRESET, Card, Session, Turn
 from explorers.shared.blocks import DECODING, Form, by_name, parameters_of, recognised_update
 from explorers.shared.readout import card_html, message_html, preset_title_html
 from explorers.zero_gpu import gpu_seconds, on_gpu
@@ -165,11 +165,15 @@ def wire_runs(speaker: Speaker, places: ComparePlaces) -> list[Dependency]:
         js=moved(IN_HAND), api_visibility="private"
     )
     private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    getattr(stage, HALT)(lambda turn: turn.next(), places.tools.turn, None, **private)
+    getattr(stage, HALT)(_end_run, places.tools.turn, None, **private)
     # Through the queue, as a state changes, and gradio tells the page of that nowhere else.
     choosing = {**private, "queue": True, "concurrency_limit": None, "trigger_mode": "multiple"}
     getattr(stage, CHOOSE)(_chosen, places.session, [places.in_hand, places.session], **choosing)
     return [full_run, again("pcg"), again("ssd"), one]
+
+
+def _end_run(turn: Turn) -> None:
+    turn.next()
 
 
 def _chosen(session: Session, event: gr.EventData) -> list[object]:

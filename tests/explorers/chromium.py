@@ -31,17 +31,7 @@ SOFTWARE = [
 ]
 NEEDS_CHROMIUM = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
 ARTIFACTS = PROJECT / "artifacts"
-TABS = ("Listen", "Map", "Swap", "Experiments", "Listening test", "Recognise")
-# The tab that a part of it stands in.
-WITHIN = {"Map": "Groups", "Swap": "Groups", "Experiments": "Evidence", "Listening test": "Evidence", "Recognise": "Judges",
-          "Spoof": "Judges"}  # fmt: skip
 READY = '.stage[data-state="ready"]'
-OPEN = """name => {
-  const tabs = [...document.querySelectorAll('[role="tab"], .overflow-dropdown button')];
-  const tab = tabs.find((each) => each.textContent.trim() === name);
-  tab?.click();
-  return tab !== undefined;
-}"""
 
 
 def watch(page: Page, address: str, complaints: list[str]) -> None:
@@ -62,17 +52,6 @@ def patient_page(width: int, arguments: list[str], patience_ms: int) -> Iterator
         yield page
         browser.close()
         expect.set_options(timeout=5_000)
-
-
-def open_tab(page: Page, name: str) -> None:
-    """Open one of TABS and wait until it is drawn; on a narrow screen it may be in a menu."""
-    for each in (WITHIN.get(name), name):
-        if each:
-            page.wait_for_function(OPEN, arg=each)
-            page.locator(f'[role="tab"][aria-selected="true"]:has-text("{each}")').first.wait_for(state="attached")
-    if name == "Map":
-        page.locator('.atlas[data-state="ready"]').wait_for()
-        page.locator("#statistics-overlaps .js-plotly-plot .main-svg").first.wait_for()
 
 
 def picture(page: Page, panel: str) -> Path:

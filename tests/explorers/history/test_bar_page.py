@@ -8,10 +8,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from explorers.groups.actions import equal_theta
+from explorers.measure_page.access import open_tab
 from explorers.shared.blocks import SIMILARITY_NAMES
 from pcg.metrics.sentences import read_sentences
 from pcg.synthesis.synthesizer import Synthesizer
-from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, open_tab, patient_page, watch
+from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, patient_page, watch
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
 PATIENCE_MS = 120_000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from explorers.measure_page import measure_requests, resident_mib
+from explorers.measure_page.requests import measure_requests, resident_mib
 from explorers.swap import actions as swapping
 from explorers.swap.actions import LastingWorker
 

@@ -9,7 +9,8 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 from playwright.sync_api import Page, expect
 
-from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, open_tab, patient_page, watch
+from explorers.measure_page.access import open_tab
+from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, patient_page, watch
 
 PATIENCE_MS = 120_000
 RUNS = (

@@ -7,13 +7,13 @@ import gradio as gr
 import pytest
 from playwright.sync_api import Page, expect
 
+from explorers.measure_page.access import faults_of_axe
 from explorers.shared.terms import create_terms
 from explorers.spoof.layout import create_spoof
 from explorers.spoof.ways import WAYS
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, picture, watch
-from tests.explorers.page.test_accessibility import violations
 from tests.explorers.served import serve
 from tests.explorers.spoof.test_beams import untrained
 
@@ -59,7 +59,7 @@ def test_a_person_says_a_text_six_ways_and_it_fits_in_both_themes(page: Page, co
         page.evaluate("theme => document.body.classList.toggle('dark', theme === 'dark')", theme)
         assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
         assert picture(page, "Spoof").stat().st_size > 10_000
-        assert violations(page) == []
+        assert faults_of_axe(page) == []
     assert page.evaluate("window.hacked") is None
     assert complaints == []
 

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from explorers.compare.example import Example, read_example
+from explorers.measure_page.access import faults_of_axe
 from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, patient_page, picture, watch
-from tests.explorers.page.test_accessibility import violations
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
 PATIENCE_MS = 90_000
@@ -84,7 +84,7 @@ def test_six_steps_lead_from_play_to_a_rejection_that_is_heard(page: Page, examp
     page.wait_for_function("before => window.sounds > before", arg=before)
     assert time.monotonic() - begun < 60
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
-    assert violations(page) == []
+    assert faults_of_axe(page) == []
     picture(page, "tour")
 
     page.keyboard.press("Enter")
