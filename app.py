@@ -108,7 +108,7 @@ def create_app(
             with gr.Tab("Listening test", elem_id="listening") as part:
                 load = lru_cache(maxsize=1)(partial(load_judge, judge))
                 test = create_listening_test(app, synthesizer, origin, load, session, listen.controls, listen.speak)
-                share_controls([evidence, part], listen.controls, test)
+                share_controls([evidence, part], listen.controls, test.controls)
         if recogniser.is_dir() or can_judge(synthesizer):
             with gr.Tab("Judges", elem_id="judges") as judging, gr.Tabs(elem_classes="lab-parts"):
                 if recogniser.is_dir():
@@ -122,6 +122,7 @@ def create_app(
         places = [listen.controls], listen.shared, moved(IN_HAND)
         own_presets = create_settings(app, synthesizer, origin, session, *places, speak=listen.speak)
         offer_presets(app, own_presets, listen.controls["preset"])
+        test.offer_presets(own_presets)
         create_terms()
     return app.queue(max_size=QUEUE_LENGTH, api_open=False)
 

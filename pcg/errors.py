@@ -73,9 +73,10 @@ def first_line(error: Exception) -> str:
 
 
 def _quoted(value: object) -> str:
-    """A value as one sentence can hold it, None as one that was left out; Python refuses to write out an integer of
-    thousands of digits."""
-    if value is None:
+    """A value as one sentence can hold it, nothing and blanks as one that was left out; Python refuses to write out an
+    integer of thousands of digits."""
+    empty = (isinstance(value, list) and not value) or (isinstance(value, str) and not value.strip())
+    if value is None or empty:
         return "missing"
     huge = isinstance(value, int) and value.bit_length() > 64
     quoted = repr("a huge number" if huge else value)

@@ -16,7 +16,7 @@ from explorers.errors import page_error, showing_errors
 from explorers.experiments.actions import SpeakingWorker, View, condition_names, made, record_of, study
 from explorers.experiments.archive import OWN, SOURCES, Archive
 from explorers.experiments.cards import CARDS, CLICKABLE, FigureCard, contents_html, create_card
-from explorers.experiments.findings import progress_html, source_html
+from explorers.experiments.findings import duration, progress_html, source_html
 from explorers.experiments.grids import chosen_grids, units_of
 from explorers.experiments.report import RESULTS as DATA
 from explorers.experiments.report import Findings
@@ -42,7 +42,12 @@ GRID_HINT = (
 SIZE_NAMES = {"quick": "quick: few utterances, for a trial", "full": "full: for conclusions"}
 READY = "Choose experiments, then run."
 READING = "Reading the results …"
-PLANNED = "{units}, {known:,} of them stored. Each unit is one utterance in one setting with one seed, generated and judged."
+PLANNED = (
+    "{units}, {known:,} of them stored; the rest takes about {time} on a CPU. Each unit is one utterance in one setting with "
+    "one seed, generated and judged."
+)
+# Of the embedded voice with both judges, which take most of it, on one core.
+UNIT_SECONDS = 1.6
 STOPPED = "Stopped. Finished units stay; the next run continues from them."
 PAGE = "report.html"
 
@@ -162,7 +167,8 @@ def _planner(synthesizer: Synthesizer, archive: Archive) -> Callable[..., str]:
         with showing_errors():
             units = units_of(chosen_grids(synthesizer, names, size, Path(file) if file else None))
             known, total = archive.count(units)
-        return message_html(PLANNED.format(units=counted(total, "unit"), known=known))
+        time = duration(UNIT_SECONDS * (total - known))
+        return message_html(PLANNED.format(units=counted(total, "unit"), known=known, time=time))
 
     return plan
 

@@ -32,7 +32,7 @@ from pcg.takes.take import Speak, last_take
 
 SOURCES = ("evaluation", "own")
 NO_TEST = "There is no test: prepare one first."
-MOST_LINES, MOST_ASKED, MOST_KEPT = 60, 30, 20
+MOST_LINES, MOST_ASKED, MOST_KEPT = 60, 30, 80
 NO_TAKE = "There are no takes yet. Generate some under Listen to store their settings here."
 
 Kept = Mapping[str, Settings]
@@ -64,7 +64,8 @@ class ListeningRequest:
 
     def systems(self, kept: Kept) -> dict[str, Settings]:
         """The settings of all that is compared, by name, in a fixed order."""
-        known = {method.upper(): self.settings(method) for method in METHODS} | dict(kept)
+        methods = {method.upper(): self.settings(method) for method in METHODS}
+        known = {**methods, **kept, **methods}
         for name in self.compared or ():
             if name not in known:
                 raise InputError("what is compared", name, "one of " + ", ".join(known))
@@ -99,11 +100,18 @@ def _checked(synthesizer: Synthesizer, line: str) -> str:
 
 
 def name_of(settings: Settings) -> str:
-    """A method by its own knobs."""
+    """A method by its own knobs, and by what else is not as usual."""
     knobs = [f"{knob} {getattr(settings, knob):g}" for knob in (*KNOBS[settings.method], "temperature")]
     usual = Settings()
     others = [f"by {settings.similarity}"] if settings.method == "pcg" and settings.similarity != usual.similarity else []
-    others += ["adaptive"] if settings.adaptive and settings.method != "ar" else []
+    if settings.method != "ar":
+        others += ["adaptive"] if settings.adaptive else []
+        others += [f"lookahead cost {settings.lookahead_cost:g}"] if settings.lookahead_cost else []
+        others += ["block verification"] if settings.verification == "block" else []
+    others += [settings.sampler.upper()] if settings.sampler != usual.sampler else []
+    numbers = ("top_k", "top_p", "repetition_penalty")
+    others += [f"{n.replace('_', ' ')} {getattr(settings, n):g}" for n in numbers if getattr(settings, n) != getattr(usual, n)]
+    others += ["beams"] if settings.hierarchical else []
     return " · ".join([settings.method.upper(), *knobs, *others])
 
 

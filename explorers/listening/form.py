@@ -1,20 +1,22 @@
 """The form of the listening test: design, systems, texts and settings, and the settings that a visitor keeps."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import gradio as gr
 from gradio.components import Component
+from gradio.events import Dependency
 
 from explorers.compare.actions import new_seed
 from explorers.errors import showing_errors
-from explorers.listening.actions import MOST_ASKED, MOST_LINES, ListeningRequest, keep, last_settings
+from explorers.listening.actions import MOST_ASKED, MOST_LINES, Kept, ListeningRequest, keep, last_settings
+from explorers.listening.link import choices
 from explorers.session import Session
 from explorers.shared.blocks import by_name, knob, run_and_stop, seed_and_dice, similarity_choice, voice_choice
 from explorers.shared.readout import message_html
 from explorers.shared.terms import explained
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.presets import PAPERS, read_presets
 
 DESIGN_NAMES = {"ab": "A/B: which is better", "abx": "ABX: which one is X", "rating": "Rating, 0 to 100"}
 SOURCE_NAMES = {"evaluation": "evaluation sentences", "own": "own lines"}
@@ -48,7 +50,7 @@ def create_controls(synthesizer: Synthesizer) -> ListeningControls:
         design = gr.Radio([(n, k) for k, n in DESIGN_NAMES.items()], value="ab", label="Question", elem_id="listening-design")
         compared = gr.Dropdown(
             [method.upper() for method in METHODS], value=["AR", "PCG"], multiselect=True, label="Compare",
-            info="Methods at the settings below, and stored settings.", elem_id="listening-compared",
+            info="Methods at the settings below, presets, and stored settings.", elem_id="listening-compared",
         )  # fmt: skip
         with gr.Column(visible=False, elem_classes="lab-form-part") as rating:
             reference = gr.Dropdown(
@@ -100,18 +102,14 @@ def wire_choices(controls: ListeningControls, session: gr.State) -> None:
     knobs = [named[knob] for knob in ("theta", "lookahead", "beta", "temperature", "similarity")]
     choosing = [controls.kept, named["compared"], named["reference"]]
 
-    def kept_with(kept: Mapping[str, Settings], settings: list[Settings]) -> list[object]:
-        together = keep(kept, settings)
-        names = [*(method.upper() for method in METHODS), *together]
-        return [together, gr.update(choices=names), gr.update(choices=names)]
+    def kept_with(kept: Kept, settings: list[Settings]) -> list[object]:
+        return _choosing(keep(kept, settings))
 
-    def keep_these(
-        theta: float, lookahead: int, beta: float, temperature: float, similarity: str, kept: Mapping[str, Settings]
-    ) -> list[object]:
+    def keep_these(theta: float, lookahead: int, beta: float, temperature: float, similarity: str, kept: Kept) -> list[object]:
         with showing_errors():
             return kept_with(kept, [Settings("pcg", theta, lookahead, beta, temperature, similarity=similarity)])
 
-    def keep_last(session: Session, kept: Mapping[str, Settings]) -> list[object]:
+    def keep_last(session: Session, kept: Kept) -> list[object]:
         with showing_errors():
             return kept_with(kept, last_settings(session))
 
@@ -123,3 +121,21 @@ def wire_choices(controls: ListeningControls, session: gr.State) -> None:
         keep_last, [session, controls.kept], choosing, show_progress="hidden", api_name="listening_keep_last",
         api_description="Store the settings of this session's takes under names, by which a listening test can compare them.",
     )  # fmt: skip
+
+
+def offer_presets(opened: Dependency, own: gr.BrowserState, controls: ListeningControls) -> None:
+    """Let a test compare the papers' presets and a visitor's `own`, which the browser holds. opened: what has run when the page
+    knows whether it was opened by the link of a test."""
+    choosing = [controls.kept, controls.named["compared"], controls.named["reference"]]
+
+    def offer(values: object, kept: Kept) -> list[object]:
+        return _choosing({**kept, **{preset.name: preset.settings for preset in (*PAPERS, *read_presets(values))}})
+
+    quiet = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    for event in (opened.then, own.change):
+        event(offer, [own, controls.kept], choosing, **quiet)
+
+
+def _choosing(kept: Kept) -> list[object]:
+    """What is stored, and the choices of what is compared and of the reference."""
+    return [dict(kept), gr.update(choices=choices(kept)), gr.update(choices=choices(kept))]

@@ -26,7 +26,7 @@ from explorers.listening.actions import (
     vote,
     write_sounds,
 )
-from explorers.listening.form import ListeningControls, create_controls, wire_choices
+from explorers.listening.form import ListeningControls, create_controls, offer_presets, wire_choices
 from explorers.listening.player import VOTE, create_player, trial_value
 from explorers.listening.reveal import reveal_html
 from explorers.listening.sharing import MOVED, create_link
@@ -71,6 +71,15 @@ class ListeningPlaces:
         return [self.record, self.player, self.end, self.revealed, self.reveal, self.files, self.blind_test, self.judging]
 
 
+@dataclass(frozen=True)
+class ListeningView:
+    """controls: voice and knobs, by the names of Settings. offer_presets: lets a test compare presets; it takes what holds a
+    visitor's own."""
+
+    controls: Mapping[str, Component]
+    offer_presets: Callable[[gr.BrowserState], None]
+
+
 def create_listening_test(
     page: gr.Blocks,
     synthesizer: Synthesizer,
@@ -79,20 +88,20 @@ def create_listening_test(
     session: gr.State,
     shared: Mapping[str, Component],
     speak: Speak | None = None,
-) -> Mapping[str, Component]:
+) -> ListeningView:
     """Lay the panel out within `page`, which is being built. `load` is called when words are to be judged first; `session`
     holds a Session, whose takes' settings may be compared; the controls `shared` of other tabs are moved by the link of a test.
-    speak: as in `prepare`. What is returned are voice and knobs, by the names of Settings."""
+    speak: as in `prepare`."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = create_controls(synthesizer)
-            create_link(page, synthesizer, origin.digest, controls, shared)
+            opened = create_link(page, synthesizer, origin.digest, controls, shared)
         with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
             places = _places()
     _wire(synthesizer, speak, controls, places)
     wire_choices(controls, session)
     _wire_reveal(synthesizer, lru_cache(maxsize=1)(lambda: Judges(load())), places)
-    return {name: controls.named[name] for name in MOVED}
+    return ListeningView({name: controls.named[name] for name in MOVED}, partial(offer_presets, opened, controls=controls))
 
 
 def _places() -> ListeningPlaces:

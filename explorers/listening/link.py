@@ -24,8 +24,16 @@ def write_test(request: ListeningRequest, kept: Kept, digest: str, address: str)
     """A link to this page at `address`. digest: that of the voice. Raises InputError for a test that could not be prepared."""
     systems = request.systems(kept)
     request.plan(list(systems), 1)
-    own = [asdict(systems[name]) for name in systems if name in kept]
-    stored = replace(request, lines=request.lines if request.source == "own" else "", compared=list(systems))
+    own = [name for name in systems if name not in choices({})]
+    # A preset is known by its name in one browser alone.
+    called = {name: name_of(systems[name]) if name in own else name for name in systems}
+    stored = replace(
+        request,
+        lines=request.lines if request.source == "own" else "",
+        compared=list(called.values()),
+        reference=called.get(request.reference, request.reference),
+    )
+    own = [asdict(systems[name]) for name in own]
     return f"{address}/{MARK}{pack_json([FORMAT, digest[:DIGEST], list(asdict(stored).values()), own])}"
 
 
@@ -66,8 +74,9 @@ def _checked(values: dict[str, object], kept: Kept, synthesizer: Synthesizer) ->
 
 
 def choices(kept: Kept) -> list[str]:
-    """What can be compared: the methods, and stored settings."""
-    return [*(method.upper() for method in METHODS), *kept]
+    """What can be compared: the methods, presets, and stored settings."""
+    methods = [method.upper() for method in METHODS]
+    return [*methods, *(name for name in kept if name not in methods)]
 
 
 def _mapping(value: object) -> dict[str, object]:

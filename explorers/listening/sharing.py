@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import gradio as gr
 from gradio.components import Component
+from gradio.events import Dependency
 
 from explorers.errors import showing_errors
 from explorers.listening.actions import Kept, ListeningRequest
@@ -33,9 +34,9 @@ Updates = dict[Component, object]
 
 def create_link(
     page: gr.Blocks, synthesizer: Synthesizer, digest: str, controls: ListeningControls, shared: Mapping[str, Component]
-) -> None:
-    """Lay button and link out within `page`. digest: the voice's. shared: controls of other tabs that move with this one's, by
-    the names of `ListeningRequest`."""
+) -> Dependency:
+    """Lay button and link out within `page`; what is returned has run when the page has read the link that opened it. digest:
+    the voice's. shared: controls of other tabs that move with this one's, by the names of `ListeningRequest`."""
     with gr.Column(elem_classes="lab-form"):
         make = gr.Button("Make a link to this test", size="md", elem_id="listening-link-make")
         link = gr.Textbox(
@@ -54,6 +55,7 @@ def create_link(
         api_name="open_listening_link", api_description="The listening test that a link holds, for every control.",
     )  # fmt: skip
     opened.then(js=GO, api_visibility="private")
+    return opened
 
 
 def _writer(digest: str) -> Callable[..., object]:

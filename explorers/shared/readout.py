@@ -6,7 +6,7 @@ from pathlib import Path
 
 from explorers.session import Card, ShownTake
 from explorers.shared.ribbon import tail_html
-from explorers.shared.terms import term_html
+from explorers.shared.terms import TERMS, term_html
 from pcg.errors import PCGError, counted
 from pcg.groups.groups import GroupStatistics
 from pcg.settings import METHODS, Settings
@@ -19,12 +19,6 @@ TITLES = {
     "ssd": ("SSD", "speech speculative decoding"),
     "pcg": ("PCG", "principled coarse-grained acceptance"),
 }
-EXPLANATIONS = {
-    "ar": "The target alone, one call for every token: the baseline.",
-    "sd": "The draft proposes tokens, the target checks them. Every token keeps exactly its probability in AR.",
-    "ssd": "As SD, with a tolerance of beta in each check. More drafts pass, but the probabilities are not those of AR.",
-    "pcg": "Checks groups of similar tokens. A group keeps its probability in AR; the draft picks the token within it.",
-}
 BASELINES = {
     "same run": "AR, measured in this same run",
     "last run": "AR, measured in an earlier run",
@@ -36,7 +30,7 @@ KNOBS = {"ar": (), "sd": ("lookahead",), "ssd": ("beta", "lookahead"), "pcg": ("
 
 def title_html(method: str) -> str:
     short, long = TITLES[method]
-    return f'<header class="title"><h2>{short}<small>{long}</small></h2><p>{EXPLANATIONS[method]}</p></header>'
+    return f'<header class="title"><h2>{short}<small>{long}</small></h2><p>{TERMS[method].meaning}</p></header>'
 
 
 def preset_title_html(name: str, settings: Settings) -> str:
@@ -130,7 +124,9 @@ def _speed_up(card: Card) -> str:
     if _is_baseline(card.first):
         return f'<span class="speed-up"><small>the AR baseline{mean}</small></span>'
     speed_up = card.mean("speed_up")
-    ratio = "" if speed_up is None else f"<b>{speed_up:.2f}×</b> "
+    # Two runs may have been timed beside other work, so their ratio is not shown as large as that of one.
+    tag = "span" if card.first.baseline == "last run" else "b"
+    ratio = "" if speed_up is None else f"<{tag}>{speed_up:.2f}×</{tag}> "
     return f'<span class="speed-up">{ratio}<small>{BASELINES[card.first.baseline]}{mean}</small></span>'
 
 

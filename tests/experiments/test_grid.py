@@ -138,7 +138,7 @@ def condition(**fields: object) -> dict[str, object]:
         ("title is 3", {"title": 3}),
         ("voices is 'one'", {"voices": "one"}),
         ("voices is False", {"voices": [False]}),
-        ("seeds is []", {"seeds": []}),
+        ("seeds is missing", {"seeds": []}),
         ("seed is 'x'", {"seeds": ["x"]}),
         ("seed is -1", {"seeds": [-1]}),
         ("texts and sections", {"sections": ["rare"]}),

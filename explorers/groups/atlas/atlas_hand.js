@@ -19,7 +19,7 @@ class AtlasHand extends AtlasChoice {
     });
     on("points", "webglcontextlost", (event) => {
       event.preventDefault();
-      this.say("The graphics card let go of the map; waiting for it to come back.");
+      this.say("The browser lost the map's graphics and is restoring them.");
     });
     on("points", "webglcontextrestored", () => {
       this.cloud.build();

@@ -167,7 +167,7 @@ def test_closing_stops_the_engine(speaker: Speaker, monkeypatch: pytest.MonkeyPa
         ({"preset": "[" * 1000}, "or one of your own"),
         ({"preset": '{"name": "mine", "settings": {"theta": 7}}'}, "or one of your own"),
         ({"recording": "a.wav"}, "confirm that the speaker agrees"),
-        ({"recording": "a.wav", "consent": True}, "transcript is '', but must be the words"),
+        ({"recording": "a.wav", "consent": True}, "transcript is missing, but must be the words"),
         ({"recording": "a.wav", "consent": True, "transcript": "yes"}, "a readable WAV"),
     ],
 )

@@ -41,6 +41,15 @@ def test_whoever_opens_it_has_the_same_test(synthesizer: Synthesizer) -> None:
     assert said[0] == said[1]
 
 
+def test_a_preset_is_sent_by_its_settings(synthesizer: Synthesizer) -> None:
+    mine = {"mine": Settings("sd"), "AR": WIDE, **KEPT}
+    asked = replace(SENT, compared=["mine", "AR"], reference="mine")
+    request, kept, _ = read_test(write_test(asked, mine, DIGEST, ""), synthesizer)
+    name = name_of(Settings("sd"))
+    assert (request.compared, request.reference, kept) == (["AR", name], name, {name: Settings("sd")})
+    assert request.systems(kept) == {"AR": asked.settings("ar"), name: Settings("sd")}
+
+
 def test_a_link_of_before_there_was_a_similarity_is_of_cosine_groups(synthesizer: Synthesizer) -> None:
     values = list(asdict(replace(SENT, compared=["AR", "PCG"])).values())
     request, *_ = read_test(MARK + pack_json([1, "0123", values[:-1], []]), synthesizer)

@@ -109,7 +109,7 @@ def test_the_sounds_of_a_trial_are_the_takes_equally_loud_and_long(synthesizer: 
     levels = []
     for samples, name in zip(heard.values(), trial.systems, strict=True):
         take = synthesizer.take(
-            blind_test.texts[trial.item], blind_test.systems.get(name, Settings("ar")).with_(seed=trial.seed), "two"
+            blind_test.texts[trial.item], blind_test.systems.get(name, blind_test.systems["AR"]).with_(seed=trial.seed), "two"
         )
         if name != ANCHOR:
             assert np.array_equal(sound_of(synthesizer, blind_test, 0, name), take.audio)
@@ -187,7 +187,9 @@ def test_kept_settings_have_names_that_tell_them_apart(synthesizer: Synthesizer)
     kept = keep({}, [Settings("pcg", theta=0.3, seed=1), Settings("pcg", theta=0.3, seed=2), Settings("pcg", theta=0.4)])
     assert list(kept) == ["PCG · theta 0.3 · lookahead 3 · temperature 0.8", "PCG · theta 0.4 · lookahead 3 · temperature 0.8"]
     odd = [Settings("pcg", similarity="mel"), Settings("sd", adaptive=True), Settings("ar", adaptive=True)]
-    assert [name_of(s).split(" · ")[-1] for s in odd] == ["by mel", "adaptive", "temperature 0.8"]
+    odd += [Settings(sampler="eas"), Settings(top_p=0.9), Settings("sd", verification="block"), Settings(lookahead_cost=0.1)]
+    said = ["by mel", "adaptive", "temperature 0.8", "EAS", "top p 0.9", "block verification", "lookahead cost 0.1"]
+    assert [name_of(s).split(" · ")[-1] for s in odd] == said
     blind_test = prepared(synthesizer, replace(ASKED, compared=tuple(kept), trials=1), kept)
     assert blind_test.differences() == {"theta": dict(zip(kept, (0.3, 0.4), strict=True))}
     with pytest.raises(InputError, match="stored settings"):

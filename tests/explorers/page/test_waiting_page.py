@@ -35,7 +35,7 @@ def test_every_long_run_tells_its_place_and_queues_a_further_press(address: str)
     [
         ("/run_experiments", ([], "quick", None), "but must be at least one of main"),
         ("/hear_condition", (None,), "but must be one that was measured"),
-        ("/sweep_thresholds", ([], None), "files is []"),
+        ("/sweep_thresholds", ([], None), "files is missing"),
     ],
 )
 def test_the_reason_of_a_failure_stands_in_the_status(

@@ -2,6 +2,7 @@
 
 from playwright.sync_api import expect
 
+from explorers.measure_page.access import open_tab
 from tests.explorers.chromium import ARGUMENTS, NEEDS_CHROMIUM, READY, patient_page
 
 PATIENCE_MS = 60_000
@@ -26,6 +27,11 @@ def test_presets_of_ones_own_are_offered_at_once_after_a_reload(address: str) ->
         page.locator("#settings > button").click()
         page.locator("#preset input").click()
         expect(page.get_by_role("option", name="my own")).to_be_visible()
+        page.keyboard.press("Escape")
+        open_tab(page, "Listening test")
+        page.locator("#listening-compared input").click()
+        page.get_by_role("option", name="my own").click()
+        expect(page.locator("#listening-compared")).to_contain_text("my own")
 
 
 @NEEDS_CHROMIUM

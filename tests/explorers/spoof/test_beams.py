@@ -162,7 +162,7 @@ REFUSED: list[tuple[Callable[[Synthesizer, Tree], object], str]] = [
     (lambda s, tree: hear_branch(s, {"hiereas": tree}, "hiereas", 1, 1.5), "beam is 1.5"),
     (lambda s, tree: hear_branch(s, {"hiereas": tree}, "hiereas", None, 1), "cycle is missing"),
     (lambda s, tree: hear_branch(s, {"hiereas": replace(tree, fans=())}, "hiereas", 1, 1), "no beams to choose from"),
-    (lambda s, tree: list(generate_all(s, replace(ASKED, text=" "))), "text is ' '"),
+    (lambda s, tree: list(generate_all(s, replace(ASKED, text=" "))), "text is missing"),
     (lambda s, tree: list(generate_all(s, replace(ASKED, method="fast"))), "method is 'fast'"),
     (lambda s, tree: list(generate_all(s, replace(ASKED, voice="nobody"))), "voice is 'nobody'"),
 ]

@@ -107,6 +107,6 @@ def test_a_run_is_stopped_and_what_was_said_stays(page: Page) -> None:
     expect(page.locator("#spoof-curves-original .spoof-plane")).to_be_visible()
     page.fill("#spoof-text textarea", " ")
     page.click("#spoof-run")
-    expect(page.locator(".toast-body")).to_contain_text("text is ' ', but must be some English text.")
-    expect(page.locator("#spoof-status")).to_contain_text("text is ' ', but must be some English text.")
+    expect(page.locator(".toast-body")).to_contain_text("text is missing, but must be some English text.")
+    expect(page.locator("#spoof-status")).to_contain_text("text is missing, but must be some English text.")
     expect(page.locator("#spoof-curves-original .spoof-plane")).to_be_visible()

@@ -78,7 +78,7 @@ def test_a_program_says_a_text_six_ways_and_hears_a_pruned_beam(client: Client, 
 @pytest.mark.parametrize(
     ("endpoint", "wrong", "sentence"),
     [
-        ("/spoof", {"text": " "}, "text is ' ', but must be some English text"),
+        ("/spoof", {"text": " "}, "text is missing, but must be some English text"),
         ("/spoof", {"temperature": 9.0}, "temperature is 9.0"),
         ("/spoof", {"theta": 0.0}, "theta is 0.0"),
         ("/spoof", {"method": "magic"}, "method is 'magic'"),
