@@ -68,7 +68,7 @@ def test_it_keeps_its_key_and_its_limit_and_ends_when_it_is_told(
     [
         (["--port", "70000"], "port is 70000"),
         (["--in-flight", "0"], "in-flight is 0, but must be a whole number from 1 up."),
-        (["--model", "nowhere/at-all"], "nowhere/at-all"),
+        (["--port", "0", "--model", "nowhere/at-all"], "nowhere/at-all"),
     ],
 )
 def test_what_cannot_be_served_is_one_sentence(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:

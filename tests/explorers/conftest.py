@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from playwright.sync_api import Page, expect
 
 from app import create_app
 from explorers.compare.example import write_example
@@ -14,8 +15,10 @@ from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
+from tests.explorers.chromium import READY, SOFTWARE, patient_page, watch
 from tests.explorers.served import serve
 
+PATIENCE_MS = 120_000
 TEXT = "The quick brown fox, yes."
 
 
@@ -23,6 +26,16 @@ TEXT = "The quick brown fox, yes."
 def complaints() -> list[str]:
     """What went wrong on a page, if anything."""
     return []
+
+
+@pytest.fixture
+def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
+    """The whole page in Chromium once it can play, in the light theme, 1440 pixels wide or as many as the test asks for."""
+    with patient_page(getattr(request, "param", 1440), SOFTWARE, PATIENCE_MS) as page:
+        watch(page, address, complaints)
+        page.goto(f"{address}?__theme=light")
+        expect(page.locator(READY)).to_be_visible()
+        yield page
 
 
 @pytest.fixture(scope="session")

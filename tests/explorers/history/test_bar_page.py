@@ -1,7 +1,6 @@
 """The bar above the tabs, and the state that all tabs share, in a real browser."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,19 +11,9 @@ from explorers.measure_page.access import open_tab
 from explorers.shared.blocks import SIMILARITY_NAMES
 from pcg.metrics.sentences import read_sentences
 from pcg.synthesis.synthesizer import Synthesizer
-from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, patient_page, watch
+from tests.explorers.chromium import NEEDS_CHROMIUM
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
-PATIENCE_MS = 120_000
-
-
-@pytest.fixture
-def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
-    with patient_page(getattr(request, "param", 1440), SOFTWARE, PATIENCE_MS) as page:
-        watch(page, address, complaints)
-        page.goto(f"{address}?__theme=light")
-        expect(page.locator(READY)).to_be_visible()
-        yield page
 
 
 def row(page: Page, number: int):

@@ -1,6 +1,6 @@
 """All panels in a real browser: how they look at four widths in both themes, and the main actions that no other file tries."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,20 +9,10 @@ from playwright.sync_api import Page, expect
 from torch import Tensor
 
 from explorers.measure_page.access import TABS, open_tab
-from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, patient_page, picture, watch
+from tests.explorers.chromium import NEEDS_CHROMIUM, picture
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
-PATIENCE_MS = 120_000
 MARKS = ("ar", "sd", "ssd", "pcg")
-
-
-@pytest.fixture
-def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
-    with patient_page(getattr(request, "param", 1440), SOFTWARE, PATIENCE_MS) as page:
-        watch(page, address, complaints)
-        page.goto(f"{address}?__theme=light")
-        expect(page.locator(READY)).to_be_visible()
-        yield page
 
 
 @pytest.mark.parametrize("page", [360, 390, 1440, 1920], indirect=True)

@@ -1,6 +1,5 @@
 """What a lane, the bar and the menu of voices say of a take, in a real browser."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +9,10 @@ from playwright.sync_api import Page, expect
 from explorers.shared.terms import TERMS
 from pcg.audio import write_wav
 from pcg.settings import METHODS
-from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, patient_page, watch
+from tests.explorers.chromium import NEEDS_CHROMIUM
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
-PATIENCE_MS = 120_000
 RATE = 16_000
-
-
-@pytest.fixture
-def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
-    with patient_page(getattr(request, "param", 1440), SOFTWARE, PATIENCE_MS) as page:
-        watch(page, address, complaints)
-        page.goto(f"{address}?__theme=light")
-        expect(page.locator(READY)).to_be_visible()
-        yield page
 
 
 def test_a_take_generated_alone_is_compared_with_ar_of_an_earlier_run_and_says_so(page: Page, complaints: list[str]) -> None:
