@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
+from time import sleep
 
 from pcg.models.hub import named_model, needs_hub
 
@@ -71,6 +72,8 @@ IN_ITS_PLACE = "The embedded voice is used instead."
 QUEUE_LENGTH = 64
 SWITCH_SECONDS = 2e-4
 FILES = "GRADIO_TEMP_DIR"
+# A browser needs both cores of a small computer to draw the page.
+OPENING_SECONDS = 3.0
 
 
 def create_app(
@@ -182,7 +185,8 @@ def _load(options: argparse.Namespace) -> tuple[Voice, str]:
 
 
 def _serve(app: gr.Blocks, options: argparse.Namespace, synthesizer: Synthesizer) -> None:
-    """Open the page, then warm up: the example can be played meanwhile. The first takes of a process are slow."""
+    """Open the page, then warm up, when a browser that waited for it has drawn it: the example can be played meanwhile. The
+    first takes of a process are slow."""
     served = {"server_name": options.host, "server_port": options.port, "share": options.share, "mcp_server": options.mcp}
     served["prevent_thread_lock"] = True
     try:
@@ -191,6 +195,7 @@ def _serve(app: gr.Blocks, options: argparse.Namespace, synthesizer: Synthesizer
         address = f"{options.host or 'default'}:{options.port or 'default'}"
         raise InputError("host and port", address, "a free address of this computer") from error
     if not is_lent():
+        sleep(OPENING_SECONDS)
         synthesizer.warm_up()
     app.block_thread()
 
@@ -203,7 +208,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", default=model, help=f"{MODEL} (default: MODEL, or embedded)")
     parser.add_argument("--device", default=device, help="cpu, or cuda with CUDA graphs (default: DEVICE, or cpu)")
     draft, precision = os.environ.get("DRAFT") or AUTO, os.environ.get("PRECISION") or AUTO
-    parser.add_argument("--draft", default=draft, help="auto, layers:0,1,27, lookup, none, a folder (default: DRAFT, or auto)")
+    parser.add_argument("--draft", default=draft, help="as for pcg speak (default: DRAFT, or auto)")
     parser.add_argument("--precision", default=precision, help="float32, bfloat16, or auto (default: PRECISION, or auto)")
     named = os.environ.get("ALLOW_HOST", "").split()
     parser.add_argument("--allow-host", action="append", default=named, metavar="NAME", help="a name that it answers to")

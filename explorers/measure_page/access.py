@@ -126,13 +126,18 @@ def faults_of_axe(page: "Page") -> list[str]:
 
 
 def not_reached(page: "Page") -> list[str]:
-    """Controls that Tab passes by on its way round the page."""
+    """Controls that Tab passes by on its way round the page, twice: some appear behind the focus as it goes."""
     page.evaluate(FORGET)
-    for _ in range(MOST_STOPS):
-        page.keyboard.press("Tab")
-        if page.evaluate(ARRIVE):
-            return page.evaluate(SKIPPED)
-    return [f"the focus did not come round in {MOST_STOPS} steps"]
+    skipped = [f"the focus did not come round in {MOST_STOPS} steps"]
+    for _ in range(2):
+        for _ in range(MOST_STOPS):
+            page.keyboard.press("Tab")
+            if page.evaluate(ARRIVE):
+                skipped = page.evaluate(SKIPPED)
+                break
+        if not skipped:
+            break
+    return skipped
 
 
 def not_used(page: "Page") -> list[str]:
