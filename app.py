@@ -120,7 +120,9 @@ def create_app(
                         create_recognise(synthesizer, load, session, listen.in_hand)
                 if can_judge(synthesizer):
                     with gr.Tab("Spoof", elem_id="spoof") as part:
-                        share_controls([judging, part], listen.controls, create_spoof(synthesizer, listen.speak))
+                        share_controls(
+                            [judging, part], listen.controls, create_spoof(synthesizer, listen.speak, session, listen.keep)
+                        )
         wire_bar(bar, app, voice, origin, session, listen.verdicts, listen.controls, listen.status)
         places = [listen.controls], listen.shared, moved(IN_HAND)
         own_presets = create_settings(app, synthesizer, origin, session, *places, speak=listen.speak)

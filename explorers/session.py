@@ -183,12 +183,10 @@ class Session:
     @classmethod
     def of_recorded(cls, takes: Mapping[str, Take], sounds: Mapping[str, Path]) -> "Session":
         """Takes made earlier, all in one run, and their files."""
-        views = {method: TakeView.of(take) for method, take in takes.items()}
-        packed = {method: pack_take(take) for method, take in takes.items()}
-        shown = {
-            m: ShownTake(view, sounds[m], None, view.speed_up_over(views["ar"]), "recorded", packed[m], streamed=False)
-            for m, view in views.items()
-        }
+        shown, ar = {}, TakeView.of(takes["ar"])
+        for method, take in takes.items():
+            view, packed = TakeView.of(take), pack_take(take)
+            shown[method] = ShownTake(view, sounds[method], None, view.speed_up_over(ar), "recorded", packed, streamed=False)
         history = tuple(Kept(number, method, take) for number, (method, take) in enumerate(shown.items(), 1))
         return cls({method: Card((take,)) for method, take in shown.items()}, history)
 
@@ -226,16 +224,19 @@ class Session:
         shown = ShownTake(reading, sound, reference, *self._compared(reading, key, full_run), packed, streamed)
         earlier = self.cards[key].takes if joins else ()
         others = {other: card for other, card in self.cards.items() if other != key}
+        return replace(self.remembering(shown, key, name), cards={**others, key: Card((*earlier, shown), name)})
+
+    def remembering(self, shown: ShownTake, key: str, name: str) -> "Session":
+        """The session with that take in its history, and on no card. key: what its file is named by."""
         number = self.history[-1].number + 1 if self.history else 1
-        history = _remembered((*self.history, Kept(number, key, shown, name)))
-        return replace(self, cards={**others, key: Card((*earlier, shown), name)}, history=history)
+        return replace(self, history=_remembered((*self.history, Kept(number, key, shown, name))))
 
     def kept(self, number: object) -> Kept:
         """The take of that number in the history; raise InputError where there is none."""
-        found = next((each for each in self.history if each.number == number and type(number) is int), None)
-        if found is None:
-            raise InputError("take", str(number)[:40], "the number of a take in the history")
-        return found
+        for each in self.history:
+            if each.number == number and type(number) is int:
+                return each
+        raise InputError("take", str(number)[:40], "the number of a take in the history")
 
     def with_kept(self, number: object, name: str | None = None, pinned: bool | None = None) -> "Session":
         """The session after that take of the history got another `name`, or was `pinned` or let go."""
@@ -266,9 +267,7 @@ class Session:
         ar = self.cards.get("ar")
         own = [] if ar is None or ar.outdated else [shown.reading for shown in ar.takes if shown.baseline == "self"]
         same = next((other for other in own if other.task == reading.task), None)
-        if same is None:
-            return None, "none"
-        return reading.speed_up_over(same), "same run" if full_run else "last run"
+        return (None, "none") if same is None else (reading.speed_up_over(same), "same run" if full_run else "last run")
 
 
 def _remembered(history: tuple[Kept, ...]) -> tuple[Kept, ...]:

@@ -16,7 +16,7 @@ from explorers.compare.form import create_form, voice_update
 from explorers.compare.runs import VISITORS, ComparePlaces, Updates, shown_take, wire_runs
 from explorers.compare.stage import create_stage, stage_value
 from explorers.compare.take_card import Curves, create_card, create_pairs, draw
-from explorers.compare.turns import Speaker
+from explorers.compare.turns import Keep, Speaker
 from explorers.errors import showing_errors
 from explorers.judging import NO_TAKE, Judges, Verdicts, transcriber, usual_judges
 from explorers.session import CARDS, PRESET, Session, Turn
@@ -44,7 +44,8 @@ RECORDED = "A recorded example. Generate it again, or change a setting."
 class CompareView:
     """What other parts of the page may connect to: `controls` go by the names of CompareRequest, and under "method" stands the
     key of the take in hand (`in_hand`), of which `strip` is the picture; `verdicts` holds those on the takes; `status` tells
-    of a run, `shared` of a take that came by a link. `speak`: so that every panel's takes are decoded by one thread."""
+    of a run, `shared` of a take that came by a link. `speak`: so that every panel's takes are decoded by one thread; `keep`:
+    writes a take into a file."""
 
     controls: Mapping[str, Component]
     in_hand: gr.Radio
@@ -53,6 +54,7 @@ class CompareView:
     status: gr.HTML
     shared: gr.HTML
     speak: Speak
+    keep: Keep
 
 
 def create_compare(
@@ -108,7 +110,7 @@ def create_compare(
     wire_tools(synthesizer, judges, tools, runs, session)
     _wire_form(synthesizer, places, runs, page)
     named = {**controls.named, "method": in_hand}
-    return CompareView(named, in_hand, tools.verdicts, looked_at.strip, controls.status, shared, speaker.speak)
+    return CompareView(named, in_hand, tools.verdicts, looked_at.strip, controls.status, shared, speaker.speak, keep)
 
 
 def _service(synthesizer: Synthesizer) -> SpeechService | None:

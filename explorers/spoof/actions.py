@@ -9,7 +9,8 @@ from time import perf_counter
 import numpy as np
 
 from explorers.compare.actions import token_rate
-from explorers.compare.turns import PROGRESS_SECONDS
+from explorers.compare.turns import PROGRESS_SECONDS, Keep
+from explorers.session import Session, ShownTake, TakeView
 from explorers.shared.waiting import while_waiting
 from explorers.spoof.beams import Tree
 from explorers.spoof.ways import WAYS, Way
@@ -20,6 +21,7 @@ from pcg.spoof.detector import RESOLUTIONS
 from pcg.spoof.detectors import STEP
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Speak, Take
+from pcg.takes.written import pack_take
 
 NOTE = "One text and one seed (n = 1): no interval can be given, and nothing follows for the schemes in general."
 
@@ -116,6 +118,15 @@ def as_record(request: SpoofRequest, said: Sequence[SpoofTake]) -> dict[str, obj
     """The takes so far, ready for JSON."""
     ways = {each.way: each.record() for each in said}
     return {**asdict(request), "n": 1, "note": NOTE, "resolutions": [r.name for r in RESOLUTIONS], "ways": ways}
+
+
+def remembered(session: Session, said: Sequence[SpoofTake], keep: Keep) -> Session:
+    """The session with these takes in its history, each by the name of its scheme."""
+    for each in said:
+        sound = keep(each.take, None, False) if len(each.take.audio) else None
+        shown = ShownTake(TakeView.of(each.take), sound, packed=pack_take(each.take), streamed=False)
+        session = session.remembering(shown, each.way, WAYS[each.way].name)
+    return session
 
 
 def _progress(events: Iterator[Round | Take], way: str) -> Generator[SpoofStep, None, Take]:

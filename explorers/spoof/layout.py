@@ -8,8 +8,10 @@ from functools import partial
 import gradio as gr
 from gradio.blocks import Block
 from gradio.components import Component
+from gradio.events import Dependency
 
 from explorers.compare.actions import new_seed, token_rate
+from explorers.compare.turns import Keep
 from explorers.errors import page_error
 from explorers.shared.blocks import (
     DECODING,
@@ -37,6 +39,7 @@ from explorers.spoof.actions import (
     SpoofTake,
     as_record,
     generate_all,
+    remembered,
 )
 from explorers.spoof.beam_tree import tree_html, way_html
 from explorers.spoof.search import Search, create_search, sound_of, wire_search
@@ -78,21 +81,25 @@ class View:
 
 @dataclass(frozen=True)
 class SpoofPlaces:
-    """Everything on the page that a run updates."""
+    """Everything on the page that a run updates. said: the takes of a run that is over."""
 
     record: gr.JSON
+    said: gr.State
     views: Mapping[str, View]
     search: Search
 
     @property
     def outputs(self) -> list[Component]:
         search, spoken = self.search, [place for view in self.views.values() for place in view.all]
-        return [self.record, search.trees, search.way, search.tree, *spoken]
+        return [self.record, self.said, search.trees, search.way, search.tree, *spoken]
 
 
-def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mapping[str, Component]:
+def create_spoof(
+    synthesizer: Synthesizer, speak: Speak | None = None, session: gr.State | None = None, keep: Keep | None = None
+) -> Mapping[str, Component]:
     """Lay the panel out within the Blocks that is being built; the synthesizer has detectors for its codes. What is returned
-    are the controls, by the names of SpoofRequest. speak: as in `generate_all`."""
+    are the controls, by the names of SpoofRequest. speak: as in `generate_all`. session: holds a Session, into whose history
+    the takes go, as `keep` writes them into files."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = _controls(synthesizer)
@@ -106,7 +113,14 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
             search = create_search(synthesizer)
             with gr.Column(elem_classes="lab-card"):
                 record = json_drawer("spoof-record")
-    _wire(synthesizer, speak, controls, SpoofPlaces(record, views, search))
+    places = SpoofPlaces(record, gr.State(()), views, search)
+    running = _wire(synthesizer, speak, controls, places)
+    if session and keep:
+        # When it is over, as other takes may have come into the session meanwhile.
+        running.success(
+            lambda session, said: remembered(session, said, keep), [session, places.said], session,
+            concurrency_limit=None, show_progress="hidden", api_visibility="private",
+        )  # fmt: skip
     wire_search(synthesizer, search)
     return controls.named
 
@@ -177,6 +191,8 @@ def _updates(request: SpoofRequest, said: list[SpoofTake], step: SpoofStep, plac
     updates: Updates = {places.record: as_record(request, said), search.trees: trees}
     if step.now in trees:
         updates[search.way] = step.now
+    if step.done and step.now == LAST:
+        updates[places.said] = tuple(said)
     if begins or step.now in trees:
         updates[search.tree] = tree_html(trees.get(step.now))
     for key in WAYS if begins else (step.now,):
@@ -202,7 +218,7 @@ def _progress_html(step: SpoofStep, rate: float) -> str:
     return busy_html(words)
 
 
-def _wire(synthesizer: Synthesizer, speak: Speak | None, controls: Form, places: SpoofPlaces) -> None:
+def _wire(synthesizer: Synthesizer, speak: Speak | None, controls: Form, places: SpoofPlaces) -> Dependency:
     private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
     running = controls.run.click(
         _handler(synthesizer, speak, controls, places), controls.inputs, [*places.outputs, controls.status],
@@ -213,3 +229,4 @@ def _wire(synthesizer: Synthesizer, speak: Speak | None, controls: Form, places:
     )  # fmt: skip
     wire_stop(controls.stop, running, controls.status, STOPPED)
     controls.dice.click(new_seed, None, controls.named["seed"], **private)
+    return running

@@ -10,7 +10,7 @@ from explorers.experiments.figures import results as drawn
 from explorers.experiments.figures import tokens
 from explorers.experiments.figures.results import ROOM, bars, percent
 from explorers.shared.figures import axis, layout
-from pcg.experiments.results.analysis import Results, Summary, most_heard
+from pcg.experiments.results.analysis import Results, Summary, alike, most_heard
 from pcg.experiments.results.tables import VARIANTS
 
 PATTERNS = {"PCG cosine": "", **dict(zip(VARIANTS, "/x.|-", strict=True))}
@@ -26,23 +26,24 @@ def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figu
     made = {
         "main": drawn.tradeoff_figure(results, most_heard(s for s in summaries if s.method not in VARIANTS)),
         "tradeoff": drawn.tradeoff_figure(results, summaries),
-        "lookahead": drawn.lookahead_figure(summaries),
-        "acceptance": drawn.acceptance_figure(summaries),
+        "lookahead": drawn.lookahead_figure(results, summaries),
+        "acceptance": drawn.acceptance_figure(results, summaries),
         "factors": tokens.factor_figure(results, summaries),
         "drift": tokens.drift_figure(results, summaries),
         "swap": drawn.swap_figure(results, summaries),
-        "ablations": ablation_figure(summaries),
+        "ablations": ablation_figure(results, summaries),
     }
     return {name: figure for name, figure in made.items() if figure.data}
 
 
-def ablation_figure(summaries: Sequence[Summary]) -> go.Figure:
-    """Speed-up and WER of the variants beside plain PCG of the same theta."""
+def ablation_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
+    """Speed-up and WER of the variants beside plain PCG of the same theta, on the utterances that all of them share."""
     variants = [s for s in summaries if s.method in VARIANTS and s.speedup and s.wer]
     settings = {s.condition.settings.with_(adaptive=False, verification="token") for s in variants}
     plain = [s for s in summaries if s.method == "PCG cosine" and s.condition.settings in settings and s.speedup and s.wer]
-    rows = sorted([*plain, *variants], key=lambda s: (s.condition.settings.theta, s.method), reverse=True)
-    if not variants:
+    _, rows = alike(results, [*plain, *variants])
+    rows = sorted(rows, key=lambda s: (s.condition.settings.theta, s.method), reverse=True)
+    if not variants or not rows:
         return go.Figure()
     names = [escape(s.name).replace(", ", "<br>") for s in rows]
     pattern = {

@@ -44,6 +44,7 @@ STYLES = {
     "random swap": (INK, "x", "dot"),
 }
 OTHER = (INK, "circle-open", "dot")
+DRAFTING = ("SD", "SSD", "PCG cosine")
 DASHES = ("solid", "8px,3px", "3px,3px")
 CAPTIONS = {
     "main": "Word errors against speed. The broad line is the Pareto front. The draft alone is only in the table. Click “the "
@@ -83,11 +84,11 @@ def tradeoff_figure(results: Results, rows: Iterable[Summary]) -> go.Figure:
     return go.Figure(traces, layout(None) | axes | ROOM | {"legend": LEGEND | {"entrywidth": 64}})
 
 
-def lookahead_figure(summaries: Sequence[Summary]) -> go.Figure:
-    """Speed-up by lookahead (PCG Fig. 4, SSD Fig. 3), and its bound."""
+def lookahead_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
+    """Speed-up by lookahead (PCG Fig. 4, SSD Fig. 3), and its bound, on the utterances that all points share."""
     traces = []
-    families = [(name, found) for name in ("SD", "SSD", "PCG cosine") for found in lookaheads_by_knob(summaries, name)]
-    for number, (name, found) in enumerate((name, found) for name, found in families if len(found) > 1):
+    _, rows = alike(results, [s for _, found in _by_lookahead(summaries) for s in found.values()])
+    for number, (name, found) in enumerate(_by_lookahead(rows)):
         colour, symbol, dash = STYLES[name]
         dash = DASHES[number % len(DASHES)] if name == "PCG cosine" else dash
         label = escape(next(iter(found.values())).name.partition(", lookahead")[0])
@@ -111,14 +112,20 @@ def lookahead_figure(summaries: Sequence[Summary]) -> go.Figure:
     return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [level(1)]})
 
 
-def acceptance_figure(summaries: Sequence[Summary]) -> go.Figure:
-    """Share of rounds that accepted each drafted token, at the longest lookahead measured; dotted: of the tests there."""
+def _by_lookahead(summaries: Sequence[Summary]) -> list[tuple[str, dict[int, Summary]]]:
+    """The rows of each setting that was said with several lookaheads, and the name of its method."""
+    families = [(name, found) for name in DRAFTING for found in lookaheads_by_knob(summaries, name)]
+    return [(name, found) for name, found in families if len(found) > 1]
+
+
+def acceptance_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
+    """Share of rounds that accepted each drafted token, at the longest lookahead measured; dotted: of the tests there. All on
+    the same utterances."""
     traces = []
-    for name in ("SD", "SSD", "PCG cosine"):
-        drafted = [s for s in lookaheads(summaries, name).values() if s.acceptance]
-        if not drafted:
-            continue
-        row, (colour, symbol, dash) = drafted[-1], STYLES[name]
+    drafted = [[s for s in lookaheads(summaries, name).values() if s.acceptance][-1:] for name in DRAFTING]
+    _, rows = alike(results, [row for rows in drafted for row in rows])
+    for row in rows:
+        name, (colour, symbol, dash) = row.method, STYLES[row.method]
         positions = list(range(1, len(row.acceptance) + 1))
         for shares, stroke, mark in ((row.acceptance, dash, symbol), (row.conditional, "dot", f"{symbol}-open")):
             traces.append(
@@ -134,8 +141,10 @@ def acceptance_figure(summaries: Sequence[Summary]) -> go.Figure:
 
 
 def swap_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
-    """What swapping tokens within their groups costs in WER, by the share swapped (PCG Table 2), and the paper's points."""
+    """What swapping tokens within their groups costs in WER, by the share swapped (PCG Table 2), on the utterances that all
+    points share, and the paper's points."""
     traces = []
+    results, summaries = alike(results, [s for s in summaries if s.condition.swap is not None and s.swapped])
     for name in ("swap cosine", "swap Mel", "swap FSQ", "swap both", "random swap"):
         rows = sorted((s for s in summaries if s.method == name and s.swapped), key=lambda s: s.swapped.value)
         pairs = [(s, difference(results, s.condition, base).wer) for s in rows if (base := results.baseline(s.condition))]

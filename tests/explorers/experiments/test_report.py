@@ -207,6 +207,21 @@ def test_figures_hold_what_was_measured() -> None:
     assert drawn["swap"].data[0].y == pytest.approx((5,))
 
 
+def test_a_figure_compares_only_what_all_of_its_points_said() -> None:
+    slow = {**DRAFTING, "tested": (40, 40, 40), "accepted_at": (40, 40, 40)}
+    said_once = [sd(), pcg(0.5, lookahead=1), variant("weighted", 0.5)]
+    more = [record(condition, 9, 20, 20, 20.0, **slow) for condition in said_once] + [record(ar(), 9, 1, 20, 100.0)]
+
+    def points(records: list[Record]) -> dict[str, list[tuple[object, object]]]:
+        results = Results(records)
+        drawn = figures(results, summarise(results, COSTS))
+        return {name: [(t.x, t.y) for t in drawn[name].data] for name in ("lookahead", "acceptance", "ablations")}
+
+    assert points(study() + more) == points(study())
+    by_all = more + [record(condition, 9, 20, 20, 20.0, **slow) for condition in (pcg(0.5), ssd(0.3))]
+    assert points(study() + by_all) != points(study())
+
+
 def test_no_two_methods_look_alike() -> None:
     spoken_by = [style for name, style in STYLES.items() if "swap" not in name]
     assert len({(colour, symbol) for colour, symbol, _ in spoken_by}) == len(spoken_by)

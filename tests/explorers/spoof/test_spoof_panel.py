@@ -12,9 +12,11 @@ from gradio_client.exceptions import AppError
 from app import create_app
 from explorers.compare.actions import token_rate
 from explorers.requests.page import Page
-from explorers.spoof.actions import SpoofRequest
+from explorers.session import Session, TakeView
+from explorers.spoof.actions import SpoofRequest, generate_all, remembered
 from explorers.spoof.layout import create_spoof
 from explorers.spoof.ways import WAYS
+from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.served import serve_clients
 from tests.explorers.spoof.test_beams import untrained
@@ -45,6 +47,16 @@ def test_a_drafting_method_has_the_knobs_of_the_page() -> None:
 def test_a_beam_is_heard_only_after_a_text_was_said(client: Client) -> None:
     with pytest.raises(AppError, match="There are no beams of HierRAS yet: generate a text first"):
         client.predict(way="hierras", cycle=1, beam=1, api_name="/spoof_beam")
+
+
+def test_the_takes_go_into_the_history_and_onto_no_card(judging: Synthesizer, tmp_path: Path) -> None:
+    session = Session().with_take(TakeView.of(judging.take("yes", Settings("sd"), "two")), False)
+    said = [step.done for step in generate_all(judging, SpoofRequest(**ASKED | {"text": "yes"})) if step.done]
+    kept = remembered(session, said, lambda take, reference, streamed: tmp_path / f"{take.settings.sampler}.wav")
+    assert [each.name for each in kept.history] == ["", *(way.name for way in WAYS.values())]
+    assert [each.number for each in kept.history] == list(range(1, 8))
+    assert list(kept.cards) == ["sd"]
+    assert kept.holding(7).in_hand("sd").reading.settings.hierarchical
 
 
 @pytest.mark.slow
