@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +52,7 @@ def add(commands: "Commands") -> None:
 
     drafts = actions.add_parser("drafts", help="the rules of the main experiment, with one draft after another")
     drafts.add_argument("drafts", nargs="+", metavar="DRAFT", help="as for --draft")
+    drafts.add_argument("--only", nargs="+", metavar="METHOD", help='these rules alone, named as in "PCG, theta 0.3"')
     _add_choices(drafts)
     add_workers(drafts)
     drafts.set_defaults(command=compare_drafts, name=["main"])
@@ -78,10 +80,10 @@ def run_grids(options: argparse.Namespace) -> None:
 
 
 def compare_drafts(options: argparse.Namespace) -> None:
-    """Prints one table, and leaves it beside the results, where `pcg report --markdown` finds it."""
+    """Prints two tables, and leaves them beside the results, where `pcg report --markdown` finds them."""
     from pcg.experiments.results.analysis import Results
     from pcg.experiments.results.document import DRAFTS
-    from pcg.experiments.results.tables.drafts import draft_table
+    from pcg.experiments.results.tables.drafts import draft_table, pair_table
     from pcg.files import write_json
     from pcg.files.checksums import renew_checksums
     from pcg.synthesis.drafts import NONE
@@ -93,12 +95,24 @@ def compare_drafts(options: argparse.Namespace) -> None:
     for draft in dict.fromkeys(options.drafts):
         options.draft = draft
         (grid,) = _grids(options, _loader(options))
+        grid = _only(grid, options.only)
         print(f"draft {draft}", file=sys.stderr)
         by_draft[draft] = Results(do_units(grid.units(), worker_spec(options), options))
-    table = draft_table(by_draft)
-    write_json(options.results / DRAFTS, {"tables": [table.as_dict()], "summaries": []})
+    tables = draft_table(by_draft), pair_table(by_draft)
+    write_json(options.results / DRAFTS, {"tables": [table.as_dict() for table in tables], "summaries": []})
     renew_checksums(options.results / DRAFTS)
-    print(table.markdown())
+    print("\n\n".join(table.markdown() for table in tables))
+
+
+def _only(grid: "Grid", names: "Sequence[str] | None") -> "Grid":
+    """The grid with AR and the conditions of these names; None: with all of them."""
+    if names is None:
+        return grid
+    known = [condition.name for condition in grid.conditions]
+    for name in names:
+        if name not in known:
+            raise InputError("only", name, "one of " + "; ".join(known))
+    return replace(grid, conditions=tuple(c for c in grid.conditions if c.name in names or c.settings.method == "ar"))
 
 
 def _with_spoof(

@@ -119,11 +119,11 @@ def run(options: argparse.Namespace) -> None:
 def _fill_document(results: Path, document: Path) -> None:
     """Write the tables of `results` between the marks of `document`; see `pcg.experiments.results.document`."""
     from explorers.experiments.report import RESULTS
-    from pcg.experiments.results.document import fill
+    from pcg.experiments.results.document import DRAFTS, fill
     from pcg.files import replacing
     from pcg.places import PROJECT
 
-    if not (results / RESULTS).is_file():
+    if not (results / RESULTS).is_file() and not (results / DRAFTS).is_file():
         raise InputError("results", str(results), f"a folder with the {RESULTS} that report writes")
     if not document.is_file():
         raise InputError("markdown", str(document), "a document with marks: <!-- table NAME of FOLDER -->")

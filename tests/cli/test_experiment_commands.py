@@ -136,11 +136,14 @@ def test_the_papers_tables_come_from_one_command(where, calls, capsys):
     assert sum(a != b for a, b in pairwise(texts)) == len(set(texts)) - 1
 
 
-def test_one_draft_after_another_fills_one_table(where, calls, tmp_path, capsys):
+def test_one_draft_after_another_fills_two_tables(where, calls, tmp_path, capsys):
     assert main(["experiment", "drafts", "auto", "layers:0,1", "--quick", "--count", "3", *where]) == 0
     printed = capsys.readouterr().out
-    [table] = json.loads((tmp_path / "results" / "drafts.json").read_text())["tables"]
-    assert printed.count("| layers:0,1 |") == printed.count("| auto |") == len(table["rows"]) / 2 > 3
+    table, pairs = json.loads((tmp_path / "results" / "drafts.json").read_text())["tables"]
+    assert printed.count("| layers:0,1 |") == printed.count("| auto |") == (len(table["rows"]) + len(pairs["rows"])) / 2 > 4
+    assert {(row["draft"], row["SSD"][:3], row["PCG"][:3], row["n"]) for row in pairs["rows"]} == {
+        (draft, "SSD", "PCG", 3) for draft in ("auto", "layers:0,1")
+    }
     assert {row["n"] for row in table["rows"]} == {3}
     first, *others = table["rows"][: len(table["rows"]) // 2]
     assert (first["method"], first["over SD"]) == ("SD", None)
@@ -148,6 +151,12 @@ def test_one_draft_after_another_fills_one_table(where, calls, tmp_path, capsys)
     # Every draft's rules are compared with an AR of their own run.
     assert len(calls) == len(table["rows"]) * 3 + 2 * 3
     assert main(["experiment", "drafts", "none", "--quick", *where]) == 2
+    few = ["--quick", "--count", "3", *where, "--only"]
+    assert main(["experiment", "drafts", "auto", *few, "SSD, beta 0.3", "PCG, theta 0.5"]) == 0
+    table, _ = json.loads((tmp_path / "results" / "drafts.json").read_text())["tables"]
+    assert [row["method"] for row in table["rows"]] == ["SSD, beta 0.3", "PCG, theta 0.5"]
+    assert main(["experiment", "drafts", "auto", *few, "magic"]) == 2
+    assert "only is 'magic', but must be one of AR; SD; " in capsys.readouterr().err
 
 
 def test_experiments_are_listed(capsys):

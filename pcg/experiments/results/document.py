@@ -22,12 +22,13 @@ DRAFTS = "drafts.json"
 
 
 def fill(document: str, folder: str, results: Path) -> str:
-    """`document` with every table that is marked as one of `folder`, read from the file `results` that the report writes.
+    """`document` with every table that is marked as one of `folder`, read from the file `results` that the report writes, and
+    from DRAFTS beside it, in which the experiment with several drafts leaves its own; at least one of the two is there.
 
-    Besides the report's tables there is "overview": speed, acceptance and word errors of each setting in one row; and "drafts"
-    where the experiment with several drafts left its table beside them.
+    Besides the report's tables there is "overview": speed, acceptance and word errors of each setting in one row.
     """
-    found, drafts = _read(results), results.with_name(DRAFTS)
+    drafts = results.with_name(DRAFTS)
+    found = _read(results) if results.is_file() else {"tables": [], "summaries": []}
     beside = _read(drafts)["tables"] if drafts.is_file() else []
     tables = {table["name"]: table for table in (*found["tables"], *beside)} | {OVERVIEW: _overview(found)}
 

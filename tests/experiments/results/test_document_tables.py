@@ -9,8 +9,8 @@ from pcg.cli import main
 from pcg.errors import InputError
 from pcg.experiments.results.analysis import Results
 from pcg.experiments.results.document import DRAFTS, fill, folders
-from pcg.experiments.results.tables.drafts import draft_table
-from pcg.experiments.suites import ar, sd
+from pcg.experiments.results.tables.drafts import draft_table, pair_table
+from pcg.experiments.suites import ar, pcg, sd, ssd
 from pcg.experiments.unit import Hearing
 from pcg.places import PROJECT
 from pcg.spoof.detector import RESOLUTIONS
@@ -117,6 +117,18 @@ def test_the_table_of_drafts_lies_beside_the_report(tmp_path):
     for row in ("| poor | SD | 6 | 2.50", "| better | SD | 6 | 2.50", "WER, points, another"):
         assert row in filled
     assert table.rows[0][-2].value == pytest.approx(3 / 20)
+    (tmp_path / "results.json").unlink()
+    assert fill(marked, "here", tmp_path / "results.json") == filled
+
+
+def test_pcg_and_ssd_are_paired_at_equal_work_with_every_draft():
+    heard = {"also_heard": (Hearing("another", "what it heard", (1, 20), (3, 100)),), "rounds": 40, "drafted": 120}
+    said = [(ar(), 1, 0), (ssd(0.3), 6, 60), (pcg(0.4), 2, 59), (pcg(0.2), 5, 70)]
+    poor = [record(c, i, errors + i % 2, 20, accepted=accepted, **heard) for c, errors, accepted in said for i in range(8)]
+    ((draft, setting, n, _, near, _, lost, p, other, none),) = pair_table({"poor": Results(poor)}).rows
+    assert (draft, setting, n, near) == ("poor", "SSD, beta 0.3", 8, "PCG, theta 0.4")
+    assert (lost.value, other.value) == pytest.approx((-4 / 20, 0))
+    assert (p, none) == (None, None)  # every difference is the same, so no test can be made
 
 
 def test_what_is_not_there_is_said_in_one_sentence(tmp_path, capsys):
