@@ -107,7 +107,7 @@ def test_another_trained_draft_goes_by_its_content(
 def test_anything_else_is_one_sentence(choice: str, target: Checkpoint, vocabulary: Vocabulary) -> None:
     with pytest.raises(InputError) as refused:
         choose_draft(choice, target, vocabulary, None)
-    assert str(refused.value).startswith("draft is '")
+    assert str(refused.value).startswith("draft is '" if choice else "draft is missing")
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 300
 
