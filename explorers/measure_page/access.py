@@ -43,12 +43,12 @@ CONTROLS = """[...document.querySelectorAll('button, input:not([type="hidden"]),
 UNFOLD = """() => document.querySelectorAll('button.label-wrap:not(.open)').forEach(
   (e) => e.checkVisibility() && !e.closest('#experiments') && e.click())"""
 FORGET = "() => { for (const e of document.querySelectorAll('[data-reached]')) delete e.dataset.reached; }"
-# Whether the focus is where it was before.
-ARRIVE = """() => {
+# Whether the focus is where it was before in this round.
+ARRIVE = """round => {
   const { activeElement: e } = document;
   if (e === document.body) return false;
-  const before = Boolean(e.dataset.reached);
-  e.dataset.reached = true;
+  const before = e.dataset.reached === round;
+  e.dataset.reached = round;
   return before;
 }"""
 # Of a group of radio buttons one is reached, and arrows lead to the others.
@@ -129,10 +129,10 @@ def not_reached(page: "Page") -> list[str]:
     """Controls that Tab passes by on its way round the page, twice: some appear behind the focus as it goes."""
     page.evaluate(FORGET)
     skipped = [f"the focus did not come round in {MOST_STOPS} steps"]
-    for _ in range(2):
+    for number in ("first", "second"):
         for _ in range(MOST_STOPS):
             page.keyboard.press("Tab")
-            if page.evaluate(ARRIVE):
+            if page.evaluate(ARRIVE, number):
                 skipped = page.evaluate(SKIPPED)
                 break
         if not skipped:
