@@ -23,7 +23,6 @@ import explorers.without_stubs  # noqa: F401 - before gradio
 # isort: split
 import gradio as gr
 import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
-from gradio.components import Component
 
 from explorers.compare.claim import claim_html, measured
 from explorers.compare.example import EXAMPLE, read_example
@@ -45,7 +44,7 @@ from explorers.recognise.layout import create_recognise
 from explorers.requests.page import Page
 from explorers.session import Session
 from explorers.settings.layout import create_settings
-from explorers.shared.one_state import BEFORE, share_controls
+from explorers.shared.one_state import BEFORE, MOVES, share_controls
 from explorers.shared.terms import create_terms
 from explorers.spoof.actions import can_judge
 from explorers.spoof.layout import create_spoof
@@ -132,16 +131,16 @@ def create_app(
     return app.queue(max_size=QUEUE_LENGTH, api_open=False)
 
 
-def _create_map(synthesizer: Synthesizer, session: gr.State, listen: CompareView) -> Mapping[str, Component]:
+def _create_map(synthesizer: Synthesizer, session: gr.State, listen: CompareView) -> Mapping[str, object]:
     view = create_map(synthesizer, session)
     connect_map(synthesizer, listen.strip, view)
     with view.listen:
         create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity, listen.in_hand)
     with gr.Column(elem_classes="lab-card"):
-        create_statistics(synthesizer, view.theta, view.similarity)
+        sized = create_statistics(synthesizer, view.theta, view.similarity, view.seen)
     with gr.Column(elem_classes="lab-card"):
         create_export(synthesizer, view.theta, view.similarity)
-    return {"theta": view.theta, "similarity": view.similarity, BEFORE: view.before}
+    return {"theta": view.theta, "similarity": view.similarity, BEFORE: view.before, MOVES: [view.moves, sized]}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 
 import gradio as gr
+from gradio.events import Dependency
 
 from explorers.errors import showing_errors
 from explorers.groups.actions import (
@@ -30,20 +31,25 @@ from pcg.synthesis.synthesizer import Synthesizer
 
 THETA_INFO = explained("theta", "The highlighted group follows.")
 EQUAL_SIZE_INFO = "A change also moves theta, so that the mean group size stays."
+# A click must not wait for others', nor for a take that is being generated. Private: programs have `_endpoints`.
+QUICK = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
 # The button of explorers.groups.listen_token, which stands below the map.
 LISTEN_AT = "#listen"
 
 
 @dataclass(frozen=True)
 class MapView:
-    """What other sections may read, or listen to. `anchor` and `second` hold a token or None; before: see `keep_mean_size`;
-    `listen` is free room."""
+    """What other sections may read, or listen to. `anchor` and `second` hold a token or None; before, moves: see
+    `keep_mean_size`; `listen` is free room; `seen` is the event that shows another theta or similarity. What else follows these
+    stands behind it: if two events wait for the last change of one slider, gradio 6.31 lets each start the other for ever."""
 
     anchor: gr.State
     second: gr.State
     theta: gr.Slider
     similarity: gr.Dropdown
-    before: gr.State
+    before: gr.Textbox
+    moves: Dependency
+    seen: Dependency
     atlas: gr.HTML
     listen: gr.Column
 
@@ -97,10 +103,10 @@ def _view_handler(synthesizer: Synthesizer) -> Callable[..., object]:
     return view
 
 
-def keep_mean_size(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr.Dropdown) -> gr.State:
+def keep_mean_size(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr.Dropdown) -> tuple[gr.Textbox, Dependency]:
     """Move `theta` when a visitor chooses another `similarity`: each has a scale of its own, and groups as large as before are
-    what can be compared. What is returned holds the similarity that theta is of."""
-    before = gr.State(similarity.value)
+    what can be compared. Returned are what holds the similarity that theta is of, and the event that moves it."""
+    before = gr.Textbox(similarity.value, visible=False)
 
     def change(theta: float, similarity: str, before: str) -> list[object]:
         if similarity == before:  # a menu that is left says so, too
@@ -108,11 +114,11 @@ def keep_mean_size(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr.Dr
         with showing_errors():
             return [equal_theta(synthesizer.library, theta, before, similarity), similarity]
 
-    similarity.input(
+    moves = similarity.input(
         change, [theta, similarity, before], [theta, before],
         api_visibility="private", show_progress="minimal", concurrency_limit=None,
     )  # fmt: skip
-    return before
+    return before, moves
 
 
 def _utterances_handler(synthesizer: Synthesizer, theta_at: str) -> Callable[..., object]:
@@ -182,8 +188,14 @@ def create_map(synthesizer: Synthesizer, session: gr.State) -> MapView:
                 atlas = _atlas(synthesizer, controls, session.value)
             with gr.Column(elem_id="map-listen") as listen:
                 pass
-    before = keep_mean_size(synthesizer, controls.theta, controls.similarity)
-    view = MapView(gr.State(), gr.State(), controls.theta, controls.similarity, before, atlas, listen)
+    kept = keep_mean_size(synthesizer, controls.theta, controls.similarity)
+    anchor, second = gr.State(), gr.State()
+    seen = gr.on(
+        [controls.theta.change, controls.similarity.change],
+        _view_handler(synthesizer), [controls.theta, controls.similarity, anchor, second], atlas,
+        trigger_mode="always_last", **QUICK,
+    )  # fmt: skip
+    view = MapView(anchor, second, controls.theta, controls.similarity, *kept, seen, atlas, listen)
     _wire(synthesizer, controls, view, session)
     _endpoints(synthesizer)
     return view
@@ -223,18 +235,12 @@ def _levels(codec: Codec) -> tuple[int, ...]:
 
 
 def _wire(synthesizer: Synthesizer, controls: MapControls, view: MapView, session: gr.State) -> None:
-    # A click must not wait for others', nor for a take that is being generated. Private: programs have `_endpoints`.
-    quick = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
     chosen, asked = [view.atlas, view.anchor, view.second], [view.theta, view.similarity]
     # "multiple", as "always_last" would repeat the first event's data; the map itself asks one thing at a time.
-    getattr(view.atlas, PICK)(_pick_handler(synthesizer), asked, [*chosen, controls.token], trigger_mode="multiple", **quick)
+    getattr(view.atlas, PICK)(_pick_handler(synthesizer), asked, [*chosen, controls.token], trigger_mode="multiple", **QUICK)
     gr.on(
         [controls.token.submit, controls.find.click],
-        _search_handler(synthesizer), [controls.token, *asked], chosen, trigger_mode="always_last", **quick,
-    )  # fmt: skip
-    gr.on(
-        [view.theta.change, view.similarity.change],
-        _view_handler(synthesizer), [*asked, view.anchor, view.second], view.atlas, trigger_mode="always_last", **quick,
+        _search_handler(synthesizer), [controls.token, *asked], chosen, trigger_mode="always_last", **QUICK,
     )  # fmt: skip
     spoken = _utterances_handler(synthesizer, f"#{controls.theta.elem_id}")
-    session.change(spoken, [session, *asked, view.anchor, view.second], view.atlas, **quick)
+    session.change(spoken, [session, *asked, view.anchor, view.second], view.atlas, **QUICK)

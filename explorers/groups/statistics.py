@@ -7,6 +7,7 @@ from html import escape
 
 import gradio as gr
 import numpy as np
+from gradio.events import Dependency
 from torch import Tensor
 
 from explorers.errors import showing_errors
@@ -55,8 +56,9 @@ def mean_sizes(neighbours: Neighbours, usage: Tensor) -> MeanSizes:
     return MeanSizes(thetas, np.array(plain), np.array(weighted))
 
 
-def create_statistics(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr.Dropdown) -> None:
-    """Lay the section out within the Blocks that is being built; it follows `theta` and `similarity`."""
+def create_statistics(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr.Dropdown, seen: Dependency) -> Dependency:
+    """Lay the section out within the Blocks that is being built; it follows `theta` and `similarity` after the event `seen`.
+    What is returned is the event that moves theta to a wanted mean size."""
     describe, fit = _describer(synthesizer), _fitter(synthesizer)
     sizes, means, overlaps, figures = describe(theta.value, similarity.value)
     gr.HTML(HEADING, apply_default_css=False)
@@ -69,12 +71,11 @@ def create_statistics(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr
     with gr.Row(elem_classes="lab-seed"):
         wanted = gr.Number(WANTED_SIZE, label="Target mean size", minimum=1, elem_id="wanted-size", scale=0, min_width=180)
         button = gr.Button("Set theta for this size", elem_id="set-theta", size="md", scale=0, min_width=150)
-    gr.on(
-        [theta.change, similarity.change], describe, [theta, similarity], places,
-        trigger_mode="always_last", show_progress="hidden",
+    seen.then(
+        describe, [theta, similarity], places, trigger_mode="always_last", show_progress="hidden",
         api_name="group_statistics", api_description="Describe the groups at a theta: three figures, and a table as HTML.",
     )  # fmt: skip
-    button.click(
+    return button.click(
         fit, [wanted, similarity], theta, show_progress="hidden",
         api_name="theta_for_mean_size", api_description="The theta at which groups have a given mean size.",
     )  # fmt: skip

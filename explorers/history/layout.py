@@ -85,10 +85,9 @@ def wire_bar(
     def value(key: str, session: Session, verdicts: Verdicts) -> dict[str, object]:
         return bar_value(session, key, verdicts, origin, voices)
 
-    gr.on(
-        [page.load, session.change, verdicts.change, key.change], value, [key, session, verdicts], made.bar,
-        trigger_mode="always_last", **private,
-    )  # fmt: skip
+    shown = {"fn": value, "inputs": [key, session, verdicts], "outputs": made.bar, **private}
+    gr.on([page.load, session.change, verdicts.change], trigger_mode="always_last", **shown)
+    key.change(trigger_mode="multiple", **shown)  # as said of MapView.seen
 
     def take_up(session: Session, event: gr.EventData) -> dict[Component, object]:
         with showing_errors():

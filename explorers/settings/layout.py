@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -117,8 +118,9 @@ def create_settings(
     opened.then(js=AGAIN.format(again=again), api_visibility="private")
     if told:
         key = targets[0]["method"]
-        for seen in (opened.then, session.change, key.change):
-            seen(_labeller(synthesizer, origin), [shared, session, key], told, **quiet, api_visibility="private")
+        labelled = {"fn": _labeller(synthesizer, origin), "inputs": [shared, session, key], "outputs": told}
+        for seen in (opened.then, session.change, partial(key.change, trigger_mode="multiple")):
+            seen(**labelled, **quiet, api_visibility="private")
     file.upload(
         _file_reader(synthesizer, origin, places), file, places.all, show_progress="hidden", concurrency_limit=None,
         api_name="import_settings", api_description="The settings in a JSON or WAV file, for every control; no take.",

@@ -7,7 +7,9 @@ from gradio.components import Component
 
 NAMES = ("text", "voice", "similarity", "theta", "lookahead", "beta", "temperature", "seed")
 BEFORE = "similarity before"
-"""Under this a panel has the State that holds the similarity which its theta is of."""
+"""Under this a panel has the hidden component that holds the similarity which its theta is of."""
+MOVES = "moves of theta"
+"""Under this a panel has the events that move its theta: another similarity, or a mean size that is asked for."""
 # A slider refuses what lies beyond its ends, and those of the map may be narrower.
 TAKE_OVER = """(...values) => values.map((value, i) => {
   const [low, high] = ENDS[i];
@@ -17,23 +19,22 @@ TAKE_OVER = """(...values) => values.map((value, i) => {
 GIVE_BACK = "(mine, its) => ((SCRIPT)(its)[0] === mine ? its : mine)"
 
 
-def share_controls(tabs: Sequence[gr.Tab], form: Mapping[str, Component], own: Mapping[str, Component]) -> None:
+def share_controls(tabs: Sequence[gr.Tab], form: Mapping[str, Component], own: Mapping[str, object]) -> None:
     """Let the controls `own` of a panel take over the values of the same names in `form` when a visitor opens one of `tabs`,
     in which it lies, and give back what a visitor changes there. The browser does it, as far as it may."""
     names = [name for name in NAMES if name in form and name in own]
     quiet = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     here, there = [own[name] for name in names], [form[name] for name in names]
-    gr.on([tab.select for tab in tabs], None, there, here, js=_script(here), **quiet)
+    taken = [*here, own[BEFORE]] if BEFORE in own else here
+    gr.on([tab.select for tab in tabs], None, [*there, form["similarity"]][: len(taken)], taken, js=_script(taken), **quiet)
     for mine, its in zip(here, there, strict=True):
         # What replaces a whole text at once, as tools do, is no input to gradio.
         changes = [mine.input, *([mine.blur] if isinstance(mine, gr.Textbox) else [])]
         gr.on(changes, None, mine, its, js="value => value", **quiet)
-    if "theta" in names:
-        # Another similarity, or a mean size that is asked for, moves it, too.
+    # Not `change` of the slider: gradio sends it without a change, too, and what a closed tab still holds would come back.
+    for event in own.get(MOVES, ()):
         mine, its = own["theta"], form["theta"]
-        mine.change(None, [mine, its], its, js=GIVE_BACK.replace("SCRIPT", _script([mine])), **quiet)
-    if BEFORE in own:
-        gr.on([tab.select for tab in tabs], lambda similarity: similarity, form["similarity"], own[BEFORE], **quiet)
+        event.then(None, [mine, its], its, js=GIVE_BACK.replace("SCRIPT", _script([mine])), **quiet)
 
 
 def _script(places: list[Component]) -> str:

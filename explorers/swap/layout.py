@@ -27,7 +27,7 @@ from explorers.shared.blocks import (
     text_box,
     voice_choice,
 )
-from explorers.shared.one_state import BEFORE
+from explorers.shared.one_state import BEFORE, MOVES
 from explorers.shared.readout import failure_html, message_html
 from explorers.shared.terms import explained, term_info
 from explorers.swap.actions import (
@@ -124,11 +124,11 @@ def create_swap(
     in_hand: gr.Radio,
     results: Path = CACHE,
     speak: Speak | None = None,
-) -> Mapping[str, Component]:
+) -> Mapping[str, object]:
     """Lay the panel out within the Blocks that is being built. `spec` names the judge of words and the worker for many
     utterances; both are loaded when they are needed. `session` holds a Session, whose takes may be swapped, `in_hand`
     tells which of them; the folder `results` keeps the units of many utterances; speak: as in `stress`. What is returned are
-    the controls, by the names of SwapRequest, and what stands under BEFORE."""
+    the controls, by the names of SwapRequest, and what stands under BEFORE and MOVES."""
     load_judges = lru_cache(maxsize=1)(lambda: Judges.load(spec.judge, spec.device))
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
@@ -140,7 +140,8 @@ def create_swap(
     handle = on_gpu(_handler(synthesizer, load_judges, controls, places, speak), lambda *_: LONGEST_SECONDS)
     _wire(handle, controls, places, session, in_hand)
     wire_many(synthesizer, spec, Store(results), many, controls.named["similarity"], table)
-    return controls.named | {BEFORE: keep_mean_size(synthesizer, controls.named["theta"], controls.named["similarity"])}
+    before, moves = keep_mean_size(synthesizer, controls.named["theta"], controls.named["similarity"])
+    return controls.named | {BEFORE: before, MOVES: [moves]}
 
 
 def _controls(synthesizer: Synthesizer) -> SwapControls:

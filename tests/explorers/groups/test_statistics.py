@@ -54,7 +54,8 @@ def test_the_curve_says_what_the_groups_say(synthesizer: Synthesizer) -> None:
 @pytest.fixture(scope="module")
 def client(synthesizer: Synthesizer):
     with gr.Blocks() as app:
-        create_statistics(synthesizer, gr.Slider(0.2, 1, 0.3), gr.Dropdown(["cosine"], value="cosine"))
+        theta, similarity = gr.Slider(0.2, 1, 0.3), gr.Dropdown(["cosine"], value="cosine")
+        create_statistics(synthesizer, theta, similarity, theta.change(lambda: None))
     yield from serve_clients(app)
 
 

@@ -124,6 +124,19 @@ def choose(page: Page, menu: str, similarity: str) -> None:
     page.get_by_role("option", name=SIMILARITY_NAMES[similarity], exact=True).click()
 
 
+def test_a_moved_theta_leaves_the_page_at_rest(page: Page) -> None:
+    page.locator("#more-settings > button").click()
+    choose(page, "#similarity", "mel")
+    page.locator("#theta input[type=number]").fill("0.7")
+    open_tab(page, "Map")
+    expect(page.locator("#map-theta input[type=number]")).to_have_value("0.7")
+    page.wait_for_timeout(4_000)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "queue" in request.url else None)
+    page.wait_for_timeout(2_000)
+    assert asked == []
+
+
 def test_the_similarity_is_the_same_on_every_tab_and_theta_goes_with_it(page: Page, synthesizer: Synthesizer) -> None:
     theta, on_map, on_swap = (page.locator(f"{knob} input[type=number]") for knob in ("#theta", "#map-theta", "#swap-theta"))
     page.locator("#more-settings > button").click()
