@@ -16,7 +16,7 @@ from pcg.spoof.detector import Resolution
 from pcg.spoof.garbage import KINDS, Garbage
 
 OWN = "own"
-GARBAGE = {"random": 0.05, "uniform": 0.05, "shuffled": 0.1, "reversed": 0.15, "swapped": 0.05}
+GARBAGE = {"random": 0.1, "uniform": 0.05, "shuffled": 0.15, "reversed": 0.25, "swapped": 0.05}
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,15 @@ from pcg.spoof.segments import Mix, Segments
 from pcg.training.loop import Stage, generator, run, update
 
 NAME = "detector"
+# Codes that stand far apart tell less of their order, and it takes longer to learn it.
+STEPS = {"M50": 900, "M25": 900, "M10": 1500, "M50<-25": 3000, "M50<-10": 4000}
 
 
 @dataclass(frozen=True)
 class SpoofPlan:
     """What shapes the detectors: steps by resolution, segments in a batch, the optimizer, and what batches are made of."""
 
-    steps: Mapping[str, int] = field(default_factory=lambda: {r.name: 600 for r in RESOLUTIONS})
+    steps: Mapping[str, int] = field(default_factory=lambda: dict(STEPS))
     batch: int = 192
     lr: float = 1e-3
     weight_decay: float = 1e-2
