@@ -103,7 +103,7 @@ def settings_texts(synthesizer: Synthesizer) -> dict[str, str]:
         "too huge to read": knob(0.123).replace("0.123", "9" * 9000),
         "a bomb": knob(0.123).replace("0.123", "[" * 5000 + "]" * 5000),
         "a bomb of objects": '{"a":' * 2000 + "1" + "}" * 2000,
-        "keys twice": json.dumps(good)[:-1] + ', "text": "' + "x" * 700 + '"}',
+        "keys twice": json.dumps(good)[:-1] + ', "text": "' + "x" * 5_700 + '"}',
         "a list": knob([0.5]),
         "a word": knob("0.5"),
         "true": knob(True),

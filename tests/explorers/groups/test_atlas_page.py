@@ -155,7 +155,7 @@ def test_a_person_explores_the_map(
 
     page.evaluate("document.querySelector('[data-part=points]').getContext('webgl2').getExtension('WEBGL_lose_context')"
                   ".loseContext()")  # fmt: skip
-    expect(page.locator('[data-part="notice"]')).to_contain_text("waiting for it to come back")
+    expect(page.locator('[data-part="notice"]')).to_contain_text("lost the map's graphics")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate("window.hacked") is None
     assert complaints == []

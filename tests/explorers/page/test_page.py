@@ -134,7 +134,7 @@ def test_a_person_generates_moves_knobs_and_stops(page: Page, complaints: list[s
     expect(page.locator("#status")).to_contain_text("Type an English text first.")
     assert page.locator(".stage-words").text_content() == words
 
-    page.fill("#text textarea", "This one is stopped.")
+    page.fill("#text textarea", "This one is stopped. " * 200)
     page.click("#run")
     expect(page.locator('.stage-lane[data-outdated="true"]').first).to_be_visible()
     page.click("#stop")

@@ -33,7 +33,7 @@ def test_fifty_visitors_each_hear_their_own_take(address: str, synthesizer: Synt
     with ThreadPoolExecutor(CLIENTS) as waiting:
         answers = list(waiting.map(lambda job: job.result(PATIENCE_SECONDS), jobs))
     for seed, (text, answer) in enumerate(zip(texts, answers, strict=True)):
-        take = synthesizer.take(text, Settings(theta=0.3, seed=seed), "one")
+        take = synthesizer.take(text, Settings(theta=0.3, temperature=OTHERS["temperature"], seed=seed), "one")
         sounds = [path for path in answer[1::3] if isinstance(path, str) and path.endswith(".wav")]
         assert len(sounds) == (len(take.audio) > 0)  # babble may end before it begins
         for sound in sounds:
@@ -44,12 +44,12 @@ def test_fifty_visitors_each_hear_their_own_take(address: str, synthesizer: Synt
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process's memory")
 def test_five_hundred_requests_with_leavers_and_reloads_lose_nothing_and_keep_nothing(server: Server) -> None:
-    """Every third request is left before it is answered, and every fourth comes from a page that was just reloaded."""
+    """Every third request is left before it is answered; the next one, and every fourth, come from a page that was just reloaded."""
 
     def visit(visitor: int) -> int:
         page, session, wrong = Raw(server.address), f"visitor{visitor}", 0
         for number in range(REQUESTS):
-            if number % 4 == 3:
+            if number % 4 == 3 or number % 3 == 0:  # gradio cancels what a session still wants when it is left
                 page, session = Raw(server.address), f"visitor{visitor}again{number}"
             labels = [component["props"].get("label") for component in page.inputs("generate_pcg")]
             wanted = {"Text": f"Visitor {visitor}.", "Voice": "one", "Seed": number, "Theta": 0.3}

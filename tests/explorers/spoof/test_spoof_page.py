@@ -25,6 +25,7 @@ PATIENCE_MS = 120_000
 def address(synthesizer: Synthesizer) -> Iterator[str]:
     """Where a page is served that has the panel."""
     with gr.Blocks(fill_width=True) as app:
+        gr.HTML("<h1>A page</h1>")
         with gr.Tab("Spoof", elem_id="spoof"):
             create_spoof(Synthesizer(synthesizer.voice, detectors=untrained(64)))
         create_terms()
