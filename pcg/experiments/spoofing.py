@@ -40,9 +40,9 @@ def spoof(detectors: Detectors, tokens: Sequence[int]) -> float | None:
 
 
 def unjudged(record: "Record", judge: str) -> bool:
-    """Whether its tokens are enough for a figure that it does not have, or has of another judge."""
-    by = record.context.get("judges", {}).get(JUDGED)
-    return len(record.result.tokens) >= M50.span and (record.result.spoof is None or by != judge)
+    """Whether its tokens are enough for a figure that it does not have, or whether another judge is named in it."""
+    by, enough = record.context.get("judges", {}).get(JUDGED), len(record.result.tokens) >= M50.span
+    return (enough and record.result.spoof is None) or (by != judge and (enough or by is not None))
 
 
 def judged(records: "Sequence[Record]", voice: str, store: "Store", detectors: Detectors) -> "list[Record]":
