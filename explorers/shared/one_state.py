@@ -25,8 +25,8 @@ def share_controls(tabs: Sequence[gr.Tab], form: Mapping[str, Component], own: M
     names = [name for name in NAMES if name in form and name in own]
     quiet = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     here, there = [own[name] for name in names], [form[name] for name in names]
-    taken = [*here, own[BEFORE]] if BEFORE in own else here
-    gr.on([tab.select for tab in tabs], None, [*there, form["similarity"]][: len(taken)], taken, js=_script(taken), **quiet)
+    sources, taken = ([*there, form["similarity"]], [*here, own[BEFORE]]) if BEFORE in own else (there, here)
+    gr.on([tab.select for tab in tabs], None, sources, taken, js=_script(taken), **quiet)
     for mine, its in zip(here, there, strict=True):
         # What replaces a whole text at once, as tools do, is no input to gradio.
         changes = [mine.input, *([mine.blur] if isinstance(mine, gr.Textbox) else [])]

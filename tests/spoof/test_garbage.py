@@ -148,7 +148,8 @@ def test_without_garbage_half_of_a_batch_is_the_voices_own() -> None:
     batch = Segments(climbing, still).batch(M10, 64, Mix(garbage={}), GARBAGE, random.Random(0))
     assert Counter(map(kind_of, batch.segments)) == {"real": 32, OWN: 32}
     assert sorted(Mix().garbage) == sorted(KINDS)
-    assert Mix().own > 0.5
+    # Speech of the voice is what a detector is for: no kind of garbage outweighs it.
+    assert Mix().own > max(Mix().garbage.values())
 
 
 def kind_of(segment: Tensor) -> str:

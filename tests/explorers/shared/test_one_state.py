@@ -6,7 +6,7 @@ import gradio as gr
 import pytest
 from playwright.sync_api import Page, expect
 
-from explorers.shared.one_state import share_controls
+from explorers.shared.one_state import MOVES, share_controls
 from explorers.theme import launch_options
 from tests.explorers.chromium import ARGUMENTS, NEEDS_CHROMIUM, patient_page
 from tests.explorers.served import serve
@@ -22,8 +22,8 @@ def address() -> Iterator[str]:
             form = {"theta": gr.Slider(0, 1, 0.2, step=0.01, elem_id="theta")}
         with gr.Tab("Panel") as tab:
             own = {"theta": gr.Slider(0.5, 0.8, 0.6, step=0.01, elem_id="narrow")}
-            gr.Button("Move", elem_id="move").click(lambda: 0.7, None, own["theta"])
-        share_controls([tab], form, own)
+            moved = gr.Button("Move", elem_id="move").click(lambda: 0.7, None, own["theta"])
+        share_controls([tab], form, {**own, MOVES: [moved]})
     yield from serve(app, **launch_options())
 
 
