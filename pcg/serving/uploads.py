@@ -1,5 +1,6 @@
 """The folder of uploads and takes: how much a visitor may put there, how much fits, and when it is swept."""
 
+import atexit
 import shutil
 import tempfile
 from collections import defaultdict, deque
@@ -98,6 +99,8 @@ def own_folder(name: str) -> Iterator[Path]:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             folder.with_suffix(".lock").unlink(missing_ok=True)
+            # What is still decoded as the server stops is written until its threads have ended.
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
 
 def _remove_if_left(lock: Path) -> None:

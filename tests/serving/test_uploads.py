@@ -11,12 +11,19 @@ import pytest
 from pcg.serving.uploads import own_folder
 
 KEEP = """
-import signal, sys, time
+import signal, sys, threading, time
 from pcg.serving.uploads import own_folder
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 with own_folder("lab") as folder:
     (folder / "take.wav").write_bytes(b"sound")
     print(folder, flush=True)
+    if JOB:
+        def work():
+            while folder.exists():
+                time.sleep(0.01)
+            folder.mkdir()
+            (folder / "late.wav").write_bytes(b"sound")
+        threading.Thread(target=work).start()
     time.sleep(60)
 """
 
@@ -28,8 +35,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def serve() -> tuple[subprocess.Popen[str], Path]:
-    process = subprocess.Popen([sys.executable, "-c", KEEP], stdout=subprocess.PIPE, text=True)
+def serve(job: bool = False) -> tuple[subprocess.Popen[str], Path]:
+    """job: whether one is running that writes a take after the folder was removed."""
+    process = subprocess.Popen([sys.executable, "-c", f"JOB = {job}\n{KEEP}"], stdout=subprocess.PIPE, text=True)
     return process, Path(process.stdout.readline().strip())
 
 
@@ -38,8 +46,9 @@ def end(process: subprocess.Popen[str], how: signal.Signals) -> None:
     process.communicate()
 
 
-def test_a_server_that_is_stopped_leaves_nothing(temporary: Path) -> None:
-    process, folder = serve()
+@pytest.mark.parametrize("job", [False, True])
+def test_a_server_that_is_stopped_leaves_nothing(temporary: Path, job: bool) -> None:
+    process, folder = serve(job)
     assert folder.is_relative_to(temporary)
     assert (folder / "take.wav").exists()
     end(process, signal.SIGTERM)
