@@ -54,7 +54,7 @@ def test_five_hundred_requests_with_leavers_and_reloads_lose_nothing_and_keep_no
             wanted = {"Text": f"Visitor {visitor}.", "Voice": "one", "Seed": number, "Theta": 0.3}
             values = [wanted.get(label, usual) for label, usual in zip(labels, page.usual("generate_pcg"), strict=True)]
             if number % 3 == 2:
-                assert page.join("generate_pcg", values, None, f"{session} left {number}").status_code == 200
+                assert page.join("generate_pcg", values, None, f"{session}left{number}").status_code == 200
                 page = Raw(server.address)
                 continue
             ask_until_there_is_room(page, "generate_pcg", values, session)
