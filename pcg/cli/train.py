@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 VOICE_STAGES = ("corpus", "codec", "target", "draft", "baselines", "publish", "all", "unpack")
-RECOGNISER_STAGES = ("recogniser", "unpack-recogniser", "words")
+RECOGNISER_STAGES = ("recogniser", "unpack-recogniser", "words", "deeper-recogniser")
+RECOGNISER = Path("assets/recogniser")
 DRAFT_STAGES = ("tokens", "draft-figure")
 DETECTORS = "detectors"
 SIZES = ("small", "paper")
@@ -31,8 +32,8 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        help="where publish writes (and unpack reads): assets/voice, or assets/recogniser; where a draft's folder goes, or, "
-        "without endings, its figure (assets/draft)",
+        help="where publish writes (and unpack reads): assets/voice, or assets/recogniser; where deeper-recogniser writes "
+        "(WORK/deeper-recogniser); where a draft's folder goes, or, without endings, its figure (assets/draft)",
     )
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--seed", type=int, default=0)
@@ -94,9 +95,13 @@ def _detectors(options: argparse.Namespace) -> None:
 
 
 def _recogniser(options: argparse.Namespace) -> None:
-    from pcg.training.recogniser.recipe import publish_words, train_recogniser, unpack
+    from pcg.training.recogniser.recipe import deepen, publish_words, train_recogniser, unpack
 
-    out = options.out or Path("assets/recogniser")
+    if options.stage == "deeper-recogniser":
+        out = options.out or options.work / options.stage
+        deepen(options.work, RECOGNISER, out, options.device, options.seed, options.processes)
+        return
+    out = options.out or RECOGNISER
     if options.stage == "words":
         publish_words(options.prose, out, options.seed)
     elif options.stage == "unpack-recogniser":

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 
 from pcg.errors import AssetError, PCGError
 from pcg.files.checksums import LIST, check_checksums, write_checksums
-from pcg.recognition.embedded import PARTS, load_parts, load_recogniser, save_recogniser
+from pcg.recognition.embedded import PARTS, Parts, load_parts, load_recogniser, save_recogniser
 from pcg.recognition.network.alphabet import BLANK, CLASSES, spell
 from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig
 from pcg.recognition.network.features import LogMel
@@ -21,6 +22,7 @@ from pcg.recognition.network.subwords import Subwords
 from pcg.recognition.self_speculative import PRESETS, transcribe
 from pcg.training.data.augment import Disturbances, change_speed, disturb, mask_features
 from pcg.training.data.corpus import SAMPLE_RATE, CorpusEntry
+from pcg.training.recogniser.deeper import DEEPER, deepened, train_recogniser_deeper
 from pcg.training.recogniser.hearings import Hearing, HearingBatches, in_order, read_hearings
 from pcg.training.recogniser.recipe import JudgeRecipe, publish, publish_words
 from pcg.training.recogniser.stages import (
@@ -210,3 +212,45 @@ def test_reading_sends_no_gradient_to_the_encoder(hearings: list[Hearing]) -> No
 def test_what_is_not_trained_says_so(tmp_path: Path) -> None:
     with pytest.raises(PCGError, match="not trained yet"):
         trained_encoder(tmp_path, ENCODER)
+
+
+def parts_of(hearings: list[Hearing], folder: Path) -> Parts:
+    """A recogniser with random weights, as it is published."""
+    torch.manual_seed(1)
+    subwords = learn_subwords(folder, hearings, READER.subwords)
+    reader = new_reader(READER, ENCODER, subwords, 0)
+    save_recogniser(folder / "published", "test", ConformerCTC(ENCODER), reader["projector"], reader["lm"], subwords)
+    write_checksums(folder / "published")
+    return load_parts(folder / "published")
+
+
+def test_a_deeper_language_model_says_at_first_what_the_published_one_says(hearings: list[Hearing], tmp_path: Path) -> None:
+    lm = parts_of(hearings, tmp_path).lm
+    deeper, ids = deepened(lm, 3), torch.arange(20)[None]
+    with torch.inference_mode():
+        said = deeper(ids).logits
+    assert len(deeper.model.layers) == 3 * READER.layers
+    assert torch.equal(said, lm(ids).logits)
+    # The negative control: with their outputs, the copies are heard.
+    deeper.model.layers[1].mlp.down_proj.weight.data.normal_(std=0.1)
+    assert (deeper(ids).logits - said).abs().max() > 1e-3
+    asks = {name.split(".")[2] for name, weight in deeper.named_parameters() if weight.requires_grad}
+    assert asks == {"1", "2", "4", "5"}
+
+
+def test_a_deeper_language_model_learns_behind_the_same_encoder(hearings: list[Hearing], tmp_path: Path) -> None:
+    published = parts_of(hearings, tmp_path)
+    before = {name: weight.clone() for name, weight in published.lm.state_dict().items()}
+    lm = train_recogniser_deeper(tmp_path, published, 2, hearings, {"chirps": hearings[:2]}, 40, 0, "cpu", 6.0)
+    rows = [json.loads(line) for line in (tmp_path / f"{DEEPER}.jsonl").read_text().splitlines()]
+    assert rows[0]["step"] == 0  # the published model's errors
+    assert rows[-1]["loss"] < rows[1]["loss"]
+    after = lm.state_dict()
+    for name, weight in before.items():
+        place = re.sub(r"layers\.(\d+)", lambda found: f"layers.{2 * int(found[1])}", name)
+        assert torch.equal(after[place], weight)
+    assert after["model.layers.1.self_attn.o_proj.weight"].abs().max() > 0
+    save_recogniser(tmp_path / "deeper", "deeper", published.encoder, published.projector, lm, published.subwords)
+    write_checksums(tmp_path / "deeper")
+    texts = transcribe(load_recogniser(tmp_path / "deeper"), [h.samples() for h in hearings[:3]], PRESETS["accurate"])
+    assert len(texts) == 3

@@ -6,6 +6,8 @@
 4. lm: what was meant (projector and language model, the encoder frozen).
 5. together: both learn on, side by side.
 6. publish; the list of words comes from text alone (`publish_words`).
+
+`deepen` goes on from what is published, apart from these.
 """
 
 import json
@@ -19,7 +21,7 @@ from safetensors import safe_open
 from pcg.errors import InputError
 from pcg.files import replacing
 from pcg.files.checksums import renew_checksums, write_checksums
-from pcg.recognition.embedded import PARTS
+from pcg.recognition.embedded import PARTS, load_parts, save_recogniser
 from pcg.recognition.lexicon import FILE as WORDS
 from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig
 from pcg.synthesis.voice import EMBEDDED, load_codec
@@ -28,6 +30,7 @@ from pcg.training.data.corpus import HELD_OUT, shards
 from pcg.training.data.phones import train_recogniser_phones
 from pcg.training.data.sentences import build_pool, dictionary
 from pcg.training.recogniser.bigrams import write_bigrams
+from pcg.training.recogniser.deeper import train_recogniser_deeper
 from pcg.training.recogniser.heard import HELD_OUT_VOICES, make_round_trips, make_voices
 from pcg.training.recogniser.hearings import Hearing, read_hearings
 from pcg.training.recogniser.stages import (
@@ -48,7 +51,8 @@ LONGEST_WORD = 24
 
 @dataclass(frozen=True)
 class JudgeRecipe:
-    """Every choice that shapes the recogniser. aligned_shards: of each voice."""
+    """Every choice that shapes the recogniser. aligned_shards: of each voice. deeper: how many times the layers of the
+    published language model stage `deeper-recogniser` gives to its own."""
 
     encoder: EncoderConfig = EncoderConfig()
     reader: ReaderShape = ReaderShape()
@@ -57,11 +61,43 @@ class JudgeRecipe:
     ctc_steps: int = 2600
     lm_steps: int = 1500
     together_steps: int = 2200
+    deeper: int = 4
+    deeper_steps: int = 400
 
 
 def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: int, recipe: JudgeRecipe | None = None) -> None:
     """Run all stages in `work`, whose `corpus` is there, and write the recogniser to `out`; what is done is not done again."""
-    recipe, corpus, more, timed = recipe or JudgeRecipe(), work / "corpus", work / "recogniser_corpus", work / "phones"
+    recipe, spoken, timed = recipe or JudgeRecipe(), _speech(work, device, seed, processes), work / "phones"
+    torch.manual_seed(seed)
+    encoder = ConformerCTC(recipe.encoder)
+    if not (work / f"{CTC}.safetensors").exists():
+        chosen = [shard for shard in spoken if int(shard.stem) < recipe.aligned_shards]
+        align_shards(chosen, timed, processes)
+        encoder = train_recogniser_phones(work, encoder, chosen, timed, recipe.phone_steps, seed, device)
+    train, held_out = _hearings(work)
+    train_recogniser_ctc(work, encoder, train, held_out, recipe.ctc_steps, seed, device)
+    encoder = trained_encoder(work, recipe.encoder)
+    reader, subwords = train_recogniser_lm(work, encoder, recipe.reader, train, held_out, recipe.lm_steps, seed, device)
+    encoder.requires_grad_(True)
+    train_recogniser_together(work, encoder, reader, subwords, train, held_out, recipe.together_steps, seed, device)
+    publish(work, out, seed, recipe)
+
+
+def deepen(
+    work: Path, published: Path, out: Path, device: str, seed: int, processes: int, recipe: JudgeRecipe | None = None
+) -> None:
+    """Write to `out` the recogniser in `published` with a deeper language model, trained in `work`, whose `corpus` is there."""
+    recipe = recipe or JudgeRecipe()
+    _speech(work, device, seed, processes)
+    parts, (train, held_out) = load_parts(published), _hearings(work)
+    lm = train_recogniser_deeper(work, parts, recipe.deeper, train, held_out, recipe.deeper_steps, seed, device)
+    save_recogniser(out, f"{parts.name}, {recipe.deeper} times the layers", parts.encoder, parts.projector, lm, parts.subwords)
+    write_checksums(out)
+
+
+def _speech(work: Path, device: str, seed: int, processes: int) -> list[Path]:
+    """What the recogniser hears, made where it is missing; the shards of the voice's corpus."""
+    corpus, more = work / "corpus", work / "recogniser_corpus"
     spoken = shards(corpus)
     if not spoken:
         raise InputError("work", str(work), "a folder whose corpus `pcg train corpus` has made")
@@ -71,19 +107,13 @@ def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: i
     codec = load_codec(EMBEDDED / "codec")
     for split in ("train", *HELD_OUT):
         make_round_trips(more, corpus, codec, seed, split)
-    torch.manual_seed(seed)
-    encoder = ConformerCTC(recipe.encoder)
-    if not (work / f"{CTC}.safetensors").exists():
-        chosen = [shard for shard in spoken if int(shard.stem) < recipe.aligned_shards]
-        align_shards(chosen, timed, processes)
-        encoder = train_recogniser_phones(work, encoder, chosen, timed, recipe.phone_steps, seed, device)
-    train, held_out = read_hearings([corpus, more], "train"), checks(corpus, more)
-    train_recogniser_ctc(work, encoder, train, held_out, recipe.ctc_steps, seed, device)
-    encoder = trained_encoder(work, recipe.encoder)
-    reader, subwords = train_recogniser_lm(work, encoder, recipe.reader, train, held_out, recipe.lm_steps, seed, device)
-    encoder.requires_grad_(True)
-    train_recogniser_together(work, encoder, reader, subwords, train, held_out, recipe.together_steps, seed, device)
-    publish(work, out, seed, recipe)
+    return spoken
+
+
+def _hearings(work: Path) -> tuple[list[Hearing], dict[str, list[Hearing]]]:
+    """What it learns from, and the held-out sets."""
+    corpus, more = work / "corpus", work / "recogniser_corpus"
+    return read_hearings([corpus, more], "train"), checks(corpus, more)
 
 
 def unpack(work: Path, published: Path, seed: int, recipe: JudgeRecipe | None = None) -> None:
