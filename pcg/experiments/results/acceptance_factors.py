@@ -30,9 +30,10 @@ class Factor:
 
 @dataclass(frozen=True)
 class LevelAcceptance:
-    """The tests at one level: their `share` of all tests, and of them the `accepted`, and those `relaxed`, which SD would have
-    rejected by the same coin."""
+    """The tests at one level: how many, their `share` of all tests, and of them the `accepted`, and those `relaxed`, which SD
+    would have rejected by the same coin."""
 
+    tests: int
     share: Estimate
     accepted: Estimate
     relaxed: Estimate
@@ -83,6 +84,7 @@ def acceptance_by(results: Results, condition: Condition, factor: Factor) -> dic
     for number, level in enumerate(factor.levels):
         if total[number, 0]:
             found[level] = LevelAcceptance(
+                int(total[number, 0]),
                 _ratio(total[number, 0], total[:, 0].sum(), draws[:, number, 0], draws[:, :, 0].sum(1)),
                 _ratio(total[number, 1], total[number, 0], draws[:, number, 1], draws[:, number, 0]),
                 _ratio(total[number, 2], total[number, 0], draws[:, number, 2], draws[:, number, 0]),

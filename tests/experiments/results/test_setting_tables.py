@@ -67,7 +67,7 @@ def test_a_claim_on_which_judges_disagree_is_called_so(by_other: int, verdict: s
     assert (claim.verdict, claim.others[0].partition(":")[0]) == (verdict, "-" if verdict == HOLDS else CONTRADICTED)
     row = by_title(made(study(by_other))["claims"], SWAP_CLAIM)
     assert (row["verdict"].partition(",")[0], row[f"ours, by {OTHER}"]) == (verdict, claim.others[0])
-    assert row["verdict"].endswith("n below 200") == (verdict == HOLDS)
+    assert row["verdict"].endswith("n below 200")
 
 
 def test_a_claim_without_words_is_the_same_by_every_judge() -> None:

@@ -76,7 +76,12 @@ def test_traces_survive_json_and_stand_in_the_tables():
     both = [record(condition, n, trace=trace, drafted=3) for condition in (AR, SD, PCG) for n in range(3)]
     results = Results(both)
     names = {table.name: table for table in tables(results, summarise(results))}
-    assert names["factors"].rows[0][:2] == ("phone", "vowel")
+    many = Results([record(SD, n, trace=traced("a" * 50, [1.0] * 50), drafted=50) for n in range(3)])
+    (factors,) = [table for table in tables(many, summarise(many)) if table.name == "factors"]
+    assert factors.rows[0][3].value == 1.0
+    vowels = names["factors"].rows[0]
+    assert vowels[:2] == ("phone", "vowel")
+    assert vowels[3] is None  # too few tests to say how many are accepted
     assert [row[0] for row in names["drift"].rows] == ["SD", "PCG"]
 
 

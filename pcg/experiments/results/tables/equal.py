@@ -29,7 +29,8 @@ def equal_table(results: Results, summaries: Sequence[Summary], axis: Axis) -> T
     rows = tuple(_row(results, row, axis) for row in _rivals(summaries))
     note = (
         f"{BRACKETS} A difference below zero means fewer errors by PCG. Met: share of resamplings in which the two met. "
-        f"p: Student's paired t-test of the two settings' utterances. {DIFFERS['equal']}"
+        "p: Student's paired t-test of the two settings' utterances. Rows of different n are not to be compared. "
+        f"{DIFFERS['equal']}"
     )
     return Table(NAMES[axis.name], TITLES[axis.name], columns, rows, note, f"{RUN} tradeoff")
 

@@ -13,7 +13,8 @@ RUN = "python -m pcg experiment run"
 
 @dataclass(frozen=True)
 class Column:
-    """How a column shows its cells: a figure times `scale` with so many `digits` and a `suffix`; or `words` as they are."""
+    """How a column shows its cells: a figure times `scale` with so many `digits` and a `suffix`, and one below `least` as less
+    than that; or `words` as they are."""
 
     title: str
     digits: int = 0
@@ -21,6 +22,7 @@ class Column:
     suffix: str = ""
     signed: bool = False
     words: bool = False
+    least: float | None = None
 
     def by(self, name: str) -> "Column":
         """The same by one judge, or of one kind of sentence; "" is none in particular."""
@@ -35,6 +37,8 @@ class Column:
         return cell if isinstance(cell, str) else self._figure(cell) + self.suffix
 
     def _figure(self, value: float) -> str:
+        if self.least is not None and value < self.least:
+            return f"<{self.least:g}"
         return f"{self.scale * value:{'+' if self.signed else ''}.{self.digits}f}"
 
 
@@ -78,7 +82,7 @@ class Table:
 
 
 N = Column("n")
-P = Column("p", 3)
+P = Column("p", 3, least=0.001)
 SPEEDUP = Column("speed-up", 2, suffix="x")
 CALLS = Column("tokens per target call", 2)
 WER, CER = Column("WER %", 1, 100), Column("CER %", 1, 100)

@@ -11,6 +11,8 @@ from pcg.experiments.results.tables.table import BRACKETS, RUN, WER_CHANGE, Cell
 from pcg.experiments.unit import OWN_COINS
 
 METHODS = ("SD", "SSD", "PCG cosine", "membership", "typical")
+# With fewer tests of a level an interval over utterances means little.
+FEWEST_TESTS = 100
 SHARED_COINS = (
     "All utterances of a seed share its coins, which the intervals do not know: SD, which is exact, shows how much that makes."
 )
@@ -39,11 +41,13 @@ def factor_table(results: Results, summaries: Sequence[Summary]) -> Table:
         for level in factor.levels:
             at = [of.get(level) for of in found]
             if any(at):
+                at = [each if each and each.tests >= FEWEST_TESTS else None for each in at]
                 cells = [each and each.accepted for each in at] + [at[place] and at[place].relaxed for place in loose]
                 rows.append((factor.name, level, at[0] and at[0].share.value, *cells))
     note = (
         f"{BRACKETS} Tests: share of the first method's. Accepted: of the tests at this level; relaxed: those of them that SD "
-        "would have rejected by the same coin. A token's phone is the one that its code is heard in most."
+        f"would have rejected by the same coin; neither where there are fewer than {FEWEST_TESTS} tests. A token's phone is "
+        "the one that its code is heard in most."
     )
     return Table("factors", "Where acceptance fails", tuple(columns), tuple(rows), note, f"{RUN} main")
 
