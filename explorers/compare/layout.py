@@ -188,7 +188,9 @@ def _wire_form(synthesizer: Synthesizer, places: ComparePlaces, runs: Sequence[D
         with showing_errors():
             return describe_groups(synthesizer, theta, similarity)
 
-    page.load(
+    # Also what another tab, a preset or a take gives back moves theta.
+    gr.on(
+        [page.load, named["theta"].change, named["similarity"].change],
         describe, [named["theta"], named["similarity"]], controls.groups, queue=False, show_progress="hidden",
-        api_name="groups", api_description="The number and the mean size of the groups at a theta.",
+        trigger_mode="always_last", api_name="groups", api_description="The number and the mean size of the groups at a theta.",
     )  # fmt: skip

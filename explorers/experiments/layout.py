@@ -34,8 +34,9 @@ from pcg.synthesis.synthesizer import Synthesizer
 RESULTS = Path("runs") / "results"
 COMMITTED = ASSETS / "results"
 HEADING = """<header class="title"><h2>Experiments<small>the papers' claims, measured</small></h2>
-<p>Every figure has its 95 % interval over utterances, and the number of the paper below it. Own runs are stored apart, here and
-by <code>python -m pcg experiment</code>, and a run does only the missing units.</p></header>"""
+<p>Every figure has its 95 % interval over utterances, and the number of the paper below it. Own runs, by this page or by
+<code>python -m pcg experiment</code>, are stored apart from the shipped results. A run does only the missing
+units.</p></header>"""
 GRID_HINT = (
     '<p class="findings-note">Texts, voices, seeds and conditions, as described in <code>pcg/experiments/grid.py</code>.</p>'
 )
@@ -43,9 +44,9 @@ SIZE_NAMES = {"quick": "quick: few utterances, for a trial", "full": "full: for 
 READY = "Choose experiments, then run."
 READING = "Reading the results …"
 PLANNED = (
-    "{units}, {known:,} of them stored; the rest takes about {time} on a CPU. Each unit is one utterance in one setting with "
-    "one seed, generated and judged."
+    "{units}, {known:,} of them stored{rest}. Each unit is one utterance in one setting with one seed, generated and judged."
 )
+REST = "; the rest takes about {time} on a CPU"
 # Of the embedded voice with both judges, which take most of it, on one core.
 UNIT_SECONDS = 1.6
 STOPPED = "Stopped. Finished units stay; the next run continues from them."
@@ -167,8 +168,8 @@ def _planner(synthesizer: Synthesizer, archive: Archive) -> Callable[..., str]:
         with showing_errors():
             units = units_of(chosen_grids(synthesizer, names, size, Path(file) if file else None))
             known, total = archive.count(units)
-        time = duration(UNIT_SECONDS * (total - known))
-        return message_html(PLANNED.format(units=counted(total, "unit"), known=known, time=time))
+        rest = REST.format(time=duration(UNIT_SECONDS * (total - known))) if known < total else ""
+        return message_html(PLANNED.format(units=counted(total, "unit"), known=known, rest=rest))
 
     return plan
 

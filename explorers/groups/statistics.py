@@ -69,7 +69,7 @@ def create_statistics(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr
         ]
     places.append(gr.HTML(figures, apply_default_css=False, elem_id="statistics-figures"))
     with gr.Row(elem_classes="lab-seed"):
-        wanted = gr.Number(WANTED_SIZE, label="Target mean size", minimum=1, elem_id="wanted-size", scale=0, min_width=180)
+        wanted = gr.Number(WANTED_SIZE, label="Mean size wanted", minimum=1, elem_id="wanted-size", scale=0, min_width=180)
         button = gr.Button("Set theta for this size", elem_id="set-theta", size="md", scale=0, min_width=150)
     seen.then(
         describe, [theta, similarity], places, trigger_mode="always_last", show_progress="hidden",

@@ -11,6 +11,9 @@ from pcg.takes.link import pack
 from pcg.takes.stored import Origin, Stored
 
 AGAIN = "Take {number} is selected. Its text, voice and settings are restored."
+WITHOUT_BEAMS = "Take {number} is selected. Its text and voice are restored, but Listen has no beams: only Judges has them."
+RECORDED = "Its voice was recorded here, and a link cannot hold it."
+BEAMS = "It was made with beams, which only Judges can make again."
 
 
 def bar_value(session: Session, key: str, verdicts: Verdicts, origin: Origin, voices: Collection[str]) -> dict[str, object]:
@@ -31,13 +34,15 @@ def controls_of(shown: ShownTake, origin: Origin, voices: Collection[str]) -> di
 
 
 def told(kept: Kept) -> str:
-    return AGAIN.format(number=kept.number)
+    again = WITHOUT_BEAMS if kept.shown.reading.settings.hierarchical else AGAIN
+    return again.format(number=kept.number)
 
 
 def _row(kept: Kept, verdicts: Verdicts, origin: Origin, voices: Collection[str]) -> dict[str, object]:
     shown, reading = kept.shown, kept.shown.reading
     settings, verdict = reading.settings, verdicts.of(shown)
     knobs = [*KNOBS[settings.method], "temperature", "seed"]
+    why = BEAMS if settings.hierarchical else "" if reading.voice in voices else RECORDED
     return {
         "number": kept.number,
         "key": kept.key,
@@ -54,8 +59,8 @@ def _row(kept: Kept, verdicts: Verdicts, origin: Origin, voices: Collection[str]
         "cut": reading.hit_limit,
         "wrong": None if verdict is None else verdict.words.errors,
         "words": None if verdict is None else verdict.words.length,
-        # A voice that was recorded here stays here.
-        "link": f"#{LINKED}={pack(_stored(shown, origin))}" if reading.voice in voices else None,
+        "link": None if why else f"#{LINKED}={pack(_stored(shown, origin))}",
+        "unlinked": why,
     }
 
 

@@ -152,7 +152,7 @@ class Hand extends HandSound {
     play.disabled = !this.hand?.url;
     link.disabled = !this.hand?.link;
     long.textContent = this.hand?.link ? lengthNote(this.address(this.hand)) : "";
-    link.title = this.hand && !this.hand.link ? "Its voice was recorded here, and a link cannot hold it." : "";
+    link.title = this.hand?.unlinked ?? "";
     open.disabled = !this.takes.length;
     open.textContent = `History (${this.takes.length})`;
     // Not while a name is being written, and not where nobody sees it.
@@ -193,6 +193,7 @@ class Hand extends HandSound {
     button("pin").setAttribute("aria-pressed", take.pinned);
     button("up").setAttribute("aria-pressed", take === this.hand);
     button("link").disabled = !take.link;
+    button("link").title = take.unlinked;
     for (const act of ["hear", "0", "1"]) button(act).disabled = !take.url;
     row.dataset.held = take === this.hand;
   }

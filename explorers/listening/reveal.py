@@ -24,8 +24,13 @@ def reveal_html(blind_test: BlindTest) -> str:
     verdict, *notes = result.sentences
     said = f'<p class="reveal-verdict" role="status">{escape(verdict)}</p><p>{escape(" ".join(notes))}</p>'
     parts = [said, _votes(result), "<h3>Systems behind the letters</h3>", _trials(blind_test), "<h3>Differing settings</h3>"]
-    parts += [_differences(blind_test), "<h3>Measurements</h3>", _measured(blind_test)]
+    parts += [_differences(blind_test), "<h3>Measurements</h3>", _measured(blind_test), _cut(blind_test)]
     return f'<div class="reveal">{"".join(parts)}</div>'
+
+
+def _cut(blind_test: BlindTest) -> str:
+    cut = sum(take.hit_limit for takes in blind_test.takes for take in takes.values())
+    return f"<p>{counted(cut, 'take')} ran to the length limit, before the end of the text.</p>" if cut else ""
 
 
 def _votes(result: Outcome) -> str:

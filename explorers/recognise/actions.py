@@ -216,7 +216,7 @@ def read_sound(path: Path, sample_rate: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Spoken:
-    """A take, decoded again: `samples [N]`."""
+    """A take as it is heard: `samples [N]`."""
 
     text: str
     method: str
@@ -226,11 +226,15 @@ class Spoken:
 
 
 def take_again(synthesizer: Synthesizer, shown: ShownTake | None) -> Spoken:
-    """Decode the tokens of a take, by whoever spoke it; raise PCGError without any."""
+    """What a take sounds like, with its pauses; one whose sound was not kept is decoded again, by whoever spoke it. Raises
+    PCGError without any."""
     if shown is None or not shown.reading.tokens:
         raise PCGError(NO_TAKE)
     reading, voice = shown.reading, synthesizer.voice
-    samples = synthesizer.decode(list(reading.tokens), shown.speaker(voice.references))
+    if shown.packed and shown.sound and shown.sound.is_file():
+        samples = shown.take().audio
+    else:
+        samples = synthesizer.decode(list(reading.tokens), shown.speaker(voice.references))
     return Spoken(reading.text, reading.method, samples, voice.codec.sample_rate, reading.voice)
 
 

@@ -18,8 +18,8 @@ from pcg.recognition.self_speculative import Thresholds
 
 SHIPPED = ASSETS / "recognition" / "study.json"
 HEADING = """<header class="title"><h2>Measured<small>the paper's table and figures, by this recogniser</small></h2>
-<p>Shipped results, on sentences that no training heard. <code>python -m pcg experiment recognition</code> measures them again,
-with recordings of your own if you like.</p></header>"""
+<p>Shipped results, on sentences that were not in the training data. <code>python -m pcg experiment recognition</code>
+measures them again, with recordings of your own if you like.</p></header>"""
 BOTH = ((0.1, BLUE, "solid", "circle"), (0.2, GREEN, "6px,3px", "square"), (0.5, ORANGE, "2px,3px", "triangle-up"))
 
 

@@ -123,7 +123,7 @@ def values_of(stored: Stored, voices: Collection[str]) -> dict[str, object]:
 def arrived(stored: Stored, origin: Origin, voices: Collection[str], shared: bool = False) -> str:
     """What to expect of imported settings, as a message; `shared`: they came by a link, whose take the page generates."""
     settings = f"Settings are applied: {_named(stored)}."
-    sentences = ["Shared take.", settings] if shared else [settings, "No take was generated yet."]
+    sentences = ["Shared take.", settings] if shared else [settings, "No take has been generated yet."]
     return " ".join([*sentences, *_other_voice(stored, voices), *(stored.caveats(origin) or [SAME])])
 
 

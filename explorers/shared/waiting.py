@@ -7,9 +7,7 @@ from pcg.serving.speech_service import Speech
 from pcg.synthesis.synthesizer import Synthesizer
 
 WAIT_SECONDS = 0.5
-PREPARING = (
-    "First start: the page compiles its decoders, which can take a minute. The takes on this page can be played meanwhile."
-)
+PREPARING = "The page warms up; at its very first start this can take a minute. The takes on this page can be played meanwhile."
 
 
 def while_waiting(speech: object, synthesizer: Synthesizer) -> Iterator[str]:

@@ -56,7 +56,7 @@ HEADING = f"""<header class="title"><h2>Spoof<small>which parts do detectors fin
 are chosen by these same detectors, so a lower curve of theirs is no proof of better speech. {NOTE}</p></header>"""
 EXAMPLE = "The train to the city leaves at nine in the morning."
 TEMPERATURE_INFO = explained("temperature", "The paper uses 1.0.")
-SIMILARITY_INFO = "What theta is compared with."
+SIMILARITY_INFO = "The similarity that theta is a threshold of."
 METHOD_INFO = "The paper uses AR. Beams with SD, SSD or PCG are an extension of this program."
 READY = "Six takes, one after the other. The two with beams take longer."
 STOPPED = "Stopped. Finished takes stay."

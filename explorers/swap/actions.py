@@ -80,13 +80,14 @@ class SwapRequest:
 
 @dataclass(frozen=True, eq=False)
 class Original:
-    """The utterance before the swap."""
+    """The utterance before the swap. cut: it ran to the limit of its length, and its text may not end."""
 
     text: str
     method: str
     voice: str
     tokens: tuple[int, ...]
     speaker: Reference = field(repr=False)
+    cut: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +202,8 @@ def _original(synthesizer: Synthesizer, shown: ShownTake | None) -> Original:
         raise PCGError(NO_TAKE)
     reading = shown.reading
     _check_words(reading.text)
-    return Original(reading.text, reading.method, reading.voice, reading.tokens, shown.speaker(synthesizer.voice.references))
+    speaker = shown.speaker(synthesizer.voice.references)
+    return Original(reading.text, reading.method, reading.voice, reading.tokens, speaker, reading.hit_limit)
 
 
 def said_by_target(session: Session) -> ShownTake | None:

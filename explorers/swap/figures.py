@@ -25,6 +25,7 @@ MEANINGS = {
     "replaced": "replaced by another code",
 }
 NAMES = {"kept": "kept", "single": "alone in its group", "replaced": "replaced"}
+CUT = "It ran to the length limit, before the end of the text."
 PICTURE_HEIGHT = 180
 MISSING = "–"
 # Key, name, factor, digits and unit; a difference of percentages is one in points.
@@ -84,7 +85,8 @@ def original_html(stress: StressTest) -> str:
     if said is None:
         return ""
     spoken = "the target alone" if said.method == "ar" else f"{said.method.upper()}, not the target alone as in the paper"
-    return f'<p class="swap-words">By {spoken}, in the voice of {escape(said.voice)}: <q>{escape(said.text)}</q></p>'
+    cut = f" {CUT}" if said.cut else ""
+    return f'<p class="swap-words">By {spoken}, in the voice of {escape(said.voice)}: <q>{escape(said.text)}</q>{cut}</p>'
 
 
 def table_html(stress: StressTest) -> str:

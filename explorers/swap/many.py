@@ -20,7 +20,7 @@ MANY_HEADING = f"""<header class="title"><h2>Over many utterances<small>the pape
 <p>{UTTERANCES} sentences by the target, swapped at the sizes of cosine groups at theta {", ".join(map(str, THETAS))},
 each with its control. Finished work is not repeated.</p></header>"""
 MANY_EMPTY = f"Press “Swap {UTTERANCES} sentences”: the table grows here row by row."
-MANY_READY = "Finished work is stored."
+MANY_READY = "About 100 s on one core. Finished work is stored."
 STOPPED = "Stopped. Finished utterances stay."
 
 

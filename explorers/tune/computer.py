@@ -39,7 +39,7 @@ def answer_html(pays: Pays) -> str:
     """The sentence and, folded, the figures that it rests on."""
     return (
         f"<p><strong>{escape(pays.sentence)}</strong></p>"
-        "<p>SD keeps AR's distribution. PCG keeps it over groups at each step. SSD keeps none for beta above 0. To draft as "
-        f"many tokens as pay in each round, set the lookahead cost to {pays.lookahead_cost:.2f}.</p>"
+        "<p>SD keeps AR's distribution. PCG keeps it over groups at each step. SSD keeps none for beta above 0. With a "
+        f"lookahead cost of {pays.lookahead_cost:.2f} each round drafts the number of tokens that is fastest here.</p>"
         f'<details><summary>Figures</summary><pre tabindex="0">{escape(pays.table())}</pre></details>'
     )

@@ -65,7 +65,7 @@ TERMS = {
     ),
     "lookahead-cost": Term(
         "lookahead cost",
-        "Time of one drafted token, as a share of a round without drafts; each round drafts as many tokens as save time.",
+        "Time of one drafted token, as a share of a round without drafts; each round drafts the fastest number of tokens.",
         "max<sub>L</sub> E(L) / (1 + cost · L)", "E(L): tokens expected of a round, by the acceptances so far",
     ),
     "verification": Term(

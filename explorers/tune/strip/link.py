@@ -13,11 +13,12 @@ FIRST = "pcg"
 
 def link_prop(shown: ShownTake, origin: Origin, voices: Collection[str]) -> dict[str, object]:
     """More of the strip's prop `run`. link: what stands before the round in a link; "" where every new page shows that take,
-    None where a recording was its voice, which no link holds. recorded: whether it is a take of the shipped example."""
+    None where no link holds it: a recording was its voice, or it was made with beams. recorded: whether it is a take of the
+    shipped example."""
     reading, recorded = shown.reading, shown.baseline == "recorded"
     if recorded and reading.method == FIRST:
         return {"link": "", "recorded": True}
-    if reading.voice not in voices:
+    if reading.voice not in voices or reading.settings.hierarchical:
         return {"link": None, "recorded": recorded}
     stored = Stored(reading.text, reading.voice, reading.settings, origin, streamed=shown.streamed)
     return {"link": f"{LINKED}={pack(stored)}", "recorded": recorded}

@@ -48,7 +48,7 @@ class StripWords {
     facts.replaceChildren(...this.facts(entry));
     marks.setAttribute("aria-valuenow", place);
     const synthetic = this.spoof?.curves.find(({ name }) => name === "M50")?.values[place];
-    const judged = typeof synthetic === "number" ? ` Around it M50 finds ${synthetic.toFixed(2)} synthetic.` : "";
+    const judged = typeof synthetic === "number" ? ` Around it the spoof probability by M50 is ${synthetic.toFixed(2)}.` : "";
     marks.setAttribute("aria-valuetext", `${title.textContent}. ${story.textContent}${judged}`);
   }
 

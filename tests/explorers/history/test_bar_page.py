@@ -130,6 +130,10 @@ def test_a_moved_theta_leaves_the_page_at_rest(page: Page) -> None:
     page.locator("#theta input[type=number]").fill("0.7")
     open_tab(page, "Map")
     expect(page.locator("#map-theta input[type=number]")).to_have_value("0.7")
+    page.locator("#map-theta input[type=number]").fill("0.8")
+    open_tab(page, "Listen")
+    expect(page.locator("#groups")).to_contain_text("At theta 0.80")
+    open_tab(page, "Map")
     page.wait_for_timeout(4_000)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "queue" in request.url else None)

@@ -105,6 +105,16 @@ def test_every_take_has_a_link_that_says_it_again_but_one_of_a_recorded_voice() 
     assert len(known["link"]) <= 370
 
 
+def test_a_take_with_beams_has_no_link_and_says_what_is_not_restored() -> None:
+    beams = replace(reading(3, "ar"), settings=Settings("ar", sampler="eas", hierarchical=True))
+    session = said(1).with_take(beams, False)
+    _, (searched, plain) = rows(session)
+    assert (searched["link"], plain["unlinked"]) == (None, "")
+    assert "made with beams" in searched["unlinked"]
+    assert "Listen has no beams" in told(session.kept(2))
+    assert "settings are restored" in told(session.kept(1))
+
+
 def test_the_form_gets_what_the_take_was_generated_with() -> None:
     values = controls_of(said(7).kept(1).shown, ORIGIN, VOICES)
     assert (values["text"], values["voice"], values["seed"], values["method"]) == ("Text 7.", "rms", 7, "pcg")

@@ -29,6 +29,7 @@ from explorers.recognise.layout import create_recognise
 from explorers.recognise.sweep import SWEPT
 from explorers.recognise.transcript import alignment_html, transcript_html
 from explorers.session import Session, ShownTake, TakeView
+from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.metrics.intelligibility import comparable, word_errors
 from pcg.recognition.embedded import EmbeddedRecogniser, load_recogniser
@@ -37,6 +38,7 @@ from pcg.recognition.self_speculative import PRESETS, Thresholds, transcribe
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
+from pcg.takes.written import pack_take
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
 from tests.explorers.served import in_hand, serve_clients
 
@@ -163,6 +165,16 @@ def test_the_take_in_hand_is_decoded_again(synthesizer: Synthesizer) -> None:
     assert not np.array_equal(recorded.samples, spoken.samples)
     with pytest.raises(PCGError, match=NO_TAKE):
         take_again(synthesizer, None)
+
+
+def test_the_take_in_hand_is_heard_with_its_pauses(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    take = synthesizer.take("One fox.[pause:1]Two foxes.", Settings("pcg", theta=0.3), "two")
+    write_wav(tmp_path / "take.wav", take.audio, take.sample_rate)
+    kept = ShownTake(TakeView.of(take), tmp_path / "take.wav", packed=pack_take(take))
+    assert len(take_again(synthesizer, kept).samples) == len(take.audio)
+    assert len(take.audio) - len(synthesizer.decode(list(take.tokens), synthesizer.voice.reference("two"))) == take.sample_rate
+    (tmp_path / "take.wav").unlink()
+    assert len(take_again(synthesizer, kept).samples) == len(take.audio) - take.sample_rate
 
 
 def _session(take: Take) -> Session:

@@ -107,7 +107,7 @@ def test_the_session_says_which_take(synthesizer: Synthesizer, origin: Origin, t
 def test_another_voice_and_other_weights_are_told(stored: Stored, origin: Origin) -> None:
     assert "with the same number of threads, the same sound, sample for sample" in arrived(stored, origin, ["one", "two"])
     assert values_of(stored, ["one", "two"])["voice"] == "two"
-    assert "No take was generated yet." in arrived(stored, origin, ["one", "two"])
+    assert "No take has been generated yet." in arrived(stored, origin, ["one", "two"])
     shared = arrived(stored, origin, ["one", "two"], shared=True)
     assert shared.startswith("Shared take. Settings are applied: SD, seed 12. On the same computer")
     elsewhere = Stored(TEXT, "<b>bob", SETTINGS, Origin("other", "0" * 64))

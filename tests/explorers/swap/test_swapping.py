@@ -172,6 +172,13 @@ def test_the_targets_own_take_is_preferred_if_it_says_the_same(synthesizer: Synt
     assert said_by_target(other).reading == coarse
 
 
+def test_a_take_that_ran_to_the_limit_is_said_to(synthesizer: Synthesizer, judges: Judges, take: Take) -> None:
+    for cut in (False, True):
+        reading = replace(TakeView.of(take), hit_limit=cut)
+        there = done(synthesizer, judges, Session().with_take(reading, full_run=False))
+        assert (figures.CUT in figures.original_html(there)) == cut
+
+
 def test_a_take_by_a_recording_is_swapped_in_that_voice(synthesizer: Synthesizer, judges: Judges, take: Take) -> None:
     own, reading = synthesizer.voice.reference("one"), TakeView.of(replace(take, voice="your recording"))
     there = done(synthesizer, judges, Session().with_take(reading, full_run=False, reference=own))
