@@ -19,6 +19,7 @@ from pcg.bench.methods import step_costs
 from pcg.errors import InputError, PCGError, first_line
 from pcg.experiments.context import context
 from pcg.experiments.results.analysis import Results
+from pcg.experiments.results.document import DRAFTS, beside
 from pcg.experiments.results.tables import MeanSize
 from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record, Unit
@@ -102,7 +103,9 @@ class Archive:
 
     def findings_of(self, result_set: ResultSet, records: Sequence[Record]) -> Findings | None:
         """The same of other `records` of that result_set's voice, as they come in a run."""
-        return Findings.of(records, result_set.costs, self._sizes(result_set)) if records else None
+        if not records:
+            return None
+        return Findings.of(records, result_set.costs, self._sizes(result_set), beside(result_set.folder))
 
     def report(self, out: Path, sound: Callable[[Unit], tuple[np.ndarray, int]] | None, source: str = "") -> Findings:
         """Write everything of `source` as the page `out` (`explorers.experiments.report.write_report`)."""
@@ -158,7 +161,7 @@ def _stamp(folder: Path) -> object:
     """Another one whenever the results change; None without any."""
     if not any((folder / name).is_file() for name in (FILE, PACKED)):
         return None
-    files = [path.stat() for name in (FILE, PACKED, COSTS) if (path := folder / name).is_file()]
+    files = [path.stat() for name in (FILE, PACKED, COSTS, DRAFTS) if (path := folder / name).is_file()]
     return tuple((stat.st_mtime_ns, stat.st_size) for stat in files)
 
 

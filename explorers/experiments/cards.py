@@ -16,7 +16,8 @@ from pcg.experiments.results.tables import Table
 # The order of the page: a card for every table of `pcg.experiments.results.tables`, shown where it has rows.
 CARDS = (
     "claims", "main", "tradeoff", "equal", "work", "lookahead", "acceptance", "factors", "drift", "swap", "ablations", "ssd",
-    "relax", "sampling", "twisters", "differences", "judges", "sections", "voices", "seeds", "temperature", "conditions",
+    "relax", "sampling", "twisters", "differences", "pairs", "drafts", "judges", "sections", "voices", "seeds", "temperature",
+    "conditions",
 )  # fmt: skip
 # The others are opened by their titles: all at once would be a dozen screens.
 OPEN = ("claims", "main")

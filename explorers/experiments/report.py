@@ -19,6 +19,7 @@ from explorers.experiments.figures import CAPTIONS, figures
 from pcg.errors import InputError, counted
 from pcg.experiments.results.analysis import Results, Summary, of_one_temperature, summarise
 from pcg.experiments.results.condition_names import method
+from pcg.experiments.results.document import beside
 from pcg.experiments.results.headlines import Headline, headlines
 from pcg.experiments.results.tables import MeanSize, Table, tables
 from pcg.experiments.store import Store
@@ -54,11 +55,16 @@ class Findings:
 
     @classmethod
     def of(
-        cls, records: Sequence[Record], costs: Mapping[int, StepCosts] | None = None, mean_size: MeanSize | None = None
+        cls,
+        records: Sequence[Record],
+        costs: Mapping[int, StepCosts] | None = None,
+        mean_size: MeanSize | None = None,
+        more: Sequence[Table] = (),
     ) -> "Findings":
+        """more: tables that were made before, of other records."""
         results = Results(records)
         summaries = summarise(results, costs)
-        made = tables(results, summaries, mean_size)
+        made = [*tables(results, summaries, mean_size), *more]
         usual = of_one_temperature(results, summaries)
         return cls(results, summaries, made, figures(*usual), headlines(*usual), _contexts(records), len(records))
 
@@ -94,7 +100,7 @@ def write_report(
     records = [record for record in records if voice in (None, record.context.get("voice"))]
     if not records:
         raise InputError("results", str(folder), "a folder with at least one result")
-    findings = Findings.of(records, costs, mean_size)
+    findings = Findings.of(records, costs, mean_size, beside(folder))
     sounds = _sounds(findings.results, sound, examples) if sound else ""
     # Names without their folders, which may name the user.
     command = f"python -m pcg report {folder.name} --out {out.name}"

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pcg.errors import InputError
+from pcg.errors import AssetError, InputError, first_line
 from pcg.experiments.results.analysis import accepted_of_tested
-from pcg.experiments.results.tables.table import MISSING
+from pcg.experiments.results.tables.table import MISSING, Table
 from pcg.files.checksums import check_checksums
 
 MARKED = re.compile(r"(<!-- table (\S+) of (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -43,6 +43,18 @@ def fill(document: str, folder: str, results: Path) -> str:
     if folder not in folders(document):
         raise InputError("markdown", folder, "a folder that a mark in the document names: <!-- table NAME of FOLDER -->")
     return MARKED.sub(filled, document)
+
+
+def beside(folder: Path) -> tuple[Table, ...]:
+    """The tables that the experiment with several drafts left in `folder`; none where it left none. Raises AssetError for a
+    damaged file."""
+    file = folder / DRAFTS
+    if not file.is_file():
+        return ()
+    try:
+        return tuple(map(Table.from_dict, _read(file)["tables"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise AssetError(f"The results in {file} are damaged ({first_line(error)}).") from error
 
 
 def folders(document: str) -> list[str]:

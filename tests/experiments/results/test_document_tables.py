@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from pcg.cli import main
-from pcg.errors import InputError
+from pcg.errors import AssetError, InputError
 from pcg.experiments.results.analysis import Results
-from pcg.experiments.results.document import DRAFTS, fill, folders
+from pcg.experiments.results.document import DRAFTS, beside, fill, folders
 from pcg.experiments.results.tables.drafts import draft_table, pair_table
 from pcg.experiments.suites import ar, pcg, sd, ssd
 from pcg.experiments.unit import Hearing
@@ -119,6 +119,12 @@ def test_the_table_of_drafts_lies_beside_the_report(tmp_path):
     assert table.rows[0][-2].value == pytest.approx(3 / 20)
     (tmp_path / "results.json").unlink()
     assert fill(marked, "here", tmp_path / "results.json") == filled
+    (again,) = beside(tmp_path)
+    assert (again.title, again.shown(), again.command) == (table.title, table.shown(), table.command)
+    assert beside(tmp_path / "elsewhere") == ()
+    (tmp_path / DRAFTS).write_text('{"tables": [{"name": "drafts"}]}')
+    with pytest.raises(AssetError, match="are damaged"):
+        beside(tmp_path)
 
 
 def test_pcg_and_ssd_are_paired_at_equal_work_with_every_draft():

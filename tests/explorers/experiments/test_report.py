@@ -14,9 +14,10 @@ from playwright.sync_api import sync_playwright
 
 from explorers.experiments.figures import figures
 from explorers.experiments.figures.results import STYLES
-from explorers.experiments.report import Findings, write_report
+from explorers.experiments.report import Findings, page, write_report
 from pcg.errors import AssetError, InputError
 from pcg.experiments.results.analysis import Results, summarise
+from pcg.experiments.results.tables.table import Column, N, Table
 from pcg.experiments.store import Store
 from pcg.experiments.suites import ar, pcg, sd, ssd, swapped, variant
 from pcg.experiments.unit import Condition, Record, Unit
@@ -86,6 +87,15 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._inside not in ("script", "style"):
             self.text += data
+
+
+def test_tables_that_were_made_before_stand_on_the_page(tmp_path: Path) -> None:
+    before = Table("drafts", "Every rule with every draft", (Column("draft"), N), (("poor <one>", "9"),), "A note.", "make it")
+    findings = Findings.of(study(), COSTS, more=[before])
+    assert findings.tables[-1] is before
+    text = Page(page(findings, "python -m pcg report")).text
+    assert "Every rule with every draft" in text
+    assert "poor <one>" in text
 
 
 def test_the_page_holds_every_table_and_figure(written: Path) -> None:

@@ -1,5 +1,6 @@
 """A table as data: columns that know how to show a figure, rows of cells; rendered as markdown or as dicts for JSON."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from pcg.experiments.results.papers import Quoted
@@ -79,6 +80,13 @@ class Table:
         rows = [{t: asdict(c) if isinstance(c, Estimate) else c for t, c in zip(titles, r, strict=True)} for r in self.rows]
         head = {"name": self.name, "title": self.title, "columns": titles}
         return head | {"rows": rows, "shown": self.shown(), "note": self.note, "command": self.command}
+
+    @classmethod
+    def from_dict(cls, table: Mapping) -> "Table":
+        """What `as_dict` wrote, its cells as they were shown. Raises KeyError or TypeError for what is no table."""
+        columns = tuple(Column(str(title), words=True) for title in table["columns"])
+        rows = tuple(tuple(map(str, row)) for row in table["shown"])
+        return cls(table["name"], table["title"], columns, rows, table["note"], table["command"])
 
 
 N = Column("n")
