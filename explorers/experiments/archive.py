@@ -3,11 +3,8 @@
 Knows nothing of gradio.
 """
 
-import hashlib
-import json
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
@@ -16,15 +13,15 @@ import torch
 
 from explorers.experiments.report import Findings, write_report
 from pcg.bench.methods import step_costs
-from pcg.errors import InputError, PCGError, first_line
+from pcg.errors import InputError, PCGError
 from pcg.experiments.context import context
+from pcg.experiments.kept_costs import COSTS, keep_costs, read_costs, same_machine
 from pcg.experiments.results.analysis import Results
 from pcg.experiments.results.document import DRAFTS, beside
 from pcg.experiments.results.tables import MeanSize
 from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record, Unit
 from pcg.experiments.worker import WorkerSpec
-from pcg.files import write_json
 from pcg.metrics.bound import StepCosts
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import BFLOAT16, FLOAT32
@@ -32,9 +29,6 @@ from pcg.synthesis.voice import BFLOAT16, FLOAT32
 SHIPPED, OWN = "shipped", "own"
 SOURCES = {SHIPPED: "shipped with this project", OWN: "own runs"}
 SHIPPED_JUDGES = "embedded,pocketsphinx"
-COSTS = "steps.json"
-# What has to be unchanged, or the costs of steps now do not fit the times then.
-MACHINE = ("processor", "device", "precision", "torch", "threads")
 NO_RESULTS = "There are no own runs yet. Choose an experiment and run it."
 
 
@@ -121,11 +115,10 @@ class Archive:
         result_set = self.result_set(OWN)
         here = context(self.spec.device, self._synthesizer.voice.precision, self.spec.threads, 1, {})
         drafting = {r.unit.settings.lookahead: r for r in result_set.records if r.result.drafted}
-        if drafting.keys() <= (result_set.costs or {}).keys() or not _same_machine(result_set.records, here):
+        if drafting.keys() <= (result_set.costs or {}).keys() or not same_machine(result_set.records, here):
             return
-        costs = {str(lookahead): asdict(self._timed(record)) for lookahead, record in sorted(drafting.items())}
-        machine = {name: here[name] for name in MACHINE}
-        _keep_costs(result_set.folder, {"voice": result_set.voice, "machine": machine, "milliseconds": costs})
+        costs = {lookahead: self._timed(record) for lookahead, record in drafting.items()}
+        keep_costs(result_set.folder, result_set.voice, here, costs)
 
     def _timed(self, record: Record) -> StepCosts:
         voice, settings = self._synthesizer.voice, record.unit.settings
@@ -151,7 +144,7 @@ class Archive:
             voice = str(records[0].context["voice"])
         kept = tuple(record for record in records if record.context["voice"] == voice)
         same = voice in (shipped_ids(self.spec) if source == SHIPPED else (self.spec.voice_id,))
-        return ResultSet(folder, source, voice, same, kept, _read_costs(folder, voice, kept))
+        return ResultSet(folder, source, voice, same, kept, read_costs(folder, voice, kept))
 
     def _found_now(self, result_set: ResultSet) -> Findings | None:
         return self.findings_of(result_set, result_set.records)
@@ -163,36 +156,3 @@ def _stamp(folder: Path) -> object:
         return None
     files = [path.stat() for name in (FILE, PACKED, COSTS, DRAFTS) if (path := folder / name).is_file()]
     return tuple((stat.st_mtime_ns, stat.st_size) for stat in files)
-
-
-def _keep_costs(folder: Path, costs: Mapping[str, object]) -> None:
-    try:
-        write_json(folder / COSTS, {"digest": _digest(costs), "costs": costs})
-    except PCGError as error:
-        warnings.warn(f"{first_line(error)}: the work goes on without it.", stacklevel=3)
-
-
-def _read_costs(folder: Path, voice: str, records: Sequence[Record]) -> dict[int, StepCosts] | None:
-    """What `Archive.time_steps` kept, if it was for these records."""
-    try:
-        kept = json.loads((folder / COSTS).read_text(encoding="utf-8"))
-        if kept["digest"] != _digest(kept["costs"]):
-            raise ValueError("they do not fit their digest")
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        warnings.warn(f"The costs of single steps in {folder} cannot be used ({first_line(error)}).", stacklevel=3)
-        return None
-    costs = kept["costs"]
-    if costs["voice"] != voice or not _same_machine(records, costs["machine"]):
-        return None
-    return {int(lookahead): StepCosts(**each) for lookahead, each in costs["milliseconds"].items()}
-
-
-def _digest(costs: object) -> str:
-    """Of values as JSON has them."""
-    return hashlib.sha256(json.dumps(costs, sort_keys=True).encode()).hexdigest()
-
-
-def _same_machine(records: Sequence[Record], machine: Mapping[str, object]) -> bool:
-    return all(record.context.get(name) == machine[name] for record in records for name in MACHINE)

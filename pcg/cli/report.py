@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pcg.synthesis.synthesizer import Synthesizer
 
 PAGE = "report.html"
-# What has to be as it was, or the costs of steps now say nothing about the times then.
-MACHINE = ("processor", "device", "precision", "torch", "threads", "kernel")
 
 
 def add(commands: "Commands") -> None:
@@ -110,7 +108,7 @@ def run(options: argparse.Namespace) -> None:
         if not records:
             raise InputError("model", options.model, f"one that has results with the judge {options.judge} there")
         synthesizer = load_synthesizer(options)
-        costs, sizes = _step_costs(synthesizer, records, options.device), mean_sizes(synthesizer)
+        costs, sizes = _step_costs(synthesizer, records, options, voice), mean_sizes(synthesizer)
         findings = write_report(options.results, out, costs, sizes, _sounds(options), voice=voice)
     made = (findings.records, "unit"), (len(findings.tables), "table"), (len(findings.figures), "figure")
     print(f"{out}: {', '.join(counted(*each) for each in made)}")
@@ -145,19 +143,27 @@ def _check_one_voice(records: "Sequence[Record]") -> None:
         )
 
 
-def _step_costs(synthesizer: "Synthesizer", records: "Sequence[Record]", device: str) -> "dict[int, StepCosts]":
-    """Those of single steps by lookahead; none where what was said at the usual temperature, beside which alone bounds stand,
-    comes from another machine, which they would not bound."""
+def _step_costs(
+    synthesizer: "Synthesizer", records: "Sequence[Record]", options: argparse.Namespace, voice_id: str
+) -> "dict[int, StepCosts]":
+    """Those of single steps by lookahead, as they are kept beside the results, or else measured, and kept. None where what was
+    said at the usual temperature, beside which alone bounds stand, comes from another machine, which they would not bound."""
     import torch
 
     from pcg.bench.methods import step_costs
     from pcg.experiments.context import context
+    from pcg.experiments.kept_costs import keep_costs, read_costs, same_machine
     from pcg.settings import Settings
 
     records = [each for each in records if each.unit.settings.temperature == Settings.temperature] or records
+    drafting = [record.unit.settings for record in records if record.result.drafted]
+    by_lookahead = {settings.lookahead: settings.temperature for settings in drafting}
+    kept = read_costs(options.results, voice_id, records) or {}
+    if by_lookahead.keys() <= kept.keys():
+        return kept
     threads = int(str(records[0].context["threads"]))
-    here = context(device, synthesizer.voice.precision, threads, 1, {})
-    if any(record.context.get(name) != here[name] for record in records for name in MACHINE):
+    here = context(options.device, synthesizer.voice.precision, threads, 1, {})
+    if not same_machine(records, here):
         print("The results are of another machine or kernel: the report has no bounds on speed.", file=sys.stderr)
         return {}
     torch.set_num_threads(threads)
@@ -165,9 +171,9 @@ def _step_costs(synthesizer: "Synthesizer", records: "Sequence[Record]", device:
     prompt = voice.reader.prompt(
         synthesizer.chunks(records[0].unit.utterance.text)[0], voice.reference(next(iter(voice.references)))
     )
-    drafting = [record.unit.settings for record in records if record.result.drafted]
-    by_lookahead = {settings.lookahead: settings.temperature for settings in drafting}
-    return {lookahead: step_costs(voice, prompt, lookahead, t) for lookahead, t in sorted(by_lookahead.items())}
+    costs = {lookahead: step_costs(voice, prompt, lookahead, t) for lookahead, t in sorted(by_lookahead.items())}
+    keep_costs(options.results, voice_id, here, costs)
+    return costs
 
 
 def _sounds(options: argparse.Namespace) -> "Callable[[Unit], tuple[np.ndarray, int]]":
