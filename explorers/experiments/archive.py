@@ -15,9 +15,9 @@ from explorers.experiments.report import Findings, write_report
 from pcg.bench.methods import step_costs
 from pcg.errors import InputError, PCGError
 from pcg.experiments.context import context
-from pcg.experiments.kept_costs import COSTS, keep_costs, read_costs, same_machine
 from pcg.experiments.results.analysis import Results
-from pcg.experiments.results.document import DRAFTS, beside
+from pcg.experiments.results.document import BESIDE, beside
+from pcg.experiments.results.kept_costs import COSTS, keep_costs, read_costs, same_machine
 from pcg.experiments.results.tables import MeanSize
 from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record, Unit
@@ -154,5 +154,5 @@ def _stamp(folder: Path) -> object:
     """Another one whenever the results change; None without any."""
     if not any((folder / name).is_file() for name in (FILE, PACKED)):
         return None
-    files = [path.stat() for name in (FILE, PACKED, COSTS, DRAFTS) if (path := folder / name).is_file()]
+    files = [path.stat() for name in (FILE, PACKED, COSTS, *BESIDE) if (path := folder / name).is_file()]
     return tuple((stat.st_mtime_ns, stat.st_size) for stat in files)

@@ -23,6 +23,7 @@ DARK = "dark => document.body.classList.toggle('dark', dark)"
 NARROWEST = 360
 MOST_STOPS = 600
 DRAWN_MS, LIST_MS = 1_000, 150
+FOLDS = 2  # one within another
 # Gradio's own, which cannot be mended from outside: a rule, what its selector holds, and why.
 GRADIOS_OWN = (
     ("aria-prohibited-attr", 'aria-label="Empty value"', "a label on the icon of an empty component, which says nothing else"),
@@ -40,8 +41,13 @@ CONTROLS = """[...document.querySelectorAll('button, input:not([type="hidden"]),
     '[role="slider"], [role="button"], [role="tab"], [tabindex="0"]')]
   .filter((e) => e.checkVisibility() && e.getClientRects().length && !e.disabled)
   .filter((e) => !e.closest('[inert], [aria-hidden="true"], .visually-hidden'))"""
-UNFOLD = """() => document.querySelectorAll('button.label-wrap:not(.open)').forEach(
-  (e) => e.checkVisibility() && !e.closest('#experiments') && e.click())"""
+# Also the history, with what can be done with each of its takes.
+UNFOLD = """() => {
+  document.querySelectorAll('button.label-wrap:not(.open)').forEach(
+    (e) => e.checkVisibility() && !e.closest('#experiments') && e.click());
+  const history = document.querySelector('.hand [data-part="open"]');
+  if (history && !history.disabled && document.querySelector("#hand-history")?.hidden) history.click();
+}"""
 FORGET = "() => { for (const e of document.querySelectorAll('[data-reached]')) delete e.dataset.reached; }"
 # Whether the focus is where it was before in this round.
 ARRIVE = """round => {
@@ -180,8 +186,9 @@ def faults(page: "Page", find: Find, tabs: Sequence[str] = TABS, dark: bool = Fa
     found = []
     for tab in tabs:
         open_tab(page, tab)
-        if unfold:
+        for _ in range(FOLDS if unfold else 0):
             page.evaluate(UNFOLD)
+            page.wait_for_timeout(DRAWN_MS)
         page.wait_for_timeout(DRAWN_MS)
         found += [f"{tab}: {fault}" for fault in find(page)]
     return found

@@ -41,6 +41,7 @@ def add(commands: "Commands") -> None:
         metavar="FILE.md",
         help="write no page, but the tables of the page that is there into this document, where its marks name them",
     )
+    parser.add_argument("--only", metavar="TABLE", help="write no page, but this table alone, as JSON, into the file of --out")
     parser.add_argument("--pack", action="store_true", help="write no page, but all results into one small file, to publish")
     parser.add_argument(
         "--model", help="report what this one said ('embedded' or a folder), with sounds, group sizes and bounds"
@@ -95,6 +96,9 @@ def run(options: argparse.Namespace) -> None:
         count = len(store.all())
         print(f"{store.pack()}: {counted(count, 'unit')}")
         return
+    if options.only is not None:
+        _write_table(options)
+        return
     # The command line is a composition root, as app.py is: here alone the engine's side looks at the explorers'.
     from explorers.experiments.report import write_report
 
@@ -114,14 +118,35 @@ def run(options: argparse.Namespace) -> None:
     print(f"{out}: {', '.join(counted(*each) for each in made)}")
 
 
+def _write_table(options: argparse.Namespace) -> None:
+    """One of the tables, without bounds and sizes, as `pcg.experiments.results.document.beside` reads it."""
+    from pcg.experiments.results.analysis import Results, summarise
+    from pcg.experiments.results.tables import tables
+    from pcg.experiments.store import Store
+    from pcg.files import write_json
+    from pcg.files.checksums import renew_checksums
+
+    if options.out is None:
+        raise InputError("out", None, "the JSON file that the table goes to")
+    records = Store(options.results).all()
+    _check_one_voice(records)
+    results = Results(records)
+    found = {table.name: table for table in tables(results, summarise(results))}
+    if options.only not in found:
+        raise InputError("only", options.only, "one of " + ", ".join(found))
+    write_json(options.out, {"tables": [found[options.only].as_dict()], "summaries": []})
+    renew_checksums(options.out)
+    print(f"{options.out}: {found[options.only].title}")
+
+
 def _fill_document(results: Path, document: Path) -> None:
     """Write the tables of `results` between the marks of `document`; see `pcg.experiments.results.document`."""
     from explorers.experiments.report import RESULTS
-    from pcg.experiments.results.document import DRAFTS, fill
+    from pcg.experiments.results.document import BESIDE, fill
     from pcg.files import replacing
     from pcg.places import PROJECT
 
-    if not (results / RESULTS).is_file() and not (results / DRAFTS).is_file():
+    if not any((results / name).is_file() for name in (RESULTS, *BESIDE)):
         raise InputError("results", str(results), f"a folder with the {RESULTS} that report writes")
     if not document.is_file():
         raise InputError("markdown", str(document), "a document with marks: <!-- table NAME of FOLDER -->")
@@ -152,7 +177,7 @@ def _step_costs(
 
     from pcg.bench.methods import step_costs
     from pcg.experiments.context import context
-    from pcg.experiments.kept_costs import keep_costs, read_costs, same_machine
+    from pcg.experiments.results.kept_costs import keep_costs, read_costs, same_machine
     from pcg.settings import Settings
 
     records = [each for each in records if each.unit.settings.temperature == Settings.temperature] or records

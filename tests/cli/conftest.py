@@ -7,6 +7,13 @@ from pcg.experiments.context import context
 from pcg.experiments.unit import Record, Result, Unit
 from pcg.experiments.worker import Sounding, WorkerSpec
 
+GRID = """
+name: mine
+texts: [hello, "yes", "a warm bright morning sun"]
+voices: [one]
+conditions: [{name: AR, method: ar}, {name: SD, method: sd}]
+"""
+
 
 class Parrot:
     """A worker that says nothing and hears everything: units cost no time here. `interrupt_at`: the call that Ctrl-C meets."""
@@ -64,3 +71,10 @@ def calls(monkeypatch):
 def where(model, tmp_path):
     """The options that say who speaks, and where results are."""
     return ["--model", model, "--results", str(tmp_path / "results")]
+
+
+@pytest.fixture
+def grid(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(GRID)
+    return file

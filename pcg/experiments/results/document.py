@@ -18,19 +18,19 @@ from pcg.files.checksums import check_checksums
 
 MARKED = re.compile(r"(<!-- table (\S+) of (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 OVERVIEW = "overview"
-DRAFTS = "drafts.json"
+DRAFTS, SEEDS = BESIDE = "drafts.json", "seeds.json"
+"""Tables of runs of their own, in the folder of the others: of several drafts, and of several seeds."""
 
 
 def fill(document: str, folder: str, results: Path) -> str:
     """`document` with every table that is marked as one of `folder`, read from the file `results` that the report writes, and
-    from DRAFTS beside it, in which the experiment with several drafts leaves its own; at least one of the two is there.
+    from those BESIDE it; at least one of them is there.
 
     Besides the report's tables there is "overview": speed, acceptance and word errors of each setting in one row.
     """
-    drafts = results.with_name(DRAFTS)
     found = _read(results) if results.is_file() else {"tables": [], "summaries": []}
-    beside = _read(drafts)["tables"] if drafts.is_file() else []
-    tables = {table["name"]: table for table in (*found["tables"], *beside)} | {OVERVIEW: _overview(found)}
+    more = [table.as_dict() for table in beside(results.parent)]
+    tables = {table["name"]: table for table in (*found["tables"], *more)} | {OVERVIEW: _overview(found)}
 
     def filled(mark: re.Match[str]) -> str:
         begin, name, of, end = mark.groups()
@@ -46,15 +46,14 @@ def fill(document: str, folder: str, results: Path) -> str:
 
 
 def beside(folder: Path) -> tuple[Table, ...]:
-    """The tables that the experiment with several drafts left in `folder`; none where it left none. Raises AssetError for a
-    damaged file."""
-    file = folder / DRAFTS
-    if not file.is_file():
-        return ()
-    try:
-        return tuple(map(Table.from_dict, _read(file)["tables"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise AssetError(f"The results in {file} are damaged ({first_line(error)}).") from error
+    """The tables in those files BESIDE others that are in `folder`. Raises AssetError for a damaged one."""
+    tables: list[Table] = []
+    for file in (folder / name for name in BESIDE if (folder / name).is_file()):
+        try:
+            tables += map(Table.from_dict, _read(file)["tables"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise AssetError(f"The results in {file} are damaged ({first_line(error)}).") from error
+    return tuple(tables)
 
 
 def folders(document: str) -> list[str]:

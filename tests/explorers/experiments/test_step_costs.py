@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from explorers.experiments.archive import Archive
-from pcg.experiments.kept_costs import COSTS, MACHINE
+from pcg.experiments.results.kept_costs import COSTS, MACHINE
 from pcg.experiments.store import Store
 from pcg.experiments.suites import ar, sd
 from pcg.metrics.bound import StepCosts

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from explorers.measure_page.access import open_tab
 from pcg.settings import METHODS
 from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, patient_page, picture, watch
 
@@ -101,6 +102,10 @@ def test_only_one_sound_is_heard_on_the_whole_page(page: Page) -> None:
     play(page)
     expect(page.locator("#sound-pcg").get_by_role("button", name="Play", exact=True)).to_be_visible()
     page.locator('.strip [data-part="play"]').click()
+    expect(page.locator(".stage-play")).to_have_text("▶ Play")
+    play(page)
+    open_tab(page, "Map")
+    page.click('.hand [data-part="play"]')
     expect(page.locator(".stage-play")).to_have_text("▶ Play")
 
 
