@@ -14,7 +14,7 @@ DATA = "results.json"
 IDEA = (
     f"A small model, the {term_html('draft-model')}, proposes speech tokens, and a large one, the {term_html('target-model')}, "
     f"checks several of them in one {term_html('call', 'call')}. {term_html('pcg')} tests the group of similar tokens in place "
-    "of the single token: more drafts pass, so fewer calls are needed."
+    "of the single token: more drafted tokens pass, so fewer calls are needed."
 )
 ALL_RESULTS = '<a href="#evidence" data-opens="evidence">All results</a>'
 

@@ -1,7 +1,8 @@
-"""The sampling schemes of MSpoofTTS (Zhao et al., arXiv 2603.05373) and a control. Knows nothing of gradio."""
+"""The sampling schemes of MSpoofTTS (Zhao et al., arXiv 2603.05373) and a control."""
 
 from dataclasses import dataclass
 
+from explorers.shared.terms import TERMS
 from pcg.settings import Settings
 
 
@@ -24,8 +25,8 @@ WAYS = {
     for way in (
         _way("original", "Original", "Plain sampling, the 50 likeliest tokens."),
         _way("top_p", "top-p", "A control: Original with the top-p of RAS and EAS, and nothing else of theirs.", top_p=0.8),
-        _way("ras", "RAS", "Repetition-aware: a token too frequent recently is drawn again.", sampler="ras", top_p=0.8),
-        _way("eas", "EAS", "Entropy-aware: tokens recently ranked high or chosen get a penalty.", sampler="eas", top_p=0.8),
+        _way("ras", "RAS", TERMS["ras"].meaning, sampler="ras", top_p=0.8),
+        _way("eas", "EAS", TERMS["eas"].meaning, sampler="eas", top_p=0.8),
         _way(
             "hierras", "HierRAS", "RAS in beams, pruned by the spoof detectors.",
             sampler="ras", top_p=0.8, hierarchical=True,

@@ -30,7 +30,7 @@ const TOUR = [
     act: (tour) => tour.race("pcg"),
   },
   {
-    title: "A draft that was accepted",
+    title: "An accepted token",
     at: ".strip-scroll",
     words: () => "Each bar is a token above its sound. The draft, a small model, proposed the marked one, and its test accepted it: you hear it.",
     act: (tour) => tour.ask({ find: "accepted" }),
@@ -39,7 +39,7 @@ const TOUR = [
     title: "One round",
     at: ".round",
     words: () =>
-      "The draft proposes; the target verifies all drafts in one call. A draft is accepted if its coin is below the " +
+      "The draft proposes; the target verifies all drafted tokens in one call. One is accepted if its coin is below the " +
       "ratio. The map shows the group of the tested token.",
     act: (tour) => tour.ask({ find: "accepted", slowly: true }),
   },
@@ -47,7 +47,7 @@ const TOUR = [
     title: "Hear a rejection",
     at: ".round",
     words: () =>
-      "Here the coin is not below the ratio: the draft is rejected, and the round ends. The target draws a token in its " +
+      "Here the coin is not below the ratio: the drafted token is rejected, and the round ends. The target draws a token in its " +
       "place, which you hear.",
     act: (tour) => tour.ask({ find: "rejected" }),
   },

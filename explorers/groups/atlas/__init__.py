@@ -28,7 +28,7 @@ TEMPLATE = (
       <option value="digit">FSQ digit</option>
       <option value="phone">phone</option>
       <option value="uses">uses in the take</option>
-      <option value="fate">drafts of the take</option>
+      <option value="fate">drafted tokens of the take</option>
     </select></label>
     <label data-part="digit-choice" hidden>Digit <select data-part="digit"></select></label>
     <label data-part="take-choice" hidden>Take <select data-part="take"></select></label>

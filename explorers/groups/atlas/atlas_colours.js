@@ -111,5 +111,5 @@ function byPhone(map, palette) {
 function byFate(map, palette) {
   const kinds = FATES.map((name, i) => [palette.fates[i], name]);
   const of = (t) => (map.take.fates.has(t) ? palette.fates[map.take.fates.get(t)] : null);
-  return { title: "drafts of the take", of, kinds };
+  return { title: "drafted tokens of the take", of, kinds };
 }

@@ -65,7 +65,7 @@ TERMS = {
     ),
     "lookahead-cost": Term(
         "lookahead cost",
-        "Time of one drafted token, as a share of a round without drafts; each round drafts the fastest number of tokens.",
+        "Time of one drafted token, as a share of a round without any; each round drafts the fastest number of tokens.",
         "max<sub>L</sub> E(L) / (1 + cost · L)", "E(L): tokens expected of a round, by the acceptances so far",
     ),
     "verification": Term(
@@ -78,7 +78,7 @@ TERMS = {
         "r = min(1, q(x) / p(x)); PCG: r = min(1, Q<sub>c</sub>(G) / P<sub>c</sub>(G))", f"PCG Eq. 7, {PCG}",
     ),
     "beta": Term(
-        "beta", "The tolerance of SSD: at 0 it is SD, at 1 every draft passes; above 0 AR's distribution is not kept.",
+        "beta", "The tolerance of SSD: at 0 it is SD, at 1 every drafted token passes; above 0 AR's distribution is not kept.",
         "accept if u &lt; min(1, q(x) / p(x)) + β", f"SSD Eq. 5, {SSD}",
     ),
     "group": Term(
@@ -115,7 +115,7 @@ TERMS = {
     ),
     "target": Term("no draft used", "A token drawn by the target alone, without a draft and a test.", "x ~ q"),
     "bonus": Term(
-        "bonus", "After a round in which every draft passed, the target adds one token without another call.",
+        "bonus", "After a round in which every drafted token passed, the target adds one token without another call.",
         "x ~ q<sub>L+1</sub>", f"SSD, {SSD}",
     ),
     "acceptance": Term(

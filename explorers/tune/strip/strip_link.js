@@ -5,7 +5,7 @@ const WHOLE = /^[1-9]\d{0,5}$/;
 // What can be told from silence, of a full scale of 1.
 const AUDIBLE = 0.1;
 const FINDS = { accepted: ({ kind, test }) => Boolean(kind === "accepted" && test), rejected: REJECTED };
-const ABSENT = { accepted: "This take has no accepted draft.", rejected: "This take has no rejected draft." };
+const ABSENT = { accepted: "This take has no accepted token.", rejected: "This take has no rejected token." };
 
 class StripLinks extends StripRound {
   listenLinks() {

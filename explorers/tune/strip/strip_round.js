@@ -202,7 +202,7 @@ class StripRound extends StripPicture {
   ending(round) {
     const last = round.entries.at(-1);
     if (!last) return "The speech ends here.";
-    if (last.kind === "bonus") return `Every draft passed, and the target adds token ${last.token}: ${counted(round.entries.length, "token")} from one call.`;
+    if (last.kind === "bonus") return `Every drafted token passed, and the target adds token ${last.token}: ${counted(round.entries.length, "token")} from one call.`;
     if (last.kind === "accepted") return `${counted(round.entries.length, "token")} from one call.`;
     return `The round ends at the rejection. The target draws token ${last.token} in its place: ${counted(round.entries.length, "token")} from one call.`;
   }

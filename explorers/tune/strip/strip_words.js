@@ -3,8 +3,8 @@
 const NAMES = { accepted: "accepted", resampled: "resampled", bonus: "bonus", redrawn: "redrawn", target: "no draft used" };
 const STORIES = {
   accepted: "Drafted and accepted.",
-  resampled: "The draft was rejected, and this token was drawn in its place.",
-  bonus: "All drafts of the round passed: the next token of the target, without a test.",
+  resampled: "The drafted token was rejected, and this one was drawn in its place.",
+  bonus: "All drafted tokens of the round passed: the next token of the target, without a test.",
   redrawn: "Drafted; its group was accepted, and the target drew the token again.",
   target: "Drawn by the target alone, without a draft and a test.",
 };

@@ -69,7 +69,7 @@ def test_six_steps_lead_from_play_to_a_rejection_that_is_heard(page: Page, examp
     expect(page.locator('.stage [data-part="slow"]')).to_be_checked()
     expect(page.locator("#in-hand-heading")).to_contain_text("PCG")
 
-    onwards(page, 4, "A draft that was accepted")
+    onwards(page, 4, "An accepted token")
     expect(page.locator('.strip [data-part="title"]')).to_contain_text(", accepted")
     expect(page.locator('.strip [data-part="formula"]')).to_contain_text(": accepted.")
 
@@ -115,7 +115,7 @@ def test_the_tour_goes_back_leaves_the_page_free_and_ends_at_escape(page: Page) 
 
 def test_the_card_covers_nothing_that_it_explains(page: Page) -> None:
     page.click(START)
-    for step, heading in enumerate(("Switch to AR", "The race", "A draft that was accepted"), 2):
+    for step, heading in enumerate(("Switch to AR", "The race", "An accepted token"), 2):
         onwards(page, step, heading)
         card, shown = (page.locator(each).bounding_box() for each in (CARD, ".tour-at"))
         top = min(shown["y"] + shown["height"], shown["y"] + 150)
