@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from pcg.errors import AssetError, InputError, PCGError
@@ -118,6 +118,13 @@ def content_digest(file: Path) -> str:
     blob = file.resolve()
     if blob.parent.name == "blobs" and SHA256.fullmatch(blob.name):
         return blob.name
+    found = blob.stat()
+    return _digest(blob, (found.st_mtime_ns, found.st_size, found.st_ino))
+
+
+@lru_cache(maxsize=256)
+def _digest(file: Path, stamp: tuple[int, ...]) -> str:
+    """stamp: another one whenever the file may have changed. A page asks for the same files three times as it begins."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 

@@ -47,13 +47,16 @@ def fill(document: str, folder: str, results: Path) -> str:
 
 def beside(folder: Path) -> tuple[Table, ...]:
     """The tables in those files BESIDE others that are in `folder`. Raises AssetError for a damaged one."""
-    tables: list[Table] = []
-    for file in (folder / name for name in BESIDE if (folder / name).is_file()):
-        try:
-            tables += map(Table.from_dict, _read(file)["tables"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise AssetError(f"The results in {file} are damaged ({first_line(error)}).") from error
-    return tuple(tables)
+    files = [folder / name for name in BESIDE if (folder / name).is_file()]
+    return tuple(table for file in files for table in read_tables(file))
+
+
+def read_tables(file: Path) -> list[Table]:
+    """The tables in a JSON file of results, as they were shown. Raises AssetError for a damaged or missing one."""
+    try:
+        return [Table.from_dict(table) for table in _read(file)["tables"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AssetError(f"The results in {file} are missing or damaged ({first_line(error)}).") from error
 
 
 def folders(document: str) -> list[str]:

@@ -123,7 +123,7 @@ def test_the_table_of_drafts_lies_beside_the_report(tmp_path):
     assert (again.title, again.shown(), again.command) == (table.title, table.shown(), table.command)
     assert beside(tmp_path / "elsewhere") == ()
     (tmp_path / DRAFTS).write_text('{"tables": [{"name": "drafts"}]}')
-    with pytest.raises(AssetError, match="are damaged"):
+    with pytest.raises(AssetError, match="are missing or damaged"):
         beside(tmp_path)
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 import gradio as gr
 import pytest
 
-from explorers.recognise.measured import SHIPPED, create_measured, threshold_figure
+from explorers.recognise.measured import SHIPPED, TABLES, create_measured, threshold_figure
 from pcg.experiments.recognition.study import AR, RecognitionStudy
-from pcg.experiments.recognition.tables import is_swept, wer
+from pcg.experiments.recognition.tables import is_swept, recognition_tables, wer
+from pcg.experiments.results.document import read_tables
 
 
 def laid_out(path: Path) -> set[str]:
@@ -19,6 +20,13 @@ def laid_out(path: Path) -> set[str]:
 def test_every_table_and_the_figure_are_there():
     wanted = {"recognise-measured-figure", "recognise-recognition-claims", "recognise-recognition", "recognise-thresholds"}
     assert wanted <= laid_out(SHIPPED)
+
+
+def test_the_shipped_tables_are_those_of_the_shipped_study():
+    made = recognition_tables(RecognitionStudy.read(SHIPPED))
+    assert [(table.title, table.shown()) for table in made] == [
+        (table.title, table.shown()) for table in read_tables(SHIPPED.with_name(TABLES))
+    ]
 
 
 def test_the_figure_shows_the_rates_of_the_swept_set():
