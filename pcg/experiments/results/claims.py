@@ -10,6 +10,7 @@ from pcg.experiments.results.condition_names import CONTROL, knob, method
 from pcg.experiments.results.statistics import Sums, estimate, speedup
 from pcg.experiments.unit import Condition
 from pcg.metrics.estimate import Estimate
+from pcg.settings import Settings
 
 HOLDS, CONTRADICTED, OPEN, UNTESTED = "holds", "contradicted", "open", "not comparable"
 DISAGREE = "judges disagree"
@@ -20,6 +21,7 @@ FEWEST = 20
 # With fewer, a verdict is named with its number.
 ENOUGH = 200
 TWISTERS = "twisters"
+PCG = "PCG cosine"
 # The samplers of MSpoofTTS: each with what it is to be better than. The paper has no plain sampling of EAS's top-p.
 COMPARED = (("EAS", "Original"), ("EAS", CONTROL), ("HierEAS", "Original"), ("HierEAS", "EAS"), ("HierRAS", "RAS"))
 RIVALS = {"Original": "top-k sampling", CONTROL: "top-p sampling alone"}
@@ -98,7 +100,7 @@ def _beats_ssd(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim
         if row.method == "SSD" and _is_usual(row) and (theirs or row.n >= ENOUGH):
             quoted = "13.8 against 18.5 %, p = 0.039" if theirs else "-"
             for axis in (SPEED, WORK):
-                compared = matched(results, axis, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
+                compared = matched(results, axis, PCG, curve(results, PCG, row.condition), row.condition)
                 text = f"At the {axis.name} of SSD (beta {row.condition.settings.beta:g}), PCG makes fewer word errors"
                 yield _lower_wer(text, "PCG Table 1", quoted, compared)
 
@@ -106,7 +108,7 @@ def _beats_ssd(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim
 def _beats_mel(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
     for row in summaries:
         if row.method == "PCG Mel" and _is_usual(row):
-            compared = matched(results, SPEED, "PCG cosine", curve(results, "PCG cosine", row.condition), row.condition)
+            compared = matched(results, SPEED, PCG, curve(results, PCG, row.condition), row.condition)
             text = (
                 f"At the speed of Mel groups (theta {row.condition.settings.theta:.3g}), cosine groups make fewer word errors"
             )
@@ -132,9 +134,12 @@ def _interchangeable(results: Results, summaries: Sequence[Summary]) -> Iterable
 
 
 def _three_are_best(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
-    by_lookahead, best = lookaheads(summaries, "PCG cosine"), papers.PCG_BEST_LOOKAHEAD
-    if best not in by_lookahead:
+    best = papers.PCG_BEST_LOOKAHEAD
+    by_theta = {each[best].condition.settings.theta: each for each in lookaheads_by_knob(summaries, PCG) if best in each}
+    measured = {theta: each for theta, each in by_theta.items() if len(each) > 1}
+    if not measured:
         return
+    by_lookahead = measured.get(Settings.theta) or max(measured.values(), key=len)
     theta = by_lookahead[best].condition.settings.theta
     ours = by_lookahead.pop(best).condition
     found = {at: _faster(results, ours, rival.condition) for at, rival in by_lookahead.items()}
@@ -150,7 +155,7 @@ def _three_are_best(results: Results, summaries: Sequence[Summary]) -> Iterable[
 
 
 def _few_trials(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
-    tried = [s for s in summaries if s.method == "PCG cosine" and s.trials_per_rejection]
+    tried = [s for s in summaries if s.method == PCG and s.trials_per_rejection]
     if tried:
         row = max(tried, key=lambda s: s.trials_per_rejection.value)
         most = row.trials_per_rejection
