@@ -109,7 +109,7 @@ def test_the_first_example_of_the_api_writes_a_sound(tiny_voice_folder, tmp_path
     snippet = re.findall(r"```python\n(.*?)```", text_of(PROJECT / "docs" / "api.md"), re.DOTALL)[0]
     run_snippet(snippet, tiny_voice_folder, tmp_path, monkeypatch)
     assert (tmp_path / "speech.wav").stat().st_size > 1000
-    assert re.fullmatch(r"\d+ tokens/s, \d+% of the drafts accepted\n", capsys.readouterr().out)
+    assert re.fullmatch(r"\d+ tokens/s, \d+% of the drafted tokens accepted\n", capsys.readouterr().out)
 
 
 def run_snippet(snippet: str, voice: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

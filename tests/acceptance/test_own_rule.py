@@ -14,5 +14,5 @@ def test_the_documents_own_rule_speaks_and_prints_its_acceptance_rate(tiny_voice
     assert snippet.count('"embedded"') == snippet.count('"rms"') == 1
     monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path)
     exec(snippet.replace('"embedded"', repr(str(tiny_voice_folder))).replace('"rms"', '"one"'), {})
-    (rate,) = re.fullmatch(r"accepted ([\d.]+)% of the drafts\n", capsys.readouterr().out).groups()
+    (rate,) = re.fullmatch(r"accepted ([\d.]+)% of the drafted tokens\n", capsys.readouterr().out).groups()
     assert 0 < float(rate) < 100
