@@ -41,7 +41,10 @@ def test_the_command_writes_the_document_as_it_stands(copy, capsys):
     assert "assets/results" in capsys.readouterr().out
 
 
-SHOWN = ["claims", "main", "tradeoff", "work", "judges", "sections", "differences", "factors", "drift", "acceptance", "swap", "sampling", "relax"]
+SHOWN = [
+    "claims", "main", "tradeoff", "work", "judges", "sections", "differences", "factors", "drift", "acceptance", "swap",
+    "sampling", "relax",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHOWN)
