@@ -127,10 +127,12 @@ def test_whoever_comes_during_the_warm_up_is_told_so_and_its_time_is_that_of_the
     warming = Thread(target=synthesizer.warm_up)
     warming.start()
     begun.wait()
-    steps = generate_again(shared, "sd", REQUEST, Session())
-    told = [next(steps).status for _ in range(3)]
-    assert all("compiles its decoders" in each for each in told[1:])
-    go_on.set()
+    try:
+        steps = generate_again(shared, "sd", REQUEST, Session())
+        told = [next(steps).status for _ in range(3)]
+        assert all("The page warms up" in each for each in told[1:])
+    finally:
+        go_on.set()
     *_, last = steps
     warming.join()
     assert not synthesizer.preparing
