@@ -35,7 +35,7 @@ def copy(tmp_path):
 
 def test_the_command_writes_the_document_as_it_stands(copy, capsys):
     assert len(copy.read_text(encoding="utf-8")) < DOCUMENT.stat().st_size / 2
-    for folder in (RESULTS, *(RESULTS.with_name(name) for name in ("recognition",))):
+    for folder in (RESULTS, *(RESULTS.parent / name for name in ("recognition", "recognition/deeper"))):
         assert main(["report", str(folder), "--markdown", str(copy)]) == 0
     assert copy.read_text(encoding="utf-8") == DOCUMENT.read_text(encoding="utf-8")
     assert "assets/results" in capsys.readouterr().out
