@@ -74,6 +74,8 @@ BUSY = """() => {
   };
 }"""
 CLOCKS = "seek => { window.clocks = []; setInterval(() => clocks.push(Number(seek.value)), 20); }"
+# A page that stands still on a busy computer may see no time between the beginning of so short a sound and its end.
+HEARD = "rates.length && (Math.max(...clocks) > 0.1 || document.querySelector('.stage-play').textContent.includes('Play'))"
 RATES = """() => {
   window.rates = [];
   const { start } = AudioBufferSourceNode.prototype;
@@ -96,8 +98,9 @@ def test_one_press_plays_a_shared_take_and_its_label_stays(address: str, link: s
         expect(told).to_have_text("Shared take: SSD, seed 12. Press play to hear it.")
         expect(page.locator(".stage-words")).to_contain_text("Hello, is this one sentence?")
         page.locator(".stage-seek").evaluate(CLOCKS)
+        page.evaluate(RATES)
         play.click()
-        page.wait_for_function("Math.max(...clocks) > 0.1")
+        page.wait_for_function(HEARD)
         page.locator('.stage-switch [data-key="ar"]').click()
         expect(told).to_be_hidden()
         page.locator('.stage-switch [data-key="ssd"]').click()
