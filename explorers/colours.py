@@ -48,9 +48,9 @@ def detector_styles() -> str:
 
 def swatch_html(name: str) -> str:
     """A patch of colour before the `name` of a condition or a system that begins with a method: "PCG, theta 0.5"; nothing for
-    other names. Decoration, as the name says the same."""
-    method = name.partition(",")[0].lower()
-    return f'<i class="swatch" style="background: {METHODS[method]}" aria-hidden="true"></i>' if method in METHODS else ""
+    other names, such as the draft "pcg". Decoration, as the name says the same."""
+    colour = {method.upper(): colour for method, colour in METHODS.items()}.get(name.partition(",")[0])
+    return f'<i class="swatch" style="background: {colour}" aria-hidden="true"></i>' if colour else ""
 
 
 def _dashes(line: Line) -> str:

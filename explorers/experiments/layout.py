@@ -212,7 +212,8 @@ def _shown(
         places.hearing.condition: gr.update(choices=conditions),
     }
     for name, card in places.cards.items():
-        updates |= card.updates(tables.get(name), figures.get(name), source, facts)
+        own = facts if findings and name not in findings.before else {}
+        updates |= card.updates(tables.get(name), figures.get(name), source, own)
     return updates
 
 

@@ -43,7 +43,8 @@ DRAW = """for (const place of document.querySelectorAll(".figure")) {
 
 @dataclass(frozen=True)
 class Findings:
-    """The results of a set of records: everything that the page shows except sounds."""
+    """The results of a set of records: everything that the page shows except sounds. before: the names of those tables that
+    were made before, of other records, and of which `contexts` say nothing."""
 
     results: Results
     summaries: Sequence[Summary]
@@ -52,6 +53,7 @@ class Findings:
     headlines: Sequence[Headline]
     contexts: Mapping[str, Sequence[str]]
     records: int
+    before: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -66,7 +68,8 @@ class Findings:
         summaries = summarise(results, costs)
         made = [*tables(results, summaries, mean_size), *more]
         usual = of_one_temperature(results, summaries)
-        return cls(results, summaries, made, figures(*usual), headlines(*usual), _contexts(records), len(records))
+        before = frozenset(table.name for table in more)
+        return cls(results, summaries, made, figures(*usual), headlines(*usual), _contexts(records), len(records), before)
 
     def as_dict(self) -> dict[str, object]:
         """All tables and the data of all figures, ready for JSON."""

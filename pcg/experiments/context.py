@@ -49,11 +49,15 @@ def _kernel() -> str:
 
 
 def _processor() -> str:
-    """What the processor calls itself: `platform` knows on Linux no more than its architecture."""
+    """What the processor calls itself, with its family and model, as rented ones of different speeds share a name: `platform`
+    knows on Linux no more than its architecture."""
     table = Path("/proc/cpuinfo")
     lines = table.read_text(encoding="utf-8", errors="replace").splitlines() if table.is_file() else []
-    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.processor() or platform.machine() or sys.platform
+    told = {key.strip(): value.strip() for key, mark, value in (line.partition(":") for line in reversed(lines)) if mark}
+    if "model name" not in told:
+        return platform.processor() or platform.machine() or sys.platform
+    kind = [f"{word} {told[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in told]
+    return f"{told['model name']} ({', '.join(kind)})" if kind else told["model name"]
 
 
 def _accelerator() -> str:

@@ -14,17 +14,14 @@ import torch
 from torch import nn
 from transformers import LlamaForCausalLM
 
-from pcg.recognition.embedded import EmbeddedRecogniser, Parts
-from pcg.recognition.network.features import LogMel
+from pcg.recognition.embedded import Parts
 from pcg.training.data.augment import Disturbances
-from pcg.training.loop import Stage, make_optimizers, run, update
 from pcg.training.recogniser.hearings import Hearing, HearingBatches
-from pcg.training.recogniser.stages import autoregressive_wer, loss_of_reading, spread
+from pcg.training.recogniser.stages import learn_to_read
 
 DEEPER = "recogniser_deeper"
 LAYER = re.compile(r"model\.layers\.(\d+)\.(.+)")
 OUTPUTS = ("self_attn.o_proj.weight", "mlp.down_proj.weight")
-CHECKED = 24
 
 
 def deepened(lm: LlamaForCausalLM, times: int) -> LlamaForCausalLM:
@@ -59,34 +56,11 @@ def train_recogniser_deeper(
     device: str,
     seconds: float = 80.0,
 ) -> LlamaForCausalLM:
-    """Cross-entropy of the text behind the frozen encoder's frames, as in stage `recogniser_lm`; logs the autoregressive WER of
-    each held-out set, that of the published model first."""
-    encoder, projector = published.encoder.eval().requires_grad_(False), published.projector.requires_grad_(False)
+    """Train the copies alone (see `learn_to_read`). The log begins with the errors of the published model."""
     lm = deepened(published.lm, times)
-    # On a CPU the fused kernel's backward pass is the slower one.
-    lm.set_attn_implementation("eager" if device == "cpu" else "sdpa")
-    reader = nn.ModuleDict({"projector": projector, "lm": lm}).to(device)
-    encoder, mel, subwords = encoder.to(device), LogMel().to(device), published.subwords
+    reader = nn.ModuleDict({"projector": published.projector.requires_grad_(False), "lm": lm})
     batches = HearingBatches(train, seconds, seed + 4, Disturbances(), easy=0)
-    optimizers = make_optimizers(reader, lr=1e-3, muon_lr=1e-3)
-    learned = sum(p.numel() for p in lm.parameters() if p.requires_grad)
-    print(f"{DEEPER}: {len(lm.model.layers)} layers, {learned} parameters to learn", flush=True)
-
-    def step(index: int) -> dict[str, float]:
-        batch = batches.batch(index)
-        with torch.autocast(device, torch.bfloat16):
-            with torch.no_grad():
-                encoded = encoder(*mel(batch.samples.to(device), batch.lengths.to(device)))
-            loss = loss_of_reading(reader, subwords, encoded, batch.texts)
-        update(loss, reader, optimizers.values())
-        return {"loss": loss.item()}
-
-    def evaluate() -> dict[str, float]:
-        heard = EmbeddedRecogniser("in training", encoder.cpu(), projector.cpu(), lm.cpu().eval(), subwords)
-        figures = {f"{name}_wer": autoregressive_wer(heard, spread(check, CHECKED)) for name, check in held_out.items()}
-        encoder.to(device)
-        reader.to(device).train()
-        return figures
-
-    run(Stage(DEEPER, directory, steps, {"lm": lm}, optimizers, step, evaluate, warmup=40, every=20, untrained=True), seed)
+    pace = {"warmup": 40, "every": 20, "untrained": True}
+    encoder, subwords = published.encoder, published.subwords
+    learn_to_read(DEEPER, directory, encoder, reader, subwords, batches, held_out, steps, seed, device, 1e-3, **pace)
     return lm.eval()

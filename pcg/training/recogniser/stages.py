@@ -199,15 +199,37 @@ def train_recogniser_lm(
     device: str,
     seconds: float = 80.0,
 ) -> tuple[nn.ModuleDict, Subwords]:
-    """Cross-entropy of the text behind the frozen encoder's frames; logs the autoregressive WER of each held-out set."""
+    """Train projector and language model from nothing (see `learn_to_read`)."""
     subwords = learn_subwords(directory, train, shape.subwords)
+    reader = new_reader(shape, encoder.config, subwords, seed)
+    batches = HearingBatches(train, seconds, seed + 2, Disturbances())
+    learn_to_read(LM, directory, encoder, reader, subwords, batches, held_out, steps, seed, device, 3e-3, warmup=200, every=50)
+    return reader.eval(), subwords
+
+
+def learn_to_read(
+    name: str,
+    directory: Path,
+    encoder: ConformerCTC,
+    reader: nn.ModuleDict,
+    subwords: Subwords,
+    batches: HearingBatches,
+    held_out: dict[str, Sequence[Hearing]],
+    steps: int,
+    seed: int,
+    device: str,
+    lr: float,
+    **pace: int,
+) -> None:
+    """Stage `name`: train those weights of `reader` (`projector` and `lm`) that ask for gradients, by the cross-entropy of the
+    text behind the frozen encoder's frames; log the autoregressive WER of each held-out set. pace: fields of the Stage."""
     encoder, mel = encoder.to(device).eval().requires_grad_(False), LogMel().to(device)
-    reader = new_reader(shape, encoder.config, subwords, seed).to(device)
+    reader.to(device)
     # On a CPU the fused kernel's backward pass is the slower one.
     reader["lm"].set_attn_implementation("eager" if device == "cpu" else "sdpa")
-    batches = HearingBatches(train, seconds, seed + 2, Disturbances())
-    optimizers = make_optimizers(reader, lr=3e-3, muon_lr=3e-3)
-    print(f"{LM}: {sum(p.numel() for p in reader.parameters())} parameters, {batches.per_epoch} batches an epoch", flush=True)
+    optimizers = make_optimizers(reader, lr=lr, muon_lr=lr)
+    learned = sum(p.numel() for p in reader.parameters() if p.requires_grad)
+    print(f"{name}: {learned} parameters to learn, {batches.per_epoch} batches an epoch", flush=True)
 
     def step(index: int) -> dict[str, float]:
         batch = batches.batch(index)
@@ -220,14 +242,13 @@ def train_recogniser_lm(
 
     def evaluate() -> dict[str, float]:
         heard = EmbeddedRecogniser("in training", encoder.cpu(), reader["projector"].cpu(), reader["lm"].cpu(), subwords)
-        figures = {f"{name}_wer": autoregressive_wer(heard, spread(check, CHECKED // 2)) for name, check in held_out.items()}
+        figures = {f"{each}_wer": autoregressive_wer(heard, spread(check, CHECKED // 2)) for each, check in held_out.items()}
         encoder.to(device)
         reader.to(device).train()
         return figures
 
     modules = {"projector": reader["projector"], "lm": reader["lm"]}
-    run(Stage(LM, directory, steps, modules, optimizers, step, evaluate, warmup=200, every=50), seed)
-    return reader.eval(), subwords
+    run(Stage(name, directory, steps, modules, optimizers, step, evaluate, **pace), seed)
 
 
 def autoregressive_wer(recogniser: EmbeddedRecogniser, check: Sequence[Hearing]) -> float:

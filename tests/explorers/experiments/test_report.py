@@ -93,6 +93,7 @@ def test_tables_that_were_made_before_stand_on_the_page(tmp_path: Path) -> None:
     before = Table("drafts", "Every rule with every draft", (Column("draft"), N), (("poor <one>", "9"),), "A note.", "make it")
     findings = Findings.of(study(), COSTS, more=[before])
     assert findings.tables[-1] is before
+    assert findings.before == {"drafts"}
     text = Page(page(findings, "python -m pcg report")).text
     assert "Every rule with every draft" in text
     assert "poor <one>" in text
