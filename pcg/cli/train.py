@@ -35,6 +35,9 @@ def add(commands: "Commands") -> None:
         help="where publish writes (and unpack reads): assets/voice, or assets/recogniser; where deeper-recogniser writes "
         "(WORK/deeper-recogniser); where a draft's folder goes, or, without endings, its figure (assets/draft)",
     )
+    parser.add_argument(
+        "--recipe", type=Path, help="FILE.yaml with the choices that differ from those of the embedded voice (its stages)"
+    )
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2, help="synthesizers side by side (stage corpus)")
@@ -68,6 +71,8 @@ def _add_draft(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    if options.recipe is not None and (options.stage not in VOICE_STAGES or options.target is not None):
+        raise InputError("recipe", str(options.recipe), "left out but for the stages of the embedded voice")
     if options.stage in RECOGNISER_STAGES:
         _recogniser(options)
     elif options.stage == DETECTORS:
@@ -79,11 +84,19 @@ def run(options: argparse.Namespace) -> None:
     elif options.stage == "draft" and options.target is not None:
         _draft(options)
     else:
-        from pcg.training.voice.recipe import train
+        _voice(options)
 
-        out = options.out or Path("assets/voice")
-        workers = _workers(options) if options.several else None
-        train(options.stage, options.work, options.prose, out, options.device, options.seed, options.processes, None, workers)
+
+def _voice(options: argparse.Namespace) -> None:
+    from pcg.training.voice.recipe import train
+    from pcg.training.voice.recipe_file import read_recipe
+
+    if options.recipe is not None and options.out is None and options.stage in ("publish", "all"):
+        raise InputError("out", None, "a folder for the voice of this recipe")
+    recipe = read_recipe(options.recipe) if options.recipe is not None else None
+    out = options.out or Path("assets/voice")
+    workers = _workers(options) if options.several else None
+    train(options.stage, options.work, options.prose, out, options.device, options.seed, options.processes, recipe, workers)
 
 
 def _detectors(options: argparse.Namespace) -> None:

@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-import yaml
-
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.unit import RECORDED, Condition, Unit, Utterance
+from pcg.files.mappings import mapping, read_yaml
 from pcg.metrics.sentences import read_sentences
 from pcg.prompts.text import check_text
 from pcg.settings import METHODS, Settings
@@ -84,24 +83,13 @@ def read_grid(path: Path) -> Grid:
     evaluation sentences with the `count` to take of each (all). Every voice says every text. A condition has a `name`, any
     settings but the seed, and `model`, `rule` and `swap` (a mapping) as in `Condition`. Raises InputError for anything else.
     """
-    values = _mapping("grid", _load(path), _GRID)
+    values = mapping("grid", read_yaml("grid file", path), _GRID)
     name = _text("name", values.get("name"))
     title = _text("title", values.get("title", name))
     conditions = tuple(_condition(each) for each in _list("conditions", values.get("conditions")))
     voices = [_text("voices", voice) for voice in _list("voices", values.get("voices"))]
     utterances = tuple(Utterance(text, voice, section) for section, text in _texts(values) for voice in voices)
     return Grid(name, title, conditions, utterances, tuple(_list("seeds", values.get("seeds", [0]))))
-
-
-def _load(path: Path) -> object:
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError("grid file", str(path), "a file that can be read") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" (see line {mark.line + 1})" if mark else ""
-        raise InputError("grid file", str(path), f"YAML in UTF-8{where}") from error
 
 
 def _texts(values: Mapping[str, object]) -> list[tuple[str, str]]:
@@ -126,7 +114,7 @@ def _some(sentences: Sequence[str], count: object) -> list[str]:
 
 
 def _condition(value: object) -> Condition:
-    values = _mapping("condition", value, _CONDITION)
+    values = mapping("condition", value, _CONDITION)
     name = _text("name", values.get("name"))
     settings = Settings.from_dict({knob: values[knob] for knob in _KNOBS if knob in values})
     model, rule = (_text(field, values[field]) if field in values else "" for field in ("model", "rule"))
@@ -136,18 +124,9 @@ def _condition(value: object) -> Condition:
 def _swap(value: object) -> Swap | None:
     if value is None:
         return None
-    values = _mapping("swap", value, _SWAP)
+    values = mapping("swap", value, _SWAP)
     swap = Swap(**{"theta": None} | values)
     return Swap(float(swap.theta), swap.similarity, swap.replacement, float(swap.fraction))
-
-
-def _mapping(what: str, value: object, known: Sequence[str]) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise InputError(what, value, "a mapping with some of " + ", ".join(known))
-    for key in value:
-        if key not in known:
-            raise InputError(f"key of the {what}", key, "one of " + ", ".join(known))
-    return value
 
 
 def _list(field: str, value: object) -> list[object]:

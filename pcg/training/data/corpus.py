@@ -55,6 +55,8 @@ def make_corpus(directory: Path, prose: Path, plan: CorpusPlan, processes: int) 
     """Speak the corpus into `directory`; return the hours that are there. Shards that exist are kept."""
     if shutil.which("flite") is None:
         raise PCGError(NO_FLITE)
+    for voice in plan.hours:
+        _check_voice(voice)
     pool = build_pool(prose, plan.seed)
     jobs = list(_jobs(directory, pool, plan))
     missing = sorted((j for j in jobs if not j.path.with_suffix(".json").exists()), key=lambda j: (j.path.stem, j.voice))
@@ -122,12 +124,16 @@ def recorded(voice: str, text: str, rate: int) -> np.ndarray:
     """`speak`, where flite is installed, the voice is one of flite's and `rate` its sample rate; a PCGError where not."""
     if shutil.which("flite") is None:
         raise PCGError(NO_FLITE)
-    known = subprocess.run(["flite", "-lv"], check=True, capture_output=True, text=True).stdout.partition(":")[2].split()
-    if voice not in known:
-        raise InputError("voice", voice, "one of flite's, " + ", ".join(known))
+    _check_voice(voice)
     if rate != SAMPLE_RATE:
         raise InputError("sample rate", rate, f"{SAMPLE_RATE}, as flite has")
     return speak(voice, text)
+
+
+def _check_voice(voice: str) -> None:
+    known = subprocess.run(["flite", "-lv"], check=True, capture_output=True, text=True).stdout.partition(":")[2].split()
+    if voice not in known:
+        raise InputError("voice", voice, "one of flite's, " + ", ".join(known))
 
 
 def between_silences(samples: np.ndarray) -> tuple[np.ndarray, int]:

@@ -98,6 +98,7 @@ def _target(shop: Workshop) -> None:
         shop.seed,
         shop.workers,
         shop.listener().figures,
+        shop.recipe.target_budget,
     )
 
 

@@ -22,8 +22,9 @@ from pcg.training.workers import Workers
 
 @dataclass(frozen=True)
 class Recipe:
-    """Every choice that shapes the voice. heard: sentences by which a judge tells how well the target is
-    understood. timed_shards: of each voice, whose phones tell what each code sounds like."""
+    """Every choice that shapes the voice. hours: of each voice of flite's. target_budget: positions in a step of the target.
+    heard: sentences by which a judge tells how well the target is understood. timed_shards: of each voice, whose phones tell
+    what each code sounds like."""
 
     hours: dict[str, float] = field(default_factory=lambda: {"rms": 12, "slt": 11, "awb": 9, "kal16": 8})
     held_out_each: int = 100
@@ -33,6 +34,7 @@ class Recipe:
     codec_sound_steps: int = 4000
     target: Shape = Shape()
     target_steps: int = 6000
+    target_budget: int = 8192
     heard: int = 32
     draft_rank: int = 96
     draft_steps: int = 2400

@@ -1,0 +1,57 @@
+"""A recipe of one's own: a YAML file names the choices that differ from `Recipe`'s."""
+
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pcg.errors import InputError
+from pcg.files.mappings import mapping, read_yaml
+from pcg.settings import RANGES
+from pcg.training.voice.workshop import Recipe
+
+MAY_BE_ZERO = ("timed_shards",)
+LONGEST_HOURS = 10_000
+
+
+def read_recipe(path: Path) -> Recipe:
+    """`Recipe` with the choices that `path` names; `codec` and `target` are mappings of their own, and `hours` names the
+    synthesizer's voices. Raises InputError for anything else."""
+    recipe = _changed("recipe", Recipe(), read_yaml("recipe", path))
+    RANGES["temperature"].check("temperature", recipe.temperature)
+    width, heads = recipe.target.width, recipe.target.heads
+    if width % (2 * heads):
+        raise InputError("target.width", width, f"a multiple of {2 * heads}, twice the heads")
+    return recipe
+
+
+def _changed(where: str, schema: Any, value: object) -> Any:
+    """The dataclass `schema` with the fields that `value` names; each keeps the kind that it has."""
+    found = mapping(where, value, [f.name for f in fields(schema)])
+    return replace(schema, **{name: _one(name, getattr(schema, name), each) for name, each in found.items()})
+
+
+def _one(name: str, usual: object, value: object) -> object:
+    if is_dataclass(usual):
+        return _changed(name, usual, value)
+    if isinstance(usual, dict):
+        return _hours(value)
+    if isinstance(usual, tuple):
+        if not isinstance(value, list) or not value:
+            raise InputError(name, value, "a list of whole numbers")
+        return tuple(_whole(name, each, 2) for each in value)
+    return value if isinstance(usual, float) else _whole(name, value, 0 if name in MAY_BE_ZERO else 1)
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**31:
+        raise InputError(name, value, f"a whole number from {least} up")
+    return value
+
+
+def _hours(value: object) -> dict[str, float]:
+    if not isinstance(value, dict) or not value:
+        raise InputError("hours", value, "voices with the hours that each speaks, as in {rms: 12}")
+    for voice, hours in value.items():
+        if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 < hours <= LONGEST_HOURS:
+            raise InputError(f"hours of {voice}", hours, f"a number above 0, up to {LONGEST_HOURS}")
+    return {str(voice): float(hours) for voice, hours in value.items()}

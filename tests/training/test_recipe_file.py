@@ -1,0 +1,81 @@
+"""A recipe of one's own: what a YAML file changes, and what it is refused for."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pcg.cli import main
+from pcg.codec.embedded import CodecConfig
+from pcg.errors import InputError
+from pcg.training.voice.recipe_file import read_recipe
+from pcg.training.voice.target import Shape
+from pcg.training.voice.workshop import Recipe
+
+OWN = """
+hours: {rms: 12}
+codec: {frames_per_token: 4, levels: [8, 8, 8]}
+target: {layers: 16, width: 384, heads: 6}
+target_steps: 400
+temperature: 0.6
+timed_shards: 0
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "own.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> None:
+    assert read_recipe(written(tmp_path, "{}")) == Recipe()
+    assert read_recipe(written(tmp_path, OWN)) == replace(
+        Recipe(),
+        hours={"rms": 12.0},
+        codec=CodecConfig(frames_per_token=4, levels=(8, 8, 8)),
+        target=Shape(layers=16, width=384, heads=6),
+        target_steps=400,
+        temperature=0.6,
+        timed_shards=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("[]", "recipe"),
+        ("target_step: 3", "key of the recipe"),
+        ("target: {wide: 3}", "key of the target"),
+        ("target: 3", "target"),
+        ("target_steps: 0", "target_steps"),
+        ("target_steps: 1.5", "target_steps"),
+        ("samples: yes", "samples"),
+        ("target: {width: 100, heads: 3}", "target.width"),
+        ("codec: {levels: 8}", "levels"),
+        ("codec: {levels: [8, 1]}", "levels"),
+        ("temperature: 9", "temperature"),
+        ("temperature: warm", "temperature"),
+        ("hours: {}", "hours"),
+        ("hours: {rms: -1}", "hours of rms"),
+        ("hours: [rms]", "hours"),
+        ("hours: {", "recipe"),
+    ],
+)
+def test_a_wrong_choice_is_named(tmp_path: Path, text: str, field: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_recipe(written(tmp_path, text))
+    assert refused.value.field == field
+
+
+def test_the_command_line_refuses_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = ["--work", str(tmp_path), "--recipe"]
+    for words, field in (
+        (["train", "codec", *own, str(tmp_path / "none.yaml")], "recipe"),
+        (["train", "publish", *own, str(written(tmp_path, OWN))], "out"),
+        (["train", "recogniser", *own, str(written(tmp_path, OWN))], "recipe"),
+    ):
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert field in said
+        assert said.count("\n") == 1
