@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from pcg.cli import main
-from pcg.codec.embedded import CodecConfig
+from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.errors import InputError, PCGError
 from pcg.files.checksums import LIST
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
+from pcg.training.data.corpus import read_shard, shards
+from pcg.training.data.tokens import read_codes, tokenize_corpus
 from pcg.training.voice.recipe import Recipe, train
 from pcg.training.voice.target import Shape
 
@@ -102,6 +104,17 @@ def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
     assert torch.equal(before.target.embedding, after.target.embedding)
     with pytest.raises(InputError, match="work"):
         train("unpack", unpacked, None, published, "cpu", 0, 1, recipe)
+
+
+def test_codes_of_the_largest_codebook_are_kept(work):
+    torch.manual_seed(0)
+    codec = EmbeddedCodec(replace(TINY.codec, levels=(16, 16, 16, 16)))
+    tokenize_corpus(work, work / "corpus", codec, "cpu")
+    (shard,) = shards(work / "corpus")
+    kept = read_codes(work, "train", shard, codec.hop)
+    assert max(int(codes.max()) for codes in kept) >= 2**15
+    spoken = [codec.encode(torch.from_numpy(samples)) for _, samples in read_shard(shard)]
+    assert all(torch.equal(one, other) for one, other in zip(kept, spoken, strict=True))
 
 
 def test_a_stage_before_its_turn_says_what_is_missing(work, tmp_path):

@@ -54,6 +54,7 @@ def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> N
         ("target: {width: 100, heads: 3}", "target.width"),
         ("codec: {levels: 8}", "levels"),
         ("codec: {levels: [8, 1]}", "levels"),
+        ("codec: {levels: [64, 64, 64]}", "levels"),
         ("temperature: 9", "temperature"),
         ("temperature: warm", "temperature"),
         ("hours: {}", "hours"),

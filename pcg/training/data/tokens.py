@@ -120,4 +120,4 @@ def _codes_path(directory: Path, split: str, shard: Path) -> Path:
 @torch.inference_mode()
 def _encode_batch(codec: EmbeddedCodec, waves: Tensor) -> list[np.ndarray]:
     codes = codec.fsq.codes(codec.quantize(codec.log_mel(waves)))
-    return list(codes.cpu().numpy().astype(np.int16))
+    return list(codes.cpu().numpy().astype(np.uint16))

@@ -1,6 +1,7 @@
 """A recipe of one's own: a YAML file names the choices that differ from `Recipe`'s."""
 
 from dataclasses import fields, is_dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pcg.settings import RANGES
 from pcg.training.voice.workshop import Recipe
 
 MAY_BE_ZERO = ("timed_shards",)
+MOST_CODES = 65_536
 LONGEST_HOURS = 10_000
 
 
@@ -18,6 +20,8 @@ def read_recipe(path: Path) -> Recipe:
     synthesizer's voices. Raises InputError for anything else."""
     recipe = _changed("recipe", Recipe(), read_yaml("recipe", path))
     RANGES["temperature"].check("temperature", recipe.temperature)
+    if prod(recipe.codec.levels) > MOST_CODES:
+        raise InputError("levels", list(recipe.codec.levels), f"levels whose product is at most {MOST_CODES}")
     width, heads = recipe.target.width, recipe.target.heads
     if width % (2 * heads):
         raise InputError("target.width", width, f"a multiple of {2 * heads}, twice the heads")
