@@ -1,5 +1,6 @@
 """A recipe of one's own: what a YAML file changes, and what it is refused for."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from pcg.cli import main
 from pcg.codec.embedded import CodecConfig
 from pcg.errors import InputError
+from pcg.experiments.grid import read_grid
+from pcg.places import PROJECT
 from pcg.training.voice.recipe_file import read_recipe
 from pcg.training.voice.target import Shape
 from pcg.training.voice.workshop import Recipe
@@ -80,3 +83,13 @@ def test_the_command_line_refuses_in_one_sentence(tmp_path: Path, capsys: pytest
         said = capsys.readouterr().err
         assert field in said
         assert said.count("\n") == 1
+
+
+def test_the_recipes_and_grids_of_the_documents_can_be_read(tmp_path: Path) -> None:
+    read = {"recipe": 0, "grid": 0}
+    for document in (PROJECT / "docs").glob("*.md"):
+        for block in re.findall(r"```yaml\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL):
+            kind = "grid" if "conditions:" in block else "recipe"
+            (read_grid if kind == "grid" else read_recipe)(written(tmp_path, block))
+            read[kind] += 1
+    assert min(read.values()) >= 2
