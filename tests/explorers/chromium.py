@@ -20,6 +20,7 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-audio-output",
 ]
 # WebGL by the processor, and sound without a click.
 SOFTWARE = [
