@@ -103,14 +103,6 @@ def _judges(names: list[str], device: str) -> "dict[str, Judge]":
 
 def _original(voices: list[str]) -> "Original | None":
     """flite's own reading of a text, where flite is installed and knows the voices."""
-    import shutil
-    import subprocess
+    from pcg.training.data.corpus import known_voices, speak
 
-    if shutil.which("flite") is None:
-        return None
-    known = subprocess.run(["flite", "-lv"], capture_output=True, text=True, check=False).stdout.split()
-    if not set(voices) <= set(known):
-        return None
-    from pcg.training.data.corpus import speak
-
-    return speak
+    return speak if set(voices) <= set(known_voices()) else None

@@ -72,7 +72,7 @@ def _add_draft(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     if options.recipe is not None and (options.stage not in VOICE_STAGES or options.target is not None):
-        raise InputError("recipe", str(options.recipe), "left out but for the stages of the embedded voice")
+        raise InputError("recipe", str(options.recipe), "left out here: only the stages of a voice take one")
     if options.stage in RECOGNISER_STAGES:
         _recogniser(options)
     elif options.stage == DETECTORS:

@@ -54,7 +54,7 @@ def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> N
         ("target_steps: 0", "target_steps"),
         ("target_steps: 1.5", "target_steps"),
         ("samples: yes", "samples"),
-        ("target: {width: 100, heads: 3}", "target.width"),
+        ("target: {width: 100, heads: 3}", "width"),
         ("codec: {levels: 8}", "levels"),
         ("codec: {levels: [8, 1]}", "levels"),
         ("codec: {levels: [64, 64, 64]}", "levels"),

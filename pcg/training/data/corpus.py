@@ -11,7 +11,7 @@ import random
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -53,10 +53,7 @@ class CorpusPlan:
 
 def make_corpus(directory: Path, prose: Path, plan: CorpusPlan, processes: int) -> float:
     """Speak the corpus into `directory`; return the hours that are there. Shards that exist are kept."""
-    if shutil.which("flite") is None:
-        raise PCGError(NO_FLITE)
-    for voice in plan.hours:
-        _check_voice(voice)
+    _check_voices(plan.hours)
     pool = build_pool(prose, plan.seed)
     jobs = list(_jobs(directory, pool, plan))
     missing = sorted((j for j in jobs if not j.path.with_suffix(".json").exists()), key=lambda j: (j.path.stem, j.voice))
@@ -122,18 +119,26 @@ def speak(voice: str, text: str) -> np.ndarray:
 
 def recorded(voice: str, text: str, rate: int) -> np.ndarray:
     """`speak`, where flite is installed, the voice is one of flite's and `rate` its sample rate; a PCGError where not."""
-    if shutil.which("flite") is None:
-        raise PCGError(NO_FLITE)
-    _check_voice(voice)
+    _check_voices([voice])
     if rate != SAMPLE_RATE:
         raise InputError("sample rate", rate, f"{SAMPLE_RATE}, as flite has")
     return speak(voice, text)
 
 
-def _check_voice(voice: str) -> None:
-    known = subprocess.run(["flite", "-lv"], check=True, capture_output=True, text=True).stdout.partition(":")[2].split()
-    if voice not in known:
-        raise InputError("voice", voice, "one of flite's, " + ", ".join(known))
+def known_voices() -> list[str]:
+    """flite's own; none where it is not installed."""
+    if shutil.which("flite") is None:
+        return []
+    return subprocess.run(["flite", "-lv"], check=True, capture_output=True, text=True).stdout.partition(":")[2].split()
+
+
+def _check_voices(voices: Iterable[str]) -> None:
+    known = known_voices()
+    if not known:
+        raise PCGError(NO_FLITE)
+    for voice in voices:
+        if voice not in known:
+            raise InputError("voice", voice, "one of flite's, " + ", ".join(known))
 
 
 def between_silences(samples: np.ndarray) -> tuple[np.ndarray, int]:

@@ -24,7 +24,7 @@ def read_recipe(path: Path) -> Recipe:
         raise InputError("levels", list(recipe.codec.levels), f"levels whose product is at most {MOST_CODES}")
     width, heads = recipe.target.width, recipe.target.heads
     if width % (2 * heads):
-        raise InputError("target.width", width, f"a multiple of {2 * heads}, twice the heads")
+        raise InputError("width", width, f"a multiple of {2 * heads}, twice the heads")
     return recipe
 
 
