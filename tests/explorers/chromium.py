@@ -20,7 +20,6 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--disable-audio-output",
 ]
 # WebGL by the processor, and sound without a click.
 SOFTWARE = [

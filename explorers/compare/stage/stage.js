@@ -34,6 +34,8 @@ class Stage extends StageLanes {
     // A run that was over before the page could draw any of it is in hand all the same.
     const unseen = had.size && this.run === this.shown ? this.lanes.filter(({ url }) => !had.has(url)) : [];
     if (unseen.length && !unseen.some(({ key }) => key === this.chosen)) this.chosen = unseen[0].key;
+    // Nothing of it is still to come, so a press plays it like any other.
+    if (unseen.length) this.unheard = false;
     Object.assign(this, { live: null, lives: {}, shown: this.run });
     if (!this.lanes.some(({ key }) => key === this.chosen)) this.chosen = this.lanes.at(-1)?.key ?? "pcg";
     if (before !== this.lanes.map(({ key }) => key).join()) this.drawSwitch();

@@ -109,12 +109,17 @@ def test_one_press_plays_a_shared_take_and_its_label_stays(address: str, link: s
 
 
 @NEEDS_CHROMIUM
-def test_a_shared_take_that_was_over_before_the_page_drew_it_is_in_hand(address: str, link: str) -> None:
+def test_a_shared_take_that_was_over_before_the_page_drew_it_is_in_hand_and_plays(address: str, link: str) -> None:
     with patient_page(1440, ARGUMENTS, PATIENCE_MS) as page:
         page.add_init_script(f"({BUSY})()")
-        page.goto(link)
-        expect(page.locator("#status")).to_contain_text("SSD in")
+        page.add_init_script(f"({TELLING})()")
+        with page.expect_console_message(lambda message: message.text.startswith("ended")):
+            page.goto(link)
         expect(page.locator(".stage-words")).to_contain_text("Hello, is this one sentence?", timeout=10_000)
+        page.locator(".stage-seek").evaluate(CLOCKS)
+        page.evaluate(RATES)
+        page.locator(".stage-play").click()
+        page.wait_for_function(HEARD, timeout=10_000)
 
 
 @NEEDS_CHROMIUM
