@@ -14,11 +14,17 @@ from pcg.errors import InputError, PCGError
 from pcg.files.checksums import LIST
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
+from pcg.synthesis.voice import load_llama, load_voice
 from pcg.training.data.corpus import read_shard, shards
+from pcg.training.data.sequences import collate, make_row
 from pcg.training.data.tokens import read_codes, tokenize_corpus
+from pcg.training.draft.distil import OBJECTIVES
+from pcg.training.draft.feature import read_feature_model
+from pcg.training.draft.unrolled import Unrolled
 from pcg.training.voice.recipe import Recipe, train
 from pcg.training.voice.target import Shape
+from pcg.training.voice.workshop import Workshop
+from pcg.training.workers import Workers
 
 TINY = Recipe(
     hours={"rms": 0.01},
@@ -28,7 +34,7 @@ TINY = Recipe(
     ),
     codec_token_steps=2,
     codec_sound_steps=3,
-    target=Shape(3, 16, 2, 24),
+    target=Shape(4, 16, 2, 24),
     target_steps=2,
     heard=2,
     draft_rank=4,
@@ -75,7 +81,7 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     assert {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")} == before
     listed = {line.split("  ")[1] for line in (out / LIST).read_text().splitlines()}
     assert listed == {file.relative_to(out).as_posix() for file in out.rglob("*") if file.is_file()} - {LIST}
-    for draft, layers in (("auto", None), ("pcg", [0, 1, 2]), ("ssd", [0, 1, 2]), ("subset", [0, 2])):
+    for draft, layers in (("auto", None), ("pcg", [0, 2, 3]), ("ssd", [0, 1, 2, 3]), ("subset", [0, 3])):
         take = Synthesizer(load_voice(str(out), draft=draft), tmp_path / "cache").take("good morning.", Settings(), "rms")
         assert np.isfinite(take.audio).all()
         if layers:
@@ -87,6 +93,7 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     assert "Seed 0" in card
 
     _goes_on_from_a_published_voice(work, tmp_path / "unpacked", out, longer)
+    _grows_from_a_published_voice(work, tmp_path / "grown", out)
 
 
 def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
@@ -104,6 +111,35 @@ def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
     assert torch.equal(before.target.embedding, after.target.embedding)
     with pytest.raises(InputError, match="work"):
         train("unpack", unpacked, None, published, "cpu", 0, 1, recipe)
+
+
+def _grows_from_a_published_voice(work, grown, published):
+    """A target of twice the layers, and the draft that reads it, begin as what is published, and both learn."""
+    for folder in ("corpus", "tokens"):
+        shutil.copytree(work / folder, grown / folder)
+    recipe = replace(TINY, target=replace(TINY.target, layers=8))
+    with pytest.raises(InputError, match="multiples of 4"):
+        train("unpack", grown, None, published, "cpu", 0, 1, replace(TINY, target=replace(TINY.target, layers=8, width=32)))
+    train("unpack", grown, None, published, "cpu", 0, 1, recipe)
+    shop, small = Workshop(grown, "cpu", 0, recipe, Workers("cpu")), load_voice(str(published))
+    batch = collate([make_row(shop.spoken("train")[:2], shop.reader(), shop.vocabulary().codes)])
+    published_target = load_llama(published / "target", small.vocabulary)
+    published_draft = read_feature_model(published / "draft", published_target, small.vocabulary)
+    with torch.no_grad():
+        expected = published_target(batch.ids, position_ids=batch.positions).logits
+        assert torch.equal(shop.target()(batch.ids, position_ids=batch.positions).logits, expected)
+        drafts = [
+            (draft, Unrolled(draft, target, OBJECTIVES["overlap"], 0.8, "fp32")(batch)[1]["overlap_1"])
+            for draft, target in ((shop.draft(), shop.target()), (published_draft, published_target))
+        ]
+    assert drafts[0][1] == drafts[1][1]
+    assert drafts[0][0].shape.tapped_layers == tuple(2 * layer for layer in published_draft.shape.tapped_layers)
+    before = {name: weight.clone() for name, weight in shop.target().state_dict().items()}
+    for stage in ("target", "draft", "publish"):
+        train(stage, grown, None, grown / "voice", "cpu", 0, 1, recipe)
+    assert all(not torch.equal(weight, before[name]) for name, weight in shop.target().state_dict().items())
+    take = Synthesizer(load_voice(str(grown / "voice")), grown / "cache").take("good morning.", Settings(), "rms")
+    assert np.isfinite(take.audio).all()
 
 
 def test_codes_of_the_largest_codebook_are_kept(work):

@@ -21,6 +21,7 @@ codec: {frames_per_token: 4, levels: [8, 8, 8]}
 target: {layers: 16, width: 384, heads: 6}
 target_steps: 400
 temperature: 0.6
+target_decay_share: 0.8
 timed_shards: 0
 """
 
@@ -40,6 +41,7 @@ def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> N
         target=Shape(layers=16, width=384, heads=6),
         target_steps=400,
         temperature=0.6,
+        target_decay_share=0.8,
         timed_shards=0,
     )
 
@@ -60,6 +62,8 @@ def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> N
         ("codec: {levels: [64, 64, 64]}", "levels"),
         ("temperature: 9", "temperature"),
         ("temperature: warm", "temperature"),
+        ("target_decay_share: 1.5", "target_decay_share"),
+        ("target_decay_share: all", "target_decay_share"),
         ("hours: {}", "hours"),
         ("hours: {rms: -1}", "hours of rms"),
         ("hours: [rms]", "hours"),

@@ -22,7 +22,8 @@ from pcg.recognition.network.subwords import Subwords
 from pcg.recognition.self_speculative import PRESETS, transcribe
 from pcg.training.data.augment import Disturbances, change_speed, disturb, mask_features
 from pcg.training.data.corpus import SAMPLE_RATE, CorpusEntry
-from pcg.training.recogniser.deeper import DEEPER, deepened, train_recogniser_deeper
+from pcg.training.growth import deepened
+from pcg.training.recogniser.deeper import DEEPER, train_recogniser_deeper
 from pcg.training.recogniser.hearings import Hearing, HearingBatches, in_order, read_hearings
 from pcg.training.recogniser.recipe import JudgeRecipe, publish, publish_words
 from pcg.training.recogniser.stages import (
@@ -234,8 +235,6 @@ def test_a_deeper_language_model_says_at_first_what_the_published_one_says(heari
     # The negative control: with their outputs, the copies are heard.
     deeper.model.layers[1].mlp.down_proj.weight.data.normal_(std=0.1)
     assert (deeper(ids).logits - said).abs().max() > 1e-3
-    asks = {name.split(".")[2] for name, weight in deeper.named_parameters() if weight.requires_grad}
-    assert asks == {"1", "2", "4", "5"}
 
 
 def test_a_deeper_language_model_learns_behind_the_same_encoder(hearings: list[Hearing], tmp_path: Path) -> None:

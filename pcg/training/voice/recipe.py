@@ -1,7 +1,7 @@
 """The recipe of the embedded voice: its stages in order, each resumable, and what was recorded of them."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -26,13 +26,14 @@ from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.data.tokens import read_codes, tokenize_corpus, used_codes
 from pcg.training.draft.acceptance import Pair, draw_pairs
 from pcg.training.draft.distil import OBJECTIVES, Material, Schedule
-from pcg.training.draft.feature import read_feature_model
+from pcg.training.draft.feature import read_feature_model, usual_taps
 from pcg.training.draft.unrolled import hold_out, train_feature
+from pcg.training.growth import deepened
 from pcg.training.voice.baselines import train_baselines, write_baselines
 from pcg.training.voice.card import model_card
 from pcg.training.voice.codec import train_sound, train_tokens
 from pcg.training.voice.publish import write_voice
-from pcg.training.voice.target import new_target, start_from_digits, train_target
+from pcg.training.voice.target import Shape, new_target, start_from_digits, train_target
 from pcg.training.voice.workshop import Recipe, Workshop
 from pcg.training.workers import Workers
 
@@ -99,6 +100,7 @@ def _target(shop: Workshop) -> None:
         shop.workers,
         shop.listener().figures,
         shop.recipe.target_budget,
+        decay_share=shop.recipe.target_decay_share,
     )
 
 
@@ -201,19 +203,23 @@ def _publish_map(out: Path) -> None:
 
 
 def _unpack(shop: Workshop, published: Path) -> None:
-    """Checkpoints of the voice in `published`, as if its stages had just ended here; a draft of another kind than the recipe's
-    is left out."""
-    voice = load_voice(str(published))
-    target = load_llama(published / "target", voice.vocabulary)
+    """Checkpoints of the voice in `published`, as if its stages had just ended here; a draft of another kind than the recipe's,
+    or with other taps, is left out. Where the recipe's target has several times the layers, the published one grows to it, and
+    the stages target and draft begin from what it was."""
+    voice, recipe = load_voice(str(published)), shop.recipe
+    small = load_llama(published / "target", voice.vocabulary)
+    times = _growth(small, recipe.target)
+    target = deepened(small, times)
     reader = {"symbols": voice.reader.symbols, "durations": voice.reader.durations}
     stages = {
-        "codec_tokens": ({"codec": voice.codec}, shop.recipe.codec_token_steps),
-        "codec_sound": ({"codec": voice.codec}, shop.recipe.codec_sound_steps),
-        "target": ({"target": target}, shop.recipe.target_steps),
+        "codec_tokens": ({"codec": voice.codec}, recipe.codec_token_steps),
+        "codec_sound": ({"codec": voice.codec}, recipe.codec_sound_steps),
+        "target": ({"target": target}, recipe.target_steps if times == 1 else 0),
     }
     if is_feature_draft(published / "draft"):
-        draft = read_feature_model(published / "draft", target, voice.vocabulary)
-        stages["draft"] = {"draft": draft}, shop.recipe.draft_steps
+        draft = read_feature_model(published / "draft", small, voice.vocabulary)
+        if usual_taps(recipe.target.layers) == tuple(times * layer for layer in draft.shape.tapped_layers):
+            stages["draft"] = {"draft": draft}, recipe.draft_steps if times == 1 else 0
     if there := [name for name in stages if (shop.work / f"{name}.safetensors").exists()]:
         raise InputError(
             "work", str(shop.work), f"a folder without training of its own, and this one has {there[0]}.safetensors"
@@ -223,3 +229,14 @@ def _unpack(shop: Workshop, published: Path) -> None:
         checkpoint.save(shop.work / f"{name}.safetensors", modules, {}, meta)
     write_json(shop.work / "reader.json", reader)
     print(f"unpacked {published} into {shop.work}", flush=True)
+
+
+def _growth(published: LlamaForCausalLM, wanted: Shape) -> int:
+    """How many times the layers of `published` the recipe wants; InputError where it wants what does not grow out of it."""
+    config = published.config
+    there = Shape(config.num_hidden_layers, config.hidden_size, config.num_attention_heads, config.intermediate_size)
+    times = wanted.layers // there.layers
+    if wanted != replace(there, layers=times * there.layers) or times < 1:
+        allowed = f"layers in multiples of {there.layers}, all else as in {asdict(there)}"
+        raise InputError("target", str(asdict(wanted)), f"what the published one can grow to: {allowed}")
+    return times

@@ -22,6 +22,9 @@ def read_recipe(path: Path) -> Recipe:
     RANGES["temperature"].check("temperature", recipe.temperature)
     if prod(recipe.codec.levels) > MOST_CODES:
         raise InputError("levels", list(recipe.codec.levels), f"levels whose product is at most {MOST_CODES}")
+    share = recipe.target_decay_share
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise InputError("target_decay_share", share, "a number above 0, up to 1")
     width, heads = recipe.target.width, recipe.target.heads
     if width % (2 * heads):
         raise InputError("width", width, f"a multiple of {2 * heads}, twice the heads")

@@ -92,6 +92,7 @@ def train_target(
     listen: Callable[[LlamaForCausalLM], dict[str, float]] | None = None,
     budget: int = 8192,
     longest: int = 720,
+    decay_share: float = 0.4,
 ) -> None:
     """Cross-entropy on the speech codes of `train`; logs loss and top-1 of each `held_out` set, and what `listen` finds.
     The `workers` share the `budget`, positions of a step."""
@@ -130,4 +131,5 @@ def train_target(
             figures |= {f"{name}_loss": total / count, f"{name}_top1": right / count}
         return figures | (listen(model) if listen else {})
 
-    run(Stage("target", directory, steps, {"target": model}, optimizers, step, evaluate, every=50, leads=workers.leads), seed)
+    pace = {"decay_share": decay_share, "every": 50, "leads": workers.leads}
+    run(Stage("target", directory, steps, {"target": model}, optimizers, step, evaluate, **pace), seed)

@@ -23,8 +23,8 @@ from pcg.training.workers import Workers
 @dataclass(frozen=True)
 class Recipe:
     """Every choice that shapes the voice. hours: of each voice of flite's. target_budget: positions in a step of the target.
-    heard: sentences by which a judge tells how well the target is understood. timed_shards: of each voice, whose phones tell
-    what each code sounds like."""
+    target_decay_share: of its steps, the last ones, in which its learning rate falls to zero. heard: sentences by which a judge
+    tells how well the target is understood. timed_shards: of each voice, whose phones tell what each code sounds like."""
 
     hours: dict[str, float] = field(default_factory=lambda: {"rms": 12, "slt": 11, "awb": 9, "kal16": 8})
     held_out_each: int = 100
@@ -35,6 +35,7 @@ class Recipe:
     target: Shape = Shape()
     target_steps: int = 6000
     target_budget: int = 8192
+    target_decay_share: float = 0.4
     heard: int = 32
     draft_rank: int = 96
     draft_steps: int = 2400
