@@ -1,5 +1,6 @@
 """Models of a real shape with random weights: speed does not depend on what they say, so the acceptance is forced."""
 
+import re
 from dataclasses import asdict, dataclass
 from statistics import median
 
@@ -11,10 +12,14 @@ from pcg.acceptance.sampler import as_array, draw
 from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, all_accepted
 from pcg.bench.timing import copy_bandwidth, milliseconds
 from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.cuda_graphs import GraphPool
-from pcg.decoding.model_runner import ModelRunner
+from pcg.decoding.cuda_graphs import GraphPool, GraphRunner
+from pcg.decoding.runners import AnyDraft, make_runners
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
+from pcg.errors import InputError
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.cpu_kernel.panels import HEAD_DIM
+from pcg.models.feature_draft import FeatureDraft, FeatureShape, usual_taps
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt
@@ -28,7 +33,8 @@ RATES = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The size of a target, the layers of its draft, and how many speech codes and other ids it knows."""
+    """The size of a target, the layers of its draft, and how many speech codes and other ids it knows. Without draft layers it
+    is a voice as the embedded one: its draft is one that reads the target's hidden states."""
 
     layers: int
     width: int
@@ -49,6 +55,23 @@ SHAPES = {
 }
 
 
+LIKE_EMBEDDED = re.compile(r"([1-9]\d{0,2})x([1-9]\d{0,4})")
+DRAFT_RANK = 96
+
+
+def shape_of(name: str) -> ModelShape:
+    """One of SHAPES, or LAYERSxWIDTH, as in 24x256: the embedded voice in another size. Raises InputError for others."""
+    if name in SHAPES:
+        return SHAPES[name]
+    size = LIKE_EMBEDDED.fullmatch(name)
+    layers, width = map(int, size.groups()) if size else (0, 0)
+    if not width or width % HEAD_DIM:
+        allowed = ", ".join(SHAPES)
+        raise InputError("shape", name, f"one of {allowed}, or LAYERSxWIDTH as in 12x256, the width in multiples of {HEAD_DIM}")
+    heads = width // HEAD_DIM
+    return ModelShape(layers, width, heads, heads, 3 * width, (), codes=4096, others=100, tied=True)
+
+
 @dataclass(frozen=True)
 class ShapeSweep:
     """AR's tokens/s and the share of the roofline that it reaches; then tokens/s by lookahead and forced acceptance rate."""
@@ -66,8 +89,9 @@ class ShapeSweep:
         return asdict(self)
 
 
-def random_pair(shape: ModelShape, device: str) -> tuple[DecodingLlama, DecodingLlama]:
-    """Target and draft of a shape, in bfloat16 on a GPU."""
+def random_pair(shape: ModelShape, device: str) -> tuple[DecodingLlama, DecodingLlama | FeatureDraft]:
+    """Target and draft of a shape, in bfloat16 on a GPU; on a CPU a voice as the embedded one has weights that are exact in it,
+    and the products that go with them, as that has."""
     vocabulary = Vocabulary(shape.codes, shape.others, 0)
     config = LlamaConfig(
         vocab_size=shape.others + shape.codes,
@@ -82,8 +106,18 @@ def random_pair(shape: ModelShape, device: str) -> tuple[DecodingLlama, Decoding
     torch.manual_seed(0)
     with torch.device(device):
         target = LlamaForCausalLM(config).to(config.dtype).eval()
+        if not shape.draft_layers:
+            return _with_feature_draft(target.bfloat16().to(config.dtype), vocabulary)
         draft = layer_subset(target, shape.draft_layers).to(config.dtype).eval()
     return DecodingLlama(target, vocabulary), DecodingLlama(draft, vocabulary)
+
+
+def _with_feature_draft(target: LlamaForCausalLM, vocabulary: Vocabulary) -> tuple[DecodingLlama, FeatureDraft]:
+    read = Checkpoint.of(target)
+    shape = FeatureShape.of(read, usual_taps(read.layers), DRAFT_RANK)
+    scale = target.config.initializer_range
+    tensors = {name: (scale * torch.randn(size)).bfloat16() for name, size in shape.tensors(vocabulary.size).items()}
+    return DecodingLlama(read, vocabulary, rounded=True), FeatureDraft(shape, tensors, read, vocabulary, rounded=True)
 
 
 def forced(rate: float) -> Rule:
@@ -102,7 +136,7 @@ def forced(rate: float) -> Rule:
 
 def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LOOKAHEADS) -> ShapeSweep:
     """Time AR and every pair of lookahead and acceptance rate behind a prompt of `PROMPT` ids."""
-    target, draft = random_pair(SHAPES[name], device)
+    target, draft = random_pair(shape_of(name), device)
     bandwidth = copy_bandwidth(device)
     roofline = bandwidth / target.bytes_per_step
     print(
@@ -110,11 +144,11 @@ def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LO
         flush=True,
     )
     pool = GraphPool() if device == "cuda" else None
-    ar = _tokens_per_second(pool, [target], None, 0, repeats)
+    ar = _tokens_per_second(pool, target, None, None, 0, repeats)
     print(f"AR: {ar:.1f} tokens/s, {ar / roofline:.1%} of the ceiling", flush=True)
     speeds: dict[str, dict[str, float]] = {}
     for lookahead in lookaheads:
-        rows = {rate: _tokens_per_second(pool, [target, draft], rate, lookahead, repeats) for rate in RATES}
+        rows = {rate: _tokens_per_second(pool, target, draft, rate, lookahead, repeats) for rate in RATES}
         speeds[str(lookahead)] = {str(rate): round(speed, 2) for rate, speed in rows.items()}
         print(f"lookahead {lookahead}: {speeds[str(lookahead)]}", flush=True)
     called = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
@@ -123,16 +157,17 @@ def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LO
 
 
 def _tokens_per_second(
-    pool: GraphPool | None, models: list[DecodingLlama], rate: float | None, lookahead: int, repeats: int
+    pool: GraphPool | None, target: DecodingLlama, draft: AnyDraft | None, rate: float | None, lookahead: int, repeats: int
 ) -> float:
-    """Of the decoding loop alone, the median of `repeats` runs after one that records and warms up. The end of speech, which
-    random weights say as often as any code, ends nothing here: what is missing is decoded in another run."""
-    first = models[0].vocabulary.first_code
+    """Of the decoding loop alone, AR where there is no draft: the median of `repeats` runs after one that records and warms up.
+    The end of speech, which random weights say as often as any code, ends nothing here: what is missing is decoded in another
+    run."""
+    first = target.vocabulary.first_code
     prompt = Prompt(torch.arange(PROMPT) % first, torch.arange(PROMPT, dtype=torch.float32), float(PROMPT))
     generator = torch.Generator().manual_seed(0)
     speeds = []
     for _ in range(repeats + 1):
-        runners = [(pool.runners if pool else ModelRunner)(model, [prompt], TOKENS + lookahead + 2) for model in models]
+        runners = make_runners(target, draft, [prompt], TOKENS + lookahead + 2, pool)
         for each in runners:
             each.prefill()
         if rate is None:
@@ -142,7 +177,7 @@ def _tokens_per_second(
         rounds = []
         spent = milliseconds(lambda steps=steps, rounds=rounds: rounds.extend(steps))
         speeds.append(1e3 * sum(len(r[0].tokens) for r in rounds) / spent)
-        if pool:
-            for each in runners:
+        for each in runners:
+            if pool and isinstance(each, GraphRunner):
                 pool.give_back(each)
     return median(speeds[1:])

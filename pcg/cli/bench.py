@@ -47,7 +47,9 @@ def add(commands: "Commands") -> None:
     parser.add_argument("--recogniser", type=Path, metavar="FOLDER", help="bench judge: another one than the shipped")
     parser.add_argument("--detectors", type=Path, metavar="FOLDER", help="bench spoof: others than the shipped ones")
     parser.add_argument(
-        "--shape", default="llasa-8b", help="bench shape: small, llasa-1b, llasa-3b or llasa-8b, random weights"
+        "--shape",
+        default="llasa-8b",
+        help="bench shape: small, llasa-1b, llasa-3b, llasa-8b, or LAYERSxWIDTH of the embedded voice; random weights",
     )
     parser.add_argument(
         "--clients", type=int, default=16, help="bench batching, bench replicas: how many speak at once (default 16)"
@@ -128,10 +130,8 @@ def _judge(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _shape(options: argparse.Namespace) -> dict[str, object]:
-    from pcg.bench.shapes import SHAPES, sweep
+    from pcg.bench.shapes import sweep
 
-    if options.shape not in SHAPES:
-        raise InputError("shape", options.shape, "one of " + ", ".join(SHAPES))
     return sweep(options.shape, options.device, options.repeats).as_dict()
 
 

@@ -89,6 +89,11 @@ class FeatureShape:
         return shapes | ({"head_down": (self.rank, width), "head_up": (speech, self.rank)} if self.rank else {})
 
 
+def usual_taps(depth: int) -> tuple[int, ...]:
+    """The layers of a target of `depth` that are tapped: those after each quarter of it."""
+    return tuple(sorted({max(1, round(depth * quarter / 4)) for quarter in (1, 2, 3, 4)}))
+
+
 def sizes_of(target: Checkpoint) -> dict[str, int]:
     """The sizes of `target` that its feature drafts share."""
     ids, width = target.embedding.shape

@@ -11,10 +11,11 @@ from pcg.acceptance.verdict import Coins
 from pcg.bench.engine import bench_engine
 from pcg.bench.methods import in_turns, method_speeds, pooled, step_costs
 from pcg.bench.parts.rules import block_gain, overlapping_groups, rule_costs
-from pcg.bench.shapes import ModelShape, forced, random_pair
+from pcg.bench.shapes import ModelShape, forced, random_pair, shape_of
 from pcg.bench.takes import adaptive_speedup, batch_speedup, first_sound_seconds
 from pcg.bench.timing import medians
 from pcg.cli import main
+from pcg.errors import InputError
 from pcg.experiments.unit import Utterance
 from pcg.metrics.bound import StepCosts
 from pcg.settings import METHODS, Settings
@@ -142,6 +143,20 @@ def test_a_shape_has_its_draft_and_its_vocabulary():
     assert (target.weights.layers, draft.weights.layers) == (2, 1)
     assert target.vocabulary.size == draft.vocabulary.size == 61
     assert target.bytes_per_step > draft.bytes_per_step
+
+
+def test_a_voice_of_another_size_drafts_from_its_hidden_states():
+    target, draft = random_pair(shape_of("3x128"), "cpu")
+    assert (target.weights.layers, target.embedding.shape[1], target.heads) == (3, 128, 2)
+    assert draft.tapped == (1, 2, 3)
+    assert target.compiled == draft.compiled
+    assert draft.head_down.shape == (96, 128)
+
+
+@pytest.mark.parametrize("name", ["12x100", "0x256", "12x", "x256", "12x256x4", "-1x64"])
+def test_a_shape_that_no_kernel_reads_is_named(name):
+    with pytest.raises(InputError, match="multiples of 64"):
+        shape_of(name)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pcg.cli import main
 from pcg.decoding.runners import make_runners
 from pcg.errors import InputError
 from pcg.models.checkpoint import Checkpoint
-from pcg.models.feature_draft import FeatureDraft
+from pcg.models.feature_draft import FeatureDraft, usual_taps
 from pcg.models.llama import DecodingLlama
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
@@ -22,7 +22,7 @@ from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.draft.acceptance import Examiner
 from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule
 from pcg.training.draft.divergence import divergence
-from pcg.training.draft.feature import FeatureModel, TapPlaces, low_rank, usual_taps
+from pcg.training.draft.feature import FeatureModel, TapPlaces, low_rank
 from pcg.training.draft.layers import write_feature_draft
 from pcg.training.draft.recipe import DraftJob, open_target
 from pcg.training.draft.unrolled import Unrolled, hold_out, read_target, start_from, train_feature

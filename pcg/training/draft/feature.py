@@ -21,11 +21,6 @@ from pcg.models.weights import read_tensors
 from pcg.training.data.sequences import IGNORED, Batch
 
 
-def usual_taps(depth: int) -> tuple[int, ...]:
-    """The layers of a target of `depth` that are tapped: those after each quarter of it."""
-    return tuple(sorted({max(1, round(depth * quarter / 4)) for quarter in (1, 2, 3, 4)}))
-
-
 class _Layer(nn.Module):
     def __init__(self, shape: FeatureShape) -> None:
         super().__init__()

@@ -14,6 +14,7 @@ from transformers import LlamaForCausalLM
 from pcg.errors import InputError
 from pcg.files.checksums import renew_checksums
 from pcg.models.checkpoint import Checkpoint
+from pcg.models.feature_draft import usual_taps
 from pcg.models.hub import is_neutts
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
@@ -27,7 +28,7 @@ from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.data.tokens import TokenizedUtterance, used_codes
 from pcg.training.draft.acceptance import AcceptanceTrial, Examiner, Pair, draw_pairs, sd_and_pcg
 from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
-from pcg.training.draft.feature import FeatureModel, usual_taps
+from pcg.training.draft.feature import FeatureModel
 from pcg.training.draft.layers import FEATURE, OBJECTIVE_OF, OTHERWISE, DraftPlan, new_draft, write_draft, write_feature_draft
 from pcg.training.draft.unrolled import hold_out, train_feature
 from pcg.training.note import agrees

@@ -14,7 +14,7 @@ from pcg.files.checksums import write_checksums
 from pcg.groups.atlas import load_or_build_atlas
 from pcg.groups.pairs.neighbours import build_neighbours
 from pcg.groups.phones import phones_of_codes
-from pcg.models.feature_draft import is_feature_draft
+from pcg.models.feature_draft import is_feature_draft, usual_taps
 from pcg.models.llama import DecodingLlama
 from pcg.prompts.prompt import Reference
 from pcg.settings import RANGES
@@ -26,7 +26,7 @@ from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.data.tokens import read_codes, tokenize_corpus, used_codes
 from pcg.training.draft.acceptance import Pair, draw_pairs
 from pcg.training.draft.distil import OBJECTIVES, Material, Schedule
-from pcg.training.draft.feature import read_feature_model, usual_taps
+from pcg.training.draft.feature import read_feature_model
 from pcg.training.draft.unrolled import hold_out, train_feature
 from pcg.training.growth import deepened
 from pcg.training.voice.baselines import train_baselines, write_baselines

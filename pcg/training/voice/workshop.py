@@ -9,12 +9,13 @@ from transformers import LlamaForCausalLM
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.errors import PCGError
 from pcg.metrics.intelligibility import PocketSphinx
+from pcg.models.feature_draft import usual_taps
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import PhonemeReader
 from pcg.training import checkpoint
 from pcg.training.data.tokens import TokenizedUtterance, make_reader, read_spoken
 from pcg.training.draft.acceptance import draw_pairs
-from pcg.training.draft.feature import FeatureModel, usual_taps
+from pcg.training.draft.feature import FeatureModel
 from pcg.training.voice.listener import Listener
 from pcg.training.voice.target import Shape, new_target
 from pcg.training.workers import Workers
