@@ -170,7 +170,7 @@ def _workers(options: argparse.Namespace) -> "Workers":
     if not options.several:
         return Workers(options.device)
     workers = launched(options.device)
-    print(f"draft: process {workers.rank + 1} of {workers.count}, on {workers.device}", flush=True)
+    print(f"{options.stage}: process {workers.rank + 1} of {workers.count}, on {workers.device}", flush=True)
     return workers
 
 
