@@ -19,7 +19,7 @@ from explorers.compare.turns import CompareStep, Speaker
 from explorers.errors import page_error
 from explorers.judging import Verdicts
 from explorers.session import CARDS, PRESET, Card, Session, Turn
-from explorers.shared.blocks import DECODING, Form, by_name, parameters_of, recognised_update
+from explorers.shared.blocks import DECODING, Form, by_name, parameters_of, recognised_update, visible_when
 from explorers.shared.readout import card_html, message_html, preset_title_html
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import PCGError
@@ -98,7 +98,7 @@ def _updates(step: CompareStep, places: ComparePlaces, number: int) -> Updates:
     if step.marks:
         updates |= {places.tools.status: message_html(JUDGES), places.controls.groups: step.groups}
     if step.marks or step.new:
-        updates[preset.column] = gr.update(visible=PRESET in cards)
+        updates[preset.column] = gr.update(visible=visible_when(PRESET in cards))
     if step.recognised is not None:
         updates[transcript] = recognised_update(step.recognised)
     if step.new:
@@ -114,10 +114,10 @@ def _card_updates(card: Card, view: CardView) -> Updates:
     count = len(card.takes)
     choices = [(f"take {number}" if number == 1 else str(number), number) for number in range(1, count + 1)]
     if count > 1:
-        return {view.take: gr.update(choices=choices, visible=True)}
+        return {view.take: gr.update(choices=choices, visible=visible_when(True))}
     emptied = dict.fromkeys(view.studied, "")
     spoken = dict(zip(view.spoken, shown_take(card, 1), strict=True))
-    return spoken | emptied | {view.take: gr.update(choices=choices, value=1, visible=False)}
+    return spoken | emptied | {view.take: gr.update(choices=choices, value=1, visible=visible_when(False))}
 
 
 def shown_take(card: Card, number: int) -> list[object]:

@@ -9,7 +9,7 @@ from gradio.components import Component
 from explorers.compare.take_figures import judged_html, longest_of, mel_html
 from explorers.judging import Verdicts
 from explorers.session import CARDS, PRESET, Session, TakeView
-from explorers.shared.blocks import player
+from explorers.shared.blocks import player, visible_when
 from explorers.shared.readout import card_html, title_html
 from explorers.shared.ribbon import ribbon_html
 from pcg.settings import METHODS
@@ -61,12 +61,12 @@ def create_card(synthesizer: Synthesizer, key: str, session: Session) -> CardVie
     """Lay out one card; a preset's is hidden until there is one. Curves and mel picture, slow to draw at first, come with
     `draw`."""
     card = session.cards.get(key)
-    shown = card is not None or key != PRESET
-    with gr.Column(min_width=320, elem_classes="lab-card", elem_id=f"card-{key}", visible=shown) as column:
+    there = visible_when(card is not None or key != PRESET)
+    with gr.Column(min_width=320, elem_classes="lab-card", elem_id=f"card-{key}", visible=there) as column:
         title = gr.HTML(title_html(key) if key in METHODS else "", apply_default_css=False)
         figures = gr.HTML(card_html(card), apply_default_css=False, elem_id=f"readout-{key}")
         take = gr.Radio(
-            [1], value=1, label=f"Take of {key.upper()}", show_label=False, container=False, visible=False,
+            [1], value=1, label=f"Take of {key.upper()}", show_label=False, container=False, visible=visible_when(False),
             elem_id=f"take-{key}", elem_classes="lab-picker",
         )  # fmt: skip
         sound = player(synthesizer, key.upper(), f"sound-{key}", str(card.first.sound) if card and card.first.sound else None)

@@ -13,7 +13,7 @@ from explorers.errors import page_error
 from explorers.experiments.actions import HEARD, HeardPair, SpeakingWorker, hear, pairs
 from explorers.experiments.archive import Archive
 from explorers.experiments.findings import CLICK, create_clicks, heard_html, said_html
-from explorers.shared.blocks import DECODING, pcm, player, queued_beside
+from explorers.shared.blocks import DECODING, pcm, player, queued_beside, visible_when
 from explorers.shared.readout import failure_html, message_html
 from pcg.errors import PCGError
 from pcg.synthesis.synthesizer import Synthesizer
@@ -78,7 +78,7 @@ def create_hearing(synthesizer: Synthesizer, figures: Sequence[str]) -> HearingC
 
 
 def _pair_view(synthesizer: Synthesizer, at: int) -> PairView:
-    with gr.Column(visible=False) as row:
+    with gr.Column(visible=visible_when(False)) as row:
         said = gr.HTML("", apply_default_css=False)
         with gr.Row(equal_height=False):
             with gr.Column(min_width=280):
@@ -141,11 +141,11 @@ def _hearer(
 def _pair_updates(view: PairView, pair: HeardPair | None) -> Updates:
     chosen, alone = (pair.chosen, pair.alone) if pair else (None, None)
     return {
-        view.row: gr.update(visible=chosen is not None),
+        view.row: gr.update(visible=visible_when(chosen is not None)),
         view.said: said_html(chosen) if chosen else "",
         view.heard: heard_html(chosen) if chosen else "",
         view.sound: pcm(chosen.samples, chosen.sample_rate) if chosen else None,
-        view.beside: gr.update(visible=alone is not None),
+        view.beside: gr.update(visible=visible_when(alone is not None)),
         view.heard_alone: heard_html(alone) if alone else "",
         view.alone: pcm(alone.samples, alone.sample_rate) if alone else None,
     }

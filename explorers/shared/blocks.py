@@ -160,6 +160,12 @@ def wire_stop(stop: gr.Button, running: Dependency, status: gr.HTML, words: str)
     ended.then(lambda: message_html(words), None, status, **told)
 
 
+def visible_when(yes: bool) -> bool | str:
+    """`visible` of what appears while a run goes on. Else it is hidden, and not absent: gradio can lose an update of what it is
+    still mounting (gradio issue 13494)."""
+    return True if yes else "hidden"
+
+
 def player(synthesizer: Synthesizer, label: str, elem_id: str, sound: str | None = None, **options: object) -> gr.Audio:
     """A sound of the synthesizer, to play and to download."""
     waveform = gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate)

@@ -25,6 +25,7 @@ from explorers.shared.blocks import (
     seed_and_dice,
     similarity_choice,
     text_box,
+    visible_when,
     voice_choice,
 )
 from explorers.shared.one_state import BEFORE, MOVES
@@ -242,12 +243,12 @@ def _card_updates(name: str, version: Version | None, view: VersionView, fresh: 
     """fresh: its sound is new; later only the verdict is."""
     if version is None:
         empty = {view.title: title_html(name), view.sound: None, view.strip: "", view.heard: ""}
-        return {view.card: gr.update(visible=False), **empty}
+        return {view.card: gr.update(visible=visible_when(False)), **empty}
     if not fresh:
         return {view.heard: heard_html(version)}
     sound = pcm(version.samples, version.sample_rate)
     shown = {view.title: title_html(name, version.swap), view.sound: sound, view.strip: strip_html(version), view.heard: ""}
-    return {view.card: gr.update(visible=True), **shown}
+    return {view.card: gr.update(visible=visible_when(True)), **shown}
 
 
 def _wire(

@@ -21,7 +21,7 @@ from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS
 from pcg.takes.stored import Origin
-from tests.explorers.chromium import ARGUMENTS, CHROMIUM, patient_page, watch
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM, patient_page, slow_down, watch
 from tests.explorers.compare.test_judging import new_judges
 from tests.explorers.hostile import MARKUP
 from tests.explorers.served import serve
@@ -167,3 +167,21 @@ def test_a_person_compares_takes_and_a_preset_and_takes_all_away(
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
     assert page.evaluate("window.hacked") is None
     assert complaints == []
+
+
+def test_a_slow_device_offers_every_take_of_every_method(page: Page) -> None:
+    page.locator("#details > button").click()
+    open_knobs(page)
+    page.locator("#more-settings > button").click()
+    page.fill("#text textarea", TEXT)
+    page.click("#compare-preset input")
+    page.get_by_role("option", name="<i>mine</i>").click()
+    page.locator("#takes input[type=number]").fill("2")
+    page.locator("#takes input[type=number]").press("Tab")
+    close_knobs(page)
+    slow_down(page, 10)
+    page.click("#run")
+    expect(page.locator("#status")).to_contain_text("10 takes in")
+    for key in CARDS:
+        expect(page.locator(f"#take-{key} label")).to_have_count(2)
+        expect(page.locator(f"#take-{key}")).to_be_visible()

@@ -21,7 +21,7 @@ from pcg.experiments.unit import Unit, Utterance
 from pcg.experiments.worker import WorkerSpec
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.experiments.synthetic import CONTEXT, record
-from tests.explorers.chromium import ARGUMENTS, CHROMIUM, watch
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM, slow_down, watch
 from tests.explorers.served import serve
 
 MARKUP = "PCG <img src=x onerror=alert(1)> ${window.hacked = 1}"
@@ -139,6 +139,19 @@ def test_stored_results_are_there_at_once_and_a_click_on_a_point_is_heard(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("window.hacked") is None
     assert complaints == []
+
+
+def test_a_slow_device_shows_every_utterance_that_was_generated(page: Page) -> None:
+    page.locator("#experiments-condition input").focus()
+    page.keyboard.type(MARKUP)
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("Enter")
+    slow_down(page, 10)
+    page.locator("#experiments-hear").click()
+    expect(page.locator("#experiments-hearing-status")).to_contain_text("Generated again from settings and seed")
+    expect(page.locator("#experiments-hearing .findings-heard")).to_have_count(6, timeout=30_000)
+    for heard in page.locator("#experiments-hearing .findings-heard").all():
+        expect(heard).to_be_visible()
 
 
 def test_a_condition_is_heard_by_the_keyboard_alone(page: Page) -> None:
