@@ -248,7 +248,9 @@ def test_a_deeper_language_model_learns_behind_the_same_encoder(hearings: list[H
     for name, weight in before.items():
         place = re.sub(r"layers\.(\d+)", lambda found: f"layers.{2 * int(found[1])}", name)
         assert torch.equal(after[place], weight)
-    assert after["model.layers.1.self_attn.o_proj.weight"].abs().max() > 0
+    added = {name for name, _ in lm.named_parameters() if re.match(r"model\.layers\.\d*[13579]\.", name)}
+    assert {name for name, weight in lm.named_parameters() if weight.requires_grad} == added
+    assert all(after[name].abs().max() > 0 for name in added)  # those that were zero have learned
     save_recogniser(tmp_path / "deeper", "deeper", published.encoder, published.projector, lm, published.subwords)
     write_checksums(tmp_path / "deeper")
     texts = transcribe(load_recogniser(tmp_path / "deeper"), [h.samples() for h in hearings[:3]], PRESETS["accurate"])

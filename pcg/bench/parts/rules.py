@@ -5,7 +5,7 @@ texts: in every round of token verification, what either verification expects of
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import mul
 from statistics import mean, median
@@ -18,7 +18,7 @@ from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.rejection import exact
 from pcg.acceptance.sampler import as_array
 from pcg.acceptance.verdict import Coins, Rule, Verdict, capped_ratio
-from pcg.bench.shapes import ModelShape, random_pair
+from pcg.bench.shapes import ModelShape, random_pair, shape_of
 from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.sequence import begin
 from pcg.decoding.speculative import Drafting, speculative
@@ -31,7 +31,7 @@ from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
 CODES, MEAN_SIZE = 65_536, 140
-EMBEDDED_SHAPE = ModelShape(12, 256, 4, 4, 768, (0, 11), codes=CODES, others=100, tied=True)
+EMBEDDED_SHAPE = replace(shape_of("12x256"), draft_layers=(0, 11), codes=CODES)
 SHARPNESS = 6.0
 
 

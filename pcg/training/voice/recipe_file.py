@@ -22,9 +22,7 @@ def read_recipe(path: Path) -> Recipe:
     RANGES["temperature"].check("temperature", recipe.temperature)
     if prod(recipe.codec.levels) > MOST_CODES:
         raise InputError("levels", list(recipe.codec.levels), f"levels whose product is at most {MOST_CODES}")
-    share = recipe.target_decay_share
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-        raise InputError("target_decay_share", share, "a number above 0, up to 1")
+    _number("target_decay_share", recipe.target_decay_share, 1)
     width, heads = recipe.target.width, recipe.target.heads
     if width % (2 * heads):
         raise InputError("width", width, f"a multiple of {2 * heads}, twice the heads")
@@ -58,7 +56,10 @@ def _whole(name: str, value: object, least: int) -> int:
 def _hours(value: object) -> dict[str, float]:
     if not isinstance(value, dict) or not value:
         raise InputError("hours", value, "voices with the hours that each speaks, as in {rms: 12}")
-    for voice, hours in value.items():
-        if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 < hours <= LONGEST_HOURS:
-            raise InputError(f"hours of {voice}", hours, f"a number above 0, up to {LONGEST_HOURS}")
-    return {str(voice): float(hours) for voice, hours in value.items()}
+    return {str(voice): _number(f"hours of {voice}", hours, LONGEST_HOURS) for voice, hours in value.items()}
+
+
+def _number(name: str, value: object, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+        raise InputError(name, value, f"a number above 0, up to {most}")
+    return float(value)
