@@ -43,8 +43,9 @@ def coarse(groups: Grouping, residual: str = "dense", redraw: bool = False) -> R
 
     redraw: after a full acceptance, in place of the bonus token, draw the last accepted token again from its group by the
     target (Eq. 10). Whether it comes to that depends on no test behind the token, so groups keep Q_c, and the last drafted
-    position of a round, where the text reaches it, has exactly the target's token probabilities q. The price is a token a fully
-    accepted round; with one drafted token a round every emitted token is exact, at a token a target call.
+    position of a round, where the text reaches it, has exactly the target's token probabilities q if the number of drafted
+    tokens does not depend on the tokens. The price is a token a fully accepted round; with one drafted token a round every
+    emitted token is exact, at a token a target call.
     """
     if residual not in RESIDUALS:
         raise InputError("residual", residual, "one of " + ", ".join(RESIDUALS))

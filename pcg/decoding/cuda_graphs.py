@@ -141,8 +141,7 @@ class GraphRunner(ModelRunner):
         return [Proposal(t, p).first(len(coin)) for t, p, coin in zip(tokens, probs, coins, strict=True)]
 
     def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
-        silent = set(range(self.batch)).difference(rows)
-        if count > LONGEST_CALL or any(self._cache.lengths[row] < count for row in silent):  # they could not read so many again
+        if count > LONGEST_CALL:
             return super()._forward(rows, ends, count, last)
         ids, starts = self._newest(rows, ends, count)
         logits = self.static.read(ids, starts, last)[list(rows)].clone()
@@ -151,9 +150,10 @@ class GraphRunner(ModelRunner):
         return logits
 
     def _newest(self, rows: Sequence[int], ends: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
-        """The `count` ids before `ends`, and their first slots; a row that is not asked for reads its last ones again."""
+        """The `count` ids before `ends`, and their first slots. A row that is not asked for reads its last ones again, or its
+        first ones where it has not read as many."""
         end_of = dict(enumerate(self._cache.lengths)) | dict(zip(rows, ends, strict=True))
-        starts = [end_of[row] - count for row in range(self.batch)]
+        starts = [max(0, end_of[row] - count) for row in range(self.batch)]
         ids = torch.stack([self._ids[row, start : start + count] for row, start in enumerate(starts)])
         return ids.to(self._model.device), torch.tensor(starts, device=self._model.device)
 

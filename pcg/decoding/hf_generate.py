@@ -24,7 +24,7 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
-from pcg.settings import RANGES
+from pcg.settings import RANGES, Settings
 from pcg.takes.take import Round
 
 UNSUPPORTED = {
@@ -63,7 +63,7 @@ class SpeculativeGenerate:
         seed: int = 0,
     ) -> None:
         """confidence: as in `Drafting`, None for a fixed lookahead. seed: row i of the first call has the coins of seed + i."""
-        RANGES["lookahead"].check("lookahead", lookahead)
+        lookahead = Settings(lookahead=lookahead).lookahead
         for name, model in (("target", target), ("draft", draft)):
             if model.config.vocab_size <= max(vocabulary.end, vocabulary.first_code + vocabulary.codes - 1):
                 allowed = f"a model that knows all {vocabulary.size} ids of the speech vocabulary"
@@ -94,6 +94,8 @@ class SpeculativeGenerate:
         RANGES["temperature"].check("temperature", generation_config.temperature or 1.0)
         mask = model_kwargs.get("attention_mask")
         mask = torch.ones_like(input_ids) if mask is None else mask
+        if short := [int(each) for each in mask.sum(1) if each < 2]:
+            raise InputError("input_ids", f"a prompt of {short[0]} ids", "prompts of at least 2 ids")
         prompts = [_prompt(ids[real.bool()].cpu()) for ids, real in zip(input_ids, mask, strict=True)]
         room = generation_config.max_length - input_ids.shape[1]
         self.rounds = self._decode(prompts, room, float(generation_config.temperature or 1.0))

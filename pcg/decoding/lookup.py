@@ -28,6 +28,8 @@ class PromptLookup:
     shortest: int = 1
 
     def __post_init__(self) -> None:
+        if self.longest < 1:
+            raise InputError("longest", self.longest, "a number of codes from 1 on")
         if not 1 <= self.shortest <= self.longest:
             raise InputError("shortest", self.shortest, f"a number of codes from 1 to {self.longest}")
 

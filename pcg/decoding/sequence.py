@@ -6,6 +6,7 @@ from typing import Self
 
 import torch
 
+from pcg.decoding.lookahead import Acceptances
 from pcg.sampling.memory import Memory
 from pcg.takes.take import Round
 
@@ -13,7 +14,8 @@ from pcg.takes.take import Round
 @dataclass
 class DecodingSequence:
     """`emitted` holds token indices without the end of speech. `limit`: the most tokens of the whole utterance. `pause`: a loop
-    stops before its next call, and can be taken up again, where as many tokens are emitted; the last call may go beyond it."""
+    stops before its next call, and can be taken up again, where as many tokens are emitted; the last call may go beyond it.
+    `past`: the tests of its rounds so far."""
 
     row: int
     limit: int
@@ -22,6 +24,7 @@ class DecodingSequence:
     pause: int | None = None
     emitted: list[int] = field(default_factory=list)
     ended: bool = False
+    past: Acceptances = field(default_factory=Acceptances)
 
     @property
     def speaking(self) -> bool:

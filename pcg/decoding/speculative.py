@@ -1,7 +1,7 @@
 """The speculative loop: draft, verify, judge, roll back (PCG Algorithm 1; SSD Figure 2). The rule is the caller's."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
@@ -60,7 +60,6 @@ class Line:
     utterance: DecodingSequence
     rule: Rule | None = None
     drafting: Drafting | None = None
-    past: Acceptances = field(default_factory=Acceptances)
 
 
 def speculative(
@@ -109,11 +108,10 @@ def play_round(target: ModelRunner, draft: Drafter | None, lines: Sequence[Line]
         drafted = drafts[u.row][0].drafted.tolist() if line.rule else []
         round_ = _round(verdict, drafted, target.vocabulary_size - 1, u.limit - len(u.emitted), times)
         played[u.row] = round_
-        line.past = line.past.after([test.accepted for test in verdict.tests])
+        u.past = u.past.after([test.accepted for test in verdict.tests])
         u.say(round_, trail.after(verdict.accepted, verdict.next_token))
         for reader in (target, draft) if line.rule else (target,):
-            if not u.ended and len(u.emitted) < u.limit:
-                reader.roll_back(u.row, min(reader.read(u.row), len(u.emitted) - 1))
+            reader.roll_back(u.row, max(0, min(reader.read(u.row), len(u.emitted) - 1)))
     return played
 
 
@@ -127,7 +125,7 @@ def _propose(draft: Drafter | None, lines: Sequence[Line]) -> dict[int, Draft]:
         some = [line for line in lines if line.drafting.confidence == confidence]
         us = [line.utterance for line in some]
         coins = [Coins.draw(line.drafting.lookahead, line.utterance.generator) for line in some]
-        few = [coin.draft[: line.drafting.count(line.past)] for line, coin in zip(some, coins, strict=True)]
+        few = [coin.draft[: line.drafting.count(line.utterance.past)] for line, coin in zip(some, coins, strict=True)]
         unread = [u.emitted[draft.read(u.row) :] for u in us]
         proposals = draft.propose([u.row for u in us], unread, few, [u.memory for u in us], confidence)
         drafts |= {u.row: pair for u, *pair in zip(us, proposals, coins, strict=True)}
@@ -154,7 +152,8 @@ def _judge(line: Line, draft: Draft | None, trail: Trail) -> Verdict | Exception
 
 
 def _round(verdict: Verdict, drafted: list[int], eos: int, room: int, times: dict[str, float]) -> Round:
-    """What a verdict emits, cut before the end of speech and to the `room` that is left; `times` are the fields of a Round."""
+    """What a verdict emits, and its tests of that, cut before the end of speech and to the `room` that is left; `times` are the
+    fields of a Round."""
     tokens = [*drafted[: verdict.accepted], verdict.next_token]
     kinds = ["accepted"] * verdict.accepted + [verdict.next_kind]
     tested = [test.group_size for test in verdict.tests[: verdict.accepted]]
@@ -169,7 +168,7 @@ def _round(verdict: Verdict, drafted: list[int], eos: int, room: int, times: dic
         accepted,
         ended,
         tuple(drafted),
-        verdict.tests,
+        verdict.tests[: count + ended],
         verdict.trials,
         verdict.next_group,
         **times,

@@ -37,8 +37,11 @@ class Variants:
     def variant_rule(self, name: str, settings: Settings) -> Rule:
         """The rule called `name`, one of `FORMS`, at the theta and similarity of `settings`.
 
-        Raises InputError for another name, and for "partition" by a similarity other than "cosine": only embeddings have means.
+        Raises InputError for another name, for "partition" by a similarity other than "cosine", as only embeddings have means,
+        and for "redraw" with adaptive drafting, where the drafted tokens decide themselves which is the last.
         """
+        if name == "redraw" and settings.adaptive:
+            raise InputError("adaptive", "true", "false with the rule redraw: no drafted token may decide which is the last")
         if name in self._over_groups:
             return self._over_groups[name](settings.theta, settings.similarity)
         try:

@@ -203,6 +203,8 @@ class Synthesizer:
         texts = [check_text(text) for text in texts]
         if len(settings) != len(texts) or len({s.with_(seed=0) for s in settings}) != 1:
             raise InputError("settings", f"{len(settings)} for {len(texts)} texts", "one for each text, equal but for the seed")
+        if len(texts) == 1 and settings[0].hierarchical:
+            return [self.take(texts[0], settings[0], voice, reference, rule)]
         speaker = reference or self.voice.reference(voice)
         begun = perf_counter()
         scripts = [self.script(text) for text in texts]

@@ -108,10 +108,18 @@ def test_a_law_that_it_does_not_know_is_refused(pair, changed, named):
         target.generate(torch.tensor([[1, 3]]), custom_generate=speculate, **(ASKED | changed))
 
 
+def test_a_prompt_of_one_id_is_refused(pair):
+    target, draft = pair
+    with pytest.raises(InputError, match="input_ids"):
+        target.generate(torch.tensor([[1]]), custom_generate=SpeculativeGenerate(target, draft, SPEECH, exact), **ASKED)
+
+
 def test_a_pair_that_does_not_fit_is_refused(pair):
     target, draft = pair
     with pytest.raises(InputError, match="lookahead"):
         SpeculativeGenerate(target, draft, SPEECH, exact, lookahead=17)
+    with pytest.raises(InputError, match="lookahead"):
+        SpeculativeGenerate(target, draft, SPEECH, exact, lookahead=2.5)
     with pytest.raises(InputError, match="target"):
         SpeculativeGenerate(target, draft, Vocabulary(codes=40, first_code=6, end=2), exact)
     other = LlamaForCausalLM(

@@ -70,6 +70,18 @@ def test_with_one_beam_it_is_plain_sampling(synthesizer: Synthesizer, method: st
     assert len(said[0]) > 12
 
 
+def test_with_one_beam_the_lookahead_that_pays_is_the_same(synthesizer: Synthesizer) -> None:
+    """What earlier rounds accepted is remembered beyond a pause."""
+    settings = Settings("sd", lookahead=8, lookahead_cost=0.05)
+    speaker, one, drafted = synthesizer.voice.reference("one"), Hierarchy(warmup=4, beams=(1, 1, 1)), []
+    for hierarchical in (False, True):
+        chosen, generators = settings.with_(hierarchical=hierarchical), [torch.Generator().manual_seed(4)]
+        steps = synthesizer.decoder.steps([TEXT], speaker, chosen, synthesizer.rule(settings), generators, one)
+        drafted.append([step[0].drafted for step in steps if not isinstance(step, Cycle)])
+    assert drafted[0] == drafted[1]
+    assert len(set(map(len, drafted[0]))) > 1
+
+
 @pytest.mark.parametrize("method", ["sd", "pcg"])
 def test_a_beam_says_what_it_would_have_said_alone(synthesizer: Synthesizer, method: str) -> None:
     """The caches that were copied, and not computed again, hold what they should: the target finds each token as probable."""
@@ -134,6 +146,13 @@ def test_a_take_knows_what_it_cost(synthesizer: Synthesizer) -> None:
     assert searched.cycles
     assert not plain.cycles
     assert len(searched.audio) == len(searched.tokens) * synthesizer.voice.codec.hop
+
+
+def test_one_text_of_a_batch_is_searched_as_alone(synthesizer: Synthesizer) -> None:
+    settings = Settings("pcg", hierarchical=True)
+    (take,) = synthesizer.takes([TEXT], [settings], "one")
+    assert take.tokens == synthesizer.take(TEXT, settings, "one").tokens
+    assert take.cycles
 
 
 def test_without_detectors_there_is_no_hierarchy(synthesizer: Synthesizer) -> None:

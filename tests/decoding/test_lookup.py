@@ -81,6 +81,8 @@ def test_shorter_matches_than_asked_for_are_none() -> None:
     for longest, shortest in ((3, 0), (2, 3)):
         with pytest.raises(InputError, match="shortest"):
             PromptLookup(SPEECH, longest, shortest)
+    with pytest.raises(InputError, match="longest"):
+        PromptLookup(SPEECH, longest=0)
 
 
 def test_rolling_back_forgets_and_nothing_drafted_is_remembered() -> None:

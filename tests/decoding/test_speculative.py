@@ -8,7 +8,8 @@ import torch
 
 from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.rejection import exact
-from pcg.acceptance.verdict import Verdict
+from pcg.acceptance.sampler import as_array
+from pcg.acceptance.verdict import Test, Verdict, all_accepted
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.model_runner import ModelRunner
 from pcg.decoding.proposal import acceptance_bound
@@ -132,6 +133,26 @@ def test_the_loop_stops_at_the_end_of_speech_and_at_the_limit(voice):
         limited = run(voice, rule, lookahead, limit=7)
         assert sum(len(r.tokens) for r in limited) == 7
         assert not limited[-1].ended
+
+
+def test_tests_of_what_is_not_said_are_not_told(voice):
+    """Behind the end of speech, and beyond the limit."""
+    eos = voice.vocabulary.eos
+
+    def accept_all(drafted, q, coins):
+        return all_accepted([Test(int(x), 1, 1, 1, 1, 1, 0, True) for x in drafted], as_array(q), coins)
+
+    def codes(drafted, p, q, coins):
+        return accept_all(drafted.clamp_(max=eos - 1), q, coins)
+
+    def end_second(drafted, p, q, coins):
+        drafted.clamp_(max=eos - 1)[1] = eos
+        return accept_all(drafted, q, coins)
+
+    (ended,) = run(voice, end_second, lookahead=4)
+    assert (len(ended.tokens), ended.accepted, len(ended.tests)) == (1, 2, 2)
+    last = run(voice, codes, lookahead=4, limit=7)[-1]
+    assert (len(last.tokens), last.accepted, len(last.tests)) == (2, 2, 2)
 
 
 def test_a_seed_fixes_every_token(voice):

@@ -5,6 +5,7 @@ import torch
 
 from pcg.acceptance.rejection import exact
 from pcg.acceptance.sampler import draw
+from pcg.acceptance.verdict import Verdict
 from pcg.decoding.autoregressive import autoregressive
 from pcg.decoding.cuda_graphs import GraphModel, GraphPool, GraphRunner, draw_each
 from pcg.decoding.model_runner import ModelRunner
@@ -32,6 +33,12 @@ def prompts(voice):
     return [voice.reader.prompt(text, voice.references["one"]) for text in TEXTS]
 
 
+def codes_alone(drafted, p, q, coins):
+    """Accepts all but the end of speech, so that a row speaks to its limit."""
+    kept = int((drafted < q.shape[1] - 1).long().cumprod(0).sum())
+    return Verdict(kept, int(q[kept, :-1].argmax()), "bonus", ())
+
+
 def generators():
     return [torch.Generator().manual_seed(seed) for seed in (1, 2, 3)]
 
@@ -55,6 +62,31 @@ def test_a_static_batch_says_what_a_free_one_says(voice, models, confidence):
         said.append([{row: (r.tokens, r.drafted) for row, r in step.items()} for step in steps])
     assert said[0] == said[1]
     assert len(said[0][-1]) < 3
+
+
+def test_rows_may_speak_before_others_have_read_their_prompts(voice, models):
+    """As in the warm-up of hierarchical decoding."""
+    said = []
+    for make in (free, static):
+        target, draft = make(voice, models)
+        for runners in (target, draft):
+            runners.prefill([0])
+        lines = begin(Plain(0.8), [25], generators()[:1])
+        said.append([step[0].tokens for step in speculative(target, draft, exact, Drafting(3), lines)])
+    assert said[0] == said[1]
+
+
+def test_rows_that_have_ended_stay_within_the_cache(voice, models):
+    """They take part in every call, and the room is that of the decoder: the limit and a round."""
+    limit, lookahead, same = 20, 8, [prompts(voice)[1]] * 2
+    room = limit + lookahead + 1
+    for seed in range(4):
+        runners = [GraphRunner(GraphModel(model, 2, len(same[0].ids) + room), same, room) for model in models]
+        for each in runners:
+            each.prefill()
+        coins = [torch.Generator().manual_seed(each) for each in (seed, 100 + seed)]
+        rounds = list(speculative(*runners, codes_alone, Drafting(lookahead), begin(Plain(0.8), [limit] * 2, coins)))
+        assert sum(len(step[0].tokens) for step in rounds if 0 in step) == limit
 
 
 def test_one_static_model_serves_one_utterance_after_another(voice, models):

@@ -67,6 +67,11 @@ def test_partition_has_the_mean_size_of_the_groups_and_no_overlap(theta, synthes
     assert all(numbers.count(t.group) == t.group_size for t in seen)
 
 
+def test_redraw_refuses_drafts_whose_number_depends_on_them(variants):
+    with pytest.raises(InputError, match="adaptive"):
+        variants.variant_rule("redraw", SETTINGS.with_(adaptive=True))
+
+
 def test_redraw_ends_full_acceptances_without_a_bonus(variants, synthesizer):
     kinds = {v.next_kind for v in rounds(variants.variant_rule("redraw", SETTINGS))}
     assert kinds == {"redrawn", "resampled"}

@@ -143,9 +143,10 @@ class Summary:
 
     speedup, wall_speedup: over AR, on the `timed` utterances that both said on the same machine. acceptance: of position i =
     1 .. lookahead, the share of rounds that accepted there; conditional: the share of tests there that did. bound: the best
-    speed-up at this acceptance (Leviathan et al., Theorem 3.8) where the costs of single steps were given. For a swapped
-    utterance the similarity is that to the utterance before the swap, and its times mean nothing. rtf: seconds of all work per
-    second of audio. computed: tokens that the target read for each that was said. spoof: see `Result`.
+    speed-up at this acceptance (Leviathan et al., Theorem 3.8) where the costs of single steps were given, and every round
+    drafted `lookahead` tokens. trials_per_rejection: None by block verification, which thins only some of the rejected. For a
+    swapped utterance the similarity is that to the utterance before the swap, and its times mean nothing. rtf: seconds of all
+    work per second of audio. computed: tokens that the target read for each that was said. spoof: see `Result`.
     """
 
     condition: Condition
@@ -161,6 +162,7 @@ class Summary:
     tokens_per_second: float | None
     lm_rtf: Estimate | None
     acceptance_rate: Estimate | None
+    acceptance_of_tested: float | None
     mean_acceptance_length: Estimate | None
     acceptance: tuple[float, ...]
     conditional: tuple[float, ...]
@@ -180,10 +182,6 @@ class Summary:
     @property
     def method(self) -> str:
         return method(self.condition)
-
-    @property
-    def acceptance_of_tested(self) -> float | None:
-        return accepted_of_tested(self.acceptance, self.conditional)
 
 
 def summarise(results: Results, costs: Mapping[int, StepCosts] | None = None) -> list[Summary]:
@@ -232,8 +230,10 @@ def summary(results: Results, condition: Condition, costs: Mapping[int, StepCost
     spoken = condition.swap is None and condition.model not in RECORDED
     pair = results.sums(condition, baseline, timed=True) if baseline and spoken else (Sums(np.zeros((0, len(COLUMNS)))),) * 2
     length = estimate(tokens_per_call, sums)
-    drafts = bool(sums.total["drafted"])
-    cost = costs.get(condition.settings.lookahead) if drafts else None
+    drafts, thins = bool(sums.total["drafted"]), bool(sums.total["trials"]) and condition.settings.verification == "token"
+    # A bound knows rounds of one length alone.
+    full = drafts and sums.total["drafted"] == sums.total["rounds"] * condition.settings.lookahead
+    cost = costs.get(condition.settings.lookahead) if full else None
     tested, accepted = _by_position(records)
     tests = np.maximum(tested, 1)
     return Summary(
@@ -250,10 +250,11 @@ def summary(results: Results, condition: Condition, costs: Mapping[int, StepCost
         tokens_per_second=float(sums.total.ratio("tokens", "decoding")) if spoken else None,
         lm_rtf=estimate(lambda s: s.ratio("decoding", "audio"), sums) if spoken else None,
         acceptance_rate=estimate(lambda s: s.ratio("accepted", "drafted"), sums) if drafts else None,
+        acceptance_of_tested=float(accepted.sum() / tested.sum()) if tested.any() else None,
         mean_acceptance_length=length if spoken else None,
         acceptance=tuple((accepted / tests[:1]).tolist()),
         conditional=tuple((accepted / tests).tolist()),
-        trials_per_rejection=estimate(lambda s: s.ratio("trials", "rejections"), sums) if sums.total["trials"] else None,
+        trials_per_rejection=estimate(lambda s: s.ratio("trials", "rejections"), sums) if thins else None,
         hit_limit=share(sum(r.result.hit_limit for r in records), len(records)),
         swapped=estimate(mean("swapped"), sums) if condition.swap else None,
         mel_distance=estimate(mean("mel_distance"), sums) if condition.swap else None,
@@ -262,13 +263,6 @@ def summary(results: Results, condition: Condition, costs: Mapping[int, StepCost
         computed=estimate(lambda s: s.ratio("computed", "tokens"), sums) if spoken else None,
         spoof=estimate(spoof, sums),
     )
-
-
-def accepted_of_tested(acceptance: Sequence[float], conditional: Sequence[float]) -> float | None:
-    """Of all drafted tokens that a rule tested, the share that it accepted, from the two shares by position (see `Summary`);
-    None without tests."""
-    tested = sum(a / c for a, c in zip(acceptance, conditional, strict=True) if c)
-    return sum(acceptance) / tested if tested else None
 
 
 def _by_position(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pcg.errors import AssetError, InputError, first_line
-from pcg.experiments.results.analysis import accepted_of_tested
 from pcg.experiments.results.tables.table import MISSING, Table
 from pcg.files.checksums import check_checksums
 
@@ -112,5 +111,5 @@ def _rows(table: Mapping | None) -> dict[str, dict[str, str]]:
 
 def _accepted_of_tested(summary: Mapping) -> str:
     """Of the drafted tokens that the rule tested, the share that it accepted."""
-    share = accepted_of_tested(summary["acceptance"], summary["conditional"])
+    share = summary["acceptance_of_tested"]
     return "-" if share is None else f"{100 * share:.0f}"

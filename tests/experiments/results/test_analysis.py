@@ -126,6 +126,25 @@ def test_acceptance_by_hand() -> None:
     assert row.bound == pytest.approx(2.2 * 2.0 / (2.5 + 3 * 0.5))
 
 
+def test_positions_at_which_all_was_rejected_count_as_tested() -> None:
+    drafted = {"rounds": 10, "drafted": 30, "accepted": 4, "tested": (10, 4, 0), "accepted_at": (4, 0, 0)}
+    assert by_name([record(SD, 0, **drafted)])["SD"].acceptance_of_tested == pytest.approx(4 / 14)
+    nothing = {"rounds": 10, "drafted": 10, "tested": (10,), "accepted_at": (0,)}
+    assert by_name([record(SD, 0, **nothing)])["SD"].acceptance_of_tested == 0
+
+
+def test_rounds_of_several_lengths_have_no_bound() -> None:
+    drafted = {"rounds": 10, "drafted": 29, "accepted": 12, "tested": (10, 6, 4), "accepted_at": (6, 4, 2)}
+    (row,) = summarise(Results([record(SD, 0, **drafted)]), {3: StepCosts(2.0, 0.5, 2.5)})
+    assert row.bound is None
+
+
+def test_trials_are_those_of_rejections_that_are_thinned() -> None:
+    blocks = Condition("blocks", Settings("pcg", verification="block"))
+    drafted = {"rounds": 10, "drafted": 30, "accepted": 12, "tested": (10, 6, 4), "accepted_at": (6, 4, 2), "trials": 16}
+    assert by_name([record(blocks, 0, **drafted)])["blocks"].trials_per_rejection is None
+
+
 def test_what_has_no_number_is_none() -> None:
     row = by_name([record(AR, 0, dnsmos=None)])["AR"]
     assert (row.dnsmos, row.acceptance_rate, row.trials_per_rejection, row.swapped, row.bound) == (None,) * 5
