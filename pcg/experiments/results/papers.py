@@ -125,5 +125,5 @@ DIFFERS = {
     "differences": "The PCG paper gives one such test: PCG against SSD at a speed-up of 1.4, p = 0.039, over its own "
     f"utterances and judge. {_OURS}",
     "claims": f"{_PCG_SETUP} {_SSD_SETUP} {_OURS} A claim holds or is contradicted where its 95 % interval lies wholly on one "
-    "side; else it is open. No correction is made for asking several questions.",
+    "side; else, and on fewer than 20 utterances, it is open. No correction is made for asking several questions.",
 }
