@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 VOICE_STAGES = ("corpus", "codec", "target", "draft", "baselines", "publish", "all", "unpack")
 RECOGNISER_STAGES = ("recogniser", "unpack-recogniser", "words", "deeper-recogniser")
+SHARED_STAGES = ("target", "draft", "baselines")
 RECOGNISER = Path("assets/recogniser")
 DRAFT_STAGES = ("tokens", "draft-figure")
 DETECTORS = "detectors"
@@ -73,6 +74,8 @@ def _add_draft(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     if options.recipe is not None and (options.stage not in VOICE_STAGES or options.target is not None):
         raise InputError("recipe", str(options.recipe), "left out here: only the stages of a voice take one")
+    if options.several and options.stage not in SHARED_STAGES:
+        raise InputError("several", options.stage, f"left out here: processes share the stages {', '.join(SHARED_STAGES)}")
     if options.stage in RECOGNISER_STAGES:
         _recogniser(options)
     elif options.stage == DETECTORS:

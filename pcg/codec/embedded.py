@@ -109,6 +109,8 @@ class EmbeddedCodec(nn.Module):
     @torch.inference_mode()
     def encode(self, wave: Tensor) -> Tensor:
         """Samples `[N]` in -1..1 at `sample_rate` -> codes `[ceil(N / hop)]`, int64."""
+        if not len(wave):
+            return torch.zeros(0, dtype=torch.int64)
         padded = nn.functional.pad(wave.to(self.device), (0, -len(wave) % self.hop))
         return self.fsq.codes(self.quantize(self.log_mel(padded[None])))[0].cpu()
 

@@ -226,6 +226,15 @@ def lies_beside(file: Path, folder: Path) -> bool:
     return file.relative_to(folder).parts[0].startswith(BESIDE)
 
 
+def weights_digest(folder: Path) -> str:
+    """A SHA-256 of one model, in hexadecimal: of the config.json and the safetensors that lie in `folder` itself. Raises
+    OSError where a file cannot be read."""
+    digest = hashlib.sha256()
+    for file in sorted([folder / "config.json", *folder.glob("*.safetensors")]):
+        digest.update(bytes.fromhex(content_digest(file)))
+    return digest.hexdigest()
+
+
 def add_content(digest: "hashlib._Hash", folder: Path) -> None:
     """Add everything in `folder` that a model is read from to `digest`; cards, and what lies BESIDE it, may change. Raises
     AssetError where there is nothing, or a file cannot be read."""

@@ -47,9 +47,11 @@ class LlasaReader:
         return codes_at_pace(lambda words: TOKENS_PER_CHARACTER * len(normalise(_plain(words))), text, reference)
 
     def prompt(self, text: str, reference: Reference) -> Prompt:
+        return Prompt.within(CONTEXT, self.learned(text, reference).ids, self.tokens_for(text, reference))
+
+    def learned(self, text: str, reference: Reference) -> Prompt:
         ids = torch.tensor(self._read(f"{_plain(reference.text)} {_plain(text)}".strip()), dtype=torch.int64)
-        ids = torch.cat([ids, reference.codes.to(torch.int64) + self.first_code])
-        return Prompt.within(CONTEXT, ids, self.tokens_for(text, reference))
+        return Prompt.counted(torch.cat([ids, reference.codes.to(torch.int64) + self.first_code]))
 
     def _read(self, text: str) -> list[int]:
         chat = [

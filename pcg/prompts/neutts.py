@@ -48,9 +48,11 @@ class NeuTTSReader:
         return codes_at_pace(lambda words: TOKENS_PER_CHARACTER * len(_words(words)), text, reference)
 
     def prompt(self, text: str, reference: Reference) -> Prompt:
+        return Prompt.within(CONTEXT, self.learned(text, reference).ids, self.tokens_for(text, reference))
+
+    def learned(self, text: str, reference: Reference) -> Prompt:
         ids = torch.tensor(self._read(f"{_phonemes(reference.text)} {_phonemes(text)}".strip()), dtype=torch.int64)
-        ids = torch.cat([ids, reference.codes.to(torch.int64) + self.first_code])
-        return Prompt.within(CONTEXT, ids, self.tokens_for(text, reference))
+        return Prompt.counted(torch.cat([ids, reference.codes.to(torch.int64) + self.first_code]))
 
     def _read(self, phonemes: str) -> list[int]:
         asked = f"user: Convert the text to speech:{TEXT_START}{phonemes}{TEXT_END}\nassistant:{SPEECH_START}"

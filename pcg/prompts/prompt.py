@@ -33,8 +33,13 @@ class Prompt:
     room: int | None = None
 
     @classmethod
+    def counted(cls, ids: Tensor, room: int | None = None) -> "Prompt":
+        """The prompt `ids [P]` of a model that counts its positions."""
+        return cls(ids, torch.arange(len(ids), dtype=torch.float32), float(len(ids)), room)
+
+    @classmethod
     def within(cls, context: int, ids: Tensor, wanted: float) -> "Prompt":
-        """The prompt `ids [P]` of a model that counts its positions and has seen `context` of them in training.
+        """`counted`, of a model that has seen `context` positions in training.
 
         wanted: how many codes will probably follow. Raises InputError where there is no room for them.
         """
@@ -42,7 +47,7 @@ class Prompt:
         if room < wanted:
             given = f"{len(ids)} ids and about {wanted:.0f} more to be spoken"
             raise InputError("text with its reference", given, f"at most {context} together: take a shorter reference or text")
-        return cls(ids, torch.arange(len(ids), dtype=torch.float32), float(len(ids)), room)
+        return cls.counted(ids, room)
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,10 @@ class PromptReader(Protocol):
         """Raises PCGError for a text that cannot be spoken, or that leaves no room for its speech."""
         ...
 
+    def learned(self, text: str, reference: Reference) -> Prompt:
+        """`prompt` for training, where the speech is known, so that nothing has to be guessed of its length."""
+        ...
+
 
 @dataclass(frozen=True)
 class PhonemeReader:
@@ -127,6 +136,8 @@ class PhonemeReader:
 
     def prompt(self, text: str, reference: Reference) -> Prompt:
         return self.assemble(self.read(reference.text), reference.codes, self.read(text))
+
+    learned = prompt
 
     def assemble(self, reference: Sequence[int], codes: Tensor, text: Sequence[int]) -> Prompt:
         """Lay out reference symbols, its `codes [T]` and text symbols."""

@@ -78,6 +78,9 @@ class Segments:
         """All segments side by side, as many real as synthetic ones."""
         halves = [_side_by_side(part, resolution.span) for part in (self.real, self.synthetic)]
         count = min(map(len, halves))
+        if not count:
+            given = f"real or synthetic ones all shorter than {resolution.span} codes"
+            raise InputError("utterances", given, "some that are as long")
         return _labelled(*(half[:count] for half in halves))
 
     def save(self, path: Path) -> None:

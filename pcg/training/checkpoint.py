@@ -8,6 +8,7 @@ from safetensors import safe_open
 from torch import nn
 from torch.optim import Optimizer
 
+from pcg.errors import AssetError, first_line
 from pcg.files import write_safetensors
 
 
@@ -23,7 +24,15 @@ def save(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimi
 
 
 def load(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer]) -> dict[str, object]:
-    """Restore what `save` wrote, in place; return its `meta`."""
+    """Restore what `save` wrote, in place; return its `meta`. Raises AssetError for a file that is damaged or does not fit."""
+    try:
+        return _restored(path, modules, optimizers)
+    except Exception as error:
+        how = "damaged, or of another shape than is asked for: remove it, or ask for what it was made with"
+        raise AssetError(f"The checkpoint {path} is {how} ({first_line(error)}).") from error
+
+
+def _restored(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer]) -> dict[str, object]:
     with safe_open(path, framework="pt") as file:
         names = file.keys()
         tensors = {name: file.get_tensor(name) for name in names}

@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,6 +151,15 @@ def generator(seed: int, index: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed * 1_000_003 + index)
 
 
+def read_log(log: Path) -> list[dict[str, float]]:
+    """The rows of a stage's log; one that a killed run left half written is passed over."""
+    rows = []
+    for line in log.read_text(encoding="utf-8").splitlines():
+        with suppress(ValueError):
+            rows.append(json.loads(line))
+    return rows
+
+
 def draw_curve(log: Path) -> None:
     """Draw every loss in `log` against the steps, as a picture beside it."""
     import matplotlib
@@ -157,7 +167,7 @@ def draw_curve(log: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    rows = read_log(log)
     figure, axes = pyplot.subplots(figsize=(8, 4.5))
     for key in sorted({k for row in rows for k in row} - {"step", "seconds"}):
         points = [(row["step"], row[key]) for row in rows if key in row]
@@ -176,6 +186,7 @@ def _held_out(stage: Stage) -> dict[str, float]:
 
 def _note(stage: Stage, row: dict[str, float]) -> None:
     stage.log.parent.mkdir(parents=True, exist_ok=True)
+    whole = not stage.log.exists() or stage.log.read_bytes()[-1:] in (b"", b"\n")
     with stage.log.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
+        file.write(("" if whole else "\n") + json.dumps(row) + "\n")
     print(f"{stage.name} {json.dumps(row)}", flush=True)

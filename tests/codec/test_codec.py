@@ -49,6 +49,10 @@ def test_decoding_nothing_gives_nothing(codec):
     assert len(codec.decode(torch.zeros(0, dtype=torch.long))) == 0
 
 
+def test_encoding_nothing_gives_nothing(codec):
+    assert codec.encode(torch.zeros(0)).tolist() == []
+
+
 def test_log_mel_tells_pitch_and_level():
     t = torch.arange(16_000) / 16_000
     low, high, loud = (log_mel((a * torch.sin(2 * torch.pi * f * t))[None], 640, 160, 80, 16_000)[0] for a, f in

@@ -77,6 +77,11 @@ def test_silence_and_noise_have_no_pitch():
     assert float(track(noise, FRAME, RATE)[1].float().mean()) < 0.05
 
 
+def test_a_wave_without_a_peak_has_no_pitch():
+    rumble = 0.3 * torch.sin(2 * math.pi * 20 * torch.arange(16_000) / RATE)[None]
+    assert not track(rumble, FRAME, RATE)[1].any()
+
+
 def test_the_pitch_of_a_code_depends_on_its_neighbourhood_only():
     torch.manual_seed(0)
     head, values, at = PitchHead(4, 16, 4).eval(), torch.randn(1, 90, 4), 50

@@ -118,6 +118,10 @@ def test_wrong_segments_are_refused(trained: Detectors) -> None:
         trained.real(M25, torch.zeros(1, 24, dtype=torch.int64))
     with pytest.raises(InputError, match="codes"):
         trained.real(M25, torch.full((1, 25), CODES))
+    longer, shorter = ([torch.zeros(span, dtype=torch.int64)] for span in (25, 24))
+    for real, synthetic in ((longer, shorter), (shorter, longer)):
+        with pytest.raises(InputError, match="shorter than 25 codes"):
+            Segments(real, synthetic).every(M25)
 
 
 @pytest.mark.slow

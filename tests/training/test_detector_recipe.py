@@ -1,10 +1,12 @@
 """The detectors' recipe on the tiny voice and a corpus of chirps, from nothing to a folder that is loaded."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 from pcg.cli import main, train
 from pcg.errors import InputError
@@ -16,6 +18,7 @@ from pcg.synthesis.voice import load_voice
 from pcg.training.data.corpus import write_shard
 from pcg.training.detectors.recipe import SIZES, DetectorRecipe, train_detectors_of
 from pcg.training.detectors.stages import SpoofPlan
+from pcg.training.voice.voice_tokens import identity
 
 TEXTS = ("the quick brown fox jumps over a lazy dog", "is this one sentence", "hello over a lazy fox", "the dog jumps")
 TINY = DetectorRecipe(
@@ -48,7 +51,7 @@ def test_from_a_corpus_to_detectors_that_load(tiny_voice_folder: Path, work: Pat
     assert f"| M50 | {figures['M50']['auc']:.3f} |" in card
     found = figures["garbage"]["swapped"]["M50"]
     assert f"| swapped | {found['spoof']:.3f}, AUC {found['auc']:.3f} |" in card
-    assert "among the synthetic ones: random 5 %, uniform 5 %, shuffled 10 %, reversed 15 %, swapped 5 %." in card
+    assert "among the synthetic ones: random 10 %, uniform 5 %, shuffled 15 %, reversed 25 %, swapped 5 %." in card
     assert train_detectors_of(voice, work, tmp_path, "cpu", 0, TINY) == figures, "a second run finds all done"
     for seed, recipe in ((1, TINY), (0, replace(TINY, size="paper"))):
         with pytest.raises(InputError, match="another recipe"):
@@ -73,3 +76,17 @@ def test_the_command_hands_the_size_on(tiny_voice_folder: Path, tmp_path: Path, 
         assert main(["train", "detectors", "--target", str(tiny_voice_folder), "--out", str(tmp_path), *given]) in (0, None)
     assert asked == [DetectorRecipe(), DetectorRecipe.of_size("paper")]
     assert SIZES == train.SIZES
+
+
+def test_voices_of_one_name_are_told_apart_by_what_speaks(tiny_voice_folder: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(tiny_voice_folder, tmp_path / tiny_voice_folder.name))
+    before = identity(load_voice(str(tiny_voice_folder)))
+    shutil.rmtree(copied / "draft")
+    assert identity(load_voice(str(copied), draft="none")) == before, "a draft changes nothing of what is said"
+    for part in ("target", "codec"):
+        weights = copied / part / "model.safetensors"
+        tensors = load_file(weights)
+        save_file({name: tensor * 1.5 for name, tensor in tensors.items()}, weights, {"format": "pt"})
+        after = identity(load_voice(str(copied), draft="none"))
+        assert [key for key in after if after[key] != before[key]] == [part]
+        before = after

@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from pcg.training.loop import Stage, generator, learning_rate_factor, make_optimizers, run
+from pcg.errors import AssetError
+from pcg.training import checkpoint
+from pcg.training.loop import Stage, generator, learning_rate_factor, make_optimizers, read_log, run
 
 
 def make_stage(directory, steps, stop_after=None, total=12):
@@ -50,3 +52,22 @@ def test_the_schedule_rises_stays_and_falls_to_zero():
     assert factors[20] == factors[59] == 1.0
     assert 0 < factors[90] < 0.5
     assert factors[100] == 0
+
+
+def test_a_damaged_or_foreign_checkpoint_is_named(tmp_path):
+    run(make_stage(tmp_path, 4, total=4)[1], seed=0)
+    _, stage = make_stage(tmp_path, 8, total=8)
+    whole = stage.checkpoint.read_bytes()
+    with pytest.raises(AssetError, match=r"toy\.safetensors is damaged, or of another shape"):
+        checkpoint.load(stage.checkpoint, {"model": nn.Linear(3, 2)}, {})
+    stage.checkpoint.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(AssetError, match=r"toy\.safetensors is damaged, or of another shape"):
+        run(stage, seed=0)
+
+
+def test_a_row_that_was_cut_off_spoils_no_other(tmp_path):
+    run(make_stage(tmp_path, 4, total=4)[1], seed=0)
+    log = tmp_path / "toy.jsonl"
+    log.write_text(log.read_text() + '{"step": 8, "sec')
+    run(make_stage(tmp_path, 8, total=8)[1], seed=0)
+    assert [row["step"] for row in read_log(log)] == [4, 8]

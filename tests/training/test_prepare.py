@@ -7,7 +7,7 @@ import torch
 
 from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.cli import main
-from pcg.errors import AssetError, InputError
+from pcg.errors import AssetError, InputError, PCGError
 from pcg.prompts.prompt import PhonemeReader
 from pcg.training.data import prepare
 from pcg.training.data.prepare import find_recordings, open_codec, prepare_tokens, read_shards, tokens_path, write_shard
@@ -30,6 +30,18 @@ class Counting:
             raise KeyboardInterrupt
         padded = torch.nn.functional.pad(wave, (0, -len(wave) % self.hop)).view(-1, self.hop)
         return (padded.abs().amax(1) * 65_535).long()
+
+
+class Reading:
+    """A reader without symbols that cannot read one text."""
+
+    def __init__(self, refused=None):
+        self._refused = refused
+
+    def tokens_for(self, text, reference=None):
+        if text == self._refused:
+            raise PCGError("Nothing can be said.")
+        return 1.0
 
 
 def record(path, text, seconds=1.5, rate=16_000, words=".txt"):
@@ -119,7 +131,18 @@ def test_texts_that_the_reader_cannot_read_are_left_out(tmp_path):
     )
     (only,) = read_shards(tmp_path, READER)
     assert only.text == "hello"
-    assert read_shards(tmp_path, object())[1].codes.tolist() == [65_531, 65_532, 65_533, 65_534]
+    (_, other) = read_shards(tmp_path, Reading())
+    assert other.codes.tolist() == [65_531, 65_532, 65_533, 65_534]
+    assert [u.text for u in read_shards(tmp_path, Reading(refused="!?"))] == ["hello"]
+
+
+def test_codes_that_do_not_fit_their_index_are_damaged(tmp_path):
+    shard = tokens_path(tmp_path, 0)
+    write_shard(shard, [TokenizedUtterance("a", "hello", [], torch.arange(4))])
+    for codes in (np.arange(3, dtype=np.uint16), np.arange(4.0), np.zeros((2, 2), np.uint16)):
+        np.save(shard.with_suffix(".npy"), codes)
+        with pytest.raises(AssetError, match=r"without 00000\.json, they are made again"):
+            read_shards(tmp_path, READER)
 
 
 def test_the_command_encodes_with_the_codec_of_a_folder(speech, tmp_path, tiny_voice_folder, capsys):

@@ -1,5 +1,6 @@
 """The whole recipe on a corpus of a few seconds: every stage runs, resumes, and ends in a voice that loads and speaks."""
 
+import copy
 import json
 import shutil
 from dataclasses import replace
@@ -21,6 +22,7 @@ from pcg.training.data.tokens import read_codes, tokenize_corpus
 from pcg.training.draft.distil import OBJECTIVES
 from pcg.training.draft.feature import read_feature_model
 from pcg.training.draft.unrolled import Unrolled
+from pcg.training.voice.codec import train_sound, train_tokens
 from pcg.training.voice.recipe import Recipe, train
 from pcg.training.voice.target import Shape
 from pcg.training.voice.workshop import Workshop
@@ -111,6 +113,9 @@ def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
     assert torch.equal(before.target.embedding, after.target.embedding)
     with pytest.raises(InputError, match="work"):
         train("unpack", unpacked, None, published, "cpu", 0, 1, recipe)
+    train("unpack", unpacked / "other", None, published, "cpu", 0, 1, replace(recipe, draft_rank=2))
+    assert (unpacked / "other" / "target.safetensors").exists()
+    assert not (unpacked / "other" / "draft.safetensors").exists()
 
 
 def _grows_from_a_published_voice(work, grown, published):
@@ -120,6 +125,9 @@ def _grows_from_a_published_voice(work, grown, published):
     recipe = replace(TINY, target=replace(TINY.target, layers=8))
     with pytest.raises(InputError, match="multiples of 4"):
         train("unpack", grown, None, published, "cpu", 0, 1, replace(TINY, target=replace(TINY.target, layers=8, width=32)))
+    for other, said in ((replace(TINY.codec, levels=(2, 8)), "codec is"), (replace(TINY.codec, frame=80), "codec is")):
+        with pytest.raises(InputError, match=said):
+            train("unpack", grown, None, published, "cpu", 0, 1, replace(recipe, codec=other))
     train("unpack", grown, None, published, "cpu", 0, 1, recipe)
     shop, small = Workshop(grown, "cpu", 0, recipe, Workers("cpu")), load_voice(str(published))
     batch = collate([make_row(shop.spoken("train")[:2], shop.reader(), shop.vocabulary().codes)])
@@ -163,3 +171,35 @@ def test_the_corpus_needs_prose_and_a_known_device(tmp_path, capsys):
         train("corpus", tmp_path, tmp_path / "none.txt", tmp_path, "cpu", 0, 1, TINY)
     assert main(["train", "corpus", "--device", "tpu", "--work", str(tmp_path)]) == 2
     assert "device" in capsys.readouterr().err
+
+
+def test_a_work_folder_stays_with_its_recipe(work, tmp_path):
+    train("codec", work, None, tmp_path / "voice", "cpu", 0, 1, TINY)
+    for seed, recipe in (
+        (1, TINY),
+        (0, replace(TINY, target=replace(TINY.target, heads=1))),
+        (0, replace(TINY, codec=replace(TINY.codec, levels=(2, 8)))),
+        (0, replace(TINY, target_budget=64)),
+    ):
+        with pytest.raises(InputError, match=r"recipe\.json tells of the same recipe and seed"):
+            train("target", work, None, tmp_path / "voice", "cpu", seed, 1, recipe)
+    train("target", work, None, tmp_path / "voice", "cpu", 0, 1, replace(TINY, target_steps=1, target_decay_share=0.9))
+
+
+def test_a_sound_that_was_interrupted_is_that_of_an_unbroken_run(work):
+    codec = train_tokens(work, work / "corpus", TINY.codec, 2, 0, "cpu")
+    broken, whole = copy.deepcopy(codec), copy.deepcopy(codec)
+    for steps in (2, 4):
+        torch.rand(steps)  # whoever else drew coins between them
+        train_sound(work / "broken", work / "corpus", broken, steps, 0, "cpu")
+    train_sound(work / "whole", work / "corpus", whole, 4, 0, "cpu")
+    for one, other in zip(broken.state_dict().values(), whole.state_dict().values(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_corpus_with_too_few_held_out_sentences_is_refused(work, tmp_path):
+    index = work / "corpus" / "held_out_words" / "rms" / "00000.json"
+    index.write_text(json.dumps(json.loads(index.read_text())[:1]))
+    train("codec", work, None, tmp_path / "voice", "cpu", 0, 1, TINY)
+    with pytest.raises(InputError, match="split words"):
+        train("target", work, None, tmp_path / "voice", "cpu", 0, 1, TINY)

@@ -60,6 +60,12 @@ def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> N
         ("codec: {levels: 8}", "levels"),
         ("codec: {levels: [8, 1]}", "levels"),
         ("codec: {levels: [64, 64, 64]}", "levels"),
+        ("codec: {sample_rate: 24000}", "sample_rate"),
+        ("codec: {frame: 161}", "frame"),
+        ("codec: {frame: 640, window: 1280}", "frame"),
+        ("codec: {window: 641}", "window"),
+        ("codec: {window: 300}", "window"),
+        ("held_out_each: 1", "held_out_each"),
         ("temperature: 9", "temperature"),
         ("temperature: warm", "temperature"),
         ("target_decay_share: 1.5", "target_decay_share"),
@@ -82,6 +88,8 @@ def test_the_command_line_refuses_in_one_sentence(tmp_path: Path, capsys: pytest
         (["train", "codec", *own, str(tmp_path / "none.yaml")], "recipe"),
         (["train", "publish", *own, str(written(tmp_path, OWN))], "out"),
         (["train", "recogniser", *own, str(written(tmp_path, OWN))], "recipe"),
+        (["train", "corpus", "--several", *own, str(written(tmp_path, OWN))], "several"),
+        (["train", "all", "--several", *own, str(written(tmp_path, OWN))], "several"),
     ):
         assert main(words) == 2
         said = capsys.readouterr().err

@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompts.prompt import PhonemeReader
+from pcg.prompts import llasa, neutts
+from pcg.prompts.prompt import PhonemeReader, Reference
 from pcg.training.data.sequences import IGNORED, Epochs, make_row
 from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.draft.layers import layer_subset
@@ -75,3 +77,21 @@ def test_a_draft_starts_as_the_targets_layers(layers):
         ):
             assert torch.equal(a, b)
     assert torch.equal(draft.get_input_embeddings().weight, target.get_input_embeddings().weight)
+
+
+@pytest.mark.parametrize("which", ["llasa_folder", "neutts_folder"])
+def test_what_was_said_needs_no_guess_of_its_length(which, request):
+    """Where a reference is slow, the guess finds no room for what follows; in training, what follows is there."""
+    folder = request.getfixturevalue(which)
+    reader = (neutts if which == "neutts_folder" else llasa).load_reader(folder, 65_536)
+    slow = TokenizedUtterance("a", "chapter one.", [], torch.arange(700))
+    rest = TokenizedUtterance("a", "the wind rose, the windows shook, and all the lamps went out.", [], torch.arange(250))
+    with pytest.raises(InputError, match="at most 2048"):
+        reader.prompt(rest.text, Reference(slow.text, slow.codes))
+    row = make_row([slow, rest], reader, 65_536)
+    assert row.ids[-950:].tolist() == (torch.cat([slow.codes, rest.codes]) + reader.first_code).tolist()
+    assert row.positions.tolist() == list(range(len(row.ids)))
+    short = Reference("hello there", torch.arange(20))
+    spoken, learned = reader.prompt("yes", short), reader.learned("yes", short)
+    assert torch.equal(spoken.ids, learned.ids)
+    assert torch.equal(spoken.positions, learned.positions)

@@ -18,6 +18,7 @@ from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.codec.codec import Codec
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.files import replacing, write_json
+from pcg.models.hub import weights_digest
 from pcg.prompts.prompt import PhonemeReader, PromptReader
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training.data.tokens import TokenizedUtterance
@@ -103,17 +104,27 @@ def open_codec(source: str, device: str) -> tuple[Codec, str]:
     folder = EMBEDDED / "codec" if source == "embedded" else Path(source)
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        digest = hashlib.sha256()
-        for file in sorted([folder / "config.json", *folder.glob("*.safetensors")]):
-            with file.open("rb") as content:
-                digest.update(hashlib.file_digest(content, "sha256").digest())
+        digest = weights_digest(folder)
     except (OSError, ValueError) as error:
         raise InputError("codec", source, "'embedded' or the folder of a codec") from error
     if "levels" in config and "model_type" not in config:
-        return load_codec(folder).to(device), digest.hexdigest()
+        return load_codec(folder).to(device), digest
     from pcg.codec.xcodec2 import load_xcodec2
 
-    return load_xcodec2(folder, device), digest.hexdigest()
+    return load_xcodec2(folder, device), digest
+
+
+def read_manifest(tokens: Path) -> dict[str, object]:
+    """What the shards in `tokens` were made from, once they are all there. Raises InputError where they are not."""
+    try:
+        found = json.loads((tokens / MANIFEST).read_text(encoding="utf-8"))
+        recordings, _ = int(found["recordings"]), int(found["codes"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError("tokens", str(tokens), "a folder that `pcg train tokens` wrote") from error
+    count = -(-recordings // SHARD)
+    if there := count - sum(tokens_path(tokens, number).exists() for number in range(count)):
+        raise InputError("tokens", str(tokens), f"whole, and lacks {there} of {count} shards: let `pcg train tokens` go on")
+    return found
 
 
 def tokens_path(folder: Path, number: int) -> Path:
@@ -134,8 +145,9 @@ def read_shards(folder: Path, reader: PromptReader, longest: int | None = None) 
     PhonemeReader."""
     spoken = []
     for shard in sorted(folder.glob("[0-9]*.json")):
-        codes, start = _read_codes(shard), 0
-        for row in _read_index(shard):
+        index, start = _read_index(shard), 0
+        codes = _read_codes(shard, sum(row.length for row in index))
+        for row in index:
             own, start = codes[start : start + row.length], start + row.length
             symbols = _symbols(row.text, reader)
             if symbols is not None and (longest is None or row.length <= longest):
@@ -157,21 +169,25 @@ def _read_index(shard: Path) -> list[_Entry]:
         raise AssetError(f"The index {shard} is damaged; without it, its shard is made again.") from error
 
 
-def _read_codes(shard: Path) -> Tensor:
+def _read_codes(shard: Path, count: int) -> Tensor:
     try:
-        return torch.from_numpy(np.load(shard.with_suffix(".npy"), allow_pickle=False).astype(np.int64))
-    except (OSError, ValueError) as error:
-        raise AssetError(f"The codes beside {shard} are damaged; without that file, they are made again.") from error
+        codes = np.load(shard.with_suffix(".npy"), allow_pickle=False)
+        if codes.shape != (count,) or codes.dtype != np.uint16:
+            raise ValueError(f"{count} codes should be there")
+    except (OSError, ValueError, EOFError) as error:
+        raise AssetError(f"The codes beside {shard} are damaged; without {shard.name}, they are made again.") from error
+    return torch.from_numpy(codes.astype(np.int64))
 
 
 def _symbols(text: str, reader: PromptReader) -> list[int] | None:
     """Symbols for a reader that has such, none for another; None for a text that cannot be read."""
-    if not isinstance(reader, PhonemeReader):
-        return []
     try:
-        return reader.read(text)
+        if isinstance(reader, PhonemeReader):
+            return reader.read(text)
+        reader.tokens_for(text)
     except PCGError:
         return None
+    return []
 
 
 def _encode(recording: TranscribedRecording, codec: Codec) -> TokenizedUtterance | None:

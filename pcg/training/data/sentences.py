@@ -1,7 +1,8 @@
 """Sentences for the corpus: prose, dictionary examples and definitions, word lists, and templates of our own.
 
-`held_out_words` never occur in training, `is_held_out` sentences neither; both sets are decided by hashes alone, so every
-stage and every later run agree on them without a list being passed around.
+`held_out_words` never occur in training, `is_held_out` sentences neither, and no list of them is passed around. A hash decides
+whether a sentence is held out. A held-out word has to be rare besides, so another prose or seed has other ones: models are
+compared on held-out words only where both were made from the same prose and seed.
 """
 
 import hashlib

@@ -54,7 +54,7 @@ def lay_out(first: TokenizedUtterance, rest: Sequence[TokenizedUtterance], reade
     """The prompt for what `rest` says, with `first` as reference, whose codes end it."""
     if isinstance(reader, PhonemeReader):  # whose symbols are noted: reading them anew takes longer than a draft's batch
         return reader.assemble(first.symbols, first.codes, [s for u in rest for s in u.symbols])
-    return reader.prompt(" ".join(u.text for u in rest), Reference(first.text, first.codes))
+    return reader.learned(" ".join(u.text for u in rest), Reference(first.text, first.codes))
 
 
 def collate(rows: Sequence[TrainingRow]) -> Batch:

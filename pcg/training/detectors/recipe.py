@@ -24,7 +24,7 @@ from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.detectors.stages import Examples, SpoofPlan, train_detectors
 from pcg.training.note import agrees
 from pcg.training.voice.card import detector_card
-from pcg.training.voice.voice_tokens import voice_tokens
+from pcg.training.voice.voice_tokens import identity, voice_tokens
 from pcg.training.workers import Workers
 
 HELD_OUT = "held_out_sentences"
@@ -64,8 +64,8 @@ def train_detectors_of(
 ) -> dict[str, object]:
     """Train the detectors of `voice` on `work`/corpus, write them to `out`, and return their figures on held-out utterances."""
     recipe, state, corpus = recipe or DetectorRecipe(), work / "detectors", work / "corpus"
-    if not agrees(state / "plan.json", {"voice": voice.name, "seed": seed} | asdict(recipe)):
-        raise InputError("work", str(work), "a folder without detectors of another recipe")
+    if not agrees(state / "plan.json", identity(voice) | {"seed": seed} | asdict(recipe)):
+        raise InputError("work", str(work), "a folder without detectors of another recipe or voice")
     start, garbage = voice.code_embedding, Garbage(voice.usage, voice.code_embedding)
     config = recipe.config(voice.codec.codebook_size, start.shape[1])
     spoken = {split: voice_tokens(voice, corpus, state / "tokens", split, recipe.shards) for split in ("train", HELD_OUT)}

@@ -3,7 +3,6 @@
 Every draft begins as layers of the target. Needs the shipped voice and a corpus; a run that was killed goes on.
 """
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,8 +20,9 @@ from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.draft.acceptance import EXPECTED, AcceptanceTrial, Examiner, draw_pairs, sd_and_pcg
 from pcg.training.draft.distil import OBJECTIVES, Material, Schedule, train_draft
 from pcg.training.draft.layers import DraftPlan, ends, new_draft
+from pcg.training.loop import read_log
 from pcg.training.note import agrees
-from pcg.training.voice.voice_tokens import voice_tokens
+from pcg.training.voice.voice_tokens import identity, voice_tokens
 from pcg.training.workers import Workers
 
 FIGURES = ("sd", "pcg", EXPECTED)
@@ -65,8 +65,8 @@ CURVES = (Curve("ce", SHALLOW), Curve("distil", SHALLOW), Curve("distil", 3), Cu
 
 def draft_figure(voice: Voice, corpus: Path, work: Path, out: Path, plan: FigurePlan) -> dict[str, object]:
     """Train every draft of CURVES in `work`; write what came of it as `out`.json and `out`.png, and return it."""
-    if not agrees(work / "plan.json", asdict(plan) | {"voice": voice.name}):
-        raise InputError("work", str(work), "a folder without a figure of another plan")
+    if not agrees(work / "plan.json", asdict(plan) | identity(voice)):
+        raise InputError("work", str(work), "a folder without a figure of another plan or voice")
     target = load_llama(voice.target_folder, voice.vocabulary).requires_grad_(False)
     train = voice_tokens(voice, corpus, work / "tokens", "train", plan.shards)
     held_out = voice_tokens(voice, corpus, work / "tokens", "held_out_sentences", len(shards(corpus, "held_out_sentences")))
@@ -149,8 +149,7 @@ def _train(
 
 def _points(log: Path) -> list[dict[str, object]]:
     """The trials in a log, as estimates; a step that a killed run left and another repeated counts once."""
-    lines = map(json.loads, log.read_text(encoding="utf-8").splitlines())
-    rows = {row["step"]: row for row in lines if f"held_out_{EXPECTED}_value" in row}
+    rows = {row["step"]: row for row in read_log(log) if f"held_out_{EXPECTED}_value" in row}
     points = []
     for step, row in sorted(rows.items()):
         found = {n: asdict(Estimate(*(row[f"held_out_{n}_{end}"] for end in ("value", "low", "high")))) for n in FIGURES}

@@ -3,7 +3,6 @@
 Everything that a killed run goes on from lies in `training/` inside that folder.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from pcg.errors import InputError
 from pcg.files.checksums import renew_checksums
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import usual_taps
-from pcg.models.hub import is_neutts
+from pcg.models.hub import is_neutts, weights_digest
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
@@ -23,7 +22,7 @@ from pcg.prompts import llasa, neutts
 from pcg.prompts.prompt import PromptReader
 from pcg.settings import Settings
 from pcg.synthesis.voice import EMBEDDED, load_voice
-from pcg.training.data.prepare import MANIFEST, read_shards
+from pcg.training.data.prepare import read_manifest, read_shards
 from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.data.tokens import TokenizedUtterance, used_codes
 from pcg.training.draft.acceptance import AcceptanceTrial, Examiner, Pair, draw_pairs, sd_and_pcg
@@ -175,20 +174,29 @@ def _feature(
 def open_target(model: str, tokens: Path) -> tuple[LlamaForCausalLM, Vocabulary, PromptReader]:
     """The target of the shipped voice ("embedded"), of the voice in a folder, or the LLaSA in a folder, for the codes of which
     `tokens` was made."""
+    folder = _weights(model)
+    if (folder.parent / "voice.json").is_file():
+        voice = load_voice(str(folder.parent), draft="none")
+        return load_llama(folder, voice.vocabulary), voice.vocabulary, voice.reader
+    codes = int(read_manifest(tokens)["codes"])
+    reader = (neutts if is_neutts(folder) else llasa).load_reader(folder, codes)
+    vocabulary = Vocabulary(codes, reader.first_code, reader.end)
+    return load_llama(folder, vocabulary), vocabulary, reader
+
+
+def _weights(model: str) -> Path:
+    """The folder of the target's own weights."""
     folder = EMBEDDED if model == "embedded" else Path(model)
     if (folder / "voice.json").is_file():
-        voice = load_voice(model, draft="none")
-        return load_llama(voice.target_folder, voice.vocabulary), voice.vocabulary, voice.reader
+        return folder / "target"
     if not (folder / "config.json").is_file():
         raise InputError("target", model, "'embedded', or a folder that holds voice.json or a LLaSA")
-    reader = (neutts if is_neutts(folder) else llasa).load_reader(folder, _codes(tokens))
-    vocabulary = Vocabulary(_codes(tokens), reader.first_code, reader.end)
-    return load_llama(folder, vocabulary), vocabulary, reader
+    return folder
 
 
 def _corpus(job: DraftJob, reader: PromptReader, vocabulary: Vocabulary) -> tuple[list[TokenizedUtterance], list[Pair]]:
     """The utterances to learn from, and pairs to try the draft on, none of which is among them."""
-    if _codes(job.tokens) != vocabulary.codes:
+    if int(read_manifest(job.tokens)["codes"]) != vocabulary.codes:
         raise InputError("tokens", str(job.tokens), f"made by the target's codec, of {vocabulary.codes} codes")
     longest = job.longest // 2  # so that two fit into a row
     spoken = read_shards(job.tokens, reader, longest)
@@ -199,14 +207,9 @@ def _corpus(job: DraftJob, reader: PromptReader, vocabulary: Vocabulary) -> tupl
     return [utterance for utterance in spoken if id(utterance) not in held_out], pairs
 
 
-def _codes(tokens: Path) -> int:
-    try:
-        return int(json.loads((tokens / MANIFEST).read_text(encoding="utf-8"))["codes"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError("tokens", str(tokens), "a folder that `pcg train tokens` wrote") from error
-
-
 def _asked(job: DraftJob) -> dict[str, object]:
-    """The options that a run shares with the one it goes on from, which may have had fewer steps."""
-    asked = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(job).items() if k not in ("steps", "out")}
-    return asked | {"objective": asdict(job.minimised)}
+    """What a run shares with the one it goes on from, which may have had fewer steps: its options, and what lies in the places
+    that they name."""
+    asked = {k: v for k, v in asdict(job).items() if k not in ("steps", "out", "target", "tokens")}
+    made_from = {"target": weights_digest(_weights(job.target)), "tokens": read_manifest(job.tokens)}
+    return asked | {"objective": asdict(job.minimised)} | made_from

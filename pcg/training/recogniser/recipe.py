@@ -10,7 +10,6 @@
 `deepen` goes on from what is published, apart from these.
 """
 
-import json
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -29,6 +28,7 @@ from pcg.training.data.alignments import align_shards
 from pcg.training.data.corpus import HELD_OUT, shards
 from pcg.training.data.phones import train_recogniser_phones
 from pcg.training.data.sentences import build_pool, dictionary
+from pcg.training.loop import read_log
 from pcg.training.recogniser.bigrams import write_bigrams
 from pcg.training.recogniser.deeper import train_recogniser_deeper
 from pcg.training.recogniser.heard import HELD_OUT_VOICES, make_round_trips, make_voices
@@ -142,7 +142,7 @@ def publish(work: Path, out: Path, seed: int, recipe: JudgeRecipe) -> None:
     for part in PARTS:
         with safe_open(out / part / "model.safetensors", framework="pt") as file:
             parameters[part] = sum(prod(file.get_slice(key).get_shape()) for key in file.keys())  # noqa: SIM118
-    logs = {p.stem: [json.loads(line) for line in p.read_text().splitlines()] for p in sorted(work.glob("recogniser_*.jsonl"))}
+    logs = {p.stem: read_log(p) for p in sorted(work.glob("recogniser_*.jsonl"))}
     notes = work / "RECOGNISER_NOTES.md"
     said = notes.read_text(encoding="utf-8").strip() if notes.exists() else ""
     with replacing(out / "MODEL_CARD.md") as temporary:

@@ -1,6 +1,5 @@
 """The papers' drafts of the embedded voice, and a subset of its layers: what its feature draft is to be compared with."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +13,7 @@ from pcg.training.data.tokens import used_codes
 from pcg.training.draft.acceptance import AcceptanceTrial, Examiner, Pair, sd_and_pcg
 from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
 from pcg.training.draft.layers import OBJECTIVE_OF, OTHERWISE, PLANS, DraftPlan, ends, new_draft, write_draft
+from pcg.training.loop import read_log
 from pcg.training.workers import Workers
 
 SUBSET = "subset"
@@ -64,7 +64,7 @@ def write_baselines(out: Path, directory: Path, target: LlamaForCausalLM) -> Non
         plan = plan_of(name, target.config.num_hidden_layers)
         draft = new_draft(target, plan)
         step = checkpoint.load(saved, {"draft": draft}, {})["step"]
-        rows = [json.loads(line) for line in (directory / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+        rows = read_log(directory / f"{name}.jsonl")
         held_out = {key: value for row in rows for key, value in row.items() if key.startswith("held_out")}
         facts = {"plan": asdict(plan), "objective": asdict(_objective(name)), "steps": int(step), "acceptance": held_out}
         with torch.no_grad():

@@ -82,7 +82,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
 
     def step(index: int) -> dict[str, float]:
         wave = crops.batch(index, 12, 24_320).to(device)
-        made, off = _round_trip(codec, wave)
+        made, off = _round_trip(codec, wave, generator(seed + 2, index))
         spectral = spectral_loss(made, wave)
         update(spectral + PITCH_WEIGHT * off, decoder, optimizers.values())
         return {"spectral": spectral.item(), "pitch": off.item()}
@@ -95,10 +95,12 @@ def _decoder(codec: EmbeddedCodec) -> nn.ModuleList:
     """What is behind the code, to be trained; the encoder is frozen."""
     for module in (codec.patch, codec.encoder, codec.to_code):
         module.requires_grad_(False)
+    # In a list, modules have numbers for names, so Muon takes the matrices of from_code and wave_head, too: the published voice
+    # was made so, and a checkpoint goes on only with the optimizers that it had.
     return nn.ModuleList([codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.pitch_head, codec.wave_head])
 
 
-def _round_trip(codec: EmbeddedCodec, wave: Tensor) -> tuple[Tensor, Tensor]:
+def _round_trip(codec: EmbeddedCodec, wave: Tensor, coins: torch.Generator) -> tuple[Tensor, Tensor]:
     """The wave made of the codes of `wave`, by the true pitch where there is one; and how far off the codec's own pitch is, in
     octaves. A filter that had to make up for a pitch somewhat off would learn to blur."""
     with torch.no_grad():
@@ -112,7 +114,8 @@ def _round_trip(codec: EmbeddedCodec, wave: Tensor) -> tuple[Tensor, Tensor]:
     spoken = torch.where(voiced, true, hertz(own.detach()))
     frame, rate = codec.config.frame, codec.sample_rate
     train = pulses(phases(spoken, frame, rate)[:, :-1], spoken, frame, rate)
-    return codec.synthesise(features, train, torch.randn_like(wave)), off
+    noise = torch.randn(wave.shape, generator=coins).to(wave.device)
+    return codec.synthesise(features, train, noise), off
 
 
 def _held_out_distance(codec: EmbeddedCodec, corpus: Path, seed: int, device: str) -> Callable[[], dict[str, float]]:
@@ -121,7 +124,7 @@ def _held_out_distance(codec: EmbeddedCodec, corpus: Path, seed: int, device: st
     @torch.inference_mode()
     def evaluate() -> dict[str, float]:
         wave = held_out.batch(0, 32, 40_960).to(device)
-        made, off = _round_trip(codec, wave)
+        made, off = _round_trip(codec, wave, generator(seed + 3, 0))
         return {"mel": mel_distance(made, wave).item(), "pitch": off.item()}
 
     return evaluate

@@ -28,7 +28,7 @@ def pitch(wave: Tensor, frame: int, sample_rate: int, window: int = 960) -> tupl
     before, at, after = (strength.gather(-1, (best + d)[..., None])[..., 0] for d in (-1, 0, 1))
     shift = (before - after) / (2 * (before - 2 * at + after)).clamp(max=-1e-6)
     loud = energy[..., 0] > 1e-4 * energy.amax(1)
-    return sample_rate / (best + shift.clamp(-0.5, 0.5)), (at > VOICED) & loud
+    return sample_rate / (best + shift.clamp(-0.5, 0.5)), (at > VOICED) & loud & peak.any(-1)
 
 
 def _autocorrelation(x: Tensor) -> Tensor:

@@ -1,6 +1,5 @@
 """The recipe of the embedded voice: its stages in order, each resumable, and what was recorded of them."""
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from pcg.training.draft.distil import OBJECTIVES, Material, Schedule
 from pcg.training.draft.feature import read_feature_model
 from pcg.training.draft.unrolled import hold_out, train_feature
 from pcg.training.growth import deepened
+from pcg.training.loop import read_log
 from pcg.training.voice.baselines import train_baselines, write_baselines
 from pcg.training.voice.card import model_card
 from pcg.training.voice.codec import train_sound, train_tokens
@@ -58,6 +58,8 @@ def train(
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
     shop = Workshop(work, device, seed, recipe or Recipe(), workers or Workers(device))
+    if stage != "unpack":  # which may refuse the recipe
+        shop.claim()
     for name in STAGES if stage == "all" else (stage,):
         print(f"== {name}", flush=True)
         if name == "corpus":
@@ -102,6 +104,7 @@ def _target(shop: Workshop) -> None:
         shop.recipe.target_budget,
         decay_share=shop.recipe.target_decay_share,
     )
+    shop.workers.wait()
 
 
 def _draft(shop: Workshop) -> None:
@@ -121,6 +124,7 @@ def _draft(shop: Workshop) -> None:
         shop.workers,
         held_out,
     )
+    shop.workers.wait()
 
 
 def _baselines(shop: Workshop) -> None:
@@ -164,7 +168,7 @@ def _publish(shop: Workshop, out: Path, processes: int) -> None:
     notes = shop.work / "NOTES.md"
     said = notes.read_text(encoding="utf-8").strip() if notes.exists() else ""
     facts = {"notes": said, "recipe": asdict(shop.recipe), "seed": shop.seed, "hours": hours, "utterances": len(spoken)}
-    logs = {p.stem: [json.loads(line) for line in p.read_text().splitlines()] for p in sorted(shop.work.glob("*.jsonl"))}
+    logs = {p.stem: read_log(p) for p in sorted(shop.work.glob("*.jsonl"))}
     with replacing(out / "MODEL_CARD.md") as temporary:
         temporary.write_text(model_card(facts, logs, out), encoding="utf-8")
     write_checksums(out)
@@ -203,10 +207,12 @@ def _publish_map(out: Path) -> None:
 
 
 def _unpack(shop: Workshop, published: Path) -> None:
-    """Checkpoints of the voice in `published`, as if its stages had just ended here; a draft of another kind than the recipe's,
-    or with other taps, is left out. Where the recipe's target has several times the layers, the published one grows to it, and
-    the stages target and draft begin from what it was."""
+    """Checkpoints of the voice in `published`, as if its stages had just ended here; a draft of another kind, rank or taps than
+    the recipe's is left out. Where the recipe's target has several times the layers, the published one grows to it, and the
+    stages target and draft begin from what it was."""
     voice, recipe = load_voice(str(published)), shop.recipe
+    if voice.codec.config != recipe.codec:
+        raise InputError("codec", str(asdict(recipe.codec)), f"the published one's: {asdict(voice.codec.config)}")
     small = load_llama(published / "target", voice.vocabulary)
     times = _growth(small, recipe.target)
     target = deepened(small, times)
@@ -218,12 +224,14 @@ def _unpack(shop: Workshop, published: Path) -> None:
     }
     if is_feature_draft(published / "draft"):
         draft = read_feature_model(published / "draft", small, voice.vocabulary)
-        if usual_taps(recipe.target.layers) == tuple(times * layer for layer in draft.shape.tapped_layers):
+        taps = tuple(times * layer for layer in draft.shape.tapped_layers)
+        if (usual_taps(recipe.target.layers), recipe.draft_rank) == (taps, draft.shape.rank):
             stages["draft"] = {"draft": draft}, recipe.draft_steps if times == 1 else 0
     if there := [name for name in stages if (shop.work / f"{name}.safetensors").exists()]:
         raise InputError(
             "work", str(shop.work), f"a folder without training of its own, and this one has {there[0]}.safetensors"
         )
+    shop.claim()
     for name, (modules, steps) in stages.items():
         meta = {"step": steps, "seconds": 0.0, "seed": shop.seed, "steps": steps}
         checkpoint.save(shop.work / f"{name}.safetensors", modules, {}, meta)

@@ -5,13 +5,16 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from pcg.codec.embedded import CodecConfig
 from pcg.errors import InputError
 from pcg.files.mappings import mapping, read_yaml
 from pcg.settings import RANGES
+from pcg.training.data.corpus import SAMPLE_RATE
 from pcg.training.voice.workshop import Recipe
 
 MAY_BE_ZERO = ("timed_shards",)
 MOST_CODES = 65_536
+LONGEST_FRAME = 480
 LONGEST_HOURS = 10_000
 
 
@@ -22,11 +25,24 @@ def read_recipe(path: Path) -> Recipe:
     RANGES["temperature"].check("temperature", recipe.temperature)
     if prod(recipe.codec.levels) > MOST_CODES:
         raise InputError("levels", list(recipe.codec.levels), f"levels whose product is at most {MOST_CODES}")
+    _check_frames(recipe.codec)
+    if recipe.held_out_each < 2:
+        raise InputError("held_out_each", recipe.held_out_each, "a whole number from 2 up: one is spoken after another")
     _number("target_decay_share", recipe.target_decay_share, 1)
     width, heads = recipe.target.width, recipe.target.heads
     if width % (2 * heads):
         raise InputError("width", width, f"a multiple of {2 * heads}, twice the heads")
     return recipe
+
+
+def _check_frames(codec: CodecConfig) -> None:
+    """A window reaches as far before its frame as behind it, and windows overlap by half, or their sum has gaps."""
+    if codec.sample_rate != SAMPLE_RATE:
+        raise InputError("sample_rate", codec.sample_rate, f"{SAMPLE_RATE}, as the corpus has it")
+    if codec.frame % 2 or codec.frame > LONGEST_FRAME:
+        raise InputError("frame", codec.frame, f"an even number up to {LONGEST_FRAME}")
+    if codec.window % 2 or codec.window < 2 * codec.frame:
+        raise InputError("window", codec.window, f"an even number from {2 * codec.frame} up, twice the frame")
 
 
 def _changed(where: str, schema: Any, value: object) -> Any:

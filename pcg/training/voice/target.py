@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.codec.fsq import FSQ
+from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
 from pcg.prompts.prompt import PhonemeReader
 from pcg.training.data.sequences import IGNORED, Batch, Epochs
@@ -100,6 +101,9 @@ def train_target(
     model.to(device)
     epochs = Epochs(train, reader, vocabulary.codes, budget // workers.count, seed, longest)
     checks = {name: Epochs(spoken, reader, vocabulary.codes, budget, 0, longest) for name, spoken in held_out.items()}
+    for name, each in {"train": epochs, **checks}.items():
+        if not each.per_epoch:
+            raise InputError(f"the corpus's split {name}", "too small", "at least two utterances of one voice")
     optimizers = make_optimizers(model, lr=3e-3, muon_lr=3e-3, weight_decay=0.1)
     print(f"target: {sum(p.numel() for p in model.parameters())} parameters, {epochs.per_epoch} batches an epoch", flush=True)
 

@@ -1,13 +1,13 @@
 """Where the embedded voice is made: every choice that shapes it, and what is made so far."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
-from pcg.errors import PCGError
+from pcg.errors import InputError, PCGError
 from pcg.metrics.intelligibility import PocketSphinx
 from pcg.models.feature_draft import usual_taps
 from pcg.models.vocabulary import Vocabulary
@@ -16,9 +16,16 @@ from pcg.training import checkpoint
 from pcg.training.data.tokens import TokenizedUtterance, make_reader, read_spoken
 from pcg.training.draft.acceptance import draw_pairs
 from pcg.training.draft.feature import FeatureModel
+from pcg.training.note import agrees
 from pcg.training.voice.listener import Listener
 from pcg.training.voice.target import Shape, new_target
 from pcg.training.workers import Workers
+
+MAY_CHANGE = (
+    *("codec_token_steps", "codec_sound_steps", "target_steps", "draft_steps", "baseline_steps"),
+    *("target_decay_share", "heard", "timed_shards"),
+)
+"""Choices of a recipe in which a run may differ from the one that it goes on from."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,13 @@ class Workshop:
     seed: int
     recipe: Recipe
     workers: Workers
+
+    def claim(self) -> None:
+        """Note what the work folder is for. Raises InputError where it is for something that these stages could not go on from:
+        another seed, or a recipe that differs in more than how long it trains, what it hears and what it times."""
+        recipe = {name: value for name, value in asdict(self.recipe).items() if name not in MAY_CHANGE}
+        if not agrees(self.work / "recipe.json", {"seed": self.seed} | recipe):
+            raise InputError("work", str(self.work), "a folder whose recipe.json tells of the same recipe and seed")
 
     @property
     def corpus(self) -> Path:

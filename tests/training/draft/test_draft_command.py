@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tiny_llasa import CODES, END, FIRST_CODE
 from transformers import LlamaForCausalLM
 
@@ -23,7 +24,7 @@ def tokens(tmp_path, tiny_voice_folder):
     texts = ("hello", "yes", "the quick brown fox", "is this one sentence?")
     spoken = [TokenizedUtterance("a", texts[i % 4], [], torch.randint(0, 64, (15 + i % 20,), generator=rng)) for i in range(40)]
     write_shard(tokens_path(folder, 0), spoken)
-    (folder / MANIFEST).write_text(json.dumps({"codes": 64}))
+    (folder / MANIFEST).write_text(json.dumps({"codes": 64, "recordings": 40}))
     return folder
 
 
@@ -69,7 +70,7 @@ def llasa_tokens(tmp_path):
         TokenizedUtterance("ab"[i % 2], "hello there", [], 16 * torch.randint(0, 4096, (20,), generator=rng)) for i in range(24)
     ]
     write_shard(tokens_path(tmp_path / "tokens", 0), spoken)
-    (tmp_path / "tokens" / MANIFEST).write_text(json.dumps({"codes": 65_536}))
+    (tmp_path / "tokens" / MANIFEST).write_text(json.dumps({"codes": 65_536, "recordings": 24}))
     return tmp_path / "tokens"
 
 
@@ -134,6 +135,27 @@ def test_bad_options_are_one_sentence(command, capsys, more, said):
 
 
 def test_codes_of_another_codec_are_refused(command, tokens, capsys):
-    (tokens / MANIFEST).write_text(json.dumps({"codes": 65_536}))
+    (tokens / MANIFEST).write_text(json.dumps({"codes": 65_536, "recordings": 24}))
     assert main(command) == 2
     assert "of 64 codes" in capsys.readouterr().err
+
+
+def test_tokens_are_refused_while_some_are_missing(command, tokens, capsys):
+    (tokens / MANIFEST).write_text(json.dumps({"codes": 64, "recordings": 600}))
+    assert main(command) == 2
+    assert "lacks 1 of 2 shards" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_draft_goes_on_only_with_the_tokens_and_the_target_that_it_had(command, tokens, tmp_path, tiny_voice_folder, capsys):
+    asked = [*command, "--plan", "0,2", "--objective", "ce"]
+    voice = shutil.copytree(tiny_voice_folder, tmp_path / "voice")
+    asked[asked.index("--target") + 1] = str(voice)
+    assert main(asked) == 0
+    (tokens / MANIFEST).write_text(json.dumps({"codes": 64, "recordings": 40, "names": "others"}))
+    assert main([*asked, "--steps", "3"]) == 2
+    (tokens / MANIFEST).write_text(json.dumps({"codes": 64, "recordings": 40}))
+    weights = voice / "target" / "model.safetensors"
+    save_file({name: 1.5 * tensor for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
+    assert main([*asked, "--steps", "3"]) == 2
+    assert capsys.readouterr().err.count("begun with the same options") == 2

@@ -238,7 +238,7 @@ def tiny_tokens(tmp_path):
     texts = ("hello", "yes", "the quick brown fox", "is this one sentence?")
     spoken = [TokenizedUtterance("a", texts[i % 4], [], torch.randint(0, 64, (15 + i % 20,), generator=rng)) for i in range(40)]
     write_shard(tokens_path(folder, 0), spoken)
-    (folder / MANIFEST).write_text(json.dumps({"codes": 64}))
+    (folder / MANIFEST).write_text(json.dumps({"codes": 64, "recordings": 40}))
     return folder
 
 
@@ -262,7 +262,7 @@ def test_the_command_trains_one_for_a_voice_that_speaks_with_it(tmp_path, tiny_t
 @pytest.mark.slow
 def test_one_for_a_llasa_learns_from_what_it_is_given_and_drafts(tmp_path, llasa_folder):
     """Its vocabulary holds text as well, and fewer heads have keys than queries. It never ends, so it has no own samples."""
-    (tmp_path / MANIFEST).write_text(json.dumps({"codes": 65_536}))
+    (tmp_path / MANIFEST).write_text(json.dumps({"codes": 65_536, "recordings": 0}))
     target, vocabulary, reader = open_target(str(llasa_folder), tmp_path)
     spoken = [
         TokenizedUtterance("a", "hello", [], torch.randint(0, 4096, (12 + i % 5,), generator=coins(i)) * 16) for i in range(8)
