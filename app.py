@@ -120,9 +120,11 @@ def create_app(
                 if can_judge(synthesizer):
                     with gr.Tab("Spoof", elem_id="spoof") as part:
                         share_controls(
-                            [judging, part], listen.controls, create_spoof(synthesizer, listen.speak, session, listen.keep)
+                            [judging, part],
+                            listen.controls,
+                            create_spoof(synthesizer, listen.speak, session, listen.keep, listen.turn),
                         )
-        wire_bar(bar, app, voice, origin, session, listen.verdicts, listen.controls, listen.status)
+        wire_bar(bar, app, voice, origin, session, listen.verdicts, listen.controls, listen.status, listen.turn)
         places = [listen.controls], listen.shared, moved(IN_HAND)
         own_presets = create_settings(app, synthesizer, origin, session, *places, speak=listen.speak)
         offer_presets(app, own_presets, listen.controls["preset"])

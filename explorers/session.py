@@ -74,11 +74,6 @@ class TakeView:
         """Accepted / tested tokens; None where nothing was tested."""
         return sum(accepted for _, accepted in self.drafts) / len(self.drafts) if self.drafts else None
 
-    @property
-    def task(self) -> tuple[object, ...]:
-        """Text, voice, temperature and seed: takes with the same task can be compared."""
-        return (self.text, self.voice, self.settings.temperature, self.settings.seed)
-
     def as_dict(self) -> dict[str, object]:
         """What was said and its figures, ready for JSON, to four digits behind the point."""
         names = ("text", "voice", "audio_seconds", "tokens_per_second", "rtf", "acceptance_rate", "acceptance_of_tested")
@@ -89,6 +84,13 @@ class TakeView:
     def speed_up_over(self, other: "TakeView") -> float | None:
         """The ratio of tokens per second; None where the other take is silent."""
         return self.tokens_per_second / other.tokens_per_second if other.tokens_per_second else None
+
+
+def task_of(text: str, voice: str, reference: Reference | None, settings: Settings) -> tuple[object, ...]:
+    """Text, voice, sampling and seed: the speeds of takes with the same task can be compared. reference: the visitor's own
+    voice, as several of them go by one name."""
+    sampling = (settings.temperature, settings.sampler, settings.top_k, settings.top_p, settings.repetition_penalty)
+    return (text, voice, reference and (reference.text, *reference.codes.tolist()), *sampling, settings.seed)
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,11 @@ class ShownTake:
     packed: bytes = field(default=b"", repr=False, compare=False)
     streamed: bool = True
 
+    @property
+    def task(self) -> tuple[object, ...]:
+        """That of `task_of`."""
+        return task_of(self.reading.text, self.reading.voice, self.reference, self.reading.settings)
+
     def speaker(self, references: Mapping[str, Reference]) -> Reference:
         """Who spoke it: the visitor's own voice, or that of its name."""
         return self.reference or references[self.reading.voice]
@@ -123,7 +130,7 @@ class ShownTake:
 @dataclass(frozen=True)
 class Card:
     """The takes of a method, or of a preset of that `name`, from one request: at least one, with different seeds. outdated: the
-    last request had another text, voice, temperature or seed."""
+    last request had another task."""
 
     takes: tuple[ShownTake, ...]
     name: str = ""
@@ -193,7 +200,7 @@ class Session:
     def with_marks(self, tasks: Mapping[str, tuple[object, ...]], renewed: Collection[str] = ()) -> "Session":
         """The same cards, each marked by whether it answers its task of `tasks` and is not being `renewed`; in hand is one of
         them again."""
-        outdated = {key: key in renewed or card.reading.task != tasks.get(key) for key, card in self.cards.items()}
+        outdated = {key: key in renewed or card.first.task != tasks.get(key) for key, card in self.cards.items()}
         cards = {key: replace(card, outdated=outdated[key]) for key, card in self.cards.items()}
         return replace(self, cards=cards, held=None)
 
@@ -221,7 +228,9 @@ class Session:
         card has already, instead of beginning the card anew. sound, reference, packed, streamed: see ShownTake.
         """
         key = key or reading.method
-        shown = ShownTake(reading, sound, reference, *self._compared(reading, key, full_run), packed, streamed)
+        shown = ShownTake(reading, sound, reference, packed=packed, streamed=streamed)
+        speed_up, baseline = self._compared(shown, key, full_run)
+        shown = replace(shown, speed_up=speed_up, baseline=baseline)
         earlier = self.cards[key].takes if joins else ()
         others = {other: card for other, card in self.cards.items() if other != key}
         return replace(self.remembering(shown, key, name), cards={**others, key: Card((*earlier, shown), name)})
@@ -260,14 +269,14 @@ class Session:
         found = self.cards.get(key) or self.cards.get("pcg") or next(reversed(self.cards.values()), None)
         return found.first if found else None
 
-    def _compared(self, reading: TakeView, key: str, full_run: bool) -> tuple[float | None, str]:
+    def _compared(self, shown: ShownTake, key: str, full_run: bool) -> tuple[float | None, str]:
         """The speed-up over AR's take of the same task, unless a later request outdated it, and what that AR take is."""
         if key == "ar":
             return 1.0, "self"
         ar = self.cards.get("ar")
-        own = [] if ar is None or ar.outdated else [shown.reading for shown in ar.takes if shown.baseline == "self"]
-        same = next((other for other in own if other.task == reading.task), None)
-        return (None, "none") if same is None else (reading.speed_up_over(same), "same run" if full_run else "last run")
+        own = [] if ar is None or ar.outdated else [other for other in ar.takes if other.baseline == "self"]
+        same = next((other.reading for other in own if other.task == shown.task), None)
+        return (None, "none") if same is None else (shown.reading.speed_up_over(same), "same run" if full_run else "last run")
 
 
 def _remembered(history: tuple[Kept, ...]) -> tuple[Kept, ...]:
@@ -275,25 +284,3 @@ def _remembered(history: tuple[Kept, ...]) -> tuple[Kept, ...]:
     loose = [each.number for each in history if not each.pinned]
     lost = set(loose[: max(0, len(loose) - REMEMBERED)])
     return tuple(each for each in history if each.number not in lost)
-
-
-class Turn:
-    """The number of the current run on one visitor's page: an earlier run sees that it has been replaced, and stops. `session`
-    is what the current run has so far, None before it began: the page gets it when the run ends. `stopped`: what the run had
-    that was stopped last."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.session: Session | None = None
-        self.stopped: Session | None = None
-
-    def next(self) -> int:
-        """Begin a new run, or only stop the current one."""
-        self.number += 1
-        self.session = None
-        return self.number
-
-    def stop(self) -> None:
-        """End the current run."""
-        self.stopped = self.session
-        self.next()

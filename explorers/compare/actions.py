@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from explorers.compare.turns import CompareStep, Keep, Part, Speaker, Transcribe, speak_turn, turns_of
-from explorers.session import CARDS, PRESET, Session, TakeView
+from explorers.session import CARDS, PRESET, Session, TakeView, task_of
 from explorers.shared.readout import TITLES, done_html, groups_html, message_html, progress_html
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
@@ -156,13 +156,15 @@ def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, ses
     if not without_pauses(request.text).strip():
         raise PCGError(EMPTY)
     text, parts = check_text(request.text), request.parts(keys)
+    if not parts:
+        raise PCGError("The preset in hand is no longer chosen: choose one, or listen to another lane.")
     if PRESET in keys:
         preset = read_preset(request.preset)
         session = session.without_other_preset(preset.name if preset else None)
     voice, reference = request.speaker(speaker.synthesizer, speaker.transcribe)
     recognised = request.recognised(speaker.synthesizer, reference)
     rate = token_rate(speaker.synthesizer)
-    tasks = {key: (text, voice, settings.temperature, settings.seed) for key, (_, settings) in request.systems().items()}
+    tasks = {key: task_of(text, voice, reference, settings) for key, (_, settings) in request.systems().items()}
     session = session.with_marks(tasks, {part.key for part in parts})
     groups = describe_groups(speaker.synthesizer, request.theta, request.similarity)
     turns, said = turns_of(speaker, text, parts), (text, voice, reference)

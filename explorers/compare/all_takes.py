@@ -12,9 +12,10 @@ from gradio.events import Dependency
 from explorers.compare.archive import record, save_takes
 from explorers.errors import showing_errors
 from explorers.judging import Judges, Verdicts, judge_takes
-from explorers.session import Session, Turn
+from explorers.session import Session
 from explorers.shared.blocks import json_drawer
 from explorers.shared.readout import message_html
+from explorers.turn import Turn
 from pcg.errors import counted
 from pcg.synthesis.synthesizer import Synthesizer
 

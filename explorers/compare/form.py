@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import gradio as gr
 
-from explorers.compare.actions import RECORDING, TAKES, CompareRequest, preset_value
+from explorers.compare.actions import RECORDING, TAKES, CompareRequest, preset_value, read_preset
+from explorers.errors import showing_errors
 from explorers.session import TakeView
 from explorers.shared.blocks import (
     Form,
@@ -92,11 +93,18 @@ def voice_update(voices: Sequence[str], recording: str | None) -> dict[str, obje
 
 
 def offer_presets(page: gr.Blocks, own: gr.BrowserState, chosen: gr.Dropdown) -> None:
-    """Let `chosen`, the control of CompareRequest.preset, offer a visitor's `own` presets, too, which the browser holds."""
+    """Let `chosen`, the control of CompareRequest.preset, offer a visitor's `own` presets, too, which the browser holds. The
+    preset of the name that is chosen stays chosen, as it is stored now; where it is gone, none is."""
+
+    def offered(values: object, now: object) -> dict[str, object]:
+        choices = _choices(read_presets(values))
+        with showing_errors():
+            preset = read_preset(now)
+        return gr.update(choices=choices, value=dict(choices).get(preset.name, "") if preset else "")
+
     gr.on(
-        [page.load, own.change], lambda values: gr.update(choices=_choices(read_presets(values))), own, chosen,
-        queue=False, show_progress="hidden", api_visibility="private",
-    )  # fmt: skip
+        [page.load, own.change], offered, [own, chosen], chosen, queue=False, show_progress="hidden", api_visibility="private"
+    )
 
 
 def _more() -> tuple[gr.Slider, gr.Dropdown]:

@@ -19,11 +19,12 @@ from explorers.compare.take_card import Curves, create_card, create_pairs, draw
 from explorers.compare.turns import Keep, Speaker
 from explorers.errors import showing_errors
 from explorers.judging import NO_TAKE, Judges, Verdicts, transcriber, usual_judges
-from explorers.session import CARDS, PRESET, Session, Turn
+from explorers.session import CARDS, PRESET, Session
 from explorers.settings.actions import wav_file
 from explorers.shared.readout import message_html
 from explorers.shared.spoof_curves import curves_html
 from explorers.tune.layout import create_in_hand, wire_in_hand
+from explorers.turn import Turn
 from explorers.zero_gpu import is_lent
 from pcg.errors import InputError, PCGError
 from pcg.prompts.prompt import Reference
@@ -45,7 +46,7 @@ class CompareView:
     """What other parts of the page may connect to: `controls` go by the names of CompareRequest, and under "method" stands the
     key of the take in hand (`in_hand`), of which `strip` is the picture; `verdicts` holds those on the takes; `status` tells
     of a run, `shared` of a take that came by a link. `speak`: so that every panel's takes are decoded by one thread; `keep`:
-    writes a take into a file."""
+    writes a take into a file; `turn` holds the Turn of what is generated."""
 
     controls: Mapping[str, Component]
     in_hand: gr.Radio
@@ -55,6 +56,7 @@ class CompareView:
     shared: gr.HTML
     speak: Speak
     keep: Keep
+    turn: gr.State
 
 
 def create_compare(
@@ -110,7 +112,9 @@ def create_compare(
     wire_tools(synthesizer, judges, tools, runs, session)
     _wire_form(synthesizer, places, runs, page)
     named = {**controls.named, "method": in_hand}
-    return CompareView(named, in_hand, tools.verdicts, looked_at.strip, controls.status, shared, speaker.speak, keep)
+    return CompareView(
+        named, in_hand, tools.verdicts, looked_at.strip, controls.status, shared, speaker.speak, keep, tools.turn
+    )
 
 
 def _service(synthesizer: Synthesizer) -> SpeechService | None:

@@ -18,9 +18,10 @@ from explorers.compare.take_card import CardView, strip_html
 from explorers.compare.turns import CompareStep, Speaker
 from explorers.errors import page_error
 from explorers.judging import Verdicts
-from explorers.session import CARDS, PRESET, Card, Session, Turn
+from explorers.session import CARDS, PRESET, Card, Session
 from explorers.shared.blocks import DECODING, Form, by_name, parameters_of, recognised_update, visible_when
 from explorers.shared.readout import card_html, message_html, preset_title_html
+from explorers.turn import Turn
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import PCGError
 
@@ -69,7 +70,7 @@ def _handler(speak: Speak, places: ComparePlaces, *more: str) -> Callable[..., I
     def handle(*values: object) -> Iterator[Updates]:
         *inputs, session, turn = values
         controls, others = inputs[: len(inputs) - len(more)], inputs[len(inputs) - len(more) :]
-        number = turn.next()
+        number, session = turn.begin(session)
         try:
             with closing(lent(CompareRequest(**by_name(CompareRequest, controls)), session, *others)) as steps:
                 for step in steps:
@@ -77,10 +78,14 @@ def _handler(speak: Speak, places: ComparePlaces, *more: str) -> Callable[..., I
                         return
                     if step.marks or step.new:
                         turn.session = step.session
+                    if step.done:
+                        step = replace(step, session=turn.changed(step.session))
+                        turn.end(number)
                     yield _updates(step, places, number)
         except PCGError as error:
             told = message_html(escape(str(error), quote=False))
-            kept = {places.session: turn.session} if turn.session else {}
+            kept = {places.session: turn.changed(turn.session)} if turn.number == number and turn.session else {}
+            turn.end(number)
             yield {places.controls.status: told, places.stage: gr.update(live=None), **kept}
             raise page_error(error) from error
 
@@ -173,7 +178,7 @@ def wire_runs(speaker: Speaker, places: ComparePlaces) -> list[Dependency]:
 
 
 def _end_run(turn: Turn) -> None:
-    turn.next()
+    turn.halt()
 
 
 def _chosen(session: Session, event: gr.EventData) -> list[object]:

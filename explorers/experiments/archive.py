@@ -27,9 +27,9 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import BFLOAT16, FLOAT32
 
 SHIPPED, OWN = "shipped", "own"
-SOURCES = {SHIPPED: "shipped with this project", OWN: "own runs"}
+SOURCES = {SHIPPED: "shipped with this project", OWN: "runs on this server"}
 SHIPPED_JUDGES = "embedded,pocketsphinx"
-NO_RESULTS = "There are no own runs yet. Choose an experiment and run it."
+NO_RESULTS = "There are no runs on this server yet. Choose an experiment and run it."
 
 
 def shipped_ids(spec: WorkerSpec) -> frozenset[str]:

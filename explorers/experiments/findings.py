@@ -34,7 +34,7 @@ PAPER = "paper: "
 OTHER_SCALES = ("MOS", "SIM")
 BELOW = {"MOS": ("DNSMOS",), "SIM": ("speaker",), "its WER %": ("WER %",)}
 BELOW["PCG's WER %"] = tuple(f"WER %, PCG cosine at this {axis}" for axis in ("speed", "work"))
-FROM = {SHIPPED: "Shipped with this project", OWN: "Own runs"}
+FROM = {SHIPPED: "Shipped with this project", OWN: "Runs on this server"}
 OTHERS = (
     " They were measured with another voice, draft or judge than this page has, so takes that are generated again differ; "
     "docs/results.md tells which, and has tables of the voice in this project."

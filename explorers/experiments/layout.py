@@ -34,11 +34,12 @@ from pcg.synthesis.synthesizer import Synthesizer
 RESULTS = Path("runs") / "results"
 COMMITTED = ASSETS / "results"
 HEADING = """<header class="title"><h2>Experiments<small>the papers' claims, measured</small></h2>
-<p>Every figure has its 95 % interval over utterances, and the number of the paper below it. Own runs, by this page or by
-<code>python -m pcg experiment</code>, are stored apart from the shipped results. A run does only the missing
+<p>Every figure has its 95 % interval over utterances, and the number of the paper below it. Runs on this server, by anybody's
+page or by <code>python -m pcg experiment</code>, are stored apart from the shipped results. A run does only the missing
 units.</p></header>"""
 GRID_HINT = (
-    '<p class="findings-note">Texts, voices, seeds and conditions, as described in <code>pcg/experiments/grid.py</code>.</p>'
+    '<p class="findings-note">Texts, voices, seeds and conditions, as described in <code>pcg/experiments/grid.py</code>. '
+    "Whoever opens a page of this server can read and hear the texts of its runs.</p>"
 )
 SIZE_NAMES = {"quick": "quick: few utterances, for a trial", "full": "full: for conclusions"}
 READY = "Choose experiments, then run."
@@ -239,8 +240,8 @@ def _wire_results(page: gr.Blocks, archive: Archive, places: ExperimentPlaces, v
         [page.load, places.source.input], _opener(archive, places), [places.source, view], places.all,
         trigger_mode="always_last", show_progress="hidden", concurrency_limit=1,
         api_name="experiments",
-        api_description="All stored results of a source, those shipped with this project or those of own runs: first a record "
-        "with every table beside the papers' numbers, and how it was made; then the same as HTML and figures.",
+        api_description="All stored results of a source, those shipped with this project or those of runs on this server: "
+        "first a record with every table beside the papers' numbers, and how it was made; then the same as HTML and figures.",
     )  # fmt: skip
 
 
@@ -252,8 +253,8 @@ def _wire_run(
         **queued_beside(controls.status), concurrency_id=DECODING, concurrency_limit=1,
         api_name="run_experiments",
         api_description=f"Run the missing units of some experiments ({', '.join(TITLES)}), "
-        "quick or full, or of a grid in a YAML file; streams a record of the own runs with progress and tables first of all, "
-        "then HTML and figures.",
+        "quick or full, or of a grid in a YAML file; streams a record of the runs on this server, with progress and tables "
+        "first of all, then HTML and figures.",
     )  # fmt: skip
     wire_stop(controls.stop, running, controls.status, STOPPED)
     gr.on(

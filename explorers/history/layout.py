@@ -19,6 +19,7 @@ from explorers.judging import Verdicts
 from explorers.session import LONGEST_NAME, Session
 from explorers.shared.readout import message_html
 from explorers.shared.scripts import DECK, ONE_SOUND, SHARED, joined
+from explorers.turn import Turn
 from pcg.synthesis.voice import Voice
 from pcg.takes.stored import Origin
 
@@ -76,9 +77,11 @@ def wire_bar(
     verdicts: gr.State,
     controls: Mapping[str, Component],
     status: gr.HTML,
+    turn: gr.State,
 ) -> None:
     """Let the bar show what `session` and `verdicts` hold, and change the session by what a visitor does there. controls: those
-    of the form, by the names of CompareRequest, and under "method" the key of the card that is heard."""
+    of the form, by the names of CompareRequest, and under "method" the key of the card that is heard. turn: holds the Turn of
+    what is generated."""
     key, voices = controls["method"], tuple(voice.references)
     private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
@@ -97,20 +100,24 @@ def wire_bar(
         moved = {place: values[name] for name, place in controls.items() if name in values}
         return {session_place: new, status: message_html(told(kept)), **moved}
 
-    def pin(session: Session, event: gr.EventData) -> Session:
+    def change(session: Session, turn: Turn, number: object, **what: object) -> Session:
         with showing_errors():
-            return session.with_kept(_sent(event, "number"), pinned=_sent(event, "pinned") is True)
+            changed = session.with_kept(number, **what)
+        turn.change(lambda of_run: of_run.with_kept(number, **what))
+        return changed
 
-    def rename(session: Session, event: gr.EventData) -> Session:
-        with showing_errors():
-            return session.with_kept(_sent(event, "number"), name=str(_sent(event, "name") or ""))
+    def pin(session: Session, turn: Turn, event: gr.EventData) -> Session:
+        return change(session, turn, _sent(event, "number"), pinned=_sent(event, "pinned") is True)
+
+    def rename(session: Session, turn: Turn, event: gr.EventData) -> Session:
+        return change(session, turn, _sent(event, "number"), name=str(_sent(event, "name") or ""))
 
     session_place = session
     # Through the queue: gradio tells the page that a state has changed nowhere else.
     queued = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private", "trigger_mode": "multiple"}
     getattr(made.bar, TAKE_UP)(take_up, session, [session, status, *controls.values()], **queued)
-    getattr(made.bar, PIN)(pin, session, session, **queued)
-    getattr(made.bar, RENAME)(rename, session, session, **queued)
+    getattr(made.bar, PIN)(pin, [session, turn], session, **queued)
+    getattr(made.bar, RENAME)(rename, [session, turn], session, **queued)
     saved = getattr(made.bar, SAVE)(_saver, [session, verdicts], made.file, **queued)
     saved.then(js=DOWNLOAD_FROM.format(place=made.file.elem_id), api_visibility="private")
 

@@ -14,6 +14,7 @@ from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.metrics.intelligibility import pooled
 from pcg.settings import Settings
 
+OF_EVERY_METHOD = ("temperature", "sampler", "top_k", "top_p", "repetition_penalty", "hierarchical")
 NOT_OVER = "The test is not over: give the remaining votes, or end it here."
 
 
@@ -80,7 +81,7 @@ class BlindTest:
 
     def differences(self) -> dict[str, dict[str, object]]:
         """The knobs in which systems differ, by system; None where a method does not look at a knob."""
-        rows = {name: {**_own_knobs(settings), "temperature": settings.temperature} for name, settings in self.systems.items()}
+        rows = {name: _own_knobs(settings) for name, settings in self.systems.items()}
         knobs = dict.fromkeys(knob for row in rows.values() for knob in row)
         table = {knob: {name: row.get(knob) for name, row in rows.items()} for knob in knobs}
         return {knob: row for knob, row in table.items() if len(set(map(str, row.values()))) > 1}
@@ -103,7 +104,9 @@ class BlindTest:
 
 
 def _own_knobs(settings: Settings) -> dict[str, object]:
-    values = {"method": settings.method.upper(), **{knob: getattr(settings, knob) for knob in KNOBS[settings.method]}}
+    names = ["method", *KNOBS[settings.method], *OF_EVERY_METHOD]
     if settings.method == "pcg":
-        values["similarity"] = settings.similarity
-    return values if settings.method == "ar" else values | {"adaptive": settings.adaptive}
+        names.append("similarity")
+    if settings.method != "ar":
+        names += ["adaptive", "lookahead_cost", "verification"]
+    return {name: getattr(settings, name) for name in names} | {"method": settings.method.upper()}

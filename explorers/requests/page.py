@@ -76,7 +76,8 @@ def _fields(block_fn: BlockFunction) -> list[str]:
 
 
 def _in_time(steps: Callable[..., Iterator[object]], seconds: float) -> Callable[..., Iterator[object]]:
-    """A handler's steps, as far as they are made within `seconds`."""
+    """A handler's steps, as far as they are made within `seconds`. Then the handler gets an error where it yields: it may tell
+    what is finished before it passes that on."""
 
     @wraps(steps)
     def timed(*arguments: object, **options: object) -> Iterator[object]:
@@ -85,8 +86,10 @@ def _in_time(steps: Callable[..., Iterator[object]], seconds: float) -> Callable
             for step in made:
                 yield step
                 if monotonic() - begun > seconds:
-                    late = f"This job was stopped at the limit of {seconds:g} s; what is finished is kept."
-                    raise page_error(PCGError(late))
+                    late = f"This job was stopped at the limit of {seconds:g} s, waiting included; what is finished is kept."
+                    with showing_errors():
+                        yield made.throw(PCGError(late))
+                        yield from made
 
     return timed
 

@@ -11,7 +11,7 @@ from explorers.session import Session, ShownTake
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.models.hub import model_name
-from pcg.settings import METHODS
+from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import EMBEDDED as EMBEDDED_FOLDER
 from pcg.synthesis.voice import Voice
@@ -30,6 +30,8 @@ SAME = (
     "On the same computer the take will have the same tokens and, with the same number of threads, the same sound, sample for "
     "sample."
 )
+NO_CONTROL = ("repetition_penalty", "hierarchical")
+"""Settings of a take that no control of the page sets."""
 OWN_RECORDING = "This take was spoken with your recording. Download its WAV file, which contains the settings."
 
 
@@ -124,7 +126,8 @@ def arrived(stored: Stored, origin: Origin, voices: Collection[str], shared: boo
     """What to expect of imported settings, as a message; `shared`: they came by a link, whose take the page generates."""
     settings = f"Settings are applied: {_named(stored)}."
     sentences = ["Shared take.", settings] if shared else [settings, "No take has been generated yet."]
-    return " ".join([*sentences, *_other_voice(stored, voices), *(stored.caveats(origin) or [SAME])])
+    differs = [*_other_voice(stored, voices), *_without_control(stored), *stored.caveats(origin)]
+    return " ".join([*sentences, *(differs or [SAME])])
 
 
 def shared_label(stored: Stored, session: Session, key: str, origin: Origin, voices: Collection[str]) -> str:
@@ -133,7 +136,7 @@ def shared_label(stored: Stored, session: Session, key: str, origin: Origin, voi
     if not _is_in_hand(stored, session, key, voices):
         return ""
     said = f"<b>Shared take</b>: {_named(stored)}. Press play to hear it."
-    return " ".join([said, *_other_voice(stored, voices), *stored.caveats(origin)])
+    return " ".join([said, *_other_voice(stored, voices), *_without_control(stored), *stored.caveats(origin)])
 
 
 def _is_in_hand(stored: Stored, session: Session, key: str, voices: Collection[str]) -> bool:
@@ -152,6 +155,13 @@ def _other_voice(stored: Stored, voices: Collection[str]) -> list[str]:
     if stored.reference is not None or stored.voice in voices:
         return []
     return [f"The voice {escape(stored.voice, quote=False)} is not available, so another one is used."]
+
+
+def _without_control(stored: Stored) -> list[str]:
+    lacking = [name for name in NO_CONTROL if getattr(stored.settings, name) != getattr(Settings, name)]
+    if not lacking:
+        return []
+    return [f"No control sets {' and '.join(lacking)}: only “Generate this take again”, under Settings, uses it."]
 
 
 def wav_file(take: Take, stored: Stored, cache: Path) -> Path:

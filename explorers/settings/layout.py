@@ -44,9 +44,9 @@ LISTEN = """() => {
   addEventListener("hashchange", () => { if (location.hash.startsWith("#take=")) location.reload(); });
   return [window.location.href];
 }"""
-AGAIN = "() => {{ if (/[#?&]take=/.test(location.href)) ({again})(); }}"
-"""What the page runs when it opens, and once the controls have the settings of a link. A link that is opened where the page is
-open already only changes what is behind the #."""
+AGAIN = "held => {{ if (held) ({again})(); }}"
+"""What the page runs when it opens, and once the controls have the settings that a link held, if it did. A link that is opened
+where the page is open already only changes what is behind the #."""
 
 Targets = Sequence[Mapping[str, Component]]
 Updates = dict[Component, object]
@@ -115,7 +115,7 @@ def create_settings(
         api_description="The settings that a share link holds, for every control; without any, nothing changes.",
     )  # fmt: skip
     opened.then(**writing, **quiet, api_visibility="private")
-    opened.then(js=AGAIN.format(again=again), api_visibility="private")
+    opened.then(None, held, js=AGAIN.format(again=again), api_visibility="private")
     if told:
         key = targets[0]["method"]
         labelled = {"fn": _labeller(synthesizer, origin), "inputs": [shared, session, key], "outputs": told}

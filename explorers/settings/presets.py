@@ -88,10 +88,16 @@ def _add(name: str, values: object, knobs: Mapping[str, object]) -> tuple[object
     # The take in hand may be that of a preset, which is no method.
     known = {knob: value for knob, value in knobs.items() if knob != "method" or value in METHODS}
     try:
-        own = keep(read_presets(values), Preset(name.strip(), Settings.from_dict(known)))
+        own = keep(read_presets(values), Preset(name.strip(), kept_settings(known)))
     except PCGError as error:
         return gr.skip(), gr.skip(), failure_html(error)
     return write_presets(own), gr.update(choices=_names(own), value=name.strip()), message_html(STORED)
+
+
+def kept_settings(knobs: Mapping[str, object]) -> Settings:
+    """The settings of a take by the method of `knobs`, beside which the page may show those that this method does not have."""
+    method = str(knobs.get("method", Settings.method))
+    return Settings.from_dict({**knobs, "method": "pcg"}).for_method(method)
 
 
 def _drop(name: str, values: object) -> tuple[object, ...]:

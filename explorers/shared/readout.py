@@ -23,7 +23,7 @@ BASELINES = {
     "same run": "AR, measured in this same run",
     "last run": "AR, measured in an earlier run",
     "recorded": "AR, as recorded with this example",
-    "none": "AR is not measured with this text, voice, temperature and seed: press “Generate”",
+    "none": "AR is not measured with this text, voice, sampling and seed: press “Generate”",
 }
 KNOBS = {"ar": (), "sd": ("lookahead",), "ssd": ("beta", "lookahead"), "pcg": ("theta", "lookahead")}
 

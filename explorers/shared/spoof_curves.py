@@ -22,8 +22,8 @@ def curves_html(curves: Mapping[str, Sequence[float]], seconds: float) -> str:
     lines = "".join(
         f'<polyline class="{r.key}" points="{_points(curves[r.name])}"/>' for r in RESOLUTIONS if _is_known(curves[r.name])
     )
-    apart = ceil(seconds / MOST_TICKS)
-    ticks = "".join(f'<span style="--at:{s / seconds:.2%}">{s} s</span>' for s in range(apart, int(seconds) + 1, apart or 1))
+    apart = max(1, ceil(seconds / MOST_TICKS))
+    ticks = "".join(f'<span style="--at:{s / seconds:.2%}">{s} s</span>' for s in range(apart, int(seconds) + 1, apart))
     levels = "".join(f'<span style="--at:{level:.0%}">{level:g}</span>' for level in (0, 0.5, 1))
     legend = "".join(
         '<div><dt><svg class="spoof-key" width="26" height="8" aria-hidden="true">'

@@ -4,6 +4,7 @@ the spoof probabilities of each, and the beams of the search. Knows nothing of g
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from operator import methodcaller
 from time import perf_counter
 
 import numpy as np
@@ -14,6 +15,7 @@ from explorers.session import Session, ShownTake, TakeView
 from explorers.shared.waiting import while_waiting
 from explorers.spoof.beams import Tree
 from explorers.spoof.ways import WAYS, Way
+from explorers.turn import Turn
 from pcg.errors import InputError
 from pcg.prompts.text import check_text
 from pcg.settings import Settings
@@ -120,12 +122,14 @@ def as_record(request: SpoofRequest, said: Sequence[SpoofTake]) -> dict[str, obj
     return {**asdict(request), "n": 1, "note": NOTE, "resolutions": [r.name for r in RESOLUTIONS], "ways": ways}
 
 
-def remembered(session: Session, said: Sequence[SpoofTake], keep: Keep) -> Session:
-    """The session with these takes in its history, each by the name of its scheme."""
+def remembered(session: Session, said: Sequence[SpoofTake], keep: Keep, turn: Turn) -> Session:
+    """The session with these takes in its history, each by the name of its scheme, as that of the run of `turn` will be."""
     for each in said:
         sound = keep(each.take, None, False) if len(each.take.audio) else None
         shown = ShownTake(TakeView.of(each.take), sound, packed=pack_take(each.take), streamed=False)
-        session = session.remembering(shown, each.way, WAYS[each.way].name)
+        remember = methodcaller("remembering", shown, each.way, WAYS[each.way].name)
+        session = remember(session)
+        turn.change(remember)
     return session
 
 

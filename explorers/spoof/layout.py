@@ -95,11 +95,15 @@ class SpoofPlaces:
 
 
 def create_spoof(
-    synthesizer: Synthesizer, speak: Speak | None = None, session: gr.State | None = None, keep: Keep | None = None
+    synthesizer: Synthesizer,
+    speak: Speak | None = None,
+    session: gr.State | None = None,
+    keep: Keep | None = None,
+    turn: gr.State | None = None,
 ) -> Mapping[str, Component]:
     """Lay the panel out within the Blocks that is being built; the synthesizer has detectors for its codes. What is returned
     are the controls, by the names of SpoofRequest. speak: as in `generate_all`. session: holds a Session, into whose history
-    the takes go, as `keep` writes them into files."""
+    the takes go, as `keep` writes them into files; turn: holds the Turn of what Listen generates meanwhile."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = _controls(synthesizer)
@@ -115,10 +119,10 @@ def create_spoof(
                 record = json_drawer("spoof-record")
     places = SpoofPlaces(record, gr.State(()), views, search)
     running = _wire(synthesizer, speak, controls, places)
-    if session and keep:
+    if session and keep and turn:
         # When it is over, as other takes may have come into the session meanwhile.
         running.success(
-            lambda session, said: remembered(session, said, keep), [session, places.said], session,
+            lambda session, said, turn: remembered(session, said, keep, turn), [session, places.said, turn], session,
             concurrency_limit=None, show_progress="hidden", api_visibility="private",
         )  # fmt: skip
     wire_search(synthesizer, search)

@@ -209,7 +209,7 @@ def _original(synthesizer: Synthesizer, shown: ShownTake | None) -> Original:
 def said_by_target(session: Session) -> ShownTake | None:
     """What the last run said, by the target alone if that is in it: the paper's test starts there."""
     last, alone = replace(session, held=None).in_hand("pcg"), session.cards.get("ar")
-    return alone.first if last and alone and alone.reading.task == last.reading.task else last
+    return alone.first if last and alone and alone.first.task == last.task else last
 
 
 def _check_words(text: str) -> None:

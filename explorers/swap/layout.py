@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import gradio as gr
@@ -13,6 +13,7 @@ from gradio.components import Component
 from explorers.compare.actions import new_seed
 from explorers.errors import page_error
 from explorers.groups.layout import EQUAL_SIZE_INFO, keep_mean_size
+from explorers.session import Session
 from explorers.shared.blocks import (
     DECODING,
     by_name,
@@ -138,7 +139,8 @@ def create_swap(
         with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
             places = _places(synthesizer)
             table = create_many_table()
-    handle = on_gpu(_handler(synthesizer, load_judges, controls, places, speak), lambda *_: LONGEST_SECONDS)
+    lent = on_gpu(partial(stress, synthesizer, load_judges, speak=speak), lambda *_: LONGEST_SECONDS)
+    handle = _handler(lent, controls, places)
     _wire(handle, controls, places, session, in_hand)
     wire_many(synthesizer, spec, Store(results), many, controls.named["similarity"], table)
     before, moves = keep_mean_size(synthesizer, controls.named["theta"], controls.named["similarity"])
@@ -203,11 +205,7 @@ Updates = dict[Block, object]
 
 
 def _handler(
-    synthesizer: Synthesizer,
-    load_judges: Callable[[], Judges],
-    controls: SwapControls,
-    places: SwapPlaces,
-    speak: Speak | None,
+    stress: Callable[[SwapRequest, Session, str], Iterator[StressTest]], controls: SwapControls, places: SwapPlaces
 ) -> Callable[..., Iterator[Updates]]:
     """`stress` as gradio calls it: one argument for each control, and updates by component."""
 
@@ -216,7 +214,7 @@ def _handler(
         *inputs, method, session = values
         try:
             request = SwapRequest(**by_name(SwapRequest, inputs))
-            with closing(stress(synthesizer, load_judges, request, session, method, speak)) as steps:
+            with closing(stress(request, session, method)) as steps:
                 for step in steps:
                     yield _updates(step, places) | {controls.status: message_html(step.now or "Swapped.")}
         except PCGError as error:

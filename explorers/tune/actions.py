@@ -97,9 +97,10 @@ def time_steps(synthesizer: Synthesizer, session: Session, key: str, bench: Benc
 
 def _baseline(session: Session, shown: ShownTake, draft: str) -> Measured | None:
     """The AR take that the page compares the take in hand with."""
-    ar = session.cards["ar"].first if "ar" in session.cards else None
-    compared = ar and ar.packed and ar.reading.task == shown.reading.task and (shown.speed_up is not None or shown is ar)
-    return Measured.of(ar.take(), draft) if compared else None
+    if shown.speed_up is None or "ar" not in session.cards:
+        return None
+    same = next((ar for ar in session.cards["ar"].takes if ar.packed and ar.task == shown.task), None)
+    return same and Measured.of(same.take(), draft)
 
 
 def _estimate(synthesizer: Synthesizer, take: Take, reference: Reference | None) -> WhatIf | None:

@@ -10,7 +10,7 @@ from pcg.errors import counted
 
 STYLES = Path(__file__).with_name("figures.css")
 PARTS = {"draft": "drafting", "verify": "verification by the target", "rule": "acceptance rule"}
-NO_AR = "AR is not measured yet for this text, voice, temperature and seed: press “Generate”."
+NO_AR = "AR is not measured yet for this text, voice, sampling and seed: press “Generate”."
 
 
 def figures_html(bench: Bench) -> str:
@@ -95,7 +95,7 @@ def _compared(bench: Bench) -> str:
         return NO_AR[:-1]
     against = bench.baseline.reading
     run = " of an earlier run," if bench.earlier else ""
-    text = f"AR{run} with the same text, voice, temperature and seed: {against.tokens_per_second:.0f} tokens/s"
+    text = f"AR{run} with the same text, voice, sampling and seed: {against.tokens_per_second:.0f} tokens/s"
     if bench.bound is None and not bench.last.settings.varies:
         text += ". Press “Measure the bound” to see the highest possible speed-up"
     if bench.last.settings.varies:

@@ -8,7 +8,7 @@ from gradio.blocks import Block
 
 from explorers.errors import showing_errors
 from explorers.groups.layout import MapView, look
-from explorers.session import Session, ShownTake, Turn
+from explorers.session import Session, ShownTake
 from explorers.shared.blocks import DECODING, json_drawer
 from explorers.shared.ribbon import legend_html
 from explorers.tune.actions import group_of, show, study, take_in_hand, time_steps
@@ -17,6 +17,7 @@ from explorers.tune.figures import figures_html, what_if_html
 from explorers.tune.measured import Bench
 from explorers.tune.strip import GROUP, LOCATE, create_strip
 from explorers.tune.strip.link import link_prop
+from explorers.turn import Turn
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin
@@ -96,16 +97,21 @@ def wire_in_hand(
     def learn(key: str, session: Session, held: Bench, turn: Looked) -> Updates:
         with showing_errors():
             take = take_in_hand(session, key)
-            if take is None or take is turn.studied:
+            if take is None or take is turn.studied or take is not turn.shown:
+                return {bench: gr.skip()}
+            number = turn.number
+            found = studied(session, key, held, number)
+            if turn.number != number:  # Another take has come into hand meanwhile.
                 return {bench: gr.skip()}
             turn.studied = take
-            found = studied(session, key, held, turn.number)
         strip = {places.strip: gr.update(spoof=found.spoof)} if found.spoof else {}
         return {**strip, **figured(found.bench)}
 
-    def measured(key: str, session: Session, held: Bench) -> Updates:
+    def measured(key: str, session: Session, held: Bench, turn: Looked) -> Updates:
+        number = turn.number
         with showing_errors():
-            return figured(timed(session, key, held))
+            found = timed(session, key, held)
+        return figured(found) if turn.number == number else {bench: gr.skip()}
 
     def figured(held: Bench) -> Updates:
         return {bench: held, record: held.record(), figures: figures_html(held), what_if: what_if_html(held)}
@@ -122,7 +128,7 @@ def wire_in_hand(
 
     getattr(places.strip, GROUP)(cluster, inputs[:2], places.strip, queue=False, **told)
     places.measure.click(
-        measured, inputs[:3], [bench, record, figures, what_if], concurrency_id=DECODING, concurrency_limit=1,
+        measured, inputs, [bench, record, figures, what_if], concurrency_id=DECODING, concurrency_limit=1,
         show_progress="hidden", trigger_mode="always_last", api_name="measure_bound",
         api_description="Time the steps of a round alone, at the settings of the take in hand: its figures then have a bound.",
     )  # fmt: skip

@@ -28,7 +28,8 @@ class Stage extends StageLanes {
 
   read() {
     const { lanes, sounds } = props.value ?? { lanes: [], sounds: [] };
-    const before = this.lanes.map(({ key }) => key).join();
+    const named = () => this.lanes.map(({ key, name }) => `${key} ${name}`).join();
+    const before = named();
     const had = new Set(this.lanes.map(({ url }) => url));
     this.lanes = lanes.map((lane, i) => ({ ...JSON.parse(lane), url: sounds[i]?.url }));
     // A run that was over before the page could draw any of it is in hand all the same.
@@ -38,7 +39,7 @@ class Stage extends StageLanes {
     if (unseen.length) this.unheard = false;
     Object.assign(this, { live: null, lives: {}, shown: this.run });
     if (!this.lanes.some(({ key }) => key === this.chosen)) this.chosen = this.lanes.at(-1)?.key ?? "pcg";
-    if (before !== this.lanes.map(({ key }) => key).join()) this.drawSwitch();
+    if (before !== named()) this.drawSwitch();
     this.draw();
     this.load();
   }

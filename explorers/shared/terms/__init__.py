@@ -139,7 +139,7 @@ TERMS = {
     ),
     "speed": Term("tokens/s", "Speech tokens per second of decoding; the RTF also includes prompt and codec."),
     "speed-up": Term(
-        "speed-up", "Tokens per second relative to AR with the same text, voice, temperature and seed.",
+        "speed-up", "Tokens per second relative to AR with the same text, voice, sampling and seed.",
         "(tokens/s) / (tokens/s of AR)",
     ),
     "bound": Term(

@@ -2,19 +2,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from explorers.compare.take_figures import judged_html
 from explorers.judging import Verdicts
-from explorers.session import GONE, PRESET, Card, Session, ShownTake, TakeView
+from explorers.session import GONE, PRESET, Card, Session, ShownTake, TakeView, task_of
 from explorers.shared.readout import card_html, groups_html, preset_title_html
 from pcg.audio import write_wav
 from pcg.errors import PCGError
+from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.written import pack_take
 
 ACCEPTED = ("acceptance_rate", "acceptance_of_tested", "acceptance_by_position")
-TASK = ("Hello.", "one", Settings().temperature, 0)
+TASK = task_of("Hello.", "one", None, Settings())
 
 
 def card(own: TakeView, speed_up: float | None = None, baseline: str = "none", outdated: bool = False) -> Card:
@@ -95,7 +97,7 @@ def test_a_recorded_ar_take_is_no_baseline_for_a_live_one() -> None:
     assert "the AR baseline" in card_html(session.cards["ar"])
     live = session.with_take(reading("pcg", 120), False)
     assert compared(live, "pcg") == (None, "none")
-    assert "AR is not measured with this text, voice, temperature and seed" in card_html(live.cards["pcg"])
+    assert "AR is not measured with this text, voice, sampling and seed" in card_html(live.cards["pcg"])
 
 
 def test_a_silent_ar_take_leaves_the_speed_up_open() -> None:
@@ -119,6 +121,23 @@ def test_takes_of_one_request_stand_on_one_card_and_are_compared_at_their_own_se
     assert pair.reading.settings.seed == 0
     alone = session.with_take(seeded("pcg", 50, 1), False).cards["pcg"]
     assert [said.speed_up for said in alone.takes] == [0.25]
+
+
+@pytest.mark.parametrize(
+    "other", [{"temperature": 0.7}, {"sampler": "ras"}, {"top_k": 9}, {"top_p": 0.9}, {"repetition_penalty": 1.1}, {"seed": 1}]
+)
+def test_speed_is_compared_with_no_ar_of_another_sampling(other: dict[str, object]) -> None:
+    sampled = reading("pcg", 150)
+    session = Session().with_take(reading("ar", 100), True)
+    session = session.with_take(replace(sampled, settings=sampled.settings.with_(**other)), True)
+    assert compared(session, "pcg") == (None, "none")
+
+
+def test_speed_is_compared_with_no_ar_of_another_recording() -> None:
+    mine, yours = (Reference("Yes.", torch.tensor([1, 2, last])) for last in (3, 4))
+    session = Session().with_take(reading("ar", 100), True, reference=mine)
+    assert compared(session.with_take(reading("pcg", 150), True, reference=mine), "pcg") == (1.5, "same run")
+    assert compared(session.with_take(reading("pcg", 150), True, reference=yours), "pcg") == (None, "none")
 
 
 def test_a_preset_has_a_card_of_its_own_name() -> None:

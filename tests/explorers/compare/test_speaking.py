@@ -58,6 +58,11 @@ def test_without_a_draft_a_full_run_is_ar_alone(speaker: Speaker, tiny_voice_fol
         list(generate_again(draftless, "pcg", REQUEST, steps[-1].session))
 
 
+def test_a_preset_that_is_no_longer_chosen_cannot_be_generated(speaker: Speaker) -> None:
+    with pytest.raises(PCGError, match="The preset in hand is no longer chosen"):
+        list(generate_again(speaker, PRESET, REQUEST, Session()))
+
+
 def test_progress_tells_method_tokens_and_seconds(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "PROGRESS_SECONDS", 0.0)
     statuses = [step.status for step in generate_all(speaker, REQUEST, Session())]
@@ -251,7 +256,7 @@ def test_a_preset_is_a_fifth_card_at_the_seed_of_the_others(speaker: Speaker, pr
     assert takes([*steps, last]) == [*METHODS, PRESET]
     card = last.session.cards[PRESET]
     assert (card.name, card.reading.settings) == (preset.name, preset.settings.with_(seed=5))
-    assert not last.session.with_marks({PRESET: card.reading.task}).cards[PRESET].outdated
+    assert not last.session.with_marks({PRESET: card.first.task}).cards[PRESET].outdated
     first, *_ = generate_again(speaker, "pcg", request, last.session)
     assert [key for key, card in first.session.cards.items() if card.outdated] == ["pcg"]  # which is being renewed
     first, *_ = generate_all(speaker, SHORT, last.session)

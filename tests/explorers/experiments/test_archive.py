@@ -90,7 +90,7 @@ def test_the_report_is_written_from_what_is_shown(full: Archive, synthesizer: Sy
     out = tmp_path / "report.html"
     assert full.report(out, None).records == 36
     assert "PCG &lt;img" in out.read_text(encoding="utf-8")
-    with pytest.raises(PCGError, match="There are no own runs yet"):
+    with pytest.raises(PCGError, match="There are no runs on this server yet"):
         archive_of(synthesizer, tmp_path / "none").report(out, None)
 
 

@@ -108,5 +108,5 @@ def test_other_utterances_come_next_and_ar_has_nothing_beside_it(full: Archive) 
 def test_what_was_not_measured_cannot_be_heard(full: Archive, synthesizer: Synthesizer, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one that was measured"):
         pairs(full.result_set(), "PCG, theta 0.123")
-    with pytest.raises(PCGError, match="There are no own runs yet"):
+    with pytest.raises(PCGError, match="There are no runs on this server yet"):
         pairs(archive_of(synthesizer, tmp_path / "none").result_set(), "AR")

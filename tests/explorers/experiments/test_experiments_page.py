@@ -209,14 +209,16 @@ def test_the_contents_lead_to_a_folded_card_and_open_it(page: Page) -> None:
 
 @pytest.mark.slow
 def test_a_run_shows_own_runs_to_its_visitor_alone_and_the_shipped_results_stay(address: str) -> None:
-    shipped, own = "Shipped with this project: 24 units", "Own runs: "
+    shipped, own = "Shipped with this project: 24 units", "Runs on this server: "
     for page in browse(address, 1440):
         said = page.locator("#experiments-said")
         expect(said).to_contain_text(shipped)
         page.click("#experiments-run")
-        expect(page.get_by_role("radio", name="own runs")).to_be_checked()
+        expect(page.get_by_role("radio", name="runs on this server")).to_be_checked()
         expect(said).to_contain_text(own)
-        expect(page.locator("#experiments-card-main")).to_contain_text(re.compile(r"Own runs: \d+ utterances? a row\."))
+        expect(page.locator("#experiments-card-main")).to_contain_text(
+            re.compile(r"Runs on this server: \d+ utterances? a row\.")
+        )
         # Another source can be looked at while the run goes on.
         page.get_by_role("radio", name="shipped").check()
         expect(said).to_contain_text(shipped)
@@ -224,7 +226,7 @@ def test_a_run_shows_own_runs_to_its_visitor_alone_and_the_shipped_results_stay(
         page.wait_for_function("n => document.querySelector('#experiments-status progress')?.value > n + 1", arg=done)
         page.wait_for_timeout(1000 * REDRAW_SECONDS)
         expect(said).to_contain_text(shipped)
-        page.get_by_role("radio", name="own runs").check()
+        page.get_by_role("radio", name="runs on this server").check()
         expect(said).to_contain_text(own)
         page.click("#experiments-stop")
         expect(page.locator("#experiments-status")).to_contain_text("Stopped")
@@ -250,7 +252,7 @@ def test_an_empty_page_tells_what_to_do_and_a_run_can_be_stopped(empty_page: Pag
     expect(page.locator("#experiments-status")).to_contain_text("Stopped")
     # Partial results stay on the page.
     expect(page.locator("#experiments-table-main")).to_contain_text("AR")
-    expect(page.locator("#experiments-said")).to_contain_text("Own runs")
+    expect(page.locator("#experiments-said")).to_contain_text("Runs on this server")
     stored = client.predict(api_name="/experiments")[0]["records"]
     page.wait_for_timeout(4000)
     # The unit that it was at may still be finished; a run that went on would do ten and more.
@@ -287,5 +289,5 @@ def test_the_endpoints_refuse_in_one_sentence(empty_address: str, tmp_path: Path
         client.predict([], "quick", handle_file(file), api_name="/run_experiments")
     with pytest.raises(AppError, match="experiments is 'none'"):
         client.predict([], "quick", None, api_name="/run_experiments")
-    with pytest.raises(AppError, match=r"one that was measured|There are no own runs yet"):
+    with pytest.raises(AppError, match=r"one that was measured|There are no runs on this server yet"):
         client.predict("no such condition", api_name="/hear_condition")

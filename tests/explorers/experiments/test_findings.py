@@ -20,9 +20,9 @@ from tests.explorers.experiments.quick import DRAFTING, MARKUP, Echo, archive_of
 
 
 def test_whatever_is_shown_says_whose_it_is_and_over_how_many_utterances(both: Archive, tmp_path: Path) -> None:
-    assert "There are no own runs yet" in source_html(OWN, None)
+    assert "There are no runs on this server yet" in source_html(OWN, None)
     keep(tmp_path / "own", [ar(), sd()], utterances=2)
-    said = {SHIPPED: ("Shipped with this project", 12, "6 utterances"), OWN: ("Own runs", 4, "2 utterances")}
+    said = {SHIPPED: ("Shipped with this project", 12, "6 utterances"), OWN: ("Runs on this server", 4, "2 utterances")}
     for source, (whose, units, utterances) in said.items():
         findings = both.findings(source)
         summary = source_html(source, findings, both.result_set(source).same_voice)

@@ -1,6 +1,6 @@
 import csv
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -166,7 +166,8 @@ def test_the_record_says_who_how_fast_and_how_good(blind_test: BlindTest, synthe
 
 @pytest.mark.slow
 def test_the_reveal_tells_differences_and_small_numbers(blind_test: BlindTest, synthesizer: Synthesizer) -> None:
-    assert set(blind_test.differences()) == {"method", "theta", "lookahead", "similarity", "adaptive"}
+    drafting = {"lookahead", "adaptive", "lookahead_cost", "verification"}
+    assert set(blind_test.differences()) == {"method", "theta", "similarity", *drafting}
     page = reveal_html(voted(blind_test))
     assert "n too small: 2 votes count" in page
     assert "Judging; the figures follow" in page
@@ -176,6 +177,17 @@ def test_the_reveal_tells_differences_and_small_numbers(blind_test: BlindTest, s
     page = reveal_html(rating)
     assert "PCG less AR" in page
     assert "10 · 20 · 30 · 40" in page
+
+
+def test_every_setting_in_which_systems_differ_is_told(blind_test: BlindTest) -> None:
+    usual, other = Settings(), Settings(
+        theta=0.4, lookahead=2, temperature=0.7, adaptive=True, similarity="mel", top_k=5, top_p=0.9, repetition_penalty=1.1,
+        hierarchical=True, verification="block", lookahead_cost=0.1, seed=1,
+    )  # fmt: skip
+    systems = {"usual": usual, "other": other, "eas": Settings(sampler="eas"), "ssd": Settings("ssd", beta=0.4)}
+    told = replace(blind_test, systems=systems).differences()
+    assert set(told) == {each.name for each in fields(Settings)} - {"seed"}
+    assert replace(blind_test, systems={"a": usual, "b": usual.with_(seed=1, beta=0.9)}).differences() == {}
 
 
 def test_hostile_words_stay_words(synthesizer: Synthesizer) -> None:

@@ -7,6 +7,7 @@ from functools import partial, wraps
 from inspect import isgeneratorfunction
 from pathlib import Path
 
+import gradio as gr
 import numpy as np
 import pytest
 
@@ -15,17 +16,21 @@ from explorers.compare.actions import CompareRequest, generate_again
 from explorers.compare.turns import Speaker
 from explorers.listening import actions as listening
 from explorers.listening.actions import prepare, write_sounds
-from explorers.session import Session
+from explorers.session import Session, TakeView
+from explorers.swap.actions import SwapRequest
+from explorers.swap.layout import create_swap
 from explorers.tune.actions import study
 from explorers.tune.measured import Bench
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, is_lent, on_gpu
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
+from pcg.experiments.worker import WorkerSpec
 from pcg.prompts.prompt import Reference
 from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
+from tests.explorers.served import in_hand, serve_clients
 
 REQUEST = CompareRequest("Hello, yes.", "two", 0.3, 3, 0.3, 0.6, 7)
 
@@ -151,6 +156,21 @@ def test_takes_cross_to_the_gpu_and_back(asked: list[int], synthesizer: Synthesi
 def _keep(folder: Path, take: Take, reference: Reference | None, streamed: bool) -> Path:
     write_wav(folder / "take.wav", take.audio, take.sample_rate)
     return folder / "take.wav"
+
+
+def test_a_swap_crosses_as_the_panel_lends_it(
+    asked: list[int], synthesizer: Synthesizer, tiny_voice_folder: Path, tmp_path: Path
+) -> None:
+    take = TakeView.of(synthesizer.take(REQUEST.text, Settings("ar", seed=7), "two"))
+    with gr.Blocks() as app:
+        session = gr.State(Session().with_take(take, full_run=False))
+        create_swap(synthesizer, WorkerSpec(str(tiny_voice_folder), "embedded"), session, in_hand(), tmp_path)
+    served = serve_clients(app)
+    wanted = SwapRequest("last", "", "one", 0.3, "cosine", 1.0, "random", 3)
+    record, *_ = next(served).predict(*vars(wanted).values(), api_name="/swap")
+    assert set(record["versions"]) >= {"original", "swapped"}
+    assert asked == [LONGEST_SECONDS]
+    next(served, None)
 
 
 def test_a_listening_test_crosses_with_its_sounds(asked: list[int], synthesizer: Synthesizer, tmp_path: Path) -> None:

@@ -7,10 +7,13 @@ from threading import Event
 
 import gradio as gr
 import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
 
 from explorers.requests.page import Page
 from explorers.requests.server import app_options
 from explorers.requests.sessions import LOST
+from pcg.errors import PCGError
 from pcg.serving.limits import LIMITS, Limits
 from tests.explorers.raw import Raw
 from tests.explorers.served import serve
@@ -27,6 +30,7 @@ class Counters:
             count, shown = gr.State(0), gr.Number(label="Count")
             gr.Button("Add").click(lambda n: (n + 1, n + 1), count, [count, shown], api_name="add")
             gr.Button("Slowly").click(self.slowly, None, shown, api_name="slowly")
+            gr.Button("Keep").click(self.keep, None, shown, api_name="keep")
             gr.Button("Fail").click(self.fail, None, shown, api_name="fail")
             gr.Button("Wait").click(lambda: self.allowed.wait(20) or 0, None, shown, api_name="wait")
         self.page.limits = limits
@@ -36,6 +40,15 @@ class Counters:
         for step in range(200):
             time.sleep(0.05)
             yield step
+
+    def keep(self) -> Iterator[float]:
+        """Count slowly, and tell at the end how far it came, in hundreds."""
+        try:
+            for step in self.slowly():
+                yield step
+        except PCGError:
+            yield 100 * step
+            raise
 
     def fail(self) -> float:
         raise OverflowError("a secret of the program")
@@ -96,8 +109,17 @@ def test_in_all_whoever_has_most_sessions_loses_one(raw: Callable[..., Raw]) -> 
 def test_a_job_is_stopped_in_time(raw: Callable[..., Raw]) -> None:
     begun = time.monotonic()
     told = raw(job_seconds=SECONDS).ask("slowly", []).told
-    assert told == "This job was stopped at the limit of 0.3 s; what is finished is kept."
+    assert told == "This job was stopped at the limit of 0.3 s, waiting included; what is finished is kept."
     assert time.monotonic() - begun < 5
+
+
+def test_a_job_that_is_stopped_in_time_tells_what_is_finished(raw: Callable[..., Raw]) -> None:
+    page = raw(job_seconds=SECONDS)
+    job = Client(str(page.http.base_url), verbose=False).submit(api_name="/keep")
+    with pytest.raises(AppError, match="stopped at the limit"):
+        job.result(20)
+    *counted, last = job.outputs()
+    assert last == 100 * counted[-1] > 0
 
 
 def test_a_session_may_have_a_few_jobs_waiting(raw: Callable[..., Raw]) -> None:

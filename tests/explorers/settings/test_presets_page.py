@@ -35,6 +35,30 @@ def test_presets_of_ones_own_are_offered_at_once_after_a_reload(address: str) ->
 
 
 @NEEDS_CHROMIUM
+def test_a_preset_that_is_stored_again_or_deleted_leaves_no_stale_choice(address: str) -> None:
+    with patient_page(1440, ARGUMENTS, PATIENCE_MS) as page:
+        page.goto(address)
+        expect(page.locator(READY)).to_be_visible()
+        page.locator("#settings > button").click()
+        page.fill("#preset-name input, #preset-name textarea", "my own")
+        page.locator("#keep-preset").click()
+        expect(page.locator("#preset input")).to_have_value("my own")
+        page.locator("#more-settings > button").click()
+        chosen = page.locator("#compare-preset input")
+        chosen.click()
+        page.get_by_role("option", name="my own").click()
+        page.fill("#text textarea", "yes")
+        page.fill("#lookahead input[type=number]", "2")
+        page.locator("#keep-preset").click()
+        expect(page.locator("#preset-note")).to_contain_text("Stored")
+        page.locator("#run").click()
+        expect(page.locator("#status")).to_contain_text("5 takes in")
+        expect(chosen).to_have_value("my own")
+        page.locator("#forget-preset").click()
+        expect(chosen).to_have_value("none")
+
+
+@NEEDS_CHROMIUM
 def test_a_name_that_is_too_long_is_refused_and_not_cut(address: str) -> None:
     with patient_page(1440, ARGUMENTS, PATIENCE_MS) as page:
         page.goto(address)

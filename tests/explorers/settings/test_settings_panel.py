@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,8 +17,10 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from playwright.sync_api import Page, expect, sync_playwright
 
+from explorers.compare.actions import CompareRequest
 from explorers.session import Session, TakeView
 from explorers.settings.actions import (
+    NO_CONTROL,
     arrived,
     model_of,
     read_link,
@@ -27,11 +30,11 @@ from explorers.settings.actions import (
     write_out,
 )
 from explorers.settings.layout import create_settings
-from explorers.settings.presets import KNOBS, STORAGE_KEY
+from explorers.settings.presets import KNOBS, STORAGE_KEY, kept_settings
 from explorers.theme import launch_options
 from pcg.audio import write_wav
 from pcg.errors import PCGError
-from pcg.settings import METHODS, SAMPLERS, Settings
+from pcg.settings import BLOCKWISE, METHODS, SAMPLERS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS
 from pcg.takes.stored import Origin, Stored, read_stored
@@ -110,12 +113,21 @@ def test_another_voice_and_other_weights_are_told(stored: Stored, origin: Origin
     assert "No take has been generated yet." in arrived(stored, origin, ["one", "two"])
     shared = arrived(stored, origin, ["one", "two"], shared=True)
     assert shared.startswith("Shared take. Settings are applied: SD, seed 12. On the same computer")
+    penalised = replace(stored, settings=Settings("ar", repetition_penalty=1.2))
+    told = arrived(penalised, origin, ["one", "two"])
+    assert "No control sets repetition_penalty: only “Generate this take again”" in told
+    assert "sample for sample" not in told
     elsewhere = Stored(TEXT, "<b>bob", SETTINGS, Origin("other", "0" * 64))
     told = arrived(elsewhere, origin, ["one", "two"])
     assert "&lt;b&gt;bob is not available" in told
     assert "other weights" in told
     assert "sample for sample" not in told
     assert "voice" not in values_of(elsewhere, ["one", "two"])
+
+
+def test_every_setting_of_a_take_has_a_control_or_is_told_to_have_none() -> None:
+    known = {each.name for each in fields(CompareRequest)} | {"method"}
+    assert {each.name for each in fields(Settings)} - known == set(NO_CONTROL)
 
 
 def test_a_wav_of_the_page_carries_its_take(take: Take, stored: Stored, tmp_path: Path) -> None:
@@ -211,6 +223,13 @@ def test_a_preset_sets_the_sampler_back(client: Client) -> None:
     assert (sampler, top_k, top_p) == ("plain", 0, 0)
     # A visitor's own preset is stored and applied with the same settings.
     assert {"sampler", "top_k", "top_p"} <= set(KNOBS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_any_method_in_hand_makes_a_preset_whatever_verification_is_chosen(method: str) -> None:
+    kept = kept_settings({"method": method, "verification": "block", "similarity": "mel", "theta": 0.4})
+    assert (kept.method, kept.similarity, kept.theta) == (method, "mel", 0.4)
+    assert kept.verification == ("block" if method in BLOCKWISE else "token")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from explorers.settings.actions import share_link, shared_label
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored
-from tests.explorers.chromium import ARGUMENTS, NEEDS_CHROMIUM, patient_page, watch
+from tests.explorers.chromium import ARGUMENTS, NEEDS_CHROMIUM, READY, patient_page, watch
 
 PATIENCE_MS = 60_000
 VOICES = ("one", "two")
@@ -147,3 +147,6 @@ def test_a_link_without_a_take_is_told_at_the_player(address: str) -> None:
     with patient_page(1440, ARGUMENTS, PATIENCE_MS) as page:
         page.goto(f"{address}#take=abc<b>")
         expect(page.locator("#shared")).to_contain_text("The link contains no take: link is 'abc")
+        expect(page.locator(READY)).to_be_visible()
+        page.wait_for_timeout(2_000)  # in which a take would begin
+        expect(page.locator("#status")).to_contain_text("A recorded example.")

@@ -212,6 +212,12 @@ def test_a_short_utterance_has_no_beams_and_no_long_curve(judging: Synthesizer, 
         assert html.count("<dd>too short</dd>") == 5 - lines
 
 
+def test_a_take_without_sound_has_no_curves_and_no_seconds() -> None:
+    html = curves_html({r.name: [] for r in RESOLUTIONS}, 0.0)
+    assert "<polyline" not in html
+    assert " s</span>" not in html
+
+
 def test_cards_tell_cost_and_curves(said: dict[str, SpoofTake], judging: Synthesizer, tree: Tree) -> None:
     searched = said["hiereas"]
     assert f"<b>{searched.take.computed_per_token:.1f}</b> tokens computed for each token of the take" in way_html(

@@ -16,6 +16,7 @@ from explorers.session import Session, TakeView
 from explorers.spoof.actions import SpoofRequest, generate_all, remembered
 from explorers.spoof.layout import create_spoof
 from explorers.spoof.ways import WAYS
+from explorers.turn import Turn
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.served import serve_clients
@@ -52,7 +53,10 @@ def test_a_beam_is_heard_only_after_a_text_was_said(client: Client) -> None:
 def test_the_takes_go_into_the_history_and_onto_no_card(judging: Synthesizer, tmp_path: Path) -> None:
     session = Session().with_take(TakeView.of(judging.take("yes", Settings("sd"), "two")), False)
     said = [step.done for step in generate_all(judging, SpoofRequest(**ASKED | {"text": "yes"})) if step.done]
-    kept = remembered(session, said, lambda take, reference, streamed: tmp_path / f"{take.settings.sampler}.wav")
+    turn = Turn()
+    turn.begin(session)
+    kept = remembered(session, said, lambda take, reference, streamed: tmp_path / f"{take.settings.sampler}.wav", turn)
+    assert [each.name for each in turn.changed(session).history] == [each.name for each in kept.history]
     assert [each.name for each in kept.history] == ["", *(way.name for way in WAYS.values())]
     assert [each.number for each in kept.history] == list(range(1, 8))
     assert list(kept.cards) == ["sd"]

@@ -102,7 +102,7 @@ def test_speed_is_compared_with_ar_of_the_same_run(
     synthesizer: Synthesizer, session: Session, bench: Bench, tmp_path: Path
 ) -> None:
     assert bench.speed_up == pytest.approx(session.cards["pcg"].first.speed_up)
-    assert "AR with the same text, voice, temperature and seed" in figures_html(bench)
+    assert "AR with the same text, voice, sampling and seed" in figures_html(bench)
     assert "Press “Measure the bound” to see the highest possible speed-up." in figures_html(bench)
     earlier = replace(bench, earlier=True)
     assert "AR of an earlier run, with the same text" in figures_html(earlier)
