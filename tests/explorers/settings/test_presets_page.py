@@ -1,11 +1,21 @@
-"""Presets of one's own on the whole page, in a real browser."""
+"""Presets of one's own: their settings, and on the whole page, in a real browser."""
 
+import pytest
 from playwright.sync_api import expect
 
 from explorers.measure_page.access import open_tab
+from explorers.settings.presets import kept_settings
+from pcg.settings import BLOCKWISE, METHODS
 from tests.explorers.chromium import ARGUMENTS, NEEDS_CHROMIUM, READY, patient_page
 
 PATIENCE_MS = 60_000
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_any_method_in_hand_makes_a_preset_whatever_verification_is_chosen(method: str) -> None:
+    kept = kept_settings({"method": method, "verification": "block", "similarity": "mel", "theta": 0.4})
+    assert (kept.method, kept.similarity, kept.theta) == (method, "mel", 0.4)
+    assert kept.verification == ("block" if method in BLOCKWISE else "token")
 
 
 @NEEDS_CHROMIUM

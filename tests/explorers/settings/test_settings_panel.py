@@ -30,11 +30,11 @@ from explorers.settings.actions import (
     write_out,
 )
 from explorers.settings.layout import create_settings
-from explorers.settings.presets import KNOBS, STORAGE_KEY, kept_settings
+from explorers.settings.presets import KNOBS, STORAGE_KEY
 from explorers.theme import launch_options
 from pcg.audio import write_wav
 from pcg.errors import PCGError
-from pcg.settings import BLOCKWISE, METHODS, SAMPLERS, Settings
+from pcg.settings import METHODS, SAMPLERS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.presets import PAPERS
 from pcg.takes.stored import Origin, Stored, read_stored
@@ -223,13 +223,6 @@ def test_a_preset_sets_the_sampler_back(client: Client) -> None:
     assert (sampler, top_k, top_p) == ("plain", 0, 0)
     # A visitor's own preset is stored and applied with the same settings.
     assert {"sampler", "top_k", "top_p"} <= set(KNOBS)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_any_method_in_hand_makes_a_preset_whatever_verification_is_chosen(method: str) -> None:
-    kept = kept_settings({"method": method, "verification": "block", "similarity": "mel", "theta": 0.4})
-    assert (kept.method, kept.similarity, kept.theta) == (method, "mel", 0.4)
-    assert kept.verification == ("block" if method in BLOCKWISE else "token")
 
 
 @pytest.fixture
