@@ -12,6 +12,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
+import soundfile
 import yaml
 from gradio_client import Client
 
@@ -29,6 +30,7 @@ from pcg.serving.space.front_matter import (
 )
 from pcg.serving.space.imports import third_party, uncovered
 from pcg.serving.space.staging import ATTRIBUTES, CPU_WHEELS, LARGEST_PLAIN, LFS, check, stage
+from pcg.takes.stored import Stored
 
 ROOT = PROJECT
 PATIENCE_SECONDS = 420
@@ -179,7 +181,7 @@ def test_all_imports_are_found_and_covered(space: Path) -> None:
     requirements = read_requirements(space / "requirements.txt")
     without = [each for each in requirements if each.name != "pocketsphinx"]
     assert set(uncovered(imported, without)) - set(uncovered(imported, requirements)) == {"pocketsphinx"}
-    assert set(uncovered(imported, requirements)) <= {"accelerate", "matplotlib", "playwright", "ray"}
+    assert set(uncovered(imported, requirements)) <= {"accelerate", "axe_playwright_python", "matplotlib", "playwright", "ray"}
 
 
 def test_a_space_of_llasa_names_its_weights_and_asks_for_a_gpu(little: Path, tmp_path: Path) -> None:
@@ -257,8 +259,11 @@ def _answering(address: str, page: subprocess.Popen, log: Path) -> str:
 def test_it_starts_and_speaks_as_a_space_would(served: str) -> None:
     page = Client(served, verbose=False, httpx_kwargs={"timeout": PATIENCE_SECONDS})
     text = "The boats are in."
-    figures, *_ = page.predict(text=text, method="pcg", recording=None, api_name="/tune")
-    assert figures["text"] == text
-    assert figures["audio_seconds"] > 0.3
+    page.predict(text=text, recording=None, api_name="/generate_pcg")
+    _, settings, *_ = page.predict("pcg", "", api_name="/take_settings")
+    stored = Stored.from_json(settings)
+    assert (stored.text, stored.settings.method) == (text, "pcg")
+    sound = page.predict(settings, api_name="/repeat_take")
+    assert soundfile.info(sound["value"] if isinstance(sound, dict) else sound).duration > 0.3
     with urlopen(served, timeout=PATIENCE_SECONDS) as answer:
         assert "Voice: embedded (Apache-2.0)" in answer.read().decode()
