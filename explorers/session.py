@@ -89,8 +89,7 @@ class TakeView:
 def task_of(text: str, voice: str, reference: Reference | None, settings: Settings) -> tuple[object, ...]:
     """Text, voice, sampling and seed: the speeds of takes with the same task can be compared. reference: the visitor's own
     voice, as several of them go by one name."""
-    sampling = (settings.temperature, settings.sampler, settings.top_k, settings.top_p, settings.repetition_penalty)
-    return (text, voice, reference and (reference.text, *reference.codes.tolist()), *sampling, settings.seed)
+    return (text, voice, reference and (reference.text, *reference.codes.tolist()), settings.sampling, settings.seed)
 
 
 @dataclass(frozen=True)
@@ -246,6 +245,13 @@ class Session:
             if each.number == number and type(number) is int:
                 return each
         raise InputError("take", str(number)[:40], "the number of a take in the history")
+
+    def number_of(self, shown: ShownTake) -> int:
+        """The number of that take in the history; raise PCGError where it is gone."""
+        for each in self.history:
+            if each.shown == shown:
+                return each.number
+        raise PCGError(GONE)
 
     def with_kept(self, number: object, name: str | None = None, pinned: bool | None = None) -> "Session":
         """The session after that take of the history got another `name`, or was `pinned` or let go."""

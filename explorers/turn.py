@@ -9,28 +9,30 @@ from pcg.errors import PCGError
 
 class Turn:
     """The number of the current run on one visitor's page: an earlier run sees that it has been replaced, and stops. `session`
-    is what the current run has so far, None before it began: the page gets it when the run ends. `stopped`: what the run had
-    that was stopped last. `changes`: what else changed the page's session while it ran."""
+    is what the current run has so far, None before it has anything: the page gets it when the run ends. `stopped`: what the run
+    had that was stopped last. `changes`: what else changed the page's session while it ran."""
 
     def __init__(self) -> None:
         self.number = 0
-        self.session: Session | None = None
         self.stopped: Session | None = None
-        self.running = False
+        self._clear()
+
+    def _clear(self) -> None:
+        self.running, self.session = False, None
         self.changes: list[Callable[[Session], Session]] = []
 
     def next(self) -> int:
-        """Begin a new run, or only stop the current one."""
+        """Count another run, which replaces the current one."""
         self.number += 1
-        self.running, self.session, self.changes = False, None, []
+        self._clear()
         return self.number
 
     def begin(self, session: Session) -> tuple[int, Session]:
         """The number of a new run, and what it begins with: `session`, or what a run that it replaces has made of that."""
-        held = self.changed(self.session) if self.session else session
+        held = self.so_far()
         number = self.next()
-        self.running = True
-        return number, held
+        self.running, self.session = True, held
+        return number, held or session
 
     def halt(self) -> None:
         """End the current run; the next one begins with what it had."""
@@ -38,8 +40,13 @@ class Turn:
 
     def stop(self) -> None:
         """End the current run."""
-        self.stopped = self.changed(self.session) if self.session else None
+        self.stopped = self.so_far()
         self.next()
+
+    def end(self, number: int) -> None:
+        """The run of that number has ended by itself, and the page has what it made."""
+        if self.number == number:
+            self._clear()
 
     def change(self, how: Callable[[Session], Session]) -> None:
         """Something else on the page changed the session: what the current run has gets the same change."""
@@ -53,7 +60,6 @@ class Turn:
                 session = how(session)
         return session
 
-    def end(self, number: int) -> None:
-        """The run of that number has ended by itself, and the page has what it made."""
-        if self.number == number:
-            self.running, self.session, self.changes = False, None, []
+    def so_far(self) -> Session | None:
+        """What the current run has, after all that was changed meanwhile."""
+        return self.changed(self.session) if self.session else None

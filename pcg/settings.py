@@ -43,6 +43,7 @@ RANGES = {
     "top_p": Range(0.0, 1.0, 0.05, "probability"),
     "repetition_penalty": Range(1.0, 2.0, 0.05),
 }
+SAMPLING = ("temperature", "sampler", "top_k", "top_p", "repetition_penalty")
 WHOLE = ("lookahead", "seed", "top_k")
 SWITCHES = ("adaptive", "hierarchical")
 
@@ -108,6 +109,11 @@ class Settings:
     def varies(self) -> bool:
         """Whether rounds may draft different numbers of tokens."""
         return self.adaptive or self.lookahead_cost > 0
+
+    @property
+    def sampling(self) -> tuple[object, ...]:
+        """How draft and target sample: the values of SAMPLING."""
+        return tuple(getattr(self, name) for name in SAMPLING)
 
     def with_(self, **changes: object) -> "Settings":
         return replace(self, **changes)

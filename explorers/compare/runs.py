@@ -84,7 +84,8 @@ def _handler(speak: Speak, places: ComparePlaces, *more: str) -> Callable[..., I
                     yield _updates(step, places, number)
         except PCGError as error:
             told = message_html(escape(str(error), quote=False))
-            kept = {places.session: turn.changed(turn.session)} if turn.number == number and turn.session else {}
+            held = turn.so_far() if turn.number == number else None
+            kept = {places.session: held} if held else {}
             turn.end(number)
             yield {places.controls.status: told, places.stage: gr.update(live=None), **kept}
             raise page_error(error) from error

@@ -102,8 +102,8 @@ def wire_bar(
 
     def change(session: Session, turn: Turn, number: object, **what: object) -> Session:
         with showing_errors():
-            changed = session.with_kept(number, **what)
-        turn.change(lambda of_run: of_run.with_kept(number, **what))
+            changed, shown = session.with_kept(number, **what), session.kept(number).shown
+        turn.change(lambda of_run: of_run.with_kept(of_run.number_of(shown), **what))
         return changed
 
     def pin(session: Session, turn: Turn, event: gr.EventData) -> Session:

@@ -12,9 +12,8 @@ from pcg.experiments.listening_tests.outcome import Outcome, outcome
 from pcg.experiments.listening_tests.record import as_dict
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.metrics.intelligibility import pooled
-from pcg.settings import Settings
+from pcg.settings import SAMPLING, Settings
 
-OF_EVERY_METHOD = ("temperature", "sampler", "top_k", "top_p", "repetition_penalty", "hierarchical")
 NOT_OVER = "The test is not over: give the remaining votes, or end it here."
 
 
@@ -104,7 +103,7 @@ class BlindTest:
 
 
 def _own_knobs(settings: Settings) -> dict[str, object]:
-    names = ["method", *KNOBS[settings.method], *OF_EVERY_METHOD]
+    names = ["method", *KNOBS[settings.method], *SAMPLING, "hierarchical"]
     if settings.method == "pcg":
         names.append("similarity")
     if settings.method != "ar":

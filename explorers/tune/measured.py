@@ -57,8 +57,7 @@ class Measured:
     @property
     def task(self) -> tuple[object, ...]:
         """What takes must have in common for their speeds to be compared; the seed changes the length, not the speed."""
-        sampling = (self.settings.temperature, self.settings.sampler, self.settings.top_k, self.settings.top_p)
-        return (self.reading.text, self.reading.voice, *sampling)
+        return (self.reading.text, self.reading.voice, self.settings.sampling)
 
     @property
     def is_steady(self) -> bool:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from explorers.session import Session, TakeView
+from explorers.session import Session, ShownTake, TakeView
 from explorers.turn import Turn
+from pcg.errors import PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
@@ -67,6 +68,27 @@ def test_a_run_that_replaces_another_begins_with_what_that_had(halted: bool, one
     assert held.history[0].pinned
     turn.end(first)  # an earlier run's end is not that of the current one
     assert turn.running
+
+
+def test_a_run_that_fails_at_once_still_has_what_it_replaced(one: Session, two: Session) -> None:
+    turn = Turn()
+    turn.begin(one)
+    turn.session = two
+    turn.begin(one)
+    assert list(turn.so_far().cards) == ["ar", "sd"]
+
+
+def test_a_take_is_the_same_one_under_another_number(one: Session, two: Session, synthesizer: Synthesizer) -> None:
+    """Spoof's take is the second of the page, and the third of the run, which has one of its own before it."""
+    by_spoof = ShownTake(TakeView.of(synthesizer.take("yes", Settings("ar", sampler="ras"), "two")))
+    page = one.remembering(by_spoof, "ras", "RAS")
+    turn = Turn()
+    turn.begin(one)
+    turn.change(lambda session: session.remembering(by_spoof, "ras", "RAS"))
+    turn.change(lambda session: session.with_kept(session.number_of(page.kept(2).shown), pinned=True))
+    assert [(each.name, each.pinned) for each in turn.changed(two).history] == [("", False), ("", False), ("RAS", True)]
+    with pytest.raises(PCGError, match="no longer kept"):
+        one.number_of(by_spoof)
 
 
 def test_stop_keeps_what_the_run_had_and_after_its_end_nothing(one: Session, two: Session) -> None:

@@ -1,7 +1,7 @@
 """Presets of one's own: their settings, and on the whole page, in a real browser."""
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from explorers.measure_page.access import open_tab
 from explorers.settings.presets import kept_settings
@@ -18,15 +18,19 @@ def test_any_method_in_hand_makes_a_preset_whatever_verification_is_chosen(metho
     assert kept.verification == ("block" if method in BLOCKWISE else "token")
 
 
+def store_my_own(page: Page, address: str) -> None:
+    page.goto(address)
+    expect(page.locator(READY)).to_be_visible()
+    page.locator("#settings > button").click()
+    page.fill("#preset-name input, #preset-name textarea", "my own")
+    page.locator("#keep-preset").click()
+    expect(page.locator("#preset input")).to_have_value("my own")
+
+
 @NEEDS_CHROMIUM
 def test_presets_of_ones_own_are_offered_at_once_after_a_reload(address: str) -> None:
     with patient_page(1440, ARGUMENTS, PATIENCE_MS) as page:
-        page.goto(address)
-        expect(page.locator(READY)).to_be_visible()
-        page.locator("#settings > button").click()
-        page.fill("#preset-name input, #preset-name textarea", "my own")
-        page.locator("#keep-preset").click()
-        expect(page.locator("#preset input")).to_have_value("my own")
+        store_my_own(page, address)
 
         page.reload()
         expect(page.locator(READY)).to_be_visible()
@@ -47,12 +51,7 @@ def test_presets_of_ones_own_are_offered_at_once_after_a_reload(address: str) ->
 @NEEDS_CHROMIUM
 def test_a_preset_that_is_stored_again_or_deleted_leaves_no_stale_choice(address: str) -> None:
     with patient_page(1440, ARGUMENTS, PATIENCE_MS) as page:
-        page.goto(address)
-        expect(page.locator(READY)).to_be_visible()
-        page.locator("#settings > button").click()
-        page.fill("#preset-name input, #preset-name textarea", "my own")
-        page.locator("#keep-preset").click()
-        expect(page.locator("#preset input")).to_have_value("my own")
+        store_my_own(page, address)
         page.locator("#more-settings > button").click()
         chosen = page.locator("#compare-preset input")
         chosen.click()
