@@ -34,8 +34,8 @@ from pcg.synthesis.synthesizer import Synthesizer
 RESULTS = Path("runs") / "results"
 COMMITTED = ASSETS / "results"
 HEADING = """<header class="title"><h2>Experiments<small>the papers' claims, measured</small></h2>
-<p>Every figure has its 95 % interval over utterances, and the number of the paper below it. Runs on this server, by anybody's
-page or by <code>python -m pcg experiment</code>, are stored apart from the shipped results. A run does only the missing
+<p>Every figure has its 95 % interval over utterances, and the number of the paper below it. Runs on this server, from any
+visitor's page or from <code>python -m pcg experiment</code>, are stored apart from the shipped results. A run does only the missing
 units.</p></header>"""
 GRID_HINT = (
     '<p class="findings-note">Texts, voices, seeds and conditions, as described in <code>pcg/experiments/grid.py</code>. '
