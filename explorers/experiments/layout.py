@@ -35,8 +35,8 @@ RESULTS = Path("runs") / "results"
 COMMITTED = ASSETS / "results"
 HEADING = """<header class="title"><h2>Experiments<small>the papers' claims, measured</small></h2>
 <p>Every figure has its 95 % interval over utterances, and the number of the paper below it. Runs on this server, from any
-visitor's page or from <code>python -m pcg experiment</code>, are stored apart from the shipped results. A run does only the missing
-units.</p></header>"""
+visitor's page or from <code>python -m pcg experiment</code>, are stored apart from the shipped results. A run does only the
+missing units.</p></header>"""
 GRID_HINT = (
     '<p class="findings-note">Texts, voices, seeds and conditions, as described in <code>pcg/experiments/grid.py</code>. '
     "Whoever opens a page of this server can read and hear the texts of its runs.</p>"
