@@ -33,13 +33,15 @@ class Sessions(StateHolder):
         self._visitors: dict[str, str] = {}
         self._lost: OrderedDict[str, None] = OrderedDict()
         self.set_blocks(blocks)
+        values = (block._id for function in blocks.fns.values() for block in function.inputs)
+        self._kept = frozenset(values) | {key for key, block in blocks.blocks.items() if block.stateful}
 
     def __getitem__(self, session_id: str) -> SessionState:
         with self.lock:
             if session_id in self._lost:
                 raise LostSession
             if session_id not in self.session_data:
-                self.session_data[session_id] = _LightState(self.blocks)
+                self.session_data[session_id] = _LightState(self.blocks, self._kept)
                 self._visitors[session_id] = current_visitor()
                 self._make_room(session_id)
             self.session_data.move_to_end(session_id)
@@ -73,14 +75,28 @@ class Sessions(StateHolder):
 
 
 class _LightState(SessionState):
-    """A session without its own copy of every component's settings, of nearly a megabyte, which only deep links read."""
+    """A session without its own copy of every component's settings, of nearly a megabyte, which only deep links read, and with
+    its own components only where a handler reads them (`kept`, their numbers), and not of each that a handler changed."""
 
-    def __init__(self, blocks: gr.Blocks) -> None:
+    def __init__(self, blocks: gr.Blocks, kept: frozenset[int]) -> None:
+        self._kept = kept
+        self._changed: tuple[int | None, object] = None, None
         self.blocks_config = copy(blocks.default_config)
         self.config_values = _Nothing()
         self.state_data = {}
         self._state_ttl = {}
         self.closed_at: float | None = None
+
+    def __getitem__(self, key: int) -> object:
+        changed, component = self._changed
+        return component if key == changed else super().__getitem__(key)
+
+    def __setitem__(self, key: int, value: object) -> None:
+        # Gradio reads a changed component back at once, to tell the page what changed.
+        if key in self._kept:
+            super().__setitem__(key, value)
+        else:
+            self._changed = key, value
 
     @property
     def is_closed(self) -> bool:

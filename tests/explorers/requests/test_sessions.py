@@ -1,7 +1,9 @@
 """A visitor's takes go by their own doing only; a job ends in time; a fault is one sentence with a reference."""
 
+import gc
 import time
-from collections.abc import Callable, Iterator
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from threading import Event
 
@@ -19,6 +21,8 @@ from tests.explorers.raw import Raw
 from tests.explorers.served import serve
 
 SECONDS = 0.3
+TEXTS = 30
+MOST_EACH = 40_000  # bytes
 
 
 class Counters:
@@ -32,6 +36,9 @@ class Counters:
             gr.Button("Slowly").click(self.slowly, None, shown, api_name="slowly")
             gr.Button("Keep").click(self.keep, None, shown, api_name="keep")
             gr.Button("Fail").click(self.fail, None, shown, api_name="fail")
+            offered, texts = gr.Radio(["one"], label="Offered"), [gr.HTML() for _ in range(TEXTS)]
+            gr.Button("Offer").click(self.offer, None, [offered, *texts], api_name="offer")
+            gr.Button("Choose").click(lambda choice: 1, offered, shown, api_name="choose")
             gr.Button("Wait").click(lambda: self.allowed.wait(20) or 0, None, shown, api_name="wait")
         self.page.limits = limits
         self.page.queue()
@@ -49,6 +56,10 @@ class Counters:
         except PCGError:
             yield 100 * step
             raise
+
+    def offer(self) -> list[object]:
+        """Another choice, and texts that are shown."""
+        return [gr.Radio(choices=["one", "two"]), *(gr.HTML("text", visible=True) for _ in range(TEXTS))]
 
     def fail(self) -> float:
         raise OverflowError("a secret of the program")
@@ -104,6 +115,31 @@ def test_in_all_whoever_has_most_sessions_loses_one(raw: Callable[..., Raw]) -> 
     assert count(page, "late", "10.0.0.3") == 1
     assert LOST in count(page, "flood0", "10.0.0.2")
     assert count(page, "mine", "10.0.0.1") == 2
+
+
+def test_a_session_has_its_own_choices(raw: Callable[..., Raw]) -> None:
+    page = raw()
+    choices, *texts = page.ask("offer", [], session="mine").data
+    assert choices["choices"] == [["one", "one"], ["two", "two"]]
+    assert [(text["value"], text["visible"]) for text in texts] == [("text", True)] * TEXTS
+    assert page.ask("choose", ["two"], session="mine").told is None
+    assert "two" in page.ask("choose", ["two"], session="other").told
+
+
+def test_a_session_keeps_nothing_of_what_is_only_shown(raw: Callable[..., Raw]) -> None:
+    page = raw()
+
+    def kept_after(visitors: Iterable[int]) -> int:
+        for visitor in visitors:
+            page.ask("offer", [], session=f"visitor{visitor}")
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    early = kept_after(range(10))
+    late = kept_after(range(10, 30))
+    tracemalloc.stop()
+    assert (late - early) / 20 < MOST_EACH
 
 
 def test_a_job_is_stopped_in_time(raw: Callable[..., Raw]) -> None:
