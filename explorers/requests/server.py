@@ -1,12 +1,16 @@
 """What `launch` hands on to the web server's framework: the doors of this page, and what is kept of whoever comes in."""
 
+import asyncio
+import ctypes
 import os
 import re
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from gradio.queueing import Queue
 from gradio.route_utils import FnIndexInferError
 from gradio.routes import App
 from gradio.utils import get_upload_folder
@@ -31,6 +35,7 @@ OPEN_PATHS = re.compile(
 UPLOAD_PATH = "/gradio_api/upload"
 SPACES = ("*.hf.space", "huggingface.co")
 SHARED = "*.gradio.live"
+TRIM_SECONDS = 30.0
 
 
 def app_options(hosts: tuple[str, ...] = (), limits: Limits = LIMITS) -> dict[str, object]:
@@ -70,9 +75,20 @@ def _with_sessions(limits: Limits) -> object:
     @asynccontextmanager
     async def lifespan(app: App) -> AsyncIterator[None]:
         app.state_holder = Sessions(app.get_blocks(), limits)
+        trimming = asyncio.create_task(_trim(app.get_blocks()._queue))
         yield
+        trimming.cancel()
 
     return lifespan
+
+
+async def _trim(queue: Queue) -> None:
+    """Return what takes have used and freed to the system while no job runs: glibc would keep it, a tenth of the process."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    while trim:
+        await asyncio.sleep(TRIM_SECONDS)
+        if not any(queue.active_jobs):
+            await asyncio.to_thread(trim, 0)
 
 
 async def _nowhere(request: Request, error: Exception) -> JSONResponse:

@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from explorers.requests.server import TRIM_SECONDS
 from pcg.places import PROJECT
 
 PATIENCE_SECONDS = 120
@@ -35,6 +36,11 @@ class Server:
         """Bytes of memory now."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+
+    def resident_at_rest(self) -> int:
+        """Bytes of memory after a while without a request."""
+        time.sleep(2 * TRIM_SECONDS)
+        return self.resident()
 
     def forget_peak(self) -> None:
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")

@@ -1,10 +1,12 @@
 """A visitor's takes go by their own doing only; a job ends in time; a fault is one sentence with a reference."""
 
 import gc
+import mmap
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from threading import Event
 
 import gradio as gr
@@ -12,6 +14,7 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
+from explorers.requests import server
 from explorers.requests.page import Page
 from explorers.requests.server import app_options
 from explorers.requests.sessions import LOST
@@ -140,6 +143,28 @@ def test_a_session_keeps_nothing_of_what_is_only_shown(raw: Callable[..., Raw]) 
     late = kept_after(range(10, 30))
     tracemalloc.stop()
     assert (late - early) / 20 < MOST_EACH
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell a process's memory")
+def test_what_was_used_and_freed_goes_back_to_the_system_while_no_job_runs(
+    raw: Callable[..., Raw], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    monkeypatch.setattr(server, "TRIM_SECONDS", 0.1)
+    page = raw()
+    page.join("wait", [], None, "busy")
+    blocks = [b"x" * 50_000 for _ in range(4_000)]
+    some = blocks[::100]  # lie between what is freed, so that the heap cannot just end earlier
+    before = resident()
+    del blocks
+    time.sleep(0.5)
+    assert resident() > before - 50_000_000
+    page.allowed.set()
+    time.sleep(0.5)
+    assert resident() < before - 150_000_000
+    assert len(some) == 40
 
 
 def test_a_job_is_stopped_in_time(raw: Callable[..., Raw]) -> None:
