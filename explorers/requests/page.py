@@ -1,11 +1,11 @@
 """The Blocks of the page: every request is checked before a handler sees it, and ends in time and in one sentence."""
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from functools import wraps
 from time import monotonic
+from uuid import uuid4
 
 import gradio as gr
 from gradio.block_function import BlockFunction
@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from explorers.errors import fault, page_error, showing_errors
+from explorers.requests.messages import Messages
 from explorers.requests.validation import checked
 from pcg.errors import InputError, PCGError
 from pcg.serving.guard import NOWHERE
@@ -105,6 +106,8 @@ def _refusing_when_full(queue: Queue, most_each: int) -> Callable[..., Awaitable
         own = sum(event.session_hash == body.session_hash for each in _lines(queue) for event in each)
         if own >= most_each:
             return _fail(queue, body, request, username, f"You have {own} jobs waiting: wait for them, or stop one.")
+        body.session_hash = body.session_hash or uuid4().hex
+        _begin_messages(queue, body.session_hash)
         answer = await push(body=body, request=request, username=username)
         if answer[-1] != "queue_full":
             return answer
@@ -118,12 +121,16 @@ def _lines(queue: Queue) -> list[list[Event]]:
     return [line.queue for line in queue.event_queue_per_concurrency_id.values()]
 
 
+def _begin_messages(queue: Queue, session_hash: str) -> None:
+    """Gradio makes a queue of another kind where a session has none."""
+    if session_hash not in queue.pending_messages_per_session:
+        queue.pending_messages_per_session[session_hash] = Messages()
+
+
 def _fail(queue: Queue, body: PredictBodyInternal, request: Request, username: str, sentence: str) -> tuple[bool, object, str]:
     """An event that is answered with `sentence`."""
     event = Event(body.session_hash, queue.blocks.fns[body.fn_index], request, username)
-    messages = queue.pending_messages_per_session
-    if event.session_hash not in messages:
-        messages[event.session_hash] = asyncio.Queue()
+    _begin_messages(queue, event.session_hash)
     queue.pending_event_ids_session.setdefault(event.session_hash, set()).add(event._id)
     busy = error_payload(page_error(PCGError(sentence)), show_error=True)
     queue.send_message(event, ProcessCompletedMessage(output=busy, title="Busy", success=False))

@@ -1,9 +1,10 @@
 """A visitor's takes go by their own doing only; a job ends in time; a fault is one sentence with a reference."""
 
 import gc
+import json
 import mmap
+import sys
 import time
-import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +25,8 @@ from tests.explorers.raw import Raw
 from tests.explorers.served import serve
 
 SECONDS = 0.3
-TEXTS = 30
-MOST_EACH = 40_000  # bytes
+TEXTS, STEPS = 30, 40
+MOST_EACH = 500
 
 
 class Counters:
@@ -41,6 +42,7 @@ class Counters:
             gr.Button("Fail").click(self.fail, None, shown, api_name="fail")
             offered, texts = gr.Radio(["one"], label="Offered"), [gr.HTML() for _ in range(TEXTS)]
             gr.Button("Offer").click(self.offer, None, [offered, *texts], api_name="offer")
+            gr.Button("Often").click(self.often, None, texts, api_name="often")
             gr.Button("Choose").click(lambda choice: 1, offered, shown, api_name="choose")
             gr.Button("Wait").click(lambda: self.allowed.wait(20) or 0, None, shown, api_name="wait")
         self.page.limits = limits
@@ -63,6 +65,10 @@ class Counters:
     def offer(self) -> list[object]:
         """Another choice, and texts that are shown."""
         return [gr.Radio(choices=["one", "two"]), *(gr.HTML("text", visible=True) for _ in range(TEXTS))]
+
+    def often(self) -> Iterator[list[object]]:
+        for step in range(STEPS):
+            yield [f"Step {step}", *[gr.skip()] * (TEXTS - 1)]
 
     def fail(self) -> float:
         raise OverflowError("a secret of the program")
@@ -129,20 +135,43 @@ def test_a_session_has_its_own_choices(raw: Callable[..., Raw]) -> None:
     assert "two" in page.ask("choose", ["two"], session="other").told
 
 
+def objects_kept_of_each(page: Raw, ask: Callable[[str], object]) -> float:
+    """How many objects each of 10 sessions leaves behind, once as many before them had their turn."""
+
+    def after(visitors: Iterable[int]) -> int:
+        for visitor in visitors:
+            ask(f"visitor{visitor}")
+        page.ask("often", [])  # whose turn comes after theirs
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    early = after(range(10))
+    late = after(range(10, 20))
+    return (late - early) / 10
+
+
 def test_a_session_keeps_nothing_of_what_is_only_shown(raw: Callable[..., Raw]) -> None:
     page = raw()
+    assert objects_kept_of_each(page, lambda session: page.ask("offer", [], session=session)) < MOST_EACH
 
-    def kept_after(visitors: Iterable[int]) -> int:
-        for visitor in visitors:
-            page.ask("offer", [], session=f"visitor{visitor}")
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
 
-    tracemalloc.start()
-    early = kept_after(range(10))
-    late = kept_after(range(10, 30))
-    tracemalloc.stop()
-    assert (late - early) / 20 < MOST_EACH
+def test_what_nobody_collects_takes_little_room(raw: Callable[..., Raw]) -> None:
+    page = raw()
+    assert objects_kept_of_each(page, lambda session: page.join("often", [], None, session)) < MOST_EACH
+
+
+def test_whoever_listens_late_hears_the_same(raw: Callable[..., Raw]) -> None:
+    def heard(session: str, late_seconds: float) -> list[object]:
+        page.join("often", [], None, session)
+        time.sleep(late_seconds)
+        with page.http.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as lines:
+            messages = [json.loads(line[5:]) for line in lines.iter_lines() if line.startswith("data:")]
+        return [message["output"]["data"] for message in messages if "output" in message]
+
+    page = raw()
+    at_once, late = heard("prompt", 0.0), heard("late", 1.0)
+    assert len(late) > STEPS
+    assert late == at_once
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell a process's memory")
