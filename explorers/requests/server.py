@@ -36,6 +36,8 @@ UPLOAD_PATH = "/gradio_api/upload"
 SPACES = ("*.hf.space", "huggingface.co")
 SHARED = "*.gradio.live"
 TRIM_SECONDS = 30.0
+M_ARENA_MAX, ARENAS = -8, 2
+"""malloc.h of glibc: the most heaps. By itself it gives threads up to eight a core, and each keeps what it once needed."""
 
 
 def app_options(hosts: tuple[str, ...] = (), limits: Limits = LIMITS) -> dict[str, object]:
@@ -75,20 +77,24 @@ def _with_sessions(limits: Limits) -> object:
     @asynccontextmanager
     async def lifespan(app: App) -> AsyncIterator[None]:
         app.state_holder = Sessions(app.get_blocks(), limits)
-        trimming = asyncio.create_task(_trim(app.get_blocks()._queue))
+        trimming = asyncio.create_task(_spare_memory(app.get_blocks()._queue))
         yield
         trimming.cancel()
 
     return lifespan
 
 
-async def _trim(queue: Queue) -> None:
-    """Return what takes have used and freed to the system while no job runs: glibc would keep it, a tenth of the process."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    while trim:
+async def _spare_memory(queue: Queue) -> None:
+    """Let all threads share a few heaps of glibc, and return what takes have used and freed to the system while no job runs:
+    glibc would keep it, a tenth of the process."""
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if not hasattr(library, "malloc_trim"):
+        return
+    library.mallopt(M_ARENA_MAX, ARENAS)
+    while True:
         await asyncio.sleep(TRIM_SECONDS)
         if not any(queue.active_jobs):
-            await asyncio.to_thread(trim, 0)
+            await asyncio.to_thread(library.malloc_trim, 0)
 
 
 async def _nowhere(request: Request, error: Exception) -> JSONResponse:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -202,7 +203,8 @@ class ModelRunner:
         places = [(row, slice(end - count, end)) for row, end, count in zip(rows, ends, counts, strict=True)]
         ids, cos, sin = (joined([table[place] for place in places]) for table in (self._written, *self._tables))
         heat = [memory.temperature if _is_softmax(memory) else 0.0 for memory in memories]
-        found = torch.from_numpy(self._model.read(ids, (cos, sin), self._cache, rows, counts, lasts, heat)).split(lasts)
+        found = self._model.read(ids, (cos, sin), self._cache, rows, counts, lasts, heat)
+        found = [torch.from_numpy(found[end - last : end]) for end, last in zip(accumulate(lasts), lasts, strict=True)]
         each = zip(memories, found, drafted, heat, strict=True)
         return [Trail(one, (m,)) if warm else trails([m], [one], [tokens])[0] for m, one, tokens, warm in each]
 

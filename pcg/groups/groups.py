@@ -3,19 +3,15 @@
 Knows sets of tokens only: neither embeddings nor models. Groups are sets: centres with the same neighbours share one group.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.groups.pairs.kernel import number_sets, row_sums, running_names, tally, weighed
-
-REMEMBERED = 8192
-"""Groups and tokens whose members and groups are kept as numpy reads them fastest: a rule asks for the same ones again."""
+from pcg.groups.pairs.kernel import number_at, number_sets, row_sums, running_names, tally, weighed
 
 
 @dataclass(frozen=True)
@@ -153,21 +149,6 @@ class Groups:
         """The members of group k, ascending, int32."""
         return torch.from_numpy(np.sort(self.sets.of(k)))
 
-    @cached_property
-    def _parts(self) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
-        """The members of a group, and their shares."""
-
-        def part(k: int) -> tuple[np.ndarray, np.ndarray]:
-            members = self.sets.of(k)
-            return members, self._share[members]
-
-        return lru_cache(REMEMBERED)(part)
-
-    @cached_property
-    def _candidates(self) -> Callable[[int], list[int]]:
-        """S(t), ascending."""
-        return lru_cache(REMEMBERED)(lambda t: self.groups_of(t).tolist())
-
     def groups_of(self, t: int) -> Tensor:
         """S(t), ascending, int32."""
         centres = self.holders.of(t)
@@ -179,8 +160,7 @@ class Groups:
 
     def label(self, t: int, coin: float) -> int:
         """K ~ w_{k,t} over S(t) by `coin` in [0, 1) (Eq. 6); equal split makes it uniform."""
-        candidates = self._candidates(t)
-        return candidates[int(coin * len(candidates))]
+        return number_at(coin, self._group_of_first, self.holders.of(t))
 
     def weights(self, k: int) -> Tensor:
         """w_{k,t} = 1 / N(t) for the members t of group k, in the order of `members_of` (Eq. 3), float64."""
@@ -188,7 +168,7 @@ class Groups:
 
     def mass(self, probs: Tensor | np.ndarray, k: int) -> float:
         """The mass of group k under `probs [V]` (Eq. 5), in O(|G_k|)."""
-        return weighed(np.asarray(probs), *self._parts(k))
+        return weighed(np.asarray(probs), self._share, self.sets.of(k))
 
     def masses(self, probs: Tensor | np.ndarray) -> Tensor:
         """The masses of all groups under `probs [V]` (Eq. 5), `[M]` float64. Linear, so differences of probabilities are

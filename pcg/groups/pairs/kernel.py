@@ -80,9 +80,22 @@ def row_sums(starts, sizes, entries, values):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
-def weighed(values, entries, weights):
-    """The sum of `values [V]` at the `entries`, each times its weight, in float64."""
+def weighed(values, weights, entries):
+    """The sum over the `entries` of values `[V]` times weights `[V]`, in float64."""
     total = 0.0
-    for i in range(len(entries)):
-        total += values[entries[i]] * weights[i]
+    for entry in entries:
+        total += values[entry] * weights[entry]
     return total
+
+
+@njit(nogil=True, cache=True)
+def number_at(coin, numbers, entries):
+    """The `entries` have `numbers [V]`, -1 where they have none: of those in ascending order the one at `coin` in [0, 1)."""
+    found, count = np.empty(len(entries), numbers.dtype), 0
+    for entry in entries:
+        found[count] = numbers[entry]
+        count += numbers[entry] >= 0
+    if count == 0:
+        raise ValueError("the token is in no group")
+    place = int(coin * count)
+    return np.partition(found[:count], place)[place]
