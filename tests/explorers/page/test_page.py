@@ -97,6 +97,7 @@ def test_the_first_tab_fits_on_two_screens_and_the_race_tells_who_was_first(page
 def test_only_one_sound_is_heard_on_the_whole_page(page: Page) -> None:
     expect(page.locator(".strip")).to_have_attribute("data-state", "done")
     page.locator("#details > button").click()
+    expect(page.locator("#sound-pcg time").last).to_have_text(re.compile("[1-9]"))  # until it is loaded, a press does nothing
     page.locator("#sound-pcg").get_by_role("button", name="Play", exact=True).click()
     expect(page.locator("#sound-pcg").get_by_role("button", name="Pause", exact=True)).to_be_visible()
     play(page)
