@@ -1,6 +1,7 @@
 """The page: composes the explorers over one synthesizer. `python app.py` serves it, here or as a Hugging Face Space."""
 
 import argparse
+import atexit
 import os
 import signal
 import sys
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from time import sleep
+from typing import NoReturn
 
 from pcg.models.hub import named_model, needs_hub
 
@@ -73,6 +75,7 @@ SWITCH_SECONDS = 2e-4
 FILES = "GRADIO_TEMP_DIR"
 # A browser needs both cores of a small computer to draw the page.
 OPENING_SECONDS = 3.0
+INTERRUPTED = 130
 
 
 def create_app(
@@ -160,6 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PCGError as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return 0
 
 
@@ -220,5 +225,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _end(code: int) -> NoReturn:
+    """End the process without waiting for jobs: a thread that comes back from compiled code while Python winds up aborts it."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        ended = main()
+    except SystemExit as stopped:
+        ended = stopped.code or 0
+    _end(ended)

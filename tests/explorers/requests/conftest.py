@@ -56,24 +56,28 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = started(tiny_voice_folder, tmp_path_factory.mktemp("temporary"))
+    time.sleep(5)  # the warm-up
+    yield server
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(PATIENCE_SECONDS)
+    assert [path for path in server.temporary.rglob("*") if path.is_file()] == []
+
+
+def started(voice: Path, temporary: Path) -> Server:
+    """The page, as soon as it answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    temporary = tmp_path_factory.mktemp("temporary")
-    command = [sys.executable, "app.py", "--port", str(port), "--model", str(tiny_voice_folder)]
+    command = [sys.executable, "app.py", "--port", str(port), "--model", str(voice)]
     process = subprocess.Popen(command, cwd=PROJECT, env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"
     patience = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             httpx.get(address, timeout=10)
-            break
+            return Server(process, address, temporary)
         except httpx.TransportError:
             assert process.poll() is None
             assert time.monotonic() < patience
             time.sleep(0.5)
-    time.sleep(5)  # the warm-up
-    yield Server(process, address, temporary)
-    process.send_signal(signal.SIGTERM)
-    process.wait(PATIENCE_SECONDS)
-    assert [path for path in temporary.rglob("*") if path.is_file()] == []
