@@ -70,6 +70,7 @@ class Stage extends StageLanes {
     };
     document.addEventListener("input", here(turns), { signal: gone.signal, capture: true });
     const presses = ({ target }) => {
+      if (target.closest?.("#run, #stop")) this.forgetKnob();
       if (target.closest?.("#run")) this.ask();
       if (target.closest?.("#stop")) this.pause();
       const tab = target.closest?.("[data-opens]");
@@ -110,11 +111,17 @@ class Stage extends StageLanes {
   move(method) {
     this.ask();
     if (this.live && !this.resting) trigger("halt");
-    clearTimeout(this.resting);
+    this.forgetKnob();
     this.resting = setTimeout(() => {
       this.resting = 0;
       trigger(EVENTS[method]);
     }, REST_MS);
+  }
+
+  /** The knob that rests asks for no take. */
+  forgetKnob() {
+    clearTimeout(this.resting);
+    this.resting = 0;
   }
 
   key(event) {

@@ -31,6 +31,14 @@ def test_a_take_generated_alone_is_compared_with_ar_of_an_earlier_run_and_says_s
     assert complaints == []
 
 
+def test_a_press_on_generate_is_worth_more_than_a_knob_that_moved_just_before(page: Page) -> None:
+    page.fill("#text textarea", "Once more.")
+    page.evaluate(
+        "document.dispatchEvent(new CustomEvent('knob-moved', { detail: 'pcg' })), document.querySelector('#run').click()"
+    )
+    expect(page.locator("#status")).to_contain_text("Four takes in")
+
+
 @pytest.mark.parametrize("page", [390, 1440], indirect=True)
 def test_every_method_and_the_calls_are_explained_on_their_lane(page: Page, complaints: list[str]) -> None:
     tip, pressed = page.locator(".term-tip"), page.locator('.stage-switch [aria-pressed="true"]')
