@@ -72,7 +72,7 @@ def test_every_control_of_every_tab_is_reached_and_used_by_the_keyboard(page: Pa
 @pytest.mark.slow
 def test_the_walk_would_see_a_control_that_is_skipped_and_one_that_is_deaf(page: Page) -> None:
     deaf = '<div id="deaf" role="button" tabindex="0">no key is heard</div>'
-    page.evaluate("deaf => document.querySelector('#run').insertAdjacentHTML('afterend', deaf)", deaf)
+    page.locator("#run").evaluate("(run, deaf) => run.insertAdjacentHTML('afterend', deaf)", deaf)  # waits until it is there
     assert ['id="deaf"' in each for each in not_used(page)] == [True]
     page.evaluate("document.querySelector('#run').tabIndex = -1")
     assert ['id="run"' in each for each in not_reached(page)] == [True]
