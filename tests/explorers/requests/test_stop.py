@@ -22,9 +22,12 @@ def test_a_page_that_is_stopped_while_it_speaks_ends_in_order_and_leaves_nothing
     for seconds in range(1, ROUNDS + 1):
         server = started(tiny_voice_folder, tmp_path)
         text = "hello, is this one sentence? yes! " * 140
-        job = Client(server.address, verbose=False).submit(text=text, recording=None, api_name="/generate")
-        time.sleep(seconds)
-        assert not job.done()
-        server.process.send_signal(how)
-        assert server.process.wait(PATIENCE_SECONDS) in (0, 130)
+        try:
+            job = Client(server.address, verbose=False).submit(text=text, recording=None, api_name="/generate")
+            time.sleep(seconds)
+            assert not job.done()
+            server.process.send_signal(how)
+            assert server.process.wait(PATIENCE_SECONDS) in (0, 130)
+        finally:
+            server.process.kill()
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
