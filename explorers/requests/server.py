@@ -37,7 +37,7 @@ SPACES = ("*.hf.space", "huggingface.co")
 SHARED = "*.gradio.live"
 TRIM_SECONDS = 30.0
 M_ARENA_MAX, ARENAS = -8, 2
-"""malloc.h of glibc: the most heaps. By itself it gives threads up to eight a core, and each keeps what it once needed."""
+"""The most heaps: the name that malloc.h of glibc has for it, and ours. Its own, eight a core, keep much that nobody uses."""
 
 
 def app_options(hosts: tuple[str, ...] = (), limits: Limits = LIMITS) -> dict[str, object]:
