@@ -70,8 +70,9 @@ class Stage extends StageLanes {
     };
     document.addEventListener("input", here(turns), { signal: gone.signal, capture: true });
     const presses = ({ target }) => {
-      if (target.closest?.("#run")) this.begin();
-      if (target.closest?.("#stop")) this.forgetKnob(), this.pause();
+      if (target.closest?.("#run, #stop")) this.forgetKnob();
+      if (target.closest?.("#run")) this.ask();
+      if (target.closest?.("#stop")) this.pause();
       const tab = target.closest?.("[data-opens]");
       if (tab) document.querySelector(`#${tab.dataset.opens}-button`)?.click();
     };
@@ -117,19 +118,13 @@ class Stage extends StageLanes {
     }, REST_MS);
   }
 
-  /** A person asks for all takes, and not for that of a knob that has moved just before. */
-  begin() {
-    this.forgetKnob();
-    this.ask();
-  }
-
+  /** Drop the take that a resting knob would ask for. */
   forgetKnob() {
     clearTimeout(this.resting);
     this.resting = 0;
   }
 
   key(event) {
-    if (event.key === "Enter" && event.shiftKey && event.target.closest("#text")) this.begin();
     const shown = this.root.offsetParent !== null && this.lanes.length > 0;
     if (!shown || event.ctrlKey || event.metaKey || event.altKey || event.repeat || typing(event.target)) return;
     const lane = this.lanes[Number(event.key) - 1];
