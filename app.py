@@ -26,11 +26,6 @@ import explorers.without_stubs  # noqa: F401 - before gradio
 import gradio as gr
 import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
 
-from explorers.compare.claim import claim_html, measured
-from explorers.compare.example import EXAMPLE, read_example
-from explorers.compare.form import offer_presets
-from explorers.compare.layout import CompareView, create_compare
-from explorers.compare.stage import IN_HAND, moved
 from explorers.experiments.archive import shipped_ids
 from explorers.experiments.layout import create_experiments
 from explorers.groups.export import create_export
@@ -40,6 +35,11 @@ from explorers.groups.statistics import create_statistics
 from explorers.history.layout import create_bar, wire_bar
 from explorers.judging import usual_judges
 from explorers.licence import banner_html, masthead_html
+from explorers.listen.claim import claim_html, measured
+from explorers.listen.example import EXAMPLE, read_example
+from explorers.listen.form import offer_presets
+from explorers.listen.layout import CompareView, create_compare
+from explorers.listen.stage import IN_HAND, moved
 from explorers.listening.layout import create_listening_test
 from explorers.mcp_tools import offer_tools
 from explorers.recognise.layout import create_recognise
@@ -55,11 +55,11 @@ from explorers.swap.layout import create_swap
 from explorers.theme import launch_options
 from explorers.tune.layout import connect_map
 from explorers.zero_gpu import is_lent
+from pcg.asr.embedded import EMBEDDED as RECOGNISER
+from pcg.asr.embedded import load_recogniser
+from pcg.asr.judges import load_judge
 from pcg.cli.common import MODEL
 from pcg.errors import InputError, PCGError
-from pcg.recognition.embedded import EMBEDDED as RECOGNISER
-from pcg.recognition.embedded import load_recogniser
-from pcg.recognition.judges import load_judge
 from pcg.serving.limits import LIMITS
 from pcg.serving.uploads import own_folder
 from pcg.synthesis.drafts import AUTO

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from explorers.session import LONGEST_SECONDS, Session, ShownTake
+from pcg.asr.embedded import EMBEDDED
+from pcg.asr.judges import load_judge
 from pcg.audio import load_audio
 from pcg.errors import PCGError
 from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, transcripts, word_errors
@@ -16,10 +18,8 @@ from pcg.metrics.metric import Metric, Sample
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, Recording, for_judges
 from pcg.metrics.speaker import Resemblyzer, Similarity
-from pcg.prompts.prompt import Reference
-from pcg.recognition.embedded import EMBEDDED
-from pcg.recognition.judges import load_judge
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.text.prompt import Reference
 
 NO_TAKE = "There are no takes to judge yet. Generate some first."
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
-from pcg.prompts.prompt import Reference
 from pcg.settings import METHODS, Settings
 from pcg.takes.take import Take
 from pcg.takes.written import pack_take, unpack_take
+from pcg.text.prompt import Reference
 
 PRESET = "preset"
 CARDS = (*METHODS, PRESET)

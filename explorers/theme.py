@@ -5,10 +5,10 @@ from pathlib import Path
 import gradio as gr
 
 from explorers.colours import SOUND_COLOUR, detector_styles, method_styles
-from explorers.compare import stage
 from explorers.experiments import findings
 from explorers.groups import atlas
 from explorers.history import layout as history
+from explorers.listen import stage
 from explorers.listening import player, reveal
 from explorers.recognise import transcript
 from explorers.requests.server import app_options

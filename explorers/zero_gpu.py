@@ -16,7 +16,7 @@ import spaces
 from spaces.config import Config
 
 from pcg.errors import PCGError
-from pcg.prompts.text import MAX_CHARACTERS, MAX_SPOKEN_CHARACTERS, normalise
+from pcg.text.text import MAX_CHARACTERS, MAX_SPOKEN_CHARACTERS, normalise
 
 SECONDS_PER_CHARACTER = 0.08
 """Of speech, as nearly all takes of the shipped results are faster (`audio_seconds` over the length of the text)."""

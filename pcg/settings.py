@@ -1,109 +1,96 @@
-"""How a take is spoken: one validated schema, used by the command line, the page and the files that store takes."""
+"""Every setting of a take, declared once: command line, sliders, HTTP schemas and docs are made from `Settings`."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from pcg.errors import InputError
 
 METHODS = ("ar", "sd", "ssd", "pcg")
 SAMPLERS = ("plain", "ras", "eas")
-VERIFICATIONS = ("token", "block")
 SIMILARITIES = ("cosine", "mel", "fsq", "both")
 BLOCKWISE = ("sd", "pcg")
+SAMPLING = ("temperature", "sampler", "top_k", "top_p", "repetition_penalty")
 LONGEST_WORD = 40
 
 
-@dataclass(frozen=True)
-class Range:
-    """Allowed values of a knob, both ends included, and the step of its slider."""
+class Bounds(NamedTuple):
+    """The allowed values of a numeric setting, both ends included, and the step of its slider."""
 
     low: float
     high: float
     step: float
-    unit: str = ""
 
-    def check(self, field: str, value: float) -> None:
+    def check(self, field: str, value: object) -> None:
+        """Raise InputError unless `value` is a number within the bounds."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
-            # Python refuses to write out an integer of thousands of digits.
-            huge = isinstance(value, int) and value.bit_length() > 64
-            raise InputError(field, "a huge number" if huge else value, f"a number from {self}")
+            raise InputError(field, value, f"a number from {self}")
 
     def __str__(self) -> str:
         return " to ".join(f"{end:.0f}" if end == int(end) else f"{end:g}" for end in (self.low, self.high))
 
 
-RANGES = {
-    "theta": Range(0.2, 1.0, 0.01, "on the scale of the similarity"),
-    "lookahead": Range(1, 16, 1, "tokens"),
-    "lookahead_cost": Range(0.0, 1.0, 0.001, "of a round that drafts nothing, for each drafted token; 0: fixed lookahead"),
-    "beta": Range(0.0, 1.0, 0.05, "probability"),
-    "temperature": Range(0.1, 2.0, 0.05),
-    "seed": Range(0, 2**32 - 1, 1),
-    "top_k": Range(0, 1000, 1, "tokens"),
-    "top_p": Range(0.0, 1.0, 0.05, "probability"),
-    "repetition_penalty": Range(1.0, 2.0, 0.05),
-}
-SAMPLING = ("temperature", "sampler", "top_k", "top_p", "repetition_penalty")
-WHOLE = ("lookahead", "seed", "top_k")
-SWITCHES = ("adaptive", "hierarchical")
+def _not_a_switch(value: object) -> object:
+    if isinstance(value, bool | str):
+        raise ValueError("a number is needed")
+    return value
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Every knob of one take.
+Number = Annotated[float, BeforeValidator(_not_a_switch)]
+Count = Annotated[int, BeforeValidator(_not_a_switch)]
 
-    method: "ar" (target alone), "sd" (exact speculative decoding), "ssd" (tolerance `beta`), "pcg" (groups at `theta`).
-    theta: similarity above which two tokens share a group (PCG Eq. 1). lookahead: drafted tokens per round.
-    beta: SSD's tolerance (SSD Eq. 5). temperature: of draft and target alike. seed: of every coin. adaptive: draft fewer than
-    `lookahead` tokens where the draft is too unsure to be believed (see `pcg.decoding.proposal`). similarity: what makes tokens
-    alike (see `pcg.groups.similarities`); PCG alone looks at it. lookahead_cost: above 0, each round drafts as many tokens, up
-    to `lookahead`, as pay at this cost and at the acceptances so far (see `pcg.decoding.lookahead`). It is a number, and not
-    what a clock says while a take is spoken, so that the take can be said again. verification: "token", or "block"
-    (`pcg.acceptance.block`) with methods "sd" and "pcg".
 
-    sampler: how draft and target sample, "plain", "ras" or "eas" (see `pcg.sampling`). top_k, top_p: how much of it is
-    kept; 0 is the sampler's own choice. repetition_penalty: of "plain" alone. hierarchical: spoof detectors choose among beams
-    (see `pcg.decoding.beam_search`).
+def _knob(default: float, low: float, high: float, step: float, description: str) -> Any:
+    return Field(default, ge=low, le=high, json_schema_extra={"step": step}, description=description)
+
+
+class Settings(BaseModel):
+    """How a take is decoded.
+
+    Raises:
+        InputError: names the first field that is unknown or outside its range.
     """
 
-    method: str = "pcg"
-    theta: float = 0.3
-    lookahead: int = 3
-    beta: float = 0.3
-    temperature: float = 0.8
-    seed: int = 0
-    adaptive: bool = False
-    similarity: str = "cosine"
-    sampler: str = "plain"
-    top_k: int = 0
-    top_p: float = 0.0
-    repetition_penalty: float = 1.0
-    hierarchical: bool = False
-    verification: str = "token"
-    lookahead_cost: float = 0.0
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise InputError("method", self.method, "one of " + ", ".join(METHODS))
-        if self.similarity not in SIMILARITIES:
-            raise InputError("similarity", self.similarity, "one of " + ", ".join(SIMILARITIES))
-        if self.sampler not in SAMPLERS:
-            raise InputError("sampler", self.sampler, "one of " + ", ".join(SAMPLERS))
-        if self.verification not in VERIFICATIONS:
-            raise InputError("verification", self.verification, "one of " + ", ".join(VERIFICATIONS))
+    method: Literal["ar", "sd", "ssd", "pcg"] = Field(
+        "pcg",
+        description="ar: the target alone; sd: exact; ssd: tolerance beta; pcg: groups at theta.",
+    )
+    theta: Number = _knob(0.3, 0.2, 1.0, 0.01, "Tokens more similar than this share a group (PCG Eq. 1).")
+    lookahead: Count = _knob(3, 1, 16, 1, "Drafted tokens per round.")
+    beta: Number = _knob(0.3, 0.0, 1.0, 0.05, "Probability added to SSD's acceptance (SSD Eq. 5).")
+    temperature: Number = _knob(0.8, 0.1, 2.0, 0.05, "Temperature of draft and target.")
+    seed: Count = _knob(0, 0, 2**32 - 1, 1, "Seed of every random number of the take.")
+    adaptive: bool = Field(False, strict=True, description="Draft fewer tokens where the draft is unsure.")
+    similarity: Literal["cosine", "mel", "fsq", "both"] = Field("cosine", description="What makes two tokens alike.")
+    sampler: Literal["plain", "ras", "eas"] = Field("plain", description="How draft and target sample (MSpoofTTS section 3).")
+    top_k: Count = _knob(0, 0, 1000, 1, "Most likely tokens that are kept; 0: the sampler's own choice.")
+    top_p: Number = _knob(0.0, 0.0, 1.0, 0.05, "Probability that is kept; 0: the sampler's own choice.")
+    repetition_penalty: Number = _knob(1.0, 1.0, 2.0, 0.05, "Divides the logits of earlier tokens; plain sampler only.")
+    hierarchical: bool = Field(False, strict=True, description="Let spoof detectors choose among beams (MSpoofTTS).")
+    verification: Literal["token", "block"] = Field(
+        "token", description="Test drafted tokens one by one, or together (arXiv 2403.10444; sd and pcg only)."
+    )
+    lookahead_cost: Number = _knob(
+        0.0, 0.0, 1.0, 0.001, "Cost of a drafted token in rounds without one; above 0 each round drafts as many tokens as pay."
+    )
+
+    def __init__(self, method: object = "pcg", /, **values: object) -> None:
+        try:
+            super().__init__(**{"method": method, **values})
+        except ValidationError as error:
+            raise _input_error(error) from None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "Settings":
         if self.verification == "block" and self.method not in BLOCKWISE:
             raise InputError("verification", "block", f"token with method {self.method}")
-        for name in SWITCHES:
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(name, getattr(self, name), "true or false")
-        for name, allowed in RANGES.items():
-            value = getattr(self, name)
-            allowed.check(name, value)
-            if name in WHOLE and value != int(value):
-                raise InputError(name, value, f"a whole number from {allowed}")
-            object.__setattr__(self, name, int(value) if name in WHOLE else float(value))
         if self.repetition_penalty > 1 and self.sampler != "plain":
             raise InputError("repetition_penalty", self.repetition_penalty, f"1 with sampler {self.sampler}")
+        return self
 
     @property
     def varies(self) -> bool:
@@ -112,30 +99,65 @@ class Settings:
 
     @property
     def sampling(self) -> tuple[object, ...]:
-        """How draft and target sample: the values of SAMPLING."""
+        """The values of SAMPLING."""
         return tuple(getattr(self, name) for name in SAMPLING)
 
     def with_(self, **changes: object) -> "Settings":
-        return replace(self, **changes)
+        return Settings(**{**self.as_dict(), **changes})
 
     def for_method(self, method: str) -> "Settings":
-        """The same for another method, by token verification where that knows no other."""
+        """The same settings for another method; block verification falls back to token verification."""
         return self.with_(method=method, verification=self.verification if method in BLOCKWISE else "token")
 
     def as_dict(self) -> dict[str, object]:
-        return asdict(self)
+        return self.model_dump()
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> "Settings":
-        """Build from a mapping that may come from anywhere; an unknown key or a wrong kind of value raises InputError."""
+        """Read untrusted JSON; an unknown key or a wrong kind of value raises InputError."""
         if not isinstance(values, Mapping):
             raise InputError("settings", f"a {type(values).__name__}", "an object of names and values")
-        known = [f.name for f in fields(cls)]
         for key, value in values.items():
-            if key not in known:
-                raise InputError("setting", str(key)[:LONGEST_WORD], "one of " + ", ".join(known))
+            if key not in cls.model_fields:
+                raise InputError("setting", str(key)[:LONGEST_WORD], "one of " + ", ".join(cls.model_fields))
             if not isinstance(value, str | int | float):
                 raise InputError(key, f"a {type(value).__name__}", "a word, a number, true or false")
-            if isinstance(value, str) and len(value) > LONGEST_WORD:
-                raise InputError(key, value[:LONGEST_WORD], f"a number, or a word of at most {LONGEST_WORD} characters")
         return cls(**values)
+
+
+def choices(name: str) -> tuple[str, ...]:
+    """The words that setting `name` may be; none where it is a number or a switch."""
+    kind = Settings.model_fields[name].annotation
+    return get_args(kind) if get_origin(kind) is Literal else ()
+
+
+def bounds(name: str) -> Bounds:
+    """The bounds of the numeric setting `name`."""
+    field = Settings.model_fields[name]
+    ends = {end: getattr(rule, end) for rule in field.metadata for end in ("ge", "le") if hasattr(rule, end)}
+    return Bounds(ends["ge"], ends["le"], _extra(field)["step"])
+
+
+def is_numeric(name: str) -> bool:
+    return "step" in _extra(Settings.model_fields[name])
+
+
+def allowed(name: str) -> str:
+    """What setting `name` may be, in words."""
+    if choices(name):
+        return "one of " + ", ".join(choices(name))
+    if not is_numeric(name):
+        return "true or false"
+    return f"a {'whole ' if Settings.model_fields[name].annotation is int else ''}number from {bounds(name)}"
+
+
+def _extra(field: FieldInfo) -> dict[str, Any]:
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+
+
+def _input_error(error: ValidationError) -> InputError:
+    first = error.errors()[0]
+    name = str(first["loc"][0])
+    if name not in Settings.model_fields:
+        return InputError("setting", name[:LONGEST_WORD], "one of " + ", ".join(Settings.model_fields))
+    return InputError(name, first["input"], allowed(name))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from pcg.recognition.embedded import EmbeddedRecogniser
+    from pcg.asr.embedded import EmbeddedRecogniser
     from pcg.synthesis.synthesizer import Synthesizer
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -30,8 +30,8 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from pcg.codec.embedded import CodecConfig, EmbeddedCodec
     from pcg.groups.phones import NO_PHONE
     from pcg.models.vocabulary import Vocabulary
-    from pcg.prompts.prompt import PhonemeReader, Reference
-    from pcg.prompts.text import phonemise
+    from pcg.text.prompt import PhonemeReader, Reference
+    from pcg.text.text import phonemise
     from pcg.training.draft.layers import layer_subset
     from pcg.training.voice.publish import write_voice
     from pcg.training.voice.target import Shape, new_target
@@ -128,9 +128,9 @@ def neutts(neutts_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Sy
 @pytest.fixture(scope="session")
 def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recogniser with random weights: it spells nonsense, but everything works as in the shipped one."""
-    from pcg.recognition.embedded import save_recogniser
-    from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig
-    from pcg.recognition.network.subwords import Subwords
+    from pcg.asr.embedded import save_recogniser
+    from pcg.asr.network.conformer import ConformerCTC, EncoderConfig
+    from pcg.asr.network.subwords import Subwords
     from pcg.training.recogniser.stages import ReaderShape, new_reader
 
     torch.manual_seed(0)
@@ -150,7 +150,7 @@ def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def recogniser(recogniser_folder: Path) -> "EmbeddedRecogniser":
-    from pcg.recognition.embedded import load_recogniser
+    from pcg.asr.embedded import load_recogniser
 
     return load_recogniser(recogniser_folder)
 

@@ -15,8 +15,8 @@ from pcg.experiments.suites import COUNTS, SET, TITLES, declared
 from pcg.experiments.testset import SECTIONS, offline_utterances
 from pcg.experiments.unit import Unit, Utterance
 from pcg.metrics.sentences import read_sentences
-from pcg.prompts.text import MAX_CHARACTERS
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.text.text import MAX_CHARACTERS
 
 SIZES = ("quick", "full")
 # What a grid of one's own may be: read on a page that others use, too.

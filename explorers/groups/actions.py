@@ -15,7 +15,7 @@ from pcg.groups.library import GroupLibrary
 from pcg.groups.pairs.neighbours import Neighbours
 from pcg.groups.phones import CLASSES, PHONES, UNKNOWN
 from pcg.groups.similarities import theta_for
-from pcg.settings import METHODS, RANGES
+from pcg.settings import METHODS, bounds
 
 # What one answer may list; the totals stand beside it.
 MOST_NEIGHBOURS, MOST_OVERLAPS, MOST_LINKS = 3000, 300, 50
@@ -133,15 +133,15 @@ def check_token(field: str, value: object, codes: int) -> int:
 
 def groups_at(library: GroupLibrary, theta: float, similarity: str) -> Groups:
     """The groups of a view; InputError where theta is out of range, or the similarity unknown."""
-    RANGES["theta"].check("theta", theta)
+    bounds("theta").check("theta", theta)
     return library.groups(theta, similarity)
 
 
 def equal_theta(library: GroupLibrary, theta: float, before: str, after: str) -> float:
     """The theta at which groups by the similarity `after` are as large, in the mean, as those at `theta` by `before`."""
-    RANGES["theta"].check("theta", theta)
+    bounds("theta").check("theta", theta)
     size, lists = library.neighbours(before).mean_size_at(theta), library.neighbours(after)
-    allowed = RANGES["theta"]
+    allowed = bounds("theta")
     found = theta_for(lists, min(size, lists.mean_size_at(lists.floor)))
     return round(min(max(found, allowed.low), allowed.high), THETA_DIGITS)
 

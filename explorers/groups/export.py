@@ -8,7 +8,7 @@ import gradio as gr
 
 from explorers.errors import showing_errors
 from pcg.groups.export import export_atlas, export_groups
-from pcg.settings import RANGES
+from pcg.settings import bounds
 from pcg.synthesis.synthesizer import Synthesizer
 
 HEADING = """<header class="title"><h2>Export<small>groups at this theta, and the map</small></h2>
@@ -35,7 +35,7 @@ def _exporter(synthesizer: Synthesizer) -> Callable[[float, str], object]:
 
     def export(theta: float, similarity: str) -> object:
         with showing_errors():
-            RANGES["theta"].check("theta", theta)
+            bounds("theta").check("theta", theta)
             groups, name = synthesizer.library.groups(theta, similarity), synthesizer.voice.name
         place = Path(folder.name) / f"{similarity}-{theta:g}"
         files = export_groups(groups, place, similarity, name)

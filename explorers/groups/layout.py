@@ -26,7 +26,7 @@ from explorers.shared.terms import explained
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.groups.atlas import atlas_bytes
-from pcg.settings import RANGES, Settings
+from pcg.settings import Settings, bounds
 from pcg.synthesis.synthesizer import Synthesizer
 
 THETA_INFO = explained("theta", "The highlighted group follows.")
@@ -147,15 +147,15 @@ def _constant(synthesizer: Synthesizer) -> dict[str, object]:
 def _endpoints(synthesizer: Synthesizer) -> None:
     """The same functions as endpoints."""
 
-    def group(token: int, theta: float = Settings.theta, similarity: str = "cosine") -> dict:
+    def group(token: int, theta: float = Settings().theta, similarity: str = "cosine") -> dict:
         with showing_errors():
             return token_group(synthesizer.library, synthesizer.voice.usage, token, theta, similarity).as_dict()
 
-    def pair(first: int, second: int, theta: float = Settings.theta, similarity: str = "cosine") -> dict:
+    def pair(first: int, second: int, theta: float = Settings().theta, similarity: str = "cosine") -> dict:
         with showing_errors():
             return token_pair(synthesizer.library, first, second, theta, similarity).as_dict()
 
-    def sizes(theta: float = Settings.theta, similarity: str = "cosine") -> str:
+    def sizes(theta: float = Settings().theta, similarity: str = "cosine") -> str:
         with showing_errors():
             return group_sizes(groups_at(synthesizer.library, theta, similarity))
 
@@ -202,13 +202,13 @@ def create_map(synthesizer: Synthesizer, session: gr.State) -> MapView:
 
 
 def _controls(synthesizer: Synthesizer) -> MapControls:
-    allowed = RANGES["theta"]
+    allowed = bounds("theta")
     # The lists of a crowded embedding may end above the lowest theta.
     low = max(allowed.low, ceil(synthesizer.library.neighbours("cosine").floor / allowed.step) * allowed.step)
     last = synthesizer.voice.codec.codebook_size - 1
     with gr.Column(elem_classes="lab-form"):
         theta = gr.Slider(
-            low, allowed.high, max(low, Settings.theta), step=allowed.step, label="Theta of the map", buttons=[],
+            low, allowed.high, max(low, Settings().theta), step=allowed.step, label="Theta of the map", buttons=[],
             info=THETA_INFO, elem_id="map-theta",
         )  # fmt: skip
         similarity = similarity_choice(synthesizer, "map-", info=EQUAL_SIZE_INFO)

@@ -17,7 +17,7 @@ from explorers.zero_gpu import STARTING_SECONDS, on_gpu
 from pcg.analysis.audition import FRAME_SECONDS, REPEATS, Audition, alone, band_frequencies, guarded, in_context
 from pcg.errors import counted
 from pcg.groups.groups import Groups
-from pcg.settings import RANGES
+from pcg.settings import bounds
 from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
 
 NAMES = ("A", "B")
@@ -46,7 +46,7 @@ def audition(
     """The sounds of `anchor` and of `other`, or of the nearest member of its group at `theta`: alone, and in `take`."""
     if anchor is None:
         return Listening((PROMPT,))
-    RANGES["theta"].check("theta", theta)
+    bounds("theta").check("theta", theta)
     reading, codec = take and take.reading, synthesizer.voice.codec
     references = synthesizer.voice.references
     speaker = take.speaker(references) if take else next(iter(references.values()))

@@ -17,7 +17,7 @@ from pcg.errors import InputError
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.pairs.neighbours import Neighbours
 from pcg.groups.similarities import theta_for
-from pcg.settings import RANGES
+from pcg.settings import bounds
 from pcg.synthesis.synthesizer import Synthesizer
 
 HEADING = """<header class="title"><h2>Group statistics<small>the groups of this voice at theta</small></h2>
@@ -39,7 +39,7 @@ class MeanSizes:
 
 def mean_sizes(neighbours: Neighbours, usage: Tensor) -> MeanSizes:
     """The whole curve over theta's range, as far as the lists reach. `usage [V - 1]` counts the speech codes."""
-    allowed = RANGES["theta"]
+    allowed = bounds("theta")
     count = round((allowed.high - allowed.low) / allowed.step) + 1
     # Rounded as the slider does it, or a similarity that equals a theta would fall on its wrong side.
     thetas = (allowed.low + allowed.step * np.arange(count)).round(6)
@@ -88,7 +88,7 @@ def _describer(synthesizer: Synthesizer) -> Callable[[float, str], list[object]]
 
     def describe(theta: float, similarity: str) -> list[object]:
         with showing_errors():
-            RANGES["theta"].check("theta", theta)
+            bounds("theta").check("theta", theta)
             groups, means = synthesizer.library.groups(theta, similarity), curve(similarity)
         band = PAPERS_RANGE if similarity == PAPERS_SIMILARITY else None
         return [

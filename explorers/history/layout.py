@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 import gradio as gr
 from gradio.components import Component
 
-from explorers.compare.all_takes import DOWNLOAD_FROM
-from explorers.compare.archive import save_history
 from explorers.errors import showing_errors
 from explorers.history.actions import bar_value, controls_of, told
 from explorers.judging import Verdicts
+from explorers.listen.all_takes import DOWNLOAD_FROM
+from explorers.listen.archive import save_history
 from explorers.session import LONGEST_NAME, Session
 from explorers.shared.readout import message_html
 from explorers.shared.scripts import DECK, ONE_SOUND, SHARED, joined

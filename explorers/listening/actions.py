@@ -25,10 +25,10 @@ from pcg.metrics.intelligibility import comparable
 from pcg.metrics.metric import Sample
 from pcg.metrics.recording import Recording
 from pcg.metrics.sentences import read_sentences
-from pcg.prompts.text import check_text
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Speak, last_take
+from pcg.text.text import check_text
 
 SOURCES = ("evaluation", "own")
 NO_TEST = "There is no test: prepare one first."
@@ -56,7 +56,7 @@ class ListeningRequest:
     beta: float
     temperature: float
     seed: int
-    similarity: str = Settings.similarity
+    similarity: str = Settings().similarity
 
     def settings(self, method: str) -> Settings:
         knobs = {name: getattr(self, name) for name in ("theta", "similarity", "lookahead", "beta", "temperature", "seed")}

@@ -6,8 +6,8 @@ import gradio as gr
 from gradio.components import Component
 from gradio.events import Dependency
 
-from explorers.compare.actions import new_seed
 from explorers.errors import showing_errors
+from explorers.listen.actions import new_seed
 from explorers.listening.actions import MOST_ASKED, MOST_LINES, Kept, ListeningRequest, keep, last_settings
 from explorers.listening.link import choices
 from explorers.session import Session

@@ -33,7 +33,7 @@ def write_test(request: ListeningRequest, kept: Kept, digest: str, address: str)
         compared=list(called.values()),
         reference=called.get(request.reference, request.reference),
     )
-    own = [asdict(systems[name]) for name in own]
+    own = [{**asdict(systems[name]), "settings": systems[name].settings.as_dict()} for name in own]
     return f"{address}/{MARK}{pack_json([FORMAT, digest[:DIGEST], list(asdict(stored).values()), own])}"
 
 
@@ -48,7 +48,7 @@ def read_test(opened: str, synthesizer: Synthesizer) -> tuple[ListeningRequest, 
         raise InputError("link", packed[:20], WHOLE_LINK)
     version, digest, written, own = values
     if version == WITHOUT_SIMILARITY and isinstance(written, list):
-        written = [*written, Settings.similarity]
+        written = [*written, Settings().similarity]
     if not isinstance(digest, str) or not isinstance(written, list) or len(written) != len(NAMES) or not isinstance(own, list):
         raise InputError("link", packed[:20], WHOLE_LINK)
     kept = {name_of(each): each for each in (Settings.from_dict(_mapping(one)) for one in own)}

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from explorers.session import ShownTake
+from pcg.asr.listening import as_speech, cut, listen
+from pcg.asr.recogniser import Recogniser
+from pcg.asr.self_speculative import PRESETS, Stage, Thresholds, Times, Transcript
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
 from pcg.metrics.intelligibility import Errors, comparable
-from pcg.prompts.text import MAX_CHARACTERS
-from pcg.recognition.listening import as_speech, cut, listen
-from pcg.recognition.recogniser import Recogniser
-from pcg.recognition.self_speculative import PRESETS, Stage, Thresholds, Times, Transcript
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.text.text import MAX_CHARACTERS
 
 # Those of self-speculative decoding, the cheapest first.
 STAGES: tuple[Stage, ...] = ("ctc", "lm", "ar")

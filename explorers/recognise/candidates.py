@@ -8,9 +8,9 @@ from html import escape
 from explorers.recognise.transcript import alignment_html
 from explorers.recognise.word_list_actions import MOST_CANDIDATES, Wording
 from explorers.shared.terms import term_html
+from pcg.asr.candidates import CandidateWeights
+from pcg.asr.self_speculative import Transcript
 from pcg.errors import counted
-from pcg.recognition.candidates import CandidateWeights
-from pcg.recognition.self_speculative import Transcript
 
 PROMPT = "Press “Transcribe in listed words” to see the candidates with their scores and the chosen text."
 COLUMNS = ("candidate", "sum", "CTC", "LM", "bigrams")

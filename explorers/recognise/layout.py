@@ -37,8 +37,8 @@ from explorers.session import Session
 from explorers.shared.blocks import DECODING, json_drawer, pcm, queued_beside
 from explorers.shared.readout import message_html
 from explorers.shared.terms import explained
+from pcg.asr.recogniser import ScoringRecogniser
 from pcg.errors import PCGError
-from pcg.recognition.recogniser import ScoringRecogniser
 from pcg.synthesis.synthesizer import Synthesizer
 
 Load = Callable[[], ScoringRecogniser]

@@ -10,12 +10,12 @@ from explorers.experiments.figures.results import bars, percent
 from explorers.experiments.findings import table_html
 from explorers.recognise.figures import LEGEND, SWEEP_HEIGHT, TOP
 from explorers.shared.figures import MARGIN, axis, layout
+from pcg.asr.self_speculative import Thresholds
 from pcg.errors import AssetError
 from pcg.experiments.recognition.study import AR, SWEPT_CTC, SWEPT_LM, Heard, RecognitionStudy, setting_name
 from pcg.experiments.recognition.tables import is_swept, over, wer
 from pcg.experiments.results.document import read_tables
 from pcg.places import ASSETS
-from pcg.recognition.self_speculative import Thresholds
 
 SHIPPED, TABLES = ASSETS / "recognition" / "study.json", "results.json"
 HEADING = """<header class="title"><h2>Measured<small>the paper's table and figures, by this recogniser</small></h2>

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from explorers.recognise.actions import count_stages, name_of, read_sound, total_times
+from pcg.asr.listening import Recognition, as_speech, cut, listen_to_all
+from pcg.asr.recogniser import Recogniser
+from pcg.asr.self_speculative import PRESETS, Stage, Thresholds
 from pcg.errors import InputError
 from pcg.experiments.recognition.study import SWEPT_CTC, SWEPT_LM
 from pcg.metrics.estimate import Estimate
 from pcg.metrics.intelligibility import comparable, pooled, word_errors
-from pcg.recognition.listening import Recognition, as_speech, cut, listen_to_all
-from pcg.recognition.recogniser import Recogniser
-from pcg.recognition.self_speculative import PRESETS, Stage, Thresholds
 
 LONGEST_SWEEP_SECONDS = 1800
 MOST_FILES = 50

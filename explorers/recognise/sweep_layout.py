@@ -13,8 +13,8 @@ from explorers.recognise.sweep import MOST_FILES, Sweep, read_recordings, sweep
 from explorers.recognise.transcript import SWEEP_PROMPT, progress_html, sweep_summary, sweep_table
 from explorers.shared.blocks import DECODING, json_drawer, queued_beside, run_and_stop, wire_stop
 from explorers.shared.readout import failure_html, message_html
+from pcg.asr.recogniser import ScoringRecogniser
 from pcg.errors import InputError, PCGError
-from pcg.recognition.recogniser import ScoringRecogniser
 
 SWEEP_HEADING = """<header class="title"><h2>Sweep<small>errors against speed, over your files</small></h2>
 <p>AR, both presets and the thresholds around them. Transcripts are lines of file name, tab and text, or a JSON object of texts

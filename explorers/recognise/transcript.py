@@ -11,8 +11,8 @@ from explorers.recognise.actions import Alignment, RecognisedSound, TranscriptPa
 from explorers.recognise.sweep import Point, Sweep
 from explorers.shared.readout import busy_html, message_html
 from explorers.shared.terms import term_html, titled_html
+from pcg.asr.self_speculative import Stage, Thresholds, Transcript
 from pcg.errors import counted
-from pcg.recognition.self_speculative import Stage, Thresholds, Transcript
 
 STYLES = Path(__file__).with_name("transcript.css")
 STAGE_NAMES: dict[Stage, str] = {"ctc": "CTC gate", "lm": "LM verified", "ar": "AR fall-back"}

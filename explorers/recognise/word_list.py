@@ -13,9 +13,9 @@ from explorers.recognise.candidates import PROMPT, wording_html
 from explorers.recognise.word_list_actions import hear_in_words
 from explorers.shared.blocks import DECODING, json_drawer, queued_beside
 from explorers.shared.readout import message_html
+from pcg.asr.lexicon import Lexicon, load_lexicon
+from pcg.asr.recogniser import ScoringRecogniser
 from pcg.errors import PCGError
-from pcg.recognition.lexicon import Lexicon, load_lexicon
-from pcg.recognition.recogniser import ScoringRecogniser
 
 HEADING = """<header class="title"><h2>In listed words<small>as used by the judge</small></h2>
 <p>A list of eighty thousand words and their bigrams: a search over the characters of the CTC head finds texts of these words,

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorers.recognise.actions import Alignment, align, total_times
-from pcg.recognition.candidates import Candidate, CandidateWeights
-from pcg.recognition.lexicon import Lexicon
-from pcg.recognition.listening import as_speech, listen
-from pcg.recognition.recogniser import ScoringRecogniser
-from pcg.recognition.self_speculative import Transcript
+from pcg.asr.candidates import Candidate, CandidateWeights
+from pcg.asr.lexicon import Lexicon
+from pcg.asr.listening import as_speech, listen
+from pcg.asr.recogniser import ScoringRecogniser
+from pcg.asr.self_speculative import Transcript
 
 MOST_CANDIDATES = 6
 

@@ -12,7 +12,7 @@ from gradio.components.api_component import Api
 from gradio.utils import get_upload_folder, is_in_or_equal
 
 from pcg.errors import InputError
-from pcg.settings import Range
+from pcg.settings import Bounds
 
 DEEPEST = 32
 LARGEST_NUMBER = 2.0**63
@@ -28,7 +28,7 @@ def checked(field: str, component: Block, value: object) -> object:
     if isinstance(component, gr.Textbox):
         return _text(field, value)
     if isinstance(component, gr.Slider):
-        Range(component.minimum, component.maximum, 0).check(field, value)
+        Bounds(component.minimum, component.maximum, 0).check(field, value)
     elif isinstance(component, gr.Number) and value is not None:
         _check_number(field, value, component)
     elif isinstance(component, gr.Checkbox) and not isinstance(value, bool | None):

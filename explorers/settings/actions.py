@@ -114,7 +114,7 @@ def read_link(link: str) -> Stored | None:
 
 
 def values_of(stored: Stored, voices: Collection[str]) -> dict[str, object]:
-    """The values of the controls for a take, by the names of `explorers.compare.actions.CompareRequest` and of `Settings`.
+    """The values of the controls for a take, by the names of `explorers.listen.actions.CompareRequest` and of `Settings`.
 
     An unknown voice is ignored; a known one also clears the recording.
     """
@@ -158,7 +158,7 @@ def _other_voice(stored: Stored, voices: Collection[str]) -> list[str]:
 
 
 def _without_control(stored: Stored) -> list[str]:
-    lacking = [name for name in NO_CONTROL if getattr(stored.settings, name) != getattr(Settings, name)]
+    lacking = [name for name in NO_CONTROL if getattr(stored.settings, name) != getattr(Settings(), name)]
     if not lacking:
         return []
     return [f"No control sets {' and '.join(lacking)}: only “Generate this take again”, under Settings, uses it."]

@@ -96,7 +96,7 @@ def _add(name: str, values: object, knobs: Mapping[str, object]) -> tuple[object
 
 def kept_settings(knobs: Mapping[str, object]) -> Settings:
     """The settings of a take by the method of `knobs`, beside which the page may show those that this method does not have."""
-    method = str(knobs.get("method", Settings.method))
+    method = str(knobs.get("method", Settings().method))
     return Settings.from_dict({**knobs, "method": "pcg"}).for_method(method)
 
 

@@ -14,9 +14,9 @@ from gradio.events import Dependency
 
 from explorers.colours import SOUND_COLOUR, WAVE_COLOUR
 from explorers.shared.readout import message_html
-from pcg.prompts.text import MAX_CHARACTERS
-from pcg.settings import RANGES, Settings
+from pcg.settings import Settings, bounds
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.text.text import MAX_CHARACTERS
 
 DECODING = "decoding"
 """The queue of everything that is timed: one at a time."""
@@ -116,7 +116,7 @@ def recognised_update(words: str) -> object:
 
 def knob(name: str, settings: Settings, prefix: str, info: str, visible: bool = True, label: str | None = None) -> gr.Slider:
     """The slider of the knob `name`, at its value in `settings`."""
-    allowed = RANGES[name]
+    allowed = bounds(name)
     # No reset button: it would move the slider without the event of a user's input.
     return gr.Slider(
         allowed.low, allowed.high, getattr(settings, name), step=allowed.step, info=info, buttons=[], visible=visible,
@@ -125,7 +125,7 @@ def knob(name: str, settings: Settings, prefix: str, info: str, visible: bool = 
 
 
 def similarity_choice(
-    synthesizer: Synthesizer, prefix: str, chosen: str = Settings.similarity, info: str | None = None, visible: bool = True
+    synthesizer: Synthesizer, prefix: str, chosen: str = Settings().similarity, info: str | None = None, visible: bool = True
 ) -> gr.Dropdown:
     """By which similarity tokens are grouped."""
     choices = [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities]

@@ -148,7 +148,7 @@ def _figures(values: Sequence[str]) -> str:
 
 def _knobs(settings: Settings) -> str:
     parts = [f"{name} {getattr(settings, name):g}" for name in (*KNOBS[settings.method], "temperature")]
-    parts += [f"by {settings.similarity}"] if settings.method == "pcg" and settings.similarity != Settings.similarity else []
+    parts += [f"by {settings.similarity}"] if settings.method == "pcg" and settings.similarity != Settings().similarity else []
     parts += ["block verification"] if settings.verification == "block" else []
     drafts = settings.method != "ar"
     parts += ["adaptive"] if settings.adaptive and drafts else []

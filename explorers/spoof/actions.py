@@ -9,21 +9,21 @@ from time import perf_counter
 
 import numpy as np
 
-from explorers.compare.actions import token_rate
-from explorers.compare.turns import PROGRESS_SECONDS, Keep
+from explorers.listen.actions import token_rate
+from explorers.listen.turns import PROGRESS_SECONDS, Keep
 from explorers.session import Session, ShownTake, TakeView
 from explorers.shared.waiting import while_waiting
 from explorers.spoof.beams import Tree
 from explorers.spoof.ways import WAYS, Way
 from explorers.turn import Turn
 from pcg.errors import InputError
-from pcg.prompts.text import check_text
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.spoof.detectors import STEP
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Speak, Take
 from pcg.takes.written import pack_take
+from pcg.text.text import check_text
 
 NOTE = "One text and one seed (n = 1): no interval can be given, and nothing follows for the schemes in general."
 
@@ -38,10 +38,10 @@ class SpoofRequest:
     method: str = "ar"
     temperature: float = 1.0
     seed: int = 0
-    theta: float = Settings.theta
-    similarity: str = Settings.similarity
-    lookahead: int = Settings.lookahead
-    beta: float = Settings.beta
+    theta: float = Settings().theta
+    similarity: str = Settings().similarity
+    lookahead: int = Settings().lookahead
+    beta: float = Settings().beta
 
     def settings(self, way: Way) -> Settings:
         asked = {name: value for name, value in vars(self).items() if name not in ("text", "voice")}
@@ -67,7 +67,7 @@ class SpoofTake:
         """Ready for JSON. Of the curves every `STEP`-th token."""
         take = self.take
         return {
-            "settings": asdict(take.settings),
+            "settings": take.settings.as_dict(),
             "tokens": len(take.tokens),
             "audio_seconds": round(take.audio_seconds, 4),
             "hit_limit": take.hit_limit,

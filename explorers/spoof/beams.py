@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from explorers.spoof.ways import SEARCHED, WAYS
-from pcg.decoding.beam_search import Hierarchy
+from pcg.decode.beam_search import Hierarchy
 from pcg.errors import InputError, PCGError
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take

@@ -10,9 +10,9 @@ from gradio.blocks import Block
 from gradio.components import Component
 from gradio.events import Dependency
 
-from explorers.compare.actions import new_seed, token_rate
-from explorers.compare.turns import Keep
 from explorers.errors import page_error
+from explorers.listen.actions import new_seed, token_rate
+from explorers.listen.turns import Keep
 from explorers.shared.blocks import (
     DECODING,
     Form,

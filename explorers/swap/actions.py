@@ -24,11 +24,11 @@ from pcg.experiments.worker import Worker, WorkerSpec
 from pcg.metrics.intelligibility import comparable
 from pcg.metrics.metric import Sample
 from pcg.metrics.recording import Recording
-from pcg.prompts.prompt import Reference
-from pcg.prompts.text import check_text
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Speak, last_take
+from pcg.text.prompt import Reference
+from pcg.text.text import check_text
 
 SOURCES = ("last", "hand", "text")
 CONTROLS = ("random", "mel", "none")
@@ -52,7 +52,7 @@ class SwapRequest:
     fraction: float
     control: str
     seed: int
-    temperature: float = Settings.temperature
+    temperature: float = Settings().temperature
 
     def __post_init__(self) -> None:
         for name, allowed in (("source", SOURCES), ("control", CONTROLS)):

@@ -10,9 +10,9 @@ import gradio as gr
 from gradio.blocks import Block
 from gradio.components import Component
 
-from explorers.compare.actions import new_seed
 from explorers.errors import page_error
 from explorers.groups.layout import EQUAL_SIZE_INFO, keep_mean_size
+from explorers.listen.actions import new_seed
 from explorers.session import Session
 from explorers.shared.blocks import (
     DECODING,
@@ -162,7 +162,7 @@ def _controls(synthesizer: Synthesizer) -> SwapControls:
             [(n, k) for k, n in CONTROL_NAMES.items()], value="random", label="Control", elem_id="swap-control",
             info="What the swap is compared with.",
         )  # fmt: skip
-        seed, dice = seed_and_dice("swap-", Settings.seed)
+        seed, dice = seed_and_dice("swap-", Settings().seed)
     inputs = [source, text, voice, theta, similarity, fraction, control, seed, temperature]
     return SwapControls(inputs, new, run, dice, status)
 

@@ -10,10 +10,10 @@ from explorers.tune.strip import cluster_prop, run_prop, sound_prop, spoof_prop
 from pcg.analysis.whatif import WhatIf, what_if
 from pcg.bench.methods import step_costs
 from pcg.errors import InputError, PCGError
-from pcg.prompts.prompt import Reference
 from pcg.spoof.detector import RESOLUTIONS
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
+from pcg.text.prompt import Reference
 
 COST_REPEATS = 3
 NO_TAKE = "There is no take yet: press Generate."

@@ -3,7 +3,7 @@
 import numpy as np
 from torch import Tensor
 
-from pcg.models.cpu_kernel.arithmetic import block_ends, draw_within
+from pcg.models.kernel.arithmetic import block_ends, draw_within
 
 
 class Sampler:

@@ -17,8 +17,8 @@ from pcg.codec.codec import Codec
 from pcg.codec.embedded import log_mel
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
-from pcg.prompts.prompt import Reference
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.text.prompt import Reference
 
 REPEATS = 12
 RUN_UP, RUN_OUT = 6, 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pcg.errors import InputError
-from pcg.settings import RANGES, SIMILARITIES
+from pcg.settings import SIMILARITIES, bounds
 
 if TYPE_CHECKING:  # they bring in torch, and experiments are declared and read without it
     from torch import Generator, Tensor
@@ -34,7 +34,7 @@ class Swap:
     fraction: float = 1.0
 
     def __post_init__(self) -> None:
-        RANGES["theta"].check("theta", self.theta)
+        bounds("theta").check("theta", self.theta)
         if self.similarity not in SIMILARITIES:
             raise InputError("similarity", self.similarity, "one of " + ", ".join(SIMILARITIES))
         if self.replacement not in REPLACEMENTS:
@@ -125,7 +125,7 @@ def same_size_theta(library: "GroupLibrary", theta: float, similarity: str, scal
     `theta`; to four digits. Raises InputError where the lists of `similarity` end before groups are that large."""
     from pcg.groups.similarities import theta_for
 
-    RANGES["theta"].check("theta", theta)
+    bounds("theta").check("theta", theta)
     size = library.neighbours(scale).mean_size_at(theta)
     return theta if similarity == scale else round(theta_for(library.neighbours(similarity), size), THETA_DIGITS)
 

@@ -8,14 +8,14 @@ import numpy as np
 
 from pcg.acceptance.verdict import capped_ratio
 from pcg.analysis.whatif import pieces_of, target_trail
-from pcg.decoding.model_runner import ModelRunner
+from pcg.decode.model_runner import ModelRunner
 from pcg.errors import InputError
 from pcg.groups.phones import class_letters
-from pcg.prompts.prompt import Reference
 from pcg.sampling.choice import memory_of
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Take
 from pcg.takes.trace import ACCEPTED, RELAXED, RESAMPLED, STEPS, Trace, digits
+from pcg.text.prompt import Reference
 
 LETTERS = {"resampled": RESAMPLED, "bonus": "b", "redrawn": "d", "target": "t"}
 

@@ -20,18 +20,18 @@ from torch import Tensor
 
 from pcg.acceptance.sampler import Sampler
 from pcg.acceptance.verdict import capped_ratio
-from pcg.decoding.model_runner import ModelRunner
-from pcg.decoding.proposal import acceptance_bound
-from pcg.decoding.runners import AnyRunner, make_runners
+from pcg.decode.model_runner import ModelRunner
+from pcg.decode.proposal import acceptance_bound
+from pcg.decode.runners import AnyRunner, make_runners
 from pcg.errors import InputError
 from pcg.groups.groups import Grouping
-from pcg.prompts.prompt import Reference
 from pcg.sampling.choice import memory_of
 from pcg.sampling.memory import Memory, Trail, trails, warp_each
 from pcg.settings import Settings
 from pcg.synthesis.decoder import DRAFT_CONFIDENCE
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
+from pcg.text.prompt import Reference
 
 THETAS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 BETAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)

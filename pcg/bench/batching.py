@@ -11,7 +11,7 @@ from time import perf_counter
 import torch
 
 from pcg.bench.engine import TEXT
-from pcg.decoding.running_batch import RunningBatch
+from pcg.decode.running_batch import RunningBatch
 from pcg.serving.speech_service import POSITIONS, SpeechService
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

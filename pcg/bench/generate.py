@@ -9,20 +9,20 @@ from transformers.utils import logging
 from pcg.acceptance.rejection import exact
 from pcg.bench.methods import plain_prompt
 from pcg.bench.timing import medians
-from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.cuda_graphs import GraphPool, GraphRunner
-from pcg.decoding.lookup import PromptLookup
-from pcg.decoding.runners import make_runners
-from pcg.decoding.sequence import begin
-from pcg.decoding.speculative import Drafting, speculative
+from pcg.decode.autoregressive import autoregressive
+from pcg.decode.cuda_graphs import GraphPool, GraphRunner
+from pcg.decode.lookup import PromptLookup
+from pcg.decode.runners import make_runners
+from pcg.decode.sequence import begin
+from pcg.decode.speculative import Drafting, speculative
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
-from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import Settings
 from pcg.synthesis.drafts import AUTO, find_draft, layer_subset, named_draft, names_beside, untrained_layers
 from pcg.synthesis.voice import Voice
+from pcg.text.prompt import Prompt
 
 TOKENS = 96
 

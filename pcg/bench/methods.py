@@ -11,11 +11,11 @@ import torch
 
 from pcg.bench.rounds import round_costs
 from pcg.metrics.bound import StepCosts
-from pcg.prompts.prompt import Prompt, Reference
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice
 from pcg.takes.take import Take
+from pcg.text.prompt import Prompt, Reference
 
 ROUNDS = 12
 

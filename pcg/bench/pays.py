@@ -28,7 +28,7 @@ class Pays:
     draft step, `round_cost` (R) by lookahead. acceptances: by method, the chance of each position to stand if those before it
     do. speedups: by method, the expected tokens over R for each lookahead. method, lookahead, speedup: the fastest of those
     that promise something; AR, 0 and 1 where none of them is faster. exact: the same for SD alone, as (lookahead, speed-up).
-    lookahead_cost: what `Settings.lookahead_cost` is here."""
+    lookahead_cost: what `Settings().lookahead_cost` is here."""
 
     ar_ms: float
     pass_cost: dict[int, float]

@@ -14,18 +14,18 @@ import numpy as np
 import torch
 
 from pcg.acceptance.rejection import exact
-from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.cuda_graphs import GraphPool, GraphRunner
-from pcg.decoding.runners import AnyRunner, make_runners
-from pcg.decoding.sequence import begin
-from pcg.decoding.speculative import Drafting, speculative
+from pcg.decode.autoregressive import autoregressive
+from pcg.decode.cuda_graphs import GraphPool, GraphRunner
+from pcg.decode.runners import AnyRunner, make_runners
+from pcg.decode.sequence import begin
+from pcg.decode.speculative import Drafting, speculative
 from pcg.metrics.bound import StepCosts
-from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
-from pcg.settings import RANGES
+from pcg.settings import bounds
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice
 from pcg.takes.take import Round
+from pcg.text.prompt import Prompt
 
 LOOKAHEADS = tuple(range(1, 9))
 SPAN = 48
@@ -79,8 +79,8 @@ class RoundCosts:
 
     @property
     def lookahead_cost(self) -> float:
-        """What `Settings.lookahead_cost` is at these costs."""
-        allowed = RANGES["lookahead_cost"]
+        """What `Settings().lookahead_cost` is at these costs."""
+        allowed = bounds("lookahead_cost")
         return min(max(round(self.line[0], 2), allowed.step), allowed.high)
 
 
@@ -153,7 +153,7 @@ def round_costs(
 
 
 def lookahead_cost(synthesizer: Synthesizer, temperature: float, turns: int = 8) -> float:
-    """What `Settings.lookahead_cost` is on this computer (see `RoundCosts.line`), measured in less than 0.3 seconds by the
+    """What `Settings().lookahead_cost` is on this computer (see `RoundCosts.line`), measured in less than 0.3 seconds by the
     embedded voice: behind the beginning of a prompt alone, as reading a whole one takes longer than all rounds."""
     voice = synthesizer.voice
     reference = next(iter(voice.references.values()))

@@ -11,20 +11,20 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.acceptance.sampler import as_array, draw
 from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, all_accepted
 from pcg.bench.timing import copy_bandwidth, milliseconds
-from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.cuda_graphs import GraphPool, GraphRunner
-from pcg.decoding.runners import AnyDraft, make_runners
-from pcg.decoding.sequence import begin
-from pcg.decoding.speculative import Drafting, speculative
+from pcg.decode.autoregressive import autoregressive
+from pcg.decode.cuda_graphs import GraphPool, GraphRunner
+from pcg.decode.runners import AnyDraft, make_runners
+from pcg.decode.sequence import begin
+from pcg.decode.speculative import Drafting, speculative
 from pcg.errors import InputError
 from pcg.models.checkpoint import Checkpoint
-from pcg.models.cpu_kernel.panels import HEAD_DIM
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, usual_taps
+from pcg.models.kernel.panels import HEAD_DIM
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.synthesis.drafts import layer_subset
+from pcg.text.prompt import Prompt
 
 PROMPT, TOKENS = 200, 96
 LOOKAHEADS = tuple(range(1, 9))

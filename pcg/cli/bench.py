@@ -118,8 +118,8 @@ def _groups(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _judge(options: argparse.Namespace) -> dict[str, object]:
+    from pcg.asr.embedded import EMBEDDED, load_recogniser
     from pcg.bench.parts.judge import HeldOut, bench_judge
-    from pcg.recognition.embedded import EMBEDDED, load_recogniser
     from pcg.training.data.corpus import HELD_OUT, held_out
 
     utterances = 100 if options.utterances is None else options.utterances
@@ -136,8 +136,8 @@ def _shape(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _codec(options: argparse.Namespace) -> dict[str, object]:
+    from pcg.asr.judges import load_judge
     from pcg.bench.parts.codec import bench_codec, open_codec
-    from pcg.recognition.judges import load_judge
 
     if options.file is None:
         raise InputError("file", options.file, "a recording: pcg bench codec --model MODEL FILE")

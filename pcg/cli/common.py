@@ -5,14 +5,13 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import fields
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcg.errors import InputError
-from pcg.settings import RANGES, SAMPLERS, SIMILARITIES, WHOLE, Settings
+from pcg.settings import SAMPLERS, SIMILARITIES, Settings, bounds, is_numeric
 
 MODEL = (
     "'embedded', llasa-1b, llasa-3b, llasa-8b, neutts-air, neutts-nano, OWNER/NAME of the hub (@REVISION pins it), or a folder"
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from pcg.experiments.runner import Progress as Pace
     from pcg.experiments.unit import Record, Unit
     from pcg.experiments.worker import WorkerSpec
-    from pcg.prompts.prompt import Reference
     from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.text.prompt import Reference
 
     # What `ArgumentParser.add_subparsers` gives, which has no public name.
     Commands = argparse._SubParsersAction[Any]
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
 
 def add_settings(parser: argparse.ArgumentParser, voices: str = "a voice that the model knows") -> None:
     """Every knob of a take but the method, who speaks (voices: the help on that), and on what."""
-    for name, allowed in RANGES.items():
-        kind = _count if name == "lookahead" else int if name in WHOLE else float
-        text = f"{allowed}" + (f" {allowed.unit}" if allowed.unit else "")
+    for name in filter(is_numeric, Settings.model_fields):
+        allowed, kind = bounds(name), _count if name == "lookahead" else Settings.model_fields[name].annotation
+        text = str(allowed)
         text += ", or auto: each round what pays here" if name == "lookahead" else ""
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=f"{text} (default {getattr(Settings(), name)})")
     parser.add_argument("--similarity", help="what makes tokens alike: " + ", ".join(SIMILARITIES) + " (default cosine)")
@@ -95,7 +94,7 @@ SEVERAL_JUDGES = "; several with commas between: the first counts where there is
 
 def judge_names(given: str) -> list[str]:
     """The judges in an option that takes several; raises InputError where one is unknown or named twice."""
-    from pcg.recognition.judges import JUDGES
+    from pcg.asr.judges import JUDGES
 
     names = given.split(",")
     if not set(names) <= set(JUDGES) or len(set(names)) < len(names):
@@ -110,7 +109,7 @@ def add_speaker_judge(parser: argparse.ArgumentParser) -> None:
 
 def read_settings(options: argparse.Namespace) -> Settings:
     """The settings that were given, the defaults for all others."""
-    given = {field.name: getattr(options, field.name, None) for field in fields(Settings)}
+    given = {name: getattr(options, name, None) for name in Settings.model_fields}
     if given["lookahead"] == AUTO:
         given["lookahead"] = MOST_DRAFTED
     return Settings.from_dict({name: value for name, value in given.items() if isinstance(value, str | int | float)})
@@ -154,8 +153,8 @@ def find_speaker(options: argparse.Namespace, synthesizer: "Synthesizer") -> "tu
 
 def _hear(samples: "np.ndarray", rate: int) -> str:
     """What the shipped recogniser hears in `samples [N]`."""
+    from pcg.asr.judges import load_judge
     from pcg.metrics.recording import JUDGE_RATE, for_judges
-    from pcg.recognition.judges import load_judge
 
     return load_judge("embedded").transcribe([for_judges(samples, rate)], JUDGE_RATE)[0]
 

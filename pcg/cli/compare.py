@@ -22,11 +22,11 @@ from pcg.errors import InputError
 if TYPE_CHECKING:
     from pcg.cli.common import Commands
     from pcg.metrics.bound import StepCosts
-    from pcg.prompts.prompt import Reference
     from pcg.settings import Settings
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import Voice
     from pcg.takes.take import Take
+    from pcg.text.prompt import Reference
 
 
 def add(commands: "Commands") -> None:
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _texts(options: argparse.Namespace) -> list[str]:
     from pcg.metrics.sentences import read_sentences
-    from pcg.prompts.text import check_text
+    from pcg.text.text import check_text
 
     if options.sentences is None:
         check_text(options.text)

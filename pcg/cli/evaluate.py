@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pcg.cli.common import Commands
     from pcg.experiments.evaluation.panel import Original
     from pcg.metrics.intelligibility import Judge
-    from pcg.prompts.prompt import Reference
     from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.text.prompt import Reference
 
 
 FIGURES = ("table", "stopping", "voices")
@@ -94,8 +94,8 @@ def _speakers(options: argparse.Namespace, synthesizer: "Synthesizer") -> "tuple
 
 
 def _judges(names: list[str], device: str) -> "dict[str, Judge]":
+    from pcg.asr.judges import load_judge
     from pcg.metrics.memory import JudgementMemory, RememberedJudge
-    from pcg.recognition.judges import load_judge
 
     memory = JudgementMemory()
     return {name: RememberedJudge(load_judge(name, device), memory) for name in names}

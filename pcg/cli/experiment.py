@@ -149,13 +149,13 @@ def list_grids(options: argparse.Namespace) -> None:
 
 
 def run_recognition(options: argparse.Namespace) -> None:
+    from pcg.asr.embedded import EMBEDDED, load_recogniser
     from pcg.experiments.recognition.speech import HEARD, NOISY, recorded_set, spoken_sets
     from pcg.experiments.recognition.study import study
     from pcg.experiments.recognition.tables import recognition_tables
     from pcg.experiments.store import Store
     from pcg.files import write_json
     from pcg.models.hub import content_digest
-    from pcg.recognition.embedded import EMBEDDED, load_recogniser
 
     check_count("count", options.count)
     if Store(options.results).exists:
@@ -190,7 +190,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="few utterances and few settings: to try, not to believe")
     parser.add_argument("--libritts", type=Path, metavar="FOLDER", help="say sentences of LibriTTS, in its speakers' voices")
     parser.add_argument("--seeds", type=int, nargs="+", default=[], metavar="N", help="say everything with each (default 0)")
-    parser.add_argument("--temperature", type=float, help=f"where an experiment has the usual one ({Settings.temperature:g})")
+    parser.add_argument("--temperature", type=float, help=f"where an experiment has the usual one ({Settings().temperature:g})")
     parser.add_argument("--count", type=int, metavar="N", help="of an experiment's utterances, this many")
     add_worker(parser)
 

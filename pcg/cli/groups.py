@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pcg.errors import InputError
-from pcg.settings import RANGES, SIMILARITIES, Settings
+from pcg.settings import SIMILARITIES, Settings, bounds
 
 if TYPE_CHECKING:
     from pcg.cli.common import Commands
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
 
     Settings(similarity=options.similarity)
     for theta in options.theta or ():
-        RANGES["theta"].check("theta", theta)
+        bounds("theta").check("theta", theta)
     synthesizer = Synthesizer(load_voice(options.model), announce=bar)
     neighbours = synthesizer.library.neighbours(options.similarity)
     thetas = [theta_for(neighbours, size) for size in options.mean_size] if options.mean_size else options.theta

@@ -180,7 +180,7 @@ def _step_costs(
     from pcg.experiments.results.kept_costs import keep_costs, read_costs, same_machine
     from pcg.settings import Settings
 
-    records = [each for each in records if each.unit.settings.temperature == Settings.temperature] or records
+    records = [each for each in records if each.unit.settings.temperature == Settings().temperature] or records
     drafting = [record.unit.settings for record in records if record.result.drafted]
     by_lookahead = {settings.lookahead: settings.temperature for settings in drafting}
     kept = read_costs(options.results, voice_id, records) or {}

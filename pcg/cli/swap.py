@@ -19,7 +19,7 @@ from pcg.cli.common import (
     worker_spec,
 )
 from pcg.errors import InputError
-from pcg.settings import RANGES, SIMILARITIES, Settings
+from pcg.settings import SIMILARITIES, Settings, bounds
 
 if TYPE_CHECKING:
     from pcg.cli.common import Commands
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
 
     Settings(similarity=options.similarity)
     for theta in options.theta:
-        RANGES["theta"].check("theta", theta)
+        bounds("theta").check("theta", theta)
     check_count("sentences", options.sentences)
     check_workers(options)
     spec = worker_spec(options)

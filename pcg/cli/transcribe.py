@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pcg.errors import InputError
 
 if TYPE_CHECKING:
+    from pcg.asr.word_search import Way
     from pcg.cli.common import Commands
-    from pcg.recognition.word_search import Way
 
 # Who accepted a text, the cheapest first.
 STAGES = ("ctc", "lm", "ar", "words")
@@ -32,8 +32,8 @@ def add(commands: "Commands") -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from pcg.recognition.embedded import EMBEDDED, load_recogniser
-    from pcg.recognition.listening import listen_to_file
+    from pcg.asr.embedded import EMBEDDED, load_recogniser
+    from pcg.asr.listening import listen_to_file
 
     way = _way(options)
     for file in options.file:
@@ -59,8 +59,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _way(options: argparse.Namespace) -> "Way":
     """The mode's; each of its thresholds is replaced where its own option is given."""
-    from pcg.recognition.judges import way_of
-    from pcg.recognition.self_speculative import Thresholds
+    from pcg.asr.judges import way_of
+    from pcg.asr.self_speculative import Thresholds
 
     preset = way_of(options.mode)
     for name, given, high in (("tau-ctc", options.tau_ctc, 10), ("tau-slm", options.tau_slm, 1)):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pcg.experiments.unit import FORMAT
 from pcg.files import __version__
-from pcg.models import cpu_kernel
+from pcg.models import kernel
 
 
 def context(device: str, precision: str, threads: int, workers: int, judges: Mapping[str, str]) -> dict[str, object]:
@@ -44,7 +44,7 @@ def _machine(device: str) -> dict[str, object]:
 
 def _kernel() -> str:
     """What tells one CPU kernel from another, as times with one say nothing of the other: a digest of its files."""
-    files = sorted(Path(cpu_kernel.__file__).parent.glob("*.py"))
+    files = sorted(Path(kernel.__file__).parent.glob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 

@@ -9,11 +9,11 @@ from pcg.errors import InputError
 from pcg.experiments.unit import RECORDED, Condition, Unit, Utterance
 from pcg.files.mappings import mapping, read_yaml
 from pcg.metrics.sentences import read_sentences
-from pcg.prompts.text import check_text
 from pcg.settings import METHODS, Settings
+from pcg.text.text import check_text
 
 _GRID = ("name", "title", "sections", "count", "texts", "voices", "seeds", "conditions")
-_KNOBS = tuple(f.name for f in fields(Settings) if f.name != "seed")
+_KNOBS = tuple(name for name in Settings.model_fields if name != "seed")
 _CONDITION = ("name", "model", "rule", "swap", *_KNOBS)
 _SWAP = tuple(f.name for f in fields(Swap))
 # By the kinds of drafts that are no models; `pcg.synthesis.drafts` has their names, too, but brings in torch.
@@ -69,7 +69,7 @@ class Grid:
 def at_temperature(condition: Condition, temperature: float) -> Condition:
     """`condition` at `temperature` if it has the usual one, else unchanged. Its name tells the temperature: one folder of
     results may hold several."""
-    if condition.settings.temperature != Settings.temperature or temperature == Settings.temperature:
+    if condition.settings.temperature != Settings().temperature or temperature == Settings().temperature:
         return condition
     settings = condition.settings.with_(temperature=temperature)
     name = condition.name if condition.model in RECORDED else f"{condition.name}, temperature {temperature:g}"

@@ -89,7 +89,9 @@ class Unit:
         return self.condition.settings.with_(seed=int.from_bytes(digest[:4], "big"))
 
     def as_dict(self) -> dict[str, object]:
-        return asdict(self)
+        values = asdict(self)
+        values["condition"]["settings"] = self.condition.settings.as_dict()
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Unit":

@@ -16,6 +16,8 @@ import torch
 from pcg.acceptance.verdict import Rule
 from pcg.analysis.swap import Swapped, mel_distance, swap, swap_coins
 from pcg.analysis.trace import trace
+from pcg.asr.embedded import EMBEDDED as RECOGNISER
+from pcg.asr.judges import load_judge
 from pcg.errors import InputError
 from pcg.experiments.context import context
 from pcg.experiments.recordings import read_recording, recorded_take
@@ -27,9 +29,6 @@ from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, for_judges
 from pcg.metrics.speaker import cosine, speaker_encoder
 from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
-from pcg.prompts.prompt import Reference
-from pcg.recognition.embedded import EMBEDDED as RECOGNISER
-from pcg.recognition.judges import load_judge
 from pcg.settings import Settings
 from pcg.spoof.detectors import load_detectors
 from pcg.synthesis.drafts import AUTO, named_draft
@@ -38,6 +37,7 @@ from pcg.synthesis.voice import EMBEDDED, auto_precision, load_voice
 from pcg.takes.stored import PRECISIONS
 from pcg.takes.take import Take
 from pcg.takes.trace import Trace
+from pcg.text.prompt import Reference
 
 # More methods and thetas than a grid has: one that was dropped would be warmed up again at every utterance.
 METHODS_KEPT = 256
@@ -54,7 +54,7 @@ JUDGING_PACKAGES = ("pocketsphinx", "resemblyzer", "speechmos")
 class WorkerSpec:
     """What a worker is made of, small enough to be sent to another process.
 
-    model: as `pcg.synthesis.voice.load_voice` takes it. judge: who writes down the words (`pcg.recognition.judges.JUDGES`), or
+    model: as `pcg.synthesis.voice.load_voice` takes it. judge: who writes down the words (`pcg.asr.judges.JUDGES`), or
     several of them with commas between, of whom the first counts where there is room for one.
     threads: of torch in each worker; floats, and so results, may differ in their last digits with another number. dnsmos: ask
     for it, too; a third of a second of work on a CPU, nearly as much as speaking. cache: of groups, None for the usual. draft:

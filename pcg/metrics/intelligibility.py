@@ -15,7 +15,7 @@ import numpy as np
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.metrics.recording import JUDGE_RATE, Recording, for_judges
-from pcg.prompts.text import normalise
+from pcg.text.text import normalise
 
 NORMALISED = "lower case, numbers as words, no punctuation, apostrophes kept"
 
@@ -123,7 +123,7 @@ def homophone_errors(reference: str, hypothesis: str) -> int:
 
 
 def _sounds(word: str) -> list[str]:
-    from pcg.prompts.text import phonemise
+    from pcg.text.text import phonemise
 
     return [symbol.strip("ˈˌ") for symbol in phonemise(word)]
 

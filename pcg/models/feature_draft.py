@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from pcg.errors import AssetError, InputError, first_line
 from pcg.models.checkpoint import Checkpoint
-from pcg.models.cpu_kernel.packing import Packed, fits, lanes_here, pack, words_here
+from pcg.models.kernel.packing import Packed, fits, lanes_here, pack, words_here
 from pcg.models.llama import Cache, Drawn, FusedWeights, Turns, compiled_turns
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import read_tensors

@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcg.models.checkpoint import Checkpoint, FusedWeights
-from pcg.models.cpu_kernel.attention import SLOTS, rounded_shapes
-from pcg.models.cpu_kernel.packing import Packed, fits, in_large_pages, is_bfloat16, lanes_here, pack, words_here
-from pcg.models.cpu_kernel.passes import TOKENS_AT_ONCE, draft_turns, read_tokens
+from pcg.models.kernel.attention import SLOTS, rounded_shapes
+from pcg.models.kernel.packing import Packed, fits, in_large_pages, is_bfloat16, lanes_here, pack, words_here
+from pcg.models.kernel.passes import TOKENS_AT_ONCE, draft_turns, read_tokens
 from pcg.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 class Cache:
     """Keys and values of B sequences of up to `capacity` tokens, `[layers, B, kv_heads, ...]`, floats or `words` as
-    `pcg.models.cpu_kernel.attention` says; of row b only `lengths[b]` count.
+    `pcg.models.kernel.attention` says; of row b only `lengths[b]` count.
 
     `taps [B, capacity, len(tapped), D]` holds the hidden state of every cached token behind the layers `tapped` (counted from
     1, rising), which a feature draft reads (EAGLE-3, arXiv 2503.01840, section 3.1).

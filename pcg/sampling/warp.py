@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.models.cpu_kernel.arithmetic import soften_rows
+from pcg.models.kernel.arithmetic import soften_rows
 
 
 def probabilities(logits: Tensor, temperature: float) -> Tensor:

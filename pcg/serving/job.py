@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from queue import SimpleQueue
 from threading import Event
 
-from pcg.decoding.running_batch import Request
+from pcg.decode.running_batch import Request
 from pcg.synthesis.decoder import Decoding
 from pcg.takes.take import Round
 

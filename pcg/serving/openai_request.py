@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from pcg.errors import InputError, PCGError, unexpected
 from pcg.serving.sound_formats import STREAMED, formats
 from pcg.serving.speech_service import Busy, Lost
-from pcg.settings import RANGES, Settings
+from pcg.settings import Settings, bounds
 
 KNOBS = ("theta", "lookahead", "beta", "temperature")
 LEFT = 499
@@ -62,7 +62,7 @@ class SpeechRequest(BaseModel):
     def settings(self, method: str) -> Settings:
         """Those of the take; `method` where none is named. Raises InputError for a value out of range."""
         given = {name: value for name in KNOBS if (value := getattr(self, name)) is not None}
-        seed = secrets.randbelow(int(RANGES["seed"].high) + 1) if self.seed is None else self.seed
+        seed = secrets.randbelow(int(bounds("seed").high) + 1) if self.seed is None else self.seed
         return Settings(self.method or method, seed=seed, **given)
 
 

@@ -10,15 +10,15 @@ from time import perf_counter
 import torch
 
 from pcg.acceptance.verdict import Rule
-from pcg.decoding.running_batch import RunningBatch
+from pcg.decode.running_batch import RunningBatch
 from pcg.errors import InputError, PCGError, counted
-from pcg.prompts.prompt import Reference
-from pcg.prompts.text import check_text
 from pcg.serving.job import Job
 from pcg.serving.limits import LIMITS
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Sound, Take
+from pcg.text.prompt import Reference
+from pcg.text.text import check_text
 
 ROWS = 16
 POSITIONS = 1536

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pcg.recognition.network.conformer import ConformerBlock, EncoderConfig, rotations
+from pcg.asr.network.conformer import ConformerBlock, EncoderConfig, rotations
 
 
 @dataclass(frozen=True)

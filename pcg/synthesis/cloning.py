@@ -13,9 +13,9 @@ import torch
 from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.codec.codec import Codec
 from pcg.errors import InputError, PCGError
-from pcg.prompts.pauses import without_pauses
-from pcg.prompts.prompt import Reference
-from pcg.prompts.text import check_text
+from pcg.text.pauses import without_pauses
+from pcg.text.prompt import Reference
+from pcg.text.text import check_text
 
 LONGEST_FILE_SECONDS = 60.0
 # Below a peak of one thousandth there is nothing but the noise of a microphone.

@@ -7,20 +7,20 @@ from functools import cached_property, partial
 import torch
 
 from pcg.acceptance.verdict import Rule
-from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.beam_search import Advance, Hierarchy, hierarchical
-from pcg.decoding.cuda_graphs import GraphPool, GraphRunner
-from pcg.decoding.runners import AnyRunner, make_runners
-from pcg.decoding.running_batch import Request
-from pcg.decoding.sequence import DecodingSequence, begin
-from pcg.decoding.speculative import Drafting, speculative
+from pcg.decode.autoregressive import autoregressive
+from pcg.decode.beam_search import Advance, Hierarchy, hierarchical
+from pcg.decode.cuda_graphs import GraphPool, GraphRunner
+from pcg.decode.runners import AnyRunner, make_runners
+from pcg.decode.running_batch import Request
+from pcg.decode.sequence import DecodingSequence, begin
+from pcg.decode.speculative import Drafting, speculative
 from pcg.errors import InputError
-from pcg.prompts.prompt import Prompt, Reference
 from pcg.sampling.choice import memory_of
 from pcg.settings import METHODS, Settings
 from pcg.spoof.detectors import SHIPPED, Detectors, load_detectors
 from pcg.synthesis.voice import Voice
 from pcg.takes.take import Cycle, Round
+from pcg.text.prompt import Prompt, Reference
 
 DRAFT_CONFIDENCE = 0.3
 

@@ -9,7 +9,7 @@ from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcg.decoding.lookup import PromptLookup
+from pcg.decode.lookup import PromptLookup
 from pcg.errors import AssetError, InputError
 from pcg.files.checksums import check_checksums
 from pcg.models.checkpoint import Checkpoint

@@ -23,14 +23,14 @@ from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
 from pcg.groups.pairs.search import Progress
 from pcg.places import CACHE
-from pcg.prompts.pauses import at_pauses, without_pauses
-from pcg.prompts.prompt import Reference
-from pcg.prompts.text import check_text, cut
-from pcg.settings import RANGES, Settings
+from pcg.settings import Settings, bounds
 from pcg.spoof.detectors import Detectors
 from pcg.synthesis.decoder import Decoder, Decoding
 from pcg.synthesis.voice import Voice
 from pcg.takes.take import Cycle, Round, Sound, Take, last_take
+from pcg.text.pauses import at_pauses, without_pauses
+from pcg.text.prompt import Reference
+from pcg.text.text import check_text, cut
 
 CONTEXT_TOKENS = 50
 
@@ -53,7 +53,7 @@ class Synthesizer:
             voice.code_embedding,
             voice.codec,
             voice.usage > 0,
-            floor=RANGES["theta"].low,
+            floor=bounds("theta").low,
             cache_dir=cache or CACHE,
             shipped=voice.folder,
             device=voice.target.device.type,

@@ -23,22 +23,22 @@ from torch import Tensor
 
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
-from pcg.decoding.runners import AnyDraft
+from pcg.decode.runners import AnyDraft
 from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.files.checksums import check_checksums
 from pcg.models.checkpoint import Checkpoint
-from pcg.models.cpu_kernel.packing import lanes_here, words_here
 from pcg.models.hub import codec_folder, is_from_hub, is_neutts, model_folder, model_name
+from pcg.models.kernel.packing import lanes_here, words_here
 from pcg.models.llama import DecodingLlama
 from pcg.models.memory_check import check_memory, free_memory
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import count_weights, load_llama, read_checkpoint, read_tensors
 from pcg.places import ASSETS
-from pcg.prompts import llasa, neutts
-from pcg.prompts.llasa import OWN_VOICE, load_reader
-from pcg.prompts.prompt import PhonemeReader, PromptReader, Reference
 from pcg.synthesis.cloning import read_recording
 from pcg.synthesis.drafts import choose_draft
+from pcg.text import llasa, neutts
+from pcg.text.llasa import OWN_VOICE, load_reader
+from pcg.text.prompt import PhonemeReader, PromptReader, Reference
 
 FORMAT = 2
 DEVICES = ("cpu", "cuda")

@@ -7,7 +7,7 @@ A text may hold quotes, `$`, backslashes and newlines: Python gets its `repr`, t
 import json
 from shlex import join, quote
 
-from pcg.settings import RANGES, SWITCHES
+from pcg.settings import Settings, is_numeric
 from pcg.takes.stored import OTHER_DRAFT, PRECISIONS, TRAINED, Stored
 
 ENDPOINT = "repeat_take"
@@ -34,8 +34,7 @@ def python_snippet(stored: Stored, model: str = EMBEDDED) -> str:
         "from pathlib import Path",
         "",
         "from pcg.audio import write_wav",
-        "from pcg.settings import Settings",
-        "from pcg.takes.stored import Origin, Stored",
+        "from pcg.settings import , Settingsfrom pcg.takes.stored import Origin, Stored",
         "from pcg.synthesis.synthesizer import Synthesizer",
         "from pcg.synthesis.voice import load_voice",
         "",
@@ -56,9 +55,9 @@ def shell_snippet(stored: Stored, model: str = EMBEDDED) -> str:
     settings = stored.settings
     words = ["python", "-m", "pcg", "speak", "--method", settings.method, "--similarity", settings.similarity]
     words += ["--sampler", settings.sampler, "--verification", settings.verification]
-    for name in RANGES:
+    for name in filter(is_numeric, Settings.model_fields):
         words += [f"--{name.replace('_', '-')}", f"{getattr(settings, name)!r}"]
-    words += [f"--{name}" for name in SWITCHES if getattr(settings, name)]
+    words += [f"--{name}" for name in ("adaptive", "hierarchical") if getattr(settings, name)]
     if stored.reference is None:
         words += ["--voice", stored.voice]
     else:

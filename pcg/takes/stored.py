@@ -12,12 +12,12 @@ from pcg.audio import read_comment
 from pcg.errors import InputError
 from pcg.files import __version__
 from pcg.models.hub import content_digest, lies_beside
-from pcg.prompts.text import check_text
 from pcg.settings import Settings
+from pcg.text.text import check_text
 
 if TYPE_CHECKING:
-    from pcg.prompts.prompt import Reference
     from pcg.takes.take import Take
+    from pcg.text.prompt import Reference
 
 VERSION = 1
 LARGEST = 65_536
@@ -157,7 +157,7 @@ class Stored:
 
     def to_json(self, indent: int | None = None) -> str:
         """ASCII alone, which every program that shows a WAV file's comment can read."""
-        values = asdict(self)
+        values = asdict(self) | {"settings": self.settings.as_dict()}
         for name, usual in (("draft", TRAINED), ("precision", "")):  # as in files of before there was a choice
             if getattr(self.origin, name) == usual:
                 del values["origin"][name]

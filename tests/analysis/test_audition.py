@@ -6,11 +6,11 @@ import torch
 
 from pcg.analysis.audition import BANDS, FULL_PEAK, REPEATS, Audition, alone, band_frequencies, guarded, in_context
 from pcg.errors import InputError
-from pcg.prompts.prompt import Reference
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Take
+from pcg.text.prompt import Reference
 
 THETA = 0.3
 

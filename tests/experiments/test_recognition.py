@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pcg.asr.embedded import load_recogniser
 from pcg.cli import main
 from pcg.errors import AssetError
 from pcg.experiments.recognition.speech import SpokenText, noisy, recorded_set
@@ -19,7 +20,6 @@ from pcg.experiments.recognition.tables import (
     two_proportions,
 )
 from pcg.experiments.results.claims import CONTRADICTED, HOLDS
-from pcg.recognition.embedded import load_recogniser
 
 
 def heard(errors: int, milliseconds: float, stage: str = "ar", n: int = 30) -> Heard:

@@ -11,9 +11,9 @@ import soundfile
 from pcg.errors import AssetError, InputError
 from pcg.experiments.testset import SECTIONS, libritts_utterances, offline_utterances
 from pcg.metrics.sentences import read_sentences
-from pcg.prompts.prompt import PhonemeReader
-from pcg.prompts.text import normalise, phonemise
 from pcg.synthesis.voice import EMBEDDED, load_codec
+from pcg.text.prompt import PhonemeReader
+from pcg.text.text import normalise, phonemise
 from pcg.training.data.sentences import _TEMPLATES
 
 ALL = 240

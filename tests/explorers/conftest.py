@@ -8,7 +8,7 @@ import torch
 from playwright.sync_api import Page, expect
 
 from app import create_app
-from explorers.compare.example import write_example
+from explorers.listen.example import write_example
 from explorers.theme import launch_options
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from explorers.compare.example import read_example
+from explorers.listen.example import read_example
+from pcg.asr.embedded import load_recogniser
+from pcg.asr.lexicon import Lexicon
 from pcg.errors import AssetError
 from pcg.experiments.results.document import fill
 from pcg.experiments.store import Store
 from pcg.files.checksums import LIST, check_checksums, renew_checksums, write_checksums
 from pcg.metrics.sentences import read_sentences
 from pcg.places import ASSETS, PROJECT
-from pcg.recognition.embedded import load_recogniser
-from pcg.recognition.lexicon import Lexicon
 from pcg.spoof.detectors import load_detectors
 from pcg.synthesis.voice import load_codec, load_voice
 

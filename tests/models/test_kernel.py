@@ -10,19 +10,19 @@ import torch
 from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from pcg.acceptance.sampler import Sampler
-from pcg.decoding.model_runner import ModelRunner
-from pcg.decoding.proposal import acceptance_bound
-from pcg.decoding.runners import make_runners
+from pcg.decode.model_runner import ModelRunner
+from pcg.decode.proposal import acceptance_bound
+from pcg.decode.runners import make_runners
 from pcg.models.checkpoint import Checkpoint
-from pcg.models.cpu_kernel import packing
-from pcg.models.cpu_kernel.arithmetic import draw
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
+from pcg.models.kernel import packing
+from pcg.models.kernel.arithmetic import draw
 from pcg.models.llama import DecodingLlama, Turns
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
 from pcg.places import PROJECT
-from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
+from pcg.text.prompt import Prompt
 
 VOCABULARY = Vocabulary(codes=300, first_code=20, end=3)
 SHAPE = {"vocab_size": 320, "hidden_size": 192, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 3}

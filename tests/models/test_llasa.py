@@ -13,12 +13,12 @@ from pcg.errors import AssetError, PCGError
 from pcg.experiments.worker import WorkerSpec
 from pcg.groups.atlas import atlas_bytes
 from pcg.models.weights import count_weights
-from pcg.prompts.llasa import CONTEXT, LlasaReader, load_reader
-from pcg.prompts.prompt import Reference
 from pcg.synthesis import voice as voices
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.takes.stored import Origin
+from pcg.text.llasa import CONTEXT, LlasaReader, load_reader
+from pcg.text.prompt import Reference
 
 OWN = Reference("", torch.empty(0, dtype=torch.int64))
 # The bytes of the template and of "Ab Hello, one.", between Llama 3's marks (256 .. 260) and LLaSA's (263 .. 265); then codes.

@@ -14,10 +14,10 @@ from pcg.models.hub import HubModel, codec_folder, hub_model, is_neutts, needs_h
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
-from pcg.prompts.neutts import APACHE, CONTEXT, OPEN, NeuTTSReader, licence_of, load_reader
-from pcg.prompts.prompt import Reference
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice, load_voice
+from pcg.text.neutts import APACHE, CONTEXT, OPEN, NeuTTSReader, licence_of, load_reader
+from pcg.text.prompt import Reference
 
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)
 OWN = Reference("", torch.empty(0, dtype=torch.int64))

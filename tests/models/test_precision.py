@@ -11,13 +11,12 @@ import pytest
 import torch
 
 from pcg.cli import main
-from pcg.decoding.runners import make_runners
+from pcg.decode.runners import make_runners
 from pcg.errors import InputError
 from pcg.models import feature_draft, llama
-from pcg.models.cpu_kernel import packing, passes
+from pcg.models.kernel import packing, passes
 from pcg.models.llama import DecodingLlama
 from pcg.places import PROJECT
-from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -25,6 +24,7 @@ from pcg.synthesis.voice import auto_precision, load_voice
 from pcg.takes.link import pack, unpack
 from pcg.takes.snippets import python_snippet, shell_snippet
 from pcg.takes.stored import Origin, Stored
+from pcg.text.prompt import Prompt
 from tests.models.test_kernel import VOCABULARY, check, feature_pair, logits_of, make_model, read_in_pieces
 
 LANES = packing.lanes_here()

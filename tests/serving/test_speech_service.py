@@ -12,7 +12,7 @@ import torch
 
 from pcg.acceptance.rejection import exact
 from pcg.acceptance.verdict import Coins, Verdict
-from pcg.decoding.running_batch import RunningBatch
+from pcg.decode.running_batch import RunningBatch
 from pcg.errors import InputError, PCGError
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import Settings

@@ -13,7 +13,7 @@ from pcg.analysis.whatif import follow, what_if
 from pcg.bench.generate import against_generate
 from pcg.bench.methods import method_speeds, step_costs
 from pcg.cli import main
-from pcg.decoding.lookup import PromptLookup
+from pcg.decode.lookup import PromptLookup
 from pcg.errors import AssetError, InputError
 from pcg.experiments.grid import Grid
 from pcg.experiments.unit import Condition, Utterance

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from pcg.metrics.intelligibility import PocketSphinx, pooled, word_errors
 from pcg.metrics.sentences import read_sentences
-from pcg.settings import METHODS, RANGES, Settings
+from pcg.settings import METHODS, Settings, bounds
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import EMBEDDED, load_voice
 
@@ -84,7 +84,7 @@ def test_grouping_accepts_more_than_exact_decoding(takes):
 
 
 def test_groups_grow_smoothly_as_theta_falls(synthesizer):
-    thetas = np.arange(RANGES["theta"].high, RANGES["theta"].low - 1e-9, -0.05)
+    thetas = np.arange(bounds("theta").high, bounds("theta").low - 1e-9, -0.05)
     sizes = [synthesizer.statistics(min(1.0, float(t) + 1e-12)).usage_weighted_mean_size for t in thetas]
     assert sizes[0] == 1
     assert sizes[-1] > 20

@@ -8,11 +8,11 @@ import soundfile
 import torch
 
 from pcg.errors import AssetError, InputError
-from pcg.prompts.text import MAX_CHARACTERS, check_text
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.takes.take import Round, Sound, Take
+from pcg.text.text import MAX_CHARACTERS, check_text
 
 TEXT = "hello, is this one sentence?"
 

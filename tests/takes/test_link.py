@@ -6,16 +6,16 @@ import random
 import string
 import zlib
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 
 from pcg.errors import InputError
 from pcg.metrics.sentences import read_sentences
-from pcg.prompts.text import MAX_CHARACTERS
-from pcg.settings import BLOCKWISE, METHODS, RANGES, SAMPLERS, SIMILARITIES, VERIFICATIONS, WHOLE, Settings
+from pcg.settings import BLOCKWISE, METHODS, SAMPLERS, SIMILARITIES, Settings, bounds, choices, is_numeric
 from pcg.takes.link import LONGEST, SETTINGS, WORDS, pack, unpack
 from pcg.takes.stored import LARGEST, Origin, Stored
+from pcg.text.text import MAX_CHARACTERS
 
 ORIGIN = Origin("embedded", "0123456789abcdef" * 4)
 STORED = Stored('He said "$HOME" \\ and\nleft 🎈.', "rms", Settings("ssd", theta=0.31, seed=7, adaptive=True), ORIGIN)
@@ -57,11 +57,11 @@ def refused(link: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Settings)])
+@pytest.mark.parametrize("name", list(Settings.model_fields))
 def test_every_setting_comes_back(name: str) -> None:
     stored = replace(STORED, settings=Settings(**({"method": "pcg"} | {name: OTHERS[name]})))
     assert unpack(pack(stored)).settings == stored.settings != Settings()
-    assert set(SETTINGS) == {field.name for field in fields(Settings)} == set(OTHERS)
+    assert set(SETTINGS) == set(Settings.model_fields) == set(OTHERS)
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,14 @@ def test_a_link_of_today_can_be_opened_tomorrow() -> None:
 def any_settings(rng: random.Random) -> Settings:
     """Every setting anywhere on its slider."""
     values: dict[str, object] = {}
-    for name, allowed in RANGES.items():
+    for name in filter(is_numeric, Settings.model_fields):
+        allowed = bounds(name)
         value = allowed.low + allowed.step * rng.randrange(round((allowed.high - allowed.low) / allowed.step) + 1)
-        values[name] = int(value) if name in WHOLE else round(value, 3)
+        values[name] = round(value, 3)
     method, sampler = rng.choice(METHODS), rng.choice(SAMPLERS)
     values |= {"method": method, "sampler": sampler, "similarity": rng.choice(SIMILARITIES)}
     values |= {"adaptive": rng.random() < 0.5, "hierarchical": rng.random() < 0.5}
-    values["verification"] = rng.choice(VERIFICATIONS) if method in BLOCKWISE else "token"
+    values["verification"] = rng.choice(choices("verification")) if method in BLOCKWISE else "token"
     return Settings(**(values | ({} if sampler == "plain" else {"repetition_penalty": 1})))  # type: ignore[arg-type]
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from pcg.asr.network.conformer import ConformerCTC, EncoderConfig
 from pcg.errors import PCGError
-from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig
 from pcg.training.data.alignments import HOP, PHONES, align, align_shards, read_phones
 from pcg.training.data.augment import Disturbances
 from pcg.training.data.corpus import SAMPLE_RATE, CorpusEntry, speak

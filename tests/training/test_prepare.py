@@ -8,7 +8,7 @@ import torch
 from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.cli import main
 from pcg.errors import AssetError, InputError, PCGError
-from pcg.prompts.prompt import PhonemeReader
+from pcg.text.prompt import PhonemeReader
 from pcg.training.data import prepare
 from pcg.training.data.prepare import find_recordings, open_codec, prepare_tokens, read_shards, tokens_path, write_shard
 from pcg.training.data.tokens import TokenizedUtterance

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
+from pcg.asr.embedded import PARTS, Parts, load_parts, load_recogniser, save_recogniser
+from pcg.asr.network.alphabet import BLANK, CLASSES, spell
+from pcg.asr.network.conformer import ConformerCTC, EncoderConfig
+from pcg.asr.network.features import LogMel
+from pcg.asr.network.subwords import Subwords
+from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.errors import AssetError, PCGError
 from pcg.files.checksums import LIST, check_checksums, write_checksums
-from pcg.recognition.embedded import PARTS, Parts, load_parts, load_recogniser, save_recogniser
-from pcg.recognition.network.alphabet import BLANK, CLASSES, spell
-from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig
-from pcg.recognition.network.features import LogMel
-from pcg.recognition.network.subwords import Subwords
-from pcg.recognition.self_speculative import PRESETS, transcribe
 from pcg.training.data.augment import Disturbances, change_speed, disturb, mask_features
 from pcg.training.data.corpus import SAMPLE_RATE, CorpusEntry
 from pcg.training.growth import deepened

@@ -5,8 +5,8 @@ import torch
 
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompts import llasa, neutts
-from pcg.prompts.prompt import PhonemeReader, Reference
+from pcg.text import llasa, neutts
+from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training.data.sequences import IGNORED, Epochs, make_row
 from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.draft.layers import layer_subset

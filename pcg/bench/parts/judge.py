@@ -7,15 +7,15 @@ from functools import partial
 import numpy as np
 import torch
 
+from pcg.asr.judges import WORDS
+from pcg.asr.lexicon import load_lexicon
+from pcg.asr.recogniser import Recogniser
+from pcg.asr.self_speculative import PRESETS, Thresholds, Transcript
+from pcg.asr.word_search import Way, write_down
 from pcg.bench.timing import medians
 from pcg.metrics.estimate import Estimate
 from pcg.metrics.intelligibility import PocketSphinx, homophone_errors, pooled, word_errors
 from pcg.metrics.recording import JUDGE_RATE
-from pcg.recognition.judges import WORDS
-from pcg.recognition.lexicon import load_lexicon
-from pcg.recognition.recogniser import Recogniser
-from pcg.recognition.self_speculative import PRESETS, Thresholds, Transcript
-from pcg.recognition.word_search import Way, write_down
 
 # The paper's Figure 4: with the first step alone, and with the second alone.
 ABLATIONS = {"ctc only": Thresholds(float("inf"), None), "lm only": Thresholds(None, 0.2)}

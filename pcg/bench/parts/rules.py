@@ -19,16 +19,16 @@ from pcg.acceptance.rejection import exact
 from pcg.acceptance.sampler import as_array
 from pcg.acceptance.verdict import Coins, Rule, Verdict, capped_ratio
 from pcg.bench.shapes import ModelShape, random_pair, shape_of
-from pcg.decoding.model_runner import ModelRunner
-from pcg.decoding.sequence import begin
-from pcg.decoding.speculative import Drafting, speculative
+from pcg.decode.model_runner import ModelRunner
+from pcg.decode.sequence import begin
+from pcg.decode.speculative import Drafting, speculative
 from pcg.experiments.testset import offline_utterances
 from pcg.experiments.unit import Utterance
 from pcg.groups.groups import Groups
-from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.text.prompt import Prompt
 
 CODES, MEAN_SIZE = 65_536, 140
 EMBEDDED_SHAPE = replace(shape_of("12x256"), draft_layers=(0, 11), codes=CODES)

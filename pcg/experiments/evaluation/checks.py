@@ -13,8 +13,8 @@ from pcg.metrics.speaker import Resemblyzer, SpeakerEncoder
 from pcg.settings import Settings
 
 if TYPE_CHECKING:  # they bring in torch, which only speaking needs
-    from pcg.prompts.prompt import Reference
     from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.text.prompt import Reference
 
 SAME_VOICE, OTHER_VOICE = 0.75, 0.65
 

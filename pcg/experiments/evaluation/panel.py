@@ -14,8 +14,8 @@ from pcg.metrics.speaker import Similarity, SpeakerEncoder
 
 if TYPE_CHECKING:  # they bring in torch, which only speaking needs
     from pcg.codec.codec import Codec
-    from pcg.prompts.prompt import Reference
     from pcg.takes.take import Take
+    from pcg.text.prompt import Reference
 
 Original = Callable[[str, str], np.ndarray]
 """(voice, text) -> samples."""

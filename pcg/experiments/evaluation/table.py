@@ -17,8 +17,8 @@ from pcg.metrics.speaker import Resemblyzer, SpeakerEncoder
 from pcg.settings import Settings
 
 if TYPE_CHECKING:  # they bring in torch, which only speaking needs
-    from pcg.prompts.prompt import Reference
     from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.text.prompt import Reference
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Report:
 
     def as_dict(self) -> dict[str, object]:
         """Everything, ready for JSON."""
-        return asdict(self)
+        return asdict(self) | {"settings": self.settings.as_dict()}
 
     def table(self) -> str:
         """A markdown table under the names of the judges."""

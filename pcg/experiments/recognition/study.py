@@ -12,14 +12,14 @@ from time import perf_counter
 
 import torch
 
+from pcg.asr.recogniser import Recogniser
+from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
 from pcg.errors import AssetError, first_line
 from pcg.experiments.context import context
 from pcg.experiments.recognition.speech import SpokenText
 from pcg.files import write_json
 from pcg.metrics.intelligibility import word_errors
 from pcg.metrics.recording import JUDGE_RATE
-from pcg.recognition.recogniser import Recogniser
-from pcg.recognition.self_speculative import PRESETS, Thresholds, transcribe
 
 FORMAT = 1
 SWEPT_CTC, SWEPT_LM = (0.3, 0.7, 1.5, 3.0), (0.1, 0.2, 0.5)

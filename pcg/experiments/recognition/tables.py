@@ -7,12 +7,12 @@ from statistics import median
 
 import numpy as np
 
+from pcg.asr.self_speculative import Thresholds
 from pcg.experiments.recognition.study import ACCURATE, AR, FAST, SWEPT_CTC, SWEPT_LM, Heard, RecognitionStudy, setting_name
 from pcg.experiments.results.claims import CONTRADICTED, HOLDS, OPEN, Claim, points
 from pcg.experiments.results.tables.table import WER, WER_CHANGE, Cell, Column, N, P, Table
 from pcg.metrics.estimate import Estimate, between, resampled
 from pcg.metrics.intelligibility import Errors, pooled
-from pcg.recognition.self_speculative import Thresholds
 
 RUN = "python -m pcg experiment recognition"
 SOURCE = "arXiv:2603.11243"

@@ -139,7 +139,7 @@ def _three_are_best(results: Results, summaries: Sequence[Summary]) -> Iterable[
     measured = {theta: each for theta, each in by_theta.items() if len(each) > 1}
     if not measured:
         return
-    by_lookahead = measured.get(Settings.theta) or max(measured.values(), key=len)
+    by_lookahead = measured.get(Settings().theta) or max(measured.values(), key=len)
     theta = by_lookahead[best].condition.settings.theta
     ours = by_lookahead.pop(best).condition
     found = {at: _faster(results, ours, rival.condition) for at, rival in by_lookahead.items()}

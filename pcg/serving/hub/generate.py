@@ -4,14 +4,16 @@ from pcg.models.vocabulary import Vocabulary
 from pcg.serving.hub.speculator import speculator
 from pcg.settings import Settings
 
+DEFAULTS = Settings()
+
 
 def generate(
     model,
     assistant_model=None,
     method="pcg",
-    theta=Settings.theta,
-    lookahead=Settings.lookahead,
-    beta=Settings.beta,
+    theta=DEFAULTS.theta,
+    lookahead=DEFAULTS.lookahead,
+    beta=DEFAULTS.beta,
     codes=65_536,
     first_code=128_264,
     end=128_261,

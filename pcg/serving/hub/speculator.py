@@ -8,7 +8,7 @@ from transformers import LlamaForCausalLM
 from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.rejection import exact, tolerant
 from pcg.acceptance.verdict import Rule
-from pcg.decoding.hf_generate import SpeculativeGenerate
+from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError
 from pcg.groups.pairs.store import load_or_build
 from pcg.models.vocabulary import Vocabulary

@@ -11,7 +11,7 @@ from scipy.fft import next_fast_len
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from pcg.recognition.network.features import SAMPLE_RATE
+from pcg.asr.network.features import SAMPLE_RATE
 
 
 @dataclass(frozen=True)

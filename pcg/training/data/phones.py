@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import AdamW
 
+from pcg.asr.network.conformer import LABELS_PER_FRAME, ConformerCTC
+from pcg.asr.network.features import LogMel
 from pcg.groups.phones import PHONES
-from pcg.recognition.network.conformer import LABELS_PER_FRAME, ConformerCTC
-from pcg.recognition.network.features import LogMel
 from pcg.training.data.alignments import read_phones
 from pcg.training.data.augment import Disturbances, disturb, mask_features
 from pcg.training.data.corpus import SAMPLE_RATE, read_index

@@ -19,8 +19,8 @@ from pcg.codec.codec import Codec
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.files import replacing, write_json
 from pcg.models.hub import weights_digest
-from pcg.prompts.prompt import PhonemeReader, PromptReader
 from pcg.synthesis.voice import EMBEDDED, load_codec
+from pcg.text.prompt import PhonemeReader, PromptReader
 from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.note import agrees
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pcg.decoding.autoregressive import autoregressive
-from pcg.decoding.model_runner import ModelRunner
-from pcg.decoding.sequence import begin
+from pcg.decode.autoregressive import autoregressive
+from pcg.decode.model_runner import ModelRunner
+from pcg.decode.sequence import begin
 from pcg.models.llama import DecodingLlama
-from pcg.prompts.prompt import Prompt, PromptReader
 from pcg.sampling.plain import Plain
+from pcg.text.prompt import Prompt, PromptReader
 from pcg.training.data.prepare import read_shards, tokens_path, write_shard
 from pcg.training.data.sequences import lay_out
 from pcg.training.data.tokens import TokenizedUtterance

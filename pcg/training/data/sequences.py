@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from pcg.prompts.prompt import PhonemeReader, Prompt, PromptReader, Reference
+from pcg.text.prompt import PhonemeReader, Prompt, PromptReader, Reference
 from pcg.training.data.tokens import TokenizedUtterance
 
 IGNORED = -100

@@ -11,17 +11,17 @@ from transformers import LlamaForCausalLM
 from pcg.acceptance.coarse_grained import coarse
 from pcg.acceptance.rejection import exact
 from pcg.acceptance.verdict import Rule
-from pcg.decoding.runners import AnyDraft, make_runners
-from pcg.decoding.sequence import begin
-from pcg.decoding.speculative import Drafting, speculative
+from pcg.decode.runners import AnyDraft, make_runners
+from pcg.decode.sequence import begin
+from pcg.decode.speculative import Drafting, speculative
 from pcg.groups.pairs.neighbours import build_neighbours
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompts.prompt import Prompt, PromptReader
 from pcg.sampling.plain import Plain
 from pcg.sampling.warp import probabilities
 from pcg.settings import Settings
+from pcg.text.prompt import Prompt, PromptReader
 from pcg.training.data.samples import voices
 from pcg.training.data.sequences import collate, lay_out, make_row
 from pcg.training.data.tokens import TokenizedUtterance

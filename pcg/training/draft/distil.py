@@ -10,7 +10,7 @@ from transformers import LlamaForCausalLM
 
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompts.prompt import PromptReader
+from pcg.text.prompt import PromptReader
 from pcg.training.data.sequences import Batch, Epochs
 from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.loop import Stage, learn, make_optimizers, run

@@ -18,10 +18,10 @@ from pcg.models.hub import is_neutts, weights_digest
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
-from pcg.prompts import llasa, neutts
-from pcg.prompts.prompt import PromptReader
 from pcg.settings import Settings
 from pcg.synthesis.voice import EMBEDDED, load_voice
+from pcg.text import llasa, neutts
+from pcg.text.prompt import PromptReader
 from pcg.training.data.prepare import read_manifest, read_shards
 from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.data.tokens import TokenizedUtterance, used_codes

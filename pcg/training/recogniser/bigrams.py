@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from math import log10
 from pathlib import Path
 
+from pcg.asr.lexicon import UNKNOWN
 from pcg.files import replacing
 from pcg.metrics.intelligibility import comparable
-from pcg.recognition.lexicon import UNKNOWN
 
 BEGIN, END = "<s>", "</s>"
 DISCOUNT = 0.75

@@ -11,7 +11,7 @@ from pathlib import Path
 from torch import nn
 from transformers import LlamaForCausalLM
 
-from pcg.recognition.embedded import Parts
+from pcg.asr.embedded import Parts
 from pcg.training.data.augment import Disturbances
 from pcg.training.growth import deepened
 from pcg.training.recogniser.hearings import Hearing, HearingBatches

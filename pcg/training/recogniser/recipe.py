@@ -17,12 +17,12 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 
+from pcg.asr.embedded import PARTS, load_parts, save_recogniser
+from pcg.asr.lexicon import FILE as WORDS
+from pcg.asr.network.conformer import ConformerCTC, EncoderConfig
 from pcg.errors import InputError
 from pcg.files import replacing
 from pcg.files.checksums import renew_checksums, write_checksums
-from pcg.recognition.embedded import PARTS, load_parts, save_recogniser
-from pcg.recognition.lexicon import FILE as WORDS
-from pcg.recognition.network.conformer import ConformerCTC, EncoderConfig
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training.data.alignments import align_shards
 from pcg.training.data.corpus import HELD_OUT, shards

@@ -9,16 +9,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pcg.asr.embedded import EmbeddedRecogniser, save_recogniser
+from pcg.asr.network.alphabet import BLANK, read_path, spell
+from pcg.asr.network.conformer import LABELS_PER_FRAME, ConformerCTC, Encoded, EncoderConfig
+from pcg.asr.network.features import LogMel
+from pcg.asr.network.projector import Projector, ProjectorConfig
+from pcg.asr.network.subwords import Subwords
+from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.errors import PCGError
 from pcg.files import replacing
 from pcg.metrics.intelligibility import word_errors
-from pcg.recognition.embedded import EmbeddedRecogniser, save_recogniser
-from pcg.recognition.network.alphabet import BLANK, read_path, spell
-from pcg.recognition.network.conformer import LABELS_PER_FRAME, ConformerCTC, Encoded, EncoderConfig
-from pcg.recognition.network.features import LogMel
-from pcg.recognition.network.projector import Projector, ProjectorConfig
-from pcg.recognition.network.subwords import Subwords
-from pcg.recognition.self_speculative import PRESETS, transcribe
 from pcg.training import checkpoint
 from pcg.training.data.augment import Disturbances, mask_features
 from pcg.training.data.sequences import IGNORED

@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from pcg.asr.embedded import EmbeddedRecogniser, load_parts
+from pcg.asr.network.conformer import ConformerCTC
+from pcg.asr.network.features import LogMel
+from pcg.asr.network.subwords import Subwords
 from pcg.files import replacing
-from pcg.recognition.embedded import EmbeddedRecogniser, load_parts
-from pcg.recognition.network.conformer import ConformerCTC
-from pcg.recognition.network.features import LogMel
-from pcg.recognition.network.subwords import Subwords
 from pcg.training import checkpoint
 from pcg.training.data.augment import Disturbances
 from pcg.training.loop import Stage, generator, make_optimizers, run, update

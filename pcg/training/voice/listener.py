@@ -12,7 +12,7 @@ from pcg.codec.embedded import EmbeddedCodec
 from pcg.metrics.intelligibility import Judge, word_errors
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompts.prompt import PhonemeReader
+from pcg.text.prompt import PhonemeReader
 from pcg.training.data.samples import sample
 from pcg.training.data.sequences import lay_out
 from pcg.training.data.tokens import TokenizedUtterance

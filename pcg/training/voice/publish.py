@@ -11,8 +11,8 @@ from transformers import LlamaForCausalLM
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.files import replacing, write_json, write_safetensors
 from pcg.models.feature_draft import config_of
-from pcg.prompts.prompt import PhonemeReader, Reference
 from pcg.synthesis.voice import FORMAT
+from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training.draft.feature import FeatureModel
 
 
@@ -47,7 +47,7 @@ def write_voice(
 
 def write_llama(folder: Path, model: LlamaForCausalLM) -> None:
     """What `save_pretrained` would write for this model, but each file whole or not at all. In bfloat16, which the CPU kernel
-    reads fastest (`pcg.models.cpu_kernel.vectors.pair`)."""
+    reads fastest (`pcg.models.kernel.vectors.pair`)."""
     config = model.config.to_dict() | {"dtype": "bfloat16", "architectures": ["LlamaForCausalLM"]}
     write_json(folder / "config.json", config)
     tied = model.config.tie_word_embeddings

@@ -15,9 +15,9 @@ from pcg.groups.pairs.neighbours import build_neighbours
 from pcg.groups.phones import phones_of_codes
 from pcg.models.feature_draft import is_feature_draft, usual_taps
 from pcg.models.llama import DecodingLlama
-from pcg.prompts.prompt import Reference
-from pcg.settings import RANGES
+from pcg.settings import bounds
 from pcg.synthesis.voice import load_llama, load_voice
+from pcg.text.prompt import Reference
 from pcg.training import checkpoint
 from pcg.training.data.alignments import HOP, align_shards, read_phones
 from pcg.training.data.corpus import CorpusPlan, make_corpus, read_index, shards, speak
@@ -202,7 +202,7 @@ def _publish_map(out: Path) -> None:
     eligible = voice.usage > 0
     for old in out.glob("atlas-*.safetensors"):
         old.unlink()
-    lists = build_neighbours(voice.code_embedding, RANGES["theta"].low, eligible)
+    lists = build_neighbours(voice.code_embedding, bounds("theta").low, eligible)
     load_or_build_atlas(lists, voice.code_embedding, eligible, out)
 
 

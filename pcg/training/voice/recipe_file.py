@@ -8,7 +8,7 @@ from typing import Any
 from pcg.codec.embedded import CodecConfig
 from pcg.errors import InputError
 from pcg.files.mappings import mapping, read_yaml
-from pcg.settings import RANGES
+from pcg.settings import bounds
 from pcg.training.data.corpus import SAMPLE_RATE
 from pcg.training.voice.workshop import Recipe
 
@@ -22,7 +22,7 @@ def read_recipe(path: Path) -> Recipe:
     """`Recipe` with the choices that `path` names; `codec` and `target` are mappings of their own, and `hours` names the
     synthesizer's voices. Raises InputError for anything else."""
     recipe = _changed("recipe", Recipe(), read_yaml("recipe", path))
-    RANGES["temperature"].check("temperature", recipe.temperature)
+    bounds("temperature").check("temperature", recipe.temperature)
     if prod(recipe.codec.levels) > MOST_CODES:
         raise InputError("levels", list(recipe.codec.levels), f"levels whose product is at most {MOST_CODES}")
     _check_frames(recipe.codec)

@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pcg.codec.fsq import FSQ
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompts.prompt import PhonemeReader
+from pcg.text.prompt import PhonemeReader
 from pcg.training.data.sequences import IGNORED, Batch, Epochs
 from pcg.training.data.tokens import TokenizedUtterance
 from pcg.training.llama import hidden_states

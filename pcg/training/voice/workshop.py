@@ -11,7 +11,7 @@ from pcg.errors import InputError, PCGError
 from pcg.metrics.intelligibility import PocketSphinx
 from pcg.models.feature_draft import usual_taps
 from pcg.models.vocabulary import Vocabulary
-from pcg.prompts.prompt import PhonemeReader
+from pcg.text.prompt import PhonemeReader
 from pcg.training import checkpoint
 from pcg.training.data.tokens import TokenizedUtterance, make_reader, read_spoken
 from pcg.training.draft.acceptance import draw_pairs

@@ -8,7 +8,7 @@ import pytest
 
 from pcg.errors import AssetError, InputError
 from pcg.metrics.sentences import SECTIONS, read_sentences
-from pcg.prompts.text import normalise, phonemise
+from pcg.text.text import normalise, phonemise
 
 
 def test_sections_have_their_sizes_and_no_sentence_twice() -> None:

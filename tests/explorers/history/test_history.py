@@ -5,10 +5,10 @@ from zipfile import ZipFile
 
 import pytest
 
-from explorers.compare.archive import save_history
 from explorers.groups.actions import utterances
 from explorers.history.actions import bar_value, controls_of, told
 from explorers.judging import Verdicts
+from explorers.listen.archive import save_history
 from explorers.session import REMEMBERED, Session, TakeView
 from explorers.settings.actions import read_link
 from pcg.errors import InputError, PCGError

@@ -10,9 +10,9 @@ from gradio_client.exceptions import AppError
 
 from app import create_app
 from explorers.theme import launch_options
-from pcg.prompts.llasa import OWN_VOICE
 from pcg.settings import METHODS
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.text.llasa import OWN_VOICE
 from tests.explorers.served import serve_clients
 
 pytestmark = pytest.mark.slow

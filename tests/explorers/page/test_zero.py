@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from explorers import zero_gpu as zero
-from explorers.compare.actions import CompareRequest, generate_again
-from explorers.compare.turns import Speaker
+from explorers.listen.actions import CompareRequest, generate_again
+from explorers.listen.turns import Speaker
 from explorers.listening import actions as listening
 from explorers.listening.actions import prepare, write_sounds
 from explorers.session import Session, TakeView
@@ -25,11 +25,11 @@ from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, i
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.experiments.worker import WorkerSpec
-from pcg.prompts.prompt import Reference
-from pcg.prompts.text import MAX_CHARACTERS
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
+from pcg.text.prompt import Reference
+from pcg.text.text import MAX_CHARACTERS
 from tests.explorers.served import in_hand, serve_clients
 
 REQUEST = CompareRequest("Hello, yes.", "two", 0.3, 3, 0.3, 0.6, 7)

@@ -29,12 +29,12 @@ from explorers.recognise.layout import create_recognise
 from explorers.recognise.sweep import SWEPT
 from explorers.recognise.transcript import alignment_html, transcript_html
 from explorers.session import Session, ShownTake, TakeView
+from pcg.asr.embedded import EmbeddedRecogniser, load_recogniser
+from pcg.asr.recogniser import Recogniser
+from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
 from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.metrics.intelligibility import comparable, word_errors
-from pcg.recognition.embedded import EmbeddedRecogniser, load_recogniser
-from pcg.recognition.recogniser import Recogniser
-from pcg.recognition.self_speculative import PRESETS, Thresholds, transcribe
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from explorers.recognise.layout import create_recognise
 from explorers.session import Session, TakeView
 from explorers.theme import launch_options
-from pcg.recognition.embedded import EmbeddedRecogniser
+from pcg.asr.embedded import EmbeddedRecogniser
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch

@@ -11,11 +11,11 @@ from explorers.recognise.actions import hear
 from explorers.recognise.figures import sweep_figure
 from explorers.recognise.sweep import MOST_FILES, SWEPT, Sweep, read_recordings, read_transcripts, sweep
 from explorers.recognise.transcript import sweep_summary, sweep_table
+from pcg.asr.embedded import EmbeddedRecogniser
+from pcg.asr.recogniser import Recogniser
+from pcg.asr.self_speculative import PRESETS
 from pcg.errors import InputError
 from pcg.metrics.intelligibility import comparable, word_errors
-from pcg.recognition.embedded import EmbeddedRecogniser
-from pcg.recognition.recogniser import Recogniser
-from pcg.recognition.self_speculative import PRESETS
 from tests.explorers.hostile import MARKUP
 
 RATE = 16_000

@@ -17,11 +17,11 @@ from explorers.recognise.actions import align
 from explorers.recognise.candidates import MOST_TABLES, wording_html
 from explorers.recognise.word_list import create_words
 from explorers.recognise.word_list_actions import MOST_CANDIDATES, Wording, hear_in_words
+from pcg.asr.candidates import Candidate, CandidateWeights
+from pcg.asr.embedded import EmbeddedRecogniser
+from pcg.asr.judges import ListeningJudge
+from pcg.asr.lexicon import load_lexicon
 from pcg.metrics.intelligibility import word_errors
-from pcg.recognition.candidates import Candidate, CandidateWeights
-from pcg.recognition.embedded import EmbeddedRecogniser
-from pcg.recognition.judges import ListeningJudge
-from pcg.recognition.lexicon import load_lexicon
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
 from tests.explorers.served import serve_clients
 

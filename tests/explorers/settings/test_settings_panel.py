@@ -17,7 +17,7 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from playwright.sync_api import Page, expect, sync_playwright
 
-from explorers.compare.actions import CompareRequest
+from explorers.listen.actions import CompareRequest
 from explorers.session import Session, TakeView
 from explorers.settings.actions import (
     NO_CONTROL,
@@ -127,7 +127,7 @@ def test_another_voice_and_other_weights_are_told(stored: Stored, origin: Origin
 
 def test_every_setting_of_a_take_has_a_control_or_is_told_to_have_none() -> None:
     known = {each.name for each in fields(CompareRequest)} | {"method"}
-    assert {each.name for each in fields(Settings)} - known == set(NO_CONTROL)
+    assert set(Settings.model_fields) - known == set(NO_CONTROL)
 
 
 def test_a_wav_of_the_page_carries_its_take(take: Take, stored: Stored, tmp_path: Path) -> None:

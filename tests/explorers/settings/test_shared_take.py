@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Route, expect
 
-from explorers.compare.example import read_example
+from explorers.listen.example import read_example
 from explorers.session import Session, TakeView
 from explorers.settings.actions import share_link, shared_label
 from pcg.settings import Settings

@@ -10,7 +10,7 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from app import create_app
-from explorers.compare.actions import token_rate
+from explorers.listen.actions import token_rate
 from explorers.requests.page import Page
 from explorers.session import Session, TakeView
 from explorers.spoof.actions import SpoofRequest, generate_all, remembered

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from explorers.compare.example import read_example
+from explorers.listen.example import read_example
 from explorers.session import Session, ShownTake
 from explorers.settings.actions import read_link
 from explorers.tune.strip.link import link_prop

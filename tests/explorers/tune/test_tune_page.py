@@ -7,9 +7,9 @@ import gradio as gr
 import pytest
 from playwright.sync_api import Page, expect
 
-from explorers.compare.example import read_example
-from explorers.compare.layout import create_compare
 from explorers.groups.layout import create_map
+from explorers.listen.example import read_example
+from explorers.listen.layout import create_compare
 from explorers.session import Session
 from explorers.theme import launch_options
 from explorers.tune.layout import connect_map

@@ -10,8 +10,8 @@ from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
-from pcg.prompts.prompt import PhonemeReader
 from pcg.settings import Settings
+from pcg.text.prompt import PhonemeReader
 from pcg.training.data.prepare import tokens_path
 from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.data.tokens import TokenizedUtterance

@@ -7,14 +7,14 @@ import torch
 from test_draft_training import CODES, READER, VOCABULARY, coins, make_spoken, make_target, trial
 
 from pcg.cli import main
-from pcg.decoding.runners import make_runners
+from pcg.decode.runners import make_runners
 from pcg.errors import InputError
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, usual_taps
 from pcg.models.llama import DecodingLlama
-from pcg.prompts.prompt import Prompt
 from pcg.sampling.plain import Plain
 from pcg.synthesis.voice import load_voice
+from pcg.text.prompt import Prompt
 from pcg.training.data.prepare import MANIFEST, tokens_path, write_shard
 from pcg.training.data.samples import Sampling, own_samples
 from pcg.training.data.sequences import collate, make_row

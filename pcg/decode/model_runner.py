@@ -1,0 +1,293 @@
+"""One model reading a batch of utterances: their ids and positions, and the KV cache behind them."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pcg.acceptance.sampler import draw
+from pcg.decode.proposal import Proposal, acceptance_bound, entropy_limit
+from pcg.models.kernel.passes import TOKENS_AT_ONCE
+from pcg.models.llama import Cache, DecodingLlama, Drawn, Turns
+from pcg.sampling.memory import Memory, Trail, trails, warp_each
+from pcg.sampling.plain import Plain
+from pcg.text.prompt import Prompt
+
+LONGEST_UNREAD = 32
+"""A draft with more ids to read in a row is not called for whole turns: scratch memory grows with the tokens of all rows."""
+
+
+class ModelRunner:
+    """Feeds B prompts and then speech tokens (as token indices) to a model, and forgets them by a length.
+
+    `read(row)` counts the speech tokens of a row that the cache holds. `limit` is the most speech tokens that a row will be
+    fed, drafted ones included. `tapped`: the layers whose hidden states are kept, for a draft that reads them (`Cache.taps`).
+    `cache`: one to be used again, instead of a new one.
+    """
+
+    def __init__(
+        self,
+        model: DecodingLlama,
+        prompts: Sequence[Prompt],
+        limit: int,
+        tapped: Sequence[int] = (),
+        cache: Cache | None = None,
+    ) -> None:
+        self._model = model
+        self._ids_of = model.vocabulary.model_ids().numpy()
+        self._prompted = [len(p.ids) for p in prompts]
+        capacity = max(self._prompted) + limit
+        self._ids = torch.zeros(len(prompts), capacity, dtype=torch.int64)
+        self._written = self._ids.numpy()  # the same memory: small writes through torch cost more than the draft's layers
+        self._rotary = model.rotary(torch.zeros(len(prompts), capacity, device=model.device))
+        self._cache = model.cache(len(prompts), capacity, tapped) if cache is None else cache
+        for row, prompt in enumerate(prompts):
+            self.put(row, prompt)
+
+    def put(self, row: int, prompt: Prompt) -> None:
+        """Begin anew in `row`, with another prompt, of which nothing is read yet (see `prefill`)."""
+        count, capacity = len(prompt.ids), self._ids.shape[1]
+        self._prompted[row], self._cache.lengths[row] = count, 0
+        self._ids[row, :count] = prompt.ids
+        positions = torch.cat([prompt.positions, prompt.next_position + torch.arange(capacity - count)])
+        for table, new in zip(self._rotary, self._model.rotary(positions.to(self._model.device)), strict=True):
+            table[row] = new
+
+    @property
+    def batch(self) -> int:
+        return len(self._prompted)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self._model.vocabulary.size
+
+    def prefill(self, rows: Sequence[int] | None = None) -> None:
+        """Read the prompts of `rows` (all of them by default) but for the last id, which waits for the first `feed`."""
+        for row in range(self.batch) if rows is None else rows:
+            count = self._prompted[row]
+            self._forward([row], [count - 1], count - 1, last=1)
+
+    def read(self, row: int) -> int:
+        return max(0, self._cache.lengths[row] - self._prompted[row])
+
+    def feed(self, rows: Sequence[int], tokens: Sequence[Sequence[int]], last: int) -> Tensor:
+        """Read speech tokens, `tokens[i]` in row `rows[i]`; return the logits behind each row's `last` ids, `[R, last, V]`.
+
+        The first call also reads the prompts' last ids, so `feed(rows, [[], ...], 1)` is about the first speech tokens. Rows
+        that are fed fewer tokens than others read some of their last ids once more.
+        """
+        return self._forward(rows, *self._make_room(rows, tokens), last)
+
+    def trails(
+        self,
+        rows: Sequence[int],
+        unread: Sequence[Sequence[int]],
+        drafted: Sequence[Sequence[int]],
+        memories: Sequence[Memory],
+    ) -> list[Trail]:
+        """Read the `unread` tokens of each row and the `drafted` ones behind them: the probabilities at each drafted position
+        and behind the last, by the row's memory."""
+        tokens = [[*new, *then] for new, then in zip(unread, drafted, strict=True)]
+        lasts = [1 + len(each) for each in drafted]
+        if self._model.compiled:
+            ends = self._write(rows, tokens)
+            counts = self._lacking(rows, ends)
+            if sum(counts) <= TOKENS_AT_ONCE:
+                return self._read(rows, ends, counts, lasts, memories, drafted)
+        return trails(memories, self.feed(rows, tokens, max(lasts)), drafted)
+
+    def propose(
+        self,
+        rows: Sequence[int],
+        unread: Sequence[Sequence[int]],
+        coins: Sequence[Tensor | np.ndarray],
+        memories: Sequence[Memory],
+        confidence: float | None = None,
+    ) -> list[Proposal]:
+        """Draft behind the `unread` tokens of each row, one token for each of the row's `coins[i] [L]`, by the probabilities
+        that follow from the row's memory. Rows may draft different numbers of tokens.
+
+        With `confidence`, a row stops drafting where p gives less hope than that of being accepted
+        (`acceptance_bound`). It looks at p before the token is drawn, never at the token or at q, so that what a rule says
+        of the verified tokens holds as before.
+        """
+        swift, slow, proposals = [], [], {}
+        for request in zip(rows, unread, coins, memories, strict=True):
+            (swift if self._in_one_call(*request) else slow).append(request)
+        if swift:
+            proposals |= zip([row for row, *_ in swift], self._whole_turns(*zip(*swift, strict=True), confidence), strict=True)
+        if slow:
+            proposals |= zip([row for row, *_ in slow], self._stepwise(*zip(*slow, strict=True), confidence), strict=True)
+        return [proposals[row] for row in rows]
+
+    def fork(self, source: int, rows: Sequence[int]) -> None:
+        """Let `rows` have read what `source` has read, by a copy of what they lack of it; all have the same prompt."""
+        length = self._cache.lengths[source]
+        for row in rows:
+            agreed = self._agreed(source, row)
+            self._ids[row] = self._ids[source]
+            self._cache.copy(source, row, agreed, length)
+
+    def _agreed(self, one: int, other: int) -> int:
+        """How many ids both rows have read alike."""
+        both = min(self._cache.lengths[one], self._cache.lengths[other])
+        differs = self._written[one, :both] != self._written[other, :both]
+        return int(differs.argmax()) if differs.any() else both
+
+    def roll_back(self, row: int, read: int) -> None:
+        """Forget all but the first `read` speech tokens of `row`."""
+        self._cache.roll_back(row, self._prompted[row] + read)
+
+    def _stepwise(
+        self,
+        rows: Sequence[int],
+        unread: Sequence[Sequence[int]],
+        coins: Sequence[Tensor | np.ndarray],
+        memories: Sequence[Memory],
+        confidence: float | None,
+    ) -> list[Proposal]:
+        """What `propose` finds, by one call of the model for each position."""
+        size = self.vocabulary_size
+        return draft_each(lambda *new: self.feed(*new, 1)[:, 0], rows, unread, coins, memories, confidence, size)
+
+    def _in_one_call(self, row: int, unread: Sequence[int], coins: Tensor | np.ndarray, memory: Memory) -> bool:
+        """Whether `propose` can draft in `row` by one compiled call: whether model, sampler and size are made for that."""
+        lacking = self._prompted[row] + self.read(row) + len(unread) - self._cache.lengths[row]
+        return self._model.compiled and _is_softmax(memory) and len(coins) > 0 and lacking <= LONGEST_UNREAD
+
+    def _whole_turns(
+        self,
+        rows: Sequence[int],
+        unread: Sequence[Sequence[int]],
+        coins: Sequence[Tensor | np.ndarray],
+        memories: Sequence[Plain],
+        confidence: float | None,
+    ) -> list[Proposal]:
+        """What `propose` finds, by one compiled call for all rows."""
+        ends = self._write(rows, unread)
+        counts = self._lacking(rows, ends)
+        ids = joined([self._written[row, end - n : end] for row, end, n in zip(rows, ends, counts, strict=True)])
+        drawn = [np.asarray(each) for each in coins], [memory.temperature for memory in memories]
+        turn = self._turn(Turns(ids, rows, counts, self._tables, *drawn, entropy_limit(confidence)), ends)
+        proposals = []
+        for row, end, new, p, coin, count in zip(rows, ends, turn.tokens, turn.probs, coins, turn.counts, strict=True):
+            read = min(count, len(coin) - 1)
+            self._written[row, end : end + read] = self._ids_of[new[:read]]
+            proposals.append(Proposal(torch.from_numpy(new[:count]), torch.from_numpy(p[:count])))
+        return proposals
+
+    @cached_property
+    def _tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rotary tables as the compiled kernel takes them, the same memory."""
+        cos, sin = self._rotary
+        return cos.numpy(), sin.numpy()
+
+    def _turn(self, turns: Turns, ends: Sequence[int]) -> Drawn:
+        """The ids that are read first end at the slots `ends`."""
+        return self._model.draft(turns, self._cache)
+
+    def _read(
+        self,
+        rows: Sequence[int],
+        ends: Sequence[int],
+        counts: Sequence[int],
+        lasts: Sequence[int],
+        memories: Sequence[Memory],
+        drafted: Sequence[Sequence[int]],
+    ) -> list[Trail]:
+        """`trails` by the compiled kernel, on arrays: slices of tensors would cost as much as a layer. Every row reads as much
+        as it needs: the `counts` ids before `ends`. A softmax is part of the call."""
+        places = [(row, slice(end - count, end)) for row, end, count in zip(rows, ends, counts, strict=True)]
+        ids, cos, sin = (joined([table[place] for place in places]) for table in (self._written, *self._tables))
+        heat = [memory.temperature if _is_softmax(memory) else 0.0 for memory in memories]
+        found = self._model.read(ids, (cos, sin), self._cache, rows, counts, lasts, heat)
+        found = [torch.from_numpy(found[end - last : end]) for end, last in zip(accumulate(lasts), lasts, strict=True)]
+        each = zip(memories, found, drafted, heat, strict=True)
+        return [Trail(one, (m,)) if warm else trails([m], [one], [tokens])[0] for m, one, tokens, warm in each]
+
+    def _make_room(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> tuple[list[int], int]:
+        """Note the tokens behind what each row has read; return where they end, and how many ids before that are to be read in
+        each row, which forgets what it read of them."""
+        ends = self._write(rows, tokens)
+        count = max(self._lacking(rows, ends))
+        for row, end in zip(rows, ends, strict=True):
+            self._cache.roll_back(row, end - count)
+        return ends, count
+
+    def _lacking(self, rows: Sequence[int], ends: Sequence[int]) -> list[int]:
+        """How many ids before `ends` each row has not read."""
+        return [end - self._cache.lengths[row] for row, end in zip(rows, ends, strict=True)]
+
+    def _write(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> list[int]:
+        """Note the tokens behind what each row has read; return where they end."""
+        ends = []
+        for row, new in zip(rows, tokens, strict=True):
+            start = self._prompted[row] + self.read(row)
+            ends.append(start + len(new))
+            if new:
+                self._written[row, start : ends[-1]] = self._ids_of[list(new)]
+        return ends
+
+    def _forward(self, rows: Sequence[int], ends: Sequence[int], count: int, last: int) -> Tensor:
+        """Read the `count` ids before `ends` of each row."""
+        cos, sin = (self._before(table, rows, ends, count) for table in self._rotary)
+        ids = self._before(self._ids, rows, ends, count).to(self._model.device)
+        return self._model.forward(ids, (cos, sin), self._cache, last, rows)
+
+    @staticmethod
+    def _before(table: Tensor, rows: Sequence[int], ends: Sequence[int], count: int) -> Tensor:
+        """The `count` entries before `ends` of each row of `table [B, capacity, ...]`, `[R, count, ...]`."""
+        if len(rows) == 1:
+            return table[rows[0] : rows[0] + 1, ends[0] - count : ends[0]]
+        return torch.stack([table[row, end - count : end] for row, end in zip(rows, ends, strict=True)])
+
+
+def _is_softmax(memory: Memory) -> bool:
+    """Whether the compiled kernel can compute a memory's probabilities."""
+    return isinstance(memory, Plain) and memory.softmax_alone
+
+
+def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """One behind the other; a single one is not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+Behind = Callable[[list[int], list[Sequence[int]]], Tensor]
+"""(rows, new tokens of each): lets a draft read the new tokens; the logits behind them, `[R, V]`."""
+
+
+def draft_each(
+    behind: Behind,
+    rows: Sequence[int],
+    unread: Sequence[Sequence[int]],
+    coins: Sequence[Tensor | np.ndarray],
+    memories: Sequence[Memory],
+    confidence: float | None,
+    size: int,
+) -> list[Proposal]:
+    """`ModelRunner.propose` for any model: `behind` is called with the unread tokens first, then with each one that was drawn.
+    size: how many tokens there are."""
+    tokens: dict[int, list[int]] = {row: [] for row in rows}
+    probs: dict[int, list[Tensor]] = {row: [] for row in rows}
+    following, coin_of = (
+        dict(zip(rows, unread, strict=True)),
+        {row: coin.tolist() for row, coin in zip(rows, coins, strict=True)},
+    )
+    memory_of = dict(zip(rows, memories, strict=True))
+    for position in range(max(map(len, coins))):
+        following = {row: new for row, new in following.items() if position < len(coin_of[row])}
+        if not following:
+            break
+        logits = behind(list(following), list(following.values()))
+        given, following = list(following), {}
+        for row, warped in zip(given, warp_each([memory_of[row] for row in given], logits), strict=True):
+            if confidence is None or acceptance_bound(warped.probs) >= confidence:
+                tokens[row].append(draw(warped.probs, coin_of[row][position]))
+                probs[row].append(warped.probs)
+                following[row] = tokens[row][-1:]
+                memory_of[row] = memory_of[row].after(tokens[row][-1], warped)
+    none = torch.empty(0, size)
+    return [Proposal(torch.tensor(tokens[r], dtype=torch.int64), torch.stack(probs[r]) if probs[r] else none) for r in rows]

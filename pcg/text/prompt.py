@@ -1,0 +1,157 @@
+"""Text and reference speech -> the prompt of a model; here that of the embedded voice, in the shape of LLaSA's (`llasa.py`).
+
+    TEXT_START  reference phonemes, text phonemes  TEXT_END  SPEECH_START  reference codes ...
+
+Text and speech overlap in position: a phoneme stands at the moment when it will probably be spoken, a speech code at its own
+moment, so that the attention that reads the text is local. The moments come from a table of typical durations, scaled to
+the speed of the reference voice.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from pcg.errors import InputError
+from pcg.text.text import PUNCTUATION, normalise, phonemise, wordless
+
+SPECIALS = ("<text_start>", "<text_end>", "<speech_start>", "<speech_end>")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Model ids `[P]` and their positions `[P]` (float); the first generated code stands at `next_position`.
+
+    room: the most codes that the model may put behind it; None where nothing but patience ends them.
+    """
+
+    ids: Tensor
+    positions: Tensor
+    next_position: float
+    room: int | None = None
+
+    @classmethod
+    def counted(cls, ids: Tensor, room: int | None = None) -> "Prompt":
+        """The prompt `ids [P]` of a model that counts its positions."""
+        return cls(ids, torch.arange(len(ids), dtype=torch.float32), float(len(ids)), room)
+
+    @classmethod
+    def within(cls, context: int, ids: Tensor, wanted: float) -> "Prompt":
+        """`counted`, of a model that has seen `context` positions in training.
+
+        wanted: how many codes will probably follow. Raises InputError where there is no room for them.
+        """
+        room = context - len(ids)
+        if room < wanted:
+            given = f"{len(ids)} ids and about {wanted:.0f} more to be spoken"
+            raise InputError("text with its reference", given, f"at most {context} together: take a shorter reference or text")
+        return cls.counted(ids, room)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A voice by example: what was said, and its speech codes `[T]`; neither, where the model is to choose the voice."""
+
+    text: str
+    codes: Tensor
+
+
+def codes_at_pace(of: Callable[[str], float], text: str, reference: Reference | None) -> float:
+    """How many codes `text` will probably take, where `of` tells it for the usual pace: at that of the reference, if there is
+    one that speaks."""
+    if reference is None or not len(reference.codes):
+        return of(text)
+    return of(text) * len(reference.codes) / max(1.0, of(reference.text))
+
+
+class PromptReader(Protocol):
+    """What a model wants to read before it speaks, and how long it will probably speak."""
+
+    @property
+    def first_code(self) -> int:
+        """The model's id of speech code 0; the others follow."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The model's id of the end of speech."""
+        ...
+
+    @property
+    def chunk_tokens(self) -> int:
+        """A text that will probably take more speech codes than these is said in pieces."""
+        ...
+
+    def tokens_for(self, text: str, reference: Reference | None = None) -> float:
+        """About how many speech codes `text` takes: at the usual speed, or at that of `reference`. Raises PCGError for a text
+        that cannot be spoken."""
+        ...
+
+    def prompt(self, text: str, reference: Reference) -> Prompt:
+        """Raises PCGError for a text that cannot be spoken, or that leaves no room for its speech."""
+        ...
+
+    def learned(self, text: str, reference: Reference) -> Prompt:
+        """`prompt` for training, where the speech is known, so that nothing has to be guessed of its length."""
+        ...
+
+
+@dataclass(frozen=True)
+class PhonemeReader:
+    """Turns text into prompts. `durations[i]` is the typical length of `symbols[i]` in speech codes.
+
+    Ids: the specials, then the symbols, then the speech codes.
+    """
+
+    symbols: tuple[str, ...]
+    durations: tuple[float, ...]
+    chunk_tokens: int = 240
+
+    @property
+    def first_code(self) -> int:
+        return len(SPECIALS) + len(self.symbols)
+
+    @property
+    def end(self) -> int:
+        return SPECIALS.index("<speech_end>")
+
+    def read(self, text: str) -> list[int]:
+        """Symbol numbers of `text`, always closed by a punctuation mark; phonemes that no training text had are left out."""
+        words = normalise(text)
+        closed = words if words[-1:] in tuple(PUNCTUATION) else words + "."
+        number = {symbol: i for i, symbol in enumerate(self.symbols)}
+        found = [number[s] for s in phonemise(closed) if s in number]
+        if len(found) < 2:
+            raise wordless(text)
+        return found
+
+    def expected_tokens(self, symbols: Sequence[int]) -> float:
+        return sum(self.durations[s] for s in symbols)
+
+    def tokens_for(self, text: str, reference: Reference | None = None) -> float:
+        expected = self.expected_tokens(self.read(text))
+        return expected * self._pace(self.read(reference.text), reference.codes) if reference else expected
+
+    def prompt(self, text: str, reference: Reference) -> Prompt:
+        return self.assemble(self.read(reference.text), reference.codes, self.read(text))
+
+    learned = prompt
+
+    def assemble(self, reference: Sequence[int], codes: Tensor, text: Sequence[int]) -> Prompt:
+        """Lay out reference symbols, its `codes [T]` and text symbols."""
+        pace = self._pace(reference, codes)
+        spans = torch.tensor([self.durations[s] for s in (*reference, *text)]) * pace
+        ends = spans.cumsum(0)
+        moments = ends - spans / 2
+        symbol_ids = torch.tensor([*reference, *text]) + len(SPECIALS)
+        start, stop, speech = (torch.tensor([i]) for i in range(3))
+        ids = torch.cat([start, symbol_ids, stop, speech, codes + self.first_code])
+        spoken = torch.arange(1, len(codes) + 1, dtype=torch.float32)
+        positions = torch.cat([torch.zeros(1), moments, ends[-1:], torch.zeros(1), spoken])
+        return Prompt(ids, positions, float(len(codes) + 1))
+
+    def _pace(self, reference: Sequence[int], codes: Tensor) -> float:
+        """How long the reference takes, where 1 is the usual."""
+        return len(codes) / max(1.0, self.expected_tokens(reference))

@@ -1,0 +1,120 @@
+"""The embedded recogniser: what padding may not change, what is read in training and in decoding, and its folder."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from pcg.asr.embedded import EmbeddedRecogniser, load_recogniser, vocabulary_of
+from pcg.asr.network.alphabet import CHARACTERS, read_path, spell
+from pcg.asr.network.conformer import LABELS_PER_FRAME
+from pcg.asr.network.features import HOP, LogMel
+from pcg.asr.network.projector import Projector, ProjectorConfig
+from pcg.asr.network.subwords import Subwords
+from pcg.errors import AssetError
+from pcg.synthesis.voice import load_llama
+from pcg.training.recogniser.stages import lay_out
+
+Babble = Callable[[int, int], list[Tensor]]
+
+
+def test_a_path_is_merged_before_blanks_are_dropped() -> None:
+    a, b, space = spell("a")[0], spell("b")[0], spell(" ")[0]
+    assert read_path([0, a, a, 0, a, b, b, space, space, 0, space, b, 0]) == "aab b"
+    assert read_path(spell(CHARACTERS.strip())) == CHARACTERS.strip()
+    assert read_path([]) == ""
+
+
+def test_padding_changes_no_frame_of_the_features(babble: Babble) -> None:
+    mel, utterances = LogMel(), babble(3, 1)
+    padded = torch.nn.utils.rnn.pad_sequence(utterances, batch_first=True)
+    together, counts = mel(padded, torch.tensor([len(u) for u in utterances]))
+    for row, utterance in enumerate(utterances):
+        alone, count = mel(utterance[None], torch.tensor([len(utterance)]))
+        assert counts[row] == count[0] == len(utterance) // HOP + 1
+        assert torch.allclose(together[row, : count[0]], alone[0], atol=1e-4)
+        assert not together[row, count[0] :].any()
+
+
+def test_loudness_does_not_change_the_features() -> None:
+    mel, utterance = LogMel(), 0.2 * torch.randn(1, 8000, generator=torch.Generator().manual_seed(0))
+    length = torch.tensor([utterance.shape[1]])
+    assert torch.allclose(mel(utterance, length)[0], mel(0.2 * utterance, length)[0], atol=1e-3)
+
+
+def test_frames_are_forty_milliseconds_of_two_labels(recogniser: EmbeddedRecogniser) -> None:
+    heard = recogniser.hear([0.1 * torch.randn(16_000)])[0]
+    frames = -(-101 // 4)
+    assert heard.log_probs.shape[0] == LABELS_PER_FRAME * frames
+    assert heard.embeddings.shape[0] == -(-frames // 2)
+    assert torch.allclose(heard.log_probs.exp().sum(-1), torch.ones(len(heard.log_probs)), atol=1e-5)
+
+
+def test_embeddings_stand_where_the_path_has_spelled_to() -> None:
+    projector = Projector(ProjectorConfig(stack=2, frame=4, labels=2, width=8))
+    path = torch.tensor([[0, 3, 3, 0, 3, 4, 0, 0, 5, 5]])
+    assert projector.positions(path).tolist() == [[1, 3, 4]]
+    assert projector(torch.zeros(1, 5, 4)).shape == (1, 3, 8)
+
+
+def test_subwords_spell_every_text_and_count_its_characters() -> None:
+    subwords = Subwords.learn(["the cat sat on the mat", "don't"], 40)
+    for text in ("the cat", "zebra quiz", "isn't it"):
+        tokens = subwords.encode(text)
+        assert subwords.decode(tokens) == text
+        assert sum(subwords.lengths[t] for t in tokens) == len(text) + 1
+    assert subwords.encode("") == []
+    assert subwords.decode([]) == ""
+
+
+def test_decoding_reads_what_training_laid_out(recogniser: EmbeddedRecogniser, recogniser_folder: Path, babble: Babble) -> None:
+    """The likelihoods of the decoder's pass are those that transformers computes for a training row."""
+    subwords = Subwords.load(recogniser_folder / "subwords.json")
+    lm = load_llama(recogniser_folder / "lm", vocabulary_of(subwords))
+    heard = recogniser.hear(babble(3, 3))
+    tokens = [subwords.encode("the lazy dog"), [], subwords.encode("a fox")]
+    readings = recogniser.read(heard, tokens)
+    reader = torch.nn.ModuleDict({"projector": torch.nn.Identity(), "lm": lm})
+    reader["projector"].positions = recogniser._projector.positions
+    paths = [h.log_probs.argmax(-1) for h in heard]
+    batch = lay_out(reader, [h.embeddings for h in heard], paths, tokens, torch.tensor(subwords.lengths))
+    with torch.inference_mode():
+        laws = lm(
+            inputs_embeds=batch.embeddings, attention_mask=torch.ones_like(batch.positions), position_ids=batch.positions
+        ).logits.log_softmax(-1)
+    for row, (said, found) in enumerate(zip(tokens, readings, strict=True)):
+        places = (batch.labels[row] >= 0).nonzero()[:, 0]
+        assert batch.labels[row, places].tolist() == [t + 1 for t in said] + [0]
+        wanted = laws[row, places[:-1], batch.labels[row, places[:-1]]]
+        assert torch.allclose(found.log_likelihoods, wanted, atol=1e-3)
+
+
+def test_a_folder_is_read_as_it_was_written(recogniser: EmbeddedRecogniser, recogniser_folder: Path, babble: Babble) -> None:
+    again = load_recogniser(recogniser_folder)
+    one, two = recogniser.hear(babble(2, 4)), again.hear(babble(2, 4))
+    for a, b in zip(one, two, strict=True):
+        assert torch.equal(a.log_probs, b.log_probs)
+        assert torch.equal(a.embeddings, b.embeddings)
+
+
+@pytest.mark.parametrize("part", ["recogniser.json", "subwords.json", "encoder/model.safetensors", "lm/model.safetensors"])
+def test_a_damaged_folder_is_refused_in_one_sentence(recogniser_folder: Path, tmp_path: Path, part: str) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(recogniser_folder, folder)
+    (folder / part).write_bytes(b"damaged")
+    with pytest.raises(AssetError, match="damaged") as caught:
+        load_recogniser(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_of_another_shape_are_refused(recogniser_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(recogniser_folder, folder)
+    path = folder / "encoder" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"layers": 3}))
+    with pytest.raises(AssetError, match="damaged"):
+        load_recogniser(folder)

@@ -1,0 +1,66 @@
+"""Judges by name, each through the same interface, on checkpoints of the hub's format."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch import Tensor
+
+from pcg.asr.judges import JUDGES, Judge, load_judge
+from pcg.asr.lexicon import load_lexicon
+from pcg.errors import AssetError, InputError
+from tests.asr import checkpoints
+
+Babble = Callable[[int, int], list[Tensor]]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory, recogniser_folder: Path) -> dict[str, Path | None]:
+    folder = tmp_path_factory.mktemp("judges")
+    made = {name: getattr(checkpoints, name)(folder / name) for name in ("granite", "hubert", "whisper")}
+    return made | {"embedded": recogniser_folder, "pocketsphinx": None}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(JUDGES))
+def test_every_judge_writes_a_text_for_every_recording(name: str, places: dict[str, Path | None], babble: Babble) -> None:
+    judge: Judge = load_judge(name, checkpoint=str(places[name]) if places[name] else None)
+    recordings = [u.numpy() for u in babble(3, 1)]
+    silence = [np.zeros(0, np.float32), np.zeros(16_000, np.float32)]
+    texts = judge.transcribe([recordings[0], *silence, *recordings[1:]], 16_000)
+    assert [texts[0], *texts[3:]] == judge.transcribe(recordings, 16_000)
+    assert texts[1:3] == ["", ""]
+    assert all(isinstance(text, str) for text in texts)
+    assert judge.name
+
+
+def test_the_embedded_judge_hears_in_listed_words_and_says_so(places: dict[str, Path | None], babble: Babble) -> None:
+    at, recordings = str(places["embedded"]), [u.numpy() for u in babble(4, 2)]
+    judge, greedy = load_judge("embedded", checkpoint=at), load_judge("embedded", mode="ar", checkpoint=at)
+    lexicon = load_lexicon()
+    assert lexicon.name in judge.name
+    assert lexicon.name not in greedy.name
+    assert judge.transcribe(recordings, 16_000) != greedy.transcribe(recordings, 16_000)
+
+
+def test_recordings_are_heard_at_any_rate(places: dict[str, Path | None], babble: Babble) -> None:
+    judge = load_judge("hubert", checkpoint=str(places["hubert"]))
+    assert len(judge.transcribe([babble(1, 2)[0].numpy().repeat(3)], 48_000)) == 1
+
+
+def test_whisper_refuses_what_it_cannot_hear_at_once(places: dict[str, Path | None]) -> None:
+    judge = load_judge("whisper", checkpoint=str(places["whisper"]))
+    with pytest.raises(InputError, match="30 seconds"):
+        judge.transcribe([np.ones(31 * 16_000, np.float32)], 16_000)
+
+
+def test_unknown_judges_modes_and_checkpoints_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="judge"):
+        load_judge("nobody")
+    with pytest.raises(InputError, match="mode"):
+        load_judge("embedded", mode="reckless")
+    with pytest.raises(InputError, match="mode"):
+        load_judge("granite", mode="words")
+    with pytest.raises(AssetError, match="missing"):
+        load_judge("hubert", checkpoint=str(tmp_path / "nothing"))

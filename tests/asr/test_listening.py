@@ -1,0 +1,103 @@
+"""Whatever comes in: handled, or refused in one sentence."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from torch import Tensor
+
+from pcg.asr.embedded import EmbeddedRecogniser
+from pcg.asr.listening import CUT_SECONDS, as_speech, cut, listen, listen_to_all, listen_to_file
+from pcg.asr.self_speculative import PRESETS
+from pcg.errors import InputError
+
+Babble = Callable[[int, int], list[Tensor]]
+RATE = 16_000
+FAST = PRESETS["fast"]
+
+
+def tone(seconds: float, rate: int) -> np.ndarray:
+    return (0.3 * np.sin(2 * np.pi * 440 * np.arange(int(seconds * rate)) / rate)).astype(np.float32)
+
+
+@pytest.mark.parametrize("rate", [8_000, 16_000, 44_100, 48_000])
+def test_every_rate_becomes_the_recognisers(rate: int) -> None:
+    heard = as_speech(tone(1.0, rate), rate, RATE)
+    assert abs(len(heard) - RATE) <= 1
+    assert heard.dtype == np.float32
+    middle = slice(2000, 14_000)
+    assert np.allclose(heard[middle], tone(1.0, RATE)[middle], atol=0.02)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_channels_are_mixed(axis: int) -> None:
+    mono = tone(0.5, RATE)
+    assert np.allclose(as_speech(np.stack([mono, 0 * mono], axis), RATE, RATE), mono / 2)
+
+
+def test_integers_are_scaled() -> None:
+    assert np.allclose(as_speech(np.array([-32768, 0, 16384], np.int16), RATE, RATE), [-1.0, 0.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("samples", "rate"),
+    [
+        (np.array([0.1, np.nan, 0.2], np.float32), RATE),
+        (np.array([0.1, np.inf], np.float32), RATE),
+        (np.zeros((9, 10), np.float32), RATE),
+        (np.zeros((2, 2, 100), np.float32), RATE),
+        (np.array(["a", "b"]), RATE),
+        (np.zeros(100, np.float32), 0),
+    ],
+)
+def test_what_is_no_audio_is_refused_in_one_sentence(recogniser: EmbeddedRecogniser, samples: np.ndarray, rate: int) -> None:
+    with pytest.raises(InputError) as caught:
+        listen(recogniser, samples, rate, FAST)
+    assert str(caught.value).count(".") >= 1
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("samples", [np.zeros(0, np.float32), np.zeros(3 * RATE, np.float32), tone(0.05, RATE)])
+def test_nothing_audible_is_an_empty_text(recogniser: EmbeddedRecogniser, samples: np.ndarray) -> None:
+    found = listen(recogniser, samples, RATE, FAST)
+    assert (found.text, found.parts) == ("", ())
+
+
+def test_a_batch_keeps_its_order_around_silence(recogniser: EmbeddedRecogniser, babble: Babble) -> None:
+    one, two = (u.numpy() for u in babble(2, 1))
+    found = listen_to_all(recogniser, [one, np.zeros(RATE, np.float32), two], RATE, FAST)
+    assert [f.text for f in found] == [listen(recogniser, s, RATE, FAST).text for s in (one, 0 * one, two)]
+
+
+def test_long_speech_is_cut_in_its_pauses() -> None:
+    rng, pieces = np.random.default_rng(0), []
+    for seconds in rng.uniform(2.0, 4.0, 12):
+        pieces += [0.1 * rng.standard_normal(int(seconds * RATE)), np.zeros(int(0.4 * RATE))]
+    speech = np.concatenate(pieces).astype(np.float32)
+    parts = cut(speech, RATE)
+    assert all(p.stop - p.start <= CUT_SECONDS[1] * RATE for p in parts)
+    assert [p.stop for p in parts[:-1]] == [p.start for p in parts[1:]]
+    assert (parts[0].start, parts[-1].stop) == (0, len(speech))
+    assert all(not speech[p.stop - 160 : p.stop + 160].any() for p in parts[:-1])
+
+
+def test_ten_minutes_are_transcribed_in_parts(recogniser: EmbeddedRecogniser, tmp_path: Path, babble: Babble) -> None:
+    ten_minutes = torch.cat([*babble(40, 2)]).repeat(25).numpy()[: 600 * 8000]
+    path = tmp_path / "long.flac"
+    soundfile.write(path, np.stack([ten_minutes] * 2, 1), 8000)
+    found = listen_to_file(recogniser, path, FAST)
+    assert len(found.parts) >= 600 / CUT_SECONDS[1] - 1
+    assert found.starts == tuple(sorted(found.starts))
+    assert found.text == " ".join(t.text for t in found.parts if t.text)
+
+
+def test_files_that_are_no_audio_are_refused(recogniser: EmbeddedRecogniser, tmp_path: Path) -> None:
+    path = tmp_path / "notes.wav"
+    path.write_text("no sound")
+    with pytest.raises(InputError, match="audio file"):
+        listen_to_file(recogniser, path, FAST)
+    with pytest.raises(InputError, match="audio file"):
+        listen_to_file(recogniser, tmp_path / "missing.wav", FAST)

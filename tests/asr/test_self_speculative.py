@@ -1,0 +1,138 @@
+"""The three steps of self-speculative decoding, held to the paper's formulas and to plain autoregressive decoding."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from pcg.asr.embedded import EmbeddedRecogniser
+from pcg.asr.self_speculative import (
+    PRESETS,
+    Thresholds,
+    batches,
+    certain,
+    frame_entropies,
+    transcribe,
+    verified_prefix,
+)
+
+Babble = Callable[[int, int], list[Tensor]]
+NEVER_BY_CTC = 0.0
+
+
+def test_entropies_are_those_of_the_formula() -> None:
+    log_probs = torch.randn(7, 5, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
+    direct = [-sum(math.exp(x) * x for x in frame) for frame in log_probs.tolist()]
+    assert torch.allclose(frame_entropies(log_probs), torch.tensor(direct), atol=1e-6)
+
+
+def test_a_class_without_probability_adds_nothing_to_the_entropy() -> None:
+    log_probs = torch.tensor([[0.0, -math.inf], [math.log(0.5), math.log(0.5)]])
+    assert torch.allclose(frame_entropies(log_probs), torch.tensor([0.0, math.log(2)]))
+
+
+def test_one_uncertain_frame_closes_the_gate() -> None:
+    assert certain(torch.tensor([0.1, 0.69]), 0.7)
+    assert not certain(torch.tensor([0.1, 0.7]), 0.7)  # strictly less (Eq. 3)
+
+
+@pytest.mark.parametrize(
+    ("likelihoods", "threshold", "count"),
+    [
+        ([0.9, 0.3, 0.9], 0.2, 3),
+        ([0.9, 0.2, 0.9], 0.2, 1),  # strictly greater (Eq. 5)
+        ([0.1, 0.9], 0.2, 0),
+        ([1e-30, 1e-38], 0.0, 2),
+        ([1.0, 1.0], 1.0, 0),
+        ([], 1.0, 0),
+    ],
+)
+def test_the_prefix_ends_before_the_first_unlikely_token(likelihoods: list[float], threshold: float, count: int) -> None:
+    assert verified_prefix(torch.tensor(likelihoods, dtype=torch.float64).log(), threshold) == count
+
+
+def test_threshold_zero_accepts_every_hypothesis(recogniser: EmbeddedRecogniser, babble: Babble) -> None:
+    found = transcribe(recogniser, babble(6, 1), Thresholds(NEVER_BY_CTC, 0.0))
+    assert {t.stage for t in found} == {"lm"}
+    assert all(t.text == t.draft == t.accepted_text and t.accepted == len(t.hypothesis) > 0 for t in found)
+
+
+def test_threshold_one_is_autoregressive_token_for_token(recogniser: EmbeddedRecogniser, babble: Babble) -> None:
+    utterances = babble(6, 2)
+    found = transcribe(recogniser, utterances, Thresholds(NEVER_BY_CTC, 1.0))
+    plain = transcribe(recogniser, utterances, PRESETS["ar"])
+    assert [t.tokens for t in found] == [t.tokens for t in plain]
+    assert {t.stage for t in found} == {t.stage for t in plain} == {"ar"}
+    assert all(t.accepted == 0 for t in found)
+    assert any(t.tokens for t in plain)
+
+
+def test_an_infinite_gate_leaves_all_to_the_encoder(recogniser: EmbeddedRecogniser, babble: Babble) -> None:
+    found = transcribe(recogniser, babble(4, 3), Thresholds(math.inf, 0.1))
+    assert all(t.stage == "ctc" and t.text == t.draft and not t.tokens and t.times.verify == 0 for t in found)
+
+
+def test_a_text_goes_on_behind_what_was_verified(recogniser: EmbeddedRecogniser, babble: Babble) -> None:
+    likelihoods = [t.likelihoods for t in transcribe(recogniser, babble(8, 4), Thresholds(NEVER_BY_CTC, 0.0))]
+    threshold = float(torch.cat(likelihoods).median())
+    found = transcribe(recogniser, babble(8, 4), Thresholds(NEVER_BY_CTC, threshold))
+    gone_on = [t for t in found if t.stage == "ar"]
+    assert any(0 < t.accepted < len(t.hypothesis) for t in gone_on)
+    for t in gone_on:
+        assert t.tokens[: t.accepted] == t.hypothesis[: t.accepted]
+        assert (t.likelihoods[: t.accepted] > threshold).all()
+        assert t.likelihoods[t.accepted] <= threshold
+
+
+def test_a_cropped_cache_goes_on_like_a_new_one(recogniser: EmbeddedRecogniser, babble: Babble) -> None:
+    heard = recogniser.hear(babble(5, 5))
+    hypotheses = [recogniser.tokens(h.draft) for h in heard]
+    prefixes = [tokens[: len(tokens) // 2] for tokens in hypotheses]
+    long, short = recogniser.read(heard, hypotheses), recogniser.read(heard, prefixes)
+    for one, other, prefix in zip(long, short, prefixes, strict=True):
+        assert one.choices[len(prefix)] == other.choices[-1]
+        for cropped, fresh in zip(one.crop(len(prefix)), other.crop(len(prefix)), strict=True):
+            assert torch.allclose(cropped, fresh, atol=1e-5)
+    assert recogniser.go_on(heard, long, prefixes) == recogniser.go_on(heard, short, prefixes)
+
+
+def test_going_on_writes_what_recomputing_every_prefix_writes(recogniser: EmbeddedRecogniser, babble: Babble) -> None:
+    heard = recogniser.hear(babble(1, 6))
+    written: list[int] = []
+    while len(written) < heard[0].most_tokens:
+        newest = recogniser.read(heard, [written])[0].choices[-1]
+        if newest == recogniser.end:
+            break
+        written.append(newest)
+    assert recogniser.go_on(heard, recogniser.read(heard, [[]]), [[]]) == [written]
+
+
+@pytest.mark.parametrize(
+    "thresholds", [*PRESETS.values(), Thresholds(2.0, 0.02), Thresholds(None, 0.02), Thresholds(2.0, None)]
+)
+def test_a_batch_hears_what_single_utterances_hear(
+    recogniser: EmbeddedRecogniser, babble: Babble, thresholds: Thresholds
+) -> None:
+    utterances = babble(7, 7)
+    together = transcribe(recogniser, utterances, thresholds)
+    alone = [transcribe(recogniser, [utterance], thresholds)[0] for utterance in utterances]
+    few = transcribe(recogniser, utterances, thresholds, batch_seconds=2.0)
+    for one, two, three in zip(together, alone, few, strict=True):
+        assert (one.text, one.stage, one.tokens, one.accepted) == (two.text, two.stage, two.tokens, two.accepted)
+        assert (one.text, one.stage, one.tokens, one.accepted) == (three.text, three.stage, three.tokens, three.accepted)
+        assert torch.allclose(one.entropies, two.entropies, atol=1e-4)
+        assert torch.allclose(one.likelihoods, two.likelihoods, atol=1e-4)
+
+
+def test_every_step_that_ran_took_time(recogniser: EmbeddedRecogniser, babble: Babble) -> None:
+    for t in transcribe(recogniser, babble(4, 8), Thresholds(NEVER_BY_CTC, 1.0)):
+        assert min(t.times.encode, t.times.gate, t.times.verify, t.times.go_on) > 0
+        assert t.times.total == pytest.approx(t.times.encode + t.times.gate + t.times.verify + t.times.go_on)
+
+
+def test_batches_stay_within_their_budget() -> None:
+    grouped = batches([5, 1, 9, 2, 2, 30], lambda x: x, 10)
+    assert sorted(x for group in grouped for x in group) == [1, 2, 2, 5, 9, 30]
+    assert all(len(group) == 1 or len(group) * max(group) <= 10 for group in grouped)

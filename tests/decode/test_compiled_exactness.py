@@ -1,0 +1,141 @@
+"""The law of what the compiled loop says, kernel, feature draft and choice of the number of drafts together, by many draws
+against the law that transformers gives, in either precision."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from test_exactness import SPEECH, TEMPERATURE, bound, careless, distance, prompts
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from pcg.acceptance.rejection import exact
+from pcg.acceptance.verdict import Rule
+from pcg.decode.proposal import Proposal
+from pcg.decode.runners import AnyRunner, make_runners
+from pcg.decode.sequence import begin
+from pcg.decode.speculative import Drafting, speculative
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.feature_draft import FeatureDraft, FeatureShape
+from pcg.models.kernel.packing import lanes_here, words_here
+from pcg.models.llama import DecodingLlama
+from pcg.sampling.plain import Plain
+from tests.models.test_kernel import logits_of
+
+ROWS, LENGTH, FEW = 64, 3, 3000
+"""Few enough rows for every pass to be compiled."""
+FIXED = Drafting(3)
+DRAFTINGS = {"fixed": FIXED, "auto": Drafting(3, cost=0.25), "adaptive": Drafting(3, confidence=0.4)}
+DRAWS = pytest.mark.parametrize("draws", [FEW, pytest.param(200_000, marks=pytest.mark.slow)])
+
+Pair = tuple[DecodingLlama, FeatureDraft]
+Wrap = Callable[[AnyRunner], AnyRunner]
+
+
+@pytest.fixture(scope="module", params=[torch.float16, torch.bfloat16], ids=["float32", "bfloat16"])
+def model(request: pytest.FixtureRequest) -> LlamaForCausalLM:
+    """Heads of 64 and weights of 16 bits, as the kernel takes them; large enough that all of them matter. From weights in
+    bfloat16 it makes products of rounded inputs."""
+    if request.param == torch.bfloat16 and words_here(lanes_here(), []) is None:
+        pytest.skip("neither AMX nor AVX512-BF16 here")
+    torch.manual_seed(3)
+    sizes = {"vocab_size": 11, "hidden_size": 64, "intermediate_size": 32, "num_attention_heads": 1}
+    model = LlamaForCausalLM(LlamaConfig(**sizes, num_hidden_layers=3)).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_((weight * (4.0 if weight.ndim == 2 else 1.0)).to(request.param))
+    model.config.dtype = request.param
+    return model
+
+
+def is_rounded(model: LlamaForCausalLM) -> bool:
+    return model.config.dtype == torch.bfloat16
+
+
+def make_pair(model: LlamaForCausalLM) -> Pair:
+    checkpoint, generator = Checkpoint.of(model), torch.Generator().manual_seed(5)
+    shape = FeatureShape.of(checkpoint, (1, 2, 3), rank=6)
+    sizes = shape.tensors(SPEECH.size)
+    numbers = {n: 0.25 * torch.randn(size, generator=generator) + (len(size) == 1) for n, size in sizes.items()}
+    tensors = {name: number.to(model.config.dtype) for name, number in numbers.items()}
+    target = DecodingLlama(checkpoint, SPEECH, rounded=is_rounded(model))
+    draft = FeatureDraft(shape, tensors, checkpoint, SPEECH, rounded=is_rounded(model))
+    assert target.compiled
+    assert draft.compiled
+    assert target.precision == ("bfloat16" if is_rounded(model) else "float32")
+    return target, draft
+
+
+def said(
+    pair: Pair, rule: Rule, drafting: Drafting, draws: int, wrapped: Wrap = lambda draft: draft
+) -> tuple[list[int], Counter[int]]:
+    """The last of LENGTH tokens in each of so many utterances with coins of their own, and the numbers of drafts of all
+    rounds. The end of speech counts as a token, and an utterance that ended before it as the one behind all tokens."""
+    last, lengths = [], Counter()
+    for first in range(0, draws, ROWS):
+        target, draft = make_runners(*pair, prompts(ROWS), LENGTH + drafting.lookahead + 1)
+        for each in (target, draft):
+            each.prefill([0])
+            each.fork(0, range(1, ROWS))
+        coins = [torch.Generator().manual_seed(first + row) for row in range(ROWS)]
+        utterances = begin(Plain(TEMPERATURE), [LENGTH] * ROWS, coins)
+        for step in speculative(target, wrapped(draft), rule, drafting, utterances):
+            lengths.update(len(round_.drafted) for round_ in step.values())
+        for u in utterances:
+            tokens = [*u.emitted, *[SPEECH.eos] * u.ended, *[SPEECH.size] * LENGTH]
+            last.append(tokens[LENGTH - 1])
+    return last[:draws], lengths
+
+
+def law(model: LlamaForCausalLM, spoken: Sequence[int] = ()) -> Tensor:
+    """What `said` tells of the target alone, by enumeration of what comes before."""
+    ids = torch.cat([prompts(1)[0].ids, SPEECH.model_ids()[list(spoken)]])
+    logits = logits_of(model, ids[None], is_rounded(model), SPEECH)[0, -1].double()
+    probs, total = (logits / TEMPERATURE).softmax(-1), torch.zeros(SPEECH.size + 1, dtype=torch.float64)
+    if len(spoken) == LENGTH - 1:
+        total[:-1] = probs
+        return total
+    total[-1] = probs[SPEECH.eos]
+    return total + sum(float(probs[token]) * law(model, [*spoken, token]) for token in range(SPEECH.codes))
+
+
+class Peeking:
+    """Ends a round's drafts before a token that it does not like, which it may not know when it decides."""
+
+    def __init__(self, draft: AnyRunner) -> None:
+        self._draft = draft
+        self.read, self.roll_back = draft.read, draft.roll_back
+
+    def propose(self, *request: object) -> list[Proposal]:
+        return [each.first(_liked(each.drafted.tolist())) for each in self._draft.propose(*request)]
+
+
+def _liked(drafted: Sequence[int]) -> int:
+    return next((place for place, token in enumerate(drafted) if token % 2), len(drafted))
+
+
+@pytest.fixture
+def only_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pass of the target may be PyTorch's."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the target was read by PyTorch")
+
+    monkeypatch.setattr(DecodingLlama, "run", refuse)
+
+
+@DRAWS
+@pytest.mark.parametrize("how", DRAFTINGS)
+@pytest.mark.usefixtures("only_compiled")
+def test_a_token_of_sd_has_the_targets_law_however_many_are_drafted(model: LlamaForCausalLM, how: str, draws: int) -> None:
+    outcomes, lengths = said(make_pair(model), exact, DRAFTINGS[how], draws)
+    assert (len(lengths) > 1) == (how != "fixed")
+    assert len(outcomes) == draws
+    assert distance(outcomes, law(model)) < bound(draws)
+
+
+@pytest.mark.parametrize(("rule", "wrapped"), [(exact, Peeking), (careless, lambda draft: draft)], ids=["peeking", "careless"])
+def test_the_bound_rejects_a_choice_that_peeks_and_a_careless_rule(model: LlamaForCausalLM, rule: Rule, wrapped: Wrap) -> None:
+    outcomes, _ = said(make_pair(model), rule, FIXED, FEW, wrapped)
+    assert distance(outcomes, law(model)) > 1.2 * bound(FEW)

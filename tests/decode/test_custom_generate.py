@@ -1,0 +1,129 @@
+"""The loop inside transformers' own `generate`."""
+
+from collections import Counter
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from pcg.acceptance.rejection import exact
+from pcg.acceptance.verdict import Verdict
+from pcg.decode.hf_generate import SpeculativeGenerate
+from pcg.errors import InputError
+from pcg.models.vocabulary import Vocabulary
+from pcg.training.draft.layers import layer_subset
+
+SPEECH = Vocabulary(codes=10, first_code=6, end=2)
+ASKED = {"do_sample": True, "temperature": 0.7, "top_k": 0, "max_new_tokens": 6, "pad_token_id": 0}
+
+
+@pytest.fixture(scope="module")
+def pair():
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=16,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        eos_token_id=2,
+        bos_token_id=None,
+    )
+    target = LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        for weight in target.parameters():
+            weight.mul_(6.0 if weight.ndim == 2 else 1.0)
+    return target, layer_subset(target, (0, 2)).eval()
+
+
+def test_it_speaks_speech_only_behind_the_prompt(pair):
+    target, draft = pair
+    speculate = SpeculativeGenerate(target, draft, SPEECH, exact)
+    prompt = torch.tensor([[1, 3, 4, 5]])
+    said = target.generate(prompt, custom_generate=speculate, **ASKED)
+    assert torch.equal(said[:, :4], prompt)
+    assert 4 < said.shape[1] <= 10
+    assert all(6 <= token < 16 or token == 2 for token in said[0, 4:].tolist())
+    assert sum(len(r.tokens) for r in speculate.rounds[0]) == (said[0, 4:] != 2).sum()
+    again = SpeculativeGenerate(target, draft, SPEECH, exact)
+    assert torch.equal(target.generate(prompt, custom_generate=again, **ASKED), said)
+    assert not torch.equal(target.generate(prompt, custom_generate=speculate, **ASKED), said)
+
+
+def test_rows_padded_on_the_left_say_what_they_say_alone(pair):
+    target, draft = pair
+    short, long = torch.tensor([[3, 4]]), torch.tensor([[1, 3, 4, 5]])
+    padded = torch.cat([torch.nn.functional.pad(short, (2, 0)), long])
+    mask = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
+    asked = ASKED | {"max_new_tokens": 8}
+    both = target.generate(
+        padded, attention_mask=mask, custom_generate=SpeculativeGenerate(target, draft, SPEECH, exact), **asked
+    )
+    for row, prompt in enumerate((short, long)):
+        alone = target.generate(prompt, custom_generate=SpeculativeGenerate(target, draft, SPEECH, exact, seed=row), **asked)
+        new = alone[0, prompt.shape[1] :]
+        assert torch.equal(both[row, 4 : 4 + len(new)], new)
+        assert (both[row, 4 + len(new) :] == 0).all()
+
+
+def second_tokens(pair, rule, runs=1500):
+    """What follows one first token of `generate`'s, by rows of one batch."""
+    target, draft = pair
+    prompt = torch.tensor([[1, 3, 4, 5]]).expand(runs, 4)
+    said = target.generate(
+        prompt, custom_generate=SpeculativeGenerate(target, draft, SPEECH, rule), **(ASKED | {"max_new_tokens": 2})
+    )
+    return Counter(said[:, 5].tolist())
+
+
+@pytest.mark.slow
+def test_exact_has_the_law_of_plain_generate_and_blind_acceptance_has_not(pair):
+    """1500 rows a side over 11 outcomes: two samples of one law differ by about 0.03 in total variation."""
+    target, _ = pair
+    torch.manual_seed(1)
+    others = [i for i in range(16) if i not in SPEECH.model_ids()]
+    prompt = torch.tensor([[1, 3, 4, 5]]).expand(1500, 4)
+    plain = target.generate(prompt, suppress_tokens=others, **(ASKED | {"max_new_tokens": 2}))
+    wanted = Counter(plain[:, 5].tolist())
+
+    def blind(drafted, p, q, coins):
+        return Verdict(len(drafted), int(q[-1].argmax()), "bonus", ())
+
+    def distance(a, b):
+        return sum(abs(a[t] / a.total() - b[t] / b.total()) for t in a | b) / 2
+
+    assert distance(second_tokens(pair, exact), wanted) < 0.08
+    assert distance(second_tokens(pair, blind), wanted) > 0.08
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [({"top_k": 50}, "top_k"), ({"do_sample": False, "temperature": 1.0}, "do_sample"), ({"num_beams": 2}, "num_beams")],
+)
+def test_a_law_that_it_does_not_know_is_refused(pair, changed, named):
+    target, draft = pair
+    speculate = SpeculativeGenerate(target, draft, SPEECH, exact)
+    with pytest.raises(InputError, match=named):
+        target.generate(torch.tensor([[1, 3]]), custom_generate=speculate, **(ASKED | changed))
+
+
+def test_a_prompt_of_one_id_is_refused(pair):
+    target, draft = pair
+    with pytest.raises(InputError, match="input_ids"):
+        target.generate(torch.tensor([[1]]), custom_generate=SpeculativeGenerate(target, draft, SPEECH, exact), **ASKED)
+
+
+def test_a_pair_that_does_not_fit_is_refused(pair):
+    target, draft = pair
+    with pytest.raises(InputError, match="lookahead"):
+        SpeculativeGenerate(target, draft, SPEECH, exact, lookahead=17)
+    with pytest.raises(InputError, match="lookahead"):
+        SpeculativeGenerate(target, draft, SPEECH, exact, lookahead=2.5)
+    with pytest.raises(InputError, match="target"):
+        SpeculativeGenerate(target, draft, Vocabulary(codes=40, first_code=6, end=2), exact)
+    other = LlamaForCausalLM(
+        LlamaConfig(vocab_size=20, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2)
+    )
+    with pytest.raises(InputError, match="draft"):
+        SpeculativeGenerate(target, other, SPEECH, exact)
