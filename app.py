@@ -31,7 +31,6 @@ from explorers.experiments.layout import create_experiments
 from explorers.groups.export import create_export
 from explorers.groups.layout import create_map
 from explorers.groups.listen_token import create_listen
-from explorers.groups.statistics import create_statistics
 from explorers.history.layout import create_bar, wire_bar
 from explorers.judging import usual_judges
 from explorers.licence import banner_html, masthead_html
@@ -142,10 +141,8 @@ def _create_map(synthesizer: Synthesizer, session: gr.State, listen: CompareView
     with view.listen:
         create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity, listen.in_hand)
     with gr.Column(elem_classes="lab-card"):
-        sized = create_statistics(synthesizer, view.theta, view.similarity, view.seen)
-    with gr.Column(elem_classes="lab-card"):
         create_export(synthesizer, view.theta, view.similarity)
-    return {"theta": view.theta, "similarity": view.similarity, BEFORE: view.before, MOVES: [view.moves, sized]}
+    return {"theta": view.theta, "similarity": view.similarity, BEFORE: view.before, MOVES: [view.moves]}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,9 +1,7 @@
 import re
 
-import numpy as np
 import pytest
 
-from explorers.shared.figures import distribution_figure
 from explorers.shared.readout import failure_html, progress_html
 from explorers.shared.ribbon import ribbon_html
 from pcg.errors import InputError, counted
@@ -24,8 +22,6 @@ def test_one_thing_has_no_plural(number: int, words: str) -> None:
 def test_the_page_says_one_token() -> None:
     assert 'aria-label="PCG took 1 token: 1 bonus;' in ribbon_html("pcg", ["bonus"], [1], 50.0)
     assert "PCG: 1 token, 0.0 s" in progress_html(["pcg"], ["bonus"], [1], 50.0)
-    (bars,) = distribution_figure(np.array([1, 2, 2]), "Size", "tokens in the group").data
-    assert bars.customdata == ("1 token, 33.3%", "2 tokens, 66.7%")
 
 
 @pytest.mark.parametrize("folder", ["explorers", "pcg/cli"])

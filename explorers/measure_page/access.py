@@ -114,7 +114,6 @@ def open_tab(page: "Page", name: str) -> None:
             page.locator(f'[role="tab"][aria-selected="true"]:has-text("{each}")').first.wait_for(state="attached")
     if name == "Map":
         page.locator('.atlas[data-state="ready"]').wait_for()
-        page.locator("#statistics-overlaps .js-plotly-plot .main-svg").first.wait_for()
 
 
 def faults_of_axe(page: "Page") -> list[str]:

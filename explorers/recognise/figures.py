@@ -1,20 +1,17 @@
-"""The figures of listening as plotly: frame entropies over the waveform, and errors against speed."""
+"""The figures of listening as plotly: frame entropies over the waveform."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 
-from explorers.colours import BLUE, GREEN, INK, ORANGE, VERMILION
-from explorers.recognise.actions import RecognisedSound, TranscriptPart, name_of, preset_of
-from explorers.recognise.sweep import Point, Sweep
+from explorers.colours import BLUE, ORANGE, VERMILION
+from explorers.recognise.actions import RecognisedSound, TranscriptPart
 from explorers.shared.figures import GRID, HEIGHT, MARGIN, axis, layout
-from pcg.errors import counted
 
 WAVE, FILL = "rgba(125, 130, 136, 0.35)", "rgba(0, 114, 178, 0.18)"
-CURVES = ((BLUE, "solid", "circle"), (GREEN, "6px,3px", "square"), (VERMILION, "2px,3px", "triangle-up"))
 WAVE_BINS, MOST_FRAMES, MOST_NAMED_PARTS = 900, 3000, 8
-SWEEP_HEIGHT, TOP = 400, 62
+TOP = 62
 LEGEND = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "rgba(0, 0, 0, 0)"}
 
 
@@ -49,55 +46,6 @@ def entropy_figure(hearing: RecognisedSound) -> go.Figure:
     marks = {"shapes": _borders(hearing.parts), "annotations": _names(hearing.parts)}
     room = {"height": HEIGHT, "margin": MARGIN | {"t": TOP}, "legend": LEGEND, "showlegend": True}
     return go.Figure(traces, layout(None) | axes | marks | room)
-
-
-def sweep_figure(sweep: Sweep) -> go.Figure:
-    """Errors against speed, one point a setting (arXiv:2603.11243, Figure 3): a curve for each tau of the language model.
-
-    The judge and the number of files stand in words above the figure.
-    """
-    drawn = [point for point in sweep.points if point.rate is not None]
-    taus = sorted({point.thresholds.lm for point in drawn if point.thresholds.lm is not None})
-    traces = []
-    for place, tau in enumerate(taus):
-        colour, dash, symbol = CURVES[place % len(CURVES)]
-        points = [point for point in drawn if point.thresholds.lm == tau]
-        traces.append(_points(points, f"τ LM {tau:g}", "lines+markers+text", colour, symbol, sweep.measure, dash))
-    alone = [point for point in drawn if point.thresholds.lm is None]
-    traces += [_points(alone, "AR", "markers+text", INK, "diamond", sweep.measure)] if alone else []
-    highest = max([0.01, *(point.rate.value for point in drawn)])
-    speeds = [point.rtfx for point in drawn] or [0.0]
-    # Room for the names of the outermost points.
-    side = 0.15 * (max(speeds) - min(speeds)) + 1
-    axes = {
-        "xaxis": axis("RTFx", range=[min(speeds) - side, max(speeds) + side]),
-        "yaxis": axis(sweep.measure, tickformat=".1%", automargin=True, range=[-0.05 * highest, 1.12 * highest]),
-    }
-    room = {"height": SWEEP_HEIGHT, "margin": MARGIN | {"t": TOP}, "legend": LEGEND, "showlegend": True}
-    return go.Figure(traces, layout(None) | axes | room)
-
-
-def _points(
-    points: Sequence[Point], name: str, mode: str, colour: str, symbol: str, measure: str, dash: str = "solid"
-) -> go.Scatter:
-    return go.Scatter(
-        x=[point.rtfx for point in points],
-        y=[point.rate.value for point in points],
-        name=name, mode=mode,
-        text=[name_of(point.thresholds) if preset_of(point.thresholds) else "" for point in points],
-        # The presets often lie close together.
-        textposition=["bottom center" if preset_of(point.thresholds) == "fast" else "top center" for point in points],
-        cliponaxis=False, textfont={"color": INK},
-        customdata=[_hover(point) for point in points],
-        marker={"color": colour, "size": 9, "symbol": symbol}, line={"color": colour, "width": 2, "dash": dash},
-        hovertemplate=f"%{{customdata[0]}}<br>{measure} %{{y:.2%}} %{{customdata[1]}}<br>RTFx %{{x:.1f}}<br>"
-        "%{customdata[2]}<extra></extra>",
-    )  # fmt: skip
-
-
-def _hover(point: Point) -> tuple[str, str, str]:
-    shares = f"%C {point.share('ctc'):.0%}, %L {point.share('lm'):.0%}, of {counted(point.utterances, 'utterance')}"
-    return name_of(point.thresholds), f"[{point.rate.low:.2%}, {point.rate.high:.2%}]", shares
 
 
 def _curve(parts: Sequence[TranscriptPart]) -> tuple[np.ndarray, np.ndarray]:

@@ -24,15 +24,12 @@ from explorers.recognise.actions import (
     warmed,
 )
 from explorers.recognise.figures import entropy_figure
-from explorers.recognise.measured import create_measured
-from explorers.recognise.sweep_layout import create_sweep_controls, create_sweep_places, wire_sweep
 from explorers.recognise.transcript import (
     PROMPT,
     alignment_html,
     status_html,
     transcript_html,
 )
-from explorers.recognise.word_list import create_words
 from explorers.session import Session
 from explorers.shared.blocks import DECODING, json_drawer, pcm, queued_beside
 from explorers.shared.readout import message_html
@@ -85,14 +82,9 @@ def create_recognise(synthesizer: Synthesizer, load: Load, session: gr.State, in
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = _controls()
-            sweeping = create_sweep_controls()
         with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
             places = _places()
-            create_words(ready, controls.sound, controls.reference)
-            swept = create_sweep_places()
-            create_measured()
     _wire(ready, synthesizer, controls, places, session, in_hand)
-    wire_sweep(ready, sweeping, swept)
 
 
 def _controls() -> RecogniseControls:

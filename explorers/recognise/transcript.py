@@ -1,4 +1,4 @@
-"""A transcript as HTML: the step that accepted each part, the errors against a reference, and the table of a sweep.
+"""A transcript as HTML: the step that accepted each part, and the errors against a reference.
 
 Words come from a recogniser, a reference or a file's name, so every one of them is escaped.
 """
@@ -8,9 +8,8 @@ from html import escape
 from pathlib import Path
 
 from explorers.recognise.actions import Alignment, RecognisedSound, TranscriptPart, Word, name_of
-from explorers.recognise.sweep import Point, Sweep
-from explorers.shared.readout import busy_html, message_html
-from explorers.shared.terms import term_html, titled_html
+from explorers.shared.readout import message_html
+from explorers.shared.terms import term_html
 from pcg.asr.self_speculative import Stage, Thresholds, Transcript
 from pcg.errors import counted
 
@@ -24,8 +23,6 @@ STEPS = (
 )
 KINDS = {"substitute": "substituted", "insert": "inserted", "delete": "deleted"}
 PROMPT = "Upload or record a sound, or use the take in hand."
-SHARES = "%C, %L, %AR: utterances that the CTC gate, the LM's verification and the AR fall-back accepted."
-SWEEP_PROMPT = "Upload some files to measure errors and speed at several thresholds."
 
 
 def transcript_html(hearing: RecognisedSound) -> str:
@@ -55,36 +52,6 @@ def alignment_html(alignment: Alignment | None, judge: str) -> str:
     caption = f"{rate}: {counts}, of {counted(errors.length, 'word')} of the reference."
     words = " ".join(map(_word, alignment.words))
     return f'<div class="transcript"><p class="counts">{caption}</p><p class="said aligned">{words}</p>{_errors_legend()}</div>'
-
-
-def sweep_summary(sweep: Sweep) -> str:
-    """The measure, the files and the judge of a sweep."""
-    files = counted(sweep.files, "file")
-    left_out = "" if sweep.compared == sweep.files else f", of which {sweep.compared} with words to compare with"
-    return (
-        f'<div class="transcript"><p class="counts">{escape(sweep.measure)} by {escape(sweep.judge)}; n = {files}{left_out}, '
-        f"{sweep.seconds:.0f} s of sound, {counted(sweep.words, 'word')}; RTFx: seconds of sound per second of work. "
-        f"{SHARES}</p></div>"
-    )
-
-
-def sweep_table(sweep: Sweep) -> str:
-    """The finished settings."""
-    names = ("setting", "τ CTC", "τ LM", f"{sweep.measure} [95 % interval]", "RTFx", "%C", "%L", "%AR")
-    head = "".join(f'<th scope="col">{titled_html(name)}</th>' for name in names)
-    rows = "".join(map(_row, sweep.points))
-    return (
-        '<div class="transcript"><div class="wide"><table aria-label="Settings of the sweep">'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></div>"
-    )
-
-
-def progress_html(sweep: Sweep) -> str:
-    """Where a sweep stands; not announced aloud, as it changes often."""
-    if sweep.now is None:
-        return message_html(f"Swept {counted(sweep.settings, 'setting')} over {counted(sweep.files, 'file')}.")
-    place = f"<span>{len(sweep.points) + 1} of {sweep.settings}</span>"
-    return busy_html(f"{escape(sweep.now)}: file {sweep.heard + 1} of {sweep.files} {place}")
 
 
 def _readout(hearing: RecognisedSound) -> str:
@@ -162,19 +129,6 @@ def _word(word: Word) -> str:
     removed = f'<del title="in the reference">{meant}</del>' if meant else ""
     added = f'<ins title="heard">{heard}</ins>' if heard else ""
     return f'<span class="error {word.kind}" title="{KINDS[word.kind]}">{removed}{added}</span>'
-
-
-def _row(point: Point) -> str:
-    t, rate = point.thresholds, point.rate
-    shown = "–" if rate is None else f"{rate.value:.1%} <small>[{rate.low:.1%}, {rate.high:.1%}]</small>"
-    cells = (
-        *("–" if value is None else f"{value:g}" for value in (t.ctc, t.lm)),
-        shown,
-        f"{point.rtfx:.1f}",
-        *(f"{point.share(stage):.0%} <small>({point.stages[stage]})</small>" for stage in STAGE_NAMES),
-    )
-    row = "".join(f"<td>{cell}</td>" for cell in cells)
-    return f'<tr><th scope="row">{escape(name_of(t))}</th>{row}</tr>'
 
 
 def _legend() -> str:

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from explorers.colours import BLUE, INK, ORANGE, VERMILION
-from pcg.errors import counted
+from explorers.colours import INK, VERMILION
 
-GRID, BAND = "rgba(125, 130, 136, 0.25)", "rgba(0, 158, 115, 0.25)"
+GRID = "rgba(125, 130, 136, 0.25)"
 MARGIN = {"l": 52, "r": 12, "t": 34, "b": 44}
 HEIGHT, MEL_HEIGHT = 290, {"beside": 310, "stacked": 400}
 KILOHERTZ = (0.5, 1, 2, 4, 8)
@@ -22,63 +21,6 @@ COLOUR_BAR = {
     "orientation": "h", "x": 0.5, "y": 0, "yref": "container", "yanchor": "bottom", "len": 0.8, "thickness": 8,
     "outlinewidth": 0, "ticksuffix": " dB", "nticks": 4, "tickangle": 0,
 }  # fmt: skip
-
-
-def distribution_figure(values: np.ndarray, title: str, unit: str) -> go.Figure:
-    """How many tokens have which of the whole numbers `values [V]`, all at least 1: one bar from 2^i to 2^(i+1) - 1."""
-    counts = np.bincount(np.frexp(values)[1] - 1)
-    edges = np.arange(len(counts) + 1)
-    lows = (2 ** edges[:-1]).tolist()
-    bars = go.Bar(
-        x=edges[:-1], y=counts, offset=0, width=1, textposition="none",
-        text=[f"{low:,} to {2 * low - 1:,}" if low > 1 else "1" for low in lows],
-        customdata=[f"{counted(count, 'token')}, {count / len(values):.1%}" for count in counts.tolist()],
-        marker={"color": BLUE, "line": {"color": "rgba(255, 255, 255, 0.5)", "width": 1}},
-        hovertemplate=f"%{{text}} {unit}<br>%{{customdata}}<extra></extra>",
-    )  # fmt: skip
-    ticks = {"tickvals": edges, "ticktext": [_short(2**i) for i in edges.tolist()], "range": [-0.1, len(counts) + 0.1]}
-    return go.Figure(
-        bars,
-        layout(title)
-        | {"xaxis": axis(unit, **ticks), "yaxis": axis("tokens", rangemode="tozero", tickformat="~s"), "height": HEIGHT},
-    )
-
-
-def mean_size_figure(
-    thetas: np.ndarray, plain: np.ndarray, weighted: np.ndarray, theta: float, band: tuple[float, float] | None
-) -> go.Figure:
-    """Mean |G| against theta, `plain` and `weighted` by use, each `[T]`; the chosen `theta` as a line.
-
-    band: thetas to mark as the range of the PCG paper; None where its similarity is not the one on the axis.
-    """
-    curves = (("over all tokens", plain, BLUE, "solid"), ("weighted by use", weighted, VERMILION, "6px,3px"))
-    lines = [
-        go.Scatter(
-            x=thetas, y=values, name=name, mode="lines", line={"color": colour, "width": 2.5, "dash": dash},
-            hovertemplate=f"theta %{{x:.2f}}<br>mean |G| %{{y:,.2f}} {name}<extra></extra>",
-        )
-        for name, values, colour, dash in curves
-    ]  # fmt: skip
-    ends, top = (float(thetas[0]), float(thetas[-1])), float(np.log10(max(plain.max(), weighted.max())))
-    here = {"x0": theta, "x1": theta, "line": {"color": ORANGE, "width": 2}}
-    paper = {"fillcolor": BAND, "line": {"width": 0}, "layer": "below", "name": "the paper's range (LLaSA)", "showlegend": True}
-    shapes = [here] + ([{"x0": band[0], "x1": band[1]} | paper] if band else [])
-    # The curves fall, so there is room for words to the right of the line; at the right end of the axis there is none.
-    right = theta < sum(ends) / 2
-    words = {"xanchor": "left" if right else "right", "xshift": 4 if right else -4, "yanchor": "top", "showarrow": False}
-    return go.Figure(
-        lines,
-        layout("Mean group size against theta")
-        | {
-            "xaxis": axis("theta", range=[ends[0] - 0.01, ends[1] + 0.01], dtick=0.1),
-            "yaxis": axis("mean |G|, tokens", type="log", dtick=1, tickformat="~s", range=[-0.05, top + 0.4]),
-            "shapes": [{"type": "rect" if "name" in s else "line", "yref": "paper", "y0": 0, "y1": 1} | s for s in shapes],
-            "annotations": [{"x": theta, "y": 1, "yref": "paper", "text": f"theta {theta:.4g}"} | words],
-            "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "rgba(0, 0, 0, 0)"},
-            "margin": MARGIN | {"t": 92},
-            "height": HEIGHT,
-        },
-    )
 
 
 def mel_figure(
@@ -164,7 +106,3 @@ def layout(title: str | None) -> dict[str, object]:
         "modebar": {"remove": ["zoom", "pan", "zoomin", "zoomout", "autoscale", "resetscale", "toimage", "select", "lasso"]},
         "hoverlabel": {"bgcolor": "#24282d", "font": {"color": "#f6f5f2"}},
     }
-
-
-def _short(number: int) -> str:
-    return str(number) if number < 1024 else f"{number // 1024}k"

@@ -10,16 +10,8 @@ import numpy as np
 from explorers.judging import JudgedTake, Judges
 from explorers.session import Session, ShownTake, TakeView
 from explorers.shared.waiting import while_waiting
-from pcg.analysis.swap import REPLACEMENTS, Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
+from pcg.analysis.swap import Swap, Swapped, mel_distance, same_size_theta, swap, swap_coins
 from pcg.errors import InputError, PCGError
-from pcg.experiments.grid import Grid
-from pcg.experiments.results.analysis import Results, summarise
-from pcg.experiments.results.tables import Table, swap_table
-from pcg.experiments.runner import Progress, missing, run, with_progress
-from pcg.experiments.store import Store
-from pcg.experiments.suites import ar, swapped
-from pcg.experiments.testset import offline_utterances
-from pcg.experiments.unit import Record
 from pcg.experiments.worker import Worker, WorkerSpec
 from pcg.metrics.intelligibility import comparable
 from pcg.metrics.metric import Sample
@@ -34,7 +26,6 @@ SOURCES = ("last", "hand", "text")
 CONTROLS = ("random", "mel", "none")
 ORIGINAL, SWAPPED, CONTROL = VERSIONS = ("original", "swapped", "control")
 NO_TAKE = "There is no take yet. Generate one under Listen, or choose a new text here."
-UTTERANCES, THETAS = 8, (0.6, 0.4, 0.3)
 NOTE = "One utterance proves nothing. Over many utterances, with intervals: python -m pcg swap."
 
 
@@ -240,51 +231,6 @@ class LastingWorker(WorkerSpec):
 
     def load(self) -> Worker:
         return self._worker
-
-
-@dataclass(frozen=True)
-class Campaign:
-    """The progress of a run over many utterances, and the paper's Table 2 from its results so far, None without any."""
-
-    progress: Progress
-    judges: Mapping[str, str] = field(default_factory=dict)
-    table: Table | None = None
-
-
-def swap_grid(synthesizer: Synthesizer, similarity: str) -> Grid:
-    """A small grid: AR, swaps at the thetas of the cosine groups' sizes, and their random controls."""
-    thetas = dict.fromkeys(same_size_theta(synthesizer.library, theta, similarity) for theta in THETAS)
-    swaps = [swapped(theta, similarity, replacement) for replacement in REPLACEMENTS for theta in thetas]
-    utterances = offline_utterances(UTTERANCES, tuple(synthesizer.voice.references))
-    return Grid("swap page", "A few swaps", (ar(), *swaps), tuple(utterances), (0,))
-
-
-def campaign(synthesizer: Synthesizer, grid: Grid, spec: WorkerSpec, store: Store) -> Iterator[Campaign]:
-    """Run the units of `grid` that `store` lacks; yield the progress after every unit, and the table after every utterance.
-
-    Closing the generator stops the work; finished units stay stored.
-    """
-    units = grid.units()
-    known, notice = len(units) - len(missing(units, spec, store)), store.notice
-    state = _counted(synthesizer, Progress(known, len(units), None, notice), store.records(units, spec.voice_id))
-    yield state
-    with closing(with_progress(run(units, spec, store), len(units), known, notice=notice)) as steps:
-        for _, progress in steps:
-            whole = progress.done % len(grid.conditions) == 0
-            found = store.records(units, spec.voice_id) if whole else []
-            state = _counted(synthesizer, progress, found) if whole else replace(state, progress=progress)
-            yield state
-
-
-def _counted(synthesizer: Synthesizer, progress: Progress, records: Sequence[Record]) -> Campaign:
-    if not any(record.unit.condition.swap for record in records):
-        return Campaign(progress)
-
-    def mean_size(similarity: str, theta: float) -> float:
-        return synthesizer.library.neighbours(similarity).mean_size_at(theta)
-
-    results = Results(records)
-    return Campaign(progress, records[0].context["judges"], swap_table(results, summarise(results), mean_size))
 
 
 def _rounded(value: float | None) -> float | None:

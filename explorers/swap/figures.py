@@ -10,10 +10,9 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from explorers.shared.figures import mel_figure
-from explorers.shared.readout import busy_html, message_html
 from explorers.shared.ribbon import height
 from explorers.shared.terms import term_html, titled_html
-from explorers.swap.actions import NOTE, ORIGINAL, Campaign, StressTest, Version
+from explorers.swap.actions import NOTE, ORIGINAL, StressTest, Version
 from pcg.analysis.audition import FRAME_SECONDS, band_frequencies
 from pcg.analysis.swap import Swap, log_mel_db
 from pcg.errors import counted
@@ -104,29 +103,6 @@ def table_html(stress: StressTest) -> str:
     )
     note = f'<p class="swap-words"><strong>{NOTE}</strong></p>'
     return _table("The swap beside the original", head, rows, note + judges_html(stress.judges))
-
-
-def campaign_html(campaign: Campaign) -> str:
-    """The paper's Table 2 of this voice, then the paper's own rows."""
-    table = campaign.table
-    if table is None:
-        return ""
-    head = "".join(f'<th scope="col">{titled_html(column.title)}</th>' for column in table.columns)
-    rows = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in others)}</tr>'
-        for first, *others in table.shown()
-    )
-    note = f'<p class="swap-words">{escape(table.note)} The whole grid: <code>{escape(table.command)}</code></p>'
-    return _table(table.title, head, rows, note + judges_html(campaign.judges))
-
-
-def progress_html(campaign: Campaign) -> str:
-    """Where a run stands; not announced aloud, as it changes often."""
-    at = campaign.progress
-    if at.done == at.total:
-        return message_html(f"All done: {counted(at.total, 'unit')}.")
-    left = "" if at.seconds_left is None else f"<span>about {at.seconds_left:.0f} s left</span>"
-    return busy_html(f"{escape(at.notice)} {at.done} of {counted(at.total, 'unit')} {left}".lstrip())
 
 
 def judges_html(judges: Mapping[str, str]) -> str:

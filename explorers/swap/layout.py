@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from pathlib import Path
 
 import gradio as gr
 from gradio.blocks import Block
@@ -50,12 +49,9 @@ from explorers.swap.figures import (
     table_html,
     title_html,
 )
-from explorers.swap.many import create_many_controls, create_many_table, wire_many
 from explorers.zero_gpu import LONGEST_SECONDS, on_gpu
 from pcg.errors import PCGError
-from pcg.experiments.store import Store
 from pcg.experiments.worker import WorkerSpec
-from pcg.places import CACHE
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Speak
@@ -124,25 +120,25 @@ def create_swap(
     spec: WorkerSpec,
     session: gr.State,
     in_hand: gr.Radio,
-    results: Path = CACHE,
     speak: Speak | None = None,
 ) -> Mapping[str, object]:
-    """Lay the panel out within the Blocks that is being built. `spec` names the judge of words and the worker for many
-    utterances; both are loaded when they are needed. `session` holds a Session, whose takes may be swapped, `in_hand`
-    tells which of them; the folder `results` keeps the units of many utterances; speak: as in `stress`. What is returned are
-    the controls, by the names of SwapRequest, and what stands under BEFORE and MOVES."""
+    """Lay the panel out within the Blocks that is being built, and return the controls by the names of SwapRequest, with
+    those under BEFORE and MOVES.
+
+    Args:
+        spec: names the judges, loaded at the first swap.
+        session: holds a Session, whose takes may be swapped; `in_hand` says which.
+        speak: as in `stress`.
+    """
     load_judges = lru_cache(maxsize=1)(lambda: Judges.load(spec.judge, spec.device))
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = _controls(synthesizer)
-            many = create_many_controls()
         with gr.Column(scale=1, min_width=360, elem_classes="lab-takes"):
             places = _places(synthesizer)
-            table = create_many_table()
     lent = on_gpu(partial(stress, synthesizer, load_judges, speak=speak), lambda *_: LONGEST_SECONDS)
     handle = _handler(lent, controls, places)
     _wire(handle, controls, places, session, in_hand)
-    wire_many(synthesizer, spec, Store(results), many, controls.named["similarity"], table)
     before, moves = keep_mean_size(synthesizer, controls.named["theta"], controls.named["similarity"])
     return controls.named | {BEFORE: before, MOVES: [moves]}
 

@@ -14,8 +14,8 @@ from tests.explorers.chromium import NEEDS_CHROMIUM, READY, SOFTWARE, patient_pa
 
 PATIENCE_MS = 120_000
 RUNS = (
-    "swap", "swap_many", "run_experiments", "experiment_report", "hear_condition", "listening_prepare", "transcribe",
-    "transcribe_in_listed_words", "sweep_thresholds", "repeat_take",
+    "swap", "run_experiments", "experiment_report", "hear_condition", "listening_prepare", "transcribe",
+    "repeat_take",
 )  # fmt: skip
 
 
@@ -35,7 +35,6 @@ def test_every_long_run_tells_its_place_and_queues_a_further_press(address: str)
     [
         ("/run_experiments", ([], "quick", None), "but must be at least one of main"),
         ("/hear_condition", (None,), "but must be one that was measured"),
-        ("/sweep_thresholds", ([], None), "files is missing"),
     ],
 )
 def test_the_reason_of_a_failure_stands_in_the_status(

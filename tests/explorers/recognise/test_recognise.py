@@ -26,7 +26,6 @@ from explorers.recognise.actions import (
 )
 from explorers.recognise.figures import entropy_figure
 from explorers.recognise.layout import create_recognise
-from explorers.recognise.sweep import SWEPT
 from explorers.recognise.transcript import alignment_html, transcript_html
 from explorers.session import Session, ShownTake, TakeView
 from pcg.asr.embedded import EmbeddedRecogniser, load_recogniser
@@ -230,21 +229,9 @@ def test_the_take_in_hand_comes_with_its_text(client: Client, take: Take) -> Non
     assert (text, "The PCG take, by two." in words) == (take.text, True)
 
 
-def test_the_sweep_streams_its_settings(client: Client, recordings: list[Path]) -> None:
-    files = [handle_file(path) for path in recordings[:3]]
-    *_, (record, words, _, table, status) = client.submit(files, None, api_name="/sweep_thresholds")
-    assert [len(record["points"]), record["files"]] == [len(SWEPT), 3]
-    assert "disagreement with AR by tiny" in words
-    assert table.count("<tr>") == len(SWEPT) + 1
-    assert "Swept 13 settings over 3 files" in status
-
-
-def test_the_endpoint_refuses_in_one_sentence(client: Client, recordings: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "a<b>.txt").write_text("no audio")
+def test_the_endpoint_refuses_in_one_sentence(client: Client, recordings: list[Path]) -> None:
     with pytest.raises(AppError):
         client.predict(handle_file(recordings[0]), 9.0, 0.2, "", api_name="/transcribe")
-    with pytest.raises(AppError, match="must be a readable WAV"):
-        client.predict([handle_file(tmp_path / "a<b>.txt")], None, api_name="/sweep_thresholds")
 
 
 def test_a_missing_recogniser_is_one_sentence(deaf: Client, recordings: list[Path], tmp_path: Path) -> None:
@@ -252,7 +239,5 @@ def test_a_missing_recogniser_is_one_sentence(deaf: Client, recordings: list[Pat
         load_recogniser(tmp_path)
     with pytest.raises(AppError, match=r"The recogniser in .* is missing or damaged"):
         deaf.predict(handle_file(recordings[0]), 0.7, 0.2, "", api_name="/transcribe")
-    with pytest.raises(AppError, match="is missing or damaged"):
-        deaf.predict([handle_file(recordings[0])], None, api_name="/sweep_thresholds")
     with pytest.raises(AppError, match="There is no take yet"):
         deaf.predict(api_name="/last_take")

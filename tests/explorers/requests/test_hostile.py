@@ -113,7 +113,7 @@ def test_no_file_but_an_uploaded_one_is_read(raw: Raw, address: str) -> None:
         for file in files:
             told = refused(raw.ask(name, [*usual[:place], file, *usual[place + 1 :]]))
             assert told == f"{field} is 'another file', but must be a file that was uploaded to this page."
-    for name in ("sweep_thresholds", "run_experiments", "plan_experiments"):
+    for name in ("run_experiments", "plan_experiments"):
         usual = raw.usual(name)
         for place, component in enumerate(raw.inputs(name)):
             if component["type"] == "file":
@@ -131,12 +131,10 @@ def test_any_sound_is_heard_or_refused(raw: Raw, name: str) -> None:
     content = sounds()[name]
     sound = raw.upload("sound.wav", content)
     heard = raw.ask("transcribe", [sound, *raw.usual("transcribe")[1:]])
-    swept = raw.ask("sweep_thresholds", [[sound], None]) if name in BROKEN else heard
-    for answer in (heard, swept):
-        assert (answer.told is not None) == (name in BROKEN)
+    assert (heard.told is not None) == (name in BROKEN)
     usual = raw.usual("generate_pcg")
     spoken = raw.ask("generate_pcg", [*usual[:7], sound, "What is said.", True, *usual[10:]])
-    for answer in (heard, swept, spoken, raw.ask("import_settings", [sound])):
+    for answer in (heard, spoken, raw.ask("import_settings", [sound])):
         if answer.told is not None:
             refused(answer)
     assert spoken.told is not None or name in ("eight channels", "lengths that lie")

@@ -257,10 +257,9 @@ def test_titles_tell_what_was_done(found: StressTest) -> None:
 
 
 @pytest.fixture(scope="module")
-def client(synthesizer: Synthesizer, session: Session, tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory):
+def client(synthesizer: Synthesizer, session: Session, tiny_voice_folder: Path):
     with gr.Blocks() as app:
-        results = tmp_path_factory.mktemp("results")
-        create_swap(synthesizer, WorkerSpec(str(tiny_voice_folder), "embedded"), gr.State(session), in_hand(), results)
+        create_swap(synthesizer, WorkerSpec(str(tiny_voice_folder), "embedded"), gr.State(session), in_hand())
     yield from serve_clients(app)
 
 
