@@ -1,8 +1,8 @@
 """`python -m explorers.measure_map`: the map at a vocabulary's full size, in a real browser; JSON on the last line.
 
-Needs the packages of requirements-dev.txt and Chromium (on the path, or named by CHROMIUM). The points are synthetic: groups as
-in `pcg bench groups`, places by the first two of their dimensions. WebGL is drawn by the processor here, which holds the frames
-back and nothing else.
+Needs the packages of requirements-dev.txt and Chromium (on the path, or named by CHROMIUM). The points are synthetic: random
+groups, places by the first two of their dimensions. WebGL is drawn by the processor here, which holds the frames back and
+nothing else.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import ceil, log
 from statistics import median
 from types import SimpleNamespace
 
@@ -20,7 +21,6 @@ import torch
 from explorers.groups.layout import create_map
 from explorers.session import Session
 from explorers.theme import launch_options
-from pcg.bench.parts.groups import clustered_embedding
 from pcg.groups.atlas import Atlas
 from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
 from pcg.groups.pairs.sample import CosineSample
@@ -42,6 +42,23 @@ FRAMES = """async (seconds) => {
   while (performance.now() < until) { await new Promise(requestAnimationFrame); frames += 1; }
   return frames / seconds;
 }"""
+
+
+LEVELS, HIDDEN = 4, 64
+
+
+def clustered_embedding(tokens: int, dimensions: int, seed: int = 0) -> torch.Tensor:
+    """Vectors `[tokens, dimensions]` as a codec's tokens have them, uneven and overlapping: a random smooth function of the
+    code's base-4 digits, whose steps are unequally wide, plus noise that is louder for some codes than for others."""
+    generator = torch.Generator().manual_seed(seed)
+    places = ceil(log(tokens, LEVELS))
+    digits = torch.arange(tokens)[:, None] // LEVELS ** torch.arange(places) % LEVELS
+    steps = torch.rand(places, LEVELS, generator=generator).exp().cumsum(1)
+    positions = steps[torch.arange(places), digits] - steps.mean(1)
+    hidden = (positions @ torch.randn(places, HIDDEN, generator=generator) / places**0.5).tanh()
+    smooth = hidden @ torch.randn(HIDDEN, dimensions, generator=generator) / HIDDEN**0.5
+    loudness = 0.6 * (0.4 * torch.randn(tokens, 1, generator=generator)).exp()
+    return smooth + loudness * torch.randn(tokens, dimensions, generator=generator)
 
 
 class SyntheticVoice:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from explorers.experiments.report import Findings, write_report
-from pcg.bench.methods import step_costs
 from pcg.errors import InputError, PCGError
 from pcg.experiments.context import context
 from pcg.experiments.results.analysis import Results
@@ -22,7 +21,7 @@ from pcg.experiments.results.tables import MeanSize
 from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record, Unit
 from pcg.experiments.worker import WorkerSpec
-from pcg.metrics.bound import StepCosts
+from pcg.synthesis.costs import StepCosts, step_costs
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import BFLOAT16, FLOAT32
 

@@ -26,7 +26,7 @@ from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit, Utterance
 from pcg.files import replacing, write_json
 from pcg.files.checksums import renew_checksums
-from pcg.metrics.bound import StepCosts
+from pcg.synthesis.costs import StepCosts
 
 Voiced = Callable[[Unit], tuple[np.ndarray, int]]
 STYLES = Path(__file__).with_name("report.css")

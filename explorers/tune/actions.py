@@ -8,9 +8,9 @@ from explorers.shared.scripts import packed
 from explorers.tune.measured import Bench, Measured
 from explorers.tune.strip import cluster_prop, run_prop, sound_prop, spoof_prop
 from pcg.analysis.whatif import WhatIf, what_if
-from pcg.bench.methods import step_costs
 from pcg.errors import InputError, PCGError
 from pcg.spoof.detector import RESOLUTIONS
+from pcg.synthesis.costs import step_costs
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
 from pcg.text.prompt import Reference

@@ -7,8 +7,8 @@ import gradio as gr
 from explorers.errors import showing_errors
 from explorers.shared.blocks import DECODING
 from explorers.zero_gpu import is_lent
-from pcg.bench.pays import Pays, will_it_pay
 from pcg.settings import Settings
+from pcg.synthesis.costs import Breakeven, will_it_pay
 from pcg.synthesis.synthesizer import Synthesizer
 
 HEADING = '<header class="title"><h2>Is drafting faster here?<small>measured on this computer</small></h2></header>'
@@ -35,7 +35,7 @@ def create_computer(synthesizer: Synthesizer) -> None:
     )  # fmt: skip
 
 
-def answer_html(pays: Pays) -> str:
+def answer_html(pays: Breakeven) -> str:
     """The sentence and, folded, the figures that it rests on."""
     return (
         f"<p><strong>{escape(pays.sentence)}</strong></p>"

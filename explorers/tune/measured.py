@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field, replace
 
 from explorers.session import TakeView
 from pcg.analysis.whatif import WhatIf
-from pcg.metrics.bound import StepCosts
 from pcg.settings import Settings
+from pcg.synthesis.costs import StepCosts
 from pcg.synthesis.drafts import LAYERS, LOOKUP, NONE, TRAINED
 from pcg.takes.take import Take
 

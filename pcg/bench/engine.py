@@ -1,30 +1,36 @@
-"""`python -m pcg bench`: the engine against its ceiling, against transformers, against its own bound."""
+"""The engine against its ceiling, against transformers, and against its own bound."""
+
+import random
+from collections.abc import Sequence
 
 import torch
 
 from pcg.bench.generate import TOKENS, against_generate
-from pcg.bench.methods import MethodSpeed, as_json, method_speeds
-from pcg.bench.parts.rules import CODES, MEAN_SIZE, rule_costs
-from pcg.bench.pays import rounded
-from pcg.bench.rounds import LOOKAHEADS, RoundCosts, round_costs
-from pcg.bench.takes import BATCH, adaptive_speedup, batch_speedup, first_sound_seconds
-from pcg.bench.timing import copy_bandwidth
+from pcg.bench.timing import copy_bandwidth, medians
 from pcg.errors import InputError
 from pcg.settings import Settings
+from pcg.synthesis.costs import LOOKAHEADS, TEXTS, StepCosts, method_figures, pooled, round_costs, rounded
 from pcg.synthesis.drafts import AUTO
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import EMBEDDED
+from pcg.takes.take import Sound, Take
 from pcg.takes.told import accepted_in_words
+from pcg.text.prompt import Reference
 
 TURNS = 20
-TEXT = "The old boat moved slowly along the river, and the morning sun was warm and bright."
+BATCH = 8
+TEXT = TEXTS[0]
+PER_METHOD = (
+    *("tokens_per_second", "speedup", "bound", "bound_fraction", "acceptance_rate", "acceptance_of_tested"),
+    *("acceptance_by_position", "mean_acceptance_length"),
+)
 
 
 def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, draft: str = AUTO) -> dict[str, object]:
-    """Print each figure as it is measured; return them all under their contract's names. draft: how the voice's was chosen."""
+    """Print each figure as it is measured, and return them all. draft: how the voice's draft was chosen."""
     voice = synthesizer.voice
     if voice.draft is None:
-        raise InputError("draft", draft, "one that drafts, as it is drafting that the bench measures")
+        raise InputError("draft", draft, "one that drafts, as the bench measures drafting")
     name = next(iter(voice.references))
     device = voice.target.device.type
     bandwidth = copy_bandwidth(device)
@@ -45,50 +51,34 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
     rates = ", ".join(f"{what} {1e3 * TOKENS / ms:.0f}" for what, ms in theirs.items())
     print(f"tokens/s for {TOKENS} tokens, prompt included: {rates}", flush=True)
 
-    speeds = method_speeds(synthesizer, [TEXT], name, settings, repeats)
-    expected = {method: _expected(speed, costs, settings.lookahead) for method, speed in speeds.items()}
-    for method, speed in speeds.items():
-        print(f"{method}: {_told(speed, expected[method])}", flush=True)
+    turns = said_in_turns(synthesizer, [TEXT], settings, name, repeats, reseed=True)
+    every = {method: pooled(takes) for method, takes in turns.items()}
+    speeds = method_figures(every, steps, settings.lookahead)
+    for method, row in speeds.items():
+        row["expected"] = row["bound"] and round(costs.speed_up(row["mean_acceptance_length"], settings.lookahead), 4)
+        print(f"{method}: {_in_words(row)}", flush=True)
+    share = {
+        m: sum(r.rule_ms for t in takes for r in t.rounds) / sum(t.decoding_ms for t in takes) for m, takes in turns.items()
+    }
 
-    batched = {m: batch_speedup(synthesizer, TEXT, name, settings.with_(method=m), repeats) for m in ("ar", "pcg")}
+    batched = {method: batch_speedup(synthesizer, TEXT, name, settings.for_method(method), repeats) for method in ("ar", "pcg")}
     sound = first_sound_seconds(synthesizer, TEXT, name, settings, repeats)
-    exact = settings.with_(method="sd")
-    adaptive = {n: adaptive_speedup(synthesizer, TEXT, name, exact.with_(lookahead=n), repeats) for n in (3, 6)}
     print(f"{BATCH} takes side by side over one by one: AR {batched['ar']:.2f}x, PCG {batched['pcg']:.2f}x")
-    print(f"first sound of a stream after {sound:.3f} s")
-    print(
-        "SD with adaptive over fixed lookahead: " + ", ".join(f"{n} {ratio:.2f}x" for n, ratio in adaptive.items()), flush=True
-    )
-
-    rules = rule_costs(settings.lookahead)
-    for rule, cost in rules.items():
-        at = f"at {CODES} tokens, mean group {MEAN_SIZE}"
-        print(f"rule of {rule} {at}: {cost.rule_ms:.3f} ms, {cost.share:.1%} of a round of {cost.round_ms:.1f} ms", flush=True)
+    print(f"first sound of a stream after {sound:.3f} s; PCG's rule takes {share['pcg']:.1%} of a round", flush=True)
     return {
         "ar_vs_generate": round(min(theirs["generate"], theirs["generate_static"]) / theirs["ar"], 3),
         "sd_vs_assisted": round(theirs["assisted"] / theirs["sd"], 3),
         "ar_roofline_fraction": round(fraction, 4),
-        "pcg_rule_share": round(rules["pcg"].share, 4),
-        "pcg_vs_sd_rule_ms": {rule: round(cost.rule_ms, 4) for rule, cost in rules.items()},
-        "bound_fraction": as_json(speeds, "bound_fraction"),
-        "bound": as_json(speeds, "bound"),
-        "expected_speedup": {method: None if each is None else round(each, 4) for method, each in expected.items()},
-        "speedup_vs_ar": as_json(speeds, "speedup_vs_ar"),
-        "acceptance_rate": as_json(speeds, "acceptance_rate"),
-        "acceptance_of_tested": as_json(speeds, "acceptance_of_tested"),
-        "acceptance_by_position": as_json(speeds, "acceptance_by_position"),
+        "rule_share": {method: round(value, 4) for method, value in share.items()},
+        **{name: {method: row[name] for method, row in speeds.items()} for name in (*PER_METHOD, "expected")},
         "pass_cost": rounded(costs.pass_cost, "v"),
         "draft_cost": round(costs.draft_cost(settings.lookahead), 4),
         "round_cost": rounded(costs.round_cost),
         "lookahead_cost": round(costs.line[0], 4),
-        "mean_acceptance_length": as_json(speeds, "mean_acceptance_length"),
-        "tokens_per_second": as_json(speeds, "tokens_per_second"),
         "batch_speedup": {method: round(ratio, 3) for method, ratio in batched.items()},
         "first_sound_seconds": round(sound, 4),
-        "adaptive_vs_fixed_lookahead": {str(n): round(ratio, 3) for n, ratio in adaptive.items()},
         "generate_ms": {what: round(ms, 2) for what, ms in theirs.items()},
         "step_ms": {name: round(getattr(steps, name), 4) for name in ("ar", "draft", "verify")},
-        "draft_in_turns_ms": round(steps.draft, 4),
         "copy_gigabytes_per_second": round(bandwidth / 1e9, 2),
         "megabytes_per_step": round(size / 1e6, 2),
         "repeats": repeats,
@@ -99,14 +89,73 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
     }
 
 
-def _expected(speed: MethodSpeed, costs: RoundCosts, lookahead: int) -> float | None:
-    """E / R; None where rounds differ in cost, and for AR."""
-    return None if speed.bound is None else costs.speed_up(speed.mean_acceptance_length, lookahead)
+def compare_methods(
+    synthesizer: Synthesizer,
+    texts: Sequence[str],
+    settings: Settings,
+    voice: str,
+    repeats: int,
+    steps: StepCosts,
+    reference: Reference | None = None,
+) -> tuple[dict[str, list[Take]], dict[str, dict[str, object]]]:
+    """Say `texts` by every method `repeats` times; return of each method the takes of its turn of median speed, and their
+    figures (`method_figures`)."""
+    turns = [said_in_turns(synthesizer, texts, settings, voice, 1, reference, shuffle=turn) for turn in range(repeats)]
+    takes = {
+        method: sorted((turn[method] for turn in turns), key=lambda takes: pooled(takes).tokens_per_second)[repeats // 2]
+        for method in synthesizer.methods
+    }
+    return takes, method_figures({method: pooled(of) for method, of in takes.items()}, steps, settings.lookahead)
 
 
-def _told(speed: MethodSpeed, expected: float | None) -> str:
-    told = f"{speed.tokens_per_second:.0f} tokens/s, {speed.speedup_vs_ar:.2f}x AR"
-    if speed.bound is not None:
-        told += f", E/R {expected:.2f}x, bound {speed.bound:.2f}x, reached {speed.bound_fraction:.0%}"
-    accepted = accepted_in_words(speed.acceptance_rate, speed.acceptance_of_tested, speed.acceptance_by_position)
-    return told + (f"; {accepted}" if accepted else "")
+def said_in_turns(
+    synthesizer: Synthesizer,
+    texts: Sequence[str],
+    settings: Settings,
+    voice: str,
+    repeats: int,
+    reference: Reference | None = None,
+    reseed: bool = False,
+    shuffle: int = 0,
+) -> dict[str, list[Take]]:
+    """Say each of `texts` by every method, `repeats` times (`reseed`: with another seed each time).
+
+    Methods take turns in an order that is drawn anew for each text, as the last in a fixed order would be flattered.
+    """
+    order, takes = random.Random(shuffle), {method: [] for method in synthesizer.methods}
+    for turn in range(repeats):
+        for text in texts:
+            for method in order.sample(synthesizer.methods, len(synthesizer.methods)):
+                chosen = settings.for_method(method).with_(seed=(settings.seed + reseed * turn) % 2**32)
+                takes[method].append(synthesizer.take(text, chosen, voice, reference))
+    return takes
+
+
+def batch_speedup(synthesizer: Synthesizer, text: str, voice: str, settings: Settings, repeats: int) -> float:
+    """Return the time of `BATCH` takes one by one over that of the same takes in one batch."""
+    seeded = [settings.with_(seed=settings.seed + i) for i in range(BATCH)]
+    works = {
+        "alone": lambda: [synthesizer.take(text, each, voice) for each in seeded],
+        "together": lambda: synthesizer.takes([text] * BATCH, seeded, voice),
+    }
+    spent = medians(works, repeats)
+    return spent["alone"] / spent["together"]
+
+
+def first_sound_seconds(synthesizer: Synthesizer, text: str, voice: str, settings: Settings, repeats: int) -> float:
+    """Return the median time from the call to the first samples of a streamed take."""
+
+    def first() -> None:
+        steps = synthesizer.speak(text, settings, voice, stream=True)
+        next(step for step in steps if isinstance(step, Sound))
+        steps.close()
+
+    return 1e-3 * medians({"first": first}, repeats)["first"]
+
+
+def _in_words(row: dict[str, object]) -> str:
+    words = f"{row['tokens_per_second']:.0f} tokens/s, {row['speedup']:.2f}x AR"
+    if row["bound"] is not None:
+        words += f", E/R {row['expected']:.2f}x, bound {row['bound']:.2f}x, reached {row['bound_fraction']:.0%}"
+    accepted = accepted_in_words(row["acceptance_rate"], row["acceptance_of_tested"], row["acceptance_by_position"])
+    return words + (f"; {accepted}" if accepted else "")

@@ -7,7 +7,6 @@ from transformers import LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
 from transformers.utils import logging
 
 from pcg.acceptance.rejection import exact
-from pcg.bench.methods import plain_prompt
 from pcg.bench.timing import medians
 from pcg.decode.autoregressive import autoregressive
 from pcg.decode.cuda_graphs import GraphPool, GraphRunner
@@ -28,7 +27,7 @@ TOKENS = 96
 
 
 class SpeechOnly(LogitsProcessor):
-    """Leaves the codes their logits and takes them from everything else, the end of speech too, so that lengths are equal."""
+    """Mask everything but speech codes, the end of speech included, so that lengths are equal."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._codes = slice(vocabulary.first_code, vocabulary.first_code + vocabulary.codes)
@@ -42,7 +41,7 @@ class SpeechOnly(LogitsProcessor):
 def against_generate(
     voice: Voice, folder: Path, text: str, name: str, settings: Settings, repeats: int, draft: str = AUTO
 ) -> dict[str, float]:
-    """Milliseconds for `TOKENS` tokens behind one prompt, prompt included: ours and theirs, medians of runs in turns.
+    """Return milliseconds for `TOKENS` tokens behind one prompt, prompt included: ours and theirs, medians of runs in turns.
 
     "generate" has a dynamic cache, "generate_static" a static one, "assisted" the draft as its assistant, or transformers' own
     prompt lookup, with as many tokens. draft: how the voice's was chosen (`pcg.synthesis.drafts.choose_draft`).
@@ -50,7 +49,9 @@ def against_generate(
     logging.set_verbosity_error()
     target = load_llama(voice.target_folder, voice.vocabulary).to(voice.target.device)
     assistance = _assistance(voice, target, folder / "draft", draft, settings.lookahead)
-    prompt = plain_prompt(voice, text, name)
+    # transformers gives ids the positions 0, 1, 2, ...
+    ids = voice.reader.prompt(text, voice.reference(name)).ids
+    prompt = Prompt(ids, torch.arange(len(ids), dtype=torch.float32), float(len(ids)))
     ids = prompt.ids[None].to(voice.target.device)
     pool = GraphPool() if voice.device == "cuda" else None  # takes on a GPU use it, too
     common = {
@@ -75,13 +76,13 @@ def against_generate(
 
 
 def _assistance(voice: Voice, target: LlamaForCausalLM, folder: Path, choice: str, lookahead: int) -> dict[str, object]:
-    """What `generate` is told so that it drafts `lookahead` tokens by the voice's draft."""
+    """Return the options by which `generate` drafts `lookahead` tokens with the voice's draft."""
     if isinstance(voice.draft, PromptLookup):
         return {"prompt_lookup_num_tokens": lookahead, "max_matching_ngram_size": voice.draft.longest}
     layers = target.config.num_hidden_layers
     origin = find_draft(AUTO if isinstance(voice.draft, FeatureDraft) else choice, layers, folder)
     if isinstance(origin, Path) and is_feature_draft(origin):
-        # It knows no drafts that read the target's hidden states: its best is then a trained one of the usual kind.
+        # transformers knows no drafts that read the target's hidden states: a trained one of the usual kind is its best.
         usual = (each for name in names_beside(folder) if not is_feature_draft(each := named_draft(name, folder)))
         origin = next(usual, untrained_layers(layers))
     draft = load_llama(origin, voice.vocabulary) if isinstance(origin, Path) else layer_subset(target, origin)
@@ -93,7 +94,7 @@ def _assistance(voice: Voice, target: LlamaForCausalLM, folder: Path, choice: st
 
 
 def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings, pool: GraphPool | None) -> int:
-    """`TOKENS` tokens of one of our loops; a take that ends early goes on from the prompt, so that lengths are equal."""
+    """Decode `TOKENS` tokens; a take that ends early continues from the prompt, so that lengths are equal."""
     spoken, generator = 0, torch.Generator().manual_seed(settings.seed)
     while spoken < TOKENS:
         left = TOKENS - spoken

@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from pcg.cli import bench, compare, evaluate, experiment, groups, report, serve, speak, swap, train, transcribe
+from pcg.cli import bench, compare, experiment, groups, report, serve, speak, swap, train, transcribe
 from pcg.errors import PCGError, unexpected
 
-COMMANDS = (speak, serve, compare, groups, bench, transcribe, evaluate, swap, experiment, report, train)
+COMMANDS = (speak, serve, compare, groups, bench, transcribe, swap, experiment, report, train)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

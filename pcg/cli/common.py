@@ -118,7 +118,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
 def settle_lookahead(options: argparse.Namespace, settings: Settings, synthesizer: "Synthesizer") -> Settings:
     """With `--lookahead auto` and no `--lookahead-cost`, the cost as it is measured here; it is a part of the take from then
     on, so that the take can be said again."""
-    from pcg.bench.rounds import lookahead_cost
+    from pcg.synthesis.costs import lookahead_cost
 
     if options.lookahead != AUTO or settings.lookahead_cost > 0 or synthesizer.voice.draft is None:
         return settings

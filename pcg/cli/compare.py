@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +20,6 @@ from pcg.errors import InputError
 
 if TYPE_CHECKING:
     from pcg.cli.common import Commands
-    from pcg.metrics.bound import StepCosts
-    from pcg.settings import Settings
-    from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import Voice
     from pcg.takes.take import Take
     from pcg.text.prompt import Reference
@@ -46,7 +42,8 @@ def add(commands: "Commands") -> None:
 def run(options: argparse.Namespace) -> None:
     import torch
 
-    from pcg.bench.methods import pooled, step_costs
+    from pcg.bench.engine import compare_methods
+    from pcg.synthesis.costs import step_costs
 
     settings = read_settings(options)
     texts = _texts(options)
@@ -58,10 +55,8 @@ def run(options: argparse.Namespace) -> None:
     settings = settle_lookahead(options, settings, synthesizer)
     prompt = synthesizer.voice.reader.prompt(synthesizer.chunks(texts[0])[0], reference or synthesizer.voice.reference(voice))
     steps = step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature)
-    takes = _median_turn(synthesizer, texts, settings, voice, reference, options.repeat)
-    whole = {method: pooled(said) for method, said in takes.items()}
-    rows = _rows(whole, steps, settings.lookahead)
-    _print(whole, rows)
+    takes, rows = compare_methods(synthesizer, texts, settings, voice, options.repeat, steps, reference)
+    _print(rows)
     if options.out:
         _write(options.out, takes, synthesizer.voice, reference)
     if options.json:
@@ -84,55 +79,19 @@ def _texts(options: argparse.Namespace) -> list[str]:
     return written[: options.sentences]
 
 
-def _median_turn(
-    synthesizer: "Synthesizer",
-    texts: "Sequence[str]",
-    settings: "Settings",
-    voice: str,
-    reference: "Reference | None",
-    repeat: int,
-) -> "dict[str, list[Take]]":
-    """Of each method the takes of `texts`, one by one, from that of its `repeat` turns whose speed over all of them is the
-    median."""
-    from pcg.bench.methods import in_turns, pooled
-    from pcg.groups.progress import bar
-
-    shuffle, progress, turns = random.Random(settings.seed), bar("turns"), []
-    for turn in range(repeat):
-        turns.append(in_turns(synthesizer, texts, settings, voice, shuffle, reference))
-        progress(turn + 1, repeat)
-    return {
-        method: sorted((turn[method] for turn in turns), key=lambda takes: pooled(takes).tokens_per_second)[repeat // 2]
-        for method in synthesizer.methods
-    }
-
-
-def _rows(takes: "Mapping[str, Take]", steps: "StepCosts", lookahead: int) -> dict[str, dict[str, object]]:
-    """The figures of each method's take, with its speed over AR's and the bound on that."""
-    rows = {}
-    for method, take in takes.items():
-        # Rounds that draft different numbers of tokens cost different amounts.
-        steady = {len(r.drafted) for r in take.rounds} == {lookahead}
-        bound = round(steps.bound(take.mean_acceptance_length, lookahead), 3) if steady else None
-        speedup = round(take.tokens_per_second / takes["ar"].tokens_per_second, 3)
-        rows[method] = take.summary() | {"speedup": speedup, "bound": bound}
-    return rows
-
-
-def _print(takes: "Mapping[str, Take]", rows: "Mapping[str, Mapping[str, object]]") -> None:
+def _print(rows: "Mapping[str, Mapping[str, object]]") -> None:
     from pcg.takes.told import accepted_in_columns
 
-    for method, take in takes.items():
-        speedup, bound = rows[method]["speedup"], rows[method]["bound"]
+    for method, row in rows.items():
         cells = {
             "method": method,
-            "tokens/s": f"{take.tokens_per_second:.1f}",
-            "speed-up": f"{speedup:.2f}x",
-            "bound": "-" if bound is None else f"{bound:.2f}x",
-            **accepted_in_columns(take.acceptance_rate, take.acceptance_of_tested, take.acceptance_by_position),
-            "length": f"{take.mean_acceptance_length:.2f}",
-            "RTF": f"{take.rtf:.3f}",
-            "audio s": f"{take.audio_seconds:.2f}",
+            "tokens/s": f"{row['tokens_per_second']:.1f}",
+            "speed-up": f"{row['speedup']:.2f}x",
+            "bound": "-" if row["bound"] is None else f"{row['bound']:.2f}x",
+            **accepted_in_columns(row["acceptance_rate"], row["acceptance_of_tested"], row["acceptance_by_position"]),
+            "length": f"{row['mean_acceptance_length']:.2f}",
+            "RTF": "-" if row["rtf"] is None else f"{row['rtf']:.3f}",
+            "audio s": f"{row['audio_seconds']:.2f}",
         }
         if method == "ar":
             print("".join(f"{title:>{_width(title)}}" for title in cells))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pcg.cli.common import Commands
     from pcg.experiments.unit import Record, Unit
-    from pcg.metrics.bound import StepCosts
+    from pcg.synthesis.costs import StepCosts
     from pcg.synthesis.synthesizer import Synthesizer
 
 PAGE = "report.html"
@@ -175,10 +175,10 @@ def _step_costs(
     said at the usual temperature, beside which alone bounds stand, comes from another machine, which they would not bound."""
     import torch
 
-    from pcg.bench.methods import step_costs
     from pcg.experiments.context import context
     from pcg.experiments.results.kept_costs import keep_costs, read_costs, same_machine
     from pcg.settings import Settings
+    from pcg.synthesis.costs import step_costs
 
     records = [each for each in records if each.unit.settings.temperature == Settings().temperature] or records
     drafting = [record.unit.settings for record in records if record.result.drafted]

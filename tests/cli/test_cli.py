@@ -31,7 +31,7 @@ def last_json(capsys) -> dict:
 def test_help_names_every_command_and_loads_nothing_heavy():
     code = "import sys; from pcg.cli import main\ntry: main(['--help'])\nfinally: print({'torch', 'numpy'} & set(sys.modules))"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    for command in ("speak", "compare", "groups", "bench", "transcribe", "evaluate", "swap", "experiment", "report", "train"):
+    for command in ("speak", "compare", "groups", "bench", "transcribe", "swap", "experiment", "report", "train"):
         assert f"\n    {command}" in said
     assert said.endswith("set()\n")
 

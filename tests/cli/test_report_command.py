@@ -31,7 +31,7 @@ def test_report_writes_one_table_alone_and_reads_again_what_steps_cost(where, gr
         assert main(["report", str(results), *wrong]) == 2
     assert main(["report", str(results), "--model", where[1]]) == 0
     first = (results / "results.json").read_bytes()
-    monkeypatch.setattr("pcg.bench.methods.step_costs", None)
+    monkeypatch.setattr("pcg.synthesis.costs.step_costs", None)
     assert main(["report", str(results), "--model", where[1]]) == 0
     assert (results / "results.json").read_bytes() == first
 

@@ -15,7 +15,6 @@ import pytest
 from fake_worker import AR, FakeSpec, result_of, units_of
 
 from pcg.errors import InputError, PCGError
-from pcg.experiments.results.scaling import measure_throughput
 from pcg.experiments.runner import Progress, missing, run, with_progress
 from pcg.experiments.store import FILE, Store
 from pcg.experiments.unit import Record, Unit
@@ -149,14 +148,6 @@ def test_closing_the_progress_closes_the_run(tmp_path: Path) -> None:
     next(shown)
     shown.close()
     assert list(records) == []
-
-
-def test_throughput_is_that_of_the_runs_themselves(tmp_path: Path) -> None:
-    found = measure_throughput(units_of(6), spec(tmp_path, seconds=0.1), workers=2, repeats=1)
-    assert found.one < 10 < 1.2 * found.one * found.ratio
-    assert found.as_dict()["ratio"] == found.many / found.one
-    with pytest.raises(InputError, match="units"):
-        measure_throughput(units_of(1), spec(tmp_path))
 
 
 SCRIPT = """

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcg.bench.parts.spoof import bench_spoof
 from pcg.errors import AssetError, InputError
 from pcg.spoof.detector import M10, M25, M50, M50_10, RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors, load_detectors, save_detectors
 from pcg.spoof.garbage import KINDS, Garbage
+from pcg.spoof.held_out import held_out_figures
 from pcg.spoof.segments import Mix, Segments
 from pcg.training.detectors.stages import Examples, SpoofPlan, train_detectors
 
@@ -45,7 +45,7 @@ def learned(work: Path, train: Segments, plan: SpoofPlan) -> Detectors:
 
 
 def test_trained_detectors_tell_the_two_apart_and_longer_spans_tell_more(trained: Detectors) -> None:
-    figures = bench_spoof(trained, toy(60, 5), GARBAGE)
+    figures = held_out_figures(trained, toy(60, 5), GARBAGE)
     assert figures["M50"]["auc"] > 0.95
     assert figures["M50"]["auc"] > figures["M25"]["auc"] > figures["M10"]["auc"] > 0.7
     assert figures["M50"]["accuracy"] > 0.85
@@ -54,7 +54,7 @@ def test_trained_detectors_tell_the_two_apart_and_longer_spans_tell_more(trained
 
 def test_no_detector_tells_two_halves_of_one_law_apart(trained: Detectors) -> None:
     same = Segments(utterances(80, 0.1, 7), utterances(80, 0.1, 8))
-    low, high = bench_spoof(trained, same, GARBAGE)["M50"]["auc_interval"]
+    low, high = held_out_figures(trained, same, GARBAGE)["M50"]["auc_interval"]
     assert low < 0.5 < high
 
 
@@ -67,7 +67,7 @@ def test_garbage_sounds_less_real_than_speech_to_whoever_learned_from_garbage(tm
         for shares in (dict.fromkeys(KINDS, 0.1), {})
     )
     held_out = Segments(utterances(80, 0.25, 23), utterances(80, 0.02, 24))
-    figures, control = bench_spoof(taught, held_out, GARBAGE), bench_spoof(naive, held_out, GARBAGE)
+    figures, control = held_out_figures(taught, held_out, GARBAGE), held_out_figures(naive, held_out, GARBAGE)
     assert figures["M50"]["auc"] > 0.9
     assert control["M50"]["auc"] > 0.9
     for kind in KINDS:

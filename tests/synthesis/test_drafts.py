@@ -10,8 +10,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.analysis.whatif import follow, what_if
+from pcg.bench.engine import compare_methods
 from pcg.bench.generate import against_generate
-from pcg.bench.methods import method_speeds, step_costs
 from pcg.cli import main
 from pcg.decode.lookup import PromptLookup
 from pcg.errors import AssetError, InputError
@@ -22,6 +22,7 @@ from pcg.models.checkpoint import Checkpoint
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.settings import METHODS, Settings
+from pcg.synthesis.costs import step_costs
 from pcg.synthesis.drafts import choose_draft, layer_subset, untrained_layers
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -195,13 +196,13 @@ def test_benches_measure_whatever_drafts(
     for choice in ("layers:0,2", "lookup"):
         theirs = against_generate(synthesizers[choice].voice, tiny_voice_folder, "hello", "one", Settings(), 1, choice)
         assert min(theirs.values()) > 0
-    speeds = method_speeds(synthesizers["lookup"], ["hello"], "one", Settings(seed=1), repeats=1)
-    assert speeds["pcg"].bound is None
-    assert 0 <= speeds["pcg"].acceptance_rate <= 1
-    assert set(method_speeds(synthesizers["none"], ["hello"], "one", Settings(), repeats=1)) == {"ar"}
     voice = synthesizers["none"].voice
-    costs = step_costs(voice, voice.reader.prompt("hello", voice.references["one"]), 3, 0.8, repeats=1)
+    costs = step_costs(voice, voice.reader.prompt("hello", voice.references["one"]), 3, 0.8, turns=6)
     assert costs.draft < min(costs.ar, costs.verify)
+    _, rows = compare_methods(synthesizers["lookup"], ["hello"], Settings(seed=1), "one", 1, costs)
+    assert rows["pcg"]["bound"] is None
+    assert 0 <= rows["pcg"]["acceptance_rate"] <= 1
+    assert set(compare_methods(synthesizers["none"], ["hello"], Settings(), "one", 1, costs)[1]) == {"ar"}
 
 
 def test_the_command_line_names_the_draft_and_says_what_it_is(

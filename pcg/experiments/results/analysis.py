@@ -26,8 +26,8 @@ from pcg.experiments.results.statistics import (
     wer,
 )
 from pcg.experiments.unit import DEFAULTS, RECORDED, Condition, Record, Unit, Utterance
-from pcg.metrics.bound import StepCosts
 from pcg.metrics.estimate import Estimate, share
+from pcg.synthesis.costs import StepCosts
 
 # What may differ between two records whose times are compared all the same.
 _NOT_THE_MACHINE = ("date", "judges")

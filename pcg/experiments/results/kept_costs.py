@@ -10,7 +10,7 @@ from pathlib import Path
 from pcg.errors import PCGError, first_line
 from pcg.experiments.unit import Record
 from pcg.files import write_json
-from pcg.metrics.bound import StepCosts
+from pcg.synthesis.costs import StepCosts
 
 COSTS = "steps.json"
 # What has to be unchanged, or the costs of steps now do not fit the times then.

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from pcg.bench.parts.spoof import bench_spoof
 from pcg.errors import InputError
 from pcg.files import replacing, write_json
 from pcg.files.checksums import write_checksums
@@ -17,6 +16,7 @@ from pcg.settings import Settings
 from pcg.spoof.detector import DetectorConfig
 from pcg.spoof.detectors import corpus_digest, load_detectors, save_detectors
 from pcg.spoof.garbage import Garbage
+from pcg.spoof.held_out import held_out_figures
 from pcg.spoof.segments import Segments
 from pcg.synthesis.voice import Voice
 from pcg.training.data.samples import Sampling, own_samples
@@ -76,7 +76,7 @@ def train_detectors_of(
     save_detectors(out, voice.name, trained, corpus=corpus_digest(voice.usage))
     held_out.save(out / "held_out.safetensors")
     write_checksums(out)  # without which they would not load
-    figures = bench_spoof(load_detectors(out), held_out, garbage)
+    figures = held_out_figures(load_detectors(out), held_out, garbage)
     write_json(out / "figures.json", figures)
     with replacing(out / "MODEL_CARD.md") as temporary:
         hours = sum(len(u) for u in train.real) * voice.codec.hop / voice.codec.sample_rate / 3600

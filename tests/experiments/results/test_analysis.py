@@ -12,9 +12,9 @@ from pcg.experiments.results.comparisons import SPEED, WORK, curve, difference, 
 from pcg.experiments.results.condition_names import method
 from pcg.experiments.results.statistics import estimate, wer
 from pcg.experiments.unit import Condition, Record
-from pcg.metrics.bound import StepCosts
 from pcg.metrics.estimate import bootstrap, resampled
 from pcg.settings import Settings
+from pcg.synthesis.costs import StepCosts
 from tests.experiments.synthetic import CONTEXT, record
 
 AR, SD = Condition("AR", Settings("ar")), Condition("SD", Settings("sd"))

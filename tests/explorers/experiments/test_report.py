@@ -21,7 +21,7 @@ from pcg.experiments.results.tables.table import Column, N, Table
 from pcg.experiments.store import Store
 from pcg.experiments.suites import ar, pcg, sd, ssd, swapped, variant
 from pcg.experiments.unit import Condition, Record, Unit
-from pcg.metrics.bound import StepCosts
+from pcg.synthesis.costs import StepCosts
 from pcg.takes.trace import Trace
 from tests.experiments.synthetic import CONTEXT, record
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM

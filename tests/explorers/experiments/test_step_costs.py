@@ -10,7 +10,7 @@ from explorers.experiments.archive import Archive
 from pcg.experiments.results.kept_costs import COSTS, MACHINE
 from pcg.experiments.store import Store
 from pcg.experiments.suites import ar, sd
-from pcg.metrics.bound import StepCosts
+from pcg.synthesis.costs import StepCosts
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.damage import DAMAGES, FULL_DISKS, flip, removed, without_privileges
 from tests.experiments.synthetic import record

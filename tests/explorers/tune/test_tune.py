@@ -16,10 +16,10 @@ from explorers.tune.layout import heading_html
 from explorers.tune.measured import Bench, Measured
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
-from pcg.metrics.bound import StepCosts
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
 from pcg.spoof.detectors import Detectors
+from pcg.synthesis.costs import StepCosts
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
 from pcg.takes.written import pack_take

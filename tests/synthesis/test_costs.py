@@ -4,11 +4,21 @@ import json
 
 import pytest
 
-from pcg.bench.pays import judge, will_it_pay
-from pcg.bench.rounds import RoundCosts, lookahead_cost, round_costs
+from pcg.bench.engine import said_in_turns
 from pcg.cli import main
 from pcg.errors import InputError
-from pcg.settings import Settings
+from pcg.settings import METHODS, Settings
+from pcg.synthesis.costs import (
+    RoundCosts,
+    StepCosts,
+    breakeven,
+    lookahead_cost,
+    method_figures,
+    pooled,
+    round_costs,
+    step_costs,
+    will_it_pay,
+)
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 
@@ -54,7 +64,7 @@ def test_the_cost_of_a_drafted_token_is_a_setting(synthesizer):
 
 
 def test_the_verdict_is_the_fastest_of_expected_tokens_over_cost():
-    found = judge(costs(1.0, 1.0, 0.1), {"sd": [0.5] * 8, "pcg": [0.8] * 8}, 3)
+    found = breakeven(costs(1.0, 1.0, 0.1), {"sd": [0.5] * 8, "pcg": [0.8] * 8}, 3)
     assert found.method == "pcg"
     assert found.speedup == pytest.approx(max(sum(0.8**i for i in range(n + 1)) / (1 + 0.1 * n) for n in range(1, 9)))
     assert found.speedups["pcg"][found.lookahead] == found.speedup
@@ -64,7 +74,7 @@ def test_the_verdict_is_the_fastest_of_expected_tokens_over_cost():
 
 
 def test_where_nothing_is_faster_it_says_so():
-    found = judge(costs(1.0, 1.5, 0.5), {"sd": [0.3, 0.2], "pcg": [0.4]}, 3)
+    found = breakeven(costs(1.0, 1.5, 0.5), {"sd": [0.3, 0.2], "pcg": [0.4]}, 3)
     assert (found.method, found.lookahead, found.speedup) == ("ar", 0, 1.0)
     assert "Nothing pays" in found.sentence
     assert f"{1.4 / 2:.2f} x AR" in found.sentence
@@ -107,3 +117,37 @@ def test_block_verification_is_an_option_of_those_methods_that_know_it(tiny_voic
     for bad in (["--verification", "block", "--method", "ssd"], ["--verification", "tree"]):
         assert main([*speak, *bad]) == 2
         assert "verification" in capsys.readouterr().err
+
+
+def test_the_bound_is_that_of_leviathan_for_a_free_verification():
+    """Theorem 3.8: with alpha the acceptance rate and c the draft's cost, (1 - a^(L+1)) / ((1 - a)(L c + 1))."""
+    alpha, lookahead, c = 0.6, 3, 0.1
+    length = (1 - alpha ** (lookahead + 1)) / (1 - alpha)
+    wanted = length / (lookahead * c + 1)
+    assert StepCosts(ar=2.0, draft=0.2, verify=2.0).bound(length, lookahead) == pytest.approx(wanted)
+    assert StepCosts(ar=2.0, draft=0.2, verify=3.0).bound(length, lookahead) < wanted
+
+
+def test_methods_say_texts_in_turns_and_their_pooled_takes_are_measured_against_ar_and_the_bound(synthesizer):
+    texts = ["hello [pause:0.5] yes", "yes [pause:0.3] hello"]
+    takes = said_in_turns(synthesizer, texts, Settings(seed=3), "one", 1)
+    assert list(takes) == list(METHODS)
+    for method, (one, other) in takes.items():
+        assert [(take.text, take.settings.method, take.settings.seed) for take in (one, other)] == [
+            (t, method, 3) for t in texts
+        ]
+        both = pooled([one, other])
+        assert both.tokens == one.tokens + other.tokens
+        assert both.wall_seconds == one.wall_seconds + other.wall_seconds
+        assert both.audio_seconds == pytest.approx(one.audio_seconds + other.audio_seconds)
+        assert both.pauses == (*one.pauses, *((len(one.tokens) + at, seconds) for at, seconds in other.pauses))
+        slow, fast = sorted(take.tokens_per_second for take in (one, other))
+        assert slow <= both.tokens_per_second <= fast
+    voice = synthesizer.voice
+    costs = step_costs(voice, voice.reader.prompt("hello", voice.reference("one")), 3, 0.8, turns=3)
+    rows = method_figures({method: pooled(both) for method, both in takes.items()}, costs, 3)
+    assert (rows["ar"]["speedup"], rows["ar"]["bound"]) == (1.0, None)
+    for row in (rows[method] for method in METHODS[1:]):
+        assert row["speedup"] == pytest.approx(row["tokens_per_second"] / rows["ar"]["tokens_per_second"], rel=1e-3)
+        assert row["bound_fraction"] == pytest.approx(row["speedup"] / row["bound"], rel=1e-2)
+        assert 0 <= row["acceptance_rate"] <= row["acceptance_of_tested"] <= 1

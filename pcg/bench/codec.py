@@ -1,6 +1,6 @@
-"""A codec on a recording: does the round trip still say the same, and how far is a stream from the decode at once?
+"""A codec on a recording: words after the round trip, and the distance of a stream from the decode at once.
 
-It is the quality test of weights that the test suite cannot hold: a checkpoint that loads without an error may still be wrong.
+This checks weights that the test suite cannot hold: a checkpoint that loads without an error may still be wrong.
 """
 
 from pathlib import Path
@@ -41,11 +41,11 @@ def open_codec(model: str, device: str) -> Codec:
 
 
 def bench_codec(codec: Codec, path: Path, judge: Judge, transcript: str, repeats: int) -> dict[str, object]:
-    """Encode and decode the first 30 seconds of a recording; print and return what that cost it.
+    """Encode and decode the first 30 seconds of a recording; print and return the figures of the round trip.
 
-    mel_distance: to the recording, in dB, and beside it what as many random codes give. wer: of what the judge hears in the
-    round trip, against `transcript`, or, if there is none, against what it hears in the recording. stream_error: energy of the
-    difference between the decode in pieces and at once, in dB; the mel distance of these two says how much of it is heard.
+    mel_distance: to the recording, in dB; mel_distance_random: the same of as many random codes. wer: of the transcript of the
+    round trip against `transcript`, or without one against the judge's transcript of the recording. stream_error: energy of the
+    difference between the decode in pieces and at once, in dB.
     """
     rate = codec.sample_rate
     samples = load_audio(path, rate, LONGEST_SECONDS)

@@ -1,1 +1,0 @@
-"""Benches of single parts: codec, groups, rules, recogniser, detectors."""

@@ -1,1 +1,0 @@
-"""The figures that a voice must hold, by method."""

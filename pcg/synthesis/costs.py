@@ -1,0 +1,339 @@
+"""Costs of rounds on this computer, timed in real loops, and which method pays at these costs.
+
+v, a target pass of w tokens, is the verification of a round of w - 1 drafts; c, a draft step, is the drafting of such a round
+over its drafts; R is the whole round, rule included. Rounds of each lookahead take turns with steps of AR.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import mul
+from statistics import median
+
+import numpy as np
+import torch
+
+from pcg.acceptance.rejection import exact
+from pcg.decode.autoregressive import autoregressive
+from pcg.decode.cuda_graphs import GraphPool, GraphRunner
+from pcg.decode.runners import AnyRunner, make_runners
+from pcg.decode.sequence import begin
+from pcg.decode.speculative import Drafting, speculative
+from pcg.errors import InputError
+from pcg.sampling.plain import Plain
+from pcg.settings import Settings, bounds
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import Voice
+from pcg.takes.take import Round, Take
+from pcg.text.prompt import Prompt
+
+LOOKAHEADS = tuple(range(1, 9))
+# A loop begins anew behind the prompt after so many tokens, so that all rounds read contexts of like lengths.
+SPAN = 48
+BRIEF_PROMPT = 48
+TEXTS = (
+    "The old boat moved slowly along the river, and the morning sun was warm and bright.",
+    "Please call the doctor before nine, and bring the blue box with you.",
+)
+# Methods that promise something about the text: SSD can be made as fast as one likes, at the price of words.
+PROMISING = ("sd", "pcg")
+# A smaller gain over AR is within what one measurement differs from the next.
+MARGIN = 1.03
+
+
+@dataclass(frozen=True)
+class StepCosts:
+    """Milliseconds of single steps: `ar` a target pass of one token and its draw, `draft` the same of the draft, `verify` a
+    target pass of lookahead + 1 tokens."""
+
+    ar: float
+    draft: float
+    verify: float
+
+    def bound(self, mean_acceptance_length: float, lookahead: int) -> float:
+        """Return the best speed-up, E[tokens per round] / (v + L c) (arXiv 2211.17192, Theorem 3.8, with the measured v)."""
+        return mean_acceptance_length * self.ar / (self.verify + lookahead * self.draft)
+
+
+@dataclass(frozen=True)
+class RoundCosts:
+    """Median milliseconds: `ar` of an AR step, `first` of its pass alone; by the number of drafts, those of the three parts
+    of a round and of the whole."""
+
+    ar: float
+    draft: dict[int, float]
+    verify: dict[int, float]
+    rule: dict[int, float]
+    whole: dict[int, float]
+    first: float
+
+    @property
+    def pass_cost(self) -> dict[int, float]:
+        """v by the number of tokens in a pass, in AR steps."""
+        return {1: self.first / self.ar} | {count + 1: ms / self.ar for count, ms in self.verify.items()}
+
+    @property
+    def round_cost(self) -> dict[int, float]:
+        """R by the number of drafts, in AR steps."""
+        return {count: ms / self.ar for count, ms in self.whole.items()}
+
+    def draft_cost(self, lookahead: int) -> float:
+        """Return c at this lookahead, in AR steps."""
+        return self.draft[lookahead] / lookahead / self.ar
+
+    def speed_up(self, length: float, lookahead: int) -> float:
+        """Return E / R: the speed over AR of rounds that yield `length` tokens on average."""
+        return length / self.round_cost[lookahead]
+
+    def steps(self, lookahead: int) -> StepCosts:
+        return StepCosts(self.ar, self.draft[lookahead] / lookahead, self.verify[lookahead])
+
+    @property
+    def line(self) -> tuple[float, float]:
+        """Slope over intercept of the line that fits R best (the cost of one more drafted token in rounds without any), and
+        the largest relative error of the line."""
+        counts = np.array(list(self.whole), float)
+        costs = np.array(list(self.whole.values()))
+        slope, start = np.polyfit(counts, costs, 1) if len(counts) > 1 else (self.draft_cost(1), self.ar)
+        missed = np.abs((start + slope * counts) / costs - 1).max()
+        return float(slope / start) if start > 0 else 1.0, float(missed)
+
+    @property
+    def lookahead_cost(self) -> float:
+        """The value of `Settings.lookahead_cost` at these costs."""
+        allowed = bounds("lookahead_cost")
+        return min(max(round(self.line[0], 2), allowed.step), allowed.high)
+
+
+class _Loop:
+    """An endless decoding loop: it begins anew where its utterance ends."""
+
+    def __init__(self, voice: Voice, prompt: Prompt, lookahead: int, temperature: float, pool: GraphPool | None):
+        self._voice, self._prompt, self._lookahead, self._pool = voice, prompt, lookahead, pool
+        self._memory, self._seeds = Plain(temperature), iter(range(2**31))
+        self._runners: list[AnyRunner] = []
+        self._steps: Iterator[dict[int, Round]] = iter(())
+
+    def step(self) -> Round:
+        while (step := next(self._steps, None)) is None:
+            self._begin()
+        return step[0]
+
+    def close(self) -> None:
+        for each in self._runners:
+            if isinstance(each, GraphRunner) and self._pool:
+                self._pool.give_back(each)
+        self._runners = []
+
+    def _begin(self) -> None:
+        self.close()
+        drafting = Drafting(self._lookahead)
+        draft = self._voice.draft if self._lookahead else None
+        limit = SPAN + self._lookahead + 2
+        self._runners = make_runners(self._voice.target, draft, [self._prompt], limit, self._pool)
+        for each in self._runners:
+            each.prefill()
+        utterances = begin(self._memory, [SPAN], [torch.Generator().manual_seed(next(self._seeds))])
+        loop = speculative(*self._runners, exact, drafting, utterances) if draft else None
+        self._steps = loop or autoregressive(self._runners[0], utterances)
+
+
+def round_costs(
+    voice: Voice,
+    prompt: Prompt,
+    temperature: float,
+    lookaheads: Sequence[int] = LOOKAHEADS,
+    turns: int = 60,
+    warm: int = 3,
+) -> RoundCosts:
+    """Time `turns` rounds of each lookahead behind `prompt`, after `warm` uncounted ones.
+
+    The order changes from turn to turn: the last in a fixed order would be flattered. Rounds that drafted fewer tokens count
+    only where no round drafted all.
+    """
+    pool = GraphPool() if voice.target.device.type == "cuda" else None
+    loops = {count: _Loop(voice, prompt, count, temperature, pool) for count in (0, *lookaheads)}
+    seen: dict[int, list[Round]] = defaultdict(list)
+    order, shuffle = list(loops), random.Random(0)
+    for turn in range(turns + warm):
+        shuffle.shuffle(order)
+        for count in order:
+            round_ = loops[count].step()
+            if turn >= warm:
+                seen[count].append(round_)
+    for loop in loops.values():
+        loop.close()
+
+    def middle(count: int, *parts: str) -> float:
+        full = [r for r in seen[count] if len(r.drafted) == count] or seen[count]
+        return median(sum(getattr(r, f"{part}_ms") for part in parts) for r in full)
+
+    draft, verify, rules, whole = (
+        {count: middle(count, *parts) for count in lookaheads}
+        for parts in (("draft",), ("verify",), ("rule",), ("draft", "verify", "rule"))
+    )
+    return RoundCosts(middle(0, "verify", "rule"), draft, verify, rules, whole, middle(0, "verify"))
+
+
+def step_costs(voice: Voice, prompt: Prompt, lookahead: int, temperature: float, turns: int = 84) -> StepCosts:
+    """Time the parts of rounds behind `prompt`; without a draft, a draft step takes no time."""
+    if voice.draft is None:
+        ar = round_costs(voice, prompt, temperature, (), turns).ar
+        return StepCosts(ar, 0.0, ar)
+    return round_costs(voice, prompt, temperature, (lookahead,), turns).steps(lookahead)
+
+
+def lookahead_cost(synthesizer: Synthesizer, temperature: float, turns: int = 8) -> float:
+    """Measure `Settings.lookahead_cost` on this computer in less than 0.3 seconds, behind the beginning of a
+    prompt, as reading a whole one takes longer than all rounds."""
+    voice = synthesizer.voice
+    reference = next(iter(voice.references.values()))
+    prompt = voice.reader.prompt(reference.text, reference)
+    positions = prompt.positions[:BRIEF_PROMPT]
+    prompt = Prompt(prompt.ids[:BRIEF_PROMPT], positions, float(positions.max()) + 1)
+    return round_costs(voice, prompt, temperature, (1, LOOKAHEADS[-1]), turns, warm=1).lookahead_cost
+
+
+def pooled(takes: Sequence[Take]) -> Take:
+    """Join takes that differ in text and seed alone into one, whose figures are pooled over them."""
+    before = accumulate((len(take.tokens) for take in takes), initial=0)
+    return replace(
+        takes[0],
+        text=" ".join(take.text for take in takes),
+        rounds=tuple(r for take in takes for r in take.rounds),
+        audio=np.concatenate([take.audio for take in takes]),
+        hit_limit=any(take.hit_limit for take in takes),
+        prefill_ms=sum(take.prefill_ms for take in takes),
+        codec_ms=sum(take.codec_ms for take in takes),
+        wall_seconds=sum(take.wall_seconds for take in takes),
+        cycles=tuple(cycle for take in takes for cycle in take.cycles),
+        pauses=tuple((first + at, seconds) for first, take in zip(before, takes, strict=False) for at, seconds in take.pauses),
+    )
+
+
+@dataclass(frozen=True)
+class Breakeven:
+    """Result of `will_it_pay`; costs are in AR steps.
+
+    pass_cost (v): by tokens of a pass. draft_cost (c): of a draft step. round_cost (R): by lookahead. acceptances: by method,
+    the chance of each position to be accepted if those before it were. speedups: by method and lookahead, expected tokens over
+    R. method, lookahead, speedup: the fastest of PROMISING; ar, 0 and 1 where none is faster. exact: lookahead, speed-up of SD.
+    """
+
+    ar_ms: float
+    pass_cost: dict[int, float]
+    draft_cost: float
+    round_cost: dict[int, float]
+    acceptances: dict[str, tuple[float, ...]]
+    speedups: dict[str, dict[int, float]]
+    method: str
+    lookahead: int
+    speedup: float
+    exact: tuple[int, float]
+    lookahead_cost: float
+
+    @property
+    def sentence(self) -> str:
+        """The verdict as a sentence."""
+        count, exact = self.exact
+        if self.method == "ar":
+            best = max(max(row.values()) for method, row in self.speedups.items() if method in PROMISING)
+            return f"Nothing pays on this computer: AR is fastest, and the better of SD and PCG runs at {best:.2f} x AR."
+        said = (
+            f"{self.method.upper()} pays on this computer, with lookahead {self.lookahead}: by estimate {self.speedup:.2f} x AR"
+        )
+        if self.method == "sd":
+            return said + ", and it keeps AR's distribution."
+        return said + f"; SD, which keeps AR's distribution, reaches {exact:.2f} x at lookahead {count}."
+
+    def table(self) -> str:
+        """Return costs by width and speed-ups by method as columns of plain text."""
+        counts = list(self.round_cost)
+        rows = [
+            ("tokens at once or drafted", [f"{n:d}" for n in counts]),
+            ("a pass, in AR steps (v)", [f"{self.pass_cost[n]:.2f}" if n in self.pass_cost else "" for n in counts]),
+            ("a round, in AR steps (R)", [f"{self.round_cost[n]:.2f}" for n in counts]),
+        ]
+        for method, chances in self.acceptances.items():
+            shown = [f"{chances[n - 1]:.0%}" if n <= len(chances) else "" for n in counts]
+            rows += [(f"{method}: accepted of tested", shown)]
+            rows += [(f"{method}: times AR", [f"{self.speedups[method][n]:.2f}" for n in counts])]
+        return "\n".join(f"{name:28}" + "".join(f"{cell:>7}" for cell in cells) for name, cells in rows)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the figures as JSON values."""
+        return {
+            "ar_ms": round(self.ar_ms, 4),
+            "pass_cost": rounded(self.pass_cost, "v"),
+            "draft_cost": round(self.draft_cost, 4),
+            "round_cost": rounded(self.round_cost),
+            "acceptances": {method: [round(each, 4) for each in chances] for method, chances in self.acceptances.items()},
+            "speedups": {method: rounded(row) for method, row in self.speedups.items()},
+            "method": self.method,
+            "lookahead": self.lookahead,
+            "speedup": round(self.speedup, 4),
+            "exact": {"lookahead": self.exact[0], "speedup": round(self.exact[1], 4)},
+            "lookahead_cost": self.lookahead_cost,
+            "sentence": self.sentence,
+        }
+
+
+def will_it_pay(
+    synthesizer: Synthesizer, settings: Settings, lookaheads: Sequence[int] = LOOKAHEADS, texts: Sequence[str] = TEXTS
+) -> Breakeven:
+    """Time rounds of each lookahead, and speak `texts` by each method at the largest one for the acceptance by position.
+
+    Raises InputError where nothing drafts. Ten to twenty seconds for the embedded voice.
+    """
+    voice = synthesizer.voice
+    if voice.draft is None:
+        raise InputError("draft", "none", "one that drafts, as it is drafting that could pay")
+    names = list(voice.references)
+    synthesizer.warm_up()
+    prompt = voice.reader.prompt(texts[0], voice.reference(names[0]))
+    costs = round_costs(voice, prompt, settings.temperature, lookaheads, turns=40)
+    acceptances = {}
+    for method in (method for method in synthesizer.methods if method != "ar"):
+        spoken = settings.for_method(method).with_(lookahead=max(lookaheads), adaptive=False, lookahead_cost=0.0)
+        takes = [synthesizer.take(text, spoken, names[i % len(names)]) for i, text in enumerate(texts)]
+        acceptances[method] = tuple(pooled(takes).conditional_acceptance_by_position)
+    return breakeven(costs, acceptances, min(3, max(lookaheads)))
+
+
+def method_figures(takes: Mapping[str, Take], steps: StepCosts, lookahead: int) -> dict[str, dict[str, object]]:
+    """Return the figures of each method's take, with `speedup` over AR, the `bound` on it and the `bound_fraction` reached.
+
+    Rounds that draft different numbers of tokens have different costs, and no bound.
+    """
+    rows = {}
+    for method, take in takes.items():
+        speedup = take.tokens_per_second / takes["ar"].tokens_per_second
+        steady = {len(round_.drafted) for round_ in take.rounds} == {lookahead}
+        bound = steps.bound(take.mean_acceptance_length, lookahead) if steady else None
+        reached = {"speedup": speedup, "bound": bound, "bound_fraction": speedup / bound if bound else None}
+        rows[method] = take.summary() | {name: value and round(value, 4) for name, value in reached.items()}
+    return rows
+
+
+def breakeven(costs: RoundCosts, acceptances: Mapping[str, Sequence[float]], usual: int) -> Breakeven:
+    """Derive the verdict from costs and acceptances. usual: the lookahead at which the cost of a draft step is given."""
+    speedups = {}
+    for method, chances in acceptances.items():
+        # Behind the last position that was ever tested nothing was accepted.
+        tokens = [1.0, *(1 + more for more in accumulate(accumulate(chances, mul)))]
+        speedups[method] = {n: costs.speed_up(tokens[min(n, len(chances))], n) for n in costs.round_cost}
+    best = {method: max(row, key=row.__getitem__) for method, row in speedups.items()}
+    fastest = max((m for m in best if m in PROMISING), key=lambda method: speedups[method][best[method]])
+    speed = speedups[fastest][best[fastest]]
+    found = (fastest, best[fastest], speed) if speed > MARGIN else ("ar", 0, 1.0)
+    exact = (best["sd"], speedups["sd"][best["sd"]])
+    known = {method: tuple(chances) for method, chances in acceptances.items()}
+    cost = costs.draft_cost(usual)
+    return Breakeven(costs.ar, costs.pass_cost, cost, costs.round_cost, known, speedups, *found, exact, costs.lookahead_cost)
+
+
+def rounded(row: Mapping[int, float], prefix: str = "") -> dict[str, float]:
+    """Return the row with JSON keys, rounded."""
+    return {f"{prefix}{count}": round(value, 4) for count, value in row.items()}
