@@ -1,7 +1,9 @@
 """The page: composes the explorers over one synthesizer. `python app.py` serves it, here or as a Hugging Face Space."""
 
+import explorers.startup  # noqa: F401 - before gradio
+
+# isort: split
 import argparse
-import atexit
 import os
 import signal
 import sys
@@ -10,21 +12,8 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from time import sleep
-from typing import NoReturn
 
-from pcg.models.hub import named_model, needs_hub
-
-# Read when gradio and the hub client are imported: nothing on this page needs the network, but a model from the hub.
-os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-os.environ.setdefault("HF_HUB_OFFLINE", "0" if needs_hub(named_model(sys.argv[1:])) else "1")
-if "SPACE_ID" in os.environ:  # where every request comes through a proxy, which says for whom
-    os.environ.setdefault("FORWARDED_ALLOW_IPS", "*")
-
-import explorers.without_stubs  # noqa: F401 - before gradio
-
-# isort: split
 import gradio as gr
-import spaces  # noqa: F401 - before torch, which it has to patch where a GPU is lent by the call
 
 from explorers.experiments.archive import shipped_ids
 from explorers.experiments.layout import create_experiments
@@ -156,7 +145,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             app = create_app(synthesizer, trouble=trouble, draft=AUTO if trouble else options.draft)
             if options.mcp:
                 offer_tools(app)
-            _serve(app, options, synthesizer)
+            try:
+                _serve(app, options, synthesizer)
+            finally:
+                app.settle()
     except PCGError as error:
         print(error, file=sys.stderr)
         return 2
@@ -222,17 +214,5 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _end(code: int) -> NoReturn:
-    """End the process without waiting for jobs: a thread that comes back from compiled code while Python winds up aborts it."""
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
 if __name__ == "__main__":
-    try:
-        ended = main()
-    except SystemExit as stopped:
-        ended = stopped.code or 0
-    _end(ended)
+    sys.exit(main())

@@ -17,6 +17,7 @@ from explorers.spoof import beam_tree
 from explorers.swap import figures as swap_figures
 from explorers.tune import figures as tune_figures
 from explorers.tune import strip
+from pcg.serving.limits import LIMITS
 
 STYLES = Path(__file__).with_name("page.css")
 COMPONENTS = (
@@ -35,6 +36,7 @@ def launch_options(hosts: tuple[str, ...] = ()) -> dict[str, object]:
         "footer_links": ["api", "settings"],
         "run_history": False,
         "ssr_mode": False,
+        "state_session_capacity": LIMITS.sessions,
         "app_kwargs": app_options(hosts),
     }
 

@@ -59,10 +59,8 @@ class CompareRequest:
     lookahead_cost: float = 0.0
 
     def settings(self, method: str) -> Settings:
-        knobs = (self.theta, self.lookahead, self.beta, self.temperature, self.seed)
-        sampling = {"sampler": self.sampler, "top_k": self.top_k, "top_p": self.top_p}
-        rounds = {"adaptive": self.adaptive, "lookahead_cost": self.lookahead_cost, "verification": self.verification}
-        return Settings("pcg", *knobs, similarity=self.similarity, **sampling, **rounds).for_method(method)
+        values = {name: getattr(self, name) for name in Settings.model_fields if hasattr(self, name)}
+        return Settings("pcg", **values).for_method(method)
 
     def systems(self) -> dict[str, tuple[str, Settings]]:
         """Name and settings of every card, the preset's last; raise InputError if one of them cannot be."""

@@ -1,44 +1,38 @@
-"""The Blocks of the page: every request is checked before a handler sees it, and ends in time and in one sentence."""
+"""Every request is checked before a handler sees it, and ends in time and in one sentence."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import wraps
+from pathlib import Path
+from threading import Condition
 from time import monotonic
-from uuid import uuid4
 
 import gradio as gr
-from gradio.block_function import BlockFunction
-from gradio.data_classes import PredictBodyInternal
-from gradio.exceptions import Error as GradioError
-from gradio.queueing import Event, Queue
-from gradio.server_messages import ProcessCompletedMessage
-from gradio.state_holder import SessionState
-from gradio.utils import error_payload, get_function_params
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from gradio.components.api_component import Api
+from gradio.utils import get_function_params, get_upload_folder, is_in_or_equal
 
 from explorers.errors import fault, page_error, showing_errors
-from explorers.requests.messages import Messages
-from explorers.requests.validation import checked
 from pcg.errors import InputError, PCGError
-from pcg.serving.guard import NOWHERE
+from pcg.serving.guard import STOPPING
 from pcg.serving.limits import LIMITS, Limits
+from pcg.settings import Bounds
 
+DEEPEST = 32
+LARGEST_NUMBER = 2.0**63
+MOST_CHOICES = 12
 RECORDED_EVENTS = 200
+LAST_STEP_SECONDS = 30.0
+UPLOADED = "a file that was uploaded to this page"
 WRONG_KIND = "A value has a type that this page does not send."
 
 
 class Page(gr.Blocks):
-    """Blocks with validated requests. Values of the wrong kind, files that nobody uploaded, too few or too many arguments, a
-    full queue and a job that takes too long are answered with an error. Any other exception is a fault of the program: it is
-    logged, and answered with a reference to the log."""
+    """Blocks with validated requests. Bad values get one sentence; an unexpected exception is logged and gets a reference."""
 
     limits: Limits = LIMITS
 
-    async def preprocess_data(
-        self, block_fn: BlockFunction, inputs: list[object], state: SessionState | None, explicit_call: bool = False
-    ) -> list[object]:
+    async def preprocess_data(self, block_fn: object, inputs: list[object], state: object, explicit_call: bool = False) -> list:
         with showing_errors():
             if len(inputs) != len(block_fn.inputs):
                 raise InputError("request", f"{len(inputs)} values", f"{len(block_fn.inputs)} values")
@@ -53,38 +47,64 @@ class Page(gr.Blocks):
     async def process_api(self, *arguments: object, **options: object) -> dict[str, object]:
         try:
             return await super().process_api(*arguments, **options)
-        except (GradioError, StopAsyncIteration):
+        except (gr.Error, StopAsyncIteration):
             raise
         except Exception as error:
             raise page_error(fault(error)) from error
 
     def queue(self, *arguments: object, **options: object) -> "Page":
         super().queue(*arguments, **options)
-        # Gradio sums up all that it remembers after every single event.
+        # Gradio sums up all recorded events after every single one.
         self._queue.ANALYTICS_MAX_EVENTS = RECORDED_EVENTS
-        self._queue.push = _refusing_when_full(self._queue, self.limits.waiting_each)
+        self._working = Working()
         for block_fn in self.fns.values():
             if inspect.isgeneratorfunction(block_fn.fn):
-                block_fn.fn = _in_time(block_fn.fn, self.limits.job_seconds)
+                block_fn.fn = _in_time(block_fn.fn, self.limits.job_seconds, self._working)
         return self
 
-
-def _fields(block_fn: BlockFunction) -> list[str]:
-    """The names of the arguments in the documentation of the endpoint."""
-    names = [name for name, *_ in get_function_params(block_fn.fn)]
-    labels = [str(getattr(component, "label", None) or "value").lower() for component in block_fn.inputs]
-    return names + labels[len(names) :]
+    def settle(self) -> None:
+        """Stop the server, and wait until no handler is amid a step: compiled code that returns while Python ends aborts it."""
+        self.close(verbose=False)
+        self._working.end()
 
 
-def _in_time(steps: Callable[..., Iterator[object]], seconds: float) -> Callable[..., Iterator[object]]:
-    """A handler's steps, as far as they are made within `seconds`. Then the handler gets an error where it yields: it may tell
-    what is finished before it passes that on."""
+class Working:
+    """Counts the steps of handlers that are being made."""
+
+    def __init__(self) -> None:
+        self._count, self._ended, self._changed = 0, False, Condition()
+
+    def __enter__(self) -> None:
+        with self._changed:
+            if self._ended:
+                raise PCGError(STOPPING)
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Let no step begin any more, and wait for the last one."""
+        with self._changed:
+            self._ended = True
+            self._changed.wait_for(lambda: not self._count, LAST_STEP_SECONDS)
+
+
+def _in_time(steps: Callable[..., Iterator[object]], seconds: float, working: Working) -> Callable[..., Iterator[object]]:
+    """Limit a generator's time. After `seconds` the handler gets an error where it yields, and may yield what is finished."""
 
     @wraps(steps)
     def timed(*arguments: object, **options: object) -> Iterator[object]:
         begun = monotonic()
         with closing(steps(*arguments, **options)) as made:
-            for step in made:
+            while True:
+                with working:
+                    try:
+                        step = next(made)
+                    except StopIteration:
+                        return
                 yield step
                 if monotonic() - begun > seconds:
                     late = f"This job was stopped at the limit of {seconds:g} s, waiting included; what is finished is kept."
@@ -95,43 +115,88 @@ def _in_time(steps: Callable[..., Iterator[object]], seconds: float) -> Callable
     return timed
 
 
-def _refusing_when_full(queue: Queue, most_each: int) -> Callable[..., Awaitable[tuple[bool, object, str]]]:
-    """`queue.push`, which answers with an event that fails at once where the queue is full, or holds `most_each` jobs of the
-    same session: the page and the client replace the message of Gradio's own answer."""
-    push = queue.push
+def checked(field: str, component: gr.blocks.Block, value: object) -> object:
+    """Return `value` if the component may send it.
 
-    async def push_or_refuse(body: PredictBodyInternal, request: Request, username: str) -> tuple[bool, object, str]:
-        if body.fn_index not in queue.blocks.fns:
-            raise HTTPException(404, NOWHERE)
-        own = sum(event.session_hash == body.session_hash for each in _lines(queue) for event in each)
-        if own >= most_each:
-            return _fail(queue, body, request, username, f"You have {own} jobs waiting: wait for them, or stop one.")
-        body.session_hash = body.session_hash or uuid4().hex
-        _begin_messages(queue, body.session_hash)
-        answer = await push(body=body, request=request, username=username)
-        if answer[-1] != "queue_full":
-            return answer
-        sentence = f"The queue is full: {len(queue)} are waiting. Try again in a moment."
-        return _fail(queue, body, request, username, sentence)
+    Raises:
+        InputError: for any other value. Gradio lets some wrong values through, answers others with a traceback, and fetches
+            an address that is given in place of a file.
+    """
+    if component.stateful:
+        return value
+    _check_content(field, value)
+    if isinstance(component, gr.Textbox):
+        if not isinstance(value, str | None):
+            raise InputError(field, value, "text")
+        return value or ""
+    if isinstance(component, gr.Slider):
+        Bounds(component.minimum, component.maximum, 0).check(field, value)
+    elif isinstance(component, gr.Number) and value is not None:
+        _check_number(field, value, component)
+    elif isinstance(component, gr.Checkbox) and not isinstance(value, bool | None):
+        raise InputError(field, value, "true or false")
+    elif isinstance(component, gr.Radio | gr.Dropdown | gr.CheckboxGroup) and value is not None:
+        _check_choice(field, value, component)
+    elif isinstance(component, Api) and isinstance(value, dict | list):
+        raise InputError(field, value, "a word, a number, true or false")
+    elif isinstance(component, gr.Audio | gr.File) and value is not None:
+        many = getattr(component, "file_count", "single") != "single" and isinstance(value, list)
+        if not all(isinstance(file, dict) and "path" in file for file in (value if many else [value])):
+            raise InputError(field, value, UPLOADED)
+    return value
 
-    return push_or_refuse
+
+def _fields(block_fn: object) -> list[str]:
+    """The names of the arguments in the documentation of the endpoint."""
+    names = [name for name, *_ in get_function_params(block_fn.fn)]
+    labels = [str(getattr(component, "label", None) or "value").lower() for component in block_fn.inputs]
+    return names + labels[len(names) :]
 
 
-def _lines(queue: Queue) -> list[list[Event]]:
-    return [line.queue for line in queue.event_queue_per_concurrency_id.values()]
+def _check_content(field: str, value: object, depth: int = 0) -> None:
+    """Refuse deep nesting, half characters, and files that nobody uploaded."""
+    if depth > DEEPEST:
+        raise InputError(field, "nested very deeply", f"nested at most {DEEPEST} levels deep")
+    if isinstance(value, str):
+        if any("\ud800" <= c <= "\udfff" for c in value):
+            raise InputError(field, value[:40], "text of whole characters")
+    elif isinstance(value, dict):
+        if "path" in value:
+            _check_path(field, value)
+        for part in (*value.keys(), *value.values()):
+            _check_content(field, part, depth + 1)
+    elif isinstance(value, list):
+        for part in value:
+            _check_content(field, part, depth + 1)
 
 
-def _begin_messages(queue: Queue, session_hash: str) -> None:
-    """Gradio makes a queue of another kind where a session has none."""
-    if session_hash not in queue.pending_messages_per_session:
-        queue.pending_messages_per_session[session_hash] = Messages()
+def _check_path(field: str, file: dict[str, object]) -> None:
+    """Refuse a path outside the folder of uploads, whether it exists or not; an address would be fetched."""
+    path = file["path"]
+    try:
+        inside = isinstance(path, str) and is_in_or_equal(path, get_upload_folder()) and Path(path).is_file()
+    except (OSError, ValueError):
+        inside = False
+    if not inside or file.get("is_stream"):
+        raise InputError(field, "another file", UPLOADED)
 
 
-def _fail(queue: Queue, body: PredictBodyInternal, request: Request, username: str, sentence: str) -> tuple[bool, object, str]:
-    """An event that is answered with `sentence`."""
-    event = Event(body.session_hash, queue.blocks.fns[body.fn_index], request, username)
-    _begin_messages(queue, event.session_hash)
-    queue.pending_event_ids_session.setdefault(event.session_hash, set()).add(event._id)
-    busy = error_payload(page_error(PCGError(sentence)), show_error=True)
-    queue.send_message(event, ProcessCompletedMessage(output=busy, title="Busy", success=False))
-    return True, event._id, "success"
+def _check_number(field: str, value: object, component: gr.Number) -> None:
+    low = -LARGEST_NUMBER if component.minimum is None else component.minimum
+    high = LARGEST_NUMBER if component.maximum is None else component.maximum
+    known = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+    if not known or (component.precision == 0 and value != int(value)):
+        kind = "a whole number" if component.precision == 0 else "a number"
+        ends = f" from {low:,.0f} to {high:,.0f}" if None not in (component.minimum, component.maximum) else ""
+        raise InputError(field, value, kind + ends)
+
+
+def _check_choice(field: str, value: object, component: gr.Radio | gr.Dropdown | gr.CheckboxGroup) -> None:
+    choices = [value for _, value in component.choices]
+    many = isinstance(component, gr.CheckboxGroup) or getattr(component, "multiselect", False)
+    listed = ", ".join(map(str, choices)) if len(choices) <= MOST_CHOICES else "the choices on the page"
+    if many and not isinstance(value, list):
+        raise InputError(field, value, "a list of " + listed)
+    for chosen in value if many else [value]:
+        if chosen not in choices:
+            raise InputError(field, chosen, "one of " + listed)

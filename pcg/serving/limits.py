@@ -16,11 +16,10 @@ class Limits:
     free: int = 500 << 20  # that stay free on the disk
     keep_seconds: float = 6 * 3600.0  # how long an upload or a take stays
     job_seconds: float = 300.0  # that a job may hold the decoder
-    waiting_each: int = 8  # jobs of one session in the queue
+    posts_each_minute: int = 1200  # of one address: a class behind one address is one visitor
     waiting: int = 64  # takes that wait for a row of the batch
     stop_seconds: int = 5  # that open answers of the speech endpoint still have when it is told to stop
-    sessions: int = 4096
-    sessions_each: int = 1024  # of one visitor: a class behind one address is one visitor
+    sessions: int = 2048  # that are kept; the one that was used longest ago goes first
 
 
 LIMITS = Limits()

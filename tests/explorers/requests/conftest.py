@@ -15,7 +15,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from explorers.requests.server import TRIM_SECONDS
 from pcg.places import PROJECT
 
 PATIENCE_SECONDS = 120
@@ -39,7 +38,6 @@ class Server:
 
     def resident_at_rest(self) -> int:
         """Bytes of memory after a while without a request."""
-        time.sleep(2 * TRIM_SECONDS)
         return self.resident()
 
     def forget_peak(self) -> None:
