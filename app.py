@@ -45,7 +45,7 @@ from explorers.tune.layout import connect_map
 from explorers.zero_gpu import is_lent
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
 from pcg.asr.embedded import load_recogniser
-from pcg.asr.judges import load_judge
+from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.cli.common import MODEL
 from pcg.errors import InputError, PCGError
 from pcg.serving.limits import LIMITS
@@ -81,7 +81,7 @@ def create_app(
         recorded = read_example(folder) if (folder := example or own) else None
         session = gr.State(recorded.session if recorded else Session())
         origin, voice = Origin.of(synthesizer.voice), synthesizer.voice
-        judge = "embedded" if recogniser.is_dir() else "pocketsphinx"
+        judge = FIRST_JUDGE
         spec = LastingWorker(str(voice.folder), judge, voice.device, draft=draft, precision=voice.precision)
         judges = usual_judges()
         bar = create_bar()

@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from explorers.session import LONGEST_SECONDS, Session, ShownTake
-from pcg.asr.embedded import EMBEDDED
-from pcg.asr.judges import load_judge
+from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.audio import load_audio
 from pcg.errors import PCGError
-from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, transcripts, word_errors
+from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, word_errors
 from pcg.metrics.memory import JudgementMemory, RememberedJudge, RememberedMetric
-from pcg.metrics.metric import Metric, Sample
 from pcg.metrics.quality import DNSMOS
-from pcg.metrics.recording import JUDGE_RATE, Recording, for_judges
+from pcg.metrics.recording import JUDGE_RATE, Metric, Recording, Sample, for_judges
 from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.prompt import Reference
@@ -63,7 +61,8 @@ class Judges:
         meant = [sample.text_for("wer") for sample in samples]
         compared = [i for i, sample in enumerate(samples) if sample.reference]
         alike = dict(zip(compared, self._speaker.measure([samples[i] for i in compared]), strict=True))
-        judged = zip(meant, transcripts(self._words, samples), self._quality.measure(samples), strict=True)
+        sounds = [for_judges(sample.samples, sample.sample_rate) for sample in samples]
+        judged = zip(meant, self._words.transcribe(sounds, JUDGE_RATE), self._quality.measure(samples), strict=True)
         return [
             JudgedTake(shown, word_errors(text, shown), char_errors(text, shown), alike.get(i), mos)
             for i, (text, shown, mos) in enumerate(judged)
@@ -86,8 +85,8 @@ def transcriber(synthesizer: Synthesizer, load_judges: Callable[[], Judges]) -> 
 
 
 def usual_judge() -> str:
-    """The name of the offline judge of words: the shipped recogniser where it is installed."""
-    return "embedded" if EMBEDDED.is_dir() else "pocketsphinx"
+    """The name of the offline judge of words."""
+    return FIRST_JUDGE
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from pcg.synthesis.voice import BFLOAT16, FLOAT32
 
 SHIPPED, OWN = "shipped", "own"
 SOURCES = {SHIPPED: "shipped with this project", OWN: "runs on this server"}
-SHIPPED_JUDGES = "embedded,pocketsphinx"
+SHIPPED_JUDGES = "whisper,embedded"
 NO_RESULTS = "There are no runs on this server yet. Choose an experiment and run it."
 
 

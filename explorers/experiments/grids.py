@@ -14,7 +14,7 @@ from pcg.experiments.grid import Grid, read_grid
 from pcg.experiments.suites import COUNTS, SET, TITLES, declared
 from pcg.experiments.testset import SECTIONS, offline_utterances
 from pcg.experiments.unit import Unit, Utterance
-from pcg.metrics.sentences import read_sentences
+from pcg.metrics.intelligibility import read_sentences
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.text import MAX_CHARACTERS
 

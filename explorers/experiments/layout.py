@@ -99,7 +99,7 @@ def create_experiments(
     at first, nothing changes."""
     archive = Archive(synthesizer, spec, results, committed)
     # To generate takes again, no judges are needed.
-    speaker = lru_cache(maxsize=1)(lambda: replace(spec, judge="pocketsphinx", dnsmos=False).load())
+    speaker = lru_cache(maxsize=1)(lambda: replace(spec, judge="whisper", dnsmos=False).load())
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
             controls = _controls()

@@ -21,10 +21,8 @@ from pcg.experiments.listening_tests.design import ANCHOR, Design, Plan, check_v
 from pcg.experiments.listening_tests.loudness import dithered, low_anchor, matched
 from pcg.experiments.listening_tests.record import as_csv
 from pcg.files import replacing, write_json
-from pcg.metrics.intelligibility import comparable
-from pcg.metrics.metric import Sample
-from pcg.metrics.recording import Recording
-from pcg.metrics.sentences import read_sentences
+from pcg.metrics.intelligibility import comparable, read_sentences
+from pcg.metrics.recording import Recording, Sample
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Speak, last_take

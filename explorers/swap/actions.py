@@ -14,8 +14,7 @@ from pcg.analysis.swap import Swap, Swapped, mel_distance, same_size_theta, swap
 from pcg.errors import InputError, PCGError
 from pcg.experiments.worker import Worker, WorkerSpec
 from pcg.metrics.intelligibility import comparable
-from pcg.metrics.metric import Sample
-from pcg.metrics.recording import Recording
+from pcg.metrics.recording import Recording, Sample
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Speak, last_take

@@ -17,7 +17,7 @@ from transformers.utils import logging
 
 from pcg.asr.recogniser import Heard, Reading, reading
 from pcg.errors import AssetError, InputError, first_line
-from pcg.metrics.wavlm import weights_digest
+from pcg.metrics.speaker import weights_digest
 
 CHECKPOINT = "ibm-granite/granite-4.0-1b-speech"
 CLASSES = 348

@@ -79,12 +79,12 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--precision", default="auto", help=text)
 
 
-KNOWN_JUDGES = "embedded, pocketsphinx, or, from the hub, hubert, whisper, granite"
-BOTH_JUDGES = "embedded,pocketsphinx"
+KNOWN_JUDGES = "whisper, embedded, or, from the hub, whisper-large, hubert, granite"
+BOTH_JUDGES = "whisper,embedded"
 """A claim about words takes two judges who know nothing of each other."""
 
 
-def add_judge(parser: argparse.ArgumentParser, default: str = "pocketsphinx", more: str = "") -> None:
+def add_judge(parser: argparse.ArgumentParser, default: str = "whisper", more: str = "") -> None:
     text = f"who writes down the words: {KNOWN_JUDGES}{more} (default {default})"
     parser.add_argument("--judge", default=default, help=text)
 

@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _texts(options: argparse.Namespace) -> list[str]:
-    from pcg.metrics.sentences import read_sentences
+    from pcg.metrics.intelligibility import read_sentences
     from pcg.text.text import check_text
 
     if options.sentences is None:

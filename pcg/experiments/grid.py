@@ -8,7 +8,7 @@ from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.unit import RECORDED, Condition, Unit, Utterance
 from pcg.files.mappings import mapping, read_yaml
-from pcg.metrics.sentences import read_sentences
+from pcg.metrics.intelligibility import read_sentences
 from pcg.settings import METHODS, Settings
 from pcg.text.text import check_text
 

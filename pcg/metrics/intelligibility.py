@@ -1,76 +1,43 @@
-"""Can it be understood? A judge writes down what it hears, and the differences to what was meant are counted.
+"""Word and character errors of a judge's transcript, and the sentences that voices are judged on.
 
-Both sides are normalised alike: `text.normalise` (lower case, numbers and abbreviations as words), punctuation stripped,
-apostrophes kept, spelling variants made one. A rate is only as good as its judge, so it is never shown without the judge's
-name and the same judge's rate on the original recordings.
+Both sides are normalised by Whisper's `EnglishTextNormalizer`. A rate depends on its judge: it never stands without the judge's
+name.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from pcg.errors import InputError
+from pcg.errors import AssetError, InputError
+from pcg.files.checksums import check_checksums
 from pcg.metrics.estimate import Estimate, bootstrap
-from pcg.metrics.recording import JUDGE_RATE, Recording, for_judges
+from pcg.places import ASSETS
 from pcg.text.text import normalise
 
-NORMALISED = "lower case, numbers as words, no punctuation, apostrophes kept"
-
-# A recogniser's dictionary holds several spellings of one spoken word; choosing another one is no error of the speaker.
-_VARIANTS = {
-    "ok": "okay", "alright": "all right", "can not": "cannot", "good bye": "goodbye", "good night": "goodnight",
+NORMALISED = "both sides by Whisper's English normaliser"
+SENTENCES = ASSETS / "evaluation" / "sentences.txt"
+# The sections that figures of a voice are measured on; experiments read more.
+SECTIONS = ("everyday", "balanced", "rare")
+# Spelling variants of one spoken word.
+VARIANTS = {
+    "ok": "okay", "alright": "all right", "goodbye": "good bye", "goodnight": "good night", "cannot": "can not",
     "grey": "gray", "colour": "color", "colours": "colors", "neighbour": "neighbor", "neighbours": "neighbors",
     "favourite": "favorite", "centre": "center", "theatre": "theater", "programme": "program", "towards": "toward",
 }  # fmt: skip
-_VARIANT = re.compile(r"\b(" + "|".join(_VARIANTS) + r")\b")
 
 
 class Judge(Protocol):
-    """`transcribe` writes down each of a batch of recordings `[N]`; what is empty or silent has the text "". `name` says who
-    judged, model and version included."""
+    """Writes down recordings `[N]`; empty or silent ones get "". `name` includes model and version."""
 
     @property
     def name(self) -> str: ...
 
     def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]: ...
-
-
-class PocketSphinx:
-    """The offline judge: US English acoustic model, dictionary and trigram language model from inside the package."""
-
-    def __init__(self) -> None:
-        from importlib.metadata import version
-
-        self.name = f"pocketsphinx {version('pocketsphinx')}, stock US English model"
-
-    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
-        return [self._hear(for_judges(samples, sample_rate)) for samples in recordings]
-
-    def _hear(self, speech: np.ndarray) -> str:
-        from pocketsphinx import Decoder
-
-        if not np.any(speech):
-            return ""
-        # A decoder carries state from one utterance to the next, so that the verdict would depend on the order.
-        decoder = Decoder(samprate=JUDGE_RATE, loglevel="FATAL")
-        decoder.start_utt()
-        decoder.process_raw((speech * 32767).astype(np.int16).tobytes(), full_utt=True)
-        decoder.end_utt()
-        hypothesis = decoder.hyp()
-        return hypothesis.hypstr if hypothesis else ""
-
-
-def transcripts(judge: Judge, recordings: Sequence[Recording]) -> list[str]:
-    """What `judge` hears in each of `recordings`; those of one sample rate go to it as one batch."""
-    texts = [""] * len(recordings)
-    for rate in dict.fromkeys(r.sample_rate for r in recordings):
-        rows = [i for i, r in enumerate(recordings) if r.sample_rate == rate]
-        for row, text in zip(rows, judge.transcribe([recordings[i].samples for i in rows], rate), strict=True):
-            texts[row] = text
-    return texts
 
 
 @dataclass(frozen=True)
@@ -92,51 +59,62 @@ def word_errors(reference: str, hypothesis: str) -> Errors:
 
 
 def char_errors(reference: str, hypothesis: str) -> Errors:
-    """Like `word_errors`, over characters, the spaces between words included."""
+    """Count errors of characters, the spaces between words included."""
     import jiwer
 
     return _errors(jiwer.process_characters(*_pair(reference, hypothesis)))
 
 
 def misheard_words(reference: str, hypothesis: str) -> tuple[bool, ...]:
-    """Whether each word of `comparable(reference)` was substituted or left out; inserted words belong to none."""
+    """Return for each word of `comparable(reference)` whether it was substituted or deleted."""
     import jiwer
 
-    found = [False] * len(comparable(reference).split())
+    wrong = [False] * len(comparable(reference).split())
     for part in jiwer.process_words(*_pair(reference, hypothesis)).alignments[0]:
         if part.type in ("substitute", "delete"):
-            found[part.ref_start_idx : part.ref_end_idx] = [True] * (part.ref_end_idx - part.ref_start_idx)
-    return tuple(found)
-
-
-def homophone_errors(reference: str, hypothesis: str) -> int:
-    """How many of the word errors are words that sound as the right one does: no ear can tell these apart."""
-    import jiwer
-
-    meant, heard = (text.split() for text in _pair(reference, hypothesis))
-    found = 0
-    for part in jiwer.process_words(" ".join(meant), " ".join(heard)).alignments[0]:
-        if part.type == "substitute":
-            right, wrong = meant[part.ref_start_idx : part.ref_end_idx], heard[part.hyp_start_idx : part.hyp_end_idx]
-            found += sum(_sounds(one) == _sounds(other) for one, other in zip(right, wrong, strict=True))
-    return found
-
-
-def _sounds(word: str) -> list[str]:
-    from pcg.text.text import phonemise
-
-    return [symbol.strip("ˈˌ") for symbol in phonemise(word)]
+            wrong[part.ref_start_idx : part.ref_end_idx] = [True] * (part.ref_end_idx - part.ref_start_idx)
+    return tuple(wrong)
 
 
 def pooled(errors: Sequence[Errors]) -> Estimate:
-    """All errors over all reference words: long utterances weigh more than short ones, as is usual for WER."""
+    """Return all errors over all reference words."""
     return bootstrap([e.errors for e in errors], [e.length for e in errors])
 
 
 def comparable(text: str) -> str:
-    """`text` as both sides of a comparison are written: lower-case words and apostrophes, one space between words."""
-    words = re.sub(r"[^a-z' ]+", " ", normalise(text))
-    return _VARIANT.sub(lambda match: _VARIANTS[match[0]], " ".join(words.split()))
+    """Return `text` as both sides of a comparison are written."""
+    return _normaliser()(text)
+
+
+@cache
+def _normaliser():  # type: ignore[no-untyped-def]
+    from transformers.models.whisper.english_normalizer import EnglishTextNormalizer
+
+    return EnglishTextNormalizer(VARIANTS)
+
+
+def spoken_words(text: str) -> str:
+    """Return `text` in lower-case words and apostrophes, numbers and abbreviations spelled out."""
+    return " ".join(re.sub(r"[^a-z' ]+", " ", normalise(text)).split())
+
+
+def read_sentences(*sections: str, path: Path = SENTENCES) -> list[str]:
+    """Return the sentences of `sections` (SECTIONS where none is named). No corpus may train on them."""
+    check_checksums(path)
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise AssetError(f"The evaluation sentences in {path} are missing or damaged ({error}).") from error
+    by_section: dict[str, list[str]] = {}
+    for line in filter(None, lines):
+        if line.startswith("#"):
+            current = by_section.setdefault(line.lstrip("# "), [])
+        else:
+            current.append(line)
+    for section in sections:
+        if section not in by_section:
+            raise InputError("section", section, "one of " + ", ".join(by_section))
+    return [sentence for section in sections or SECTIONS for sentence in by_section[section]]
 
 
 def _pair(reference: str, hypothesis: str) -> tuple[str, str]:

@@ -1,7 +1,4 @@
-"""What was judged once is not judged again: numbers and transcripts by the content of what was heard.
-
-The names of judges and metrics are part of what is looked up, so a new version starts with nothing.
-"""
+"""A cache of judgements by the content of the sound and the name of judge or metric."""
 
 import hashlib
 import json
@@ -15,8 +12,7 @@ import numpy as np
 
 from pcg.files import SealedTable
 from pcg.metrics.intelligibility import Judge
-from pcg.metrics.metric import Metric, Sample
-from pcg.metrics.recording import fingerprint
+from pcg.metrics.recording import Metric, Sample, fingerprint
 from pcg.places import CACHE
 
 # Raise it when a measure changes and its name does not.
@@ -74,7 +70,7 @@ class RememberedMetric:
     """Any `Metric`, which measures only samples that `memory` does not know by their audio, text and reference."""
 
     def __init__(self, metric: Metric, memory: JudgementMemory) -> None:
-        self.key, self.name, self.higher_is_better = metric.key, metric.name, metric.higher_is_better
+        self.key, self.name = metric.key, metric.name
         self._metric, self._memory = metric, memory
 
     def measure(self, batch: Sequence[Sample]) -> list[float]:

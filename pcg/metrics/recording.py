@@ -1,7 +1,9 @@
-"""One channel of sound, the name that its content gives it, and what every judge is given: 16 kHz, float32, within -1..1."""
+"""One channel of sound, its digest, and the form in which judges hear it: 16 kHz, float32, within -1..1."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -12,19 +14,18 @@ JUDGE_RATE = 16_000
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """`samples [N]`, finite floats of full scale 1, at `sample_rate` Hz; anything else is an InputError."""
+    """`samples [N]`, finite floats of full scale 1, at `sample_rate` Hz; raises InputError for anything else."""
 
     samples: np.ndarray
     sample_rate: int
 
     def __post_init__(self) -> None:
         if self.samples.ndim != 1 or not np.issubdtype(self.samples.dtype, np.floating):
-            found = f"an array of {self.samples.dtype} of shape {self.samples.shape}"
-            raise InputError("audio", found, "one channel of floats")
+            kind = f"an array of {self.samples.dtype} of shape {self.samples.shape}"
+            raise InputError("audio", kind, "one channel of floats")
         if not np.isfinite(self.samples).all():
-            raise InputError(
-                "audio", f"{int((~np.isfinite(self.samples)).sum())} samples that are no numbers", "finite samples"
-            )
+            count = int((~np.isfinite(self.samples)).sum())
+            raise InputError("audio", f"{count} samples that are no numbers", "finite samples")
         if self.sample_rate < 1:
             raise InputError("sample rate", self.sample_rate, "a positive number of Hz")
 
@@ -33,8 +34,38 @@ class Recording:
         return fingerprint(self.samples, self.sample_rate)
 
 
+@dataclass(frozen=True, eq=False)
+class Sample(Recording):
+    """A recording, its `text`, and a `reference` recording of its speaker."""
+
+    text: str | None = None
+    reference: Recording | None = None
+
+    def text_for(self, metric: str) -> str:
+        if self.text is None:
+            raise InputError("text", None, f"what was meant to be said, which {metric} compares with")
+        return self.text
+
+    def reference_for(self, metric: str) -> Recording:
+        if self.reference is None:
+            raise InputError("reference", None, f"a recording of the speaker, which {metric} compares with")
+        return self.reference
+
+
+class Metric(Protocol):
+    """A figure of merit for each sample of a batch; equal names promise equal numbers."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def measure(self, batch: Sequence[Sample]) -> list[float]: ...
+
+
 def fingerprint(samples: np.ndarray, sample_rate: int) -> str:
-    """SHA-256 of the rate and the samples, floats as float32; an array of another kind or shape is another recording."""
+    """Return the SHA-256 of rate and samples (floats as float32); arrays of another kind or shape differ."""
     content = samples.astype(np.float32, copy=False) if np.issubdtype(samples.dtype, np.floating) else samples
     digest = hashlib.sha256(f"{sample_rate} {content.dtype.str} {content.shape} ".encode())
     digest.update(np.ascontiguousarray(content).tobytes())
@@ -42,7 +73,7 @@ def fingerprint(samples: np.ndarray, sample_rate: int) -> str:
 
 
 def for_judges(samples: np.ndarray, sample_rate: int) -> np.ndarray:
-    """`samples [N]` at `sample_rate` -> `[M]` at JUDGE_RATE. What lies outside -1..1 is cut off, as a player would do."""
+    """Resample `samples [N]` to `[M]` at JUDGE_RATE, clipped to -1..1 as a player would."""
     if sample_rate != JUDGE_RATE:
         import librosa
 

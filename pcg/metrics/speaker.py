@@ -1,24 +1,32 @@
-"""Is it still the same speaker? The cosine between two utterances' speaker embeddings.
+"""Speaker similarity: the cosine of two utterances' speaker embeddings.
 
-Other embeddings give other numbers: never compare with a table that another model made. Two utterances of one free
-synthesizer's voice have about .92 by Resemblyzer, those of two different male and female voices about .62.
+Numbers of different encoders are not comparable. By Resemblyzer two utterances of one voice have about .92, a male and a female
+voice about .62.
 """
 
+import hashlib
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from pcg.errors import InputError, PCGError
-from pcg.metrics.metric import Sample
-from pcg.metrics.recording import JUDGE_RATE, for_judges
+from pcg.errors import AssetError, InputError, PCGError, first_line
+from pcg.metrics.recording import JUDGE_RATE, Sample, for_judges
+
+if TYPE_CHECKING:  # torch and transformers are imported when this judge is loaded
+    from torch import nn
+    from transformers import Wav2Vec2FeatureExtractor, WavLMForXVector
+
+CHECKPOINT = "microsoft/wavlm-base-plus-sv"
+# The x-vector's convolutions see 15 frames of 20 ms at a time, and a deviation needs two such views.
+SHORTEST = JUDGE_RATE // 2
+_UNHEARD = ("objective.", "wavlm.masked_spec_embed")
 
 
 class SpeakerEncoder(Protocol):
-    """`embed` turns `samples [N]` into a unit vector `[D]`, or into zeros where there is no voice, so that such an utterance
-    resembles nobody. `name` says who compares, model and version included."""
+    """`embed` turns `samples [N]` into a unit vector `[D]`, or zeros without a voice. `name` includes model and version."""
 
     @property
     def name(self) -> str: ...
@@ -30,7 +38,6 @@ class Similarity:
     """Cosine of a sample's embedding and its reference's, from -1 to 1; each reference of a batch is embedded once."""
 
     key = "sim"
-    higher_is_better = True
 
     def __init__(self, encoder: SpeakerEncoder) -> None:
         self.name = f"cosine by {encoder.name}"
@@ -70,17 +77,70 @@ class Resemblyzer:
         return self._encoder.embed_utterance(voiced) if len(voiced) else np.zeros(256, np.float32)
 
 
+class WavLM:
+    """The x-vectors of Chen et al. (arXiv 2110.13900), a `SpeakerEncoder`.
+
+    checkpoint: a name on the hub or a folder. Recordings are embedded one by one: the first layer's norm spans the whole
+    recording, so padding would change the result.
+    """
+
+    def __init__(self, checkpoint: str = CHECKPOINT, device: str = "cpu") -> None:
+        model, self._reader = _load(checkpoint)
+        self.name = f"{Path(checkpoint).name} (x-vectors, weights {weights_digest(model)})"
+        self._model = model.to(device)
+
+    def embed(self, samples: np.ndarray, sample_rate: int) -> np.ndarray:
+        """A unit vector `[xvector_output_dim]`, or zeros for silence; what is shorter than half a second is repeated."""
+        import torch
+
+        heard = for_judges(samples, sample_rate)
+        if not np.any(heard):
+            return np.zeros(self._model.config.xvector_output_dim, np.float32)
+        heard = np.tile(heard, -(-SHORTEST // len(heard)))
+        inputs = self._reader(heard, sampling_rate=JUDGE_RATE, return_tensors="pt").input_values
+        with torch.inference_mode():
+            embedding = self._model(inputs.to(self._model.device)).embeddings[0]
+        return torch.nn.functional.normalize(embedding, dim=0).cpu().numpy()
+
+
 def speaker_encoder(name: str, device: str = "cpu") -> SpeakerEncoder:
-    """Resemblyzer by its name; WavLM by `wavlm`, which is fetched from the hub, or by the folder that holds it."""
+    """Load an encoder: resemblyzer, wavlm (from the hub), or a folder that holds a WavLM."""
     if name == "resemblyzer":
         return Resemblyzer()
     if name != "wavlm" and not Path(name).is_dir():
         raise InputError("speaker judge", name, "resemblyzer, wavlm, or a folder that holds a WavLM")
-    from pcg.metrics.wavlm import CHECKPOINT, WavLM
-
     return WavLM(CHECKPOINT if name == "wavlm" else name, device)
 
 
 def cosine(left: np.ndarray, right: np.ndarray) -> float:
     """Cosine of two embeddings as `SpeakerEncoder.embed` returns them."""
     return float(np.dot(left, right))
+
+
+def _load(checkpoint: str) -> "tuple[WavLMForXVector, Wav2Vec2FeatureExtractor]":
+    import torch
+    from transformers import Wav2Vec2FeatureExtractor, WavLMForXVector
+
+    try:
+        # The judge's name holds a digest of the weights.
+        reader = Wav2Vec2FeatureExtractor.from_pretrained(checkpoint)  # nosec B615 # numbers alone
+        model, found = WavLMForXVector.from_pretrained(  # nosec B615 # safetensors, by digest
+            checkpoint, dtype=torch.float32, use_safetensors=True, output_loading_info=True
+        )
+    except Exception as error:
+        raise AssetError(f"The speaker judge {checkpoint} is missing or damaged ({first_line(error)}).") from error
+    # transformers fills missing weights with random numbers.
+    if lacking := sorted(key for key in found["missing_keys"] if not key.startswith(_UNHEARD)):
+        raise AssetError(f"The speaker judge {checkpoint} lacks {len(lacking)} of its weights ({lacking[0]} among them).")
+    return model.eval(), reader
+
+
+def weights_digest(model: "nn.Module") -> str:
+    """Return a short digest of the weights of `model`."""
+    import torch
+
+    digest = hashlib.sha256()
+    for key, weight in sorted(model.state_dict().items()):
+        if not key.startswith(_UNHEARD):
+            digest.update(weight.cpu().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()[:8]

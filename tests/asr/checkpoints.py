@@ -8,7 +8,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tokenizers import decoders as text_decoders
 from transformers import (
     Blip2QFormerConfig,
-    GenerationConfig,
     GraniteConfig,
     GraniteSpeechConfig,
     GraniteSpeechEncoderConfig,
@@ -19,11 +18,6 @@ from transformers import (
     Wav2Vec2CTCTokenizer,
     Wav2Vec2FeatureExtractor,
     Wav2Vec2Processor,
-    WhisperConfig,
-    WhisperFeatureExtractor,
-    WhisperForConditionalGeneration,
-    WhisperProcessor,
-    WhisperTokenizer,
 )
 
 TEMPLATE = "{% for m in messages %}user: {{ m['content'] }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
@@ -82,31 +76,4 @@ def hubert(folder: Path) -> Path:
         num_conv_pos_embedding_groups=2, feat_extract_norm="layer", do_stable_layer_norm=True, conv_bias=True,
     )  # fmt: skip
     HubertForCTC(config).save_pretrained(folder)
-    return folder
-
-
-def whisper(folder: Path) -> Path:
-    torch.manual_seed(0)
-    folder.mkdir(exist_ok=True)
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    special = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|translate|>", "<|transcribe|>", "<|notimestamps|>"]
-    (folder / "vocab.json").write_text(json.dumps({letter: i for i, letter in enumerate(letters)}))
-    (folder / "merges.txt").write_text("#version: 0.2\n")
-    tokenizer = WhisperTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
-    tokenizer.add_special_tokens({"additional_special_tokens": special[1:]})
-    WhisperProcessor(WhisperFeatureExtractor(feature_size=80), tokenizer).save_pretrained(folder)
-    start, end = tokenizer.convert_tokens_to_ids("<|startoftranscript|>"), tokenizer.convert_tokens_to_ids("<|endoftext|>")
-    config = WhisperConfig(
-        vocab_size=len(tokenizer), d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, max_target_positions=64, num_mel_bins=80,
-        decoder_start_token_id=start, eos_token_id=end, pad_token_id=end, bos_token_id=end,
-    )  # fmt: skip
-    model = WhisperForConditionalGeneration(config)
-    ids = tokenizer.convert_tokens_to_ids
-    model.generation_config = GenerationConfig(
-        is_multilingual=True, lang_to_id={"<|en|>": ids("<|en|>")}, max_length=24, decoder_start_token_id=start,
-        task_to_id={"transcribe": ids("<|transcribe|>"), "translate": ids("<|translate|>")},
-        no_timestamps_token_id=ids("<|notimestamps|>"), eos_token_id=end, pad_token_id=end, bos_token_id=end,
-    )  # fmt: skip
-    model.save_pretrained(folder)
     return folder

@@ -18,14 +18,14 @@ Babble = Callable[[int, int], list[Tensor]]
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory, recogniser_folder: Path) -> dict[str, Path | None]:
     folder = tmp_path_factory.mktemp("judges")
-    made = {name: getattr(checkpoints, name)(folder / name) for name in ("granite", "hubert", "whisper")}
-    return made | {"embedded": recogniser_folder, "pocketsphinx": None}
+    made = {name: getattr(checkpoints, name)(folder / name) for name in ("granite", "hubert")}
+    return made | {"embedded": recogniser_folder}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(JUDGES))
+@pytest.mark.parametrize("name", [name for name in JUDGES if name != "whisper-large"])
 def test_every_judge_writes_a_text_for_every_recording(name: str, places: dict[str, Path | None], babble: Babble) -> None:
-    judge: Judge = load_judge(name, checkpoint=str(places[name]) if places[name] else None)
+    judge: Judge = load_judge(name, checkpoint=str(places[name]) if name in places else None)
     recordings = [u.numpy() for u in babble(3, 1)]
     silence = [np.zeros(0, np.float32), np.zeros(16_000, np.float32)]
     texts = judge.transcribe([recordings[0], *silence, *recordings[1:]], 16_000)
@@ -49,10 +49,21 @@ def test_recordings_are_heard_at_any_rate(places: dict[str, Path | None], babble
     assert len(judge.transcribe([babble(1, 2)[0].numpy().repeat(3)], 48_000)) == 1
 
 
-def test_whisper_refuses_what_it_cannot_hear_at_once(places: dict[str, Path | None]) -> None:
-    judge = load_judge("whisper", checkpoint=str(places["whisper"]))
-    with pytest.raises(InputError, match="30 seconds"):
-        judge.transcribe([np.ones(31 * 16_000, np.float32)], 16_000)
+@pytest.mark.slow
+def test_whisper_understands_the_voice_and_not_the_same_backwards() -> None:
+    from pcg.metrics.intelligibility import word_errors
+    from pcg.settings import Settings
+    from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.synthesis.voice import load_voice
+
+    synthesizer, judge = Synthesizer(load_voice()), load_judge("whisper")
+    text = "The kettle is boiling, so please turn off the stove."
+    take = synthesizer.take(text, Settings(), next(iter(synthesizer.voice.references)))
+    forwards, backwards, again = judge.transcribe([take.audio, take.audio[::-1], take.audio], take.sample_rate)
+    assert word_errors(text, forwards).rate <= 0.2
+    assert word_errors(text, backwards).rate > 0.8
+    assert forwards == again, "the verdict does not depend on the order"
+    assert judge.name.startswith("Whisper tiny.en")
 
 
 def test_unknown_judges_modes_and_checkpoints_are_refused(tmp_path: Path) -> None:
@@ -62,5 +73,6 @@ def test_unknown_judges_modes_and_checkpoints_are_refused(tmp_path: Path) -> Non
         load_judge("embedded", mode="reckless")
     with pytest.raises(InputError, match="mode"):
         load_judge("granite", mode="words")
-    with pytest.raises(AssetError, match="missing"):
-        load_judge("hubert", checkpoint=str(tmp_path / "nothing"))
+    for name in ("hubert", "whisper"):
+        with pytest.raises(AssetError, match="missing"):
+            load_judge(name, checkpoint=str(tmp_path / "nothing"))

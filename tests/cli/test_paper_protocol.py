@@ -22,7 +22,7 @@ def test_the_papers_protocol_is_one_command(model, count, seeds, tmp_path, reque
             (chapter / f"{speaker}_1_{i}.normalized.txt").write_text(text, encoding="utf-8")
     asked = ["--libritts", str(tmp_path / "LibriTTS"), "--count", str(count), "--temperature", "0.8", "--quick"]
     asked += ["--seeds", *map(str, seeds)]
-    who = ["--model", str(request.getfixturevalue(model)), "--judge", "embedded,pocketsphinx"]
+    who = ["--model", str(request.getfixturevalue(model)), "--judge", "whisper,embedded"]
     assert main(["experiment", "run", "paper", *asked, *who, "--results", str(tmp_path / "results")]) == 0
     said = capsys.readouterr().out
     for title in ("Words, speaker, sound and speed", "Word errors by each judge", "(PCG Table 2)"):

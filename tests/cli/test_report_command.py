@@ -38,7 +38,7 @@ def test_report_writes_one_table_alone_and_reads_again_what_steps_cost(where, gr
 
 def test_report_does_not_mix_judges(where, grid, calls, tmp_path, capsys):
     results = str(tmp_path / "results")
-    for judge in ("pocketsphinx", "embedded"):
+    for judge in ("whisper", "embedded"):
         assert main(["experiment", "run", str(grid), "--judge", judge, *where]) == 0
     assert len(calls) == 12
     assert main(["report", results]) == 2

@@ -11,7 +11,7 @@ from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.grid import Grid, read_grid
 from pcg.experiments.unit import Condition, Result, Unit, Utterance
-from pcg.metrics.sentences import read_sentences
+from pcg.metrics.intelligibility import read_sentences
 from pcg.settings import Settings
 
 AR, PCG = Condition("AR", Settings("ar")), Condition("PCG", Settings("pcg", theta=0.4))

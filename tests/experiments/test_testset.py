@@ -10,7 +10,7 @@ import soundfile
 
 from pcg.errors import AssetError, InputError
 from pcg.experiments.testset import SECTIONS, libritts_utterances, offline_utterances
-from pcg.metrics.sentences import read_sentences
+from pcg.metrics.intelligibility import read_sentences
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.text.prompt import PhonemeReader
 from pcg.text.text import normalise, phonemise

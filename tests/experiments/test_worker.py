@@ -19,9 +19,8 @@ from pcg.experiments.runner import run
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Result, Unit, Utterance
 from pcg.experiments.worker import Worker, WorkerSpec
-from pcg.metrics.metric import Sample
 from pcg.metrics.quality import DNSMOS
-from pcg.metrics.recording import Recording
+from pcg.metrics.recording import Recording, Sample
 from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -122,14 +121,14 @@ def test_recordings_are_judged_as_they_are_and_through_the_codec(
 
 
 def test_a_second_judge_hears_the_same_sound(spec: WorkerSpec, worker: Worker) -> None:
-    both = replace(spec, judge="embedded,pocketsphinx")
+    both = replace(spec, judge="embedded,whisper")
     assert both.voice_id != spec.voice_id
     twice, once = both.load().run(unit(AR)), worker.run(unit(AR))
     assert once.also_heard == ()
     assert timeless(replace(twice, also_heard=())) == timeless(once)
     (other,) = twice.also_heard
-    alone = replace(spec, judge="pocketsphinx").load().run(unit(AR))
-    assert (other.judge, other.heard, other.words) == ("pocketsphinx", alone.heard, alone.words)
+    alone = replace(spec, judge="whisper").load().run(unit(AR))
+    assert (other.judge, other.heard, other.words) == ("whisper", alone.heard, alone.words)
 
 
 def test_the_draft_speaks_alone(worker: Worker, synthesizer: Synthesizer) -> None:
@@ -243,7 +242,7 @@ def test_who_speaks_and_who_judges_is_known_by_content(spec: WorkerSpec, tmp_pat
     (folder / "atlas-1.safetensors").write_bytes(b"a map")
     shutil.copytree(folder / "draft", folder / "draft-other")
     assert replace(copy).voice_id == spec.voice_id
-    others = {replace(spec, judge="pocketsphinx").voice_id, replace(spec, dnsmos=True).voice_id}
+    others = {replace(spec, judge="whisper").voice_id, replace(spec, dnsmos=True).voice_id}
     others.add(replace(spec, device="cuda").voice_id)
     weights = folder / "draft" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x55")

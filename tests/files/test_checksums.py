@@ -15,7 +15,7 @@ from pcg.errors import AssetError
 from pcg.experiments.results.document import fill
 from pcg.experiments.store import Store
 from pcg.files.checksums import LIST, check_checksums, renew_checksums, write_checksums
-from pcg.metrics.sentences import read_sentences
+from pcg.metrics.intelligibility import read_sentences
 from pcg.places import ASSETS, PROJECT
 from pcg.spoof.detectors import load_detectors
 from pcg.synthesis.voice import load_codec, load_voice

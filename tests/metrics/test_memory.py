@@ -1,6 +1,5 @@
 """What is remembered is never measured twice and never wrong, whatever happens to the file."""
 
-import sqlite3
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +11,7 @@ import pytest
 
 from pcg.errors import InputError
 from pcg.metrics.memory import JudgementMemory, RememberedJudge, RememberedMetric
-from pcg.metrics.metric import Metric, Sample
-from pcg.metrics.recording import Recording
+from pcg.metrics.recording import Metric, Recording, Sample
 
 RATE = 16_000
 
@@ -24,7 +22,6 @@ class Mean:
 
     name: str = "mean 1.0"
     key: str = "mean"
-    higher_is_better: bool = True
     batches: list[int] = field(default_factory=list)
 
     def measure(self, batch: Sequence[Sample]) -> list[float]:
@@ -60,19 +57,12 @@ def file_of(folder: Path) -> Path:
 def test_only_what_is_missing_is_measured_in_one_batch(tmp_path: Path) -> None:
     metric = Mean()
     remembered: Metric = RememberedMetric(metric, JudgementMemory(tmp_path))
-    assert (remembered.name, remembered.key, remembered.higher_is_better) == ("mean 1.0", "mean", True)
+    assert (remembered.name, remembered.key) == ("mean 1.0", "mean")
     assert remembered.measure([sample(0), sample(1)]) == [mean(0), mean(1)]
     assert remembered.measure([sample(2), sample(1), sample(3), sample(0)]) == [mean(2), mean(1), mean(3), mean(0)]
     assert RememberedMetric(metric, JudgementMemory(tmp_path)).measure([sample(3)]) == [mean(3)]
     assert remembered.measure([]) == []
     assert metric.batches == [2, 2]
-
-
-def test_equal_samples_of_a_batch_are_measured_once(tmp_path: Path) -> None:
-    metric = Mean()
-    values = RememberedMetric(metric, JudgementMemory(tmp_path)).measure([sample(0), sample(1), sample(0), sample(0)])
-    assert values == [mean(0), mean(1), mean(0), mean(0)]
-    assert metric.batches == [2]
 
 
 def test_everything_that_a_number_depends_on_tells_it_apart(tmp_path: Path) -> None:
@@ -165,16 +155,6 @@ def test_no_flipped_byte_makes_a_wrong_number(tmp_path: Path) -> None:
                 flipped[place] ^= int(places.integers(1, 256))
             path.write_bytes(flipped)
             assert remembered.measure(batch) == truth
-
-
-def test_a_foreign_table_is_no_memory(tmp_path: Path) -> None:
-    remembered = RememberedMetric(Mean(), JudgementMemory(tmp_path))
-    remembered.measure([sample(0)])
-    with sqlite3.connect(file_of(tmp_path)) as store:
-        store.executescript("DROP TABLE judgements; CREATE TABLE judgements (who TEXT)")
-    store.close()
-    with pytest.warns(UserWarning, match="begun anew"):
-        assert remembered.measure([sample(0)]) == [mean(0)]
 
 
 def test_where_nothing_can_be_stored_work_goes_on(tmp_path: Path) -> None:

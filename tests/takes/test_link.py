@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from pcg.errors import InputError
-from pcg.metrics.sentences import read_sentences
+from pcg.metrics.intelligibility import read_sentences
 from pcg.settings import BLOCKWISE, METHODS, SAMPLERS, SIMILARITIES, Settings, bounds, choices, is_numeric
 from pcg.takes.link import LONGEST, SETTINGS, WORDS, pack, unpack
 from pcg.takes.stored import LARGEST, Origin, Stored

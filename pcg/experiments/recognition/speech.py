@@ -10,8 +10,8 @@ import soundfile
 
 from pcg.audio import load_audio
 from pcg.errors import InputError
+from pcg.metrics.intelligibility import read_sentences
 from pcg.metrics.recording import JUDGE_RATE
-from pcg.metrics.sentences import read_sentences
 
 SECTIONS = ("everyday", "balanced")
 NOISE_DB = 10.0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pcg.asr.lexicon import UNKNOWN
 from pcg.files import replacing
-from pcg.metrics.intelligibility import comparable
+from pcg.metrics.intelligibility import spoken_words
 
 BEGIN, END = "<s>", "</s>"
 DISCOUNT = 0.75
@@ -26,7 +26,7 @@ OUTSIDE = -18.0
 
 def write_bigrams(path: Path, sentences: Iterable[str], listed: Iterable[str]) -> tuple[int, int]:
     """Write the gzipped ARPA file `path`; return how many words and pairs it holds."""
-    rows = [[BEGIN, *comparable(sentence).split(), END] for sentence in sentences]
+    rows = [[BEGIN, *spoken_words(sentence).split(), END] for sentence in sentences]
     uses = Counter(word for row in rows for word in row[1:])
     counts = {word: float(n) for word, n in uses.items()} | {word: UNSEEN for word in listed if word not in uses}
     total = sum(counts.values())

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from pcg.metrics.intelligibility import comparable
+from pcg.metrics.intelligibility import spoken_words
 from pcg.training.data.augment import Disturbances, change_speed, disturb
 from pcg.training.data.corpus import SAMPLE_RATE, read_index, shards
 from pcg.training.loop import generator
@@ -45,7 +45,7 @@ def read_hearings(directories: Sequence[Path], split: str) -> list[Hearing]:
     hearings = []
     for path in (p for directory in directories for p in shards(directory, split)):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-        hearings += [Hearing(comparable(u.text), path.parent.name, array, u.start, u.length) for u in read_index(path)]
+        hearings += [Hearing(spoken_words(u.text), path.parent.name, array, u.start, u.length) for u in read_index(path)]
     return hearings
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from transformers import LlamaForCausalLM
 
+from pcg.asr.judges import load_judge
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.errors import InputError, PCGError
-from pcg.metrics.intelligibility import PocketSphinx
 from pcg.models.feature_draft import usual_taps
 from pcg.models.vocabulary import Vocabulary
 from pcg.text.prompt import PhonemeReader
@@ -103,7 +103,7 @@ class Workshop:
 
     def listener(self) -> Listener:
         pairs = draw_pairs(self.spoken("held_out_sentences"), self.recipe.heard, self.seed)
-        return Listener(pairs, self.codec(), self.reader(), self.vocabulary(), PocketSphinx(), self.recipe.temperature)
+        return Listener(pairs, self.codec(), self.reader(), self.vocabulary(), load_judge("whisper"), self.recipe.temperature)
 
     def target(self) -> LlamaForCausalLM:
         model = new_target(self.reader(), self.vocabulary(), self.recipe.target, self.seed)

@@ -14,7 +14,7 @@ from pcg.experiments.unit import Condition, Hearing, Record, Result, Utterance
 from tests.experiments.synthetic import record
 
 DRAFTING = {"rounds": 40, "drafted": 120, "accepted": 60, "tested": (40, 30, 20), "accepted_at": (30, 20, 10), "trials": 45}
-OTHER = "pocketsphinx"
+OTHER = "whisper"
 SWAP_CLAIM = "Members of a group stand for each other: swapping them costs at most one point of WER"
 
 
@@ -97,7 +97,7 @@ def test_each_judge_hears_each_kind_of_sentence() -> None:
         "setting",
         "everyday, n",
         "WER %, everyday",
-        "WER %, everyday, pocketsphinx",
+        "WER %, everyday, whisper",
     ]
     assert [cell.value for cell in table.rows[0][2:4]] == pytest.approx([2.5 / 20, 4.5 / 20])
 

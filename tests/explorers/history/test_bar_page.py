@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from explorers.groups.actions import equal_theta
 from explorers.measure_page.access import open_tab
 from explorers.shared.blocks import SIMILARITY_NAMES
-from pcg.metrics.sentences import read_sentences
+from pcg.metrics.intelligibility import read_sentences
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import NEEDS_CHROMIUM
 

@@ -16,7 +16,7 @@ from explorers.session import PRESET, Session, TakeView
 from pcg.audio import write_wav
 from pcg.errors import PCGError
 from pcg.metrics.memory import JudgementMemory
-from pcg.metrics.metric import Sample
+from pcg.metrics.recording import Sample
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored, read_stored

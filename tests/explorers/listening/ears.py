@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from explorers.judging import JudgedTake
 from explorers.listening.actions import ListeningRequest
 from pcg.metrics.intelligibility import Errors
-from pcg.metrics.metric import Sample
+from pcg.metrics.recording import Sample
 
 LINES = "The quick brown fox.\nHello, is this one sentence? yes!"
 ASKED = ListeningRequest("ab", ("AR", "PCG"), None, False, "own", LINES, 2, "two", 0.3, 3, 0.3, 0.6, 5)

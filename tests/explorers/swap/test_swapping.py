@@ -19,8 +19,7 @@ from pcg.analysis.swap import Swap, mel_distance, same_size_theta
 from pcg.errors import PCGError
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.experiments.worker import WorkerSpec
-from pcg.metrics.metric import Sample
-from pcg.metrics.recording import Recording
+from pcg.metrics.recording import Recording, Sample
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take

@@ -11,7 +11,7 @@ from explorers.listen.example import read_example
 from explorers.session import Session, ShownTake
 from explorers.settings.actions import read_link
 from explorers.tune.strip.link import link_prop
-from pcg.metrics.sentences import read_sentences
+from pcg.metrics.intelligibility import read_sentences
 from pcg.takes.stored import RECORDING, Origin, Stored
 from pcg.takes.take import Take
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch
