@@ -9,7 +9,7 @@ import spaces
 from spaces.config import Config
 
 from explorers.errors import showing_errors
-from pcg.text.text import MAX_CHARACTERS, MAX_SPOKEN_CHARACTERS, normalise
+from pcg.text.reading import MAX_CHARACTERS, MAX_PHONEMES, normalise
 
 SECONDS_PER_CHARACTER = 0.08
 STARTING_SECONDS = 15
@@ -46,5 +46,5 @@ def on_gpu(function: Callable[P, R], duration: Callable[P, int]) -> Callable[P, 
 def gpu_seconds(text: object, takes: float = 1) -> int:
     """The seconds of GPU to request for `takes` takes of `text`."""
     spoken = normalise(text[:MAX_CHARACTERS]) if isinstance(text, str) else ""
-    characters = min(len(spoken), MAX_SPOKEN_CHARACTERS)
+    characters = min(len(spoken), MAX_PHONEMES)
     return min(LONGEST_SECONDS, STARTING_SECONDS + ceil(takes * characters * SECONDS_PER_CHARACTER))

@@ -31,7 +31,7 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from pcg.groups.phones import NO_PHONE
     from pcg.models.vocabulary import Vocabulary
     from pcg.text.prompt import PhonemeReader, Reference
-    from pcg.text.text import phonemise
+    from pcg.text.reading import phonemise
     from pcg.training.draft.layers import layer_subset
     from pcg.training.voice.publish import write_voice
     from pcg.training.voice.target import Shape, new_target

@@ -114,10 +114,10 @@ def test_the_first_example_of_the_api_writes_a_sound(tiny_voice_folder, tmp_path
 
 def run_snippet(snippet: str, voice: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert snippet.count('"embedded"') == 1
-    assert '"rms"' in snippet
+    assert '"heart"' in snippet
     monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", folder)
     monkeypatch.chdir(folder)
-    exec(snippet.replace('"embedded"', repr(str(voice))).replace('"rms"', '"one"'), {})
+    exec(snippet.replace('"embedded"', repr(str(voice))).replace('"heart"', '"one"'), {})
 
 
 def test_the_workflow_runs_the_makefiles_tests() -> None:

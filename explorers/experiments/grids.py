@@ -16,7 +16,7 @@ from pcg.experiments.testset import SECTIONS, offline_utterances
 from pcg.experiments.unit import Unit, Utterance
 from pcg.metrics.intelligibility import read_sentences
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.text.text import MAX_CHARACTERS
+from pcg.text.reading import MAX_CHARACTERS
 
 SIZES = ("quick", "full")
 # What a grid of one's own may be: read on a page that others use, too.

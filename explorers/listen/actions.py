@@ -21,7 +21,7 @@ from pcg.takes.take import Take
 from pcg.takes.written import pack_take
 from pcg.text.pauses import without_pauses
 from pcg.text.prompt import Reference
-from pcg.text.text import check_text
+from pcg.text.reading import check_text
 
 SEEDS = 10_000
 TAKES = Bounds(1, 5, 1)

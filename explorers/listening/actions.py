@@ -26,7 +26,7 @@ from pcg.metrics.recording import Recording, Sample
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Speak, last_take
-from pcg.text.text import check_text
+from pcg.text.reading import check_text
 
 SOURCES = ("evaluation", "own")
 NO_TEST = "There is no test: prepare one first."

@@ -18,7 +18,7 @@ from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
 from pcg.metrics.intelligibility import Errors, comparable
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.text.text import MAX_CHARACTERS
+from pcg.text.reading import MAX_CHARACTERS
 
 # Those of self-speculative decoding, the cheapest first.
 STAGES: tuple[Stage, ...] = ("ctc", "lm", "ar")

@@ -16,7 +16,7 @@ from explorers.colours import SOUND_COLOUR, WAVE_COLOUR
 from explorers.shared.readout import message_html
 from pcg.settings import Settings, bounds
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.text.text import MAX_CHARACTERS
+from pcg.text.reading import MAX_CHARACTERS
 
 DECODING = "decoding"
 """The queue of everything that is timed: one at a time."""

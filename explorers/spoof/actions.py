@@ -23,7 +23,7 @@ from pcg.spoof.detectors import STEP
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Speak, Take
 from pcg.takes.written import pack_take
-from pcg.text.text import check_text
+from pcg.text.reading import check_text
 
 NOTE = "One text and one seed (n = 1): no interval can be given, and nothing follows for the schemes in general."
 

@@ -19,7 +19,7 @@ from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Speak, last_take
 from pcg.text.prompt import Reference
-from pcg.text.text import check_text
+from pcg.text.reading import check_text
 
 SOURCES = ("last", "hand", "text")
 CONTROLS = ("random", "mel", "none")

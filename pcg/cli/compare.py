@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _texts(options: argparse.Namespace) -> list[str]:
     from pcg.metrics.intelligibility import read_sentences
-    from pcg.text.text import check_text
+    from pcg.text.reading import check_text
 
     if options.sentences is None:
         check_text(options.text)

@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> None:
     from pcg.audio import write_wav
     from pcg.takes.stored import Origin, Stored
     from pcg.takes.told import accepted_in_words
-    from pcg.text.text import check_text
+    from pcg.text.reading import check_text
 
     settings = read_settings(options)
     check_text(options.text)

@@ -12,7 +12,7 @@ from pcg.codec.pitch import BEHIND
 
 PAST_TOKENS = BEHIND + 5
 """The codes that the pitch looks back on, and 5 more: with fewer, the pulses drift away from those of the one-shot decode."""
-FUTURE_TOKENS = 11
+FUTURE_TOKENS = 14
 """The least that stays below -45 dB of error against the one-shot decode in the first second, too (worst of eight streams:
 -46 dB; -38 with 9). After the first second 9 would do."""
 OVERLAP_SECONDS = 0.010

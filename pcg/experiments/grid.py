@@ -10,7 +10,7 @@ from pcg.experiments.unit import RECORDED, Condition, Unit, Utterance
 from pcg.files.mappings import mapping, read_yaml
 from pcg.metrics.intelligibility import read_sentences
 from pcg.settings import METHODS, Settings
-from pcg.text.text import check_text
+from pcg.text.reading import check_text
 
 _GRID = ("name", "title", "sections", "count", "texts", "voices", "seeds", "conditions")
 _KNOBS = tuple(name for name in Settings.model_fields if name != "seed")

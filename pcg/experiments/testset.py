@@ -12,7 +12,7 @@ import soundfile
 from pcg.errors import AssetError, InputError
 from pcg.experiments.unit import Utterance
 from pcg.metrics.intelligibility import read_sentences
-from pcg.text.text import check_text
+from pcg.text.reading import check_text
 
 # The sections of an utterance, each with those of the file that it is made of.
 SECTIONS = {

@@ -17,7 +17,7 @@ from pcg.errors import AssetError, InputError
 from pcg.files.checksums import check_checksums
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.places import ASSETS
-from pcg.text.text import normalise
+from pcg.text.reading import normalise, plain_words
 
 NORMALISED = "both sides by Whisper's English normaliser"
 SENTENCES = ASSETS / "evaluation" / "sentences.txt"
@@ -83,7 +83,7 @@ def pooled(errors: Sequence[Errors]) -> Estimate:
 
 def comparable(text: str) -> str:
     """Return `text` as both sides of a comparison are written."""
-    return _normaliser()(text)
+    return _normaliser()(plain_words(text))
 
 
 @cache
@@ -95,7 +95,7 @@ def _normaliser():  # type: ignore[no-untyped-def]
 
 def spoken_words(text: str) -> str:
     """Return `text` in lower-case words and apostrophes, numbers and abbreviations spelled out."""
-    return " ".join(re.sub(r"[^a-z' ]+", " ", normalise(text)).split())
+    return " ".join(re.sub(r"[^a-z' ]+", " ", normalise(plain_words(text)).lower()).split())
 
 
 def read_sentences(*sections: str, path: Path = SENTENCES) -> list[str]:

@@ -18,7 +18,7 @@ from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Sound, Take
 from pcg.text.prompt import Reference
-from pcg.text.text import check_text
+from pcg.text.reading import check_text
 
 ROWS = 16
 POSITIONS = 1536

@@ -15,7 +15,7 @@ from pcg.codec.codec import Codec
 from pcg.errors import InputError, PCGError
 from pcg.text.pauses import without_pauses
 from pcg.text.prompt import Reference
-from pcg.text.text import check_text
+from pcg.text.reading import check_text
 
 LONGEST_FILE_SECONDS = 60.0
 # Below a peak of one thousandth there is nothing but the noise of a microphone.

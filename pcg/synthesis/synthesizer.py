@@ -30,7 +30,7 @@ from pcg.synthesis.voice import Voice
 from pcg.takes.take import Cycle, Round, Sound, Take, last_take
 from pcg.text.pauses import at_pauses, without_pauses
 from pcg.text.prompt import Reference
-from pcg.text.text import check_text, cut
+from pcg.text.reading import check_text, cut
 
 CONTEXT_TOKENS = 50
 

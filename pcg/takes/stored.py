@@ -13,7 +13,7 @@ from pcg.errors import InputError
 from pcg.files import __version__
 from pcg.models.hub import content_digest, lies_beside
 from pcg.settings import Settings
-from pcg.text.text import check_text
+from pcg.text.reading import check_text
 
 if TYPE_CHECKING:
     from pcg.takes.take import Take
@@ -180,10 +180,10 @@ class Stored:
         version = own.pop("version", None)
         if type(version) is not int or version != VERSION:
             raise InputError("version", _shown(version), f"{VERSION}")
-        _check_keys(own, cls)
+        _check_keys(own, [f.name for f in fields(cls)])
         settings, origin = (_object(name, own[name]) for name in ("settings", "origin"))
-        _check_keys(settings, Settings)
-        _check_keys(origin, Origin)
+        _check_keys(settings, list(Settings.model_fields))
+        _check_keys(origin, [f.name for f in fields(Origin)])
         return cls(**{**own, "settings": Settings.from_dict(settings), "origin": Origin(**origin)})
 
 
@@ -213,13 +213,12 @@ def _object(field: str, value: object) -> dict[str, object]:
     return dict(value)
 
 
-def _check_keys(values: Mapping[str, object], schema: type) -> None:
-    """Every field of `schema`, and no other: a file that lacks one would be completed by the defaults of another version.
+def _check_keys(values: Mapping[str, object], known: list[str]) -> None:
+    """Every field of `known`, and no other: a file that lacks one would be completed by the defaults of another version.
 
     Only what older files lack may be missing: a licence, which no take depends on, a draft and a precision that are the
     usual ones, and knobs that did not exist, whose defaults do nothing.
     """
-    known = [f.name for f in fields(schema)]
     for key in values:
         if key not in known:
             raise InputError("setting", _shown(key), "one of " + ", ".join(known))

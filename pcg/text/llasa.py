@@ -14,7 +14,7 @@ import torch
 
 from pcg.errors import AssetError, first_line
 from pcg.text.prompt import Prompt, Reference, codes_at_pace
-from pcg.text.text import normalise, wordless
+from pcg.text.reading import plain_words, spoken_length, wordless
 from pcg.text.tokenizer import first_code, read_tokenizer
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class LlasaReader:
     chunk_tokens: int = 500
 
     def tokens_for(self, text: str, reference: Reference | None = None) -> float:
-        return codes_at_pace(lambda words: TOKENS_PER_CHARACTER * len(normalise(_plain(words))), text, reference)
+        return codes_at_pace(lambda words: TOKENS_PER_CHARACTER * spoken_length(_plain(words)), text, reference)
 
     def prompt(self, text: str, reference: Reference) -> Prompt:
         return Prompt.within(CONTEXT, self.learned(text, reference).ids, self.tokens_for(text, reference))
@@ -92,7 +92,7 @@ def _check_template(reader: LlasaReader, folder: Path) -> None:
 
 def _plain(text: str) -> str:
     """The text on one line, without what the tokenizer would read as a mark or a speech code."""
-    said = " ".join(text.replace("<|", " ").replace("|>", " ").split())
+    said = " ".join(plain_words(text).replace("<|", " ").replace("|>", " ").split())
     if text and not any(c.isalnum() for c in said):
         raise wordless(text)
     return said

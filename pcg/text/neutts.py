@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from pcg.errors import AssetError
+from pcg.text.espeak import espeak_phonemes
 from pcg.text.prompt import Prompt, Reference, codes_at_pace
-from pcg.text.text import PUNCTUATION, normalise, phonemise, wordless
+from pcg.text.reading import PUNCTUATION, normalise, plain_words, spoken_length, wordless
 from pcg.text.tokenizer import first_code, read_tokenizer
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class NeuTTSReader:
     chunk_tokens: int = 400
 
     def tokens_for(self, text: str, reference: Reference | None = None) -> float:
-        return codes_at_pace(lambda words: TOKENS_PER_CHARACTER * len(_words(words)), text, reference)
+        return codes_at_pace(lambda words: TOKENS_PER_CHARACTER * spoken_length(_words(words)), text, reference)
 
     def prompt(self, text: str, reference: Reference) -> Prompt:
         return Prompt.within(CONTEXT, self.learned(text, reference).ids, self.tokens_for(text, reference))
@@ -88,7 +89,7 @@ def licence_of(folder: Path) -> str:
 
 def _words(text: str) -> str:
     """Spoken words in lower case; nothing of what the tokenizer would read as a mark or a speech code is left of them."""
-    words = normalise(text)
+    words = normalise(plain_words(text)).lower()
     if text and not any(c.isalpha() for c in words):
         raise wordless(text)
     return words
@@ -98,4 +99,4 @@ def _phonemes(text: str) -> str:
     """Phonemes with a space between words, closed by a punctuation mark: in its authors' recipe every text had one."""
     words = _words(text)
     closed = words if not words or words.endswith(tuple(PUNCTUATION)) else words + "."
-    return "".join(f"{symbol} " if symbol in tuple(PUNCTUATION) else symbol for symbol in phonemise(closed)).strip()
+    return "".join(f"{symbol} " if symbol in tuple(PUNCTUATION) else symbol for symbol in espeak_phonemes(closed)).strip()

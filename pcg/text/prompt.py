@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pcg.errors import InputError
-from pcg.text.text import PUNCTUATION, normalise, phonemise, wordless
+from pcg.text.reading import PUNCTUATION, WORD_BREAK, normalise, phonemise, wordless
 
 SPECIALS = ("<text_start>", "<text_end>", "<speech_start>", "<speech_end>")
 
@@ -123,7 +123,7 @@ class PhonemeReader:
         closed = words if words[-1:] in tuple(PUNCTUATION) else words + "."
         number = {symbol: i for i, symbol in enumerate(self.symbols)}
         found = [number[s] for s in phonemise(closed) if s in number]
-        if len(found) < 2:
+        if not any(self.symbols[i] not in PUNCTUATION + WORD_BREAK for i in found):
             raise wordless(text)
         return found
 

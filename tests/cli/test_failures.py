@@ -73,7 +73,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(commands, tmp_path,
 
 
 def test_an_error_that_nobody_foresaw_is_one_sentence_with_a_reference(model, monkeypatch, capsys):
-    monkeypatch.setattr("pcg.text.text.check_text", lambda text: 1 / 0)
+    monkeypatch.setattr("pcg.text.reading.check_text", lambda text: 1 / 0)
     said = refused(["speak", "hello", "--model", model], capsys)
     found = re.fullmatch(r"pcg: Unexpected ZeroDivisionError; see reference ([0-9a-f]{8}) in cache/errors\.log\.\n", said)
     assert found[1] in errors.LOG.read_text()

@@ -109,7 +109,7 @@ def test_features_are_computed_of_near_codes_alone(synthesizer, speaker, tokens,
     usual = error(FEATURES_BEHIND)
     chunk = round(0.5 * codec.sample_rate / codec.hop)
     assert max(sizes[1:]) <= FEATURES_BEHIND + chunk + FUTURE_TOKENS
-    assert usual == pytest.approx(error(PAST_TOKENS), abs=0.5)
+    assert usual == pytest.approx(error(PAST_TOKENS), abs=1.0)
     assert error(4) > -45
 
 

@@ -13,7 +13,7 @@ from pcg.experiments.testset import SECTIONS, libritts_utterances, offline_utter
 from pcg.metrics.intelligibility import read_sentences
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.text.prompt import PhonemeReader
-from pcg.text.text import normalise, phonemise
+from pcg.text.reading import normalise, phonemise
 from pcg.training.data.sentences import _TEMPLATES
 
 ALL = 240

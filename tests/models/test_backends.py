@@ -85,7 +85,7 @@ def test_length_follows_the_reference_and_spelled_out_figures(reader: PromptRead
     slow = Reference("One sentence.", torch.zeros(round(2 * usual), dtype=torch.int64))
     assert reader.tokens_for("One sentence.", slow) == pytest.approx(2 * usual, rel=0.02)
     assert reader.tokens_for("One sentence.", OWN) == usual
-    assert reader.tokens_for("in 1999") > 2 * reader.tokens_for("in one")
+    assert reader.tokens_for("in 1999") > 1.9 * reader.tokens_for("in one")
 
 
 def test_prompt_and_speech_keep_within_the_context(reader: PromptReader, synthesizer: Synthesizer) -> None:

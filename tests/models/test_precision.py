@@ -164,7 +164,7 @@ def digest(rounded: bool) -> str:
 @needs_bfloat16
 def test_a_take_keeps_the_precision_it_was_made_in():
     voices = {precision: load_voice(precision=precision) for precision in ("float32", "bfloat16")}
-    takes = {p: Synthesizer(voice).take("The morning sun was warm.", Settings("sd"), "rms") for p, voice in voices.items()}
+    takes = {p: Synthesizer(voice).take("The morning sun was warm.", Settings("sd"), "heart") for p, voice in voices.items()}
     assert takes["float32"].tokens != takes["bfloat16"].tokens
     stored = {p: Stored.of(takes[p], Origin.of(voice)) for p, voice in voices.items()}
     for precision, each in stored.items():

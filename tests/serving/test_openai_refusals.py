@@ -17,7 +17,7 @@ from pcg.serving.openai_request import refusal
 from pcg.serving.speech_service import Offer
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.prompt import Prompt
-from pcg.text.text import wordless
+from pcg.text.reading import wordless
 from tests.explorers.hostile import DEEP, HARMLESS, MARKUP, NO_NUMBER, TEXTS, WRONG, settings_texts
 from tests.serving.served import serve
 

@@ -15,7 +15,7 @@ from pcg.metrics.intelligibility import read_sentences
 from pcg.settings import BLOCKWISE, METHODS, SAMPLERS, SIMILARITIES, Settings, bounds, choices, is_numeric
 from pcg.takes.link import LONGEST, SETTINGS, WORDS, pack, unpack
 from pcg.takes.stored import LARGEST, Origin, Stored
-from pcg.text.text import MAX_CHARACTERS
+from pcg.text.reading import MAX_CHARACTERS
 
 ORIGIN = Origin("embedded", "0123456789abcdef" * 4)
 STORED = Stored('He said "$HOME" \\ and\nleft 🎈.', "rms", Settings("ssd", theta=0.31, seed=7, adaptive=True), ORIGIN)

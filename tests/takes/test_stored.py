@@ -17,7 +17,7 @@ from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.takes.stored import LARGEST, RECORDING, Origin, Stored, fingerprint, read_stored
-from pcg.text.text import MAX_CHARACTERS
+from pcg.text.reading import MAX_CHARACTERS
 
 ORIGIN = Origin("tiny", "0123456789abcdef" * 4)
 STORED = Stored('He said "$HOME" \\ and\nleft 🎈.', "two", Settings("ssd", theta=0.31, seed=7, adaptive=True), ORIGIN)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pcg.text.text import normalise
+from pcg.text.reading import normalise
 
 WORDNET = Path("/usr/share/wordnet")
 WORD_LIST = Path("/usr/share/dict/american-english")

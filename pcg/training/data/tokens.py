@@ -13,7 +13,7 @@ from torch import Tensor
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.files import replacing, write_json
 from pcg.text.prompt import PhonemeReader
-from pcg.text.text import PUNCTUATION, phonemise
+from pcg.text.reading import PUNCTUATION, phonemise
 from pcg.training.data.corpus import read_index, read_shard, shards
 
 SPLITS = ("train", "held_out_sentences", "held_out_words")

@@ -29,7 +29,7 @@ from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Take
 from pcg.text.prompt import Reference
-from pcg.text.text import MAX_CHARACTERS
+from pcg.text.reading import MAX_CHARACTERS
 from tests.explorers.served import in_hand, serve_clients
 
 REQUEST = CompareRequest("Hello, yes.", "two", 0.3, 3, 0.3, 0.6, 7)

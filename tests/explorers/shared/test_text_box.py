@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from explorers.shared.blocks import text_box
 from explorers.theme import launch_options
-from pcg.text.text import MAX_CHARACTERS
+from pcg.text.reading import MAX_CHARACTERS
 from tests.explorers.chromium import ARGUMENTS, NEEDS_CHROMIUM, patient_page, watch
 from tests.explorers.served import serve
 
