@@ -19,21 +19,16 @@ from explorers.experiments.archive import shipped_ids
 from explorers.experiments.layout import create_experiments
 from explorers.groups.export import create_export
 from explorers.groups.layout import create_map
-from explorers.groups.listen_token import create_listen
-from explorers.history.layout import create_bar, wire_bar
+from explorers.groups.listen_token import create_listen as create_token_sound
 from explorers.judging import usual_judges
 from explorers.licence import banner_html, masthead_html
-from explorers.listen.claim import claim_html, measured
 from explorers.listen.example import EXAMPLE, read_example
-from explorers.listen.form import offer_presets
-from explorers.listen.layout import CompareView, create_compare
-from explorers.listen.stage import IN_HAND, moved
+from explorers.listen.layout import ListenView, connect_map, create_listen
 from explorers.listening.layout import create_listening_test
 from explorers.mcp_tools import offer_tools
 from explorers.recognise.layout import create_recognise
 from explorers.requests.page import Page
 from explorers.session import Session
-from explorers.settings.layout import create_settings
 from explorers.shared.one_state import BEFORE, MOVES, share_controls
 from explorers.shared.terms import create_terms
 from explorers.spoof.actions import can_judge
@@ -41,7 +36,6 @@ from explorers.spoof.layout import create_spoof
 from explorers.swap.actions import LastingWorker
 from explorers.swap.layout import create_swap
 from explorers.theme import launch_options
-from explorers.tune.layout import connect_map
 from explorers.zero_gpu import is_lent
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
 from pcg.asr.embedded import load_recogniser
@@ -56,7 +50,6 @@ from pcg.synthesis.voice import EMBEDDED, Voice, load_voice
 from pcg.takes.stored import Origin
 
 TITLE = "PCG Lab"
-SUBTITLE = "Speculative decoding for speech tokens: compare, listen and tune."
 IN_ITS_PLACE = "The embedded voice is used instead."
 QUEUE_LENGTH = 64
 SWITCH_SECONDS = 2e-4
@@ -66,69 +59,61 @@ OPENING_SECONDS = 3.0
 INTERRUPTED = 130
 
 
-def create_app(
+def build_page(
     synthesizer: Synthesizer, example: Path | None = None, recogniser: Path = RECOGNISER, trouble: str = "", draft: str = AUTO
 ) -> gr.Blocks:
-    """The whole page; a panel is one more line. `example`: the folder of the takes that are ready when it opens, None for the
-    shipped ones of the embedded voice; `recogniser`: that of the recogniser, without which its panel is
-    left out; `trouble`: why the requested voice is not loaded; `draft`: how the voice's was chosen."""
+    """Compose the page.
+
+    Args:
+        example: the folder of the takes that are ready when it opens, None for the shipped ones of the embedded voice.
+        recogniser: the folder of the recogniser, without which its panel is left out.
+        trouble: why the requested voice is not loaded.
+        draft: how the voice's draft was chosen.
+    """
+    voice, origin = synthesizer.voice, Origin.of(synthesizer.voice)
+    own = EXAMPLE if voice.folder == EMBEDDED else None
+    recorded = read_example(folder) if (folder := example or own) else None
+    spec = LastingWorker(str(voice.folder), FIRST_JUDGE, voice.device, draft=draft, precision=voice.precision)
     # Takes are files in a temporary folder, and would fill the disk of a page that runs for weeks.
-    with Page(title=TITLE, fill_width=True, delete_cache=(3600, int(LIMITS.keep_seconds))) as app:
-        gr.HTML(masthead_html(TITLE, SUBTITLE, synthesizer.voice), apply_default_css=False)
-        if banner := banner_html(trouble, synthesizer.voice.notice):
+    with Page(title=TITLE, fill_width=True, delete_cache=(3600, int(LIMITS.keep_seconds))) as page:
+        gr.HTML(masthead_html(TITLE, voice), apply_default_css=False)
+        if banner := banner_html(trouble, voice.notice):
             gr.HTML(banner, apply_default_css=False)
-        own = EXAMPLE if synthesizer.voice.folder == EMBEDDED else None
-        recorded = read_example(folder) if (folder := example or own) else None
         session = gr.State(recorded.session if recorded else Session())
-        origin, voice = Origin.of(synthesizer.voice), synthesizer.voice
-        judge = FIRST_JUDGE
-        spec = LastingWorker(str(voice.folder), judge, voice.device, draft=draft, precision=voice.precision)
-        judges = usual_judges()
-        bar = create_bar()
         with gr.Tab("Listen", elem_id="listen-tab"):
-            claim = claim_html(measured(shipped_ids(spec)))
-            listen = create_compare(app, synthesizer, origin, session, recorded, judges, claim)
-        with gr.Tab("Groups", elem_id="groups-tab") as groups, gr.Tabs(elem_classes="lab-parts"):
+            listen = create_listen(page, synthesizer, origin, session, usual_judges(), recorded, shipped_ids(spec))
+        with gr.Tab("How it works", elem_id="groups-tab") as groups, gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Map", elem_id="map") as part:
                 share_controls([groups, part], listen.controls, _create_map(synthesizer, session, listen))
             with gr.Tab("Swap", elem_id="swap") as part:
-                share_controls(
-                    [groups, part], listen.controls, create_swap(synthesizer, spec, session, listen.in_hand, speak=listen.speak)
-                )
-        with gr.Tab("Evidence", elem_id="evidence") as evidence, gr.Tabs(elem_classes="lab-parts"):
+                swap = create_swap(synthesizer, spec, session, listen.in_hand, speak=listen.speak)
+                share_controls([groups, part], listen.controls, swap)
+        with gr.Tab("Results", elem_id="evidence") as evidence, gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Experiments", elem_id="experiments"):
-                create_experiments(app, synthesizer, spec)
+                create_experiments(page, synthesizer, spec)
             with gr.Tab("Listening test", elem_id="listening") as part:
-                load = lru_cache(maxsize=1)(partial(load_judge, judge))
-                test = create_listening_test(app, synthesizer, origin, load, session, listen.controls, listen.speak)
+                load = lru_cache(maxsize=1)(partial(load_judge, FIRST_JUDGE))
+                test = create_listening_test(page, synthesizer, origin, load, session, listen.controls, listen.speak)
                 share_controls([evidence, part], listen.controls, test.controls)
         if recogniser.is_dir() or can_judge(synthesizer):
-            with gr.Tab("Judges", elem_id="judges") as judging, gr.Tabs(elem_classes="lab-parts"):
+            with gr.Tab("More", elem_id="judges") as more, gr.Tabs(elem_classes="lab-parts"):
                 if recogniser.is_dir():
                     with gr.Tab("Recognise", elem_id="recognise"):
                         load = lru_cache(maxsize=1)(partial(load_recogniser, recogniser))
                         create_recognise(synthesizer, load, session, listen.in_hand)
                 if can_judge(synthesizer):
                     with gr.Tab("Spoof", elem_id="spoof") as part:
-                        share_controls(
-                            [judging, part],
-                            listen.controls,
-                            create_spoof(synthesizer, listen.speak, session, listen.keep, listen.turn),
-                        )
-        wire_bar(bar, app, voice, origin, session, listen.verdicts, listen.controls, listen.status, listen.turn)
-        places = [listen.controls], listen.shared, moved(IN_HAND)
-        own_presets = create_settings(app, synthesizer, origin, session, *places, speak=listen.speak)
-        offer_presets(app, own_presets, listen.controls["preset"])
-        test.offer_presets(own_presets)
+                        spoof = create_spoof(synthesizer, listen.speak, session, listen.keep, listen.turn)
+                        share_controls([more, part], listen.controls, spoof)
         create_terms()
-    return app.queue(max_size=QUEUE_LENGTH, api_open=False)
+    return page.queue(max_size=QUEUE_LENGTH, api_open=False)
 
 
-def _create_map(synthesizer: Synthesizer, session: gr.State, listen: CompareView) -> Mapping[str, object]:
+def _create_map(synthesizer: Synthesizer, session: gr.State, listen: ListenView) -> Mapping[str, object]:
     view = create_map(synthesizer, session)
-    connect_map(synthesizer, listen.strip, view)
+    connect_map(synthesizer, listen.stage, view)
     with view.listen:
-        create_listen(synthesizer, session, view.anchor, view.second, view.theta, view.similarity, listen.in_hand)
+        create_token_sound(synthesizer, session, view.anchor, view.second, view.theta, view.similarity, listen.in_hand)
     with gr.Column(elem_classes="lab-card"):
         create_export(synthesizer, view.theta, view.similarity)
     return {"theta": view.theta, "similarity": view.similarity, BEFORE: view.before, MOVES: [view.moves]}
@@ -142,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         voice, trouble = _load(options)
         synthesizer = Synthesizer(voice, longest_seconds=LIMITS.job_seconds)
         with _with_own_files():
-            app = create_app(synthesizer, trouble=trouble, draft=AUTO if trouble else options.draft)
+            app = build_page(synthesizer, trouble=trouble, draft=AUTO if trouble else options.draft)
             if options.mcp:
                 offer_tools(app)
             try:

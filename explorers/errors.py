@@ -1,4 +1,4 @@
-"""Errors on the page: the same sentences as on the command line."""
+"""Errors on the page: one sentence that says what to do."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,15 +9,30 @@ import gradio as gr
 
 from pcg.errors import PCGError, unexpected
 
+PLAIN = (
+    ("must be some English text", "Type an English text first."),
+    ("must be English text in Latin letters", "I can only read English letters and digits."),
+    ("at least one English word", "I found no word to speak: type an English word."),
+    ("must be free of control characters", "The text has invisible control characters: delete them, and try again."),
+    ("of speech, but must be", "This recording has too little or too much speech: bring a few seconds of one speaker."),
+)
+"""A part of a sentence of the command line, and what a visitor reads instead."""
+
+
+def plain(error: PCGError) -> str:
+    """The sentence of `error` for a visitor."""
+    sentence = str(error)
+    return next((told for part, told in PLAIN if part in sentence), sentence)
+
 
 def page_error(error: PCGError) -> gr.Error:
     """The sentence for the page, escaped, as the page would run HTML."""
-    return gr.Error(escape(str(error), quote=False), print_exception=False)
+    return gr.Error(escape(plain(error), quote=False), print_exception=False)
 
 
 @contextmanager
 def showing_errors() -> Iterator[None]:
-    """Around the work of a handler: a PCGError is shown, anything else is a fault and passes."""
+    """Show a PCGError of a handler on the page; anything else is a fault and passes."""
     try:
         yield
     except PCGError as error:
@@ -25,7 +40,7 @@ def showing_errors() -> Iterator[None]:
 
 
 def fault(error: Exception) -> PCGError:
-    """What a visitor is told of an error that no handler foresaw; it is in the log."""
+    """The sentence for an unexpected error, which goes into the log."""
     if isinstance(error, PCGError):
         return error
     if isinstance(error, OSError) and error.errno == ENOSPC:

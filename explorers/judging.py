@@ -1,7 +1,7 @@
 """The judges of sounds: words, speaker and quality, and their verdicts on the takes of the page. Knows nothing of gradio."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,7 +10,6 @@ import numpy as np
 from explorers.session import LONGEST_SECONDS, Session, ShownTake
 from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.audio import load_audio
-from pcg.errors import PCGError
 from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, word_errors
 from pcg.metrics.memory import JudgementMemory, RememberedJudge, RememberedMetric
 from pcg.metrics.quality import DNSMOS
@@ -18,8 +17,6 @@ from pcg.metrics.recording import JUDGE_RATE, Metric, Recording, Sample, for_jud
 from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.prompt import Reference
-
-NO_TAKE = "There are no takes to judge yet. Generate some first."
 
 
 @dataclass(frozen=True)
@@ -89,41 +86,18 @@ def usual_judge() -> str:
     return FIRST_JUDGE
 
 
-@dataclass(frozen=True, eq=False)
-class Verdicts:
-    """The verdicts on the takes of one page, by the file of their sound, and the names of the judges by figure. Compared by
-    identity, which is how gradio sees that it changed."""
-
-    by_sound: Mapping[Path, JudgedTake] = field(default_factory=dict)
-    judges: Mapping[str, str] = field(default_factory=dict)
-
-    def of(self, shown: ShownTake) -> JudgedTake | None:
-        return self.by_sound.get(shown.sound) if shown.sound else None
-
-
 def judge_takes(
-    synthesizer: Synthesizer, load_judges: Callable[[], Judges], session: Session, known: Verdicts
-) -> Iterator[Verdicts]:
-    """Judge the takes of `session` that `known` does not hold, one by one; yield all verdicts after each.
+    synthesizer: Synthesizer, load_judges: Callable[[], Judges], session: Session
+) -> Iterator[tuple[Path, JudgedTake]]:
+    """Judge the takes on the cards of `session` that have no verdict yet, one by one.
 
-    `load_judges` is called when there is something to judge. Verdicts on takes that left cards and history are
-    dropped. Closing the generator stops the work after the current take.
+    `load_judges` is called when there is something to judge. Closing the generator stops the work after the current take.
     """
-    if not session.cards:
-        raise PCGError(NO_TAKE)
-    takes = [shown for card in session.cards.values() for shown in card.takes if shown.sound]
-    still = {shown.sound for shown in (*takes, *(kept.shown for kept in session.history))}
-    found = Verdicts({sound: verdict for sound, verdict in known.by_sound.items() if sound in still}, known.judges)
-    yield found
     references: dict[object, Recording | None] = {}
-    for shown in takes:
-        if shown.sound in found.by_sound or not shown.sound.is_file():
-            continue
-        judges = load_judges()
-        sample = _sample(synthesizer, shown, references)
-        heard = {**found.by_sound, shown.sound: judges.verdicts([sample])[0]}
-        found = Verdicts(heard, judges.names("the voice's reference"))
-        yield found
+    for card in session.cards.values():
+        shown = card.first
+        if shown.sound and shown.sound not in session.verdicts and shown.sound.is_file():
+            yield shown.sound, load_judges().verdicts([_sample(synthesizer, shown, references)])[0]
 
 
 def _sample(synthesizer: Synthesizer, shown: ShownTake, references: dict[object, Recording | None]) -> Sample:

@@ -13,6 +13,12 @@ TERMS = {
 }
 """The terms of a licence, by its SPDX identifier; for others the identifier is shown."""
 
+LINKS = {
+    "PCG paper": "https://arxiv.org/abs/2511.13732",
+    "SSD paper": "https://arxiv.org/abs/2505.15380",
+    "SD paper": "https://arxiv.org/abs/2211.17192",
+}
+
 
 def voice_line(voice: Voice) -> str:
     """The voice and its licence, as one line of text."""
@@ -20,10 +26,14 @@ def voice_line(voice: Voice) -> str:
     return f"Voice: {voice.name}, {terms}" if terms else f"Voice: {voice.name} ({voice.licence})"
 
 
-def masthead_html(title: str, subtitle: str, voice: Voice) -> str:
-    """The head of the page: title, subtitle, voice and licence."""
-    lines = f'<p>{escape(subtitle)}</p><p class="masthead-voice">{escape(voice_line(voice))}</p>'
-    return f'<div class="masthead"><h1>{escape(title)}</h1>{lines}</div>'
+def masthead_html(title: str, voice: Voice) -> str:
+    """The head of the page: what it shows, links to papers and code, voice and licence."""
+    links = " · ".join(f'<a href="{address}" target="_blank" rel="noopener">{name}</a>' for name, address in LINKS.items())
+    return (
+        f'<div class="masthead"><a class="skip" href="#play">Skip to the player</a><h1>{escape(title)}</h1>'
+        "<p><b>Principled coarse-graining</b> (PCG): speech comes faster when a model accepts <i>sound-alikes</i>.</p>"
+        f'<p>{links}</p><p class="masthead-voice">{escape(voice_line(voice))}</p></div>'
+    )
 
 
 def banner_html(*sentences: str) -> str:

@@ -7,22 +7,18 @@ import gradio as gr
 from explorers.colours import SOUND_COLOUR, detector_styles, method_styles
 from explorers.experiments import findings
 from explorers.groups import atlas
-from explorers.history import layout as history
-from explorers.listen import stage
+from explorers.listen import layout as listen
 from explorers.listening import player, reveal
 from explorers.recognise import transcript
 from explorers.requests.server import app_options
 from explorers.shared import readout, ribbon, spoof_curves, terms
 from explorers.spoof import beam_tree
 from explorers.swap import figures as swap_figures
-from explorers.tune import figures as tune_figures
-from explorers.tune import strip
 from pcg.serving.limits import LIMITS
 
 STYLES = Path(__file__).with_name("page.css")
 COMPONENTS = (
-    readout, ribbon, strip, tune_figures, atlas, transcript, swap_figures, player, reveal, findings, terms, 
-    spoof_curves, beam_tree, stage, history,
+    readout, ribbon, atlas, transcript, swap_figures, player, reveal, findings, terms, spoof_curves, beam_tree, listen,
 )  # fmt: skip
 
 
@@ -31,7 +27,7 @@ def launch_options(hosts: tuple[str, ...] = ()) -> dict[str, object]:
     return {
         "theme": _theme(),
         "css": f"{method_styles()} {detector_styles()}",
-        "css_paths": [STYLES, *(each.STYLES for each in COMPONENTS), atlas.SIDE_STYLES, strip.ROUND_STYLES, stage.TOUR_STYLES],
+        "css_paths": [STYLES, *(part.STYLES for part in COMPONENTS), atlas.SIDE_STYLES],
         "max_file_size": "20mb",
         "footer_links": ["api", "settings"],
         "run_history": False,

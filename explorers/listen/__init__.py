@@ -1,1 +1,1 @@
-"""The Compare panel: one text by every decoder."""
+"""The first tab: one text by every decoder."""

@@ -1,88 +1,72 @@
-"""What the Compare panel does: plain generators of steps over a Synthesizer. Knows nothing of gradio."""
+"""Generates takes for the Listen tab: plain generators of steps over a Synthesizer. Knows nothing of gradio."""
 
 import json
 import secrets
-from collections.abc import Collection, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from time import perf_counter
 
-from explorers.listen.turns import CompareStep, Keep, Part, Speaker, Transcribe, speak_turn, turns_of
-from explorers.session import CARDS, PRESET, Session, TakeView, task_of
-from explorers.shared.readout import TITLES, done_html, groups_html, message_html, progress_html
+import numpy as np
+
+from explorers.session import Session, TakeView, task_of
+from explorers.shared.readout import TITLES
+from explorers.shared.scripts import packed
+from explorers.shared.waiting import while_waiting
 from pcg.audio import load_audio
-from pcg.errors import InputError, PCGError
-from pcg.settings import METHODS, Bounds, Settings, bounds
+from pcg.errors import InputError, PCGError, counted
+from pcg.serving.speech_service import Speech, SpeechService
+from pcg.settings import METHODS, Settings
 from pcg.synthesis.cloning import LONGEST_FILE_SECONDS
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.presets import PAPERS, Preset, read_presets, write_presets
-from pcg.takes.take import Take
+from pcg.takes.take import Round, Sound, Take
 from pcg.takes.written import pack_take
 from pcg.text.pauses import without_pauses
 from pcg.text.prompt import Reference
 from pcg.text.reading import check_text
 
 SEEDS = 10_000
-TAKES = Bounds(1, 5, 1)
-LONGEST_PRESET = 2_000
+PROGRESS_SECONDS = 0.2
+AHEAD_SECONDS = 0.3
+LONGEST_IN_TURNS = 600
+NEWEST = 12
+"""Pieces of live sound that are sent, some six seconds: all pieces of minutes would hold the page up."""
+ALL = "all"
+CHOICES = (ALL, *METHODS)
 RECORDING = "your recording"
 EMPTY = "Type an English text first."
-NO_TEXT = "Type a text to hear the effect of this setting."
+Speaking = Generator[Round | Sound | Take, None, None]
+Keep = Callable[[Take, Reference | None, bool], Path]
+"""Writes a take, its reference if a visitor's recording is the voice, and whether its sound was made in pieces."""
+Transcribe = Callable[[np.ndarray], str]
+"""Samples [N] at the rate of the codec -> the words."""
 
 
 @dataclass(frozen=True)
-class CompareRequest:
-    """The values of the controls, in their order.
-
-    takes: how many of each card, at consecutive seeds. preset: what `preset_value` makes of a preset, or "".
-    """
+class Request:
+    """What a visitor asks for. method: one method, beside which AR is timed, or ALL."""
 
     text: str
     voice: str
-    theta: float
-    lookahead: int
-    beta: float
-    temperature: float
-    seed: int
+    settings: Settings
+    method: str = ALL
     recording: str | None = None
     transcript: str = ""
     consent: bool = False
-    similarity: str = "cosine"
-    takes: int = 1
-    preset: str = ""
-    adaptive: bool = False
-    sampler: str = "plain"
-    top_k: int = 0
-    top_p: float = 0.0
-    verification: str = "token"
-    lookahead_cost: float = 0.0
 
-    def settings(self, method: str) -> Settings:
-        values = {name: getattr(self, name) for name in Settings.model_fields if hasattr(self, name)}
-        return Settings("pcg", **values).for_method(method)
-
-    def systems(self) -> dict[str, tuple[str, Settings]]:
-        """Name and settings of every card, the preset's last; raise InputError if one of them cannot be."""
-        own = {method: ("", self.settings(method)) for method in METHODS}
-        preset = read_preset(self.preset)
-        return own | ({PRESET: (preset.name, preset.over(own["pcg"][1]))} if preset else {})
-
-    def parts(self, keys: Collection[str]) -> list[Part]:
-        """The takes of the cards `keys`: the first of every card, then the second of every card."""
-        TAKES.check("takes", self.takes)
-        if self.takes != int(self.takes):
-            raise InputError("takes", self.takes, f"a whole number from {TAKES}")
-        chosen = {key: system for key, system in self.systems().items() if key in keys}
-        return [
-            Part(key, settings.with_(seed=settings.seed + i), name, joins=i > 0)
-            for i in range(int(self.takes))
-            for key, (name, settings) in chosen.items()
-        ]
+    def methods(self, synthesizer: Synthesizer) -> tuple[str, ...]:
+        """The methods to generate, in the order of METHODS."""
+        if self.method not in CHOICES:
+            raise InputError("method", str(self.method)[:40], "one of " + ", ".join(CHOICES))
+        return tuple(name for name in synthesizer.methods if self.method in (ALL, name) or name == "ar")
 
     def speaker(self, synthesizer: Synthesizer, transcribe: Transcribe | None = None) -> tuple[str, Reference | None]:
-        """The voice's name, and the reference if it is the visitor's own. Without a transcript, `transcribe` recognises the
-        words, and a longer recording is cut at a pause."""
+        """The voice's name, and the reference if it is the visitor's own.
+
+        Without a transcript, `transcribe` recognises the words, and a longer recording is cut at a pause.
+        """
         if not self.recording:
             synthesizer.voice.reference(self.voice)
             return self.voice, None
@@ -91,8 +75,7 @@ class CompareRequest:
         return RECORDING, synthesizer.voice.reference_from_audio(Path(self.recording), self.transcript, transcribe)
 
     def recognised(self, synthesizer: Synthesizer, reference: Reference | None) -> str | None:
-        """The words that were recognised in the recording; "" where it was too long and so was cut: its words have to stay
-        blank, or it would be refused. None where there is no recording, or its words were given."""
+        """The words that were recognised in the recording; "" where it was cut, None where none were asked for."""
         if reference is None or not self.recording or self.transcript.strip():
             return None
         rate, longest = synthesizer.voice.codec.sample_rate, synthesizer.voice.reference_seconds[1]
@@ -100,95 +83,166 @@ class CompareRequest:
         return reference.text if fits else ""
 
 
-def generate_all(speaker: Speaker, request: CompareRequest, session: Session) -> Iterator[CompareStep]:
-    """All takes of a full run: the four methods, or AR alone without a draft, and the preset. Closing the
-    generator stops it."""
-    possible = (*speaker.synthesizer.methods, PRESET)
-    yield from _speak(speaker, [key for key in CARDS if key in possible], request, session)
+@dataclass
+class Live:
+    """The take of `method` as far as it is generated. sounding: whether its sound is sent, too."""
+
+    method: str
+    text: str
+    sounding: bool = False
+    ended: bool = False
+    calls: list[int] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+
+    def add(self, event: Round | Sound) -> bool:
+        """Add an event; return whether a listener waits for it, as for the first sound."""
+        if isinstance(event, Round):
+            self.calls.append(len(event.tokens))
+            return False
+        if self.sounding and len(event.samples):
+            self.pieces.append(packed(event.samples))
+        return self.sounding and len(self.pieces) == 1
+
+    def catch_up(self, rounds: Sequence[Round]) -> None:
+        self.calls = [len(round_.tokens) for round_ in rounds]
+
+    def to_json(self, run: int, status: str) -> str:
+        """For the page: the tokens of each call, the words, and the newest pieces of sound, from the piece `first` on."""
+        first = max(0, len(self.pieces) - NEWEST)
+        own = {"run": run, "method": self.method, "calls": self.calls, "ended": self.ended, "sounding": self.sounding, "status": status}
+        return json.dumps({**own, "words": without_pauses(self.text).split(), "first": first, "pieces": self.pieces[first:]})
 
 
-def generate_again(speaker: Speaker, method: str, request: CompareRequest, session: Session) -> Iterator[CompareStep]:
-    """One method alone, after a change of one of its knobs; without a text nothing happens, and there is no error."""
-    if request.text.strip():
-        yield from _speak(speaker, (method,), request, session)
-    else:
-        yield CompareStep(session, message_html(NO_TEXT), done=True)
+@dataclass(frozen=True)
+class Step:
+    """A step of a run: the session so far, the status, and the take that is being generated. changed: whether the session has
+    changed since the last step. recognised: see `Request.recognised`."""
+
+    session: Session
+    status: str
+    live: Live | None = None
+    changed: bool = False
+    recognised: str | None = None
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """What generates the takes: `keep` writes a take into a file; `transcribe` recognises the words of a recording. service:
+    where the takes of all visitors wait for one another, if there is one."""
+
+    synthesizer: Synthesizer
+    keep: Keep
+    transcribe: Transcribe | None = None
+    service: SpeechService | None = None
+
+    def speak(
+        self, text: str, settings: Settings, voice: str, reference: Reference | None = None, stream: bool = False
+    ) -> Speech | Speaking:
+        """As `Synthesizer.speak`; hierarchical takes have a batch of their own, and do not wait. stream: somebody listens."""
+        if self.service is None or settings.hierarchical:
+            return self.synthesizer.speak(text, settings, voice, reference, stream=stream)
+        return self.service.speak(text, settings, voice, reference, stream=stream, heard=stream)
+
+
+def generate(speaker: Speaker, request: Request, session: Session) -> Iterator[Step]:
+    """Generate the takes of a request. Closing the generator stops it.
+
+    The take that is heard comes first and is not timed; then the methods are decoded in turns, so that other work on the
+    computer slows all of them alike.
+    """
+    begun, synthesizer = perf_counter(), speaker.synthesizer
+    if not without_pauses(request.text).strip():
+        raise PCGError(EMPTY)
+    text, methods = check_text(request.text), request.methods(synthesizer)
+    voice, reference = request.speaker(synthesizer, speaker.transcribe)
+    recognised = request.recognised(synthesizer, reference)
+    said = (text, voice, reference)
+    session = session.with_marks(task_of(*said, request.settings), methods)
+    first = request.method if request.method in methods else "pcg" if "pcg" in methods else methods[-1]
+    yield Step(session, f"{TITLES[first][0]} begins.", changed=True, recognised=recognised)
+    yield from _speak_turn(speaker, [first], request.settings, said, session, sounding=True)
+    in_turns = speaker.service is not None and len(text) <= LONGEST_IN_TURNS
+    for turn in [methods] if in_turns else [[method] for method in methods]:
+        takes = yield from _speak_turn(speaker, turn, request.settings, said, session)
+        for take in takes:
+            sound = speaker.keep(take, reference, False) if len(take.audio) else None
+            own = {"sound": sound, "reference": reference, "packed": pack_take(take), "streamed": False}
+            session = session.with_take(TakeView.of(take), **own)
+        names = ", ".join(TITLES[method][0] for method in methods[: methods.index(turn[-1]) + 1])
+        yield Step(session, f"{names} in {perf_counter() - begun:.1f} s.", changed=True)
+
+
+def _speak_turn(
+    speaker: Speaker,
+    methods: Sequence[str],
+    settings: Settings,
+    said: tuple[str, str, Reference | None],
+    session: Session,
+    sounding: bool = False,
+) -> Generator[Step, None, list[Take]]:
+    """Speak the takes of one turn, and return them in their order. sounding: send the sound while it is made."""
+    (text, voice, reference), takes = said, []
+    names = " and ".join(filter(None, [", ".join(m.upper() for m in methods[:-1]), methods[-1].upper()]))
+
+    def step(live: Live) -> Step:
+        return Step(session, f"{names}: {counted(sum(live.calls), 'token')} in {counted(len(live.calls), 'call')}.", live)
+
+    with ExitStack() as stack:
+        speeches = [
+            stack.enter_context(closing(speaker.speak(text, settings.for_method(method), voice, reference, stream=sounding)))
+            for method in methods
+        ]
+        for queued in while_waiting(speeches[0], speaker.synthesizer):
+            yield Step(session, queued)
+        lives = [Live(method, text, sounding) for method in methods]
+        if not sounding:
+            for live in _decoded(speeches, lives):
+                yield step(live)
+        for live, speech in zip(lives, speeches, strict=True):
+            for ended in _grown(speech, live):
+                yield step(live)
+                takes += [ended] if ended else []
+    return takes
+
+
+def _decoded(speeches: Sequence[Speech | Speaking], lives: Sequence[Live]) -> Iterator[Live]:
+    """Wait until all speeches of a service are decoded, and report now and then. More work here would slow what is timed."""
+    for live, speech in cycle(zip(lives, speeches, strict=True)):
+        growing = [other for other in speeches if isinstance(other, Speech) and other.decoding(0)]
+        if not growing:
+            return
+        growing[0].decoding(PROGRESS_SECONDS)
+        live.catch_up(speech.rounds)
+        yield live
+
+
+def _grown(speech: Speech | Speaking, live: Live) -> Iterator[Take | None]:
+    """Let `live` grow to the end of `speech`; report the first sound and the take at once, all else now and then.
+
+    Making sound slows down what is timed, so while a service decodes, no more is made than a listener needs.
+    """
+    reported, until = perf_counter(), 0.0
+    live.catch_up(())
+    for event in speech:
+        live.ended = isinstance(event, Take)
+        if live.ended or live.add(event) or perf_counter() - reported >= PROGRESS_SECONDS:
+            yield event if isinstance(event, Take) else None
+            reported = perf_counter()
+        if isinstance(event, Sound) and isinstance(speech, Speech):
+            until = max(until, perf_counter()) + len(event.samples) / event.sample_rate
+            while perf_counter() < until - AHEAD_SECONDS and speech.decoding(AHEAD_SECONDS / 10):
+                pass
 
 
 def stopped(session: Session | None) -> str:
-    """What a stopped run has finished, as the page's own words; `session`: its own, None before it began."""
+    """What a stopped run has finished. session: that of the run, None before it began."""
     cards = session.cards.items() if session else ()
-    fresh = [TITLES[key][0] if key in TITLES else "the preset" for key, card in cards if not card.outdated]
-    return f"Stopped after {', '.join(fresh)}." if fresh else "Stopped before the first take was finished."
-
-
-def describe_groups(synthesizer: Synthesizer, theta: float, similarity: str = Settings().similarity) -> str:
-    bounds("theta").check("theta", theta)
-    return groups_html(theta, synthesizer.statistics(theta, similarity))
+    fresh = [TITLES[key][0] for key, card in cards if not card.outdated]
+    return f"Stopped. Finished: {', '.join(fresh)}." if fresh else "Stopped. What you heard can be played again."
 
 
 def new_seed() -> int:
     return secrets.randbelow(SEEDS)
-
-
-def preset_value(preset: Preset) -> str:
-    """A preset as the page's control holds it: one of the papers' by its name, another one whole."""
-    return preset.name if preset in PAPERS else json.dumps(write_presets([preset])[0])
-
-
-def read_preset(value: object) -> Preset | None:
-    """What `preset_value` wrote; None where nothing is chosen."""
-    if not value:
-        return None
-    found = {preset.name: preset for preset in PAPERS}.get(str(value))
-    if found is None and isinstance(value, str) and len(value) <= LONGEST_PRESET:
-        with suppress(ValueError, RecursionError):
-            found = next(iter(read_presets([json.loads(value)])), None)
-    if found is None:
-        raise InputError("preset", str(value)[:40], "one of " + ", ".join(p.name for p in PAPERS) + ", or one of your own")
-    return found
-
-
-def _speak(speaker: Speaker, keys: Collection[str], request: CompareRequest, session: Session) -> Iterator[CompareStep]:
-    begun = perf_counter()
-    if not without_pauses(request.text).strip():
-        raise PCGError(EMPTY)
-    text, parts = check_text(request.text), request.parts(keys)
-    if not parts:
-        raise PCGError("The preset in hand is no longer chosen: choose one, or listen to another lane.")
-    if PRESET in keys:
-        preset = read_preset(request.preset)
-        session = session.without_other_preset(preset.name if preset else None)
-    voice, reference = request.speaker(speaker.synthesizer, speaker.transcribe)
-    recognised = request.recognised(speaker.synthesizer, reference)
-    rate = token_rate(speaker.synthesizer)
-    tasks = {key: task_of(text, voice, reference, settings) for key, (_, settings) in request.systems().items()}
-    session = session.with_marks(tasks, {part.key for part in parts})
-    groups = describe_groups(speaker.synthesizer, request.theta, request.similarity)
-    turns, said = turns_of(speaker, text, parts), (text, voice, reference)
-    first = progress_html([part.key for part in turns[0]], (), (), rate, place=(1, len(turns)))
-    yield CompareStep(session, first, marks=True, groups=groups, recognised=recognised)
-    if len(keys) > 1:
-        # Heard at once, and not timed: the browser begins to play beside it.
-        lead = [next((part for part in parts if part.key == "pcg"), parts[0])]
-        yield from speak_turn(speaker, lead, said, session, rate, sounding=True)
-    taken = 0
-    for number, turn in enumerate(turns, 1):
-        sounding = len(keys) == 1 and number == 1
-        takes = yield from speak_turn(speaker, turn, said, session, rate, sounding, (number, len(turns)))
-        for part, take in zip(turn, takes, strict=True):
-            session = _heard(session, part, take, speaker.keep, reference, streamed=sounding, full_run=len(keys) > 1)
-            taken += 1
-            status, done = done_html([p.key for p in parts[:taken]], perf_counter() - begun), taken == len(parts)
-            yield CompareStep(session, status, done=done, new=part.key)
-
-
-def _heard(
-    session: Session, part: Part, take: Take, keep: Keep, reference: Reference | None, streamed: bool, full_run: bool
-) -> Session:
-    sound = keep(take, reference, streamed) if len(take.audio) else None
-    own = {"key": part.key, "name": part.name, "sound": sound, "reference": reference, "joins": part.joins}
-    return session.with_take(TakeView.of(take), full_run, packed=pack_take(take), streamed=streamed, **own)
 
 
 def token_rate(synthesizer: Synthesizer) -> float:

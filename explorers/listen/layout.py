@@ -1,200 +1,342 @@
-"""The first tab: one text by four methods and a preset, one player for all of them, the take in hand, and their details."""
+"""The first tab: one text by every method. One handler, `generate`, yields one JSON value, and the stage draws it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import gradio as gr
+from gradio.blocks import Block
 from gradio.components import Component
-from gradio.events import Dependency
 
-from explorers.errors import showing_errors
-from explorers.judging import NO_TAKE, Judges, Verdicts, transcriber, usual_judges
-from explorers.listen.actions import describe_groups, stopped
-from explorers.listen.all_takes import create_tools, wire_tools
+from explorers.errors import page_error, plain, showing_errors
+from explorers.judging import Judges, judge_takes, transcriber
+from explorers.listen import share
+from explorers.listen.actions import ALL, CHOICES, Request, Speaker, generate, new_seed, stopped
 from explorers.listen.example import Example
-from explorers.listen.form import create_form, voice_update
-from explorers.listen.runs import VISITORS, ComparePlaces, Updates, shown_take, wire_runs
-from explorers.listen.stage import create_stage, stage_value
-from explorers.listen.take_card import Curves, create_card, create_pairs, draw
-from explorers.listen.turns import Keep, Speaker
-from explorers.session import CARDS, PRESET, Session
-from explorers.settings.actions import wav_file
-from explorers.shared.readout import message_html
-from explorers.shared.spoof_curves import curves_html
-from explorers.tune.layout import create_in_hand, wire_in_hand
+from explorers.listen.value import read_results, stage_value, study_of
+from explorers.session import CARDS, Session
+from explorers.shared.blocks import DECODING, knob, own_voice, recognised_update, similarity_choice, text_box, voice_choice
+from explorers.shared.scripts import BARS, DECK, ONE_SOUND, PIECES, SHARED, joined
 from explorers.turn import Turn
-from explorers.zero_gpu import is_lent
-from pcg.errors import InputError, PCGError
+from explorers.zero_gpu import gpu_seconds, is_lent, on_gpu
+from pcg.errors import PCGError
 from pcg.serving.speech_service import SpeechService
+from pcg.settings import Settings, bounds, choices, is_numeric
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.stored import Origin, Stored
 from pcg.takes.take import Speak, Take
 from pcg.text.prompt import Reference
 
-DETAILS = "Details: figures, mel pictures, detectors, verdicts, files"
-TAKES_REMEMBERED = 64
+HERE = Path(__file__).parent
+STYLES = HERE / "stage.css"
+SCRIPTS = [
+    SHARED,
+    DECK,
+    PIECES,
+    BARS,
+    ONE_SOUND,
+    *(HERE / f"{name}.js" for name in ("sound", "lanes", "tokens", "more", "stage")),
+]
+FIRST = ("theta", "lookahead", "beta", "temperature", "seed")
+ASKED = ("text", "voice", "method", "recording", "transcript", "consent")
+TUNED = tuple(name for name in Settings.model_fields if name not in ("method", *share.NO_CONTROL))
+EXAMPLES = ("Could you tell me the way?", "It costs $4.99.", "She sells sea shells.")
+READY = "Ready."
+RECORDED = "A recorded example: press Play, or type a text and press Generate."
+SPEAKING, VISITORS = "speaking", 24
+"""Visitors whose takes wait for one another in a SpeechService; more wait in gradio's queue."""
 POSITIONS = 2048
 AT_ONCE = 4
-READY = "Ready."
-RECORDED = "A recorded example. Generate it again, or change a setting."
+WITH_METHOD = """(...values) => {
+  const stage = document.querySelector(".stage");
+  values[METHOD] = stage.dataset.method || "all";
+  delete stage.dataset.method;
+  return values;
+}"""
+"""The stage says which method runs again; a press on Generate runs all."""
+Updates = dict[Block, object]
 
 
 @dataclass(frozen=True)
-class CompareView:
-    """What other parts of the page may connect to: `controls` go by the names of CompareRequest, and under "method" stands the
-    key of the take in hand (`in_hand`), of which `strip` is the picture; `verdicts` holds those on the takes; `status` tells
-    of a run, `shared` of a take that came by a link. `speak`: so that every panel's takes are decoded by one thread; `keep`:
-    writes a take into a file; `turn` holds the Turn of what is generated."""
+class ListenView:
+    """What other parts of the page connect to.
+
+    Attributes:
+        controls: by the names of ASKED and TUNED; under "method" the key of the take in hand (`in_hand`).
+        stage: draws the tab; its event `locate` brings a `token` for the map.
+        speak: as `Synthesizer.speak`, so that every panel's takes are decoded by one thread.
+        keep: writes a take into a file.
+        turn: holds the Turn of what is generated.
+    """
 
     controls: Mapping[str, Component]
     in_hand: gr.Radio
-    verdicts: gr.State
-    strip: gr.HTML
-    status: gr.HTML
-    shared: gr.HTML
+    stage: gr.HTML
     speak: Speak
-    keep: Keep
+    keep: Callable[[Take, Reference | None, bool], Path]
     turn: gr.State
 
 
-def create_compare(
+def create_listen(
     page: gr.Blocks,
     synthesizer: Synthesizer,
     origin: Origin,
     session: gr.State,
+    load_judges: Callable[[], Judges],
     example: Example | None = None,
-    load_judges: Callable[[], Judges] | None = None,
-    claim: str = "",
-) -> CompareView:
-    """Lay the panel out within `page`, which is being built.
+    voice_ids: frozenset[str] = frozenset(),
+) -> ListenView:
+    """Lay the tab out within `page`, which is being built.
 
-    `session` holds a Session: the takes that the page shows, at first those of the `example`; `origin` goes into the files of
-    new ones. `load_judges` is called when there is something to judge, or a recording comes without its transcript; without it
-    the offline judges are loaded then. claim: what stands above the player, as HTML.
+    Args:
+        session: holds a Session, at first that of the `example`.
+        load_judges: called when there is something to judge, or a recording comes without its transcript.
+        voice_ids: the names of the voice in the shipped results.
     """
-    judges = load_judges or usual_judges()
-    verdicts = example.verdicts if example else Verdicts()
-    if example:
-        session.value = example.session
-    # No State, as a program may name it, too.
-    in_hand = gr.Radio(list(CARDS), value="pcg", label="Method", visible=False)
-    with gr.Row(equal_height=False, elem_classes="listen"):
-        with gr.Column(scale=0, min_width=320, elem_classes="lab-controls"):
-            shown = session.value.cards["pcg"].reading if example else None
-            controls = create_form(synthesizer, shown, RECORDED if example else READY)
-        with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
-            with gr.Column(elem_classes="lab-card"):
-                codec = synthesizer.voice.codec
-                gr.HTML(claim, apply_default_css=False, visible=bool(claim), elem_id="claim")
-                shared = gr.HTML("", apply_default_css=False, elem_id="shared")
-                stage = create_stage(codec.sample_rate, codec.hop, session.value, verdicts)
-            room = gr.Column(elem_classes="lab-takes")
-            with gr.Accordion(DETAILS, open=False, elem_id="details") as details:
-                views = create_pairs(synthesizer, session.value)
-                with gr.Row(equal_height=True, elem_classes="lab-pair"):
-                    views[PRESET] = create_card(synthesizer, PRESET, session.value)
-                    tools = create_tools(session.value, verdicts)
-    cache = Path(tools.file.GRADIO_CACHE)
+    results = read_results(voice_ids)
+    in_hand = gr.Radio(list(CARDS), value="pcg", label="Take in hand", visible=False)
+    shown = session.value.cards["pcg"].reading if example else None
+    controls = _controls(synthesizer, shown.settings if shown else Settings(), shown.text if shown else "")
+    codec = synthesizer.voice.codec
+    value = partial(stage_value, synthesizer, origin, results=results, example=example)
+    stage = gr.HTML(
+        value(session.value, "pcg", status=RECORDED if example else READY),
+        html_template=(HERE / "stage.html").read_text(encoding="utf-8"),
+        js_on_load=joined(SCRIPTS),
+        apply_default_css=False,
+        elem_id="stage",
+        sample_rate=codec.sample_rate,
+        hop=codec.hop,
+        live=None,
+        presets=share.presets(),
+    )
+    cache, turn = Path(stage.GRADIO_CACHE), gr.State(Turn())
 
     def keep(take: Take, reference: Reference | None, streamed: bool) -> Path:
-        return wav_file(take, Stored.of(take, origin, reference, streamed), cache)
+        return share.wav_file(take, Stored.of(take, origin, reference, streamed), cache)
 
-    speaker = Speaker(synthesizer, keep, transcriber(synthesizer, judges), _service(synthesizer))
-    places = ComparePlaces(controls, stage, in_hand, views, session, tools)
-    # First of all, as programs are offered the endpoints in the order of the wiring.
-    runs = wire_runs(speaker, places)
-    with room:
-        looked_at = create_in_hand(synthesizer)
-    _wire_takes(places, details, page, _curves_by(synthesizer))
-    wire_in_hand(synthesizer, origin, looked_at, session, in_hand, page)
-    wire_tools(synthesizer, judges, tools, runs, session)
-    _wire_form(synthesizer, places, runs, page)
-    named = {**controls.named, "method": in_hand}
-    return CompareView(
-        named, in_hand, tools.verdicts, looked_at.strip, controls.status, shared, speaker.speak, keep, tools.turn
-    )
+    speaker = Speaker(synthesizer, keep, transcriber(synthesizer, load_judges), _service(synthesizer))
+    tab = Tab(speaker, load_judges, value, controls, stage, session)
+    view = ListenView({**controls, "method": in_hand}, in_hand, stage, speaker.speak, keep, turn)
+    _wire(page, tab, view, origin)
+    return view
 
 
 def _service(synthesizer: Synthesizer) -> SpeechService | None:
-    """All takes in turns, as each is timed, those of `AT_ONCE` visitors side by side; None on a GPU, where takes wait in
-    gradio's queue, since a running batch has no CUDA graphs."""
+    """All takes in turns, as each is timed; None on a GPU, where takes wait in gradio's queue, as a running batch has no CUDA
+    graphs."""
     if is_lent() or synthesizer.voice.device != "cpu":
         return None
     return SpeechService(synthesizer, AT_ONCE * len(CARDS), POSITIONS, waiting=VISITORS * len(CARDS), in_turns=True)
 
 
-def _shower(key: str) -> Callable[[int, Session], list[object]]:
-    def show(number: int, session: Session) -> list[object]:
+def _controls(synthesizer: Synthesizer, settings: Settings, text: str) -> dict[str, Component]:
+    """Lay out text, voice, examples and the drawer "Tune", whose controls are made from `Settings`."""
+    made: dict[str, Component] = {}
+    with gr.Column(elem_id="ask", elem_classes="lab-form"):
+        with gr.Row(elem_classes="ask-row", equal_height=False):
+            with gr.Column(scale=1, min_width=240):
+                made["text"] = text_box("", text, lines=2)
+            with gr.Column(scale=0, min_width=150, elem_classes="ask-buttons"):
+                made["run"] = gr.Button("Generate", variant="primary", elem_id="run")
+                made["stop"] = gr.Button("Stop", elem_id="stop")
+        with gr.Row(elem_classes="ask-chips"):
+            for sentence in EXAMPLES:
+                chip = gr.Button(f"“{sentence}”", size="sm", scale=0, min_width=60)
+                chip.click(None, None, made["text"], js=f"() => {sentence!r}", api_visibility="private")
+    with gr.Accordion("Tune", open=False, elem_id="knobs", elem_classes="lab-form"):
+        with gr.Row(elem_classes="knob-row"):
+            made["voice"] = voice_choice(synthesizer, "")
+            for name in FIRST:
+                made[name] = _control(synthesizer, name, settings)
+            made["dice"] = gr.Button("⚄ Roll the seed", elem_id="dice", size="sm", scale=0, min_width=120)
+        with gr.Accordion("More settings", open=False, elem_id="more-settings"), gr.Row(elem_classes="knob-row"):
+            made |= {name: _control(synthesizer, name, settings) for name in TUNED if name not in FIRST}
+        made["recording"], made["transcript"], made["consent"] = own_voice(synthesizer, "")
+    made["method"] = gr.Radio(list(CHOICES), value=ALL, label="Method", visible=False)
+    return made
+
+
+def _control(synthesizer: Synthesizer, name: str, settings: Settings) -> Component:
+    """The control of one setting."""
+    field, value = Settings.model_fields[name], getattr(settings, name)
+    shown = {"label": name.replace("_", " ").capitalize(), "info": field.description, "elem_id": name.replace("_", "-")}
+    if name == "similarity":
+        return similarity_choice(synthesizer, "", value, field.description)
+    if choices(name):
+        return gr.Radio(choices(name), value=value, **shown)
+    if not is_numeric(name):
+        return gr.Checkbox(value, **shown)
+    if name == "seed":
+        return gr.Number(value, precision=0, minimum=bounds(name).low, maximum=bounds(name).high, **shown)
+    return knob(name, settings, "", field.description)
+
+
+@dataclass(frozen=True)
+class Tab:
+    """The parts of the tab that its handlers use. value: `stage_value` of a session and the key in hand."""
+
+    speaker: Speaker
+    load_judges: Callable[[], Judges]
+    value: Callable[..., dict[str, object]]
+    controls: Mapping[str, Component]
+    stage: gr.HTML
+    session: gr.State
+
+    def generate(self, *values: object) -> Iterator[Updates]:
+        """Generate takes, and then judge them; yields the value of the stage."""
+        *asked, hand, session, turn = values
+        named = dict(zip((*ASKED, *TUNED), asked, strict=True))
+        number, session = turn.begin(session)
+        status = ""
+        try:
+            settings = Settings("pcg", **{name: named.pop(name) for name in TUNED})
+            request = Request(**named, settings=settings)
+            hand = hand if request.method == ALL else request.method
+            seconds = lambda request, *_: gpu_seconds(request.text, len(CARDS) + 1)  # noqa: E731
+            with closing(on_gpu(partial(generate, self.speaker), seconds)(request, session)) as steps:
+                for step in steps:
+                    if turn.number != number:  # A knob has moved on.
+                        return
+                    status, update = step.status, {"live": step.live.to_json(number, step.status) if step.live else None}
+                    if step.changed:
+                        session = turn.session = step.session
+                        update["value"] = self.value(session, hand, status=status)
+                    updates: Updates = {self.stage: gr.update(**update)}
+                    if step.recognised is not None:
+                        updates[self.controls["transcript"]] = recognised_update(step.recognised)
+                    yield updates
+            # Not before: what the page does with new takes would run beside the next method, whose time is measured.
+            session = turn.so_far() or session
+            yield {self.stage: gr.update(value=self.value(session, hand, status=status), live=None), self.session: session}
+            yield from self._judge(session, hand, turn, number, status)
+        except PCGError as error:
+            kept = turn.so_far() if turn.number == number else None
+            turn.end(number)
+            told = {self.stage: gr.update(value=self.value(kept or session, hand, status=plain(error)), live=None)}
+            yield told | ({self.session: kept} if kept else {})
+            raise page_error(error) from error
+
+    def _judge(self, session: Session, hand: str, turn: Turn, number: int, status: str) -> Iterator[Updates]:
+        with closing(judge_takes(self.speaker.synthesizer, self.load_judges, session)) as verdicts:
+            for sound, verdict in verdicts:
+                if turn.number != number:  # The judged takes are being replaced, and judges would slow down what is timed.
+                    return
+                session = turn.session = session.with_verdict(sound, verdict)
+                yield {self.stage: self.value(session, hand, status=status)}
+        if turn.number == number:
+            session = turn.changed(session)
+            turn.end(number)
+            yield {self.stage: self.value(session, hand, status=status), self.session: session}
+
+    def stop(self, hand: str, session: Session, turn: Turn) -> Updates:
+        finished = turn.stopped or session
+        value = self.value(finished, hand, status=stopped(turn.stopped))
+        return {self.stage: gr.update(value=value, live=None), self.session: finished}
+
+    def show(self, hand: str, session: Session) -> dict[str, object]:
+        return self.value(session, hand)
+
+    def study(self, hand: str, session: Session) -> dict[str, object]:
         with showing_errors():
-            card = session.cards.get(key)
-            if card is None:
-                raise PCGError(NO_TAKE)
-            if number not in range(1, len(card.takes) + 1):
-                raise InputError("take", number, f"a whole number from 1 to {len(card.takes)}")
-        return shown_take(card, number)
-
-    return show
+            found = study_of(self.speaker.synthesizer, session, hand)
+        return self.value(session, hand, study=found)
 
 
-def _curves_by(synthesizer: Synthesizer) -> Curves:
-    """The curves of the voice's detectors along a take, kept, as a page is drawn often."""
-    detectors = synthesizer.decoder.detectors
-    if detectors is None:
-        return lambda reading: ""
-
-    @lru_cache(maxsize=TAKES_REMEMBERED)
-    def draw_curves(tokens: tuple[int, ...], seconds: float) -> str:
-        return curves_html({name: curve.tolist() for name, curve in detectors.curves(tokens).items()}, seconds)
-
-    return lambda reading: draw_curves(reading.tokens, reading.audio_seconds) if reading.tokens else ""
-
-
-def _wire_takes(places: ComparePlaces, details: gr.Accordion, page: gr.Blocks, curves: Curves) -> None:
-    """Step through the takes of a card; draw the stage and the details of the cards when anything changes: the session does so
-    when a run has ended, so that nothing is timed meanwhile."""
-    views, stage, session, verdicts = places.views, places.stage, places.session, places.tools.verdicts
-    takes = [views[key].take for key in CARDS]
-    quick = {"show_progress": "hidden", "queue": False}
-    for key in CARDS:
-        views[key].take.input(
-            _shower(key), [views[key].take, session], views[key].spoken, **quick,
-            api_name=f"show_{key}_take", api_description=f"One of the takes of the card {key.upper()}, by its number from 1.",
-        )  # fmt: skip
-    private = {"trigger_mode": "always_last", "api_visibility": "private", **quick}
-    gr.on([page.load, session.change, verdicts.change], stage_value, [session, verdicts], stage, **private)
-    gr.on(
-        [details.expand, session.change, verdicts.change, *(take.change for take in takes)],
-        lambda session, verdicts, *numbers: draw(session, verdicts, dict(zip(CARDS, numbers, strict=True)), curves),
-        [session, verdicts, *takes], [place for key in CARDS for place in views[key].drawn], **private,
+def _wire(page: gr.Blocks, tab: Tab, view: ListenView, origin: Origin) -> None:
+    stage, controls, session, hand, turn = tab.stage, tab.controls, tab.session, view.in_hand, view.turn
+    service = tab.speaker.service is not None
+    asked = [controls[name] for name in (*ASKED, *TUNED)]
+    running = {
+        "fn": _named(tab.generate), "inputs": [*asked, hand, session, turn],
+        "outputs": [stage, session, controls["transcript"]], "js": WITH_METHOD.replace("METHOD", str(ASKED.index("method"))),
+        "show_progress": "hidden", "trigger_mode": "always_last",
+        "concurrency_id": SPEAKING if service else DECODING, "concurrency_limit": VISITORS if service else 1,
+    }  # fmt: skip
+    full = gr.on(
+        [controls["run"].click, controls["text"].submit], **running, api_name="generate",
+        api_description="Generate takes of the text with a method, beside AR, or with all methods; streams the value of the "
+        "stage, whose `state` is JSON: lanes with rounds, figures and verdicts.",
     )  # fmt: skip
-
-
-def _wire_form(synthesizer: Synthesizer, places: ComparePlaces, runs: Sequence[Dependency], page: gr.Blocks) -> None:
-    controls, named = places.controls, places.controls.named
-    private = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
-
-    def told(turn: Turn) -> Updates:
-        finished = turn.stopped
-        kept = {places.session: finished} if finished else {}
-        return {controls.status: message_html(stopped(finished)), places.stage: gr.update(live=None), **kept}
-
+    runs = [full, stage.again(**running, api_visibility="private")]
+    for run in runs:  # also after a request that was refused before the handler saw it
+        run.then(js="() => { document.dispatchEvent(new CustomEvent('run-ended')); }", api_visibility="private")
+    private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    # Through the queue where a state changes: gradio tells the page of that nowhere else.
+    queued = {**private, "queue": True, "concurrency_limit": None, "trigger_mode": "multiple"}
     # In two steps: what the run sent last may reach the page after the answer to the first.
-    halted = controls.stop.click(lambda turn: turn.stop(), places.tools.turn, None, cancels=list(runs), **private)
-    queued = {**private, "queue": True, "concurrency_limit": None}  # nowhere else gradio tells the page of a changed state
-    halted.then(told, places.tools.turn, [controls.status, places.stage, places.session], **queued)
-    named["recording"].clear(lambda: "", None, named["transcript"], **private)
-    voices = tuple(synthesizer.voice.references)
-    named["recording"].change(partial(voice_update, voices), named["recording"], named["voice"], **private)
+    halted = controls["stop"].click(lambda turn: turn.stop(), turn, None, cancels=runs, **private)
+    halted.then(tab.stop, [hand, session, turn], [stage, session], **queued)
+    stage.halt(lambda turn: turn.halt(), turn, None, **private)
+    page.load(tab.show, [hand, session], stage, **private)
 
-    def describe(theta: float, similarity: str) -> str:
+    def choose(session: Session, event: gr.EventData) -> list[object]:
+        key = _sent(event).get("key")
+        if key not in CARDS:
+            return [gr.skip()] * 3
+        session = session if session.held is None else replace(session, held=None)
+        return [key, session, tab.value(session, key)]
+
+    stage.choose(choose, session, [hand, session, stage], **queued)
+    studying = {"concurrency_id": DECODING, "concurrency_limit": 1, "trigger_mode": "always_last"}
+    stage.study(tab.study, [hand, session], stage, **{**private, "queue": True, **studying})
+    moved = {name: place for name, place in controls.items() if name in (*TUNED, "text", "voice", "recording")}
+    voices = tab.speaker.synthesizer.voice.references
+
+    def use(hand: str, session: Session, event: gr.EventData) -> Updates:
+        """Bring a take of the history, a preset, a link or a file to the controls."""
+        what, note, then = _sent(event), "", ""
         with showing_errors():
-            return describe_groups(synthesizer, theta, similarity)
+            if "number" in what:
+                session = session.holding(what["number"])
+                stored = share.stored_of(session.kept(session.held).shown, origin)
+                hand = stored.settings.method
+            else:
+                stored = share.brought(what)
+        if isinstance(stored, Stored) and "number" not in what:
+            note, then = share.caveats(stored, origin, voices), stored.settings.method
+        values = share.controls_of(stored, voices)
+        value = {**tab.value(session, hand, note=note), "then": then, "brought": True}
+        return {stage: value, session_place: session, hand_place: hand} | {
+            place: values[name] for name, place in moved.items() if name in values
+        }
 
-    # Also what another tab, a preset or a take gives back moves theta.
-    gr.on(
-        [page.load, named["theta"].change, named["similarity"].change],
-        describe, [named["theta"], named["similarity"]], controls.groups, queue=False, show_progress="hidden",
-        trigger_mode="always_last", api_name="groups", api_description="The number and the mean size of the groups at a theta.",
+    session_place, hand_place = session, hand
+    stage.use(use, [hand, session], [stage, session, hand, *moved.values()], **queued)
+    controls["dice"].click(new_seed, None, controls["seed"], api_name="new_seed", queue=False, show_progress="hidden").then(
+        js="() => document.dispatchEvent(new CustomEvent('knob-moved'))", api_visibility="private"
+    )
+    controls["recording"].clear(lambda: "", None, controls["transcript"], **private)
+
+
+def _named(handler: Callable[..., object]) -> Callable[..., object]:
+    """Name the parameters of the endpoint by the controls."""
+    from inspect import Parameter, Signature
+
+    def named(*values: object) -> Iterator[Updates]:
+        yield from handler(*values)
+
+    names = (*ASKED, *TUNED, "hand", "session", "turn")
+    named.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names])
+    return named
+
+
+def _sent(event: gr.EventData) -> dict[str, object]:
+    return event._data if isinstance(event._data, dict) else {}
+
+
+def connect_map(synthesizer: Synthesizer, stage: gr.HTML, map_view: object) -> None:
+    """Let "Show on the map" choose the token there: the stage opens the tab, and this draws it."""
+    from explorers.groups.layout import look
+
+    def locate(theta: float, similarity: str, event: gr.EventData) -> list[object]:
+        with showing_errors():
+            scene = look(synthesizer, _sent(event).get("token"), None, theta, similarity)
+        return [gr.update(scene=scene.prop), scene.anchor, scene.second]
+
+    stage.locate(
+        locate, [map_view.theta, map_view.similarity], [map_view.atlas, map_view.anchor, map_view.second],
+        trigger_mode="multiple", concurrency_limit=None, show_progress="hidden", api_visibility="private",
     )  # fmt: skip

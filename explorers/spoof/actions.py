@@ -9,8 +9,7 @@ from time import perf_counter
 
 import numpy as np
 
-from explorers.listen.actions import token_rate
-from explorers.listen.turns import PROGRESS_SECONDS, Keep
+from explorers.listen.actions import PROGRESS_SECONDS, Keep, token_rate
 from explorers.session import Session, ShownTake, TakeView
 from explorers.shared.waiting import while_waiting
 from explorers.spoof.beams import Tree

@@ -11,8 +11,7 @@ from gradio.components import Component
 from gradio.events import Dependency
 
 from explorers.errors import page_error
-from explorers.listen.actions import new_seed, token_rate
-from explorers.listen.turns import Keep
+from explorers.listen.actions import Keep, new_seed, token_rate
 from explorers.shared.blocks import (
     DECODING,
     Form,

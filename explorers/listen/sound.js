@@ -1,10 +1,11 @@
-// What is heard: all takes on one clock, of which one is loud; and before they are all there, the first one as it is generated.
+// What is heard: all takes on one clock, of which one is loud; before they are there, the first one as it is generated.
 
 class StageSound {
   /** Seconds of the longest sound. */
   get duration() {
-    const streamed = this.streaming ? this.pieces.length / props.sample_rate : 0;
-    return Math.max(...this.lanes.map((lane) => lane.seconds), streamed, 0.1);
+    const streamed = this.pieces.length / props.sample_rate;
+    if (this.streaming || this.cutShort) return Math.max(streamed, 0.1);
+    return Math.max(...this.lanes.map((lane) => lane.seconds), 0.1);
   }
 
   get streaming() {
@@ -15,9 +16,18 @@ class StageSound {
     return this.deck !== null || this.streaming;
   }
 
+  /** Whether a stopped run left sound of the chosen method, and no take of it. */
+  get cutShort() {
+    return this.cut !== null && this.cut === this.chosen;
+  }
+
   get now() {
     if (this.streaming) return this.pieces.place / props.sample_rate;
     return this.deck ? this.deck.at(this.context.currentTime) : this.position;
+  }
+
+  get heard() {
+    return Math.max(0, this.lanes.findIndex((lane) => lane.key === this.chosen));
   }
 
   /** Only a person's own act may open it. */
@@ -26,12 +36,7 @@ class StageSound {
     if (this.context.state === "suspended") this.context.resume();
   }
 
-  wake() {
-    this.open();
-    this.pieces.wake();
-  }
-
-  /** Fetch the sounds of all lanes; those that are there already are not fetched again. */
+  /** Fetch the sounds of all lanes that are not there yet. */
   async load() {
     const serial = ++this.serial;
     const wanted = this.lanes.filter((lane) => lane.url);
@@ -49,18 +54,18 @@ class StageSound {
     if (this.waiting && this.ready) this.play();
   }
 
-  get heard() {
-    return Math.max(0, this.lanes.findIndex((lane) => lane.key === this.chosen));
-  }
-
   play(from = this.now) {
-    this.waiting = !this.ready;
+    this.waiting = !this.ready && !this.cutShort;
     if (this.waiting || !this.lanes.length) return;
     this.open();
     takeFloor(this);
+    const position = from >= this.duration - 0.05 ? 0 : from;
     this.pieces.stop();
     this.halt();
-    const position = from >= this.duration - 0.05 ? 0 : from;
+    if (this.cutShort) {
+      this.pieces.play(position * props.sample_rate);
+      return this.begun();
+    }
     const sounds = levelled(this.context, this.lanes.map(({ url }) => this.buffers.get(url)), this.duration);
     const deck = new Deck(this.context, sounds, this.heard, position, null, this.context.currentTime + LEAD_SECONDS);
     deck.sources[0].onended = () => this.deck === deck && this.finish();
@@ -98,13 +103,18 @@ class StageSound {
   toggle() {
     if (this.sounding || this.waiting) return this.pause();
     this.asked = performance.now();
-    const coming = this.unheard && (this.live !== null || this.run === this.before);
+    const coming = this.unheard && this.running;
     this.unheard = false;
     if (!coming) return this.play();
     this.wake();
     this.waiting = true;
     this.hearPieces();
     this.draw();
+  }
+
+  wake() {
+    this.open();
+    this.pieces.wake();
   }
 
   seek(position) {
@@ -116,33 +126,24 @@ class StageSound {
   /** Hear another method, at once and at the same position. */
   hear(key) {
     this.chosen = key;
-    trigger("choose", { key });
+    if (METHODS.includes(key)) trigger("choose", { key });
     if (this.streaming) this.play(this.now);
     else if (this.deck) this.deck.hear(this.heard, this.context.currentTime);
+    this.drawTake();
     this.draw();
   }
 
-  /** The first take of a run, while it is generated. */
-  readLive() {
-    const { live } = props;
-    if (!live) {
-      // Not while a take is timed.
-      if (this.live) trigger("choose", { key: this.chosen });
-      Object.assign(this, { live: null, lives: {} });
-      return this.draw();
-    }
-    if (live.number < this.run) return;
-    if (live.number > this.run) this.beginRun(live);
-    const [kinds, sizes, words] = JSON.parse(live.tokens);
-    this.live = this.lives[live.key] = { key: live.key, method: live.method, ended: live.ended, pauses: [], kinds, sizes, words };
-    this.whole ||= Object.keys(this.lives).length > 1 || live.key === "ar";
+  /** A take of a run, as far as it is generated. */
+  readLive(live) {
+    if (live.run < this.run) return;
+    if (live.run > this.run) this.beginRun(live);
+    this.live = this.lives[live.method] = live;
     const sent = live.first + live.pieces.length;
-    if (sent > this.taken) {
+    if (live.sounding && sent > this.taken) {
       for (const piece of live.pieces.slice(Math.max(0, this.taken - live.first))) this.pieces.push(unpack(piece));
       this.taken = sent;
       this.hearPieces();
     }
-    this.draw();
   }
 
   /** Hear what has come of the run that was asked for, and the rest as it comes. */
@@ -157,6 +158,15 @@ class StageSound {
   beginRun(live) {
     this.pieces.clear();
     this.halt();
-    Object.assign(this, { lives: {}, whole: false, run: live.number, taken: 0, position: 0, race: null, chosen: live.key, streamed: live.key });
+    Object.assign(this, { lives: {}, run: live.run, taken: 0, position: 0, cut: null, chosen: live.method, streamed: live.method });
+  }
+
+  /** The run is over: what was heard of a take that never came can be played again. */
+  endRun() {
+    if (!this.live) return;
+    const lane = this.lanes.find(({ key }) => key === this.streamed);
+    this.cut = this.pieces.length && (!lane || lane.outdated) ? this.streamed : null;
+    Object.assign(this, { live: null, lives: {} });
+    if (METHODS.includes(this.chosen)) trigger("choose", { key: this.chosen });
   }
 }

@@ -1,1 +1,0 @@
-"""The take in hand, above every tab, and the takes before it."""

@@ -1,0 +1,293 @@
+"""The one JSON value that the Listen tab draws: lanes, the take in hand, history, verdict. Knows nothing of gradio."""
+
+import json
+from base64 import b64encode
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO
+from math import isnan
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from explorers.judging import JudgedTake
+from explorers.listen.example import Example
+from explorers.listen.share import link_of, texts_of
+from explorers.session import CARDS, Session, ShownTake
+from explorers.shared.readout import KNOBS, TITLES
+from pcg.analysis.audition import FRAME_SECONDS
+from pcg.analysis.swap import log_mel_db
+from pcg.analysis.whatif import Choice, what_if
+from pcg.errors import InputError
+from pcg.metrics.intelligibility import comparable, misheard_words
+from pcg.places import ASSETS
+from pcg.settings import Settings
+from pcg.spoof.detector import RESOLUTIONS
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.stored import Origin
+from pcg.takes.take import Round
+from pcg.takes.written import unpack_take
+from pcg.text.pauses import at_pauses, without_pauses
+
+SHIPPED = ASSETS / "results"
+ROWS = {"AR": ("ar", ()), "SD": ("sd", ()), "SSD": ("ssd", ("beta",)), "PCG cosine": ("pcg", ("theta",))}
+"""Names of methods in the results, and the settings that have to be the page's own."""
+RECORDINGS = ("recordings", "recording", "human")
+DIGITS = 4
+QUIETEST_DB, LOUDEST_DB = -75.0, -5.0
+WIDEST = 16_000
+"""Frames of a mel picture: WebP knows none that is wider than 16,383 pixels."""
+# About how long a mouth pauses, in letters.
+PAUSES = {",": 2, ";": 3, ":": 3, ".": 4, "?": 4, "!": 4}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Results of one method over `n` sentences: speed over AR, share of words misheard."""
+
+    n: int
+    speed_up: float
+    wer: float
+
+
+def stage_value(
+    synthesizer: Synthesizer,
+    origin: Origin,
+    session: Session,
+    key: str,
+    results: Mapping[str, Measured],
+    example: Example | None = None,
+    status: str = "",
+    study: Mapping[str, object] | None = None,
+    note: str = "",
+) -> dict[str, object]:
+    """The value of the stage. Takes travel as JSON text, which a page copies at once, and sounds as files.
+
+    Args:
+        key: the card that a visitor listens to.
+        study: what `study_of` found out about the take in hand.
+        note: a sentence about a take that came by a link, escaped.
+    """
+    voices = synthesizer.voice.references
+    hand = session.in_hand(key)
+    kept = [take for take in session.history if take.number == session.held]
+    lanes = [(name, session.cards[name].first, session.cards[name].outdated) for name in CARDS if name in session.cards]
+    lanes += [("kept", take.shown, False) for take in kept if all(take.shown is not shown for _, shown, _ in lanes)]
+    newest = list(reversed(session.history))
+    state = {
+        "lanes": [_lane(name, shown, outdated, session, origin, voices) for name, shown, outdated in lanes],
+        "hand": session.number_of(hand) if hand and any(take.shown is hand for take in session.history) else None,
+        "history": [_row(take.number, take.title, take.shown, session, origin, voices) for take in newest],
+        "share": texts_of(hand, origin, synthesizer.voice) if hand else {},
+        "verdict": verdict_lines(session, results),
+        "status": status,
+        "note": note,
+        "study": study,
+    }
+    files = [shown.sound for _, shown, _ in lanes] + [take.shown.sound for take in newest]
+    return {"state": json.dumps(state), "sounds": [_file(sound) for sound in files], **example_value(example)}
+
+
+def example_value(example: Example | None) -> dict[str, object]:
+    """What was recorded beside the takes: the idea, heard, and the pairs of "Can you tell?"."""
+    if example is None:
+        return {"idea": "null", "pairs": 0, "recorded": []}
+    sounds = [Path(version["sound"]) for version in (example.idea or {}).get("versions", ())]
+    pairs = [[str(example.sounds["ar"]), str(example.sounds["pcg"])], *example.pairs]
+    return {
+        "idea": json.dumps(example.idea),
+        "pairs": len(pairs),
+        "recorded": [_file(sound) for sound in (*sounds, *(Path(path) for pair in pairs for path in pair))],
+    }
+
+
+def verdict_lines(session: Session, results: Mapping[str, Measured]) -> list[str]:
+    """The verdict: which rule won and at what price, over all sentences and in the takes on the page.
+
+    Returns:
+        The first line, of at most two numbers, and the others.
+    """
+    rules = {name: row for name, row in results.items() if name in CARDS and name != "ar"}
+    lines = []
+    if rules and "ar" in results:
+        best = max(rules, key=lambda name: rules[name].speed_up)
+        row = rules[best]
+        lines.append(f"Over {row.n} sentences {TITLES[best][0]} won: {row.speed_up:.2f} times as fast as AR.")
+        others = [f"{TITLES[n][0]} {r.speed_up:.2f} ×" for n, r in rules.items() if n != best]
+        misheard = [f"{TITLES[n][0]} {percent(results[n].wer)}" for n in ("ar", *rules)]
+        floor = f"; recordings by the same judge {percent(results['floor'].wer)}" if "floor" in results else ""
+        lines.append(f"{', '.join(others)}. Words misheard: {', '.join(misheard)}{floor}." if others else "")
+    here = {n: card.first.speed_up for n, card in session.cards.items() if n != "ar" and card.first.speed_up is not None}
+    if here:
+        best = max(here, key=lambda name: here[name])
+        wins = f"{TITLES[best][0]} is {here[best]:.2f} times as fast as AR" if here[best] > 1 else "no rule is faster than AR"
+        lines.append(f"On this sentence {wins}.")
+    return [line for line in lines if line]
+
+
+def read_results(voices: Collection[str], folder: Path = SHIPPED) -> dict[str, Measured]:
+    """AR and the rules at the page's settings, and recordings as "floor", from the shipped results of one of `voices`."""
+    usual, found = Settings(), {}
+    for path in sorted(folder.rglob("results.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not set(voices) & set(content["made"].get("voice", ())):
+            continue
+        for row in content["summaries"]:
+            if str(row["method"]).lower() in RECORDINGS and row["wer"]:
+                found.setdefault("floor", Measured(row["n"], 1.0, row["wer"]["value"]))
+            name, knobs = ROWS.get(str(row["method"]), ("", ()))
+            settings = row["condition"].get("settings", {})
+            asked = (*knobs, "lookahead", "temperature")
+            if name and row["speedup"] and row["wer"] and all(settings[k] == getattr(usual, k) for k in asked):
+                found.setdefault(name, Measured(row["n"], row["speedup"]["value"], row["wer"]["value"]))
+        return found
+    return {}
+
+
+def study_of(synthesizer: Synthesizer, session: Session, key: str) -> dict[str, object] | None:
+    """Find out what takes a second: the curves of the detectors, estimates for other settings, the mel picture.
+
+    Returns:
+        Ready for JSON; None without a take in hand.
+    """
+    shown = session.in_hand(key)
+    if shown is None:
+        return None
+    take, curves = shown.take(), []
+    if detectors := synthesizer.decoder.detectors:
+        for r in RESOLUTIONS:
+            values = [None if isnan(v) else round(v, 3) for v in detectors.curve(take.tokens, r).tolist()]
+            curves.append({"name": r.name, "values": values})
+    try:
+        estimate = what_if(synthesizer, take, shown.reference)
+    except InputError:  # a long text that was cut somewhere
+        estimate = None
+    names = {"theta": "PCG, theta", "beta": "SSD, beta", "lookahead": f"{take.settings.method.upper()}, lookahead"}
+    rows = {name: _estimates(getattr(estimate, field)) for field, name in names.items()} if estimate else {}
+    return {
+        "number": session.number_of(shown),
+        "curves": curves,
+        "estimates": {name: row for name, row in rows.items() if row},
+        "mel": _mel(take.audio, take.sample_rate),
+        "times": {name: round(ms, 2) for name, ms in take.ms_per_round.items()},
+    }
+
+
+def _mel(samples: np.ndarray, rate: int) -> dict[str, object] | None:
+    """The log-mel picture of a sound as WebP in base64, dark where it is loud, and its seconds."""
+    mel = log_mel_db(samples, rate)
+    if not len(mel):
+        return None
+    every = -(-len(mel) // WIDEST)
+    loudness = np.clip((mel[::every] - QUIETEST_DB) / (LOUDEST_DB - QUIETEST_DB), 0, 1)
+    written = BytesIO()
+    Image.fromarray((255 * (1 - loudness)).astype(np.uint8).T[::-1]).save(written, "WEBP", quality=80)
+    picture = "data:image/webp;base64," + b64encode(written.getvalue()).decode()
+    return {"picture": picture, "seconds": round(len(mel) * FRAME_SECONDS, 2), "kilohertz": rate / 2000}
+
+
+def percent(share: float) -> str:
+    """The one form of percentages on the page."""
+    return f"{100 * share:.1f} %".replace(".0 %", " %")
+
+
+def _estimates(choices: Sequence[Choice]) -> list[list[object]]:
+    return [[choice.value, choice.estimate.acceptance_rate, choice.estimate.mean_acceptance_length] for choice in choices]
+
+
+def _file(sound: Path | None) -> dict[str, object] | None:
+    """A file as gradio copies and addresses it."""
+    return {"path": str(sound), "meta": {"_type": "gradio.FileData"}} if sound and sound.is_file() else None
+
+
+def _row(
+    number: int, title: str, shown: ShownTake, session: Session, origin: Origin, voices: Collection[str]
+) -> dict[str, object]:
+    reading, verdict = shown.reading, session.verdict(shown)
+    knobs = [*KNOBS[reading.method], "temperature", "seed"]
+    return {
+        "number": number,
+        "title": title,
+        "method": reading.method,
+        "text": reading.text,
+        "voice": reading.voice,
+        "knobs": ", ".join(f"{name} {getattr(reading.settings, name):g}" for name in knobs),
+        "seconds": round(reading.audio_seconds, 2),
+        "calls": reading.calls,
+        "ratio": None if shown.speed_up is None else round(shown.speed_up, 2),
+        "errors": None if verdict is None else verdict.words.errors,
+        "length": None if verdict is None else verdict.words.length,
+        "heard": None if verdict is None else verdict.heard,
+        **link_of(shown, origin, voices),
+    }
+
+
+def _lane(
+    key: str, shown: ShownTake, outdated: bool, session: Session, origin: Origin, voices: Collection[str]
+) -> dict[str, object]:
+    reading, verdict = shown.reading, session.verdict(shown)
+    words = without_pauses(reading.text).split()
+    number = session.number_of(shown) if any(take.shown is shown for take in session.history) else 0
+    name = TITLES[key][0] if key in TITLES else f"#{number}"
+    return {
+        **_row(number, name, shown, session, origin, voices),
+        "key": key,
+        "name": name,
+        "outdated": outdated,
+        "recorded": shown.recorded,
+        "cut": reading.hit_limit,
+        "speed": round(reading.tokens_per_second),
+        "accepted": reading.acceptance_rate,
+        "tested": reading.acceptance_of_tested,
+        "words": words,
+        "starts": _starts(reading.text, reading.audio_seconds),
+        "wrong": None if verdict is None else _wrong(words, reading.text, verdict),
+        **json.loads(_rounds(shown.packed) if shown.packed else "{}"),
+    }
+
+
+@lru_cache(maxsize=256)
+def _rounds(packed: bytes) -> str:
+    """The rounds of a take and its pauses as JSON: [ms, drafted, [[token, kind, size, test] ...]], a test as `_test` has it."""
+    take = unpack_take(packed, np.zeros(0, np.float32))
+    rounds = [[round(r.milliseconds, 3), list(r.drafted), _tokens(r)] for r in take.rounds]
+    return json.dumps({"rounds": rounds, "pauses": take.pauses, "verification": take.settings.verification})
+
+
+def _tokens(round_: Round) -> list[list[object]]:
+    tests = [*map(_test, round_.tests), *[None] * len(round_.tokens)]
+    zipped = zip(round_.tokens, round_.kinds, round_.group_sizes, tests, strict=False)
+    return [list(token) for token in zipped]
+
+
+def _test(test: object) -> list[object]:
+    """[drafted, accepted, group, size of the group, p, q, P_c, Q_c, ratio, coin]; group -1: none."""
+    numbers = [float(f"{getattr(test, name):.{DIGITS}g}") for name in ("p", "q", "mass_p", "mass_q", "ratio", "coin")]
+    return [test.token, test.accepted, test.group, test.group_size, *numbers]
+
+
+def _wrong(words: Sequence[str], text: str, verdict: JudgedTake) -> list[bool] | None:
+    """Which words the judge did not hear; None where a word alone is read in another way than within the text."""
+    counts = [len(comparable(word).split()) for word in words]
+    flags = misheard_words(text, verdict.heard)
+    if sum(counts) != len(flags):
+        return None
+    places = iter(flags)
+    return [any([next(places) for _ in range(count)]) for count in counts]
+
+
+def _starts(text: str, seconds: float) -> list[float]:
+    """The share of a sound of so many seconds before each word: its pauses, and of the rest as many as letters and stops."""
+    spoken, paused, places = 0, 0.0, []
+    for part in at_pauses(text):
+        if isinstance(part, float):
+            paused += part
+            continue
+        for word in part.split():
+            places.append((spoken, paused))
+            spoken += len(word) + PAUSES.get(word[-1], 0)
+    whole = max(seconds, paused) or 1.0
+    pace = (1 - paused / whole) / (spoken or 1)
+    return [round(before * pace + pauses / whole, 4) for before, pauses in places]

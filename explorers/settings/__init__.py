@@ -1,1 +1,0 @@
-"""The Settings panel: takes and settings that travel."""

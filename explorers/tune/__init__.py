@@ -1,1 +1,0 @@
-"""The Tune panel: one take at a time, with every setting beside it."""
