@@ -109,8 +109,10 @@ class Live:
     def to_json(self, run: int, status: str) -> str:
         """For the page: the tokens of each call, the words, and the newest pieces of sound, from the piece `first` on."""
         first = max(0, len(self.pieces) - NEWEST)
-        own = {"run": run, "method": self.method, "calls": self.calls, "ended": self.ended, "sounding": self.sounding, "status": status}
-        return json.dumps({**own, "words": without_pauses(self.text).split(), "first": first, "pieces": self.pieces[first:]})
+        own = {"run": run, "method": self.method, "calls": self.calls, "ended": self.ended, "sounding": self.sounding}
+        return json.dumps(
+            {**own, "status": status, "words": without_pauses(self.text).split(), "first": first, "pieces": self.pieces[first:]}
+        )
 
 
 @dataclass(frozen=True)

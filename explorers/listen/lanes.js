@@ -34,6 +34,7 @@ class StageLanes extends StageSound {
     play.disabled = !this.lanes.some((lane) => lane.url) && !this.unheard;
     seek.max = this.duration;
     key.textContent = this.keyLine();
+    this.parts.verdict.hidden = this.running || this.stale;
     this.drawLanes();
     this.drawWords();
     this.drawTime();

@@ -16,9 +16,10 @@ class StageSound {
     return this.deck !== null || this.streaming;
   }
 
-  /** Whether a stopped run left sound of the chosen method, and no take of it. */
+  /** Whether of the chosen method there is only what was heard of it: in a run, and after one that was stopped. */
   get cutShort() {
-    return this.cut !== null && this.cut === this.chosen;
+    const heard = this.cut ?? (this.live && this.pieces.length ? this.streamed : null);
+    return heard !== null && heard === this.chosen;
   }
 
   get now() {

@@ -19,8 +19,10 @@ class StageTokens extends StageLanes {
   /** The tokens of the take that is shown, each with its round. */
   readTokens() {
     const lane = this.lanes[this.heard];
-    if (lane === this.shownLane) return;
-    Object.assign(this, { shownLane: lane, chosenToken: null, at: 0 });
+    const same = lane?.number === this.shownLane?.number;
+    this.shownLane = lane;
+    if (same) return;
+    Object.assign(this, { chosenToken: null, at: 0 });
     this.tokens = (lane?.rounds ?? []).flatMap(([, , tokens], round) =>
       tokens.map(([token, kind, size, test]) => ({ token, kind, size, round, test: test && readTest(test) })),
     );

@@ -7,7 +7,7 @@ import pytest
 import torch
 from playwright.sync_api import Page, expect
 
-from app import create_app
+from app import build_page
 from explorers.listen.example import write_example
 from explorers.theme import launch_options
 from pcg.settings import Settings
@@ -68,5 +68,5 @@ def example_folder(synthesizer: Synthesizer, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="session")
 def address(synthesizer: Synthesizer, example_folder: Path, recogniser_folder: Path) -> Iterator[str]:
     """Where the page is served."""
-    app = create_app(synthesizer, example_folder, recogniser_folder)
+    app = build_page(synthesizer, example_folder, recogniser_folder)
     yield from serve(app, **launch_options())

@@ -12,13 +12,13 @@ from pcg.synthesis.synthesizer import Synthesizer
 @pytest.fixture
 def one(synthesizer: Synthesizer) -> Session:
     """A session of one AR take."""
-    return Session().with_take(TakeView.of(synthesizer.take("yes", Settings("ar"), "two")), True)
+    return Session().with_take(TakeView.of(synthesizer.take("yes", Settings("ar"), "two")))
 
 
 @pytest.fixture
 def two(one: Session, synthesizer: Synthesizer) -> Session:
     """What a run makes of `one`: a take of SD beside it."""
-    return one.with_take(TakeView.of(synthesizer.take("yes", Settings("sd"), "two")), True)
+    return one.with_take(TakeView.of(synthesizer.take("yes", Settings("sd"), "two")))
 
 
 def pinned(session: Session) -> Session:

@@ -21,7 +21,7 @@ from pcg.sampling.plain import Plain
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import auto_precision, load_voice
-from pcg.takes.link import pack, unpack
+from pcg.takes.link import read_link, write_link
 from pcg.takes.snippets import python_snippet, shell_snippet
 from pcg.takes.stored import Origin, Stored
 from pcg.text.prompt import Prompt
@@ -168,7 +168,8 @@ def test_a_take_keeps_the_precision_it_was_made_in():
     assert takes["float32"].tokens != takes["bfloat16"].tokens
     stored = {p: Stored.of(takes[p], Origin.of(voice)) for p, voice in voices.items()}
     for precision, each in stored.items():
-        assert unpack(pack(each)).origin.precision == Stored.from_json(each.to_json()).origin.precision == each.origin.precision
+        linked, filed = read_link(write_link(each)), Stored.from_json(each.to_json())
+        assert linked.origin.precision == filed.origin.precision == each.origin.precision
         assert f"precision={precision!r}" in python_snippet(each)
         assert f"--precision {precision} " in shell_snippet(each)
     assert stored["float32"].origin.precision == ""  # as in files of before there was a choice

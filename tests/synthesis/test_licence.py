@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 import app
 from explorers.licence import banner_html, masthead_html, voice_line
-from explorers.settings.actions import wav_file
+from explorers.listen.share import wav_file
 from pcg.errors import AssetError, InputError
 from pcg.places import PROJECT
 from pcg.serving.space.front_matter import read_requirements
@@ -41,7 +42,7 @@ def test_the_head_names_the_voice_and_its_licence(voice: Voice) -> None:
     assert voice_line(voice) == "Voice: tiny (Apache-2.0)"
     told = voice_line(replace(voice, name="LLaSA", licence="CC-BY-NC-4.0"))
     assert told == "Voice: LLaSA, CC BY-NC 4.0: non-commercial use only; sounds made with it carry this licence"
-    html = masthead_html("PCG Lab", "A page.", replace(voice, name="<script>"))
+    html = masthead_html("PCG Lab", replace(voice, name="<script>"))
     assert "<script>" not in html
     assert "&lt;script&gt; (Apache-2.0)" in html
 
@@ -122,7 +123,12 @@ def opened(monkeypatch: pytest.MonkeyPatch, synthesizer: Synthesizer) -> Iterato
 
     monkeypatch.setattr(app, "load_voice", load)
     monkeypatch.setattr(app, "Synthesizer", lambda voice, **_: synthesizer)
-    monkeypatch.setattr(app, "create_app", lambda *_, trouble="", **__: troubles.append(trouble))
+
+    def build_page(*_: object, trouble: str = "", **__: object) -> SimpleNamespace:
+        troubles.append(trouble)
+        return SimpleNamespace(settle=lambda: None)
+
+    monkeypatch.setattr(app, "build_page", build_page)
     monkeypatch.setattr(app, "_serve", lambda *_: None)
     return troubles
 
@@ -172,7 +178,7 @@ def test_variables_choose_as_options_do(
 
 @pytest.mark.slow
 def test_the_page_shows_the_licence_and_the_banner(synthesizer: Synthesizer, tmp_path: Path) -> None:
-    page = app.create_app(synthesizer, tmp_path / "none", tmp_path / "none", trouble="The model <b> is gated.")
+    page = app.build_page(synthesizer, tmp_path / "none", tmp_path / "none", trouble="The model <b> is gated.")
     shown = [block.value for block in page.blocks.values() if isinstance(getattr(block, "value", None), str)]
     assert any("Voice: tiny, CC BY-NC 4.0: non-commercial use only" in value for value in shown)
     assert any("The model &lt;b&gt; is gated." in value for value in shown)

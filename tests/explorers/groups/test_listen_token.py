@@ -26,7 +26,7 @@ def take(synthesizer: Synthesizer) -> Take:
 
 @pytest.fixture(scope="module")
 def session(take: Take) -> Session:
-    return Session().with_take(TakeView.of(take), full_run=False)
+    return Session().with_take(TakeView.of(take))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_the_voice_of_the_take_is_the_context(synthesizer: Synthesizer, session:
 
 def test_a_take_by_a_recording_is_heard_in_that_voice(synthesizer: Synthesizer, take: Take) -> None:
     own, reading = synthesizer.voice.reference("one"), TakeView.of(replace(take, voice="your recording"))
-    heard = hear(synthesizer, Session().with_take(reading, full_run=False, reference=own), take.tokens[0], theta=1.0)
+    heard = hear(synthesizer, Session().with_take(reading, reference=own), take.tokens[0], theta=1.0)
     assert np.array_equal(heard.context[0].samples, synthesizer.decode(list(take.tokens), own))
 
 

@@ -51,7 +51,7 @@ def test_tools_without_their_package_are_one_sentence(
 
 def test_tools_are_called_as_their_endpoints(synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explorers.mcp_tools.find_spec", lambda name: object())
-    page = app.create_app(synthesizer)
+    page = app.build_page(synthesizer)
     offer_tools(page)
     names = [e.fn.__name__ for e in page.fns.values() if isinstance(e.api_name, str) and e.api_visibility == "public"]
     assert {"generate", "generate_one", "swap", "transcribe", "take_settings"} <= set(names)
@@ -59,7 +59,7 @@ def test_tools_are_called_as_their_endpoints(synthesizer: Synthesizer, monkeypat
 
 
 def test_no_two_events_wait_for_the_last_change_of_one_component(synthesizer: Synthesizer) -> None:
-    config = app.create_app(synthesizer).get_config_file()
+    config = app.build_page(synthesizer).get_config_file()
     kinds = {each["id"]: each["type"] for each in config["components"]}
     waiting = Counter(
         (kinds[place], place, event)

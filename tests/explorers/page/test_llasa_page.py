@@ -8,7 +8,7 @@ import soundfile
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from app import create_app
+from app import build_page
 from explorers.theme import launch_options
 from pcg.settings import METHODS
 from pcg.synthesis.synthesizer import Synthesizer
@@ -23,7 +23,7 @@ CODES = 65_536
 @pytest.fixture(scope="module")
 def client(llasa: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """The page as `app.py --model FOLDER` makes it, but for the recogniser."""
-    app = create_app(llasa, recogniser=tmp_path_factory.mktemp("none") / "recogniser")
+    app = build_page(llasa, recogniser=tmp_path_factory.mktemp("none") / "recogniser")
     yield from serve_clients(app, **launch_options())
 
 

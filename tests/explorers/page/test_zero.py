@@ -12,15 +12,12 @@ import numpy as np
 import pytest
 
 from explorers import zero_gpu as zero
-from explorers.listen.actions import CompareRequest, generate_again
-from explorers.listen.turns import Speaker
+from explorers.listen.actions import Request, Speaker, generate
 from explorers.listening import actions as listening
 from explorers.listening.actions import prepare, write_sounds
 from explorers.session import Session, TakeView
 from explorers.swap.actions import SwapRequest
 from explorers.swap.layout import create_swap
-from explorers.tune.actions import study
-from explorers.tune.measured import Bench
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, is_lent, on_gpu
 from pcg.audio import write_wav
 from pcg.errors import InputError
@@ -32,7 +29,8 @@ from pcg.text.prompt import Reference
 from pcg.text.reading import MAX_CHARACTERS
 from tests.explorers.served import in_hand, serve_clients
 
-REQUEST = CompareRequest("Hello, yes.", "two", 0.3, 3, 0.3, 0.6, 7)
+SETTINGS = Settings("pcg", theta=0.3, lookahead=3, beta=0.3, temperature=0.6, seed=7)
+REQUEST = Request("Hello, yes.", "two", SETTINGS, "pcg")
 
 
 @pytest.fixture
@@ -141,15 +139,13 @@ def test_a_long_text_gets_the_most_that_is_lent_and_a_pause_costs_nothing() -> N
 
 def test_takes_cross_to_the_gpu_and_back(asked: list[int], synthesizer: Synthesizer, tmp_path: Path) -> None:
     speaker = Speaker(synthesizer, partial(_keep, tmp_path))
-    lent = on_gpu(partial(generate_again, speaker, "pcg"), lambda request, session: gpu_seconds(request.text, 2))
+    lent = on_gpu(partial(generate, speaker), lambda request, session: gpu_seconds(request.text, 2))
     *_, last = lent(REQUEST, Session())
-    alone = synthesizer.take(REQUEST.text, Settings("pcg", theta=0.3, lookahead=3, beta=0.3, temperature=0.6, seed=7), "two")
+    alone = synthesizer.take(REQUEST.text, SETTINGS, "two")
     assert last.session.cards["pcg"].reading.tokens == alone.tokens
     assert asked == [gpu_seconds(REQUEST.text, 2)]
     with pytest.raises(gr.Error, match="voice is 'nobody'"):
         list(lent(replace(REQUEST, voice="nobody"), Session()))
-    studied = on_gpu(partial(study, synthesizer), lambda *_: 1)(last.session, "pcg", Bench(), 4)
-    assert studied.bench.estimate is not None
 
 
 def _keep(folder: Path, take: Take, reference: Reference | None, streamed: bool) -> Path:
@@ -162,7 +158,7 @@ def test_a_swap_crosses_as_the_panel_lends_it(
 ) -> None:
     take = TakeView.of(synthesizer.take(REQUEST.text, Settings("ar", seed=7), "two"))
     with gr.Blocks() as app:
-        session = gr.State(Session().with_take(take, full_run=False))
+        session = gr.State(Session().with_take(take))
         create_swap(synthesizer, WorkerSpec(str(tiny_voice_folder), "embedded"), session, in_hand(), tmp_path)
     served = serve_clients(app)
     wanted = SwapRequest("last", "", "one", 0.3, "cosine", 1.0, "random", 3)

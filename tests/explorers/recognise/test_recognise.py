@@ -177,7 +177,7 @@ def test_the_take_in_hand_is_heard_with_its_pauses(synthesizer: Synthesizer, tmp
 
 
 def _session(take: Take) -> Session:
-    return Session().with_take(TakeView.of(take), full_run=False)
+    return Session().with_take(TakeView.of(take))
 
 
 def _served(synthesizer: Synthesizer, load: Callable[[], Recogniser], session: Session) -> Iterator[Client]:

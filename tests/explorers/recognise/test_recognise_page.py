@@ -24,7 +24,7 @@ PATIENCE_MS = 120_000
 def address(synthesizer: Synthesizer, recogniser: EmbeddedRecogniser) -> Iterator[str]:
     take = synthesizer.take("The quick brown fox.", Settings("pcg", theta=0.3), "two")
     with gr.Blocks() as app:
-        session = Session().with_take(TakeView.of(take), full_run=False)
+        session = Session().with_take(TakeView.of(take))
         create_recognise(synthesizer, lambda: recogniser, gr.State(session), in_hand())
     yield from serve(app, **launch_options())
 

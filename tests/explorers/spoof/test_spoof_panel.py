@@ -9,7 +9,7 @@ import soundfile
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from app import create_app
+from app import build_page
 from explorers.listen.actions import token_rate
 from explorers.requests.page import Page
 from explorers.session import Session, TakeView
@@ -122,7 +122,7 @@ def test_the_tab_is_there_where_detectors_fit_the_voice(
     judging: Synthesizer, synthesizer: Synthesizer, example_folder: Path, recogniser_folder: Path
 ) -> None:
     def tabs(speaking: Synthesizer) -> list[str]:
-        page = create_app(speaking, example_folder, recogniser_folder)
+        page = build_page(speaking, example_folder, recogniser_folder)
         return [block.label for block in page.blocks.values() if isinstance(block, gr.Tab)]
 
     assert "Spoof" in tabs(judging)

@@ -67,7 +67,7 @@ def take(synthesizer: Synthesizer) -> Take:
 
 @pytest.fixture(scope="module")
 def session(take: Take) -> Session:
-    return Session().with_take(TakeView.of(take), full_run=False)
+    return Session().with_take(TakeView.of(take))
 
 
 def done(synthesizer: Synthesizer, judges: Judges, session: Session, **changes: object) -> StressTest:
@@ -165,22 +165,22 @@ def test_at_theta_one_nothing_is_replaced(synthesizer: Synthesizer, judges: Judg
 
 def test_the_targets_own_take_is_preferred_if_it_says_the_same(synthesizer: Synthesizer, take: Take) -> None:
     coarse = TakeView.of(synthesizer.take(TEXT, Settings("pcg", theta=THETA, seed=7), "two"))
-    both = Session().with_take(TakeView.of(take), full_run=True).with_take(coarse, full_run=True)
+    both = Session().with_take(TakeView.of(take)).with_take(coarse)
     assert said_by_target(both).reading.method == "ar"
-    other = Session().with_take(replace(TakeView.of(take), text="Hello."), full_run=True).with_take(coarse, full_run=False)
+    other = Session().with_take(replace(TakeView.of(take), text="Hello.")).with_take(coarse)
     assert said_by_target(other).reading == coarse
 
 
 def test_a_take_that_ran_to_the_limit_is_said_to(synthesizer: Synthesizer, judges: Judges, take: Take) -> None:
     for cut in (False, True):
         reading = replace(TakeView.of(take), hit_limit=cut)
-        there = done(synthesizer, judges, Session().with_take(reading, full_run=False))
+        there = done(synthesizer, judges, Session().with_take(reading))
         assert (figures.CUT in figures.original_html(there)) == cut
 
 
 def test_a_take_by_a_recording_is_swapped_in_that_voice(synthesizer: Synthesizer, judges: Judges, take: Take) -> None:
     own, reading = synthesizer.voice.reference("one"), TakeView.of(replace(take, voice="your recording"))
-    there = done(synthesizer, judges, Session().with_take(reading, full_run=False, reference=own))
+    there = done(synthesizer, judges, Session().with_take(reading, reference=own))
     assert np.array_equal(there.versions[0].samples, synthesizer.decode(list(take.tokens), own))
     assert "in the voice of your recording" in figures.original_html(there)
 
