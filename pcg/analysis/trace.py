@@ -6,18 +6,18 @@ target over the take gives the entropy at every test, and nothing is stored whil
 
 import numpy as np
 
-from pcg.acceptance.verdict import capped_ratio
 from pcg.analysis.whatif import pieces_of, target_trail
 from pcg.decode.model_runner import ModelRunner
 from pcg.errors import InputError
 from pcg.groups.phones import class_letters
-from pcg.sampling.choice import memory_of
+from pcg.rules import capped_ratio
+from pcg.sampling import sampler_of
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.takes.take import Round, Take
 from pcg.takes.trace import ACCEPTED, RELAXED, RESAMPLED, STEPS, Trace, digits
 from pcg.text.prompt import Reference
 
-LETTERS = {"resampled": RESAMPLED, "bonus": "b", "redrawn": "d", "target": "t"}
+LETTERS = {"resampled": RESAMPLED, "bonus": "b", "target": "t"}
 
 
 def trace(synthesizer: Synthesizer, take: Take, reference: Reference | None = None) -> Trace:
@@ -40,7 +40,7 @@ def _read(synthesizer: Synthesizer, take: Take, reference: Reference | None) -> 
     for text, (tokens, _) in zip(texts, pieces, strict=True):
         target = ModelRunner(voice.target, [voice.reader.prompt(text, speaker)], len(tokens) + 1)
         target.prefill()
-        q = target_trail(target, tokens, memory_of(take.settings)).probs[: len(tokens)].double().numpy()
+        q = target_trail(target, tokens, sampler_of(take.settings)).probs[: len(tokens)].double().numpy()
         logs = np.log(np.maximum(q, 1e-30))
         found.append((-(q * logs).sum(1), -logs[np.arange(len(tokens)), tokens]))
     return found

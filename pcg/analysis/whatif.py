@@ -18,15 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.acceptance.sampler import Sampler
-from pcg.acceptance.verdict import capped_ratio
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.proposal import acceptance_bound
 from pcg.decode.runners import AnyRunner, make_runners
 from pcg.errors import InputError
 from pcg.groups.groups import Grouping
-from pcg.sampling.choice import memory_of
-from pcg.sampling.memory import Memory, Trail, trails, warp_each
+from pcg.rules import capped_ratio
+from pcg.sampling import Draws, SampledSpan, SamplerState, sampled_spans, sampler_of, warp_rows
 from pcg.settings import Settings
 from pcg.synthesis.decoder import DRAFT_CONFIDENCE
 from pcg.synthesis.synthesizer import Synthesizer
@@ -61,7 +59,7 @@ class Path:
     @cached_property
     def drawn(self) -> np.ndarray:
         """`DRAWS` evenly spaced draws from p at every position, `[T, DRAWS]`."""
-        samplers = map(Sampler, self.p)
+        samplers = map(Draws, self.p)
         return np.array([[sampler.draw(coin) for coin in TOKEN_COINS] for sampler in samplers])
 
     @cached_property
@@ -120,7 +118,7 @@ def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = N
         runners = make_runners(voice.target, voice.draft, [prompt], len(tokens) + 1)
         for each in runners:
             each.prefill()
-        trail = target_trail(runners[0], tokens, memory_of(take.settings))
+        trail = target_trail(runners[0], tokens, sampler_of(take.settings))
         p.append(_draft_laws(runners[1], tokens, trail)[:count])
         q.append(trail.probs[:count].numpy())
     starts, drafted = (0, *np.cumsum([count for _, count in pieces]).tolist()), np.concatenate(p)
@@ -219,9 +217,9 @@ def pieces_of(take: Take) -> list[tuple[list[int], int]]:
     return [*pieces, (tokens, len(tokens))] if tokens else pieces
 
 
-def target_trail(target: ModelRunner, tokens: list[int], memory: Memory) -> Trail:
+def target_trail(target: ModelRunner, tokens: list[int], memory: SamplerState) -> SampledSpan:
     """The target's probabilities at each of `tokens` and behind the last, read in one pass behind its prompt."""
-    return trails([memory], _logits(target, tokens)[None], [tokens])[0]
+    return sampled_spans([memory], _logits(target, tokens)[None], [tokens])[0]
 
 
 def _logits(runners: ModelRunner, tokens: list[int]) -> Tensor:
@@ -229,15 +227,15 @@ def _logits(runners: ModelRunner, tokens: list[int]) -> Tensor:
     return runners.feed([0], [tokens], len(tokens) + 1)[0]
 
 
-def _draft_laws(runners: AnyRunner, tokens: list[int], trail: Trail) -> np.ndarray:
+def _draft_laws(runners: AnyRunner, tokens: list[int], trail: SampledSpan) -> np.ndarray:
     """The draft's probabilities at each of `tokens` and behind the last, if its round began there, `[T + 1, V]`; zeros
     where nothing is proposed."""
     if isinstance(runners, ModelRunner):
         logits = _logits(runners, tokens)
-        memories = trail.memories if trail.warped else trail.memories * len(logits)
-        return torch.stack([w.probs for w in warp_each(memories, logits)]).numpy()
+        memories = trail.states if trail.warped else trail.states * len(logits)
+        return torch.stack([w.probs for w in warp_rows(memories, logits)]).numpy()
     coin = torch.zeros(1, 1)
-    proposals = [runners.propose([0], [new], coin, trail.memories[:1])[0] for new in ([], *([token] for token in tokens))]
+    proposals = [runners.propose([0], [new], coin, trail.states[:1])[0] for new in ([], *([token] for token in tokens))]
     return torch.stack([proposal.probs.sum(0) for proposal in proposals]).numpy()
 
 

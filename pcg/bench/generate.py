@@ -6,7 +6,6 @@ import torch
 from transformers import LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
 from transformers.utils import logging
 
-from pcg.acceptance.rejection import exact
 from pcg.bench.timing import medians
 from pcg.decode.autoregressive import autoregressive
 from pcg.decode.cuda_graphs import GraphPool, GraphRunner
@@ -17,7 +16,8 @@ from pcg.decode.speculative import Drafting, speculative
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
-from pcg.sampling.plain import Plain
+from pcg.rules import exact
+from pcg.sampling import Plain
 from pcg.settings import Settings
 from pcg.synthesis.drafts import AUTO, find_draft, layer_subset, named_draft, names_beside, untrained_layers
 from pcg.synthesis.voice import Voice

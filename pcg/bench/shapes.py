@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.sampler import as_array, draw
-from pcg.acceptance.verdict import Coins, Rule, Test, Verdict, all_accepted
 from pcg.bench.timing import copy_bandwidth, milliseconds
 from pcg.decode.autoregressive import autoregressive
 from pcg.decode.cuda_graphs import GraphPool, GraphRunner
@@ -22,7 +20,8 @@ from pcg.models.feature_draft import FeatureDraft, FeatureShape, usual_taps
 from pcg.models.kernel.panels import HEAD_DIM
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.sampling.plain import Plain
+from pcg.rules import Coins, Rule, Test, Verdict, all_accepted
+from pcg.sampling import Plain, as_array, draw
 from pcg.synthesis.drafts import layer_subset
 from pcg.text.prompt import Prompt
 

@@ -13,8 +13,7 @@ from torch import Tensor
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.proposal import Proposal
 from pcg.models.llama import DecodingLlama
-from pcg.sampling.memory import Memory
-from pcg.sampling.plain import Plain
+from pcg.sampling import Plain, SamplerState
 from pcg.text.prompt import Prompt
 
 LONGEST_CALL = 17
@@ -117,7 +116,7 @@ class GraphRunner(ModelRunner):
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
         coins: Sequence[Tensor | np.ndarray],
-        memories: Sequence[Memory],
+        memories: Sequence[SamplerState],
         confidence: float | None = None,
     ) -> list[Proposal]:
         """As in `ModelRunner`, in one recorded call and one copy where sampling is a plain softmax; adaptive drafting and other

@@ -1,7 +1,7 @@
 """The speculative loop as transformers' `custom_generate`: for a plain pair of LlamaForCausalLM, in existing code.
 
 from pcg.decode.hf_generate import SpeculativeGenerate
-from pcg.acceptance.rejection import exact
+from pcg.rules import exact
 from pcg.models.vocabulary import Vocabulary
 
 speculate = SpeculativeGenerate(target, draft, Vocabulary(codes=65_536, first_code=128_264, end=128_261), exact)
@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, LlamaForCausalLM, LogitsProcessorList, StoppingCriteriaList
 
-from pcg.acceptance.verdict import Rule
 from pcg.decode.cuda_graphs import GraphPool
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
@@ -22,7 +21,8 @@ from pcg.decode.speculative import Drafting, speculative
 from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.sampling.plain import Plain
+from pcg.rules import Rule
+from pcg.sampling import Plain
 from pcg.settings import Settings, bounds
 from pcg.takes.take import Round
 from pcg.text.prompt import Prompt

@@ -14,7 +14,7 @@ from torch import Tensor
 from pcg.decode.proposal import Proposal
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
-from pcg.sampling.memory import Memory
+from pcg.sampling import SamplerState
 from pcg.text.prompt import Prompt
 
 
@@ -70,7 +70,7 @@ class LookupRunner:
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
         coins: Sequence[Tensor | np.ndarray],
-        memories: Sequence[Memory],
+        memories: Sequence[SamplerState],
         confidence: float | None = None,
     ) -> list[Proposal]:
         """Copy behind the `unread` tokens of each row up to as many tokens as it has `coins[i] [L]`.

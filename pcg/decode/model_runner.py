@@ -8,12 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.acceptance.sampler import draw
 from pcg.decode.proposal import Proposal, acceptance_bound, entropy_limit
 from pcg.models.kernel.passes import TOKENS_AT_ONCE
 from pcg.models.llama import Cache, DecodingLlama, Drawn, Turns
-from pcg.sampling.memory import Memory, Trail, trails, warp_each
-from pcg.sampling.plain import Plain
+from pcg.sampling import Plain, SampledSpan, SamplerState, draw, sampled_spans, warp_rows
 from pcg.text.prompt import Prompt
 
 LONGEST_UNREAD = 32
@@ -81,13 +79,13 @@ class ModelRunner:
         """
         return self._forward(rows, *self._make_room(rows, tokens), last)
 
-    def trails(
+    def sampled_spans(
         self,
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
         drafted: Sequence[Sequence[int]],
-        memories: Sequence[Memory],
-    ) -> list[Trail]:
+        memories: Sequence[SamplerState],
+    ) -> list[SampledSpan]:
         """Read the `unread` tokens of each row and the `drafted` ones behind them: the probabilities at each drafted position
         and behind the last, by the row's memory."""
         tokens = [[*new, *then] for new, then in zip(unread, drafted, strict=True)]
@@ -97,14 +95,14 @@ class ModelRunner:
             counts = self._lacking(rows, ends)
             if sum(counts) <= TOKENS_AT_ONCE:
                 return self._read(rows, ends, counts, lasts, memories, drafted)
-        return trails(memories, self.feed(rows, tokens, max(lasts)), drafted)
+        return sampled_spans(memories, self.feed(rows, tokens, max(lasts)), drafted)
 
     def propose(
         self,
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
         coins: Sequence[Tensor | np.ndarray],
-        memories: Sequence[Memory],
+        memories: Sequence[SamplerState],
         confidence: float | None = None,
     ) -> list[Proposal]:
         """Draft behind the `unread` tokens of each row, one token for each of the row's `coins[i] [L]`, by the probabilities
@@ -146,14 +144,14 @@ class ModelRunner:
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
         coins: Sequence[Tensor | np.ndarray],
-        memories: Sequence[Memory],
+        memories: Sequence[SamplerState],
         confidence: float | None,
     ) -> list[Proposal]:
         """What `propose` finds, by one call of the model for each position."""
         size = self.vocabulary_size
         return draft_each(lambda *new: self.feed(*new, 1)[:, 0], rows, unread, coins, memories, confidence, size)
 
-    def _in_one_call(self, row: int, unread: Sequence[int], coins: Tensor | np.ndarray, memory: Memory) -> bool:
+    def _in_one_call(self, row: int, unread: Sequence[int], coins: Tensor | np.ndarray, memory: SamplerState) -> bool:
         """Whether `propose` can draft in `row` by one compiled call: whether model, sampler and size are made for that."""
         lacking = self._prompted[row] + self.read(row) + len(unread) - self._cache.lengths[row]
         return self._model.compiled and _is_softmax(memory) and len(coins) > 0 and lacking <= LONGEST_UNREAD
@@ -195,9 +193,9 @@ class ModelRunner:
         ends: Sequence[int],
         counts: Sequence[int],
         lasts: Sequence[int],
-        memories: Sequence[Memory],
+        memories: Sequence[SamplerState],
         drafted: Sequence[Sequence[int]],
-    ) -> list[Trail]:
+    ) -> list[SampledSpan]:
         """`trails` by the compiled kernel, on arrays: slices of tensors would cost as much as a layer. Every row reads as much
         as it needs: the `counts` ids before `ends`. A softmax is part of the call."""
         places = [(row, slice(end - count, end)) for row, end, count in zip(rows, ends, counts, strict=True)]
@@ -206,7 +204,7 @@ class ModelRunner:
         found = self._model.read(ids, (cos, sin), self._cache, rows, counts, lasts, heat)
         found = [torch.from_numpy(found[end - last : end]) for end, last in zip(accumulate(lasts), lasts, strict=True)]
         each = zip(memories, found, drafted, heat, strict=True)
-        return [Trail(one, (m,)) if warm else trails([m], [one], [tokens])[0] for m, one, tokens, warm in each]
+        return [SampledSpan(one, (m,)) if warm else sampled_spans([m], [one], [tokens])[0] for m, one, tokens, warm in each]
 
     def _make_room(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> tuple[list[int], int]:
         """Note the tokens behind what each row has read; return where they end, and how many ids before that are to be read in
@@ -245,7 +243,7 @@ class ModelRunner:
         return torch.stack([table[row, end - count : end] for row, end in zip(rows, ends, strict=True)])
 
 
-def _is_softmax(memory: Memory) -> bool:
+def _is_softmax(memory: SamplerState) -> bool:
     """Whether the compiled kernel can compute a memory's probabilities."""
     return isinstance(memory, Plain) and memory.softmax_alone
 
@@ -264,7 +262,7 @@ def draft_each(
     rows: Sequence[int],
     unread: Sequence[Sequence[int]],
     coins: Sequence[Tensor | np.ndarray],
-    memories: Sequence[Memory],
+    memories: Sequence[SamplerState],
     confidence: float | None,
     size: int,
 ) -> list[Proposal]:
@@ -276,18 +274,18 @@ def draft_each(
         dict(zip(rows, unread, strict=True)),
         {row: coin.tolist() for row, coin in zip(rows, coins, strict=True)},
     )
-    memory_of = dict(zip(rows, memories, strict=True))
+    sampler_of = dict(zip(rows, memories, strict=True))
     for position in range(max(map(len, coins))):
         following = {row: new for row, new in following.items() if position < len(coin_of[row])}
         if not following:
             break
         logits = behind(list(following), list(following.values()))
         given, following = list(following), {}
-        for row, warped in zip(given, warp_each([memory_of[row] for row in given], logits), strict=True):
+        for row, warped in zip(given, warp_rows([sampler_of[row] for row in given], logits), strict=True):
             if confidence is None or acceptance_bound(warped.probs) >= confidence:
                 tokens[row].append(draw(warped.probs, coin_of[row][position]))
                 probs[row].append(warped.probs)
                 following[row] = tokens[row][-1:]
-                memory_of[row] = memory_of[row].after(tokens[row][-1], warped)
+                sampler_of[row] = sampler_of[row].after(tokens[row][-1], warped)
     none = torch.empty(0, size)
     return [Proposal(torch.tensor(tokens[r], dtype=torch.int64), torch.stack(probs[r]) if probs[r] else none) for r in rows]

@@ -12,7 +12,7 @@ from pcg.decode.model_runner import ModelRunner, draft_each, joined
 from pcg.decode.proposal import Proposal
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama, Drawn, Turns
-from pcg.sampling.memory import Memory
+from pcg.sampling import SamplerState
 from pcg.text.prompt import Prompt
 
 
@@ -43,7 +43,7 @@ class FeatureRunner(ModelRunner):
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
         coins: Sequence[Tensor | np.ndarray],
-        memories: Sequence[Memory],
+        memories: Sequence[SamplerState],
         confidence: float | None,
     ) -> list[Proposal]:
         """The `unread` tokens are read behind the target's hidden states, drafted ones behind the draft's own.

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import torch
 
-from pcg.acceptance.verdict import Rule
 from pcg.decode.runners import AnyDraft, make_runners
 from pcg.decode.sequence import DecodingSequence
 from pcg.decode.speculative import Drafting, Line, play_round
 from pcg.errors import PCGError
 from pcg.models.llama import DecodingLlama
-from pcg.sampling.memory import Memory
+from pcg.rules import Rule
+from pcg.sampling import SamplerState
 from pcg.takes.take import Round
 from pcg.text.prompt import Prompt
 
@@ -25,7 +25,7 @@ class Request:
     prompt: Prompt
     limit: int
     generator: torch.Generator
-    memory: Memory
+    memory: SamplerState
     rule: Rule | None = None
     drafting: Drafting | None = None
 

@@ -7,7 +7,7 @@ from typing import Self
 import torch
 
 from pcg.decode.lookahead import Acceptances
-from pcg.sampling.memory import Memory
+from pcg.sampling import SamplerState
 from pcg.takes.take import Round
 
 
@@ -20,7 +20,7 @@ class DecodingSequence:
     row: int
     limit: int
     generator: torch.Generator
-    memory: Memory
+    memory: SamplerState
     pause: int | None = None
     emitted: list[int] = field(default_factory=list)
     ended: bool = False
@@ -31,7 +31,7 @@ class DecodingSequence:
         goal = self.limit if self.pause is None else min(self.limit, self.pause)
         return not self.ended and len(self.emitted) < goal
 
-    def say(self, round_: Round, memory: Memory) -> None:
+    def say(self, round_: Round, memory: SamplerState) -> None:
         self.emitted += round_.tokens
         self.ended |= round_.ended
         self.memory = memory
@@ -41,7 +41,7 @@ class DecodingSequence:
         return replace(self, row=row, generator=generator, emitted=list(self.emitted))
 
 
-def begin(memory: Memory, limits: Sequence[int], generators: Sequence[torch.Generator]) -> list[DecodingSequence]:
+def begin(memory: SamplerState, limits: Sequence[int], generators: Sequence[torch.Generator]) -> list[DecodingSequence]:
     """Utterances that have said nothing, one in each row, all with the same sampler."""
     return [
         DecodingSequence(row, limit, each, memory) for row, (limit, each) in enumerate(zip(limits, generators, strict=True))

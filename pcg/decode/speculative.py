@@ -9,13 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.acceptance.sampler import as_array, draw
-from pcg.acceptance.verdict import Coins, Rule, Verdict
 from pcg.decode.lookahead import Acceptances, choose_lookahead, linear_costs
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.proposal import Proposal
 from pcg.decode.sequence import DecodingSequence
-from pcg.sampling.memory import Memory, Trail
+from pcg.rules import Coins, Rule, Verdict
+from pcg.sampling import SampledSpan, SamplerState, as_array, draw
 from pcg.takes.take import Round
 
 
@@ -45,7 +44,7 @@ class Drafter(Protocol):
         rows: Sequence[int],
         unread: Sequence[Sequence[int]],
         coins: Sequence[Tensor | np.ndarray],
-        memories: Sequence[Memory],
+        memories: Sequence[SamplerState],
         confidence: float | None = None,
     ) -> list[Proposal]: ...
 
@@ -132,14 +131,16 @@ def _propose(draft: Drafter | None, lines: Sequence[Line]) -> dict[int, Draft]:
     return drafts
 
 
-def _verify(target: ModelRunner, lines: Sequence[Line], drafts: Mapping[int, Draft]) -> list[Trail]:
+def _verify(target: ModelRunner, lines: Sequence[Line], drafts: Mapping[int, Draft]) -> list[SampledSpan]:
     """The target's probabilities at each drafted position and behind the last, L + 1 for each row, by one pass."""
     us = [line.utterance for line in lines]
     drafted = [drafts[u.row][0].drafted.tolist() if u.row in drafts else [] for u in us]
-    return target.trails([u.row for u in us], [u.emitted[target.read(u.row) :] for u in us], drafted, [u.memory for u in us])
+    return target.sampled_spans(
+        [u.row for u in us], [u.emitted[target.read(u.row) :] for u in us], drafted, [u.memory for u in us]
+    )
 
 
-def _judge(line: Line, draft: Draft | None, trail: Trail) -> Verdict | Exception:
+def _judge(line: Line, draft: Draft | None, trail: SampledSpan) -> Verdict | Exception:
     """Of a line without a rule: a token that the target draws."""
     try:
         if line.rule is None:

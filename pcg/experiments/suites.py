@@ -90,7 +90,7 @@ def variant(rule: str, theta: float) -> Condition:
 
 
 def blockwise(method: str, **knobs: float) -> Condition:
-    """Drafted tokens verified together (`pcg.acceptance.block`)."""
+    """Drafted tokens verified together (`pcg.rules`)."""
     return Condition(f"{method.upper()} block{_theta_name(knobs)}", Settings(method, verification="block", **knobs))
 
 
@@ -155,7 +155,7 @@ def _temperature(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 
 def _ablations(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     thetas = (MIDDLE_THETA,) if quick else THETAS
-    rules = ("weighted", "partition", "redraw")
+    rules = ("weighted", "partition")
     exact = [sd(), blockwise("sd"), adaptive("sd")]
     others = [make("pcg", theta=theta) for theta in thetas for make in (blockwise, adaptive)]
     return [ar(), *exact, *(pcg(theta) for theta in thetas), *(variant(r, at) for at in thetas for r in rules), *others]

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pcg.acceptance.verdict import Rule
 from pcg.analysis.swap import Swapped, mel_distance, swap, swap_coins
 from pcg.analysis.trace import trace
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
@@ -29,6 +28,7 @@ from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, for_judges
 from pcg.metrics.speaker import cosine, speaker_encoder
 from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
+from pcg.rules import Rule
 from pcg.settings import Settings
 from pcg.spoof.detectors import load_detectors
 from pcg.synthesis.drafts import AUTO, named_draft

@@ -9,9 +9,9 @@ from time import perf_counter
 
 import torch
 
-from pcg.acceptance.verdict import Rule
 from pcg.decode.running_batch import RunningBatch
 from pcg.errors import InputError, PCGError, counted
+from pcg.rules import Rule
 from pcg.serving.job import Job
 from pcg.serving.limits import LIMITS
 from pcg.settings import Settings

@@ -15,14 +15,14 @@ from statistics import median
 import numpy as np
 import torch
 
-from pcg.acceptance.rejection import exact
 from pcg.decode.autoregressive import autoregressive
 from pcg.decode.cuda_graphs import GraphPool, GraphRunner
 from pcg.decode.runners import AnyRunner, make_runners
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
 from pcg.errors import InputError
-from pcg.sampling.plain import Plain
+from pcg.rules import exact
+from pcg.sampling import Plain
 from pcg.settings import Settings, bounds
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice

@@ -6,7 +6,6 @@ from functools import cached_property, partial
 
 import torch
 
-from pcg.acceptance.verdict import Rule
 from pcg.decode.autoregressive import autoregressive
 from pcg.decode.beam_search import Advance, Hierarchy, hierarchical
 from pcg.decode.cuda_graphs import GraphPool, GraphRunner
@@ -15,7 +14,8 @@ from pcg.decode.running_batch import Request
 from pcg.decode.sequence import DecodingSequence, begin
 from pcg.decode.speculative import Drafting, speculative
 from pcg.errors import InputError
-from pcg.sampling.choice import memory_of
+from pcg.rules import Rule
+from pcg.sampling import sampler_of
 from pcg.settings import METHODS, Settings
 from pcg.spoof.detectors import SHIPPED, Detectors, load_detectors
 from pcg.synthesis.voice import Voice
@@ -68,7 +68,7 @@ class Decoder:
         self._check(texts, settings)
         pairs = zip(texts, generators, strict=True)
         requests = [self.request(text, speaker, settings, rule, generator) for text, generator in pairs]
-        lines = begin(memory_of(settings), [each.limit for each in requests], generators)
+        lines = begin(sampler_of(settings), [each.limit for each in requests], generators)
         plan = (plan or Hierarchy()) if settings.hierarchical else None
         rows = plan.beams[0] if plan else 1
         draft = None if settings.method == "ar" else self.voice.draft
@@ -84,7 +84,7 @@ class Decoder:
         """What a `RunningBatch` needs to know of a text; hierarchical decoding is nothing for one."""
         self._check([text], settings)
         prompt = self.voice.reader.prompt(text, speaker)
-        limit, memory = self._limit(text, speaker, prompt), memory_of(settings)
+        limit, memory = self._limit(text, speaker, prompt), sampler_of(settings)
         chosen = (None, None) if settings.method == "ar" else (rule, _drafting(settings))
         return Request(prompt, limit, generator, memory, *chosen)
 

@@ -11,10 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.acceptance.block import block, coarse_block
-from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.rejection import exact, tolerant
-from pcg.acceptance.verdict import Rule
 from pcg.audio import fade_ends
 from pcg.codec.streaming import AudioStream
 from pcg.errors import InputError, PCGError
@@ -23,6 +19,7 @@ from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
 from pcg.groups.pairs.search import Progress
 from pcg.places import CACHE
+from pcg.rules import Rule, block, coarse, coarse_block, exact, tolerant
 from pcg.settings import Settings, bounds
 from pcg.spoof.detectors import Detectors
 from pcg.synthesis.decoder import Decoder, Decoding

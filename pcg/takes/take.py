@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pcg.acceptance.verdict import Test
+from pcg.rules import Test
 from pcg.settings import Settings
 
-KINDS = ("accepted", "resampled", "bonus", "redrawn", "target")
+KINDS = ("accepted", "resampled", "bonus", "target")
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Round:
     """One step: what was drafted, the test of each drafted token up to the first rejection, what was emitted, what it cost.
 
     tokens (without the end of speech), kinds and group_sizes run side by side. A kind is "accepted", "resampled", "bonus",
-    "redrawn" or, in AR, "target"; the size is that of the group behind the token (1 where no group was involved). `accepted`
+    or, in AR, "target"; the size is that of the group behind the token (1 where no group was involved). `accepted`
     counts accepted drafted tokens that were kept, an end of speech included; `ended` says that the end of speech was emitted.
     Times are in milliseconds.
     """

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from pcg.acceptance.verdict import Test
+from pcg.rules import Test
 from pcg.settings import Settings
 from pcg.takes.take import Round, Take
 

@@ -8,7 +8,6 @@ import soundfile
 import torch
 from tiny_xcodec2 import save_tiny_neucodec, save_tiny_xcodec2
 
-from pcg.acceptance.verdict import Coins
 from pcg.bench.batching import bench_batching
 from pcg.bench.codec import bench_codec, open_codec
 from pcg.bench.engine import batch_speedup, bench_engine, first_sound_seconds
@@ -18,6 +17,7 @@ from pcg.bench.timing import medians
 from pcg.cli import main
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.errors import InputError, PCGError
+from pcg.rules import Coins
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice

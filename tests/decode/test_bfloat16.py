@@ -7,15 +7,13 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.block import block
-from pcg.acceptance.rejection import exact, tolerant
 from pcg.decode.cuda_graphs import GraphModel, GraphRunner
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.sampling.plain import Plain
-from pcg.sampling.warp import probabilities
+from pcg.rules import block, exact, tolerant
+from pcg.sampling import Plain, probabilities
 from pcg.synthesis.drafts import layer_subset
 from pcg.text.prompt import Prompt
 

@@ -10,8 +10,6 @@ from test_exactness import SPEECH, TEMPERATURE, bound, careless, distance, promp
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.rejection import exact
-from pcg.acceptance.verdict import Rule
 from pcg.decode.proposal import Proposal
 from pcg.decode.runners import AnyRunner, make_runners
 from pcg.decode.sequence import begin
@@ -20,7 +18,8 @@ from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.kernel.packing import lanes_here, words_here
 from pcg.models.llama import DecodingLlama
-from pcg.sampling.plain import Plain
+from pcg.rules import Rule, exact
+from pcg.sampling import Plain
 from tests.models.test_kernel import logits_of
 
 ROWS, LENGTH, FEW = 64, 3, 3000

@@ -6,11 +6,10 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.rejection import exact
-from pcg.acceptance.verdict import Verdict
 from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
+from pcg.rules import Verdict, exact
 from pcg.training.draft.layers import layer_subset
 
 SPEECH = Vocabulary(codes=10, first_code=6, end=2)

@@ -6,17 +6,14 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.rejection import exact
-from pcg.acceptance.sampler import as_array, draw
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
 from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.sampling.plain import Plain
-from pcg.sampling.warp import probabilities
+from pcg.rules import coarse, exact
+from pcg.sampling import Plain, as_array, draw, probabilities
 from pcg.text.prompt import Prompt
 from pcg.training.draft.layers import layer_subset
 

@@ -8,7 +8,6 @@ from safetensors.torch import save_file
 from test_exactness import ROWS, SPEECH, TEMPERATURE, bound, careless, distance, prompts, second_law, second_token
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.rejection import exact
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import FeatureRunner, make_runners
 from pcg.decode.sequence import begin
@@ -23,8 +22,8 @@ from pcg.models.feature_draft import (
     read_feature_draft,
 )
 from pcg.models.llama import DecodingLlama
-from pcg.sampling.plain import Plain
-from pcg.sampling.repetition_aware import RepetitionAware
+from pcg.rules import exact
+from pcg.sampling import Plain, RepetitionAware
 from pcg.text.prompt import Prompt
 
 DEPTH = 3

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcg.acceptance.rejection import exact
 from pcg.decode.beam_search import Hierarchy
 from pcg.errors import InputError
+from pcg.rules import exact
 from pcg.settings import Settings
 from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
 from pcg.spoof.detectors import Detectors

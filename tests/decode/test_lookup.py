@@ -7,10 +7,6 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.rejection import exact
-from pcg.acceptance.sampler import draw
-from pcg.acceptance.verdict import Coins, Verdict
 from pcg.decode.cuda_graphs import GraphModel, GraphRunner
 from pcg.decode.lookup import LookupRunner, PromptLookup
 from pcg.decode.model_runner import ModelRunner
@@ -21,8 +17,8 @@ from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
-from pcg.sampling.plain import Plain
-from pcg.sampling.warp import probabilities
+from pcg.rules import Coins, Verdict, coarse, exact
+from pcg.sampling import Plain, draw, probabilities
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice

@@ -8,9 +8,6 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.block import block
-from pcg.acceptance.rejection import exact, tolerant
-from pcg.acceptance.verdict import Coins, Verdict
 from pcg.decode.lookup import PromptLookup
 from pcg.decode.runners import AnyDraft
 from pcg.decode.running_batch import Request, RunningBatch
@@ -20,9 +17,8 @@ from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.sampling.memory import Memory
-from pcg.sampling.plain import Plain
-from pcg.sampling.repetition_aware import RepetitionAware
+from pcg.rules import Coins, Verdict, block, exact, tolerant
+from pcg.sampling import Plain, RepetitionAware, SamplerState
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -43,7 +39,7 @@ class Wish:
     limit: int = 30
     rule: Callable | None = exact
     drafting: Drafting = Drafting(3)
-    memory: Memory = Plain(0.8)
+    memory: SamplerState = Plain(0.8)
     joins: int = 0
     leaves: int = NEVER
 

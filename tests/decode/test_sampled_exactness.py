@@ -5,16 +5,13 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.acceptance.rejection import exact
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.sampling.entropy_aware import EntropyAware
-from pcg.sampling.memory import Memory
-from pcg.sampling.plain import Plain
-from pcg.sampling.repetition_aware import RepetitionAware
+from pcg.rules import exact
+from pcg.sampling import EntropyAware, Plain, RepetitionAware, SamplerState
 from pcg.synthesis.drafts import layer_subset
 from pcg.text.prompt import Prompt
 
@@ -44,7 +41,7 @@ def models() -> list[DecodingLlama]:
     return [DecodingLlama(model, SPEECH) for model in (target, draft)]
 
 
-def law_of_last(target: DecodingLlama, memory: Memory, said: tuple[int, ...] = ()) -> Tensor:
+def law_of_last(target: DecodingLlama, memory: SamplerState, said: tuple[int, ...] = ()) -> Tensor:
     """The law of token number LENGTH, the end of speech included, and what had ended before in the place behind it."""
     reader = ModelRunner(target, [PROMPT], LENGTH + 1)
     reader.prefill()
@@ -60,7 +57,7 @@ def law_of_last(target: DecodingLlama, memory: Memory, said: tuple[int, ...] = (
     return law
 
 
-def drawn(models: list[DecodingLlama], memory: Memory) -> Tensor:
+def drawn(models: list[DecodingLlama], memory: SamplerState) -> Tensor:
     """The same from many utterances of the speculative loop, every one with coins of its own."""
     runners = [ModelRunner(model, [PROMPT] * DRAWS, LENGTH + 4) for model in models]
     for each in runners:
@@ -87,7 +84,7 @@ def distance(one: Tensor, other: Tensor) -> float:
         pytest.param(LAWS[2], id="plain with a penalty", marks=pytest.mark.slow),
     ],
 )
-def test_the_loop_says_what_the_target_would_by_the_same_law(models: list[DecodingLlama], memory: Memory) -> None:
+def test_the_loop_says_what_the_target_would_by_the_same_law(models: list[DecodingLlama], memory: SamplerState) -> None:
     wanted = law_of_last(models[0], memory)
     assert float(wanted.sum()) == pytest.approx(1, abs=1e-5)
     assert distance(drawn(models, memory), wanted) < BOUND

@@ -6,18 +6,14 @@ from collections import Counter
 import pytest
 import torch
 
-from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.rejection import exact
-from pcg.acceptance.sampler import as_array
-from pcg.acceptance.verdict import Test, Verdict, all_accepted
 from pcg.decode.autoregressive import autoregressive
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.proposal import acceptance_bound
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
 from pcg.errors import InputError
-from pcg.sampling.plain import Plain
-from pcg.sampling.warp import probabilities
+from pcg.rules import Test, Verdict, all_accepted, coarse, exact
+from pcg.sampling import Plain, as_array, probabilities
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice

@@ -3,16 +3,14 @@
 import pytest
 import torch
 
-from pcg.acceptance.rejection import exact
-from pcg.acceptance.sampler import draw
-from pcg.acceptance.verdict import Verdict
 from pcg.decode.autoregressive import autoregressive
 from pcg.decode.cuda_graphs import GraphModel, GraphPool, GraphRunner, draw_each
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
 from pcg.models.llama import DecodingLlama
-from pcg.sampling.plain import Plain
+from pcg.rules import Verdict, exact
+from pcg.sampling import Plain, draw
 from pcg.synthesis.voice import load_llama, load_voice
 
 TEXTS = ("hello", "hello, this is one sentence", "yes")

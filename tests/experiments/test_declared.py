@@ -9,8 +9,7 @@ from pcg.errors import InputError
 from pcg.experiments.results.condition_names import method
 from pcg.experiments.suites import APART, COUNTS, SET, THETAS, TITLES, declared
 from pcg.experiments.unit import Unit, Utterance
-from pcg.sampling.choice import memory_of
-from pcg.sampling.entropy_aware import EntropyAware
+from pcg.sampling import EntropyAware, sampler_of
 
 UTTERANCES = tuple(Utterance(f"Sentence {i}.", "one") for i in range(250))
 
@@ -78,7 +77,7 @@ def test_the_sampling_laws_stand_apart_and_say_as_many_twisters_as_everyday_sent
     original, control, _, eas = (c.settings for c in grid.conditions[:4])
     assert (original.sampler, original.top_k, original.top_p) == ("plain", 50, 0.0)
     assert control == original.with_(top_p=EntropyAware(1.0).top_p)
-    assert memory_of(eas) == EntropyAware(1.0, top_k=control.top_k, top_p=control.top_p)
+    assert sampler_of(eas) == EntropyAware(1.0, top_k=control.top_k, top_p=control.top_p)
     assert len({c.settings for c in grid.conditions}) == 6
 
 
@@ -86,7 +85,7 @@ def test_every_table_of_the_papers_has_its_conditions() -> None:
     conditions = {unit.condition for unit in units(quick=False).values()}
     assert {method(c) for c in conditions} >= {
         "AR", "draft", "SD", "SSD", "PCG cosine", "PCG Mel", "PCG FSQ", "membership", "typical",
-        "PCG weighted", "PCG partition", "PCG redraw", "swap cosine", "swap Mel", "random swap",
+        "PCG weighted", "PCG partition", "swap cosine", "swap Mel", "random swap",
     }  # fmt: skip
     plain = [c for c in conditions if not c.rule]
     for name in ("SD", "SSD", "PCG cosine"):

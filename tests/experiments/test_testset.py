@@ -49,7 +49,7 @@ def test_sentences_are_plain_and_sayable_in_eight_seconds():
     for text in read_sentences("more-balanced", "twisters"):
         assert re.fullmatch(r"[A-Z][A-Za-z', ]+[.?]", text), text
         assert 5 <= len(text.split()) <= 14, text
-        assert normalise(text) == text.lower(), text
+        assert normalise(text) == text.replace("Zoe", "Zoey"), text
         assert reader.expected_tokens(reader.read(text)) * codec.hop / codec.sample_rate < 8, text
 
 
@@ -57,7 +57,7 @@ def test_the_added_balanced_sentences_are_balanced():
     """Every sound occurs, also those that everyday sentences lack, and all as often as in everyday sentences, more or less: at
     0.14 in total variation, where twisters, which repeat few sounds, are at 0.21."""
     added, everyday = sounds("more-balanced"), sounds("everyday")
-    rare = "θ ð ʃ ʒ tʃ dʒ ŋ ʊ ɔɪ aʊ j w h v z f ɡ".split()
+    rare = "θ ð ʃ ʒ ʧ ʤ ŋ ʊ Y W j w h v z f ɡ".split()
     assert min(added[p] for p in rare) >= 10 > min(everyday[p] for p in rare)
     assert distance(added, everyday) < 0.16 < 0.19 < distance(sounds("twisters"), everyday)
 

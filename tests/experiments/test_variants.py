@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from pcg.acceptance.baselines import membership, typical
-from pcg.acceptance.verdict import Coins
 from pcg.errors import InputError
 from pcg.experiments.variants import FORMS, Variants
 from pcg.groups.weighted import WeightedGroups
+from pcg.rules import Coins, membership, typical
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -34,7 +33,7 @@ def rounds(rule, count=100):
     return [rule(drafted, p[None], q.expand(2, -1), Coins.draw(1, generator)) for drafted in drafts]
 
 
-@pytest.mark.parametrize("name", ["membership:4", "typical:0.09:0.3", "weighted", "partition", "redraw"])
+@pytest.mark.parametrize("name", ["membership:4", "typical:0.09:0.3", "weighted", "partition"])
 def test_every_variant_speaks(name, synthesizer, variants):
     take = synthesizer.take("hello", SETTINGS, "one", rule=variants.variant_rule(name, SETTINGS))
     assert take.tokens
@@ -67,19 +66,8 @@ def test_partition_has_the_mean_size_of_the_groups_and_no_overlap(theta, synthes
     assert all(numbers.count(t.group) == t.group_size for t in seen)
 
 
-def test_redraw_refuses_drafts_whose_number_depends_on_them(variants):
-    with pytest.raises(InputError, match="adaptive"):
-        variants.variant_rule("redraw", SETTINGS.with_(adaptive=True))
-
-
-def test_redraw_ends_full_acceptances_without_a_bonus(variants, synthesizer):
-    kinds = {v.next_kind for v in rounds(variants.variant_rule("redraw", SETTINGS))}
-    assert kinds == {"redrawn", "resampled"}
-    assert {v.next_kind for v in rounds(synthesizer.rule(SETTINGS))} == {"bonus", "resampled"}
-
-
 def test_rules_over_groups_are_kept_by_theta_and_similarity(variants):
-    for name in ("weighted", "partition", "redraw"):
+    for name in ("weighted", "partition"):
         rule = variants.variant_rule(name, SETTINGS)
         assert variants.variant_rule(name, SETTINGS.with_(seed=5, lookahead=2)) is rule
         assert variants.variant_rule(name, SETTINGS.with_(theta=0.35)) is not rule
@@ -89,7 +77,7 @@ def test_rules_over_groups_are_kept_by_theta_and_similarity(variants):
 
 @pytest.mark.parametrize("name", ["", "best", "membership", "membership:x", "membership:3:4", "typical:0.1", "weighted:2"])
 def test_an_unknown_name_is_answered_with_the_forms(name, variants):
-    with pytest.raises(InputError, match="membership:K, typical:EPS:DELTA, weighted, partition, redraw") as error:
+    with pytest.raises(InputError, match="membership:K, typical:EPS:DELTA, weighted, partition") as error:
         variants.variant_rule(name, SETTINGS)
     assert error.value.field == "rule"
     assert all(form in str(error.value) for form in FORMS)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.acceptance.baselines import membership
 from pcg.analysis.swap import Swap, mel_distance
 from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError
@@ -22,6 +21,7 @@ from pcg.experiments.worker import Worker, WorkerSpec
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import Recording, Sample
 from pcg.metrics.speaker import Resemblyzer, Similarity
+from pcg.rules import membership
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice

@@ -9,7 +9,6 @@ import pytest
 import torch
 from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from pcg.acceptance.sampler import Sampler
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.proposal import acceptance_bound
 from pcg.decode.runners import make_runners
@@ -21,7 +20,7 @@ from pcg.models.llama import DecodingLlama, Turns
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
 from pcg.places import PROJECT
-from pcg.sampling.plain import Plain
+from pcg.sampling import Draws, Plain
 from pcg.text.prompt import Prompt
 
 VOCABULARY = Vocabulary(codes=300, first_code=20, end=3)
@@ -181,7 +180,7 @@ def test_a_draw_is_the_samplers():
         probs = (6 * torch.randn(size, generator=generator)).softmax(-1).numpy()
         probs[: size // 3] = 0
         probs[size - size // 4 :] = 0
-        sampler = Sampler(probs)
+        sampler = Draws(probs)
         for coin in [0.0, 1 - 2**-53, *torch.rand(400, generator=generator, dtype=torch.float64).tolist()]:
             token = draw(probs, coin)
             assert token == sampler.draw(coin)

@@ -17,7 +17,7 @@ from pcg.models import feature_draft, llama
 from pcg.models.kernel import packing, passes
 from pcg.models.llama import DecodingLlama
 from pcg.places import PROJECT
-from pcg.sampling.plain import Plain
+from pcg.sampling import Plain
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import auto_precision, load_voice

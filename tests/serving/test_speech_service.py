@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.acceptance.rejection import exact
-from pcg.acceptance.verdict import Coins, Verdict
 from pcg.decode.running_batch import RunningBatch
 from pcg.errors import InputError, PCGError
+from pcg.rules import Coins, Verdict, exact
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

@@ -95,8 +95,8 @@ def test_tolerance_accepts_more_and_from_one_on_everything(synthesizer):
 
 def test_a_callers_own_rule_takes_the_place_of_the_methods(synthesizer):
     def never(drafted, p, q, coins):
-        from pcg.acceptance.sampler import draw
-        from pcg.acceptance.verdict import Verdict
+        from pcg.rules import Verdict
+        from pcg.sampling import draw
 
         return Verdict(0, draw(q[0], coins.bonus), "resampled", ())
 

@@ -109,10 +109,6 @@ TERMS = {
     "accepted": Term(
         "accepted", "A drafted token that passed its test.", "u &lt; r", f"PCG Algorithm 1, {PCG}",
     ),
-    "redrawn": Term(
-        "redrawn", "A drafted token whose group was accepted, with the token drawn again by the target.",
-        "x ~ q(x) w<sub>G,x</sub> / Q<sub>c</sub>(G)", f"PCG Eq. 10, {PCG}",
-    ),
     "target": Term("no draft used", "A token drawn by the target alone, without a draft and a test.", "x ~ q"),
     "bonus": Term(
         "bonus", "After a round in which every drafted token passed, the target adds one token without another call.",

@@ -5,14 +5,12 @@ from pathlib import Path
 
 from transformers import LlamaForCausalLM
 
-from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.rejection import exact, tolerant
-from pcg.acceptance.verdict import Rule
 from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError
 from pcg.groups.pairs.store import load_or_build
 from pcg.models.vocabulary import Vocabulary
 from pcg.places import CACHE
+from pcg.rules import Rule, coarse, exact, tolerant
 from pcg.settings import Settings
 from pcg.synthesis.drafts import layer_subset, untrained_layers
 

@@ -12,7 +12,7 @@ from pcg.decode.autoregressive import autoregressive
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
 from pcg.models.llama import DecodingLlama
-from pcg.sampling.plain import Plain
+from pcg.sampling import Plain
 from pcg.text.prompt import Prompt, PromptReader
 from pcg.training.data.prepare import read_shards, tokens_path, write_shard
 from pcg.training.data.sequences import lay_out

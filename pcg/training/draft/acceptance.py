@@ -8,9 +8,6 @@ import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.rejection import exact
-from pcg.acceptance.verdict import Rule
 from pcg.decode.runners import AnyDraft, make_runners
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
@@ -18,8 +15,8 @@ from pcg.groups.pairs.neighbours import build_neighbours
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.sampling.plain import Plain
-from pcg.sampling.warp import probabilities
+from pcg.rules import Rule, coarse, exact
+from pcg.sampling import Plain, probabilities
 from pcg.settings import Settings
 from pcg.text.prompt import Prompt, PromptReader
 from pcg.training.data.samples import voices

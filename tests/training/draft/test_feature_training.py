@@ -12,7 +12,7 @@ from pcg.errors import InputError
 from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, usual_taps
 from pcg.models.llama import DecodingLlama
-from pcg.sampling.plain import Plain
+from pcg.sampling import Plain
 from pcg.synthesis.voice import load_voice
 from pcg.text.prompt import Prompt
 from pcg.training.data.prepare import MANIFEST, tokens_path, write_shard

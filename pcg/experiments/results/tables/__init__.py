@@ -49,7 +49,7 @@ from pcg.experiments.results.tables.tokens import drift_table, factor_table
 from pcg.experiments.unit import Condition
 
 BOUND = Column("bound", 2, suffix="x")
-VARIANTS = ("PCG weighted", "PCG partition", "PCG redraw", "PCG adaptive", "PCG block")
+VARIANTS = ("PCG weighted", "PCG partition", "PCG adaptive", "PCG block")
 
 
 def tables(results: Results, summaries: Sequence[Summary], mean_size: MeanSize | None = None) -> list[Table]:

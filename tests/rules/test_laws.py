@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.rejection import exact, tolerant
 from pcg.groups.groups import Groups
 from pcg.groups.pairs.neighbours import Neighbours
 from pcg.groups.weighted import WeightedGroups
+from pcg.rules import coarse, exact, tolerant
 
 ALMOST_ONE = 1 - 2**-53
 EOS = 7

@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.acceptance.block import block, coarse_block
-from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.rejection import exact
-from pcg.acceptance.sampler import draw
-from pcg.acceptance.verdict import Coins
 from pcg.groups.groups import Groups
-from tests.acceptance.enumeration import (
+from pcg.rules import Coins, block, coarse, coarse_block, exact
+from pcg.sampling import draw
+from tests.rules.enumeration import (
     ALMOST_ONE,
     CODES,
     Enumeration,

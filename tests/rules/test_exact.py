@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from pcg.acceptance.rejection import exact
-from pcg.acceptance.sampler import draw
+from pcg.rules import exact
+from pcg.sampling import draw
 
 ALMOST_ONE = 1 - 2**-53
 

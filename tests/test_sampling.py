@@ -7,10 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcg.sampling.entropy_aware import EntropyAware
-from pcg.sampling.memory import Memory
-from pcg.sampling.plain import Plain
-from pcg.sampling.repetition_aware import RepetitionAware
+from pcg.sampling import EntropyAware, Plain, RepetitionAware, SamplerState
 
 VOCABULARY, STEPS = 60, 80
 
@@ -81,7 +78,7 @@ def logits_of(generator: torch.Generator) -> Tensor:
 
 
 @pytest.mark.parametrize(("memory", "book"), [(EntropyAware(0.9), EasByTheBook()), (RepetitionAware(0.9), RasByTheBook())])
-def test_memories_are_their_algorithms(memory: Memory, book: EasByTheBook | RasByTheBook) -> None:
+def test_memories_are_their_algorithms(memory: SamplerState, book: EasByTheBook | RasByTheBook) -> None:
     generator, rng = torch.Generator().manual_seed(1), random.Random(1)
     forgetful = memory
     differs = 0
@@ -114,7 +111,7 @@ def test_a_repetition_penalty_weighs_down_what_was_spoken_and_nothing_else() -> 
 
 
 @pytest.mark.parametrize("memory", [EntropyAware(0.8), RepetitionAware(0.8), Plain(0.8, penalty=1.2)])
-def test_going_on_from_an_older_memory_is_as_if_the_rest_had_not_been(memory: Memory) -> None:
+def test_going_on_from_an_older_memory_is_as_if_the_rest_had_not_been(memory: SamplerState) -> None:
     generator = torch.Generator().manual_seed(3)
     steps = [logits_of(generator) for _ in range(8)]
     for logits in steps[:4]:
@@ -128,7 +125,7 @@ def test_going_on_from_an_older_memory_is_as_if_the_rest_had_not_been(memory: Me
 
 
 @pytest.mark.parametrize("memory", [EntropyAware(1.0), RepetitionAware(1.0), Plain(1.0, 50, 0.8)])
-def test_a_law_is_a_law_at_any_logits(memory: Memory) -> None:
+def test_a_law_is_a_law_at_any_logits(memory: SamplerState) -> None:
     for logits in (torch.zeros(VOCABULARY), torch.full((VOCABULARY,), -1e4), torch.eye(VOCABULARY)[0] * 1e4):
         for _ in range(30):
             warped = memory.warp(logits)

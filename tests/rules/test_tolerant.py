@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from pcg.acceptance.rejection import exact, tolerant
 from pcg.errors import InputError
+from pcg.rules import exact, tolerant
 
 
 def test_without_tolerance_it_is_exact_coin_for_coin(random_laws, play):

@@ -9,13 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pcg.acceptance.baselines import membership, typical
-from pcg.acceptance.block import block, coarse_block
-from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.rejection import exact, tolerant
-from pcg.acceptance.sampler import draw
-from pcg.acceptance.verdict import THINNING_TRIALS, Coins
 from pcg.groups.groups import Groups
+from pcg.rules import THINNING_TRIALS, Coins, block, coarse, coarse_block, exact, membership, tolerant, typical
+from pcg.sampling import draw
 
 ALMOST_ONE = 1 - 2**-53
 steady = settings(derandomize=True, deadline=None, max_examples=60, database=None)
@@ -26,8 +22,6 @@ RULES = {
     "typical": lambda groups: typical(0.2, 0.5),
     "dense": lambda groups: coarse(groups),
     "thinning": lambda groups: coarse(groups, "thinning"),
-    "dense, redrawn": lambda groups: coarse(groups, redraw=True),
-    "thinning, redrawn": lambda groups: coarse(groups, "thinning", redraw=True),
     "block": lambda groups: block,
     "block, dense": lambda groups: coarse_block(groups),
     "block, thinning": lambda groups: coarse_block(groups, "thinning"),
@@ -81,9 +75,8 @@ def cases(draw_):
 @EVERY
 def test_rounds_end_at_every_place(name, groups, random_laws, play):
     verdicts = play(RULES[name](groups), *random_laws(8, 4, seed=6), rounds=300)
-    again = "redrawn" in name
-    assert {v.accepted for v in verdicts} == ({0, 1, 2, 3} if again else {0, 1, 2, 3, 4})
-    assert {v.next_kind for v in verdicts} == {"resampled", "redrawn" if again else "bonus"}
+    assert {v.accepted for v in verdicts} == {0, 1, 2, 3, 4}
+    assert {v.next_kind for v in verdicts} == {"resampled", "bonus"}
     assert all((v.next_group >= 0) == (name not in WITHOUT_GROUPS and v.next_kind != "bonus") for v in verdicts)
     assert all((v.next_group_size, v.trials) == (1, 0) for v in verdicts if name in WITHOUT_GROUPS)
 
@@ -118,9 +111,8 @@ def test_a_verdict_is_an_accepted_prefix_and_a_possible_token(name, case):
     assert [test.token for test in verdict.tests] == drafted[: len(verdict.tests)].tolist()
     assert [test.accepted for test in verdict.tests] == [True] * passed + [False] * rejected
     assert all(test.accepted == (test.coin < test.ratio) and 0 <= test.ratio <= 1 for test in verdict.tests)
-    again = "redrawn" in name and passed > 0 and not rejected
-    assert verdict.accepted == passed - again
-    assert verdict.next_kind == ("redrawn" if again else "resampled" if rejected else "bonus")
+    assert verdict.accepted == passed
+    assert verdict.next_kind == ("resampled" if rejected else "bonus")
     assert q[verdict.accepted, verdict.next_token] > 0
     # Under all but PCG the mass is that of the token: nothing is said that the target would not say.
     assert all(test.mass_q > 0 for test in verdict.tests[:passed]) or name == "tolerant"

@@ -5,13 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.rejection import exact
-from pcg.acceptance.sampler import draw
-from pcg.acceptance.verdict import THINNING_TRIALS
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.pairs.neighbours import build_neighbours
+from pcg.rules import THINNING_TRIALS, coarse, exact
 
 ALMOST_ONE = 1 - 2**-53
 EOS = 7
@@ -158,36 +155,6 @@ def test_exhausted_thinning_draws_densely(groups, laws, coins):
         thinned = coarse(groups, "thinning")(torch.tensor([0, 2]), p, q, flip)
         assert thinned.trials == THINNING_TRIALS
         assert replace(thinned, trials=0) == coarse(groups, "dense")(torch.tensor([0, 2]), p, q, flip)
-
-
-@BOTH
-def test_a_redraw_takes_the_bonus_tokens_place_and_looks_at_no_other_coin(residual, groups, laws, coins):
-    p, q = laws
-    for coin in (0.1, 0.9):
-        flip = coins(group=[0.0, 0.5], accept=[0.0, 0.0], residual=[float("nan"), coin])
-        verdict = coarse(groups, residual, redraw=True)(
-            torch.tensor([3, 2]), p, q, replace(flip, thinning=None, bonus=float("nan"))
-        )
-        assert [test.accepted for test in verdict.tests] == [True, True]
-        assert (verdict.accepted, verdict.next_kind, verdict.trials) == (1, "redrawn", 0)
-        last = verdict.tests[1]
-        assert (verdict.next_group, verdict.next_group_size) == (last.group, last.group_size)
-        members = groups.members_of(last.group)
-        inside = q[1, members] * groups.weights(last.group)
-        assert verdict.next_token == int(members[draw(inside, coin)])
-
-
-@BOTH
-def test_with_nothing_accepted_or_drafted_there_is_nothing_to_redraw(residual, groups, laws, coins):
-    p, q = laws
-    plain, again = coarse(groups, residual), coarse(groups, residual, redraw=True)
-    flip = coins(accept=[ALMOST_ONE, 0.0])
-    rejected = torch.tensor([2, 2]), p[[1, 0]], q[[1, 0, 2]], flip
-    assert again(*rejected) == plain(*rejected)
-    assert again(*rejected).next_kind == "resampled"
-    nothing = torch.empty(0, dtype=torch.int64), p[:0], q[:1], flip
-    assert again(*nothing) == plain(*nothing)
-    assert again(*nothing).next_kind == "bonus"
 
 
 def test_an_unknown_residual_is_refused(groups):

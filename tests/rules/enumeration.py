@@ -10,20 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.acceptance.block import prefix_shares, stand_ratios
-from pcg.acceptance.sampler import as_array, draw
-from pcg.acceptance.verdict import Coins, Test, Verdict, all_accepted
 from pcg.groups.groups import Groups
+from pcg.rules import Coins, Test, Verdict, all_accepted, prefix_shares, stand_ratios
+from pcg.sampling import as_array, draw
 
 ALMOST_ONE = 1 - 2**-53
 CODES, LENGTH = 3, 3
-DRAWING = (
-    "pcg.acceptance.block",
-    "pcg.acceptance.coarse_grained",
-    "pcg.acceptance.rejection",
-    "pcg.acceptance.verdict",
-    __name__,
-)
+DRAWING = ("pcg.rules", __name__)
 
 
 def overlapping():
@@ -139,10 +132,6 @@ class Enumeration:
             chance *= test.ratio
             if not chance:
                 return
-        if unopposed.next_kind == "redrawn":
-            for share, token, group in self.replacements(text, drafted, labels, len(drafted)):
-                yield chance * share, (*drafted[:-1], token), (*tested[:-1], group), len(drafted) - 1
-            return
         for token, share in enumerate(self.bonus((*text, *drafted))):
             for label in self.label_coins(token):
                 held = self.groups.label(token, label)

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcg.acceptance.sampler import draw
-from pcg.acceptance.verdict import THINNING_TRIALS, Coins, Rule, Verdict
 from pcg.groups.groups import Groups
+from pcg.rules import THINNING_TRIALS, Coins, Rule, Verdict
+from pcg.sampling import draw
 
 EOS = 7
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.acceptance.coarse_grained import coarse
-from pcg.acceptance.rejection import exact, tolerant
+from pcg.rules import coarse, exact, tolerant
 
 # Sampling noise over at most 8 outcomes is about 0.4 sqrt(8 / 4000) = 0.018.
 ROUNDS, BOUND = 4000, 0.03

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from pcg.acceptance.baselines import membership, typical
-from pcg.acceptance.sampler import draw
 from pcg.errors import InputError
+from pcg.rules import membership, typical
+from pcg.sampling import draw
 
 ALMOST_ONE = 1 - 2**-53
 UNIFORM = torch.full((2, 8), 0.125, dtype=torch.float64)

@@ -1,1 +1,0 @@
-"""Acceptance rules: pure functions of tokens, probabilities and coins, one file a rule."""

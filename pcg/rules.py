@@ -1,0 +1,367 @@
+"""Acceptance rules: pure functions of drafted tokens, probabilities and coins.
+
+With p the draft's probabilities and q the target's (as in the PCG and SSD papers; Leviathan et al. swap
+them), a drafted token x stands if
+
+    SD     coin < min(1, q(x) / p(x))                 exact: every token follows q             (arXiv 2211.17192, Algorithm 1)
+    SSD    coin < min(1, q(x) / p(x)) + beta          no guarantee for beta > 0                (arXiv 2505.15380, Eq. 5)
+    PCG    coin < min(1, Q_c(K) / P_c(K))             exact over groups, given the text so far (arXiv 2511.13732, Eq. 7)
+
+where K is a group of x, drawn among those that hold it, and P_c, Q_c are the masses of a group (a token's mass is shared by the
+groups that it is in). The first token that fails is replaced by a draw from the residual, and the tokens behind it are dropped:
+
+    SD, SSD   [q - p]_+                                          (SSD Eq. 6)
+    PCG       K ~ [Q_c - P_c]_+, then x ~ q(. | K)               (Eq. 8 and 10; by thinning: Eq. 9)
+
+Tokens are indices: speech codes first, the end of speech last.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import torch
+from scipy.special import entr
+from torch import Tensor
+
+from pcg.errors import InputError
+from pcg.groups.groups import Grouping
+from pcg.sampling import Draws, as_array, draw
+
+RESIDUALS = ("dense", "thinning")
+THINNING_TRIALS = 64
+"""At 65,536 tokens a trial takes microseconds and the dense draw after the last one milliseconds: it has to stay rare."""
+
+
+@dataclass(frozen=True)
+class Coins:
+    """The random numbers of one round, uniform in [0, 1), float64.
+
+    draft `[L]` draws the drafted tokens; accept `[L]` and group `[L]` serve each position's test; residual `[2]` draws the
+    group (or token) and the token in it after a rejection; thinning `[TRIALS, 3]` holds each trial's coins for token, group and
+    acceptance; bonus draws the token after a full acceptance.
+    """
+
+    draft: np.ndarray
+    accept: np.ndarray
+    group: np.ndarray
+    residual: np.ndarray
+    thinning: np.ndarray
+    bonus: float
+
+    @classmethod
+    def draw(cls, lookahead: int, generator: torch.Generator) -> "Coins":
+        """Draw the coins of a round of up to `lookahead` drafted tokens."""
+        flat = torch.rand(3 * lookahead + 3 + 3 * THINNING_TRIALS, generator=generator, dtype=torch.float64).numpy()
+        draft, accept, group = flat[: 3 * lookahead].reshape(3, lookahead)
+        rest = flat[3 * lookahead :]
+        return cls(draft, accept, group, rest[:2], rest[3:].reshape(THINNING_TRIALS, 3), float(rest[2]))
+
+
+@dataclass(frozen=True)
+class Test:
+    """The test of one drafted token: accepted means coin < ratio.
+
+    `mass_p` and `mass_q` are P_c and Q_c of the drawn `group` under PCG, else p and q of the token; `group` is -1 where
+    the rule knows no groups.
+    """
+
+    token: int
+    p: float
+    q: float
+    mass_p: float
+    mass_q: float
+    ratio: float
+    coin: float
+    accepted: bool
+    group: int = -1
+    group_size: int = 1
+
+    __test__ = False  # pytest would collect it
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How many drafted tokens stand, which token follows them, and why.
+
+    `next_kind` is "bonus" after a full acceptance and "resampled" after a rejection. `trials` counts thinning trials.
+    `next_group` and `next_group_size` describe the group that the next token was drawn from (-1 and 1 where there is none).
+    """
+
+    accepted: int
+    next_token: int
+    next_kind: str
+    tests: tuple[Test, ...]
+    trials: int = 0
+    next_group: int = -1
+    next_group_size: int = 1
+
+
+class Rule(Protocol):
+    """drafted `[L]` int64, p `[L, V]`, q `[L + 1, V]` (rows sum to one), coins -> Verdict."""
+
+    def __call__(self, drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict: ...
+
+
+def capped_ratio(q: float, p: float) -> float:
+    """Return min(1, q / p), and zero where q is zero."""
+    if q <= 0:
+        return 0.0
+    return 1.0 if q >= p else q / p
+
+
+def all_accepted(tests: Sequence[Test], q: np.ndarray, coins: Coins) -> Verdict:
+    """Make the verdict of a full acceptance: a bonus token from the target's last row of `q [L + 1, V]` follows."""
+    return Verdict(len(tests), draw(q[len(tests)], coins.bonus), "bonus", tuple(tests))
+
+
+# SD and SSD
+
+
+def exact(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
+    """SD: every emitted token has exactly the target's probabilities, since min(p, q) + [q - p]_+ = q."""
+    return speculative_sampling(drafted, p, q, coins, beta=0.0)
+
+
+def tolerant(beta: float) -> Rule:
+    """SSD with tolerance `beta`: 0 is SD, from 1 on every draft passes; one that the target excludes passes with probability
+    beta."""
+    if not beta >= 0:
+        raise InputError("beta", beta, "a number from 0 up")
+    return partial(speculative_sampling, beta=beta)
+
+
+def speculative_sampling(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins, beta: float) -> Verdict:
+    accept, p, q, tests = coins.accept.tolist(), as_array(p), as_array(q), []
+    for i, x in enumerate(drafted.tolist()):
+        p_x, q_x = float(p[i, x]), float(q[i, x])
+        ratio = min(1.0, capped_ratio(q_x, p_x) + beta)
+        tests.append(Test(x, p_x, q_x, p_x, q_x, ratio, accept[i], accept[i] < ratio))
+        if not tests[-1].accepted:
+            residual = np.subtract(q[i], p[i], dtype=np.float64).clip(min=0)
+            # Rounding can reject although q nowhere exceeds p; the token then comes from q itself.
+            replacement = draw(residual if residual.any() else q[i], float(coins.residual[0]))
+            return Verdict(i, replacement, "resampled", tuple(tests))
+    return all_accepted(tests, q, coins)
+
+
+# PCG
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A token drawn from `group`, and how many thinning trials it took."""
+
+    token: int
+    group: int
+    group_size: int
+    trials: int = 0
+
+    def verdict(self, accepted: int, tests: Sequence[Test]) -> Verdict:
+        return Verdict(accepted, self.token, "resampled", tuple(tests), self.trials, self.group, self.group_size)
+
+
+def coarse(groups: Grouping, residual: str = "dense") -> Rule:
+    """PCG: test the drafted token's group, and replace a rejected group by "dense" or "thinning".
+
+    Exact: the group at each tested position, given the text so far, has the target's probabilities Q_c (Eq. 11), by either
+    residual. Not exact: the token within an accepted group follows p, and so everything after it. With singleton groups and the
+    dense residual this is `exact`, coin for coin.
+    """
+    replace = _replacement(residual)
+
+    def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
+        _check_vocabulary(groups, q)
+        p, q, tests = as_array(p), as_array(q), []
+        labels, accept = coins.group.tolist(), coins.accept.tolist()
+        for i, x in enumerate(drafted.tolist()):
+            group = groups.label(x, labels[i])
+            p_group, q_group = groups.mass(p[i], group), groups.mass(q[i], group)
+            ratio = capped_ratio(q_group, p_group)
+            p_x, q_x = float(p[i, x]), float(q[i, x])
+            tests.append(Test(x, p_x, q_x, p_group, q_group, ratio, accept[i], accept[i] < ratio, group, groups.size(group)))
+            if not tests[-1].accepted:
+                return replace(groups, p[i], q[i], coins).verdict(i, tests)
+        return all_accepted(tests, q, coins)
+
+    return rule
+
+
+def group_excess(groups: Grouping, p: np.ndarray, q: np.ndarray, share: float = 1.0) -> Tensor:
+    """Compute [share Q_c - P_c]_+ of every group, `[M]` float64, from `p [V]` and `q [V]`."""
+    return groups.masses(share * q.astype(np.float64) - p).clamp(min=0)
+
+
+def dense_replacement(
+    groups: Grouping, p: np.ndarray, q: np.ndarray, coins: Coins, trials: int = 0, excess: Tensor | None = None
+) -> Replacement:
+    """Draw K ~ [Q_c - P_c]_+ over all groups (Eq. 8), or from another `excess [M]`, then a token of it by q (Eq. 10)."""
+    excess = group_excess(groups, p, q) if excess is None else excess
+    # Rounding can reject although Q_c nowhere exceeds P_c; the group then comes from Q_c itself.
+    group = draw(excess if excess.any() else groups.masses(q), float(coins.residual[0]))
+    members = groups.members_of(group).numpy()
+    token = int(members[draw(q[members] * groups.weights(group).numpy(), float(coins.residual[1]))])
+    return Replacement(token, group, len(members), trials)
+
+
+def thinned_replacement(groups: Grouping, p: np.ndarray, q: np.ndarray, coins: Coins) -> Replacement:
+    """Draw the residual by thinning (Eq. 9): y ~ q with a group K of it, until a coin is below a(K) = [1 - P_c / Q_c]_+.
+
+    a(K) does not look at y, so y already has the q-conditional of Eq. 10 within K, and is emitted. When the trials run out the
+    dense draw has the same probabilities, so the bound on them costs no exactness.
+    """
+    target, rows = Draws(q), coins.thinning.tolist()
+    for trial, (token_coin, group_coin, accept_coin) in enumerate(rows, start=1):
+        token = target.draw(token_coin)
+        group = groups.label(token, group_coin)
+        if accept_coin < 1 - groups.mass(p, group) / groups.mass(q, group):
+            return Replacement(token, group, groups.size(group), trial)
+    return dense_replacement(groups, p, q, coins, trials=len(rows))
+
+
+def _replacement(residual: str) -> Callable[..., Replacement]:
+    if residual not in RESIDUALS:
+        raise InputError("residual", residual, "one of " + ", ".join(RESIDUALS))
+    return dense_replacement if residual == "dense" else thinned_replacement
+
+
+def _check_vocabulary(groups: Grouping, q: Tensor) -> None:
+    if q.shape[1] != groups.vocabulary:
+        raise InputError("groups", f"made for {groups.vocabulary} tokens", f"groups over the {q.shape[1]} tokens of q")
+
+
+# Block verification: drafted tokens are judged together (Sun et al., arXiv 2403.10444, Algorithm 2)
+#
+# Both rules promise what token verification promises and keep more of the draft. With r_i the ratio of position i,
+#
+#     w_0 = 1,  w_i = min(1, w_{i-1} r_i)          the share of prefix i that stands, over all that the draft may say after it
+#     S_i = sum_x [w_i q(x) - p(x)]_+              what the draft then lacks at position i + 1
+#     h_i = S_i / (S_i + 1 - w_i),  h_L = w_L      the chance that a coin of its own keeps prefix i
+#
+# the longest prefix whose coin says so stands, and the next token comes from [w_i q - p]_+. Prefix i then ends the round with
+# chance S_i, so the next token has probability min(w_i q, p) + [w_i q - p]_+ = w_i q: the target's, whatever i is.
+#
+# The coins are read from the front, which gives the same chances and keeps the meaning of a Test: given all drafted tokens,
+# prefix i stands with chance g_i = h_i + (1 - h_i) g_{i+1}, and position i is accepted iff its coin is below g_i / g_{i-1}.
+
+
+def block(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
+    """SD with block verification: the emitted text has exactly the target's probabilities."""
+    tokens, accept, p, q = drafted.tolist(), coins.accept.tolist(), as_array(p), as_array(q)
+    at = [(float(p[i, token]), float(q[i, token])) for i, token in enumerate(tokens)]
+    shares = prefix_shares(at)
+
+    @cache
+    def excess(i: int) -> np.ndarray:
+        return (shares[i] * q[i].astype(np.float64) - p[i]).clip(min=0)
+
+    ratios = stand_ratios(shares, lambda i: float(excess(i).sum()))
+    tests: list[Test] = []
+    for i, x in enumerate(tokens):
+        tests.append(Test(x, *at[i], *at[i], ratios[i], accept[i], accept[i] < ratios[i]))
+        if not tests[-1].accepted:
+            replacement = draw(excess(i) if excess(i).any() else q[i], float(coins.residual[0]))
+            return Verdict(i, replacement, "resampled", tuple(tests))
+    return all_accepted(tests, q, coins)
+
+
+def coarse_block(groups: Grouping, residual: str = "dense") -> Rule:
+    """PCG with block verification: ratios and residuals are those of groups.
+
+    Exact as `coarse` is: the group at each position, given the text so far, follows Q_c. More of the text follows p within its
+    group, since a group stands with min(w Q_c, P_c) / w. It needs the masses of all groups at up to L - 1 positions a round,
+    which costs a CPU more than the further tokens save (docs/acceptance.md). residual "thinning" serves where w = 1. With
+    singleton groups and the dense residual this is `block`, coin for coin.
+    """
+    replace = _replacement(residual)
+
+    def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
+        _check_vocabulary(groups, q)
+        tokens, accept, p, q = drafted.tolist(), coins.accept.tolist(), as_array(p), as_array(q)
+        labels = [groups.label(token, coin) for token, coin in zip(tokens, coins.group.tolist(), strict=False)]
+        at = [(groups.mass(p[i], label), groups.mass(q[i], label)) for i, label in enumerate(labels)]
+        shares = prefix_shares(at)
+
+        @cache
+        def excess(i: int) -> Tensor:
+            return group_excess(groups, p[i], q[i], shares[i])
+
+        ratios = stand_ratios(shares, lambda i: float(excess(i).sum()))
+        tests: list[Test] = []
+        for i, (x, group) in enumerate(zip(tokens, labels, strict=True)):
+            p_x, q_x = float(p[i, x]), float(q[i, x])
+            tests.append(Test(x, p_x, q_x, *at[i], ratios[i], accept[i], accept[i] < ratios[i], group, groups.size(group)))
+            if not tests[-1].accepted:
+                if shares[i] == 1:
+                    return replace(groups, p[i], q[i], coins).verdict(i, tests)
+                return dense_replacement(groups, p[i], q[i], coins, 0, excess(i)).verdict(i, tests)
+        return all_accepted(tests, q, coins)
+
+    return rule
+
+
+def prefix_shares(at: Sequence[tuple[float, float]]) -> list[float]:
+    """Compute w_0 .. w_L from what draft and target give each drafted token (or its group)."""
+    shares = [1.0]
+    for p, q in at:
+        shares.append(capped_ratio(shares[-1] * q, p))
+    return shares
+
+
+def stand_ratios(shares: Sequence[float], lacking: Callable[[int], float]) -> list[float]:
+    """Compute the chance of each of L positions to stand if those before it do, given all drafted tokens.
+
+    shares: w_0 .. w_L. lacking: S_i, asked for where 0 < w_i < 1 alone, as it costs a look at all probabilities.
+    """
+    standing = [shares[-1]]
+    for i in range(len(shares) - 2, -1, -1):
+        if 0 < shares[i] < 1:
+            spare = lacking(i)
+            keep = spare / (spare + 1 - shares[i])
+        else:
+            keep = shares[i]
+        standing.append(keep + (1 - keep) * standing[-1])
+    standing.reverse()
+    return [after / before if before > 0 else 0.0 for before, after in pairwise(standing)]
+
+
+# Baselines: they look at the target's probabilities alone, so no distribution is guaranteed
+
+
+def membership(k: int) -> Rule:
+    """Accept a token that is among the target's `k` most probable ones (LLaSA+ verifies so, with k = 50).
+
+    Tokens that tie with the k-th are all in; one with q(x) = 0 never is. A rejected token is replaced by a draw from q.
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise InputError("k", k, "a whole number from 1 up")
+    return _accept_where(lambda q, token: np.count_nonzero(q > q[token]) < k and q[token] > 0)
+
+
+def typical(epsilon: float, delta: float) -> Rule:
+    """Accept token x if q(x) > min(epsilon, delta exp(-H(q))), H being q's entropy in nats (Medusa, arXiv 2401.10774, 2.3.1).
+
+    Medusa's own values are 0.09 and 0.3. Medusa takes the first token of a round greedily; here a rejected token is replaced by
+    a draw from q.
+    """
+    if not 0 <= epsilon <= 1:
+        raise InputError("epsilon", epsilon, "a number from 0 to 1")
+    if not 0 <= delta < float("inf"):
+        raise InputError("delta", delta, "a finite number from 0 up")
+    return _accept_where(lambda q, token: q[token] > min(epsilon, delta * np.exp(-entr(q, dtype=np.float64).sum())))
+
+
+def _accept_where(accepts: Callable[[np.ndarray, int], bool]) -> Rule:
+    def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
+        accept, p, q, tests = coins.accept.tolist(), as_array(p), as_array(q), []
+        for i, x in enumerate(drafted.tolist()):
+            p_x, q_x, ratio = float(p[i, x]), float(q[i, x]), float(accepts(q[i], x))
+            tests.append(Test(x, p_x, q_x, p_x, q_x, ratio, accept[i], accept[i] < ratio))
+            if not tests[-1].accepted:
+                return Verdict(i, draw(q[i], float(coins.residual[0])), "resampled", tuple(tests))
+        return all_accepted(tests, q, coins)
+
+    return rule
