@@ -13,7 +13,7 @@ from explorers.shared.figures import axis, layout
 from pcg.experiments.results.analysis import Results, Summary, alike, most_heard
 from pcg.experiments.results.tables import VARIANTS
 
-PATTERNS = {"PCG cosine": "", **dict(zip(VARIANTS, "/x.|-", strict=True))}
+PATTERNS = {"PCG cosine": "", **dict(zip(VARIANTS, "/x.|-", strict=False))}
 CAPTIONS = (
     drawn.CAPTIONS
     | tokens.CAPTIONS
