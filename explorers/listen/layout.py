@@ -1,5 +1,6 @@
 """The first tab: one text by every method. One handler, `generate`, yields one JSON value, and the stage draws it."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -109,7 +110,7 @@ def create_listen(
         elem_id="stage",
         sample_rate=codec.sample_rate,
         hop=codec.hop,
-        live=None,
+        live="",
         presets=share.presets(),
     )
     cache, turn = Path(stage.GRADIO_CACHE), gr.State(Turn())
@@ -185,6 +186,10 @@ class Tab:
     stage: gr.HTML
     session: gr.State
 
+    def shown(self, session: Session, hand: str, status: str) -> object:
+        """Show what a run has made. `live` goes with every update, as the page may skip all but the last one."""
+        return gr.update(value=self.value(session, hand, status=status), live="")
+
     def generate(self, *values: object) -> Iterator[Updates]:
         """Generate takes, and then judge them; yields the value of the stage."""
         *asked, hand, session, turn = values
@@ -200,7 +205,8 @@ class Tab:
                 for step in steps:
                     if turn.number != number:  # A knob has moved on.
                         return
-                    status, update = step.status, {"live": step.live.to_json(number, step.status) if step.live else None}
+                    status, waiting = step.status, json.dumps({"status": step.status})
+                    update = {"live": step.live.to_json(number, status) if step.live else waiting}
                     if step.changed:
                         session = turn.session = step.session
                         update["value"] = self.value(session, hand, status=status)
@@ -210,12 +216,12 @@ class Tab:
                     yield updates
             # Not before: what the page does with new takes would run beside the next method, whose time is measured.
             session = turn.so_far() or session
-            yield {self.stage: gr.update(value=self.value(session, hand, status=status), live=None), self.session: session}
+            yield {self.stage: self.shown(session, hand, status), self.session: session}
             yield from self._judge(session, hand, turn, number, status)
         except PCGError as error:
             kept = turn.so_far() if turn.number == number else None
             turn.end(number)
-            told = {self.stage: gr.update(value=self.value(kept or session, hand, status=plain(error)), live=None)}
+            told = {self.stage: self.shown(kept or session, hand, plain(error))}
             yield told | ({self.session: kept} if kept else {})
             raise page_error(error) from error
 
@@ -225,16 +231,15 @@ class Tab:
                 if turn.number != number:  # The judged takes are being replaced, and judges would slow down what is timed.
                     return
                 session = turn.session = session.with_verdict(sound, verdict)
-                yield {self.stage: self.value(session, hand, status=status)}
+                yield {self.stage: self.shown(session, hand, status)}
         if turn.number == number:
             session = turn.changed(session)
             turn.end(number)
-            yield {self.stage: self.value(session, hand, status=status), self.session: session}
+            yield {self.stage: self.shown(session, hand, status), self.session: session}
 
     def stop(self, hand: str, session: Session, turn: Turn) -> Updates:
         finished = turn.stopped or session
-        value = self.value(finished, hand, status=stopped(turn.stopped))
-        return {self.stage: gr.update(value=value, live=None), self.session: finished}
+        return {self.stage: self.shown(finished, hand, stopped(turn.stopped)), self.session: finished}
 
     def show(self, hand: str, session: Session) -> dict[str, object]:
         return self.value(session, hand)

@@ -40,9 +40,10 @@ class Stage extends StageMore {
   readProgress() {
     if (props.live) {
       const live = JSON.parse(props.live);
-      this.readLive(live);
+      if (live.method) this.readLive(live);
+      this.pending = true;
       this.tell(live.status);
-    } else if (this.live) {
+    } else {
       this.pending = false;
       this.endRun();
     }
@@ -125,6 +126,8 @@ class Stage extends StageMore {
     if (target.closest?.("#run")) this.ask();
     if (target.closest?.("#stop")) this.pause();
     if (target.closest?.(".ask-chips button, #voice [role=option]")) this.markStale();
+    // On a phone the sheet of the knobs covers the foot of the screen: the lanes stand above it.
+    if (target.closest?.("#knobs > button") && matchMedia("(max-width: 760px)").matches) this.parts.lanes.scrollIntoView({ block: "start" });
     const tab = target.closest?.("[data-opens]");
     if (tab) document.querySelector(`#${tab.dataset.opens}-button`)?.click();
   }
