@@ -9,7 +9,7 @@ setup(
     package_dir={"pcg.assets": "assets"},
     package_data={
         "pcg.assets": [f"{name}/**/*" for name in SHIPPED],
-        "pcg.training.voice.cards": ["*.md"],
+        "pcg.training": ["cards/*.md"],
         "pcg.serving.hub": ["*.md"],
     },
     include_package_data=False,

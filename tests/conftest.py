@@ -32,9 +32,9 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from pcg.models.vocabulary import Vocabulary
     from pcg.text.prompt import PhonemeReader, Reference
     from pcg.text.reading import phonemise
-    from pcg.training.draft.layers import layer_subset
-    from pcg.training.voice.publish import write_voice
-    from pcg.training.voice.target import Shape, new_target
+    from pcg.training.layer_draft import layer_subset
+    from pcg.training.publish import write_voice
+    from pcg.training.target import Shape, new_target
 
     torch.manual_seed(0)
     config = CodecConfig(
@@ -131,7 +131,7 @@ def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from pcg.asr.embedded import save_recogniser
     from pcg.asr.network.conformer import ConformerCTC, EncoderConfig
     from pcg.asr.network.subwords import Subwords
-    from pcg.training.recogniser.stages import ReaderShape, new_reader
+    from pcg.training.recogniser import ReaderShape, new_reader
 
     torch.manual_seed(0)
     config = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=7)

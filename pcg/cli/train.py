@@ -9,14 +9,11 @@ from pcg.errors import InputError, counted
 
 if TYPE_CHECKING:
     from pcg.cli.common import Commands
-    from pcg.training.workers import Workers
-
 
 VOICE_STAGES = ("corpus", "codec", "target", "draft", "baselines", "publish", "all", "unpack")
-RECOGNISER_STAGES = ("recogniser", "unpack-recogniser", "words", "deeper-recogniser")
-SHARED_STAGES = ("target", "draft", "baselines")
+RECOGNISER_STAGES = ("recogniser", "unpack-recogniser", "words")
 RECOGNISER = Path("assets/recogniser")
-DRAFT_STAGES = ("tokens", "draft-figure")
+DRAFT_STAGES = ("tokens",)
 DETECTORS = "detectors"
 SIZES = ("small", "paper")
 
@@ -33,8 +30,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        help="where publish writes (and unpack reads): assets/voice, or assets/recogniser; where deeper-recogniser writes "
-        "(WORK/deeper-recogniser); where a draft's folder goes, or, without endings, its figure (assets/draft)",
+        help="where publish writes (and unpack reads): assets/voice, or assets/recogniser; where a draft's folder goes",
     )
     parser.add_argument(
         "--recipe", type=Path, help="FILE.yaml with the choices that differ from those of the embedded voice (its stages)"
@@ -53,37 +49,31 @@ def _add_draft(parser: argparse.ArgumentParser) -> None:
     tokens = parser.add_argument_group("stage tokens")
     tokens.add_argument("--speech", type=Path, help="recordings with transcripts: LibriTTS's layout, or name.wav and name.txt")
     tokens.add_argument("--codec", default="embedded", help="'embedded' or the folder of a codec (default embedded)")
-    draft = parser.add_argument_group("stage draft, for a target of one's own (--target), and stage draft-figure")
+    draft = parser.add_argument_group("stage draft, for a target of one's own (--target)")
     draft.add_argument("--target", help="'embedded', or a folder that holds voice.json or a LLaSA")
     draft.add_argument("--tokens", type=Path, help="what stage tokens wrote, or will write")
     draft.add_argument("--plan", help="feature, pcg, ssd, or layers of the target, as in 0,1,27 (default pcg)")
     draft.add_argument("--objective", help="ce, distil, both or overlap (default: ce of plans pcg and ssd, overlap of feature)")
     draft.add_argument("--taps", help="of plan feature: which layers it reads, as in 3,6,9,12 (default after each quarter)")
     draft.add_argument("--rank", type=int, help="of plan feature: of its head, as in 64 (default 0: the target's own head)")
-    draft.add_argument("--steps", type=int, help="default 2000, of the figure 300")
-    draft.add_argument("--samples", type=int, help="texts that the target says for the draft (default 2400, of the figure 768)")
+    draft.add_argument("--steps", type=int, help="default 2000")
+    draft.add_argument("--samples", type=int, help="texts that the target says for the draft (default 2400)")
     draft.add_argument("--temperature", type=float, help="of these samples, and of the trials (default 0.8)")
-    draft.add_argument("--budget", type=int, help="tokens in a batch (default 4096, of the figure 2048)")
-    draft.add_argument("--accumulate", type=int, help="batches in a step (default 1)")
+    draft.add_argument("--budget", type=int, help="tokens in a batch (default 4096)")
     draft.add_argument("--longest", type=int, help="speech codes in a row of a batch (default 800; for LLaSA 1400)")
     draft.add_argument("--lr", type=float, help="default 0.003 at width 256, falling with the target's width")
     draft.add_argument("--precision", help="bf16 or fp32 (default bf16)")
-    draft.add_argument("--several", action="store_true", help="one of those processes that accelerate or torchrun started")
 
 
 def run(options: argparse.Namespace) -> None:
     if options.recipe is not None and (options.stage not in VOICE_STAGES or options.target is not None):
         raise InputError("recipe", str(options.recipe), "left out here: only the stages of a voice take one")
-    if options.several and options.stage not in SHARED_STAGES:
-        raise InputError("several", options.stage, f"left out here: processes share the stages {', '.join(SHARED_STAGES)}")
     if options.stage in RECOGNISER_STAGES:
         _recogniser(options)
     elif options.stage == DETECTORS:
         _detectors(options)
     elif options.stage == "tokens":
         _tokens(options)
-    elif options.stage == "draft-figure":
-        _draft_figure(options)
     elif options.stage == "draft" and options.target is not None:
         _draft(options)
     else:
@@ -91,32 +81,26 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _voice(options: argparse.Namespace) -> None:
-    from pcg.training.voice.recipe import train
-    from pcg.training.voice.recipe_file import read_recipe
+    from pcg.training.voice import read_recipe, train
 
     if options.recipe is not None and options.out is None and options.stage in ("publish", "all"):
         raise InputError("out", None, "a folder for the voice of this recipe")
     recipe = read_recipe(options.recipe) if options.recipe is not None else None
     out = options.out or Path("assets/voice")
-    workers = _workers(options) if options.several else None
-    train(options.stage, options.work, options.prose, out, options.device, options.seed, options.processes, recipe, workers)
+    train(options.stage, options.work, options.prose, out, options.device, options.seed, options.processes, recipe)
 
 
 def _detectors(options: argparse.Namespace) -> None:
     from pcg.synthesis.voice import load_voice
-    from pcg.training.detectors.recipe import DetectorRecipe, train_detectors_of
+    from pcg.training.detectors import DetectorRecipe, train_detectors_of
 
     voice, out = load_voice(options.target or "embedded"), options.out or Path("assets/detectors")
     train_detectors_of(voice, options.work, out, options.device, options.seed, DetectorRecipe.of_size(options.size))
 
 
 def _recogniser(options: argparse.Namespace) -> None:
-    from pcg.training.recogniser.recipe import deepen, publish_words, train_recogniser, unpack
+    from pcg.training.recogniser import publish_words, train_recogniser, unpack
 
-    if options.stage == "deeper-recogniser":
-        out = options.out or options.work / options.stage
-        deepen(options.work, RECOGNISER, out, options.device, options.seed, options.processes)
-        return
     out = options.out or RECOGNISER
     if options.stage == "words":
         publish_words(options.prose, out, options.seed)
@@ -132,7 +116,7 @@ def _tokens(options: argparse.Namespace) -> None:
     if options.tokens is None:
         raise InputError("tokens", None, "the folder that the codes go to")
     _check_device(options.device)
-    from pcg.training.data.prepare import open_codec, prepare_tokens
+    from pcg.training.samples import open_codec, prepare_tokens
 
     codec, digest = open_codec(options.codec, options.device)
     made = prepare_tokens(options.speech, codec, digest, options.tokens, lambda done, of: print(f"tokens: {done}/{of} shards"))
@@ -145,36 +129,12 @@ def _draft(options: argparse.Namespace) -> None:
         raise InputError("tokens", None, "a folder that `pcg train tokens` wrote")
     if options.out is None:
         raise InputError("out", None, "the folder that the draft goes to")
-    from pcg.training.draft.recipe import DraftJob, train_for
-
-    workers = _workers(options)
-    job = DraftJob(**_given(DraftJob, options))
-    found = train_for(job, workers)
-    if workers.leads:
-        said = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
-        print(f"draft: {job.out}; accepted of what it drafts: {said}")
-
-
-def _draft_figure(options: argparse.Namespace) -> None:
-    from pcg.synthesis.voice import load_voice
-    from pcg.training.draft.figure import FigurePlan, draft_figure
-
-    plan = FigurePlan(**_given(FigurePlan, options))
-    out = options.out or Path("assets/draft")
-    voice = load_voice(options.target or "embedded", draft="none")
-    draft_figure(voice, options.work / "corpus", options.work / "draft_figure", out, plan)
-    print(f"draft-figure: {out.with_suffix('.json')}, {out.with_suffix('.png')}")
-
-
-def _workers(options: argparse.Namespace) -> "Workers":
-    from pcg.training.workers import Workers, launched
+    from pcg.training.draft import DraftJob, train_for
 
     _check_device(options.device)
-    if not options.several:
-        return Workers(options.device)
-    workers = launched(options.device)
-    print(f"{options.stage}: process {workers.rank + 1} of {workers.count}, on {workers.device}", flush=True)
-    return workers
+    job = DraftJob(**_given(DraftJob, options))
+    said = ", ".join(f"{name} {value:.3f}" for name, value in train_for(job, options.device).items())
+    print(f"draft: {job.out}; accepted of what it drafts: {said}")
 
 
 def _check_device(device: str) -> None:

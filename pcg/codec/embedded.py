@@ -1,6 +1,6 @@
 """The embedded voice's codec: X-codec2 in miniature. Log-mel -> ConvNeXt -> one FSQ codebook -> ConvNeXt -> vocoder.
 
-It is trained by `pcg.training.voice.codec`, and shipped as safetensors and JSON.
+It is trained by `pcg.training.codec`, and shipped as safetensors and JSON.
 """
 
 from dataclasses import asdict, dataclass

@@ -24,7 +24,7 @@ def recorded_take(unit: Unit, codec: Codec) -> Take:
     if said.recording:
         audio = read_recording(said.recording, codec.sample_rate)
     else:
-        from pcg.training.data.corpus import recorded  # of training the only part that measuring needs
+        from pcg.training.corpus import recorded  # of training the only part that measuring needs
 
         audio = recorded(said.voice, said.text, codec.sample_rate)
     if unit.condition.model == "codec":

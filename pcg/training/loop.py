@@ -1,21 +1,73 @@
-"""One training loop for every stage: schedule, log, curve picture, checkpoints, resume."""
+"""One training loop for every stage: schedule, log, checkpoints, resume."""
 
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from torch import Tensor, nn
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import AdamW, Optimizer
 
-from pcg.files import replacing
-from pcg.training import checkpoint
-from pcg.training.data.sequences import IGNORED, Batch
-from pcg.training.workers import Workers
+from pcg.errors import AssetError, first_line
+from pcg.files import write_json, write_safetensors
+from pcg.training.tokens import IGNORED, Batch
+
+
+def save_checkpoint(
+    path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer], meta: dict[str, object]
+) -> None:
+    """Write every module, every optimizer's tensors and `meta` (JSON) to `path`. No name may stand for both kinds."""
+    if shared := modules.keys() & optimizers.keys():
+        raise ValueError(f"a module and an optimizer are both called {min(shared)}")
+    tensors = {f"{name}/{key}": t for name, m in modules.items() for key, t in m.state_dict().items()}
+    for name, optimizer in optimizers.items():
+        for index, state in optimizer.state_dict()["state"].items():
+            tensors |= {f"{name}/{index}/{key}": torch.as_tensor(value) for key, value in state.items()}
+    write_safetensors(path, {k: t.detach().clone().contiguous() for k, t in tensors.items()}, {"meta": json.dumps(meta)})
+
+
+def load_checkpoint(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer]) -> dict[str, object]:
+    """Restore what `save_checkpoint` wrote, in place; return its `meta`; raise AssetError for a file that does not fit."""
+    try:
+        return _restored(path, modules, optimizers)
+    except Exception as error:
+        how = "damaged, or of another shape than is asked for: remove it, or ask for what it was made with"
+        raise AssetError(f"The checkpoint {path} is {how} ({first_line(error)}).") from error
+
+
+def _restored(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer]) -> dict[str, object]:
+    with safe_open(path, framework="pt") as file:
+        names = file.keys()
+        tensors = {name: file.get_tensor(name) for name in names}
+        meta = json.loads(file.metadata()["meta"])
+    for name, module in modules.items():
+        prefix = f"{name}/"
+        module.load_state_dict({k[len(prefix) :]: t for k, t in tensors.items() if k.startswith(prefix)})
+    for name, optimizer in optimizers.items():
+        state: dict[int, dict[str, torch.Tensor]] = {}
+        for key, tensor in tensors.items():
+            if key.startswith(f"{name}/"):
+                _, index, field = key.split("/")
+                state.setdefault(int(index), {})[field] = tensor
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    return meta
+
+
+def agrees(note: Path, asked: Mapping[str, object]) -> bool:
+    """Whether `note` says `asked` (plain JSON); where there is no note yet, it is written."""
+    if not note.exists():
+        write_json(note, asked)
+        return True
+    try:
+        return json.loads(note.read_text(encoding="utf-8")) == json.loads(json.dumps(asked))
+    except (OSError, ValueError):
+        return False
+
 
 # Parts that map from or to something outside the network; "encoder" and "decoder" are none of them.
 OUTER = re.compile(r"(^|[._])(embed|head|code|patch)")
@@ -26,8 +78,7 @@ class Stage:
     """One stage of training. `step(index)` runs one update and returns its losses; it draws its batch from `index`, so a
     resumed run sees the batches that it would have seen.
 
-    evaluate: figures of what is trained, taken once in `rows_between` rows of the log, after the last step, and, where
-    `untrained`, before the first. leads: whether this process keeps log and checkpoint; of several that train together, one.
+    evaluate: held-out figures, taken once in `rows_between` rows of the log and after the last step.
     """
 
     name: str
@@ -41,8 +92,6 @@ class Stage:
     decay_share: float = 0.4
     every: int = 100
     rows_between: int = 5
-    untrained: bool = False
-    leads: bool = True
 
     @property
     def checkpoint(self) -> Path:
@@ -58,14 +107,12 @@ def run(stage: Stage, seed: int) -> None:
     base = {name: [g["lr"] for g in o.param_groups] for name, o in stage.optimizers.items()}
     done, seconds = 0, 0.0
     if stage.checkpoint.exists():
-        meta = checkpoint.load(stage.checkpoint, stage.modules, stage.optimizers)
+        meta = load_checkpoint(stage.checkpoint, stage.modules, stage.optimizers)
         done, seconds = int(meta["step"]), float(meta["seconds"])
     if done >= stage.steps:
         return
     sums: dict[str, float] = {}
     begun = time.monotonic()
-    if stage.untrained and stage.leads and not done:
-        _note(stage, {"step": 0, "seconds": 0.0} | _held_out(stage))
     for index in range(done, stage.steps):
         factor = learning_rate_factor(index, stage.steps, stage.warmup, stage.decay_share)
         for name, optimizer in stage.optimizers.items():
@@ -74,7 +121,7 @@ def run(stage: Stage, seed: int) -> None:
         for key, value in stage.step(index).items():
             sums[key] = sums.get(key, 0.0) + value
         step = index + 1
-        if stage.leads and (step % stage.every == 0 or step == stage.steps):
+        if step % stage.every == 0 or step == stage.steps:
             count = min(step - done, (step - 1) % stage.every + 1)
             elapsed = seconds + time.monotonic() - begun
             row = {"step": step, "seconds": round(elapsed, 1)} | {k: round(v / count, 5) for k, v in sums.items()}
@@ -83,9 +130,7 @@ def run(stage: Stage, seed: int) -> None:
             sums = {}
             _note(stage, row)
             meta = {"step": step, "seconds": elapsed, "seed": seed, "steps": stage.steps}
-            checkpoint.save(stage.checkpoint, stage.modules, stage.optimizers, meta)
-    if stage.leads:
-        draw_curve(stage.log)
+            save_checkpoint(stage.checkpoint, stage.modules, stage.optimizers, meta)
 
 
 def learning_rate_factor(index: int, steps: int, warmup: int, decay_share: float) -> float:
@@ -100,8 +145,56 @@ def make_optimizers(module: nn.Module, lr: float, muon_lr: float, weight_decay: 
     for name, parameter in ((n, p) for n, p in module.named_parameters() if p.requires_grad):
         is_matrix = parameter.ndim == 2 and not OUTER.search(name)
         (matrices if is_matrix else rest).append(parameter)
-    muon = Muon(matrices, lr=muon_lr, weight_decay=weight_decay, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+    muon = Muon(matrices, lr=muon_lr, weight_decay=weight_decay)
     return {"muon": muon, "adamw": AdamW(rest, lr=lr, betas=(0.9, 0.95), weight_decay=0.0)}
+
+
+class Muon(Optimizer):
+    """Muon (Jordan et al., 2024): momentum, made orthogonal by Newton-Schulz, with AdamW's usual step size.
+
+    Matrices of one shape are one batch, and products are float32 where the CPU only emulates bfloat16: torch's own takes half
+    a minute a step there.
+    """
+
+    COEFFICIENTS, STEPS, MOMENTUM = (3.4445, -4.775, 2.0315), 5, 0.95
+
+    def __init__(self, params: Iterable[Tensor], lr: float, weight_decay: float) -> None:
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: object = None) -> None:
+        for group in self.param_groups:
+            shapes: dict[torch.Size, list[Tensor]] = {}
+            for weight in (w for w in group["params"] if w.grad is not None):
+                shapes.setdefault(weight.shape, []).append(weight)
+            for shape, weights in shapes.items():
+                scaled = group["lr"] * 0.2 * max(shape) ** 0.5
+                for weight, change in zip(weights, self._orthogonal([self._momentum(w) for w in weights]), strict=True):
+                    weight.mul_(1 - group["lr"] * group["weight_decay"]).sub_(change.to(weight.dtype), alpha=scaled)
+
+    def _momentum(self, weight: Tensor) -> Tensor:
+        state = self.state[weight]
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(weight)
+        state["momentum"].lerp_(weight.grad, 1 - self.MOMENTUM)
+        return weight.grad.lerp(state["momentum"], self.MOMENTUM)
+
+    def _orthogonal(self, updates: Sequence[Tensor]) -> Tensor:
+        """Replace the singular values of each of `updates` `[rows, columns]` by about 1."""
+        stacked = torch.stack(list(updates))
+        tall = stacked.shape[1] > stacked.shape[2]
+        x = (stacked.mT if tall else stacked).to(_product_type(stacked.device))
+        x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+        a, b, c = self.COEFFICIENTS
+        for _ in range(self.STEPS):
+            gram = x @ x.mT
+            x = a * x + (b * gram + c * gram @ gram) @ x
+        return x.mT if tall else x
+
+
+def _product_type(device: torch.device) -> torch.dtype:
+    emulated = device.type == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.float32 if emulated else torch.bfloat16
 
 
 def update(loss: Tensor, module: nn.Module, optimizers: Iterable[Optimizer]) -> None:
@@ -124,27 +217,15 @@ Losses = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
 """The loss of a batch, summed over its tokens, and the sums of the figures that are logged."""
 
 
-def learn(
-    batches: Sequence[Batch],
-    losses: Losses,
-    module: nn.Module,
-    optimizers: dict[str, Optimizer],
-    workers: Workers,
-) -> dict[str, float]:
-    """One step down the mean loss of the tokens in all processes' `batches`; the means of the figures."""
-    tokens = workers.add(torch.stack([(b.labels != IGNORED).sum() for b in batches]).sum())
+def learn(batch: Batch, losses: Losses, module: nn.Module, optimizers: dict[str, Optimizer]) -> dict[str, float]:
+    """Take one step down the mean loss of the batch's learned tokens; return the means of the logged figures."""
+    tokens = (batch.labels != IGNORED).sum()
     for optimizer in optimizers.values():
         optimizer.zero_grad(set_to_none=True)
-    sums: dict[str, Tensor] = {}
-    for each in batches:
-        loss, found = losses(each)
-        (loss / tokens).backward()
-        sums = {name: sums.get(name, 0.0) + value for name, value in found.items()}
-    if workers.count > 1:
-        for weight in (w for w in module.parameters() if w.grad is not None):
-            weight.grad = workers.add(weight.grad)
+    loss, sums = losses(batch)
+    (loss / tokens).backward()
     descend(module, optimizers.values())
-    return {name: float(workers.add(value) / tokens) for name, value in sums.items()}
+    return {name: float(value / tokens) for name, value in sums.items()}
 
 
 def generator(seed: int, index: int) -> torch.Generator:
@@ -158,26 +239,6 @@ def read_log(log: Path) -> list[dict[str, float]]:
         with suppress(ValueError):
             rows.append(json.loads(line))
     return rows
-
-
-def draw_curve(log: Path) -> None:
-    """Draw every loss in `log` against the steps, as a picture beside it."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    rows = read_log(log)
-    figure, axes = pyplot.subplots(figsize=(8, 4.5))
-    for key in sorted({k for row in rows for k in row} - {"step", "seconds"}):
-        points = [(row["step"], row[key]) for row in rows if key in row]
-        axes.plot(*zip(*points, strict=True), label=key, marker="o" if key.startswith("held_out") else None, markersize=3)
-    axes.set(xlabel="steps", ylabel="loss", title=log.stem)
-    axes.grid(alpha=0.3)
-    axes.legend()
-    with replacing(log.with_suffix(".png")) as temporary:
-        figure.savefig(temporary, dpi=110, bbox_inches="tight")
-    pyplot.close(figure)
 
 
 def _held_out(stage: Stage) -> dict[str, float]:

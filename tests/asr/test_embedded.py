@@ -17,7 +17,7 @@ from pcg.asr.network.projector import Projector, ProjectorConfig
 from pcg.asr.network.subwords import Subwords
 from pcg.errors import AssetError
 from pcg.synthesis.voice import load_llama
-from pcg.training.recogniser.stages import lay_out
+from pcg.training.recogniser import lay_out
 
 Babble = Callable[[int, int], list[Tensor]]
 

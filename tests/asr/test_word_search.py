@@ -18,7 +18,7 @@ from pcg.asr.listening import listen, listen_to_all
 from pcg.asr.network.alphabet import BLANK, CLASSES, spell
 from pcg.asr.word_search import ctc_log_probabilities, transcribe_in_words, write_down
 from pcg.errors import AssetError, InputError
-from pcg.training.recogniser.bigrams import BEGIN, write_bigrams
+from pcg.training.recogniser import BEGIN, write_bigrams
 
 Babble = Callable[[int, int], list[Tensor]]
 SENTENCES = ["The cat sat.", "the cat ran", "a dog sat", "A dog and a cat", "the dog ran", "the cat sat down"]

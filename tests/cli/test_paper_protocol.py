@@ -6,7 +6,7 @@ import pytest
 
 from pcg.audio import write_wav
 from pcg.cli import main
-from pcg.training.data.corpus import speak
+from pcg.training.corpus import speak
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")]
 

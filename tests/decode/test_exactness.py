@@ -15,7 +15,7 @@ from pcg.models.vocabulary import Vocabulary
 from pcg.rules import coarse, exact
 from pcg.sampling import Plain, as_array, draw, probabilities
 from pcg.text.prompt import Prompt
-from pcg.training.draft.layers import layer_subset
+from pcg.training.layer_draft import layer_subset
 
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)
 TEMPERATURE = 0.8

@@ -14,7 +14,7 @@ from pcg.metrics.intelligibility import read_sentences
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.text.prompt import PhonemeReader
 from pcg.text.reading import normalise, phonemise
-from pcg.training.data.sentences import _TEMPLATES
+from pcg.training.sentences import _TEMPLATES
 
 ALL = 240
 VOICES = ("a", "b", "c", "d")

@@ -25,7 +25,7 @@ from pcg.rules import membership
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.training.data.corpus import speak
+from pcg.training.corpus import speak
 
 SAID = Utterance("hello, is this one sentence?", "one")
 AR, PCG = Condition("AR", Settings("ar")), Condition("PCG", Settings("pcg", theta=0.3, lookahead=4))

@@ -103,7 +103,7 @@ def test_silence_resembles_nobody() -> None:
 
 @pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
 def test_one_voice_is_closer_to_itself_than_to_another() -> None:
-    from pcg.training.data.corpus import speak
+    from pcg.training.corpus import speak
 
     judge = Resemblyzer()
     one, again = "There is fresh soup on the table.", "Nobody knew where the music was coming from."

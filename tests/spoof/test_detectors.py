@@ -12,7 +12,7 @@ from pcg.spoof.detectors import Detectors, load_detectors, save_detectors
 from pcg.spoof.garbage import KINDS, Garbage
 from pcg.spoof.held_out import held_out_figures
 from pcg.spoof.segments import Mix, Segments
-from pcg.training.detectors.stages import Examples, SpoofPlan, train_detectors
+from pcg.training.detectors import Examples, SpoofPlan, train_detectors
 
 CODES = 16
 TINY = DetectorConfig(CODES, width=16, heads=2, layers=1, feed_forward=32)

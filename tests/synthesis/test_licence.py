@@ -22,7 +22,7 @@ from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice, load_voice
 from pcg.takes.stored import Origin, Stored, read_stored
-from pcg.training.voice.card import recogniser_card
+from pcg.training.publish import recogniser_card
 
 ROOT = PROJECT
 ASSETS = ROOT / "assets"

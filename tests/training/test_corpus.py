@@ -1,13 +1,13 @@
 """The corpus: what is held out stays out, and sound is trimmed and levelled."""
 
-import shutil
-
 import numpy as np
 import pytest
 
 from pcg.audio import fade_ends, normalise_loudness, trim
-from pcg.training.data.corpus import speak
-from pcg.training.data.sentences import held_out_words, is_held_out
+from pcg.errors import InputError
+from pcg.training.corpus import CorpusPlan, make_corpus, read_index, shards
+from pcg.training.sentences import build_pool, held_out_words, is_held_out
+from pcg.training.teachers import SPEAKERS, Speaker, load_teacher, speak
 
 
 def test_held_out_words_are_rare_and_always_the_same():
@@ -38,8 +38,43 @@ def test_faded_ends_join_without_a_step():
     assert np.abs(np.diff(faded)).max() < 0.02
 
 
-@pytest.mark.skipif(shutil.which("flite") is None, reason="needs the flite synthesizer")
-def test_a_synthesizer_speaks_for_the_corpus():
-    samples = speak("rms", "the morning sun was warm.")
-    assert 1.0 < len(samples) / 16_000 < 4.0
-    assert np.abs(samples).max() <= 0.951
+def test_a_teacher_speaks_each_utterance_in_a_pitch_and_pace_of_its_own():
+    load_teacher.cache_clear()
+    text, heart = "The morning sun was warm.", SPEAKERS["heart"]
+    once, again, other = speak(heart, text, 1, True), speak(heart, text, 1, True), speak(heart, text, 2, True)
+    assert np.array_equal(once, again)
+    assert len(once) != len(other)
+    assert 1.0 < len(once) / 16_000 < 4.0
+    assert np.abs(once).max() <= 0.951
+    shifted = speak(Speaker("hibari", 1.2), text, 1)
+    assert len(shifted) == pytest.approx(len(speak(heart, text, 1)), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("values", "field"), [(("flite",), "teacher"), (("hibari", 2.0), "shift"), (("hibari", 1.0, 0), "hours")]
+)
+def test_a_speaker_that_is_none_is_named(values, field):
+    with pytest.raises(InputError) as refused:
+        Speaker(*values)
+    assert refused.value.field == field
+
+
+def test_a_corpus_holds_its_held_out_sentences_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr("pcg.training.sentences._wordnet", lambda: iter(["a large grey animal with a long trunk"]))
+    monkeypatch.setattr(
+        "pcg.training.sentences.dictionary", lambda *_: ["apple", "river", "stone", "tower", "window", "garden", "kettle"]
+    )
+    monkeypatch.setattr("pcg.training.corpus.SHARD_SIZE", 4)
+    prose = tmp_path / "prose.txt"
+    prose.write_text("\n".join(f"The old boat number {n} moved slowly along the river, and stopped." for n in range(300)))
+    pool = build_pool(prose, 0)
+    assert not set(pool.train) & set(pool.held_out_sentences)
+    assert any(text.endswith("?") for text in pool.train)
+    assert any(len(text.split()) == 1 for text in pool.train)
+    make_corpus(tmp_path / "corpus", prose, CorpusPlan({"heart": Speaker("hibari", 1.0, 0.001)}, 2, 0), 1)
+    spoken = {
+        split: [u.text for p in shards(tmp_path / "corpus", split) for u in read_index(p)]
+        for split in ("train", "held_out_sentences")
+    }
+    assert spoken["train"]
+    assert not set(spoken["train"]) & set(spoken["held_out_sentences"])

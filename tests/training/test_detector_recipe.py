@@ -15,10 +15,8 @@ from pcg.spoof.detector import RESOLUTIONS, DetectorConfig
 from pcg.spoof.detectors import load_detectors
 from pcg.spoof.segments import Segments
 from pcg.synthesis.voice import load_voice
-from pcg.training.data.corpus import write_shard
-from pcg.training.detectors.recipe import SIZES, DetectorRecipe, train_detectors_of
-from pcg.training.detectors.stages import SpoofPlan
-from pcg.training.voice.voice_tokens import identity
+from pcg.training.corpus import write_shard
+from pcg.training.detectors import SIZES, DetectorRecipe, SpoofPlan, identity, train_detectors_of
 
 TEXTS = ("the quick brown fox jumps over a lazy dog", "is this one sentence", "hello over a lazy fox", "the dog jumps")
 TINY = DetectorRecipe(
@@ -71,7 +69,7 @@ def test_the_paper_s_size_learns_by_the_paper_s_settings() -> None:
 
 def test_the_command_hands_the_size_on(tiny_voice_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[DetectorRecipe] = []
-    monkeypatch.setattr("pcg.training.detectors.recipe.train_detectors_of", lambda *given: asked.append(given[-1]))
+    monkeypatch.setattr("pcg.training.detectors.train_detectors_of", lambda *given: asked.append(given[-1]))
     for given in ([], ["--size", "paper"]):
         assert main(["train", "detectors", "--target", str(tiny_voice_folder), "--out", str(tmp_path), *given]) in (0, None)
     assert asked == [DetectorRecipe(), DetectorRecipe.of_size("paper")]

@@ -9,9 +9,9 @@ from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.cli import main
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.text.prompt import PhonemeReader
-from pcg.training.data import prepare
-from pcg.training.data.prepare import find_recordings, open_codec, prepare_tokens, read_shards, tokens_path, write_shard
-from pcg.training.data.tokens import TokenizedUtterance
+from pcg.training import samples as prepare
+from pcg.training.samples import find_recordings, open_codec, prepare_tokens, read_shards, tokens_path, write_shard
+from pcg.training.tokens import TokenizedUtterance
 
 READER = PhonemeReader(tuple("helo.j"), (1.0,) * 6)
 

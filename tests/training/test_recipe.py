@@ -15,21 +15,16 @@ from pcg.errors import InputError, PCGError
 from pcg.files.checksums import LIST
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_llama, load_voice
-from pcg.training.data.corpus import read_shard, shards
-from pcg.training.data.sequences import collate, make_row
-from pcg.training.data.tokens import read_codes, tokenize_corpus
-from pcg.training.draft.distil import OBJECTIVES
-from pcg.training.draft.feature import read_feature_model
-from pcg.training.draft.unrolled import Unrolled
-from pcg.training.voice.codec import train_sound, train_tokens
-from pcg.training.voice.recipe import Recipe, train
-from pcg.training.voice.target import Shape
-from pcg.training.voice.workshop import Workshop
-from pcg.training.workers import Workers
+from pcg.synthesis.voice import load_voice
+from pcg.training.codec import train_sound, train_tokens
+from pcg.training.corpus import read_shard, shards
+from pcg.training.target import Shape
+from pcg.training.teachers import Speaker
+from pcg.training.tokens import read_codes, tokenize_corpus
+from pcg.training.voice import Recipe, train
 
 TINY = Recipe(
-    hours={"rms": 0.01},
+    speakers={"heart": Speaker("hibari", 1.0, 0.01)},
     symbol_uses=1,
     codec=CodecConfig(
         levels=(4, 4), encoder_width=8, encoder_depth=1, decoder_width=8, decoder_depth=1, wave_width=8, wave_depth=1
@@ -38,12 +33,10 @@ TINY = Recipe(
     codec_sound_steps=3,
     target=Shape(4, 16, 2, 24),
     target_steps=2,
-    heard=2,
     draft_rank=4,
     draft_steps=2,
     baseline_steps=2,
     samples=8,
-    timed_shards=0,
 )
 TEXTS = ["the old boat moved slowly along the river.", "good morning, and thank you.", "where is the red horse?"]
 
@@ -58,14 +51,13 @@ def work(tmp_path):
             rows.append({"text": TEXTS[i % 3], "start": start, "length": len(samples)})
             chunks.append(samples)
             start += len(samples)
-        folder = tmp_path / "corpus" / split / "rms"
+        folder = tmp_path / "corpus" / split / "heart"
         folder.mkdir(parents=True)
         np.save(folder / "00000.npy", np.concatenate(chunks))
         (folder / "00000.json").write_text(json.dumps(rows))
     return tmp_path
 
 
-@pytest.mark.skipif(shutil.which("flite") is None, reason="publishing lets flite speak the references")
 def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     out = tmp_path / "voice"
     for stage in ("codec", "target", "draft", "baselines", "publish"):
@@ -76,15 +68,15 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     steps = {p.stem: [json.loads(line)["step"] for line in p.read_text().splitlines()] for p in work.glob("*.jsonl")}
     assert steps == {"codec_tokens": [2], "codec_sound": [3, 6], "target": [2, 3], "draft": [2, 3]}
     heard = json.loads((work / "target.jsonl").read_text().splitlines()[-1])
-    assert heard["held_out_wer"] >= 0
-    assert 0 <= heard["held_out_unended"] <= 1
+    assert heard["held_out_sentences_loss"] > 0
+    assert 0 <= heard["held_out_words_overlap_1"] <= 1
     before = {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")}
     train("target", work, None, out, "cpu", 0, 1, longer)
     assert {p.name: p.stat().st_mtime_ns for p in work.glob("*.jsonl")} == before
     listed = {line.split("  ")[1] for line in (out / LIST).read_text().splitlines()}
     assert listed == {file.relative_to(out).as_posix() for file in out.rglob("*") if file.is_file()} - {LIST}
     for draft, layers in (("auto", None), ("pcg", [0, 2, 3]), ("ssd", [0, 1, 2, 3]), ("subset", [0, 3])):
-        take = Synthesizer(load_voice(str(out), draft=draft), tmp_path / "cache").take("good morning.", Settings(), "rms")
+        take = Synthesizer(load_voice(str(out), draft=draft), tmp_path / "cache").take("good morning.", Settings(), "heart")
         assert np.isfinite(take.audio).all()
         if layers:
             facts = json.loads((out / f"draft-{draft}" / "draft.json").read_text())
@@ -95,7 +87,6 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     assert "Seed 0" in card
 
     _goes_on_from_a_published_voice(work, tmp_path / "unpacked", out, longer)
-    _grows_from_a_published_voice(work, tmp_path / "grown", out)
 
 
 def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
@@ -110,44 +101,13 @@ def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
     codes = before.codec.encode(wave)
     assert torch.equal(codes, after.codec.encode(wave))
     assert not torch.equal(before.codec.decode(codes), after.codec.decode(codes))
-    assert torch.equal(before.target.embedding, after.target.embedding)
+    moved = (before.target.embedding - after.target.embedding).abs().mean()
+    assert 0 < moved < 0.1 * before.target.embedding.abs().mean()
     with pytest.raises(InputError, match="work"):
         train("unpack", unpacked, None, published, "cpu", 0, 1, recipe)
-    train("unpack", unpacked / "other", None, published, "cpu", 0, 1, replace(recipe, draft_rank=2))
-    assert (unpacked / "other" / "target.safetensors").exists()
-    assert not (unpacked / "other" / "draft.safetensors").exists()
-
-
-def _grows_from_a_published_voice(work, grown, published):
-    """A target of twice the layers, and the draft that reads it, begin as what is published, and both learn."""
-    for folder in ("corpus", "tokens"):
-        shutil.copytree(work / folder, grown / folder)
-    recipe = replace(TINY, target=replace(TINY.target, layers=8))
-    with pytest.raises(InputError, match="multiples of 4"):
-        train("unpack", grown, None, published, "cpu", 0, 1, replace(TINY, target=replace(TINY.target, layers=8, width=32)))
-    for other, said in ((replace(TINY.codec, levels=(2, 8)), "codec is"), (replace(TINY.codec, frame=80), "codec is")):
-        with pytest.raises(InputError, match=said):
-            train("unpack", grown, None, published, "cpu", 0, 1, replace(recipe, codec=other))
-    train("unpack", grown, None, published, "cpu", 0, 1, recipe)
-    shop, small = Workshop(grown, "cpu", 0, recipe, Workers("cpu")), load_voice(str(published))
-    batch = collate([make_row(shop.spoken("train")[:2], shop.reader(), shop.vocabulary().codes)])
-    published_target = load_llama(published / "target", small.vocabulary)
-    published_draft = read_feature_model(published / "draft", published_target, small.vocabulary)
-    with torch.no_grad():
-        expected = published_target(batch.ids, position_ids=batch.positions).logits
-        assert torch.equal(shop.target()(batch.ids, position_ids=batch.positions).logits, expected)
-        drafts = [
-            (draft, Unrolled(draft, target, OBJECTIVES["overlap"], 0.8, "fp32")(batch)[1]["overlap_1"])
-            for draft, target in ((shop.draft(), shop.target()), (published_draft, published_target))
-        ]
-    assert drafts[0][1] == drafts[1][1]
-    assert drafts[0][0].shape.tapped_layers == tuple(2 * layer for layer in published_draft.shape.tapped_layers)
-    before = {name: weight.clone() for name, weight in shop.target().state_dict().items()}
-    for stage in ("target", "draft", "publish"):
-        train(stage, grown, None, grown / "voice", "cpu", 0, 1, recipe)
-    assert all(not torch.equal(weight, before[name]) for name, weight in shop.target().state_dict().items())
-    take = Synthesizer(load_voice(str(grown / "voice")), grown / "cache").take("good morning.", Settings(), "rms")
-    assert np.isfinite(take.audio).all()
+    for other in (replace(TINY.codec, levels=(2, 8)), replace(TINY.codec, frame=80)):
+        with pytest.raises(InputError, match="codec is"):
+            train("unpack", unpacked / "other", None, published, "cpu", 0, 1, replace(recipe, codec=other))
 
 
 def test_codes_of_the_largest_codebook_are_kept(work):
@@ -198,7 +158,7 @@ def test_a_sound_that_was_interrupted_is_that_of_an_unbroken_run(work):
 
 
 def test_a_corpus_with_too_few_held_out_sentences_is_refused(work, tmp_path):
-    index = work / "corpus" / "held_out_words" / "rms" / "00000.json"
+    index = work / "corpus" / "held_out_words" / "heart" / "00000.json"
     index.write_text(json.dumps(json.loads(index.read_text())[:1]))
     train("codec", work, None, tmp_path / "voice", "cpu", 0, 1, TINY)
     with pytest.raises(InputError, match="split words"):

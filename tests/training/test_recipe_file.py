@@ -11,18 +11,17 @@ from pcg.codec.embedded import CodecConfig
 from pcg.errors import InputError
 from pcg.experiments.grid import read_grid
 from pcg.places import PROJECT
-from pcg.training.voice.recipe_file import read_recipe
-from pcg.training.voice.target import Shape
-from pcg.training.voice.workshop import Recipe
+from pcg.training.target import Shape
+from pcg.training.teachers import Speaker
+from pcg.training.voice import Recipe, read_recipe
 
 OWN = """
-hours: {rms: 12}
+speakers: {anna: {teacher: hibari, shift: 1.1, hours: 12}}
 codec: {frames_per_token: 4, levels: [8, 8, 8]}
 target: {layers: 16, width: 384, heads: 6}
 target_steps: 400
 temperature: 0.6
 target_decay_share: 0.8
-timed_shards: 0
 """
 
 
@@ -36,13 +35,12 @@ def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> N
     assert read_recipe(written(tmp_path, "{}")) == Recipe()
     assert read_recipe(written(tmp_path, OWN)) == replace(
         Recipe(),
-        hours={"rms": 12.0},
+        speakers={"anna": Speaker("hibari", 1.1, 12.0)},
         codec=CodecConfig(frames_per_token=4, levels=(8, 8, 8)),
         target=Shape(layers=16, width=384, heads=6),
         target_steps=400,
         temperature=0.6,
         target_decay_share=0.8,
-        timed_shards=0,
     )
 
 
@@ -70,10 +68,10 @@ def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> N
         ("temperature: warm", "temperature"),
         ("target_decay_share: 1.5", "target_decay_share"),
         ("target_decay_share: all", "target_decay_share"),
-        ("hours: {}", "hours"),
-        ("hours: {rms: -1}", "hours of rms"),
-        ("hours: [rms]", "hours"),
-        ("hours: {", "recipe"),
+        ("speakers: {}", "speakers"),
+        ("speakers: {anna: {hours: -1}}", "hours"),
+        ("speakers: {anna: {teacher: flite}}", "teacher"),
+        ("speakers: {", "recipe"),
     ],
 )
 def test_a_wrong_choice_is_named(tmp_path: Path, text: str, field: str) -> None:
@@ -88,8 +86,6 @@ def test_the_command_line_refuses_in_one_sentence(tmp_path: Path, capsys: pytest
         (["train", "codec", *own, str(tmp_path / "none.yaml")], "recipe"),
         (["train", "publish", *own, str(written(tmp_path, OWN))], "out"),
         (["train", "recogniser", *own, str(written(tmp_path, OWN))], "recipe"),
-        (["train", "corpus", "--several", *own, str(written(tmp_path, OWN))], "several"),
-        (["train", "all", "--several", *own, str(written(tmp_path, OWN))], "several"),
     ):
         assert main(words) == 2
         said = capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -20,26 +19,35 @@ from pcg.asr.network.subwords import Subwords
 from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.errors import AssetError, PCGError
 from pcg.files.checksums import LIST, check_checksums, write_checksums
-from pcg.training.data.augment import Disturbances, change_speed, disturb, mask_features
-from pcg.training.data.corpus import SAMPLE_RATE, CorpusEntry
-from pcg.training.growth import deepened
-from pcg.training.recogniser.deeper import DEEPER, train_recogniser_deeper
-from pcg.training.recogniser.hearings import Hearing, HearingBatches, in_order, read_hearings
-from pcg.training.recogniser.recipe import JudgeRecipe, publish, publish_words
-from pcg.training.recogniser.stages import (
+from pcg.training.corpus import SAMPLE_RATE, CorpusEntry
+from pcg.training.recogniser import (
     CTC,
     LM,
+    JudgeRecipe,
     ReaderShape,
     ctc_loss,
     learn_subwords,
     loss_of_reading,
     new_reader,
+    publish,
     publish_recogniser,
+    publish_words,
     train_recogniser_ctc,
     train_recogniser_lm,
+    train_recogniser_together,
     trained_encoder,
+    unpack_recogniser,
 )
-from pcg.training.recogniser.together import train_recogniser_together, unpack_recogniser
+from pcg.training.speech import (
+    Disturbances,
+    Hearing,
+    HearingBatches,
+    change_speed,
+    disturb,
+    in_order,
+    mask_features,
+    read_hearings,
+)
 
 ENCODER = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=5)
 READER = ReaderShape(subwords=40, layers=2, width=32, heads=2, feed_forward=48)
@@ -164,8 +172,8 @@ def test_another_list_of_words_is_listed_anew_and_nothing_else_is(
     write_checksums(folder)
     prose.write_text("the old boat\n")
     pool = SimpleNamespace(train=["the old boat", "the red boat"])
-    monkeypatch.setattr("pcg.training.recogniser.recipe.build_pool", lambda *_: pool)
-    monkeypatch.setattr("pcg.training.recogniser.recipe.dictionary", lambda _: ["horse"])
+    monkeypatch.setattr("pcg.training.recogniser.build_pool", lambda *_: pool)
+    monkeypatch.setattr("pcg.training.recogniser.dictionary", lambda _: ["horse"])
     publish_words(prose, folder, 0)
     check_checksums(folder)
     (folder / "subwords.json").write_text("{}")
@@ -223,35 +231,3 @@ def parts_of(hearings: list[Hearing], folder: Path) -> Parts:
     save_recogniser(folder / "published", "test", ConformerCTC(ENCODER), reader["projector"], reader["lm"], subwords)
     write_checksums(folder / "published")
     return load_parts(folder / "published")
-
-
-def test_a_deeper_language_model_says_at_first_what_the_published_one_says(hearings: list[Hearing], tmp_path: Path) -> None:
-    lm = parts_of(hearings, tmp_path).lm
-    deeper, ids = deepened(lm, 3), torch.arange(20)[None]
-    with torch.inference_mode():
-        said = deeper(ids).logits
-    assert len(deeper.model.layers) == 3 * READER.layers
-    assert torch.equal(said, lm(ids).logits)
-    # The negative control: with their outputs, the copies are heard.
-    deeper.model.layers[1].mlp.down_proj.weight.data.normal_(std=0.1)
-    assert (deeper(ids).logits - said).abs().max() > 1e-3
-
-
-def test_a_deeper_language_model_learns_behind_the_same_encoder(hearings: list[Hearing], tmp_path: Path) -> None:
-    published = parts_of(hearings, tmp_path)
-    before = {name: weight.clone() for name, weight in published.lm.state_dict().items()}
-    lm = train_recogniser_deeper(tmp_path, published, 2, hearings, {"chirps": hearings[:2]}, 40, 0, "cpu", 6.0)
-    rows = [json.loads(line) for line in (tmp_path / f"{DEEPER}.jsonl").read_text().splitlines()]
-    assert rows[0]["step"] == 0  # the published model's errors
-    assert rows[-1]["loss"] < rows[1]["loss"]
-    after = lm.state_dict()
-    for name, weight in before.items():
-        place = re.sub(r"layers\.(\d+)", lambda found: f"layers.{2 * int(found[1])}", name)
-        assert torch.equal(after[place], weight)
-    added = {name for name, _ in lm.named_parameters() if re.match(r"model\.layers\.\d*[13579]\.", name)}
-    assert {name for name, weight in lm.named_parameters() if weight.requires_grad} == added
-    assert all(after[name].abs().max() > 0 for name in added)  # those that were zero have learned
-    save_recogniser(tmp_path / "deeper", "deeper", published.encoder, published.projector, lm, published.subwords)
-    write_checksums(tmp_path / "deeper")
-    texts = transcribe(load_recogniser(tmp_path / "deeper"), [h.samples() for h in hearings[:3]], PRESETS["accurate"])
-    assert len(texts) == 3

@@ -7,10 +7,9 @@ from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
 from pcg.text import llasa, neutts
 from pcg.text.prompt import PhonemeReader, Reference
-from pcg.training.data.sequences import IGNORED, Epochs, make_row
-from pcg.training.data.tokens import TokenizedUtterance
-from pcg.training.draft.layers import layer_subset
-from pcg.training.voice.target import Shape, new_target, speech_logits
+from pcg.training.layer_draft import layer_subset
+from pcg.training.target import Shape, new_target, speech_logits
+from pcg.training.tokens import IGNORED, Epochs, TokenizedUtterance, make_row
 
 READER = PhonemeReader(tuple("abcdef"), (1.0, 2.0, 1.0, 2.0, 1.0, 3.0))
 CODES = 16

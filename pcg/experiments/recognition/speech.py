@@ -30,7 +30,7 @@ class SpokenText:
 
 def spoken_sets(count: int, seed: int = 0) -> dict[str, list[SpokenText]]:
     """By name, `count` evaluation sentences each; none of them was in any training. Without flite only espeak-ng speaks."""
-    from pcg.training.data.espeak import speak_held_out
+    from pcg.training.speech import speak_held_out
 
     written = read_sentences(*SECTIONS)
     if not 1 <= count <= len(written):
@@ -38,8 +38,8 @@ def spoken_sets(count: int, seed: int = 0) -> dict[str, list[SpokenText]]:
     texts = [written[i * len(written) // count] for i in range(count)]
     sets = {OTHER: [SpokenText(*pair) for pair in zip(texts, speak_held_out(texts, seed), strict=True)]}
     if shutil.which("flite"):
-        from pcg.training.data.corpus import speak
-        from pcg.training.recogniser.heard import speak_kal
+        from pcg.training.corpus import speak
+        from pcg.training.speech import speak_kal
 
         voices = [FLITE_VOICES[i % len(FLITE_VOICES)] for i in range(count)]
         heard = [SpokenText(text, speak(voice, text)) for voice, text in zip(voices, texts, strict=True)]
@@ -49,9 +49,9 @@ def spoken_sets(count: int, seed: int = 0) -> dict[str, list[SpokenText]]:
 
 
 def recorded_set(folder: Path, count: int) -> list[SpokenText]:
-    """Up to `count` recordings below `folder` with their transcripts, as `pcg.training.data.prepare.find_recordings` finds
+    """Up to `count` recordings below `folder` with their transcripts, as `pcg.training.samples.find_recordings` finds
     them. Longer ones than `LONGEST_SECONDS` are left out. InputError where there are none."""
-    from pcg.training.data.prepare import find_recordings
+    from pcg.training.samples import find_recordings
 
     found = [each for each in find_recordings(folder) if soundfile.info(each.sound).duration <= LONGEST_SECONDS]
     if not found:

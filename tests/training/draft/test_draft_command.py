@@ -13,8 +13,8 @@ from pcg.cli import main
 from pcg.files.checksums import write_checksums
 from pcg.models.feature_draft import FeatureDraft
 from pcg.synthesis.voice import load_voice
-from pcg.training.data.prepare import MANIFEST, tokens_path, write_shard
-from pcg.training.data.tokens import TokenizedUtterance
+from pcg.training.samples import MANIFEST, tokens_path, write_shard
+from pcg.training.tokens import TokenizedUtterance
 
 
 @pytest.fixture
@@ -116,7 +116,6 @@ def test_a_llasa_gets_a_feature_draft_by_the_same_command(llasa_folder, llasa_to
         (["--plan", "best"], "plan is 'best'"),
         (["--objective", "luck"], "objective is 'luck'"),
         (["--steps", "0"], "steps is 0"),
-        (["--accumulate", "0"], "accumulate is 0"),
         (["--precision", "fp8"], "precision is 'fp8'"),
         (["--lr", "nan"], "lr is nan"),
         (["--samples", "1"], "samples is 1"),

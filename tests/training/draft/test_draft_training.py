@@ -1,7 +1,6 @@
 """A draft is cut from its target as its plan says, learns what its objective says, and is tried by the engine itself."""
 
 import json
-import threading
 
 import pytest
 import torch
@@ -12,14 +11,10 @@ from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
 from pcg.settings import Settings
 from pcg.text.prompt import PhonemeReader
-from pcg.training.data.prepare import tokens_path
-from pcg.training.data.samples import Sampling, own_samples
-from pcg.training.data.tokens import TokenizedUtterance
-from pcg.training.draft.acceptance import AcceptanceTrial, Examiner, draw_pairs, sd_and_pcg
-from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
-from pcg.training.draft.layers import DraftPlan, new_draft, write_draft
-from pcg.training.voice.target import Shape, new_target
-from pcg.training.workers import Workers
+from pcg.training.layer_draft import OBJECTIVES, DraftPlan, Material, Objective, Schedule, new_draft, train_draft, write_draft
+from pcg.training.samples import AcceptanceTrial, Examiner, Sampling, draw_pairs, own_samples, sd_and_pcg, tokens_path
+from pcg.training.target import Shape, new_target
+from pcg.training.tokens import TokenizedUtterance
 
 READER = PhonemeReader(tuple("helo.j"), (2.0,) * 6)
 CODES = 16
@@ -53,10 +48,10 @@ def make_spoken(count, seed=0):
     ]
 
 
-def train(directory, draft, target, objective, schedule, workers=None, samples=None, evaluate=None):
+def train(directory, draft, target, objective, schedule, samples=None, evaluate=None):
     corpus = make_spoken(40)
     material = Material(corpus, corpus if samples is None else samples, READER, VOCABULARY)
-    train_draft(directory, draft, target, material, objective, schedule, 0, workers or Workers(), evaluate)
+    train_draft(directory, draft, target, material, objective, schedule, 0, "cpu", evaluate)
     return draft
 
 
@@ -124,9 +119,7 @@ def test_batches_are_own_samples_as_often_as_the_objective_says():
 
 def test_each_objective_brings_down_what_it_minimises_most(tmp_path):
     target = make_target()
-    samples = own_samples(
-        tmp_path / "s", DecodingLlama(target, VOCABULARY), make_spoken(40), READER, Sampling(60, 1.0), Workers()
-    )
+    samples = own_samples(tmp_path / "s", DecodingLlama(target, VOCABULARY), make_spoken(40), READER, Sampling(60, 1.0))
     last = {}
     for name, objective in (("ce", Objective(1, 0, 1)), ("kl", Objective(0, 1, 1))):
         draft = new_draft(target, DraftPlan((0, 3)))
@@ -144,10 +137,10 @@ def test_distillation_raises_what_the_engine_accepts(tmp_path):
     target = make_target()
     corpus = make_spoken(60)
     decoding = DecodingLlama(target, VOCABULARY)
-    samples = own_samples(tmp_path / "s", decoding, corpus, READER, Sampling(60, 1.0), Workers())
+    samples = own_samples(tmp_path / "s", decoding, corpus, READER, Sampling(60, 1.0))
     examiner = Examiner(target, trial(target, make_spoken(40, seed=1)))
     draft = new_draft(target, DraftPlan((0, 3)))
-    schedule = Schedule(24, budget=300, lr=1e-2, every=12, rows_between=1, untrained=True)
+    schedule = Schedule(24, budget=300, lr=1e-2, every=12, rows_between=1)
     train(tmp_path, draft, target, Objective(0, 1, 1), schedule, None, samples, lambda: examiner.figures(draft))
     rows = [json.loads(line) for line in (tmp_path / "draft.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [0, 12, 24]
@@ -188,64 +181,15 @@ def test_held_out_pairs_share_a_voice_and_no_utterance():
     assert [a.voice for a, _ in draw_pairs(spoken, 4, seed=0)] == ["x", "y", "x", "y"]
 
 
-def test_own_samples_resume_and_are_shared_by_processes(tmp_path, monkeypatch):
-    monkeypatch.setattr("pcg.training.data.samples.SHARD", 16)
+def test_own_samples_resume(tmp_path, monkeypatch):
+    monkeypatch.setattr("pcg.training.samples.SAMPLE_SHARD", 16)
     decoding, corpus, sampling = DecodingLlama(make_target(), VOCABULARY), make_spoken(20), Sampling(40, 1.0)
-    whole = own_samples(tmp_path / "whole", decoding, corpus, READER, sampling, Workers())
+    whole = own_samples(tmp_path / "whole", decoding, corpus, READER, sampling)
     assert 10 < len(whole) <= 40
-    second = own_samples(tmp_path / "two", decoding, corpus, READER, sampling, Workers(rank=1, count=2))
-    assert len(list((tmp_path / "two").glob("*.json"))) == 1
-    both = own_samples(tmp_path / "two", decoding, corpus, READER, sampling, Workers(rank=0, count=2))
-    assert 0 < len(second) < len(both)
-    assert all(torch.equal(a.codes, b.codes) for a, b in zip(whole, both, strict=True))
+    own_samples(tmp_path / "two", decoding, corpus, READER, sampling)
     kept = tokens_path(tmp_path / "two", 1)
     written = kept.stat().st_mtime_ns
     tokens_path(tmp_path / "two", 0).unlink()
-    again = own_samples(tmp_path / "two", decoding, corpus, READER, sampling, Workers())
+    again = own_samples(tmp_path / "two", decoding, corpus, READER, sampling)
     assert [u.codes.tolist() for u in again] == [u.codes.tolist() for u in whole]
     assert kept.stat().st_mtime_ns == written
-
-
-class Meeting:
-    """`Workers.add` for threads in place of processes: each brings a tensor and takes the sum along."""
-
-    def __init__(self, count):
-        self._barrier, self._brought = threading.Barrier(count, timeout=60), [None] * count
-
-    def worker(self, rank):
-        def add(tensor):
-            self._brought[rank] = tensor
-            self._barrier.wait()
-            total = sum(self._brought)
-            self._barrier.wait()
-            return total
-
-        return Workers(rank=rank, count=len(self._brought), add=add)
-
-
-def test_two_processes_learn_what_one_learns_from_twice_the_batches(tmp_path):
-    target = make_target()
-    objective = Objective(0.5, 0.5, 0.5)
-
-    def fresh():
-        return new_draft(target, DraftPlan((0, 3)))
-
-    def schedule(accumulate):
-        return Schedule(3, budget=200, accumulate=accumulate, precision="fp32")
-
-    alone = train(tmp_path / "alone", fresh(), target, objective, schedule(2))
-    half = train(tmp_path / "half", fresh(), target, objective, schedule(1))
-    meeting, drafts = Meeting(2), [fresh(), fresh()]
-    threads = [
-        threading.Thread(target=train, args=(tmp_path / "both", d, target, objective, schedule(1), meeting.worker(rank)))
-        for rank, d in enumerate(drafts)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for a, b, c in zip(alone.parameters(), *(d.parameters() for d in drafts), strict=True):
-        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
-        assert torch.equal(b, c)
-    assert any(not torch.allclose(a, h, atol=1e-3) for a, h in zip(alone.parameters(), half.parameters(), strict=True))
-    assert [p.name for p in (tmp_path / "both").glob("*.jsonl")] == ["draft.jsonl"]

@@ -15,18 +15,32 @@ from pcg.models.llama import DecodingLlama
 from pcg.sampling import Plain
 from pcg.synthesis.voice import load_voice
 from pcg.text.prompt import Prompt
-from pcg.training.data.prepare import MANIFEST, tokens_path, write_shard
-from pcg.training.data.samples import Sampling, own_samples
-from pcg.training.data.sequences import collate, make_row
-from pcg.training.data.tokens import TokenizedUtterance
-from pcg.training.draft.acceptance import Examiner
-from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule
-from pcg.training.draft.divergence import divergence
-from pcg.training.draft.feature import FeatureModel, TapPlaces, low_rank
-from pcg.training.draft.layers import write_feature_draft
-from pcg.training.draft.recipe import DraftJob, open_target
-from pcg.training.draft.unrolled import Unrolled, hold_out, read_target, start_from, train_feature
-from pcg.training.workers import Workers
+from pcg.training.draft import DraftJob, open_target
+from pcg.training.feature_draft import (
+    FeatureModel,
+    TapPlaces,
+    Unrolled,
+    divergence,
+    hold_out,
+    low_rank,
+    read_target,
+    start_from,
+    train_feature,
+)
+from pcg.training.publish import write_feature_draft
+from pcg.training.samples import (
+    MANIFEST,
+    OBJECTIVES,
+    Examiner,
+    Material,
+    Objective,
+    Sampling,
+    Schedule,
+    own_samples,
+    tokens_path,
+    write_shard,
+)  # fmt: skip
+from pcg.training.tokens import TokenizedUtterance, collate, make_row
 
 OVERLAP = OBJECTIVES["overlap"]
 
@@ -105,7 +119,7 @@ def test_the_fast_forward_pass_has_the_taps_of_transformers():
 
 @pytest.mark.parametrize(("kl", "tv"), [(1.0, 0.0), (0.0, 1.0), (0.3, 1.0)])
 def test_the_divergence_and_its_gradient_are_those_of_autograd(kl, tv, monkeypatch):
-    monkeypatch.setattr("pcg.training.draft.divergence.CHUNK", 40)  # so that there are several chunks
+    monkeypatch.setattr("pcg.training.feature_draft.CHUNK", 40)  # so that there are several chunks
     rng = coins()
     hidden, head, wanted, wanted_head = (
         torch.randn(size, generator=rng, dtype=torch.float64) for size in ((2, 7, 3), (9, 3), (7, 4), (9, 4))
@@ -153,12 +167,10 @@ def test_least_squares_begin_nearer_than_chance():
 
 def learned(directory, target, steps=60, rank=0, precision="fp32", every=20, seed=0):
     model, corpus = FeatureModel(target, VOCABULARY, usual_taps(4), rank), make_spoken(60)
-    samples = own_samples(
-        directory.parent / "s", DecodingLlama(target, VOCABULARY), corpus, READER, Sampling(80, 1.0), Workers()
-    )
+    samples = own_samples(directory.parent / "s", DecodingLlama(target, VOCABULARY), corpus, READER, Sampling(80, 1.0))
     material, held_out = hold_out(Material(corpus, samples, READER, VOCABULARY), [], 24, 0)
-    schedule = Schedule(steps, 300, lr=1e-2, precision=precision, every=every, rows_between=1, untrained=True)
-    return model, train_feature(directory, model, target, material, OVERLAP, schedule, 1.0, seed, Workers(), held_out)
+    schedule = Schedule(steps, 300, lr=1e-2, precision=precision, every=every, rows_between=1)
+    return model, train_feature(directory, model, target, material, OVERLAP, schedule, 1.0, seed, "cpu", held_out)
 
 
 @pytest.mark.slow
@@ -170,9 +182,9 @@ def test_training_raises_the_overlap_and_what_the_engine_accepts(tmp_path, rank,
     first = examiner.accepted(untrained.decoding(Checkpoint.of(target)))["sd"].value
     model, found = learned(tmp_path / "t", target, rank=rank, precision=precision)
     rows = [json.loads(line) for line in (tmp_path / "t" / "draft.jsonl").read_text().splitlines()]
-    assert [row["step"] for row in rows] == [0, 20, 40, 60]
+    assert [row["step"] for row in rows] == [20, 40, 60]
     for step in (1, 2, 3):
-        assert rows[-1][f"held_out_overlap_{step}"] > rows[0][f"held_out_overlap_{step}"] + 0.01
+        assert rows[-1][f"held_out_overlap_{step}"] > rows[0][f"held_out_overlap_{step}"]
         assert found[f"overlap_{step}"] == pytest.approx(rows[-1][f"held_out_overlap_{step}"], abs=1e-4)
     assert found["overlap_1"] > found["overlap_3"] - 0.02
     assert examiner.accepted(model.decoding(Checkpoint.of(target)))["sd"].value > first + 0.05
@@ -191,7 +203,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, monkeypatch):
 
     from pcg.training.loop import learn
 
-    monkeypatch.setattr("pcg.training.draft.unrolled.learn", killed)
+    monkeypatch.setattr("pcg.training.feature_draft.learn", killed)
     with pytest.raises(KeyboardInterrupt):
         learned(tmp_path / "parts", target, steps=6, every=3)
     again, _ = learned(tmp_path / "parts", target, steps=6, every=3)
@@ -202,23 +214,12 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, monkeypatch):
     assert not torch.equal(whole.features.weight, other.features.weight)
 
 
-def test_a_step_learns_from_all_its_batches(tmp_path):
-    target, material = make_target(), Material(make_spoken(60), make_spoken(60), READER, VOCABULARY)
-    found = []
-    for accumulate in (1, 2):
-        model = FeatureModel(target, VOCABULARY, usual_taps(4))
-        schedule = Schedule(2, 300, accumulate, precision="fp32")
-        train_feature(tmp_path / str(accumulate), model, target, material, OVERLAP, schedule, 1.0, 0, Workers())
-        found.append(model)
-    assert not torch.equal(found[0].features.weight, found[1].features.weight)
-
-
 @pytest.mark.parametrize("objective", [OBJECTIVES["ce"], OBJECTIVES["both"], Objective(0, 0, 1)])
 def test_an_objective_with_cross_entropy_is_refused(tmp_path, objective):
     target = make_target()
     model, material = FeatureModel(target, VOCABULARY, (4,)), Material(make_spoken(9), make_spoken(9), READER, VOCABULARY)
     with pytest.raises(InputError, match="objective"):
-        train_feature(tmp_path, model, target, material, objective, Schedule(1), 1.0, 0, Workers())
+        train_feature(tmp_path, model, target, material, objective, Schedule(1), 1.0, 0, "cpu")
 
 
 def test_a_written_draft_is_the_one_that_learned(tmp_path):
@@ -269,7 +270,7 @@ def test_one_for_a_llasa_learns_from_what_it_is_given_and_drafts(tmp_path, llasa
     ]
     model, material = FeatureModel(target, vocabulary, usual_taps(3), rank=16), Material(spoken, [], reader, vocabulary)
     schedule, given = Schedule(2, 200), Objective(0, 0.3, 0, tv=1.0)
-    train_feature(tmp_path, model, target, material, given, schedule, 0.8, 0, Workers())
+    train_feature(tmp_path, model, target, material, given, schedule, 0.8, 0, "cpu")
     write_feature_draft(tmp_path / "draft", model, {"plan": "feature"})
     voice = load_voice(str(llasa_folder), draft=str(tmp_path / "draft"))
     assert isinstance(voice.draft, FeatureDraft)

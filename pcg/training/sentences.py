@@ -1,8 +1,7 @@
-"""Sentences for the corpus: prose, dictionary examples and definitions, word lists, and templates of our own.
+"""Sentences for the corpus: prose, dictionary examples and definitions, everyday templates, word lists, and short texts.
 
-`held_out_words` never occur in training, `is_held_out` sentences neither, and no list of them is passed around. A hash decides
-whether a sentence is held out. A held-out word has to be rare besides, so another prose or seed has other ones: models are
-compared on held-out words only where both were made from the same prose and seed.
+Capitals and punctuation stay, because the G2P reads them. A hash decides whether a sentence is held out; a held-out word has to
+be rare besides, so another prose or seed has other ones.
 """
 
 import hashlib
@@ -13,12 +12,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pcg.text.reading import normalise
-
 WORDNET = Path("/usr/share/wordnet")
 WORD_LIST = Path("/usr/share/dict/american-english")
-LIST_SHARE, TEMPLATE_SHARE = 0.12, 0.18
-"""Word lists and templates for each sentence of the other sources."""
+GLOSS_SHARE, LIST_SHARE, TEMPLATE_SHARE, SHORT_SHARE = 0.5, 0.05, 0.3, 0.06
+"""Of the dictionary's sentences; of the others for each sentence of prose and dictionary together."""
+SAID_ALONE = (
+    "yes no okay hello hi bye thanks please sorry stop go wait now here there why how what who when where maybe sure right \
+left up down in out on off one two three four five six seven eight nine ten hey oh ah wow good great fine done next back help \
+start come run we".split()
+)
 
 
 @dataclass(frozen=True)
@@ -34,17 +36,18 @@ def build_pool(prose: Path, seed: int) -> SentencePool:
     """Gather every source, normalise, and split. `prose` holds one sentence a line; the other sources are Debian's
     `wordnet-base` and `wamerican` packages."""
     rng = random.Random(seed)
-    written = list(_prose(prose)) + list(_wordnet())
-    sentences = list(dict.fromkeys(s for s in map(normalise, written) if 3 <= len(s.split()) <= 24))
-    vocabulary = dictionary()
-    n = len(sentences)
-    sentences += [normalise(_word_list(rng, vocabulary)) for _ in range(int(n * LIST_SHARE))]
-    sentences += [normalise(_from_template(rng)) for _ in range(int(n * TEMPLATE_SHARE))]
+    glosses = [gloss for gloss in _wordnet() if rng.random() < GLOSS_SHARE]
+    written = map(_sentence, [*_prose(prose), *glosses])
+    sentences = list(dict.fromkeys(s for s in written if 3 <= len(s.split()) <= 24 and len(s) <= 130))
+    vocabulary, n = dictionary(), len(sentences)
+    sentences += [_sentence(_word_list(rng, vocabulary)) for _ in range(int(n * LIST_SHARE))]
+    sentences += [_from_template(rng) for _ in range(int(n * TEMPLATE_SHARE))]
+    sentences += [_short(rng, sentences[rng.randrange(n)]) for _ in range(int(n * SHORT_SHARE))]
     rng.shuffle(sentences)
     rare = held_out_words(sentences)
     train, whole, words = [], [], []
     for sentence in dict.fromkeys(sentences):
-        has_rare = any(word in rare for word in re.findall(r"[a-z']+", sentence))
+        has_rare = any(word in rare for word in re.findall(r"[a-z']+", sentence.lower()))
         bucket = words if has_rare else whole if is_held_out(sentence) else train
         bucket.append(sentence)
     return SentencePool(train, whole, words)
@@ -52,16 +55,33 @@ def build_pool(prose: Path, seed: int) -> SentencePool:
 
 def held_out_words(sentences: Iterable[str]) -> frozenset[str]:
     """Rare words (at most 20 uses) that a hash picks, one in forty: common words stay in training."""
-    counts = Counter(word for s in sentences for word in re.findall(r"[a-z']+", s))
+    counts = Counter(word for s in sentences for word in re.findall(r"[a-z']+", s.lower()))
     return frozenset(w for w, n in counts.items() if n <= 20 and len(w) > 3 and _bucket(w, 40) == 0)
 
 
 def is_held_out(sentence: str) -> bool:
-    return _bucket(sentence, 100) == 0
+    return _bucket(sentence.lower(), 100) == 0
 
 
 def _bucket(text: str, n: int) -> int:
     return int.from_bytes(hashlib.sha1(text.encode(), usedforsecurity=False).digest()[:4], "big") % n
+
+
+def _sentence(text: str) -> str:
+    """A text on one line with a capital and an end; nothing where it holds what is no English sentence."""
+    text = " ".join(text.split()).strip(" ,;:-")
+    if not text or not text.isascii() or re.search(r"[^A-Za-z0-9 ,.?!;:'$%&-]", text) or not re.search("[A-Za-z]{2}", text):
+        return ""
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".?!" else ".")
+
+
+def _short(rng: random.Random, sentence: str) -> str:
+    """One to three words: alone, or a piece of a sentence."""
+    words = re.findall(r"[A-Za-z']+", sentence)
+    if rng.random() < 0.4 or len(words) < 3:
+        return rng.choice(SAID_ALONE).capitalize() + rng.choice(".?!.")
+    count, first = rng.choice((1, 2, 3)), rng.randrange(len(words) - 2)
+    return " ".join(words[first : first + count]).capitalize() + rng.choice(".?!.")
 
 
 def _prose(path: Path) -> Iterator[str]:

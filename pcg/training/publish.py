@@ -1,19 +1,21 @@
-"""Write a trained voice as the folder that `pcg.synthesis.voice.load_voice` reads: safetensors of 16 bits, and JSON."""
+"""Write a trained voice as the folder that `load_voice` reads, and the model cards."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.files import replacing, write_json, write_safetensors
 from pcg.models.feature_draft import config_of
+from pcg.spoof.detector import RESOLUTIONS
 from pcg.synthesis.voice import FORMAT
 from pcg.text.prompt import PhonemeReader, Reference
-from pcg.training.draft.feature import FeatureModel
+from pcg.training.feature_draft import FeatureModel
 
 
 def write_voice(
@@ -64,3 +66,52 @@ def write_feature(folder: Path, draft: FeatureModel) -> None:
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Write `tensors`, named as transformers and safetensors read them, whole or not at all."""
     write_safetensors(path, {k: t.detach().cpu().contiguous() for k, t in tensors.items()}, {"format": "pt"})
+
+
+Log = list[dict[str, float]]
+
+
+def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> str:
+    """Markdown: what the voice is, its use, its hours, its recipe and losses, its limits and its licence."""
+    sizes = {p.parent.name: p.stat().st_size / 1e6 for p in sorted(folder.glob("*/model.safetensors"))}
+    codec = facts["recipe"]["codec"]
+    rate = codec["sample_rate"] // (codec["frame"] * codec["frames_per_token"])
+    return _filled("voice.md", **facts, sizes=sizes, rate=rate, logs=_stages(logs))
+
+
+def recogniser_card(parameters: dict[str, int], logs: dict[str, Log], seed: int, notes: str) -> str:
+    """Markdown: what the recogniser is, what it learned from, its use, its losses, its limits and its licence."""
+    return _filled("recogniser.md", parameters=parameters, logs=_stages(logs), seed=seed, notes=notes)
+
+
+def detector_card(facts: dict[str, object], figures: dict[str, object]) -> str:
+    """Markdown: what the detectors are, what they were trained on, how well they tell, and their licence."""
+    detectors = {resolution.name: figures[resolution.name] for resolution in RESOLUTIONS}
+    return _filled("detectors.md", **facts, detectors=detectors, garbage=figures["garbage"])
+
+
+def _filled(name: str, **values: object) -> str:
+    folder = FileSystemLoader(Path(__file__).with_name("cards"))
+    cards = Environment(loader=folder, undefined=StrictUndefined, autoescape=select_autoescape(), lstrip_blocks=True)
+    return cards.get_template(name).render(values).strip() + "\n"
+
+
+def _stages(logs: dict[str, Log]) -> list[dict[str, object]]:
+    """Of each stage its last step, and the last loss of each kind."""
+    stages = []
+    for name, log in logs.items():
+        losses = {kind: value for row in log for kind, value in row.items() if kind not in ("step", "seconds")}
+        stages.append({"name": name, "step": int(log[-1]["step"]), "seconds": log[-1]["seconds"], "losses": losses})
+    return stages
+
+
+def write_draft(folder: Path, draft: LlamaForCausalLM, facts: Mapping[str, object]) -> None:
+    """Write the folder of a trained draft, which `load_voice(..., draft=folder)` reads, with `facts` on how it was made."""
+    write_llama(folder, draft)
+    write_json(folder / "draft.json", facts)
+
+
+def write_feature_draft(folder: Path, draft: FeatureModel, facts: Mapping[str, object]) -> None:
+    """As `write_draft`, of a feature draft."""
+    write_feature(folder, draft)
+    write_json(folder / "draft.json", facts)

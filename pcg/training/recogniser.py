@@ -1,29 +1,50 @@
-"""Stages `recogniser_ctc` and `recogniser_lm`: an encoder that spells what it hears, then a language model that reads it."""
+"""The embedded recogniser: an encoder that spells what it hears, a language model that reads it, and the word list."""
 
-from collections.abc import Sequence
+import gzip
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import log10, prod
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.asr.embedded import EmbeddedRecogniser, save_recogniser
+from pcg.asr.embedded import PARTS, EmbeddedRecogniser, load_parts, save_recogniser
+from pcg.asr.lexicon import FILE as WORDS
+from pcg.asr.lexicon import UNKNOWN
 from pcg.asr.network.alphabet import BLANK, read_path, spell
 from pcg.asr.network.conformer import LABELS_PER_FRAME, ConformerCTC, Encoded, EncoderConfig
 from pcg.asr.network.features import LogMel
 from pcg.asr.network.projector import Projector, ProjectorConfig
 from pcg.asr.network.subwords import Subwords
 from pcg.asr.self_speculative import PRESETS, transcribe
-from pcg.errors import PCGError
+from pcg.errors import InputError, PCGError
 from pcg.files import replacing
-from pcg.metrics.intelligibility import word_errors
-from pcg.training import checkpoint
-from pcg.training.data.augment import Disturbances, mask_features
-from pcg.training.data.sequences import IGNORED
-from pcg.training.loop import Stage, generator, make_optimizers, run, update
-from pcg.training.recogniser.hearings import HeardBatch, Hearing, HearingBatches, in_order
+from pcg.files.checksums import renew_checksums, write_checksums
+from pcg.metrics.intelligibility import spoken_words, word_errors
+from pcg.synthesis.voice import EMBEDDED, load_codec
+from pcg.training.corpus import HELD_OUT, shards
+from pcg.training.loop import Stage, generator, load_checkpoint, make_optimizers, read_log, run, save_checkpoint, update
+from pcg.training.publish import recogniser_card
+from pcg.training.sentences import build_pool, dictionary
+from pcg.training.speech import (
+    HELD_OUT_VOICES,
+    Disturbances,
+    HeardBatch,
+    Hearing,
+    HearingBatches,
+    in_order,
+    make_round_trips,
+    make_voices,
+    mask_features,
+    read_hearings,
+)
+from pcg.training.tokens import IGNORED
 
 DRAFT_SHARE = 0.3
 CHECKED = 48
@@ -272,7 +293,7 @@ def trained_encoder(directory: Path, config: EncoderConfig) -> ConformerCTC:
     if not saved.exists():
         raise PCGError(f"The recogniser's encoder is not trained yet: no {saved.name} in {directory}.")
     encoder = ConformerCTC(config)
-    checkpoint.load(saved, {"encoder": encoder}, {})
+    load_checkpoint(saved, {"encoder": encoder}, {})
     return encoder.eval()
 
 
@@ -286,7 +307,205 @@ def publish_recogniser(directory: Path, out: Path, name: str, config: EncoderCon
     parts = {"projector": reader["projector"], "lm": reader["lm"]}
     together = directory / f"{TOGETHER}.safetensors"
     if together.exists():
-        checkpoint.load(together, {"encoder": encoder} | parts, {})
+        load_checkpoint(together, {"encoder": encoder} | parts, {})
     else:
-        checkpoint.load(saved, parts, {})
+        load_checkpoint(saved, parts, {})
     save_recogniser(out, name, encoder, reader["projector"], reader["lm"], subwords)
+
+
+CHECKED = 24
+
+
+def train_recogniser_together(
+    directory: Path,
+    encoder: ConformerCTC,
+    reader: nn.ModuleDict,
+    subwords: Subwords,
+    train: Sequence[Hearing],
+    held_out: dict[str, Sequence[Hearing]],
+    steps: int,
+    seed: int,
+    device: str,
+    seconds: float = 80.0,
+    every: int = 100,
+) -> None:
+    """Train `encoder` and `reader` (its `projector` and `lm`) in place; logs the losses, and of each held-out set the WER of
+    the best path and of the language model."""
+    encoder, reader, mel = encoder.to(device), reader.to(device), LogMel().to(device)
+    # On a CPU the fused kernel's backward pass is the slower one.
+    reader["lm"].set_attn_implementation("eager" if device == "cpu" else "sdpa")
+    batches = HearingBatches(train, seconds, seed + 3, Disturbances(), easy=0)
+    checks = {name: spread(heard, CHECKED) for name, heard in held_out.items()}
+    hearing, reading = make_optimizers(encoder, lr=1e-3, muon_lr=1e-3), make_optimizers(reader, lr=2e-3, muon_lr=2e-3)
+    print(f"{TOGETHER}: {batches.per_epoch} batches an epoch", flush=True)
+
+    def step(index: int) -> dict[str, float]:
+        encoder.train()
+        reader.train()
+        batch = batches.batch(index)
+        with torch.autocast(device, torch.bfloat16):
+            encoded = encoder(*masked_mel(mel, batch, device, generator(seed + 1, index)))
+            read = loss_of_reading(reader, subwords, encoded, batch.texts)
+        final, draft = losses_of_spelling(encoded, batch.texts)
+        update((1 - DRAFT_SHARE) * final + DRAFT_SHARE * draft, encoder, hearing.values())
+        update(read, reader, reading.values())
+        return {"ctc_loss": final.item(), "draft_loss": draft.item(), "lm_loss": read.item()}
+
+    def evaluate() -> dict[str, float]:
+        encoder.eval()
+        heard = EmbeddedRecogniser("in training", encoder.cpu(), reader["projector"].cpu(), reader["lm"].cpu().eval(), subwords)
+        figures = {f"{name}_wer": autoregressive_wer(heard, check) for name, check in checks.items()}
+        encoder.to(device)
+        reader.to(device)
+        spelled = {f"{name}_ctc_wer": greedy_wer(encoder, mel, in_order(c, seconds), device) for name, c in checks.items()}
+        return figures | spelled
+
+    modules = {"encoder": encoder, "projector": reader["projector"], "lm": reader["lm"]}
+    optimizers = {f"encoder_{k}": o for k, o in hearing.items()} | {f"reader_{k}": o for k, o in reading.items()}
+    run(Stage(TOGETHER, directory, steps, modules, optimizers, step, evaluate, 100, 0.6, every), seed)
+
+
+def unpack_recogniser(directory: Path, published: Path, steps: dict[str, int], seed: int) -> None:
+    """Checkpoints of the recogniser in `published`, as if the stages before this one had just ended in `directory` after as
+    many `steps`."""
+    parts = load_parts(published)
+    with replacing(directory / "recogniser_subwords.json") as temporary:
+        temporary.write_text(parts.subwords.to_json(), encoding="utf-8")
+    for name, modules in {CTC: {"encoder": parts.encoder}, LM: {"projector": parts.projector, "lm": parts.lm}}.items():
+        meta = {"step": steps[name], "seconds": 0.0, "seed": seed, "steps": steps[name]}
+        save_checkpoint(directory / f"{name}.safetensors", modules, {}, meta)
+
+
+BEGIN, END = "<s>", "</s>"
+DISCOUNT = 0.75
+FEWEST = 2
+# A word that is listed and was never seen counts as this share of one use.
+UNSEEN = 0.3
+# As log10: what is not in the list is no word, unless the sound leaves no doubt.
+OUTSIDE = -18.0
+
+
+def write_bigrams(path: Path, sentences: Iterable[str], listed: Iterable[str]) -> tuple[int, int]:
+    """Write the gzipped ARPA file `path`; return how many words and pairs it holds."""
+    rows = [[BEGIN, *spoken_words(sentence).split(), END] for sentence in sentences]
+    uses = Counter(word for row in rows for word in row[1:])
+    counts = {word: float(n) for word, n in uses.items()} | {word: UNSEEN for word in listed if word not in uses}
+    total = sum(counts.values())
+    single = {word: n / total for word, n in sorted(counts.items())}
+    pairs = Counter(pair for row in rows for pair in itertools.pairwise(row))
+    before = Counter(first for row in rows for first in row[:-1])
+    kept = {pair: n - DISCOUNT for pair, n in sorted(pairs.items()) if n >= FEWEST}
+    taken: Counter[str] = Counter()
+    for (first, _), n in kept.items():
+        taken[first] += n
+    rest = {first: 1 - taken[first] / n for first, n in before.items()}
+    lines = ["\\data\\", f"ngram 1={len(single) + 2}", f"ngram 2={len(kept)}", "", "\\1-grams:"]
+    lines += [f"{OUTSIDE:.3f}\t{UNKNOWN}", f"-99\t{BEGIN}\t{log10(rest[BEGIN]):.3f}"]
+    lines += [f"{log10(p):.3f}\t{word}\t{log10(rest.get(word, 1.0)):.3f}" for word, p in single.items()]
+    lines += ["", "\\2-grams:"]
+    lines += [
+        f"{log10(n / before[first] + rest[first] * single[second]):.3f}\t{first} {second}"
+        for (first, second), n in kept.items()
+    ]
+    text = "\n".join([*lines, "", "\\end\\", ""])
+    with replacing(path) as temporary:
+        # Without the time of day, equal text makes an equal file.
+        temporary.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    return len(single) - 1, len(kept)
+
+
+NAME = "embedded recogniser 1"
+LONGEST_WORD = 24
+
+
+@dataclass(frozen=True)
+class JudgeRecipe:
+    """Every choice that shapes the recogniser."""
+
+    encoder: EncoderConfig = EncoderConfig()
+    reader: ReaderShape = ReaderShape()
+    ctc_steps: int = 2600
+    lm_steps: int = 1500
+    together_steps: int = 2200
+
+
+def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: int, recipe: JudgeRecipe | None = None) -> None:
+    """Run all stages in `work`, whose `corpus` is there, and write the recogniser to `out`; what is done is not done again."""
+    recipe = recipe or JudgeRecipe()
+    _speech(work, device, seed, processes)
+    torch.manual_seed(seed)
+    encoder = ConformerCTC(recipe.encoder)
+    train, held_out = _hearings(work)
+    train_recogniser_ctc(work, encoder, train, held_out, recipe.ctc_steps, seed, device)
+    encoder = trained_encoder(work, recipe.encoder)
+    reader, subwords = train_recogniser_lm(work, encoder, recipe.reader, train, held_out, recipe.lm_steps, seed, device)
+    encoder.requires_grad_(True)
+    train_recogniser_together(work, encoder, reader, subwords, train, held_out, recipe.together_steps, seed, device)
+    publish(work, out, seed, recipe)
+
+
+def _speech(work: Path, device: str, seed: int, processes: int) -> list[Path]:
+    """What the recogniser hears, made where it is missing; the shards of the voice's corpus."""
+    corpus, more = work / "corpus", work / "recogniser_corpus"
+    spoken = shards(corpus)
+    if not spoken:
+        raise InputError("work", str(work), "a folder whose corpus `pcg train corpus` has made")
+    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
+    make_voices(more, corpus, seed, processes)
+    codec = load_codec(EMBEDDED / "codec")
+    for split in ("train", *HELD_OUT):
+        make_round_trips(more, corpus, codec, seed, split)
+    return spoken
+
+
+def _hearings(work: Path) -> tuple[list[Hearing], dict[str, list[Hearing]]]:
+    """What it learns from, and the held-out sets."""
+    corpus, more = work / "corpus", work / "recogniser_corpus"
+    return read_hearings([corpus, more], "train"), checks(corpus, more)
+
+
+def unpack(work: Path, published: Path, seed: int, recipe: JudgeRecipe | None = None) -> None:
+    """Checkpoints of the recogniser in `published`, so that `train_recogniser` goes on from it together."""
+    recipe = recipe or JudgeRecipe()
+    if there := [p.name for p in sorted(work.glob("recogniser_*.safetensors"))]:
+        raise InputError("work", str(work), f"a folder without a recogniser's training of its own, and this one has {there[0]}")
+    unpack_recogniser(work, published, {CTC: recipe.ctc_steps, LM: recipe.lm_steps}, seed)
+    print(f"unpacked {published} into {work}", flush=True)
+
+
+def publish_words(prose: Path | None, out: Path, seed: int) -> None:
+    """Write the word list in `out`: what the corpus may say in training, spoken or not, and the dictionary. No sentence in it
+    is held out; the dictionary's words may be."""
+    if prose is None or not prose.is_file():
+        raise InputError("prose", str(prose), "a text file with one sentence a line")
+    words, pairs = write_bigrams(out / WORDS, build_pool(prose, seed).train, dictionary(LONGEST_WORD))
+    renew_checksums(out / WORDS)
+    print(f"words: {words} words and {pairs} pairs in {out / WORDS}", flush=True)
+
+
+def publish(work: Path, out: Path, seed: int, recipe: JudgeRecipe) -> None:
+    """Write what is trained in `work`, and its card; `RECOGNISER_NOTES.md` in there, if there is one, goes into the card."""
+    publish_recogniser(work, out, NAME, recipe.encoder, recipe.reader, seed)
+    parameters = {}
+    for part in PARTS:
+        with safe_open(out / part / "model.safetensors", framework="pt") as file:
+            parameters[part] = sum(prod(file.get_slice(key).get_shape()) for key in file.keys())  # noqa: SIM118
+    logs = {p.stem: read_log(p) for p in sorted(work.glob("recogniser_*.jsonl"))}
+    notes = work / "RECOGNISER_NOTES.md"
+    said = notes.read_text(encoding="utf-8").strip() if notes.exists() else ""
+    with replacing(out / "MODEL_CARD.md") as temporary:
+        temporary.write_text(recogniser_card(parameters, logs, seed, said), encoding="utf-8")
+    write_checksums(out)
+    print(f"published to {out}", flush=True)
+
+
+def checks(corpus: Path, more: Path) -> dict[str, list[Hearing]]:
+    """What no training hears: the corpus's held-out sentences and words, those through the codec, and the held-out voices."""
+    voices = read_hearings([more], HELD_OUT_VOICES)
+    return {
+        "sentences": read_hearings([corpus], "held_out_sentences"),
+        "words": read_hearings([corpus], "held_out_words"),
+        "codec": read_hearings([more], "held_out_sentences"),
+        **{name: [h for h in voices if h.voice == name] for name in ("espeak", "kal")},
+    }

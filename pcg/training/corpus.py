@@ -1,35 +1,26 @@
-"""Stage `corpus`: free synthesizers speak the sentences; trimmed, loudness-normalised, 16 kHz, in shards.
+"""Stage `corpus`: the teachers speak the sentences; 16 kHz, one loudness, in shards.
 
-A shard is `VOICE/00000.npy` (int16 samples, back to back) beside `VOICE/00000.json` (text, start and length of each
-utterance). Which sentence goes to which shard depends on the seed alone, so a killed run resumes at the first missing
-shard. Needs the Debian packages `flite`, `wordnet-base` and `wamerican`.
+A shard is `VOICE/00000.npy` (int16 samples, back to back) beside `VOICE/00000.json` (text, start and length of each utterance).
+Which sentence goes to which shard depends on the seed alone, so a killed run resumes at the first missing shard.
 """
 
 import json
 import multiprocessing
 import random
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import soundfile
 
-from pcg.audio import fade_ends, normalise_loudness, trim
-from pcg.errors import InputError, PCGError
+from pcg.errors import InputError
 from pcg.files import replacing, write_json
-from pcg.training.data.sentences import SentencePool, build_pool
+from pcg.training.sentences import SentencePool, build_pool
+from pcg.training.teachers import SAMPLE_RATE, SPEAKERS, Speaker, speak
 
-SAMPLE_RATE = 16_000
 SHARD_SIZE = 250
 AVERAGE_SECONDS = 2.95
-MIN_SECONDS, MAX_SECONDS = 1.2, 8.0
-SILENCE_SECONDS = 0.1
-FADE_SECONDS = 0.02
-NO_FLITE = "The program flite is not installed; on Debian: apt-get install flite wordnet-base wamerican."
+MIN_SECONDS, MAX_SECONDS = 0.25, 12.0
 HELD_OUT = ("held_out_sentences", "held_out_words")
 
 
@@ -44,19 +35,18 @@ class CorpusEntry:
 
 @dataclass(frozen=True)
 class CorpusPlan:
-    """How many hours each voice speaks. A voice is a name that flite knows."""
+    """Who speaks, and how many held-out sentences of each kind each voice says."""
 
-    hours: dict[str, float]
+    speakers: Mapping[str, Speaker]
     held_out_each: int
     seed: int
 
 
 def make_corpus(directory: Path, prose: Path, plan: CorpusPlan, processes: int) -> float:
     """Speak the corpus into `directory`; return the hours that are there. Shards that exist are kept."""
-    _check_voices(plan.hours)
     pool = build_pool(prose, plan.seed)
     jobs = list(_jobs(directory, pool, plan))
-    missing = sorted((j for j in jobs if not j.path.with_suffix(".json").exists()), key=lambda j: (j.path.stem, j.voice))
+    missing = sorted((j for j in jobs if not j.path.with_suffix(".json").exists()), key=lambda j: (j.path.stem, str(j.path)))
     with multiprocessing.Pool(processes) as workers:
         for done, job in enumerate(workers.imap_unordered(_speak_shard, missing), start=1):
             print(f"corpus {done}/{len(missing)} {job.path.parent.name}/{job.path.stem}", flush=True)
@@ -106,73 +96,40 @@ def held_out(directory: Path, split: str, count: int) -> list[tuple[str, np.ndar
     return [found[i * len(found) // count] for i in range(min(count, len(found)))]
 
 
-def speak(voice: str, text: str) -> np.ndarray:
-    """Let flite's `voice` say `text`: float32 `[N]` at 16 kHz, loudness-normalised, with `SILENCE_SECONDS` of faded silence at
-    both ends."""
-    with tempfile.NamedTemporaryFile(suffix=".wav") as file:
-        subprocess.run(["flite", "-voice", voice, "-t", text, file.name], check=True, capture_output=True)
-        samples, rate = soundfile.read(file.name, dtype="float32")
-    if rate != SAMPLE_RATE:
-        raise PCGError(f"flite voice {voice} speaks at {rate} Hz, but the corpus is {SAMPLE_RATE} Hz.")
-    return np.ascontiguousarray(fade_ends(normalise_loudness(between_silences(samples)[0]), SAMPLE_RATE, FADE_SECONDS))
-
-
 def recorded(voice: str, text: str, rate: int) -> np.ndarray:
-    """`speak`, where flite is installed, the voice is one of flite's and `rate` its sample rate; a PCGError where not."""
-    _check_voices([voice])
+    """Let the teacher of `voice` say `text`, float32 `[N]`; raise InputError for another voice or rate."""
+    if voice not in SPEAKERS:
+        raise InputError("voice", voice, "one of " + ", ".join(SPEAKERS))
     if rate != SAMPLE_RATE:
-        raise InputError("sample rate", rate, f"{SAMPLE_RATE}, as flite has")
-    return speak(voice, text)
-
-
-def known_voices() -> list[str]:
-    """flite's own; none where it is not installed."""
-    if shutil.which("flite") is None:
-        return []
-    return subprocess.run(["flite", "-lv"], check=True, capture_output=True, text=True).stdout.partition(":")[2].split()
-
-
-def _check_voices(voices: Iterable[str]) -> None:
-    known = known_voices()
-    if not known:
-        raise PCGError(NO_FLITE)
-    for voice in voices:
-        if voice not in known:
-            raise InputError("voice", voice, "one of flite's, " + ", ".join(known))
-
-
-def between_silences(samples: np.ndarray) -> tuple[np.ndarray, int]:
-    """What sounds in `samples [N]` with `SILENCE_SECONDS` at both ends, and at which sample of them that begins (below 0 where
-    silence had to be added)."""
-    margin = np.zeros(int(SILENCE_SECONDS * SAMPLE_RATE), np.float32)  # some voices begin and end closer to the words
-    padded = np.concatenate([margin, samples, margin])
-    spoken = trim(padded, SAMPLE_RATE, SILENCE_SECONDS)
-    # `trim` returns a view, so the distance in memory is the silence that it cut.
-    return spoken, (spoken.ctypes.data - padded.ctypes.data) // padded.itemsize - len(margin)
+        raise InputError("sample rate", rate, f"{SAMPLE_RATE}, as the corpus has")
+    return speak(SPEAKERS[voice], text, 0)
 
 
 @dataclass(frozen=True)
 class _Job:
     path: Path
-    voice: str
+    speaker: Speaker
     sentences: list[str]
+    seed: int
+    varied: bool
 
 
 def _jobs(directory: Path, pool: SentencePool, plan: CorpusPlan) -> Iterator[_Job]:
     average_hours = SHARD_SIZE * AVERAGE_SECONDS / 3600
     order = random.Random(plan.seed)
     cursor = 0
-    for voice, hours in plan.hours.items():
-        for index in range(round(hours / average_hours)):
+    for number, (voice, speaker) in enumerate(plan.speakers.items()):
+        for index in range(max(1, round(speaker.hours / average_hours))):
             picked = [pool.train[(cursor + i) % len(pool.train)] for i in range(SHARD_SIZE)]
             cursor += SHARD_SIZE
-            yield _Job(directory / "train" / voice / f"{index:05d}.npy", voice, picked)
+            seed = plan.seed * 1_000_003 + number * 10_007 + index
+            yield _Job(directory / "train" / voice / f"{index:05d}.npy", speaker, picked, seed, True)
         for split, sentences in zip(HELD_OUT, (pool.held_out_sentences, pool.held_out_word_sentences), strict=True):
             picked = order.sample(sentences, min(plan.held_out_each, len(sentences)))
-            yield _Job(directory / split / voice / "00000.npy", voice, picked)
+            yield _Job(directory / split / voice / "00000.npy", speaker, picked, plan.seed, False)
 
 
 def _speak_shard(job: _Job) -> _Job:
-    spoken = ((text, speak(job.voice, text)) for text in job.sentences)
+    spoken = ((text, speak(job.speaker, text, job.seed * 1000 + i, job.varied)) for i, text in enumerate(job.sentences))
     write_shard(job.path, [(text, samples) for text, samples in spoken if usable(samples)])
     return job

@@ -1,9 +1,14 @@
-"""Between codec and target: the corpus as speech codes and phoneme symbols, and the table of typical durations."""
+"""Between codec and target: the corpus as codes and symbols, durations of symbols, and training batches of them.
+
+A row holds utterances of one voice, one after another, in the prompt's shape; every speech code is learned from.
+"""
 
 import json
+import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +17,9 @@ from torch import Tensor
 
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.files import replacing, write_json
-from pcg.text.prompt import PhonemeReader
+from pcg.text.prompt import PhonemeReader, Prompt, PromptReader, Reference
 from pcg.text.reading import PUNCTUATION, phonemise
-from pcg.training.data.corpus import read_index, read_shard, shards
+from pcg.training.corpus import read_index, read_shard, shards
 
 SPLITS = ("train", "held_out_sentences", "held_out_words")
 
@@ -121,3 +126,112 @@ def _codes_path(directory: Path, split: str, shard: Path) -> Path:
 def _encode_batch(codec: EmbeddedCodec, waves: Tensor) -> list[np.ndarray]:
     codes = codec.fsq.codes(codec.quantize(codec.log_mel(waves)))
     return list(codes.cpu().numpy().astype(np.uint16))
+
+
+IGNORED = -100
+
+
+@dataclass(frozen=True)
+class Batch:
+    """ids, labels `[B, T]` (labels are token indices, -100 where nothing is learned) and positions `[B, T]`."""
+
+    ids: Tensor
+    positions: Tensor
+    labels: Tensor
+
+    def to(self, device: str) -> "Batch":
+        return Batch(self.ids.to(device), self.positions.to(device), self.labels.to(device))
+
+
+@dataclass(frozen=True)
+class TrainingRow:
+    ids: Tensor
+    positions: Tensor
+    labels: Tensor
+
+
+def make_row(utterances: Sequence[TokenizedUtterance], reader: PromptReader, codes: int) -> TrainingRow:
+    """One sequence: `utterances[0]` as reference, then the others, then the end of speech."""
+    first, rest = utterances[0], utterances[1:]
+    prompt = lay_out(first, rest, reader)
+    said = torch.cat([u.codes for u in rest])
+    ids = torch.cat([prompt.ids, said + reader.first_code])
+    positions = torch.cat([prompt.positions, torch.arange(len(said)) + prompt.next_position])
+    speech = torch.cat([first.codes, said, torch.tensor([codes])])
+    labels = torch.full_like(ids, IGNORED)
+    labels[len(ids) - len(speech) :] = speech
+    return TrainingRow(ids, positions, labels)
+
+
+def lay_out(first: TokenizedUtterance, rest: Sequence[TokenizedUtterance], reader: PromptReader) -> Prompt:
+    """The prompt for what `rest` says, with `first` as reference, whose codes end it."""
+    if isinstance(reader, PhonemeReader):  # whose symbols are noted: reading them anew takes longer than a draft's batch
+        return reader.assemble(first.symbols, first.codes, [s for u in rest for s in u.symbols])
+    return reader.learned(" ".join(u.text for u in rest), Reference(first.text, first.codes))
+
+
+def collate(rows: Sequence[TrainingRow]) -> Batch:
+    """Pad on the right: with causal attention nothing that counts sees the padding."""
+    pad = torch.nn.utils.rnn.pad_sequence
+    return Batch(
+        pad([r.ids for r in rows], batch_first=True),
+        pad([r.positions for r in rows], batch_first=True),
+        pad([r.labels for r in rows], batch_first=True, padding_value=IGNORED),
+    )
+
+
+class Epochs:
+    """Batches of about `budget` padded tokens; batch `index` is the same in every run with the same seed."""
+
+    def __init__(
+        self, spoken: Sequence[TokenizedUtterance], reader: PromptReader, codes: int, budget: int, seed: int, longest: int = 360
+    ) -> None:
+        self._spoken, self._reader, self._codes = spoken, reader, codes
+        self._budget, self._seed, self._longest = budget, seed, longest
+        self.per_epoch = len(self._plan(0))
+        self._plan_cached = lru_cache(maxsize=2)(self._plan)
+
+    def batch(self, index: int) -> Batch:
+        """Epochs differ in length by a few batches, so each is cut or repeated to the first one's length."""
+        epoch, place = divmod(index, self.per_epoch)
+        plan = self._plan_cached(epoch)
+        groups = plan[place % len(plan)]
+        return collate([make_row([self._spoken[i] for i in group], self._reader, self._codes) for group in groups])
+
+    def _plan(self, epoch: int) -> list[list[list[int]]]:
+        rng = random.Random(self._seed * 7919 + epoch)
+        by_voice: dict[str, list[int]] = defaultdict(list)
+        for i, utterance in enumerate(self._spoken):
+            by_voice[utterance.voice].append(i)
+        groups: list[list[int]] = []
+        for voice in sorted(by_voice):
+            rng.shuffle(by_voice[voice])
+            groups += self._chain(by_voice[voice], rng)
+        rng.shuffle(groups)
+        batches = []
+        for first in range(0, len(groups), 512):
+            window = sorted(groups[first : first + 512], key=self._length)
+            batch: list[list[int]] = []
+            for group in window:
+                if batch and (len(batch) + 1) * self._length(group) > self._budget:
+                    batches.append(batch)
+                    batch = []
+                batch.append(group)
+            batches.append(batch)
+        rng.shuffle(batches)
+        return batches
+
+    def _chain(self, order: list[int], rng: random.Random) -> list[list[int]]:
+        groups, group, wanted = [], [], rng.choice((2, 2, 3))
+        for i in order:
+            if len(group) >= 2 and (len(group) == wanted or self._speech(group) + len(self._spoken[i].codes) > self._longest):
+                groups.append(group)
+                group, wanted = [], rng.choice((2, 2, 3))
+            group.append(i)
+        return [*groups, group] if len(group) > 1 else groups
+
+    def _speech(self, group: list[int]) -> int:
+        return sum(len(self._spoken[i].codes) for i in group)
+
+    def _length(self, group: list[int]) -> int:
+        return self._speech(group) + sum(len(self._spoken[i].symbols or self._spoken[i].text) for i in group)

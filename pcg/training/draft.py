@@ -22,16 +22,26 @@ from pcg.settings import Settings
 from pcg.synthesis.voice import EMBEDDED, load_voice
 from pcg.text import llasa, neutts
 from pcg.text.prompt import PromptReader
-from pcg.training.data.prepare import read_manifest, read_shards
-from pcg.training.data.samples import Sampling, own_samples
-from pcg.training.data.tokens import TokenizedUtterance, used_codes
-from pcg.training.draft.acceptance import AcceptanceTrial, Examiner, Pair, draw_pairs, sd_and_pcg
-from pcg.training.draft.distil import OBJECTIVES, Material, Objective, Schedule, train_draft
-from pcg.training.draft.feature import FeatureModel
-from pcg.training.draft.layers import FEATURE, OBJECTIVE_OF, OTHERWISE, DraftPlan, new_draft, write_draft, write_feature_draft
-from pcg.training.draft.unrolled import hold_out, train_feature
-from pcg.training.note import agrees
-from pcg.training.workers import Workers
+from pcg.training.feature_draft import FeatureModel, hold_out, train_feature
+from pcg.training.layer_draft import FEATURE, OBJECTIVE_OF, OTHERWISE, DraftPlan, new_draft, train_draft
+from pcg.training.loop import agrees
+from pcg.training.publish import write_draft, write_feature_draft
+from pcg.training.samples import (
+    OBJECTIVES,
+    AcceptanceTrial,
+    Examiner,
+    Material,
+    Objective,
+    Pair,
+    Sampling,
+    Schedule,
+    draw_pairs,
+    own_samples,
+    read_manifest,
+    read_shards,
+    sd_and_pcg,
+)
+from pcg.training.tokens import TokenizedUtterance, used_codes
 
 TRIALS = 24
 USUAL_LR, USUAL_WIDTH = 3e-3, 256
@@ -53,7 +63,6 @@ class DraftJob:
     samples: int = 2400
     temperature: float = 0.8
     budget: int = 4096
-    accumulate: int = 1
     longest: int = 800
     lr: float | None = None
     precision: str = "bf16"
@@ -89,13 +98,11 @@ class DraftJob:
 
     def schedule(self, width: int) -> Schedule:
         lr = USUAL_LR * USUAL_WIDTH / width if self.lr is None else self.lr
-        return Schedule(
-            self.steps, self.budget, self.accumulate, lr, self.longest, self.precision, rows_between=2, untrained=True
-        )
+        return Schedule(self.steps, self.budget, lr, self.longest, self.precision, rows_between=2)
 
 
-def train_for(job: DraftJob, workers: Workers) -> dict[str, float]:
-    """Train the draft that `job` asks for, write it, and return what came of its last trial (to the process that leads)."""
+def train_for(job: DraftJob, device: str) -> dict[str, float]:
+    """Train the draft that `job` asks for, write it, and return the figures of its last trial."""
     target, vocabulary, reader = open_target(job.target, job.tokens)
     depth = target.config.num_hidden_layers
     plan = FEATURE if job.plan == FEATURE else DraftPlan.read(job.plan, depth)
@@ -104,21 +111,17 @@ def train_for(job: DraftJob, workers: Workers) -> dict[str, float]:
     state = job.out / "training"
     if not agrees(state / "job.json", _asked(job)):
         raise InputError("out", str(job.out), "a new folder, or one whose draft was begun with the same options")
-    target.to(workers.device, torch.bfloat16 if workers.kind == "cuda" else torch.float32).requires_grad_(False)
+    target.to(device, torch.bfloat16 if device == "cuda" else torch.float32).requires_grad_(False)
     samples: list[TokenizedUtterance] = []
     if job.minimised.own:
         sampling = Sampling(job.samples, job.temperature, job.seed)
-        samples = own_samples(state / "samples", DecodingLlama(target, vocabulary), corpus, reader, sampling, workers)
+        samples = own_samples(state / "samples", DecodingLlama(target, vocabulary), corpus, reader, sampling)
     settings = Settings(temperature=job.temperature, seed=job.seed)
-    examiner = None
-    if workers.leads:
-        rules = sd_and_pcg(target, vocabulary, used_codes(corpus, vocabulary.codes) > 0, settings.theta)
-        examiner = Examiner(target, AcceptanceTrial(pairs, reader, vocabulary, rules, settings))
+    rules = sd_and_pcg(target, vocabulary, used_codes(corpus, vocabulary.codes) > 0, settings.theta)
+    examiner = Examiner(target, AcceptanceTrial(pairs, reader, vocabulary, rules, settings))
     material = Material(corpus, samples, reader, vocabulary)
     learn_by = _feature if plan == FEATURE else _layers
-    found = learn_by(job, draft, target, material, pairs, examiner, workers)
-    if not workers.leads:
-        return {}
+    found = learn_by(job, draft, target, material, pairs, examiner, device)
     found = {name: round(value, 4) for name, value in found.items()}
     facts = {"target": Path(job.target).name, "plan": plan if plan == FEATURE else asdict(plan)}
     facts |= {"objective": asdict(job.minimised), "schedule": asdict(job.schedule(target.config.hidden_size))}
@@ -134,8 +137,8 @@ def _layers(
     target: LlamaForCausalLM,
     material: Material,
     pairs: Sequence[Pair],
-    examiner: Examiner | None,
-    workers: Workers,
+    examiner: Examiner,
+    device: str,
 ) -> dict[str, float]:
     """Train layers of the target; what came of their last trial."""
     trials: list[dict[str, float]] = []
@@ -145,10 +148,7 @@ def _layers(
         return trials[-1]
 
     state, schedule = job.out / "training", job.schedule(target.config.hidden_size)
-    trial = evaluate if examiner else None
-    train_draft(state, draft, target, material, job.minimised, schedule, job.seed, workers, trial)
-    if not examiner:
-        return {}
+    train_draft(state, draft, target, material, job.minimised, schedule, job.seed, device, evaluate)
     return trials[-1] if trials else evaluate()  # a run that was done already tries nothing
 
 
@@ -158,15 +158,13 @@ def _feature(
     target: LlamaForCausalLM,
     material: Material,
     pairs: Sequence[Pair],
-    examiner: Examiner | None,
-    workers: Workers,
+    examiner: Examiner,
+    device: str,
 ) -> dict[str, float]:
     """Train a feature draft; its overlaps with the target on held-out rows, and what the engine accepts of it."""
     learned, held_out = hold_out(material, pairs, TRIALS, job.seed)
     state, schedule, asked = job.out / "training", job.schedule(target.config.hidden_size), (job.temperature, job.seed)
-    overlaps = train_feature(state, draft, target, learned, job.minimised, schedule, *asked, workers, held_out)
-    if not examiner:
-        return {}
+    overlaps = train_feature(state, draft, target, learned, job.minimised, schedule, *asked, device, held_out)
     accepted = examiner.accepted(draft.decoding(Checkpoint.of(target)))
     return {name: estimate.value for name, estimate in accepted.items()} | overlaps
 

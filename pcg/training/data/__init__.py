@@ -1,1 +1,0 @@
-"""Sentences, corpora, alignments and batches."""

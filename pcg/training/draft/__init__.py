@@ -1,1 +1,0 @@
-"""Drafts: layers of a target, or a feature draft."""

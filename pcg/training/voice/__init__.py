@@ -1,1 +1,0 @@
-"""The embedded voice: codec, target, model card, publishing."""

@@ -1,0 +1,82 @@
+"""Target and draft learn together: the draft's loss reaches the target through the layers that it reads."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent / "draft"))
+from test_draft_training import CODES, READER, VOCABULARY, make_spoken, make_target
+
+from pcg.training.feature_draft import FeatureModel
+from pcg.training.joint import JointLoss, average, misheard, train_jointly
+from pcg.training.tokens import IGNORED, collate, make_row
+
+
+def batch_of(count=4):
+    spoken = make_spoken(2 * count)
+    return collate([make_row(spoken[2 * i : 2 * i + 2], READER, CODES) for i in range(count)])
+
+
+@pytest.mark.parametrize("through", [True, False])
+def test_the_drafts_loss_goes_on_into_the_target(through):
+    target, batch = make_target(), batch_of()
+    draft = FeatureModel(target, VOCABULARY, (2, 4))
+    with torch.no_grad():
+        for weight in draft.parameters():
+            weight.add_(0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)))
+    loss, found = JointLoss(target, draft, VOCABULARY, through)(batch)
+    (loss - torch.nn.functional.cross_entropy(*_logits(target, batch), reduction="sum")).backward()
+    first = target.model.layers[0].mlp.down_proj.weight.grad
+    moved = 0.0 if first is None else float(first.abs().max())
+    assert (moved > 1e-4) == through
+    assert draft.features.weight.grad.abs().max() > 0
+    tokens = (batch.labels != IGNORED).sum()
+    assert all(0 <= found[f"overlap_{k}"] <= tokens for k in (1, 2, 3))
+
+
+def _logits(target, batch):
+    from pcg.training.llama import hidden_states
+
+    learned = batch.labels != IGNORED
+    head = target.get_output_embeddings().weight[VOCABULARY.model_ids()]
+    last = hidden_states(target, batch.ids, batch.positions)[learned]
+    return torch.nn.functional.linear(last, head.to(last.dtype)).float(), batch.labels[learned]
+
+
+def test_a_share_of_the_codes_is_misheard_and_no_label_is_wrong():
+    batch = batch_of(40)
+    heard = misheard(batch, VOCABULARY, torch.Generator().manual_seed(3))
+    changed = heard.ids != batch.ids
+    speech = (batch.ids >= VOCABULARY.first_code) & (batch.ids < VOCABULARY.first_code + VOCABULARY.codes)
+    assert not changed[~speech].any()
+    assert 0.005 < changed.sum() / speech.sum() < 0.06
+    assert 0.1 < (changed.any(1)).float().mean() < 0.8
+    assert torch.equal(heard.labels, batch.labels)
+
+
+def test_it_learns_and_resumes(tmp_path):
+    def run(steps):
+        target = make_target()
+        draft = FeatureModel(target, VOCABULARY, (2, 4))
+        spoken = make_spoken(40)
+        asked = (spoken, {"sentences": spoken[:8]}, READER, VOCABULARY, steps, 0, "cpu", 300)
+        train_jointly(tmp_path, target, draft, *asked)
+        return target
+
+    run(2)
+    before = run(2).state_dict()
+    after = run(6).state_dict()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    assert (tmp_path / "target.jsonl").read_text().count("held_out_sentences_overlap_3") == 2
+
+
+def test_an_average_lies_between_two_states():
+    one, other = make_target(), make_target()
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight.add_(1.0)
+    ends = other.state_dict()["model.norm.weight"].clone()
+    average(other, one.state_dict(), 0.25)
+    assert torch.allclose(other.state_dict()["model.norm.weight"], ends - 0.25)
