@@ -42,12 +42,10 @@ from pcg.asr.embedded import load_recogniser
 from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.cli.common import MODEL
 from pcg.errors import InputError, PCGError
-from pcg.serving.limits import LIMITS
-from pcg.serving.uploads import own_folder
-from pcg.synthesis.drafts import AUTO
+from pcg.saved_take import Origin
+from pcg.serving.protection import LIMITS, own_folder
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import EMBEDDED, Voice, load_voice
-from pcg.takes.stored import Origin
+from pcg.synthesis.voice import AUTO, EMBEDDED, Voice, load_voice
 
 TITLE = "PCG Lab"
 IN_ITS_PLACE = "The embedded voice is used instead."

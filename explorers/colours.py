@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pcg.spoof.detector import M10, M25, M50, M50_10, M50_25
+from pcg.spoof.detectors import M10, M25, M50, M50_10, M50_25
 
 BLUE, VERMILION, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#D55E00", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
 INK = "#7d8288"

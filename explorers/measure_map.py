@@ -22,8 +22,7 @@ from explorers.groups.layout import create_map
 from explorers.session import Session
 from explorers.theme import launch_options
 from pcg.groups.atlas import Atlas
-from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
-from pcg.groups.pairs.sample import CosineSample
+from pcg.groups.neighbours import CosineSample, Neighbours, build_neighbours
 
 DIMENSIONS, MEAN_SIZE, NEAREST = 64, 140, 12
 CLICKS, PAN_SECONDS = 7, 3

@@ -10,8 +10,7 @@ import numpy as np
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
 from pcg.settings import METHODS, Settings
-from pcg.takes.take import Take
-from pcg.takes.written import pack_take, unpack_take
+from pcg.take import Take, pack_take, unpack_take
 from pcg.text.prompt import Reference
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class ShownTake:
         sound: its WAV file; None where it is silent, or the file is gone.
         reference: the visitor's own voice, if that spoke it.
         speed_up: tokens per second over AR of the same run.
-        packed: the take without its sound (`pcg.takes.written`).
+        packed: the take without its sound (`pcg.take`).
         streamed: whether the sound was made in pieces.
         recorded: whether it belongs to the shipped example.
     """

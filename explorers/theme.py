@@ -14,7 +14,7 @@ from explorers.requests.server import app_options
 from explorers.shared import readout, ribbon, spoof_curves, terms
 from explorers.spoof import beam_tree
 from explorers.swap import figures as swap_figures
-from pcg.serving.limits import LIMITS
+from pcg.serving.protection import LIMITS
 
 STYLES = Path(__file__).with_name("page.css")
 COMPONENTS = (

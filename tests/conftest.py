@@ -129,8 +129,7 @@ def neutts(neutts_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Sy
 def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recogniser with random weights: it spells nonsense, but everything works as in the shipped one."""
     from pcg.asr.embedded import save_recogniser
-    from pcg.asr.network.conformer import ConformerCTC, EncoderConfig
-    from pcg.asr.network.subwords import Subwords
+    from pcg.asr.network import ConformerCTC, EncoderConfig, Subwords
     from pcg.training.recogniser import ReaderShape, new_reader
 
     torch.manual_seed(0)

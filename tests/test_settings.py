@@ -3,8 +3,8 @@
 import pytest
 
 from pcg.errors import InputError
+from pcg.presets import MOST_OWN, PAPERS, Preset, find_preset, forget, keep, read_presets, write_presets
 from pcg.settings import Settings
-from pcg.takes.presets import MOST_OWN, PAPERS, Preset, find_preset, forget, keep, read_presets, write_presets
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,7 @@ from pcg.experiments.results.headlines import Headline, headlines
 from pcg.experiments.results.tables import MeanSize, Table, tables
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit, Utterance
-from pcg.files import replacing, write_json
-from pcg.files.checksums import renew_checksums
+from pcg.files import renew_checksums, replacing, write_json
 from pcg.synthesis.costs import StepCosts
 
 Voiced = Callable[[Unit], tuple[np.ndarray, int]]

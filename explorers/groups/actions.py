@@ -11,10 +11,9 @@ from torch import Tensor
 from explorers.session import Session, TakeView
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
-from pcg.groups.library import GroupLibrary
-from pcg.groups.pairs.neighbours import Neighbours
+from pcg.groups.library import GroupLibrary, theta_for
+from pcg.groups.neighbours import Neighbours
 from pcg.groups.phones import CLASSES, PHONES, UNKNOWN
-from pcg.groups.similarities import theta_for
 from pcg.settings import METHODS, bounds
 
 # What one answer may list; the totals stand beside it.

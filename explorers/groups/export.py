@@ -7,12 +7,12 @@ from tempfile import TemporaryDirectory
 import gradio as gr
 
 from explorers.errors import showing_errors
-from pcg.groups.export import export_atlas, export_groups
+from pcg.groups.atlas import export_atlas, export_groups
 from pcg.settings import bounds
 from pcg.synthesis.synthesizer import Synthesizer
 
 HEADING = """<header class="title"><h2>Export<small>groups at this theta, and the map</small></h2>
-<p>safetensors and parquet; the schema is in <code>pcg/groups/export.py</code>. <code>map.parquet</code> opens in Embedding
+<p>safetensors and parquet; the schema is in <code>pcg/groups/atlas.py</code>. <code>map.parquet</code> opens in Embedding
 Atlas.</p></header>"""
 
 

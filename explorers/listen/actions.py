@@ -19,13 +19,11 @@ from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError, counted
 from pcg.serving.speech_service import Speech, SpeechService
 from pcg.settings import METHODS, Settings
-from pcg.synthesis.cloning import LONGEST_FILE_SECONDS
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Round, Sound, Take
-from pcg.takes.written import pack_take
-from pcg.text.pauses import without_pauses
+from pcg.synthesis.voice import LONGEST_FILE_SECONDS
+from pcg.take import Round, Sound, Take, pack_take
 from pcg.text.prompt import Reference
-from pcg.text.reading import check_text
+from pcg.text.reading import check_text, without_pauses
 
 SEEDS = 10_000
 PROGRESS_SECONDS = 0.2

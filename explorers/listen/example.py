@@ -15,16 +15,14 @@ from explorers.session import Session
 from pcg.analysis.swap import REPLACEMENTS, Swap, swap, swap_coins
 from pcg.audio import load_audio, write_wav
 from pcg.errors import AssetError, InputError
-from pcg.files import write_json
-from pcg.files.checksums import check_checksums, write_checksums
+from pcg.files import check_checksums, write_checksums, write_json
 from pcg.metrics.intelligibility import Errors, read_sentences
 from pcg.metrics.recording import Sample
 from pcg.places import ASSETS
+from pcg.saved_take import Origin, Stored
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.stored import Origin, Stored
-from pcg.takes.take import KINDS, Take
-from pcg.takes.written import read_take, write_take
+from pcg.take import KINDS, Take, read_take, write_take
 
 EXAMPLE = ASSETS / "example"
 TEXT = "The children were playing in the garden when the rain began."

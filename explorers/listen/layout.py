@@ -23,11 +23,11 @@ from explorers.shared.scripts import BARS, DECK, ONE_SOUND, PIECES, SHARED, join
 from explorers.turn import Turn
 from explorers.zero_gpu import gpu_seconds, is_lent, on_gpu
 from pcg.errors import PCGError
+from pcg.saved_take import Origin, Stored
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import Settings, bounds, choices, is_numeric
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.stored import Origin, Stored
-from pcg.takes.take import Speak, Take
+from pcg.take import Speak, Take
 from pcg.text.prompt import Reference
 
 HERE = Path(__file__).parent

@@ -9,14 +9,12 @@ from explorers.session import ShownTake
 from pcg.audio import write_wav
 from pcg.errors import InputError
 from pcg.models.hub import model_name
+from pcg.presets import PAPERS
+from pcg.saved_take import EMBEDDED, Origin, Stored, python_snippet, read_link, shell_snippet, write_link
 from pcg.settings import Settings
 from pcg.synthesis.voice import EMBEDDED as EMBEDDED_FOLDER
 from pcg.synthesis.voice import Voice
-from pcg.takes.link import read_link, write_link
-from pcg.takes.presets import PAPERS
-from pcg.takes.snippets import EMBEDDED, python_snippet, shell_snippet
-from pcg.takes.stored import Origin, Stored
-from pcg.takes.take import Take
+from pcg.take import Take
 
 NO_CONTROL = ("repetition_penalty", "hierarchical")
 """Settings of a take that no control of the page sets."""

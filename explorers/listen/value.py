@@ -23,13 +23,12 @@ from pcg.analysis.whatif import Choice, what_if
 from pcg.errors import InputError
 from pcg.metrics.intelligibility import comparable, misheard_words
 from pcg.places import ASSETS
+from pcg.saved_take import Origin
 from pcg.settings import Settings
-from pcg.spoof.detector import RESOLUTIONS
+from pcg.spoof.detectors import RESOLUTIONS
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.stored import Origin
-from pcg.takes.take import Round
-from pcg.takes.written import unpack_take
-from pcg.text.pauses import at_pauses, without_pauses
+from pcg.take import Round, unpack_take
+from pcg.text.reading import at_pauses, without_pauses
 
 SHIPPED = ASSETS / "results"
 ROWS = {"AR": ("ar", ()), "SD": ("sd", ()), "SSD": ("ssd", ("beta",)), "PCG cosine": ("pcg", ("theta",))}

@@ -25,7 +25,7 @@ from pcg.metrics.intelligibility import comparable, read_sentences
 from pcg.metrics.recording import Recording, Sample
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Speak, last_take
+from pcg.take import Speak, last_take
 from pcg.text.reading import check_text
 
 SOURCES = ("evaluation", "own")

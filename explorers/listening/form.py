@@ -14,9 +14,9 @@ from explorers.session import Session
 from explorers.shared.blocks import by_name, knob, run_and_stop, seed_and_dice, similarity_choice, voice_choice
 from explorers.shared.readout import message_html
 from explorers.shared.terms import explained
+from pcg.presets import PAPERS, read_presets
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.presets import PAPERS, read_presets
 
 DESIGN_NAMES = {"ab": "A/B: which is better", "abx": "ABX: which one is X", "rating": "Rating, 0 to 100"}
 SOURCE_NAMES = {"evaluation": "evaluation sentences", "own": "own lines"}

@@ -35,9 +35,9 @@ from explorers.shared.readout import failure_html, message_html
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.errors import PCGError
 from pcg.metrics.intelligibility import Judge
+from pcg.saved_take import Origin
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.stored import Origin
-from pcg.takes.take import Speak
+from pcg.take import Speak
 
 HEADING = """<header class="title"><h2>Listening test<small>blind, equally loud, in an order drawn from the seed</small></h2>
 <p>The system behind each letter stays secret until the last vote. Use headphones, and set a comfortable level first.</p>

@@ -7,9 +7,9 @@ from dataclasses import asdict, fields, replace
 
 from explorers.listening.actions import Kept, ListeningRequest, name_of
 from pcg.errors import InputError
+from pcg.saved_take import WHOLE_LINK, pack_json, unpack_json
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.link import WHOLE_LINK, pack_json, unpack_json
 
 FORMAT = 2
 WITHOUT_SIMILARITY = 1

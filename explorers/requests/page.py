@@ -14,8 +14,7 @@ from gradio.utils import get_function_params, get_upload_folder, is_in_or_equal
 
 from explorers.errors import fault, page_error, showing_errors
 from pcg.errors import InputError, PCGError
-from pcg.serving.guard import STOPPING
-from pcg.serving.limits import LIMITS, Limits
+from pcg.serving.protection import LIMITS, STOPPING, Limits
 from pcg.settings import Bounds
 
 DEEPEST = 32

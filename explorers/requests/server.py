@@ -15,9 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from explorers.errors import fault
-from pcg.serving.bodies import Bodies
-from pcg.serving.guard import NOWHERE, Guard, current_visitor
-from pcg.serving.limits import LIMITS, Limits
+from pcg.serving.protection import LIMITS, NOWHERE, Bodies, Guard, Limits, current_visitor
 
 # What the page and Gradio's clients request. Gradio's other endpoints serve developers.
 OPEN_PATHS = re.compile(

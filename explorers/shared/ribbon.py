@@ -10,7 +10,7 @@ from pathlib import Path
 
 from explorers.shared.terms import term_html
 from pcg.errors import counted
-from pcg.takes.take import KINDS
+from pcg.take import KINDS
 
 STYLES = Path(__file__).with_name("ribbon.css")
 LOWEST, TALLEST_GROUP = 0.4, 256

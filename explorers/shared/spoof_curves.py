@@ -6,8 +6,7 @@ from math import ceil, isnan
 from pathlib import Path
 
 from explorers.shared.terms import term_html
-from pcg.spoof.detector import RESOLUTIONS
-from pcg.spoof.detectors import STEP
+from pcg.spoof.detectors import RESOLUTIONS, STEP
 
 STYLES = Path(__file__).with_name("spoof_curves.css")
 HEIGHT, MOST_TICKS = 100, 6

@@ -17,11 +17,9 @@ from explorers.spoof.ways import WAYS, Way
 from explorers.turn import Turn
 from pcg.errors import InputError
 from pcg.settings import Settings
-from pcg.spoof.detector import RESOLUTIONS
-from pcg.spoof.detectors import STEP
+from pcg.spoof.detectors import RESOLUTIONS, STEP
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Round, Speak, Take
-from pcg.takes.written import pack_take
+from pcg.take import Round, Speak, Take, pack_take
 from pcg.text.reading import check_text
 
 NOTE = "One text and one seed (n = 1): no interval can be given, and nothing follows for the schemes in general."

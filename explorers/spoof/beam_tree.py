@@ -14,7 +14,7 @@ from explorers.spoof.actions import SpoofTake
 from explorers.spoof.beams import PLAN, Fan, HeardBranch, ShownBeam, Tree
 from explorers.spoof.ways import WAYS
 from pcg.errors import counted
-from pcg.spoof.detector import M10, M25, M50
+from pcg.spoof.detectors import M10, M25, M50
 
 STYLES = Path(__file__).with_name("beam_tree.css")
 SCRIPT = Path(__file__).with_name("beam_tree.js")

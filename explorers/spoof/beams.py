@@ -9,7 +9,7 @@ from explorers.spoof.ways import SEARCHED, WAYS
 from pcg.decode.beam_search import Hierarchy
 from pcg.errors import InputError, PCGError
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Take
+from pcg.take import Take
 
 PLAN = Hierarchy()
 NO_TAKE = "There are no beams of {way} yet: generate a text first."

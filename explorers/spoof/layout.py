@@ -47,7 +47,7 @@ from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import PCGError, counted
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Speak
+from pcg.take import Speak
 
 HEADING = f"""<header class="title"><h2>Spoof<small>which parts do detectors find synthetic?</small></h2>
 <p>The five sampling schemes of MSpoofTTS (arXiv 2603.05373), and plain top-p as a control. The curves are the

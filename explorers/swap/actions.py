@@ -17,7 +17,7 @@ from pcg.metrics.intelligibility import comparable
 from pcg.metrics.recording import Recording, Sample
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Speak, last_take
+from pcg.take import Speak, last_take
 from pcg.text.prompt import Reference
 from pcg.text.reading import check_text
 

@@ -54,7 +54,7 @@ from pcg.errors import PCGError
 from pcg.experiments.worker import WorkerSpec
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Speak
+from pcg.take import Speak
 
 HEADING = """<header class="title"><h2>Swap<small>the stress test of the groups</small></h2>
 <p>Every token is replaced by another member of its group, regardless of the target (PCG section 4, Table 2). If the groups are

@@ -1,13 +1,4 @@
-"""What other settings would have accepted along a take that is already spoken: an estimate, for which no token is decoded.
-
-A take's tokens tell every prefix at which a drafted token was tested, so that reading them once with each model gives back
-the probabilities p and q of every test, and also those of the positions where nothing was tested. Nothing has to be kept
-while decoding.
-
-Known for each position is the chance that a drafted token would be accepted there, averaged over what the draft may draw: the
-overlap of the two, or of their masses over groups. Not known is what would have been said after another decision: the
-estimate stays on this take's path.
-"""
+"""What happened at every token of a take, small enough to be kept with a result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,18 +9,73 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.decode.draft import acceptance_bound
 from pcg.decode.model_runner import ModelRunner
-from pcg.decode.proposal import acceptance_bound
 from pcg.decode.runners import AnyRunner, make_runners
 from pcg.errors import InputError
 from pcg.groups.groups import Grouping
+from pcg.groups.phones import class_letters
 from pcg.rules import capped_ratio
 from pcg.sampling import Draws, SampledSpan, SamplerState, sampled_spans, sampler_of, warp_rows
 from pcg.settings import Settings
-from pcg.synthesis.decoder import DRAFT_CONFIDENCE
-from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Take
+from pcg.synthesis.synthesizer import DRAFT_CONFIDENCE, Synthesizer
+from pcg.take import Round, Take
 from pcg.text.prompt import Reference
+
+DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+STEPS = {"entropy": 0.2, "surprisal": 0.25, "sizes": 0.25, "places": 1.0}
+"""The step of one digit: in nats for entropy and surprisal, in octaves (log2) for sizes."""
+ACCEPTED, RELAXED, RESAMPLED = "a", "g", "r"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A character for each token of a take, the end of speech left out.
+
+    kinds: "a" accepted as SD would have accepted it, by the same coin; "g" accepted though SD would have rejected it by that
+    coin (by a group, a tolerance, or block verification); "r" drawn in place of a rejected token; "b" the bonus token; "d"
+    redrawn; "t" said by the target alone. sizes: of the tested token's group, or of the token's own where nothing was tested.
+    places: in its round, from 1. entropy: of the target's probabilities at the temperature in use; surprisal: -log of the
+    token's, at most 15.75 nats. These four are digits of base 64 (see `STEPS`). phones: the class of the phone that the token
+    is heard in most (`pcg.groups.phones.CLASSES`) by its first letter, "?" where it is not known.
+    """
+
+    kinds: str
+    sizes: str
+    places: str
+    entropy: str
+    surprisal: str
+    phones: str
+
+    def nats(self, name: str) -> np.ndarray:
+        """`entropy` or `surprisal` as numbers, `[T]`."""
+        return STEPS[name] * _numbers(getattr(self, name))
+
+    @property
+    def group_sizes(self) -> np.ndarray:
+        """`[T]`, to within a tenth."""
+        return 2.0 ** (STEPS["sizes"] * _numbers(self.sizes))
+
+    @property
+    def tested(self) -> np.ndarray:
+        """Where a drafted token was tested, `[T]` bool."""
+        return np.array([kind in (ACCEPTED, RELAXED, RESAMPLED) for kind in self.kinds], bool)
+
+    @property
+    def depths(self) -> np.ndarray:
+        """The place of each token in its round, from 1, `[T]`."""
+        return _numbers(self.places).astype(int)
+
+
+def digits(values: np.ndarray | Sequence[float], step: float) -> str:
+    """`values` in whole steps, a digit each, held within what a digit can say."""
+    places = np.clip(np.rint(np.asarray(values, float) / step), 0, len(DIGITS) - 1).astype(int)
+    return "".join(DIGITS[place] for place in places)
+
+
+def _numbers(digits: str) -> np.ndarray:
+    return np.array([DIGITS.index(digit) for digit in digits], float)
+
 
 THETAS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 BETAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
@@ -70,7 +116,7 @@ class Path:
 
 @dataclass(frozen=True)
 class PathEstimate:
-    """What is expected of a take: accepted / drafted tokens, and 1 + accepted / rounds, as `pcg.takes.take.Take` has them."""
+    """What is expected of a take: accepted / drafted tokens, and 1 + accepted / rounds, as `pcg.take.Take` has them."""
 
     acceptance_rate: float | None
     mean_acceptance_length: float
@@ -263,3 +309,45 @@ def _round(acceptance: np.ndarray, depth: int, after: np.ndarray) -> np.ndarray:
         expected[2] += reached
     # The end of speech, once accepted, is followed by nothing.
     return expected + reached * after[depth] if depth < len(acceptance) else expected
+
+
+LETTERS = {"resampled": RESAMPLED, "bonus": "b", "target": "t"}
+
+
+def trace(synthesizer: Synthesizer, take: Take, reference: Reference | None = None) -> Trace:
+    """The trace of `take`, by one reading with the target. Raises InputError for a long text of which a piece was cut."""
+    entropy, surprisal = zip(*_read(synthesizer, take, reference), strict=True)
+    marks = [mark for round_ in take.rounds for mark in _marks(round_)]
+    sizes = [np.log2(size) for _, size in marks]
+    places = [1.0 + place for round_ in take.rounds for place in range(len(round_.tokens))]
+    numbers = {"sizes": sizes, "places": places, "entropy": np.concatenate(entropy), "surprisal": np.concatenate(surprisal)}
+    written = {name: digits(values, STEPS[name]) for name, values in numbers.items()}
+    return Trace("".join(kind for kind, _ in marks), **written, phones=class_letters(synthesizer.voice.phones, take.tokens))
+
+
+def _read(synthesizer: Synthesizer, take: Take, reference: Reference | None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Entropy and surprisal of the tokens of each piece of the text."""
+    voice, texts, pieces = synthesizer.voice, synthesizer.chunks(take.text), pieces_of(take)
+    if len(pieces) != len(texts):
+        raise InputError("take", "cut at the length limit", "one in which every piece of the text came to its end")
+    speaker, found = reference or voice.reference(take.voice), [(np.zeros(0), np.zeros(0))]
+    for text, (tokens, _) in zip(texts, pieces, strict=True):
+        target = ModelRunner(voice.target, [voice.reader.prompt(text, speaker)], len(tokens) + 1)
+        target.prefill()
+        q = target_trail(target, tokens, sampler_of(take.settings)).probs[: len(tokens)].double().numpy()
+        logs = np.log(np.maximum(q, 1e-30))
+        found.append((-(q * logs).sum(1), -logs[np.arange(len(tokens)), tokens]))
+    return found
+
+
+def _marks(round_: Round) -> list[tuple[str, int]]:
+    """Kind and group size of each token of a round."""
+    marks = []
+    for place, (kind, size) in enumerate(zip(round_.kinds, round_.group_sizes, strict=True)):
+        test = round_.tests[place] if place < len(round_.tests) else None
+        if kind == "accepted":
+            strict = test is None or test.coin < capped_ratio(test.q, test.p)
+            marks.append((ACCEPTED if strict else RELAXED, size))
+        else:
+            marks.append((LETTERS[kind], test.group_size if test else size))
+    return marks

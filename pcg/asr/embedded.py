@@ -16,19 +16,23 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from pcg.asr.network.alphabet import read_path
-from pcg.asr.network.conformer import LABELS_PER_FRAME, ConformerCTC, EncoderConfig
-from pcg.asr.network.features import SAMPLE_RATE, LogMel
-from pcg.asr.network.projector import Projector, ProjectorConfig
-from pcg.asr.network.subwords import Subwords
+from pcg.asr.network import (
+    LABELS_PER_FRAME,
+    SAMPLE_RATE,
+    ConformerCTC,
+    EncoderConfig,
+    LogMel,
+    Projector,
+    ProjectorConfig,
+    Subwords,
+    read_path,
+)
 from pcg.asr.recogniser import Heard, Reading, reading
 from pcg.errors import AssetError, first_line
-from pcg.files import replacing, write_json, write_safetensors
-from pcg.files.checksums import check_checksums
-from pcg.models.checkpoint import Checkpoint
+from pcg.files import check_checksums, replacing, write_json, write_safetensors
 from pcg.models.llama import Cache, DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import load_llama, read_checkpoint
+from pcg.models.weights import Checkpoint, load_llama, read_checkpoint
 from pcg.places import ASSETS
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ import numpy as np
 import torch
 
 from pcg.asr.embedded import EMBEDDED, load_recogniser
-from pcg.asr.lexicon import Lexicon, load_lexicon
 from pcg.asr.listening import as_speech, listen_to_all
 from pcg.asr.recogniser import Recogniser
 from pcg.asr.self_speculative import PRESETS
-from pcg.asr.word_search import Way
+from pcg.asr.word_search import Lexicon, Way, load_lexicon
 from pcg.errors import AssetError, InputError, first_line
 from pcg.metrics.intelligibility import Judge
 from pcg.metrics.speaker import weights_digest

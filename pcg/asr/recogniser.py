@@ -91,3 +91,18 @@ def reading(logits: Tensor, hypothesis: Sequence[int], prompt: int, keys: Tensor
     log_probs = logits.float().log_softmax(-1)
     picked = log_probs[:-1].gather(1, torch.tensor(hypothesis, dtype=torch.int64, device=log_probs.device)[:, None])[:, 0]
     return Reading(picked.cpu(), tuple(logits.argmax(-1).tolist()), prompt, keys, values)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A text, and its log-probability in nats: ctc: of its characters in the sound; lm: of its tokens and the end behind the
+    sound; bigrams: of its words, whatever the sound."""
+
+    text: str
+    ctc: float
+    lm: float
+    bigrams: float
+
+    @property
+    def words(self) -> int:
+        return len(self.text.split())

@@ -15,8 +15,7 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from pcg.asr.candidates import Candidate
-from pcg.asr.recogniser import Heard, Reading, Recogniser
+from pcg.asr.recogniser import Candidate, Heard, Reading, Recogniser
 
 Stage = Literal["ctc", "lm", "ar", "words"]
 BATCH_SECONDS = 60.0

@@ -11,11 +11,11 @@ from time import perf_counter
 import torch
 
 from pcg.bench.engine import TEXT
-from pcg.decode.running_batch import RunningBatch
+from pcg.decode.speculative import RunningBatch
 from pcg.serving.speech_service import POSITIONS, SpeechService
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Round, Sound, Take
+from pcg.take import Round, Sound, Take
 
 CLIENTS = (1, 4, 8, 16)
 METHODS = ("ar", "pcg")

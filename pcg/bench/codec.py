@@ -14,9 +14,8 @@ from pcg.analysis.swap import mel_distance
 from pcg.audio import fade_ends, load_audio
 from pcg.bench.timing import medians
 from pcg.codec.codec import Codec
-from pcg.codec.neucodec import load_neucodec
+from pcg.codec.hub import load_neucodec, load_xcodec2
 from pcg.codec.streaming import AudioStream
-from pcg.codec.xcodec2 import load_xcodec2
 from pcg.errors import InputError
 from pcg.metrics.intelligibility import Judge, word_errors
 from pcg.synthesis.voice import EMBEDDED, load_codec

@@ -10,11 +10,9 @@ from pcg.bench.timing import copy_bandwidth, medians
 from pcg.errors import InputError
 from pcg.settings import Settings
 from pcg.synthesis.costs import LOOKAHEADS, TEXTS, StepCosts, method_figures, pooled, round_costs, rounded
-from pcg.synthesis.drafts import AUTO
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import EMBEDDED
-from pcg.takes.take import Sound, Take
-from pcg.takes.told import accepted_in_words
+from pcg.synthesis.voice import AUTO, EMBEDDED
+from pcg.take import Sound, Take, accepted_in_words
 from pcg.text.prompt import Reference
 
 TURNS = 20

@@ -7,20 +7,18 @@ from transformers import LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
 from transformers.utils import logging
 
 from pcg.bench.timing import medians
-from pcg.decode.autoregressive import autoregressive
 from pcg.decode.cuda_graphs import GraphPool, GraphRunner
-from pcg.decode.lookup import PromptLookup
+from pcg.decode.draft import PromptLookup
 from pcg.decode.runners import make_runners
 from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, speculative
+from pcg.decode.speculative import Drafting, autoregressive, speculative
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
 from pcg.rules import exact
 from pcg.sampling import Plain
 from pcg.settings import Settings
-from pcg.synthesis.drafts import AUTO, find_draft, layer_subset, named_draft, names_beside, untrained_layers
-from pcg.synthesis.voice import Voice
+from pcg.synthesis.voice import AUTO, Voice, find_draft, layer_subset, named_draft, names_beside, untrained_layers
 from pcg.text.prompt import Prompt
 
 TOKENS = 96
@@ -44,7 +42,7 @@ def against_generate(
     """Return milliseconds for `TOKENS` tokens behind one prompt, prompt included: ours and theirs, medians of runs in turns.
 
     "generate" has a dynamic cache, "generate_static" a static one, "assisted" the draft as its assistant, or transformers' own
-    prompt lookup, with as many tokens. draft: how the voice's was chosen (`pcg.synthesis.drafts.choose_draft`).
+    prompt lookup, with as many tokens. draft: how the voice's was chosen (`pcg.synthesis.voice.choose_draft`).
     """
     logging.set_verbosity_error()
     target = load_llama(voice.target_folder, voice.vocabulary).to(voice.target.device)

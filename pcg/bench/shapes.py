@@ -9,20 +9,19 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.bench.timing import copy_bandwidth, milliseconds
-from pcg.decode.autoregressive import autoregressive
 from pcg.decode.cuda_graphs import GraphPool, GraphRunner
 from pcg.decode.runners import AnyDraft, make_runners
 from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, speculative
+from pcg.decode.speculative import Drafting, autoregressive, speculative
 from pcg.errors import InputError
-from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, usual_taps
 from pcg.models.kernel.panels import HEAD_DIM
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Checkpoint
 from pcg.rules import Coins, Rule, Test, Verdict, all_accepted
 from pcg.sampling import Plain, as_array, draw
-from pcg.synthesis.drafts import layer_subset
+from pcg.synthesis.voice import layer_subset
 from pcg.text.prompt import Prompt
 
 PROMPT, TOKENS = 200, 96

@@ -21,7 +21,7 @@ from pcg.errors import InputError
 if TYPE_CHECKING:
     from pcg.cli.common import Commands
     from pcg.synthesis.voice import Voice
-    from pcg.takes.take import Take
+    from pcg.take import Take
     from pcg.text.prompt import Reference
 
 
@@ -80,7 +80,7 @@ def _texts(options: argparse.Namespace) -> list[str]:
 
 
 def _print(rows: "Mapping[str, Mapping[str, object]]") -> None:
-    from pcg.takes.told import accepted_in_columns
+    from pcg.take import accepted_in_columns
 
     for method, row in rows.items():
         cells = {
@@ -104,7 +104,7 @@ def _width(title: str) -> int:
 
 def _write(folder: Path, takes: "Mapping[str, Sequence[Take]]", voice: "Voice", reference: "Reference | None") -> None:
     from pcg.audio import write_wav
-    from pcg.takes.stored import Origin, Stored
+    from pcg.saved_take import Origin, Stored
 
     for method, said in takes.items():
         for number, take in enumerate(said, 1):

@@ -84,9 +84,8 @@ def compare_drafts(options: argparse.Namespace) -> None:
     from pcg.experiments.results.analysis import Results
     from pcg.experiments.results.document import DRAFTS
     from pcg.experiments.results.tables.drafts import draft_table, pair_table
-    from pcg.files import write_json
-    from pcg.files.checksums import renew_checksums
-    from pcg.synthesis.drafts import NONE
+    from pcg.files import renew_checksums, write_json
+    from pcg.synthesis.voice import NONE
 
     check_workers(options)
     if NONE in options.drafts:

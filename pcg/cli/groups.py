@@ -31,8 +31,8 @@ def add(commands: "Commands") -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from pcg.groups.progress import bar
-    from pcg.groups.similarities import theta_for
+    from pcg.groups.library import theta_for
+    from pcg.groups.neighbours import bar
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import load_voice
 
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _export(synthesizer: "Synthesizer", thetas: Sequence[float], options: argparse.Namespace) -> None:
     """Write the groups at the one theta that was asked for, and the map."""
-    from pcg.groups.export import export_atlas, export_groups
+    from pcg.groups.atlas import export_atlas, export_groups
 
     if len(thetas) != 1:
         raise InputError("theta", f"{len(thetas)} values", "one value where groups are exported")

@@ -123,8 +123,7 @@ def _write_table(options: argparse.Namespace) -> None:
     from pcg.experiments.results.analysis import Results, summarise
     from pcg.experiments.results.tables import tables
     from pcg.experiments.store import Store
-    from pcg.files import write_json
-    from pcg.files.checksums import renew_checksums
+    from pcg.files import renew_checksums, write_json
 
     if options.out is None:
         raise InputError("out", None, "the JSON file that the table goes to")

@@ -45,8 +45,8 @@ def run(options: argparse.Namespace) -> None:
     import uvicorn
 
     from pcg.models.hub import model_name
-    from pcg.serving.limits import LIMITS
-    from pcg.serving.openai_api import create_api
+    from pcg.serving.openai import create_api
+    from pcg.serving.protection import LIMITS
 
     low, high = PORTS
     if not low <= options.port <= high:
@@ -81,7 +81,7 @@ def _door(host: str, port: int) -> socket.socket:
 
 
 def _service(options: argparse.Namespace) -> "SpeechService":
-    from pcg.serving.limits import LIMITS
+    from pcg.serving.protection import LIMITS
     from pcg.serving.speech_service import SpeechService
 
     synthesizer = load_synthesizer(options)

@@ -11,7 +11,7 @@ from pcg.cli.common import add_settings, find_speaker, load_synthesizer, read_se
 
 if TYPE_CHECKING:
     from pcg.cli.common import Commands
-    from pcg.takes.take import Round, Sound, Take
+    from pcg.take import Round, Sound, Take
 
 
 def add(commands: "Commands") -> None:
@@ -25,8 +25,8 @@ def add(commands: "Commands") -> None:
 
 def run(options: argparse.Namespace) -> None:
     from pcg.audio import write_wav
-    from pcg.takes.stored import Origin, Stored
-    from pcg.takes.told import accepted_in_words
+    from pcg.saved_take import Origin, Stored
+    from pcg.take import accepted_in_words
     from pcg.text.reading import check_text
 
     settings = read_settings(options)
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _pour(steps: "Iterator[Round | Sound | Take]") -> "Take":
     """Write sound to standard output as it comes, as 16-bit PCM without a header; return the take."""
-    from pcg.takes.take import Sound, Take
+    from pcg.take import Sound, Take
 
     for step in steps:
         if isinstance(step, Sound):

@@ -1,8 +1,6 @@
-"""The embedded voice's codec: X-codec2 in miniature. Log-mel -> ConvNeXt -> one FSQ codebook -> ConvNeXt -> vocoder.
+"""Finite scalar quantization (Mentzer et al., arXiv 2309.15505): one codebook without a codebook."""
 
-It is trained by `pcg.training.codec`, and shipped as safetensors and JSON.
-"""
-
+import math
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 
@@ -11,10 +9,155 @@ import torch
 from torch import Tensor, nn
 
 from pcg.codec.codec import Anchor
-from pcg.codec.convnext import stack
-from pcg.codec.fsq import FSQ
-from pcg.codec.pitch import PitchHead, hertz
-from pcg.codec.vocoder import phases, pulses, vocode
+
+
+class FSQ(nn.Module):
+    """Rounds each of `len(levels)` bounded dimensions to `levels[i]` values; a code is their mixed-radix number.
+
+    The digits of a code are a geometry of their own: two codes one step apart in one digit decode to similar sound.
+    """
+
+    def __init__(self, levels: list[int]) -> None:
+        super().__init__()
+        self.levels = levels
+        self.codebook_size = math.prod(levels)
+        radix = torch.tensor([math.prod(levels[:i]) for i in range(len(levels))])
+        self.register_buffer("_levels", torch.tensor(levels), persistent=False)
+        self.register_buffer("_radix", radix, persistent=False)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Quantize `z [..., D]` to values in [-1, 1], with a straight-through gradient (their section 3)."""
+        half = (self._levels - 1) * (1 + 1e-3) / 2
+        offset = torch.where(self._levels % 2 == 0, 0.5, 0.0)
+        shift = (offset / half).atanh()
+        bounded = (z + shift).tanh() * half - offset
+        rounded = bounded + (bounded.round() - bounded).detach()
+        return rounded / (self._levels // 2)
+
+    def codes(self, quantized: Tensor) -> Tensor:
+        """Quantized values `[..., D]` -> code numbers `[...]`, int64."""
+        digits = (quantized * (self._levels // 2)).round().long() + self._levels // 2
+        return (digits * self._radix).sum(dim=-1)
+
+    def digits(self, codes: Tensor) -> Tensor:
+        """Code numbers `[...]` -> digits `[..., D]`, digit i in 0..levels[i]-1."""
+        return codes.unsqueeze(-1) // self._radix % self._levels
+
+    def values(self, codes: Tensor) -> Tensor:
+        """Code numbers `[...]` -> quantized values `[..., D]`, the inverse of `codes`."""
+        half = self._levels // 2
+        return (self.digits(codes) - half) / half
+
+
+class ConvNeXtBlock(nn.Module):
+    """Depth-wise convolution, LayerNorm, expansion, GELU, projection, learned residual scale. `[B, T, C]` in and out."""
+
+    def __init__(self, width: int, expansion: int = 3, kernel: int = 7, scale: float = 0.2) -> None:
+        super().__init__()
+        self.mix = nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=width)
+        self.norm = nn.LayerNorm(width)
+        self.expand = nn.Linear(width, expansion * width)
+        self.project = nn.Linear(expansion * width, width)
+        self.scale = nn.Parameter(torch.full((width,), scale))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixed = self.mix(x.transpose(1, 2)).transpose(1, 2)
+        hidden = nn.functional.gelu(self.expand(self.norm(mixed)), approximate="tanh")
+        return x + self.scale * self.project(hidden)
+
+
+def stack(width: int, depth: int) -> nn.Sequential:
+    return nn.Sequential(*(ConvNeXtBlock(width) for _ in range(depth)))
+
+
+AHEAD = 3
+"""How many codes to the right a pitch depends on."""
+DILATIONS = (1, 2, 4)
+TAPS = 5
+BEHIND = AHEAD + (TAPS - 1) * sum(DILATIONS)
+"""How many codes to the left: enough to know the speaker."""
+MIDDLE = 7.0
+
+
+class PitchHead(nn.Module):
+    """Quantized values `[B, T, D]` -> the log2 of the pitch in Hz, `[B, T * frames]`."""
+
+    def __init__(self, inputs: int, width: int, frames: int) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(inputs, width, 2 * AHEAD + 1, padding=AHEAD)
+        self.layers = nn.ModuleList(nn.Conv1d(width, width, TAPS, dilation=d) for d in DILATIONS)
+        self.last = nn.Conv1d(width, frames, 1)
+
+    def forward(self, quantized: Tensor) -> Tensor:
+        x = nn.functional.gelu(self.first(quantized.transpose(1, 2)))
+        for layer in self.layers:
+            past = (TAPS - 1) * layer.dilation[0]
+            x = x + nn.functional.gelu(layer(nn.functional.pad(x, (past, 0))))
+        return self.last(x).transpose(1, 2).flatten(1) + MIDDLE
+
+
+def hertz(log_pitch: Tensor, low: float = 40.0, high: float = 500.0) -> Tensor:
+    return torch.exp2(log_pitch).clamp(low, high)
+
+
+QUEFRENCIES = 100
+"""Cepstral coefficients of a filter: its envelope, without the fine structure that the pulses have already."""
+
+
+def phases(pitch: Tensor, frame: int, sample_rate: int) -> Tensor:
+    """Cycles since the start, before each sample and after the last: `[B, F * frame + 1]`, float64. `pitch [B, F]` is in Hz."""
+    rate = pitch.double().repeat_interleave(frame, dim=1) / sample_rate
+    return nn.functional.pad(rate.cumsum(1), (1, 0))
+
+
+def pulses(cycles: Tensor, pitch: Tensor, frame: int, sample_rate: int) -> Tensor:
+    """A band-limited pulse train of unit power, `[B, F * frame]`: a pulse where `cycles [B, F * frame]` are whole, and as many
+    harmonics as the `pitch [B, F]` in Hz has room for."""
+    harmonics = (0.5 * sample_rate / pitch.double()).floor().repeat_interleave(frame, dim=1)
+    half = torch.pi * (cycles % 1.0)
+    # The sum of cos(2 pi k x) for k = 1..K in closed form; at the pulse itself the quotient is 0 / 0.
+    bottom = half.sin()
+    near = bottom.abs() < 1e-6
+    kernel = ((2 * harmonics + 1) * half).sin() / bottom.masked_fill(near, 1.0)
+    train = (kernel.where(~near, 2 * harmonics + 1) - 1) / 2
+    return (train / (harmonics / 2).sqrt()).float()
+
+
+def minimum_phase(log_magnitude: Tensor) -> Tensor:
+    """The complex filter of minimum phase with the smoothed `log_magnitude [..., bins]`."""
+    bins = log_magnitude.shape[-1]
+    cepstrum = torch.fft.irfft(log_magnitude, n=2 * (bins - 1))
+    lifter = torch.zeros_like(cepstrum[0, 0])
+    lifter[0], lifter[1:QUEFRENCIES] = 1.0, 2.0
+    return torch.fft.rfft(cepstrum * lifter).exp()
+
+
+def short_spectra(wave: Tensor, window: int, frame: int) -> Tensor:
+    """Hann-windowed spectra `[B, N / frame, window / 2 + 1]` of `wave [B, N]`, centred on its frames."""
+    pad = (window - frame) // 2
+    framed = nn.functional.pad(wave, (pad, pad)).unfold(1, window, frame)
+    return torch.fft.rfft(framed * torch.hann_window(window, device=wave.device))
+
+
+def overlap_add(frames: Tensor, hop: int) -> Tensor:
+    """Windowed overlap-add of `[B, F, window]` with "same" padding: `[B, F * hop]`."""
+    _, count, window = frames.shape
+    hann = torch.hann_window(window, device=frames.device)
+    size = (1, (count - 1) * hop + window)
+    fold = {"output_size": size, "kernel_size": (1, window), "stride": (1, hop)}
+    wave = nn.functional.fold((frames * hann).transpose(1, 2), **fold)[:, 0, 0]
+    envelope = nn.functional.fold(hann.square().expand(1, count, -1).transpose(1, 2), **fold)[:, 0, 0]
+    pad = (window - hop) // 2
+    return (wave / envelope.clamp(min=1e-6))[:, pad : size[1] - pad]
+
+
+def vocode(harmonic: Tensor, noisy: Tensor, train: Tensor, noise: Tensor, frame: int) -> Tensor:
+    """Waves `[B, F * frame]` from log-magnitudes `harmonic` and `noisy [B, F, bins]`, pulses and noise `[B, F * frame]`."""
+    window = 2 * (harmonic.shape[-1] - 1)
+    spectra = minimum_phase(harmonic) * short_spectra(train, window, frame)
+    spectra = spectra + noisy.exp() * short_spectra(noise, window, frame)
+    return overlap_add(torch.fft.irfft(spectra, n=window), frame)
+
 
 NOISE_SAMPLES = 2**17
 LOUDEST = 6.0
@@ -131,7 +274,7 @@ class EmbeddedCodec(nn.Module):
     def render(self, codes: Tensor, anchor: Anchor) -> tuple[Tensor, Tensor]:
         """`decode` in the middle of an utterance: samples `[T * hop]`, and the phase before each code and after the last,
         `[T + 1]` in cycles. More codes on either side would change the phase near the ends
-        (by less than `pcg.codec.pitch` says). What lies more than `FEATURES_BEHIND` codes before the anchor is silence."""
+        (by less than `pcg.codec.embedded` says). What lies more than `FEATURES_BEHIND` codes before the anchor is silence."""
         if not len(codes):
             return torch.zeros(0), torch.tensor([anchor.phase], dtype=torch.float64)
         quantized = self.fsq.values(codes.to(self.device))[None]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pcg.audio import crossfade, fade_in, fade_out
 from pcg.codec.codec import Anchor, Codec
-from pcg.codec.pitch import BEHIND
+from pcg.codec.embedded import BEHIND
 
 PAST_TOKENS = BEHIND + 5
 """The codes that the pitch looks back on, and 5 more: with fewer, the pulses drift away from those of the one-shot decode."""

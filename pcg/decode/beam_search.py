@@ -10,9 +10,8 @@ import torch
 
 from pcg.decode.sequence import DecodingSequence
 from pcg.errors import InputError
-from pcg.spoof.detector import M10, M25, M50, M50_10, M50_25, Resolution
-from pcg.spoof.detectors import Detectors
-from pcg.takes.take import Branch, Cycle, Round
+from pcg.spoof.detectors import M10, M25, M50, M50_10, M50_25, Detectors, Resolution
+from pcg.take import Branch, Cycle, Round
 
 PRUNING = (M10, M25)
 FINAL = (M50, M50_25, M50_10)

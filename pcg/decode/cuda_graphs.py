@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.decode.draft import Proposal
 from pcg.decode.model_runner import ModelRunner
-from pcg.decode.proposal import Proposal
 from pcg.models.llama import DecodingLlama
 from pcg.sampling import Plain, SamplerState
 from pcg.text.prompt import Prompt

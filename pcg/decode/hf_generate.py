@@ -24,7 +24,7 @@ from pcg.models.vocabulary import Vocabulary
 from pcg.rules import Rule
 from pcg.sampling import Plain
 from pcg.settings import Settings, bounds
-from pcg.takes.take import Round
+from pcg.take import Round
 from pcg.text.prompt import Prompt
 
 UNSUPPORTED = {

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.decode.proposal import Proposal, acceptance_bound, entropy_limit
+from pcg.decode.draft import Proposal, acceptance_bound, entropy_limit
 from pcg.models.kernel.passes import TOKENS_AT_ONCE
 from pcg.models.llama import Cache, DecodingLlama, Drawn, Turns
 from pcg.sampling import Plain, SampledSpan, SamplerState, draw, sampled_spans, warp_rows

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from pcg.decode.cuda_graphs import GraphPool
-from pcg.decode.lookup import LookupRunner, PromptLookup
+from pcg.decode.draft import LookupRunner, PromptLookup, Proposal
 from pcg.decode.model_runner import ModelRunner, draft_each, joined
-from pcg.decode.proposal import Proposal
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama, Drawn, Turns
 from pcg.sampling import SamplerState

@@ -7,7 +7,7 @@ from pathlib import Path
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.unit import RECORDED, Condition, Unit, Utterance
-from pcg.files.mappings import mapping, read_yaml
+from pcg.files import mapping, read_yaml
 from pcg.metrics.intelligibility import read_sentences
 from pcg.settings import METHODS, Settings
 from pcg.text.reading import check_text
@@ -16,7 +16,7 @@ _GRID = ("name", "title", "sections", "count", "texts", "voices", "seeds", "cond
 _KNOBS = tuple(name for name in Settings.model_fields if name != "seed")
 _CONDITION = ("name", "model", "rule", "swap", *_KNOBS)
 _SWAP = tuple(f.name for f in fields(Swap))
-# By the kinds of drafts that are no models; `pcg.synthesis.drafts` has their names, too, but brings in torch.
+# By the kinds of drafts that are no models; `pcg.synthesis.voice` has their names, too, but brings in torch.
 METHODS_OF = {"lookup": METHODS, "none": ("ar",)}
 
 

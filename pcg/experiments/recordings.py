@@ -8,7 +8,7 @@ import torch
 from pcg.audio import load_audio
 from pcg.codec.codec import Codec
 from pcg.experiments.unit import Unit
-from pcg.takes.take import Round, Take
+from pcg.take import Round, Take
 
 LONGEST_SECONDS = 60.0
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from pcg.spoof.detector import M50
-from pcg.spoof.detectors import STEP, Detectors
+from pcg.spoof.detectors import M50, STEP, Detectors
 
 if TYPE_CHECKING:
     from pcg.experiments.store import Store

@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from pcg.errors import AssetError, InputError, first_line
 from pcg.experiments.unit import FORMAT, Record, Result, Unit
-from pcg.files import SealedTable, replacing
-from pcg.files.checksums import check_checksums, write_checksums
+from pcg.files import SealedTable, check_checksums, replacing, write_checksums
 
 FILE, PACKED = "results.sqlite", "results.jsonl.xz"
 # Unpacked, and of the unpacker: packed results may come from anyone, and a small file can unpack to any size.

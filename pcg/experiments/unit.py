@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pcg.analysis.swap import Swap
+from pcg.analysis.whatif import Trace
 from pcg.errors import InputError
 from pcg.settings import Settings
-from pcg.takes.trace import Trace
 
 # Raise it when units with the same fields come to mean other work.
 FORMAT = 2

@@ -2,15 +2,14 @@
 
 - membership:K: accept the target's K likeliest tokens. typical:EPS:DELTA: Medusa's typical acceptance
   (`pcg.rules`).
-- weighted: PCG whose overlapping groups share a token by similarity, not equally (`pcg.groups.weighted`).
-- partition: PCG over groups that do not overlap, of the mean size that groups at theta have (`pcg.groups.partition`).
+- weighted: PCG whose overlapping groups share a token by similarity, not equally (`pcg.groups.groups`).
+- partition: PCG over groups that do not overlap, of the mean size that groups at theta have (`pcg.groups.groups`).
 """
 
 from functools import lru_cache
 
 from pcg.errors import InputError
-from pcg.groups.partition import partition
-from pcg.groups.weighted import WeightedGroups
+from pcg.groups.variants import WeightedGroups, partition
 from pcg.rules import Rule, coarse, membership, typical
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

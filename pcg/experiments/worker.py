@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from pcg.analysis.swap import Swapped, mel_distance, swap, swap_coins
-from pcg.analysis.trace import trace
+from pcg.analysis.whatif import Trace, trace
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
 from pcg.asr.judges import load_judge
 from pcg.errors import InputError
@@ -29,14 +29,12 @@ from pcg.metrics.recording import JUDGE_RATE, for_judges
 from pcg.metrics.speaker import cosine, speaker_encoder
 from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
 from pcg.rules import Rule
+from pcg.saved_take import PRECISIONS
 from pcg.settings import Settings
 from pcg.spoof.detectors import load_detectors
-from pcg.synthesis.drafts import AUTO, named_draft
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import EMBEDDED, auto_precision, load_voice
-from pcg.takes.stored import PRECISIONS
-from pcg.takes.take import Take
-from pcg.takes.trace import Trace
+from pcg.synthesis.voice import AUTO, EMBEDDED, auto_precision, load_voice, named_draft
+from pcg.take import Take
 from pcg.text.prompt import Reference
 
 # More methods and thetas than a grid has: one that was dropped would be warmed up again at every utterance.
@@ -58,7 +56,7 @@ class WorkerSpec:
     several of them with commas between, of whom the first counts where there is room for one.
     threads: of torch in each worker; floats, and so results, may differ in their last digits with another number. dnsmos: ask
     for it, too; a third of a second of work on a CPU, nearly as much as speaking. cache: of groups, None for the usual. draft:
-    as `pcg.synthesis.drafts.choose_draft` takes it. detectors: a folder of spoof detectors, None for the shipped ones. speaker:
+    as `pcg.synthesis.voice.choose_draft` takes it. detectors: a folder of spoof detectors, None for the shipped ones. speaker:
     who compares speakers (`pcg.metrics.speaker.speaker_encoder`). precision: of the model, as `load_voice` takes it.
     """
 

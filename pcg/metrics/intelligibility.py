@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from pcg.errors import AssetError, InputError
-from pcg.files.checksums import check_checksums
+from pcg.files import check_checksums
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.places import ASSETS
 from pcg.text.reading import normalise, plain_words

@@ -24,11 +24,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcg.errors import AssetError, InputError, first_line
-from pcg.models.checkpoint import Checkpoint
 from pcg.models.kernel.packing import Packed, fits, lanes_here, pack, words_here
 from pcg.models.llama import Cache, Drawn, FusedWeights, Turns, compiled_turns
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import read_tensors
+from pcg.models.weights import Checkpoint, read_tensors
 
 MODEL_TYPE = "pcg_feature_draft"
 UNIT_EPSILON = 1e-6

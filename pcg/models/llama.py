@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pcg.models.checkpoint import Checkpoint, FusedWeights
 from pcg.models.kernel.attention import SLOTS, rounded_shapes
 from pcg.models.kernel.packing import Packed, fits, in_large_pages, is_bfloat16, lanes_here, pack, words_here
 from pcg.models.kernel.passes import TOKENS_AT_ONCE, draft_turns, read_tokens
 from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Checkpoint, FusedWeights
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, Qwen2ForCausalLM

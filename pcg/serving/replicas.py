@@ -14,12 +14,12 @@ from anyio import CapacityLimiter, to_thread
 
 from pcg.cluster import check_room, import_ray, join
 from pcg.errors import PCGError, counted
-from pcg.serving.limits import LIMITS
+from pcg.serving.protection import LIMITS
 from pcg.serving.speech_service import ROWS, Busy, Lost, Offer, SpeechService
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.take import Round, Sound, Take
+from pcg.take import Round, Sound, Take
 
 if TYPE_CHECKING:
     from ray.serve.handle import DeploymentHandle

@@ -1,19 +1,88 @@
-"""Real and synthetic utterances, cut into the segments that detectors are trained on and judged by."""
+"""Garbage: codes that nobody would take for speech, made of real segments.
+
+Detectors that learn from real speech and a model's own samples alone, as in MSpoofTTS (section 3.1), learn how likely codes are
+to that model, and call everything real that is less likely than speech. Garbage is unlikely and synthetic, so a
+detector that has it among its negatives cannot judge by likelihood alone; a bench uses it to show what a detector learned.
+
+Every function takes segments as detectors look at them, codes `[N, span]` (int64) before any stride, and returns as many. The
+kinds "shuffled" and "reversed" keep the codes of each segment, so that only their order gives them away.
+"""
 
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
+from scipy.stats import rankdata
+from sklearn.metrics import accuracy_score, f1_score
+from torch import Generator, Tensor
 
 from pcg.errors import AssetError, InputError
 from pcg.files import write_safetensors
-from pcg.spoof.detector import Resolution
-from pcg.spoof.garbage import KINDS, Garbage
+from pcg.spoof.detectors import RESOLUTIONS, Detectors, Resolution
+
+KINDS = ("random", "uniform", "shuffled", "reversed", "swapped")
+CANDIDATES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Garbage:
+    """What garbage is made with: how often the corpus uses each code, `usage [codes]`, and what makes codes similar, the
+    `embedding [codes, D]` of a language model (PCG Eq. 1)."""
+
+    usage: Tensor
+    embedding: Tensor
+
+    def of(self, kind: str, segments: Tensor, generator: Generator) -> Tensor:
+        """Make garbage of a kind, one of `KINDS`, of real `segments [N, span]`."""
+        if kind == "random":
+            return drawn(segments, generator, self.usage)
+        if kind == "uniform":
+            return drawn(segments, generator, self.usage > 0)
+        if kind == "shuffled":
+            return shuffled(segments, generator)
+        if kind == "reversed":
+            return segments.flip(-1)
+        if kind == "swapped":
+            return swapped(segments, generator, self.usage, self.embedding)
+        raise InputError("garbage", kind, "one of " + ", ".join(KINDS))
+
+
+def drawn(codes: Tensor, generator: Generator, weights: Tensor) -> Tensor:
+    """Draw as many codes as `codes` has, each by `weights [codes]` and nothing else.
+
+    With the corpus's usage as weights ("random") no single code gives garbage away, only how codes follow each other. With all
+    used codes alike ("uniform") rare ones do, but to detectors of likely codes nothing is more real.
+    """
+    found = torch.multinomial(weights.double(), codes.numel(), replacement=True, generator=generator)
+    return found.view(codes.shape)
+
+
+def shuffled(codes: Tensor, generator: Generator) -> Tensor:
+    """Put the codes of each segment into any order."""
+    return codes.gather(-1, torch.rand(codes.shape, generator=generator).argsort(-1))
+
+
+def swapped(codes: Tensor, generator: Generator, usage: Tensor, embedding: Tensor) -> Tensor:
+    """Replace each code by one that sounds different.
+
+    Of `CANDIDATES` codes, drawn by `usage`, it is any of that half whose cosine similarity to the replaced code is lower.
+    That is the opposite of PCG's swap (PCG section 4): members of the code's Acoustic Similarity Group, whose swap is
+    harmless, rank among the highest, unless they are half of all that is said. A rank needs no threshold, which would
+    depend on the voice.
+    """
+    unit = torch.nn.functional.normalize(embedding.float(), dim=-1)
+    candidates = drawn(codes.unsqueeze(-1).expand(*codes.shape, CANDIDATES), generator, usage)
+    similar = torch.stack([(unit[codes] * unit[each]).sum(-1) for each in candidates.unbind(-1)], dim=-1)
+    far = candidates.gather(-1, similar.argsort(-1))[..., : CANDIDATES // 2]
+    choice = torch.randint(CANDIDATES // 2, (*codes.shape, 1), generator=generator)
+    return far.gather(-1, choice).squeeze(-1)
+
 
 OWN = "own"
 GARBAGE = {"random": 0.1, "uniform": 0.05, "shuffled": 0.15, "reversed": 0.25, "swapped": 0.05}
@@ -129,3 +198,55 @@ def _drawn(utterances: Sequence[Tensor], span: int, count: int, rng: random.Rand
     chosen = rng.choices(range(len(utterances)), weights=places, k=count)
     starts = [(i, rng.randrange(places[i])) for i in chosen]
     return [(i, utterances[i][s : s + span]) for i, s in starts]
+
+
+RESAMPLES = 100
+
+
+def held_out_figures(detectors: Detectors, held_out: Segments, garbage: Garbage) -> dict[str, object]:
+    """Return the figures by detector, and under "garbage" by kind and detector; spoof is the mean of 1 - P(real)."""
+    if not detectors.fit(garbage.usage):
+        known = f"of the {detectors.codes} codes that the detectors know"
+        raise InputError("voice", f"of {len(garbage.usage)} codes", f"{known}, by the same codec")
+    figures: dict[str, object] = {"detectors": detectors.name}
+    on_garbage: dict[str, dict[str, object]] = {kind: {} for kind in KINDS}
+    for resolution in RESOLUTIONS:
+        judge, labelled = partial(detectors.real, resolution), held_out.every(resolution)
+        scores, real, utterance = judge(labelled.segments).numpy(), labelled.real.numpy() > 0, labelled.utterance.numpy()
+        figures[resolution.name] = {
+            **_auc(scores, real, utterance),
+            "accuracy": round(float(accuracy_score(real, scores > 0.5)), 4),
+            "macro_f1": round(float(f1_score(real, scores > 0.5, average="macro")), 4),
+            "n": len(real),
+            "spoof": {"real": _spoof(scores[real]), "own": _spoof(scores[~real])},
+        }
+        segments, of_real = labelled.segments[real], utterance[real]
+        for kind in KINDS:
+            made = judge(garbage.of(kind, segments, torch.Generator().manual_seed(0))).numpy()
+            both = np.concatenate([scores[real], made]), np.repeat([True, False], len(made))
+            area = _auc(*both, np.concatenate([of_real, of_real + of_real.max() + 1]))
+            on_garbage[kind][resolution.name] = {"spoof": _spoof(made), **area}
+    return figures | {"garbage": on_garbage}
+
+
+def auc_of(real: np.ndarray, scores: np.ndarray) -> float:
+    """Return the probability that a real segment scores above another, ties counting half (Mann and Whitney, by ranks)."""
+    positive = int(real.sum())
+    above = rankdata(scores)[real].sum() - positive * (positive + 1) / 2
+    return float(above / (positive * (len(real) - positive)))
+
+
+def _auc(scores: np.ndarray, real: np.ndarray, utterance: np.ndarray) -> dict[str, object]:
+    """Return the AUC with its 95 % bootstrap interval; utterances of each kind are resampled separately."""
+    rng = np.random.default_rng(0)
+    kinds = [[np.flatnonzero(utterance == number) for number in np.unique(utterance[real == kind])] for kind in (0, 1)]
+    draws = []
+    for _ in range(RESAMPLES):
+        rows = np.concatenate([rows[i] for rows in kinds for i in rng.integers(len(rows), size=len(rows))])
+        draws.append(auc_of(real[rows], scores[rows]))
+    low, high = np.percentile(draws, [2.5, 97.5])
+    return {"auc": round(auc_of(real, scores), 4), "auc_interval": [round(float(low), 4), round(float(high), 4)]}
+
+
+def _spoof(scores: np.ndarray) -> float:
+    return round(float(1 - scores.mean()), 4)

@@ -15,18 +15,17 @@ from statistics import median
 import numpy as np
 import torch
 
-from pcg.decode.autoregressive import autoregressive
 from pcg.decode.cuda_graphs import GraphPool, GraphRunner
 from pcg.decode.runners import AnyRunner, make_runners
 from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, speculative
+from pcg.decode.speculative import Drafting, autoregressive, speculative
 from pcg.errors import InputError
 from pcg.rules import exact
 from pcg.sampling import Plain
 from pcg.settings import Settings, bounds
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice
-from pcg.takes.take import Round, Take
+from pcg.take import Round, Take
 from pcg.text.prompt import Prompt
 
 LOOKAHEADS = tuple(range(1, 9))

@@ -1,44 +1,256 @@
-"""A Voice is what speaks: target, draft, codec, prompt reader and reference voices, loaded from one folder.
+"""A voice by example: a recording as anyone has it -> what was said in it, and its speech codes.
 
-A folder of our own holds `voice.json` (symbols, durations, reference voices), `usage.safetensors` (how often the corpus used
-each code, and the phone that it is heard in most) and, each as `config.json` and `model.safetensors`, `target/`, `draft/` and
-`codec/`; a map of the codes may lie beside them (`atlas-*.safetensors`), and further drafts by name (`draft-NAME/`). Target and
-drafts are transformers checkpoints, read as a checkpoint from the hub is; but a draft may be a feature draft
-(`pcg.models.feature_draft`), too.
-
-Where a folder has a list of checksums (`pcg.files.checksums`), its files are compared with that before anything is read.
-
-The folder of a LLaSA or a NeuTTS is what its repository on the hub holds: `config.json`, weights and tokenizer. Its codec may
-lie beside them in `codec/`, and a trained draft in `draft/`.
+The codes go before those that the model speaks, and are decoded with them; the synthesizer cuts their samples from the sound,
+`hop` for each code.
 """
 
+import hashlib
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from os.path import isdir
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
+from pcg.decode.draft import PromptLookup
 from pcg.decode.runners import AnyDraft
 from pcg.errors import AssetError, InputError, PCGError, first_line
-from pcg.files.checksums import check_checksums
-from pcg.models.checkpoint import Checkpoint
-from pcg.models.hub import codec_folder, is_from_hub, is_neutts, model_folder, model_name
+from pcg.files import check_checksums
+from pcg.models.feature_draft import FeatureDraft, is_feature_draft, read_feature_draft
+from pcg.models.hub import (
+    check_memory,
+    codec_folder,
+    content_digest,
+    free_memory,
+    is_from_hub,
+    is_neutts,
+    model_folder,
+    model_name,
+)
 from pcg.models.kernel.packing import lanes_here, words_here
 from pcg.models.llama import DecodingLlama
-from pcg.models.memory_check import check_memory, free_memory
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import count_weights, load_llama, read_checkpoint, read_tensors
+from pcg.models.weights import Checkpoint, count_weights, load_llama, read_checkpoint, read_tensors
 from pcg.places import ASSETS
-from pcg.synthesis.cloning import read_recording
-from pcg.synthesis.drafts import choose_draft
 from pcg.text import llasa, neutts
 from pcg.text.llasa import OWN_VOICE, load_reader
 from pcg.text.prompt import PhonemeReader, PromptReader, Reference
+from pcg.text.reading import check_text, without_pauses
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+
+LONGEST_FILE_SECONDS = 60.0
+# Below a peak of one thousandth there is nothing but the noise of a microphone.
+QUIETEST = 1e-3
+LOWEST_PEAK = 0.5
+FRAME_SECONDS = 0.02
+PAUSE_SECONDS = 0.2
+PAUSE_LEVEL = 0.1
+
+
+def read_recording(
+    path: Path,
+    codec: Codec,
+    seconds: tuple[float, float],
+    transcript: str,
+    transcribe: Callable[[np.ndarray], str] | None = None,
+) -> Reference:
+    """Read the first minute of a recording in any format that `load_audio` knows: mono, at the codec's rate, without silence
+    around it, as loud as every reference, as codes.
+
+    seconds: the least and the most that may be left. A longer recording is refused if it comes with its `transcript`, which
+    would not fit a part of it; without, it is cut at its last pause. transcribe: `[N]` samples at the codec's rate -> the
+    words, asked where `transcript` is blank; None where nobody is there to ask. Raises PCGError.
+    """
+    known = without_pauses(check_text(transcript)).strip() if transcript.strip() else ""
+    if not known and transcribe is None:
+        raise InputError("transcript", transcript, "the words in the recording")
+    rate, (low, high) = codec.sample_rate, seconds
+    speech = trim(_audible(load_audio(path, rate, LONGEST_FILE_SECONDS)), rate)
+    if not known and len(speech) > high * rate:
+        speech = trim(speech[: last_pause(speech, rate, low, high)], rate)
+    length = len(speech) / rate
+    if not low <= length <= high:
+        hint = " (a longer one is cut if its words are left blank)" if length > high and transcribe else ""
+        raise InputError("recording", f"{length:.1f} seconds of speech", f"{low:g} to {high:g} seconds of speech{hint}")
+    speech = normalise_loudness(speech).astype(np.float32)
+    return Reference(known or _words(transcribe(speech)), codec.encode(torch.from_numpy(speech)))
+
+
+def last_pause(speech: np.ndarray, sample_rate: int, low: float, high: float) -> int:
+    """Where to cut `speech [N]`, N >= high * sample_rate: amid its last pause between `low` and `high` seconds, in samples.
+
+    A pause is a fifth of a second 20 dB below the whole; where there is none, the quietest fifth of a second of the later half.
+    """
+    frame = int(FRAME_SECONDS * sample_rate)
+    power = np.square(speech[: len(speech) // frame * frame], dtype=np.float64).reshape(-1, frame).mean(axis=1)
+    width = round(PAUSE_SECONDS / FRAME_SECONDS)
+    # Number i is the power from frame i on, as long as a pause: all of it has to lie within the span.
+    smooth = np.convolve(power, np.full(width, 1 / width), mode="valid")
+    first, end = round(low / FRAME_SECONDS), int(high / FRAME_SECONDS) - width + 1
+    pauses = np.flatnonzero(smooth[first:end] < PAUSE_LEVEL**2 * power.mean()) + first
+    middle = max(first, end // 2)
+    start = int(pauses[-1]) if len(pauses) else middle + int(np.argmin(smooth[middle:end]))
+    return (start + width // 2) * frame
+
+
+def _audible(samples: np.ndarray) -> np.ndarray:
+    """Quiet recordings raised to a usual peak, so that `trim`, which counts samples, does not take speech for silence."""
+    peak = float(np.abs(samples).max(initial=0))
+    return samples * (LOWEST_PEAK / peak) if QUIETEST < peak < LOWEST_PEAK else samples
+
+
+def _words(heard: str) -> str:
+    if not heard.strip():
+        raise PCGError("No word was understood in the recording: type what is said in it.")
+    return check_text(heard)
+
+
+AUTO, TRAINED, LOOKUP, NONE = "auto", "trained", "lookup", "none"
+LAYERS, FOLDER = "layers:", "folder:"
+NAMED = "draft-"
+NAME = "[a-z0-9-]{1,40}"
+LONGEST_SHOWN = 60
+NO_DRAFT = "No draft is loaded, so only AR can speak."
+COPIES = "Drafts are copied from what was said before (prompt lookup), and most rounds have none."
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Who drafts.
+
+    kind: its name wherever it is noted, and never a path: "trained" (the one that belongs to the voice), "layers:0,1,27" (of
+    the target, untrained), "lookup", "none", or "folder:" and the start of the SHA-256 of another trained one. model: None
+    where nothing drafts, so that only AR can speak. notice: what a listener has to know, one sentence, or "".
+    """
+
+    kind: str
+    model: DecodingLlama | FeatureDraft | PromptLookup | None
+    notice: str
+
+
+def choose_draft(choice: str, target: Checkpoint, vocabulary: Vocabulary, folder: Path | None, rounded: bool = False) -> Draft:
+    """The draft that `choice` asks for, on the device and in the type of `target`. rounded: see `DecodingLlama`.
+
+    choice: "auto" (the trained draft in `folder` if that is there, else three layers of the target), "layers:0,1,27", "lookup",
+    "none", NAME for `draft-NAME/` beside `folder`, or a folder that holds a trained draft. Raises InputError for anything else
+    and for a draft of other ids or of another shape than the target's, AssetError for a damaged one.
+    """
+    if choice == NONE:
+        return Draft(NONE, None, NO_DRAFT)
+    if choice == LOOKUP:
+        return Draft(LOOKUP, PromptLookup(vocabulary), COPIES)
+    origin = find_draft(choice, target.layers, folder)
+    if not isinstance(origin, Path):
+        kind = LAYERS + ",".join(map(str, origin))
+        return Draft(kind, DecodingLlama(target.subset(origin), vocabulary, rounded=rounded), untrained_notice(kind))
+    named = named_draft(choice, folder)
+    kind = TRAINED if origin == folder else choice if named else FOLDER + _digest(origin)
+    if kind.startswith(FOLDER):  # the voice's own came with it
+        check_checksums(origin)
+    if is_feature_draft(origin):
+        return Draft(kind, read_feature_draft(origin, target, vocabulary, rounded), "")
+    draft = read_checkpoint(origin, vocabulary, target.embedding.dtype)
+    known, wanted = len(draft.embedding), len(target.embedding)
+    if known != wanted:
+        raise InputError("draft", f"a model of {known} ids", f"one of {wanted}, as the target")
+    return Draft(kind, DecodingLlama(draft.to(target.embedding.device), vocabulary, rounded=rounded), "")
+
+
+def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int, ...]:
+    """Where the model of a draft that is one lies, chosen as by `choose_draft`: a folder, or layers of a target of `depth`."""
+    if choice == AUTO and folder is not None and folder.is_dir():
+        return folder
+    if choice == AUTO:
+        return untrained_layers(depth)
+    if choice.startswith(LAYERS):
+        return _read_layers(choice, depth)
+    if named := named_draft(choice, folder):
+        return named
+    if not isdir(choice):  # which, unlike Path's, says no to a name of any length
+        ways = ", ".join([AUTO, *names_beside(folder), LOOKUP, NONE])
+        layers = f"some of the target's layers as in {LAYERS}0,{depth - 1}"
+        raise InputError("draft", choice[:LONGEST_SHOWN], f"{ways}, {layers}, or a folder that holds a draft")
+    return Path(choice)
+
+
+def named_draft(choice: str, folder: Path | None) -> Path | None:
+    """The folder of the draft that goes by the name `choice`, where one lies beside the voice's own in `folder`.
+
+    A name comes before a folder of the same name elsewhere, so that what is chosen does not depend on where a command runs.
+    """
+    if folder is None or choice in (AUTO, TRAINED, LOOKUP, NONE) or not re.fullmatch(NAME, choice):
+        return None
+    named = folder.with_name(NAMED + choice)
+    return named if named.is_dir() else None
+
+
+def names_beside(folder: Path | None) -> list[str]:
+    """The names by which the further drafts of a voice are chosen, whose own one lies, or would lie, in `folder`."""
+    found = folder.parent.glob(f"{NAMED}*") if folder is not None else ()
+    return sorted(name for each in found if named_draft(name := each.name.removeprefix(NAMED), folder))
+
+
+def untrained_layers(depth: int) -> tuple[int, ...]:
+    """The layers of a target of `depth` layers that draft untrained: the first two and the last, or fewer of a shallow one's,
+    since all of them would cost as much as the target."""
+    return (*range(min(2, depth - 2)), depth - 1)
+
+
+def untrained_notice(kind: str) -> str:
+    """What to know of a draft of this kind if it is untrained, else ""."""
+    if not kind.startswith(LAYERS):
+        return ""
+    numbers = kind.removeprefix(LAYERS).replace(",", ", ")
+    return f"The draft is untrained (of the target's layers: {numbers}), so few of its tokens pass: train one for speed."
+
+
+def layer_subset(target: "LlamaForCausalLM", layers: Sequence[int]) -> "LlamaForCausalLM":
+    """A copy of the target's `layers` (in order), its embedding, its final norm and its head, to be trained (PCG 3.1)."""
+    draft = type(target)(_subset_config(target.config, layers))
+    draft.load_state_dict(dict(Checkpoint.of(target).subset(layers).tensors))
+    return draft
+
+
+def _subset_config(config: "LlamaConfig", layers: Sequence[int]) -> "LlamaConfig":
+    subset = deepcopy(config)
+    subset.num_hidden_layers = len(layers)
+    if getattr(subset, "layer_types", None):
+        subset.layer_types = [config.layer_types[i] for i in layers]
+    return subset
+
+
+def _read_layers(choice: str, depth: int) -> tuple[int, ...]:
+    numbers = choice.removeprefix(LAYERS)
+    # Longer numbers than any depth could ever have would not even be read.
+    layers = [int(n) for n in numbers.split(",")] if re.fullmatch("[0-9]{1,4}(,[0-9]{1,4})*", numbers) else []
+    if not layers or sorted(set(layers)) != layers or layers[-1] >= depth:
+        allowed = f"{LAYERS} and numbers from 0 to {depth - 1}, rising, with commas between them"
+        raise InputError("draft", choice[:LONGEST_SHOWN], allowed)
+    return tuple(layers)
+
+
+def _digest(folder: Path) -> str:
+    """The start of the SHA-256 of what a draft is read from, wherever it lies."""
+    digest = hashlib.sha256()
+    for file in sorted([*folder.glob("config.json"), *folder.glob("*.safetensors")]):
+        try:
+            digest.update(f"{file.name} {content_digest(file)}\n".encode())
+        except OSError as error:
+            raise AssetError(f"The draft's file {file} cannot be read ({error.strerror}).") from error
+    return digest.hexdigest()[:16]
+
 
 FORMAT = 2
 DEVICES = ("cpu", "cuda")
@@ -60,7 +272,7 @@ class Voice:
     licence: of the weights, and so of what is made with them, as its SPDX identifier. reference_seconds: how long a recording
     may be whose voice is to be taken. notice: what whoever listens has to know beforehand, one sentence, or nothing.
     codec_folder: where the codec was loaded
-    from, if not from `folder`. draft_kind: what drafts, as `pcg.synthesis.drafts.Draft.kind` names it.
+    from, if not from `folder`. draft_kind: what drafts, as `pcg.synthesis.voice.Draft.kind` names it.
     """
 
     name: str
@@ -179,8 +391,10 @@ def _load_embedded(folder: Path, device: str, draft: str, precision: str) -> Voi
 
 def _load_from_hub(folder: Path, device: str, draft: str, precision: str) -> Voice:
     """The language model before the codec, because it is held twice while its weights are fused."""
-    from pcg.codec.neucodec import load_neucodec  # transformers' codecs take a second to import
-    from pcg.codec.xcodec2 import load_xcodec2
+    from pcg.codec.hub import (
+        load_neucodec,  # transformers' codecs take a second to import
+        load_xcodec2,
+    )
 
     name, codec_at = model_name(folder), codec_folder(folder, device)
     if is_neutts(folder):

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from pcg.errors import AssetError, first_line
-from pcg.text.prompt import Prompt, Reference, codes_at_pace
+from pcg.text.prompt import Prompt, Reference, codes_at_pace, first_code, read_tokenizer
 from pcg.text.reading import plain_words, spoken_length, wordless
-from pcg.text.tokenizer import first_code, read_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -15,9 +15,8 @@ import torch
 
 from pcg.errors import AssetError
 from pcg.text.espeak import espeak_phonemes
-from pcg.text.prompt import Prompt, Reference, codes_at_pace
+from pcg.text.prompt import Prompt, Reference, codes_at_pace, first_code, read_tokenizer
 from pcg.text.reading import PUNCTUATION, normalise, plain_words, spoken_length, wordless
-from pcg.text.tokenizer import first_code, read_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -1,9 +1,4 @@
-"""English text -> words -> phonemes: the reading side of the embedded voice.
-
-hibari's G2P (a lexicon with rules, a tagger for words that are spelled alike, a network for unknown words) reads most text
-as it is written. `normalise` rewrites what it reads wrongly: addresses, telephone numbers, versions, prices with a scale.
-A word may be given as `[word](/phonemes/)`.
-"""
+"""Pauses that are written into a text: `[pause:1]` is one second of silence."""
 
 import re
 import unicodedata
@@ -13,10 +8,45 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pcg.errors import InputError, PCGError
-from pcg.text.pauses import check_pauses, without_pauses
 
 if TYPE_CHECKING:
     from hibari.g2p import G2P
+
+
+SECONDS = (0.2, 5.0)
+MOST = 20
+ALLOWED = "[pause:0.2] to [pause:5], in seconds"
+
+_MARK = re.compile(r"\[pause:(\d{1,3}(?:\.\d{1,6})?)\]", re.ASCII)
+# Whoever writes this means a pause, and must not hear the word instead.
+_ALIKE = re.compile(r"\[\s*pause\s*(?:\]|:[^\[\]]*\]?)", re.IGNORECASE)
+
+
+def check_pauses(text: str) -> None:
+    """Raise InputError for more than `MOST` pauses, or for what is written like a pause but is none of 0.2 to 5 seconds."""
+    found = [mark[0] for mark in _ALIKE.finditer(text)]
+    for mark in found:
+        known = _MARK.fullmatch(mark)
+        if not known or not SECONDS[0] <= float(known[1]) <= SECONDS[1]:
+            raise InputError("pause", mark[:40], ALLOWED)
+    if len(found) > MOST:
+        raise InputError("text", f"one of {len(found)} pauses", f"one of at most {MOST}")
+
+
+def without_pauses(text: str) -> str:
+    """The words alone."""
+    return _MARK.sub(" ", text)
+
+
+def at_pauses(text: str) -> Iterator[str | float]:
+    """The parts of a checked `text` between its pauses, blank ones left out, and the pauses in seconds, in their order."""
+    words_and_seconds = _MARK.split(text)
+    for place, part in enumerate(words_and_seconds):
+        if place % 2:
+            yield float(part)
+        elif part.strip():
+            yield part.strip()
+
 
 MAX_CHARACTERS = 5_000
 MAX_PHONEMES = 8_000
@@ -63,7 +93,7 @@ def check_text(text: str) -> str:
 
     Raises:
         InputError: if it is empty, longer than MAX_CHARACTERS or MAX_PHONEMES, not English, or holds control
-            characters or a bad pause (`pcg.text.pauses`).
+            characters or a bad pause (`pcg.text.reading`).
     """
     stripped = text.strip()
     if len(stripped) > MAX_CHARACTERS:

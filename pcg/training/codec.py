@@ -12,9 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pcg.codec.embedded import CodecConfig, EmbeddedCodec, log_mel
-from pcg.codec.pitch import hertz
-from pcg.codec.vocoder import phases, pulses
+from pcg.codec.embedded import CodecConfig, EmbeddedCodec, hertz, log_mel, phases, pulses
 from pcg.training.corpus import CorpusEntry, read_index, shards
 from pcg.training.loop import Stage, generator, make_optimizers, run, update
 

@@ -11,15 +11,11 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from pcg.errors import InputError
-from pcg.files import replacing, write_json
-from pcg.files.checksums import write_checksums
+from pcg.files import replacing, write_checksums, write_json
 from pcg.models.hub import add_content, weights_digest
 from pcg.settings import Settings
-from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
-from pcg.spoof.detectors import corpus_digest, load_detectors, save_detectors
-from pcg.spoof.garbage import Garbage
-from pcg.spoof.held_out import held_out_figures
-from pcg.spoof.segments import Mix, Segments
+from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Resolution, corpus_digest, load_detectors, save_detectors
+from pcg.spoof.segments import Garbage, Mix, Segments, held_out_figures
 from pcg.synthesis.voice import Voice
 from pcg.training.corpus import read_shard, shards
 from pcg.training.loop import Stage, agrees, generator, run, update

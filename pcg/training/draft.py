@@ -11,13 +11,12 @@ import torch
 from transformers import LlamaForCausalLM
 
 from pcg.errors import InputError
-from pcg.files.checksums import renew_checksums
-from pcg.models.checkpoint import Checkpoint
+from pcg.files import renew_checksums
 from pcg.models.feature_draft import usual_taps
 from pcg.models.hub import is_neutts, weights_digest
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import load_llama
+from pcg.models.weights import Checkpoint, load_llama
 from pcg.settings import Settings
 from pcg.synthesis.voice import EMBEDDED, load_voice
 from pcg.text import llasa, neutts

@@ -17,10 +17,9 @@ from torch.nn import functional as F
 from transformers import LlamaForCausalLM
 
 from pcg.errors import InputError
-from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, read_feature_draft, unit
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import read_tensors
+from pcg.models.weights import Checkpoint, read_tensors
 from pcg.training.llama import tapped_states
 from pcg.training.loop import Stage, learn, make_optimizers, run
 from pcg.training.samples import Material, Objective, Pair, Schedule, draw_pairs

@@ -11,7 +11,7 @@ from transformers import LlamaForCausalLM
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
 from pcg.settings import Settings
-from pcg.synthesis.drafts import layer_subset
+from pcg.synthesis.voice import layer_subset
 from pcg.training.loop import Stage, learn, load_checkpoint, make_optimizers, read_log, run
 from pcg.training.publish import write_draft
 from pcg.training.samples import OBJECTIVES, AcceptanceTrial, Examiner, Material, Objective, Pair, Schedule, sd_and_pcg

@@ -12,7 +12,7 @@ from transformers import LlamaForCausalLM
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.files import replacing, write_json, write_safetensors
 from pcg.models.feature_draft import config_of
-from pcg.spoof.detector import RESOLUTIONS
+from pcg.spoof.detectors import RESOLUTIONS
 from pcg.synthesis.voice import FORMAT
 from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training.feature_draft import FeatureModel

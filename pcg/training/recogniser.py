@@ -15,17 +15,24 @@ from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.asr.embedded import PARTS, EmbeddedRecogniser, load_parts, save_recogniser
-from pcg.asr.lexicon import FILE as WORDS
-from pcg.asr.lexicon import UNKNOWN
-from pcg.asr.network.alphabet import BLANK, read_path, spell
-from pcg.asr.network.conformer import LABELS_PER_FRAME, ConformerCTC, Encoded, EncoderConfig
-from pcg.asr.network.features import LogMel
-from pcg.asr.network.projector import Projector, ProjectorConfig
-from pcg.asr.network.subwords import Subwords
+from pcg.asr.network import (
+    BLANK,
+    LABELS_PER_FRAME,
+    ConformerCTC,
+    Encoded,
+    EncoderConfig,
+    LogMel,
+    Projector,
+    ProjectorConfig,
+    Subwords,
+    read_path,
+    spell,
+)
 from pcg.asr.self_speculative import PRESETS, transcribe
+from pcg.asr.word_search import FILE as WORDS
+from pcg.asr.word_search import UNKNOWN
 from pcg.errors import InputError, PCGError
-from pcg.files import replacing
-from pcg.files.checksums import renew_checksums, write_checksums
+from pcg.files import renew_checksums, replacing, write_checksums
 from pcg.metrics.intelligibility import spoken_words, word_errors
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training.corpus import HELD_OUT, shards

@@ -14,14 +14,13 @@ from transformers import LlamaForCausalLM
 
 from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.codec.codec import Codec
-from pcg.decode.autoregressive import autoregressive
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import AnyDraft, make_runners
 from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, speculative
+from pcg.decode.speculative import Drafting, autoregressive, speculative
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.files import replacing, write_json
-from pcg.groups.pairs.neighbours import build_neighbours
+from pcg.groups.neighbours import build_neighbours
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.models.hub import weights_digest
 from pcg.models.llama import DecodingLlama
@@ -120,7 +119,7 @@ def open_codec(source: str, device: str) -> tuple[Codec, str]:
         raise InputError("codec", source, "'embedded' or the folder of a codec") from error
     if "levels" in config and "model_type" not in config:
         return load_codec(folder).to(device), digest
-    from pcg.codec.xcodec2 import load_xcodec2
+    from pcg.codec.hub import load_xcodec2
 
     return load_xcodec2(folder, device), digest
 

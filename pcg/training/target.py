@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.codec.fsq import FSQ
+from pcg.codec.embedded import FSQ
 from pcg.models.vocabulary import Vocabulary
 from pcg.text.prompt import PhonemeReader
 from pcg.training.tokens import IGNORED, Batch

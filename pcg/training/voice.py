@@ -11,11 +11,9 @@ from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.errors import InputError, PCGError
-from pcg.files import replacing, write_json
-from pcg.files.checksums import write_checksums
-from pcg.files.mappings import mapping, read_yaml
+from pcg.files import mapping, read_yaml, replacing, write_checksums, write_json
 from pcg.groups.atlas import load_or_build_atlas
-from pcg.groups.pairs.neighbours import build_neighbours
+from pcg.groups.neighbours import build_neighbours
 from pcg.models.feature_draft import usual_taps
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary

@@ -9,7 +9,7 @@ from pcg.errors import InputError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.take import Take
+from pcg.take import Take
 from pcg.text.prompt import Reference
 
 THETA = 0.3

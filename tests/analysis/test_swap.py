@@ -13,7 +13,7 @@ from pcg.groups.library import GroupLibrary
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.take import Take
+from pcg.take import Take
 
 THETA, RATE = 0.3, 16_000
 # Overlapping groups over six codes and the end of speech: G(1) is not G(0), and code 5 stands alone.

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.analysis.trace import trace
-from pcg.analysis.whatif import follow
+from pcg.analysis.whatif import Trace, follow, trace
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.take import Take
-from pcg.takes.trace import Trace
+from pcg.take import Take
 
 
 @pytest.fixture(scope="module")

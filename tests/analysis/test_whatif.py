@@ -14,7 +14,7 @@ from pcg.groups.groups import Groups
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.take import Take
+from pcg.take import Take
 
 TEXT = "Hello, yes."
 SEEDS = range(12)

@@ -10,11 +10,7 @@ import torch
 from torch import Tensor
 
 from pcg.asr.embedded import EmbeddedRecogniser, load_recogniser, vocabulary_of
-from pcg.asr.network.alphabet import CHARACTERS, read_path, spell
-from pcg.asr.network.conformer import LABELS_PER_FRAME
-from pcg.asr.network.features import HOP, LogMel
-from pcg.asr.network.projector import Projector, ProjectorConfig
-from pcg.asr.network.subwords import Subwords
+from pcg.asr.network import CHARACTERS, HOP, LABELS_PER_FRAME, LogMel, Projector, ProjectorConfig, Subwords, read_path, spell
 from pcg.errors import AssetError
 from pcg.synthesis.voice import load_llama
 from pcg.training.recogniser import lay_out

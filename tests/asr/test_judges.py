@@ -8,7 +8,7 @@ import pytest
 from torch import Tensor
 
 from pcg.asr.judges import JUDGES, Judge, load_judge
-from pcg.asr.lexicon import load_lexicon
+from pcg.asr.word_search import load_lexicon
 from pcg.errors import AssetError, InputError
 from tests.asr import checkpoints
 

@@ -11,12 +11,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcg.asr.candidates import Candidate, CandidateWeights, ranked
 from pcg.asr.embedded import EmbeddedRecogniser
-from pcg.asr.lexicon import Beam, Lexicon
 from pcg.asr.listening import listen, listen_to_all
-from pcg.asr.network.alphabet import BLANK, CLASSES, spell
-from pcg.asr.word_search import ctc_log_probabilities, transcribe_in_words, write_down
+from pcg.asr.network import BLANK, CLASSES, spell
+from pcg.asr.word_search import (
+    Beam,
+    Candidate,
+    CandidateWeights,
+    Lexicon,
+    ctc_log_probabilities,
+    ranked,
+    transcribe_in_words,
+    write_down,
+)
 from pcg.errors import AssetError, InputError
 from pcg.training.recogniser import BEGIN, write_bigrams
 

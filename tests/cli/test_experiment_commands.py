@@ -62,8 +62,7 @@ def test_a_rerun_does_only_what_is_missing(where, grid, calls, capsys):
 
 
 def test_results_of_before_there_were_detectors_are_judged_without_being_said_again(where, grid, calls, monkeypatch, capsys):
-    from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
-    from pcg.spoof.detectors import Detectors
+    from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors
 
     monkeypatch.setattr("pcg.spoof.detectors.SHIPPED", Path("nowhere"))
     assert main(["experiment", "run", str(grid), *where]) == 0
@@ -71,11 +70,11 @@ def test_results_of_before_there_were_detectors_are_judged_without_being_said_ag
     config = DetectorConfig(64, width=16, heads=2, layers=1, feed_forward=16)
     detectors = Detectors("untrained", {r.name: Detector(config).eval() for r in RESOLUTIONS})
     monkeypatch.setattr("pcg.spoof.detectors.SHIPPED", grid.parent)
-    monkeypatch.setattr("pcg.synthesis.decoder.Decoder.detectors", detectors)
+    monkeypatch.setattr("pcg.synthesis.synthesizer.Decoder.detectors", detectors)
     for _ in range(2):
         assert main(["experiment", "run", str(grid), *where]) == 0
         assert "spoof %" in capsys.readouterr().out
-        monkeypatch.setattr("pcg.synthesis.decoder.Decoder.detectors", None)
+        monkeypatch.setattr("pcg.synthesis.synthesizer.Decoder.detectors", None)
     assert len(calls) == 6
 
 

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from pcg.codec.embedded import CodecConfig, EmbeddedCodec, log_mel
-from pcg.codec.fsq import FSQ
+from pcg.codec.embedded import FSQ, CodecConfig, EmbeddedCodec, log_mel
 
 
 @pytest.mark.parametrize("levels", [[8, 8, 8, 8], [5, 4, 3]])

@@ -12,9 +12,8 @@ from transformers import NeuCodecModel, PreTrainedModel, Xcodec2Model
 
 from pcg.audio import fade_ends
 from pcg.codec.codec import Anchor
-from pcg.codec.neucodec import load_neucodec
+from pcg.codec.hub import load_neucodec, load_xcodec2
 from pcg.codec.streaming import AudioStream
-from pcg.codec.xcodec2 import load_xcodec2
 from pcg.errors import AssetError
 
 

@@ -5,7 +5,7 @@ import torch
 from tiny_xcodec2 import save_tiny_neucodec
 from transformers import NeuCodecModel, SeamlessM4TFeatureExtractor
 
-from pcg.codec.neucodec import load_neucodec
+from pcg.codec.hub import load_neucodec
 
 
 def test_codes_are_the_librarys(tmp_path, babble):

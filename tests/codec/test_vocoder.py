@@ -5,8 +5,18 @@ import math
 import pytest
 import torch
 
-from pcg.codec.pitch import AHEAD, BEHIND, PitchHead, hertz
-from pcg.codec.vocoder import minimum_phase, overlap_add, phases, pulses, short_spectra, vocode
+from pcg.codec.embedded import (
+    AHEAD,
+    BEHIND,
+    PitchHead,
+    hertz,
+    minimum_phase,
+    overlap_add,
+    phases,
+    pulses,
+    short_spectra,
+    vocode,
+)
 from pcg.training.codec import pitch as track
 
 RATE, FRAME, WINDOW = 16_000, 160, 640

@@ -12,9 +12,9 @@ from tiny_xcodec2 import save_tiny_xcodec2
 from torch import nn
 from transformers import Xcodec2Model
 
-from pcg.codec.xcodec2 import load_xcodec2, self_check
+from pcg.codec.hub import load_xcodec2, self_check
 from pcg.errors import AssetError, InputError
-from pcg.groups.similarities import fsq_features, mel_features
+from pcg.groups.library import fsq_features, mel_features
 
 LEVELS = torch.tensor([4] * 8)
 RADIX = 4 ** torch.arange(8)

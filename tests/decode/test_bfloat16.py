@@ -14,7 +14,7 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.rules import block, exact, tolerant
 from pcg.sampling import Plain, probabilities
-from pcg.synthesis.drafts import layer_subset
+from pcg.synthesis.voice import layer_subset
 from pcg.text.prompt import Prompt
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -10,14 +10,14 @@ from test_exactness import SPEECH, TEMPERATURE, bound, careless, distance, promp
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.decode.proposal import Proposal
+from pcg.decode.draft import Proposal
 from pcg.decode.runners import AnyRunner, make_runners
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
-from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.kernel.packing import lanes_here, words_here
 from pcg.models.llama import DecodingLlama
+from pcg.models.weights import Checkpoint
 from pcg.rules import Rule, exact
 from pcg.sampling import Plain
 from tests.models.test_kernel import logits_of

@@ -13,7 +13,6 @@ from pcg.decode.runners import FeatureRunner, make_runners
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
 from pcg.errors import AssetError, InputError
-from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import (
     FeatureDraft,
     FeatureShape,
@@ -22,6 +21,7 @@ from pcg.models.feature_draft import (
     read_feature_draft,
 )
 from pcg.models.llama import DecodingLlama
+from pcg.models.weights import Checkpoint
 from pcg.rules import exact
 from pcg.sampling import Plain, RepetitionAware
 from pcg.text.prompt import Prompt

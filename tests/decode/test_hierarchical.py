@@ -10,11 +10,10 @@ from pcg.decode.beam_search import Hierarchy
 from pcg.errors import InputError
 from pcg.rules import exact
 from pcg.settings import Settings
-from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
-from pcg.spoof.detectors import Detectors
+from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors, Resolution
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.take import Cycle, Round, Take
+from pcg.take import Cycle, Round, Take
 
 CODES = 64
 TEXT = "The quick brown fox jumps over a lazy dog, and is this one sentence?"

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from pcg.decode.lookahead import Acceptances, choose_lookahead, linear_costs
+from pcg.decode.sequence import Acceptances, choose_lookahead, linear_costs
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice

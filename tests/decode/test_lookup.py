@@ -8,7 +8,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.decode.cuda_graphs import GraphModel, GraphRunner
-from pcg.decode.lookup import LookupRunner, PromptLookup
+from pcg.decode.draft import LookupRunner, PromptLookup
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
@@ -22,7 +22,7 @@ from pcg.sampling import Plain, draw, probabilities
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.take import Sound
+from pcg.take import Sound
 from pcg.text.prompt import Prompt
 
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)

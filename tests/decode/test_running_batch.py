@@ -8,21 +8,20 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.decode.lookup import PromptLookup
+from pcg.decode.draft import PromptLookup
 from pcg.decode.runners import AnyDraft
-from pcg.decode.running_batch import Request, RunningBatch
-from pcg.decode.speculative import Drafting
+from pcg.decode.speculative import Drafting, Request, RunningBatch
 from pcg.errors import PCGError
-from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Checkpoint
 from pcg.rules import Coins, Verdict, block, exact, tolerant
 from pcg.sampling import Plain, RepetitionAware, SamplerState
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.take import Round
+from pcg.take import Round
 from pcg.text.prompt import Prompt
 
 VOCABULARY = Vocabulary(codes=60, first_code=20, end=3)

@@ -12,7 +12,7 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.rules import exact
 from pcg.sampling import EntropyAware, Plain, RepetitionAware, SamplerState
-from pcg.synthesis.drafts import layer_subset
+from pcg.synthesis.voice import layer_subset
 from pcg.text.prompt import Prompt
 
 SPEECH = Vocabulary(codes=5, first_code=4, end=2)

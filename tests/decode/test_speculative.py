@@ -6,11 +6,10 @@ from collections import Counter
 import pytest
 import torch
 
-from pcg.decode.autoregressive import autoregressive
+from pcg.decode.draft import acceptance_bound
 from pcg.decode.model_runner import ModelRunner
-from pcg.decode.proposal import acceptance_bound
 from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, speculative
+from pcg.decode.speculative import Drafting, autoregressive, speculative
 from pcg.errors import InputError
 from pcg.rules import Test, Verdict, all_accepted, coarse, exact
 from pcg.sampling import Plain, as_array, probabilities

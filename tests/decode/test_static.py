@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from pcg.decode.autoregressive import autoregressive
 from pcg.decode.cuda_graphs import GraphModel, GraphPool, GraphRunner, draw_each
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, speculative
+from pcg.decode.speculative import Drafting, autoregressive, speculative
 from pcg.models.llama import DecodingLlama
 from pcg.rules import Verdict, exact
 from pcg.sampling import Plain, draw

@@ -16,7 +16,7 @@ from fake_worker import result_of, units_of
 from pcg.errors import AssetError, InputError
 from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record, Unit
-from pcg.files.checksums import LIST
+from pcg.files import LIST
 
 UNITS = units_of(4)
 

@@ -13,8 +13,7 @@ from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.experiments.worker import WorkerSpec
 from pcg.settings import Settings
-from pcg.spoof.detector import M50, RESOLUTIONS, Detector, DetectorConfig, Resolution
-from pcg.spoof.detectors import Detectors, corpus_digest, save_detectors
+from pcg.spoof.detectors import M50, RESOLUTIONS, Detector, DetectorConfig, Detectors, Resolution, corpus_digest, save_detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 

@@ -5,7 +5,7 @@ import torch
 
 from pcg.errors import InputError
 from pcg.experiments.variants import FORMS, Variants
-from pcg.groups.weighted import WeightedGroups
+from pcg.groups.variants import WeightedGroups
 from pcg.rules import Coins, membership, typical
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer

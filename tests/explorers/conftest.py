@@ -11,8 +11,7 @@ from app import build_page
 from explorers.listen.example import write_example
 from explorers.theme import launch_options
 from pcg.settings import Settings
-from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
-from pcg.spoof.detectors import Detectors
+from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from tests.explorers.chromium import READY, SOFTWARE, patient_page, watch

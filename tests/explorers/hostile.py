@@ -7,9 +7,9 @@ import struct
 import numpy as np
 import soundfile
 
+from pcg.saved_take import Origin, Stored
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.stored import Origin, Stored
 from tests.explorers.raw import file_at
 
 RATE = 16_000

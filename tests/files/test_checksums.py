@@ -10,11 +10,11 @@ import pytest
 
 from explorers.listen.example import read_example
 from pcg.asr.embedded import load_recogniser
-from pcg.asr.lexicon import Lexicon
+from pcg.asr.word_search import Lexicon
 from pcg.errors import AssetError
 from pcg.experiments.results.document import fill
 from pcg.experiments.store import Store
-from pcg.files.checksums import LIST, check_checksums, renew_checksums, write_checksums
+from pcg.files import LIST, check_checksums, renew_checksums, write_checksums
 from pcg.metrics.intelligibility import read_sentences
 from pcg.places import ASSETS, PROJECT
 from pcg.spoof.detectors import load_detectors

@@ -8,7 +8,7 @@ import torch
 
 from pcg.errors import InputError
 from pcg.groups.atlas import Atlas, atlas_bytes, build_atlas, load_or_build_atlas
-from pcg.groups.pairs.neighbours import build_neighbours
+from pcg.groups.neighbours import build_neighbours
 from tests.damage import flip
 
 CODES, K = 150, 6

@@ -7,10 +7,9 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from pcg.groups.atlas import Atlas
-from pcg.groups.export import export_atlas, export_groups
+from pcg.groups.atlas import Atlas, export_atlas, export_groups
 from pcg.groups.groups import Groups
-from pcg.groups.pairs.neighbours import build_neighbours
+from pcg.groups.neighbours import build_neighbours
 
 THETA = 0.35
 

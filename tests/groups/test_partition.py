@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pcg.errors import InputError
-from pcg.groups.partition import partition
+from pcg.groups.variants import partition
 
 
 @pytest.fixture(scope="module")

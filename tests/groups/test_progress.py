@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from pcg.groups.progress import bar
+from pcg.groups.neighbours import bar
 
 
 @pytest.mark.parametrize("terminal", [True, False])

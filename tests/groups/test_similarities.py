@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from pcg.codec.fsq import FSQ
+from pcg.codec.embedded import FSQ
 from pcg.errors import InputError
-from pcg.groups.pairs.neighbours import build_neighbours
-from pcg.groups.similarities import fsq_features, mel_features, theta_for
+from pcg.groups.library import fsq_features, mel_features, theta_for
+from pcg.groups.neighbours import build_neighbours
 from pcg.synthesis.voice import load_voice
 
 

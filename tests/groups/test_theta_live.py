@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pcg.groups.groups import Groups
-from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
+from pcg.groups.neighbours import Neighbours, build_neighbours
 
 
 def lists(seed: int, codes: int, width: int, floor: float = -0.5) -> Neighbours:

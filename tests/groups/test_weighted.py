@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from pcg.errors import InputError
-from pcg.groups.pairs.neighbours import Neighbours, build_neighbours
-from pcg.groups.weighted import WeightedGroups
+from pcg.groups.neighbours import Neighbours, build_neighbours
+from pcg.groups.variants import WeightedGroups
 
 THETA = 0.4
 

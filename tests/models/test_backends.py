@@ -18,9 +18,9 @@ from pcg.analysis.swap import Swap, swap
 from pcg.cli import main
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.models.vocabulary import Vocabulary
+from pcg.saved_take import read_stored
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.stored import read_stored
 from pcg.text import llasa, neutts
 from pcg.text.llasa import OWN_VOICE
 from pcg.text.prompt import PromptReader, Reference

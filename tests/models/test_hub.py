@@ -14,7 +14,7 @@ from huggingface_hub import errors
 
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.models import hub
-from pcg.models import memory_check as room
+from pcg.models import hub as room
 from pcg.models.hub import (
     HubModel,
     codec_folder,

@@ -9,16 +9,15 @@ import pytest
 import torch
 from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
+from pcg.decode.draft import acceptance_bound
 from pcg.decode.model_runner import ModelRunner
-from pcg.decode.proposal import acceptance_bound
 from pcg.decode.runners import make_runners
-from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.kernel import packing
 from pcg.models.kernel.arithmetic import draw
 from pcg.models.llama import DecodingLlama, Turns
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import load_llama
+from pcg.models.weights import Checkpoint, load_llama
 from pcg.places import PROJECT
 from pcg.sampling import Draws, Plain
 from pcg.text.prompt import Prompt

@@ -13,10 +13,10 @@ from pcg.errors import AssetError, PCGError
 from pcg.experiments.worker import WorkerSpec
 from pcg.groups.atlas import atlas_bytes
 from pcg.models.weights import count_weights
+from pcg.saved_take import Origin
 from pcg.synthesis import voice as voices
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.stored import Origin
 from pcg.text.llasa import CONTEXT, LlasaReader, load_reader
 from pcg.text.prompt import Reference
 
@@ -77,7 +77,7 @@ def test_a_template_that_is_none_of_a_llasa_is_refused(template: str, sentence: 
 
 def test_weights_run_in_what_memory_has_room_for(llasa_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def held(free: int, precision: str = "auto") -> torch.dtype:
-        for module in ("pcg.synthesis.voice", "pcg.models.memory_check"):
+        for module in ("pcg.synthesis.voice", "pcg.models.hub"):
             monkeypatch.setattr(f"{module}.free_memory", lambda _: free)
         return voices._weights_type("tiny", llasa_folder, "cpu", precision)
 

@@ -18,12 +18,10 @@ from pcg.models.kernel import packing, passes
 from pcg.models.llama import DecodingLlama
 from pcg.places import PROJECT
 from pcg.sampling import Plain
+from pcg.saved_take import Origin, Stored, python_snippet, read_link, shell_snippet, write_link
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import auto_precision, load_voice
-from pcg.takes.link import read_link, write_link
-from pcg.takes.snippets import python_snippet, shell_snippet
-from pcg.takes.stored import Origin, Stored
 from pcg.text.prompt import Prompt
 from tests.models.test_kernel import VOCABULARY, check, feature_pair, logits_of, make_model, read_in_pieces
 

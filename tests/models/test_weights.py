@@ -12,10 +12,9 @@ from tiny_llasa import CODES, END, FIRST_CODE, new_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.errors import AssetError
-from pcg.models.checkpoint import Checkpoint
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import count_weights, load_llama, read_checkpoint
+from pcg.models.weights import Checkpoint, count_weights, load_llama, read_checkpoint
 from pcg.places import PROJECT
 
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)

@@ -7,7 +7,7 @@ import torch
 
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
-from pcg.groups.pairs.neighbours import build_neighbours
+from pcg.groups.neighbours import build_neighbours
 from pcg.rules import THINNING_TRIALS, coarse, exact
 
 ALMOST_ONE = 1 - 2**-53

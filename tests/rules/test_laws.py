@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from pcg.groups.groups import Groups
-from pcg.groups.pairs.neighbours import Neighbours
-from pcg.groups.weighted import WeightedGroups
+from pcg.groups.neighbours import Neighbours
+from pcg.groups.variants import WeightedGroups
 from pcg.rules import coarse, exact, tolerant
 
 ALMOST_ONE = 1 - 2**-53

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import uvicorn
 
-from pcg.serving.openai_answer import Service
-from pcg.serving.openai_api import create_api
+from pcg.serving.openai import Service, create_api
 
 
 def serve(service: Service, **options: object) -> Iterator[str]:

@@ -10,10 +10,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from pcg.serving import bodies, uploads
-from pcg.serving.bodies import Bodies
-from pcg.serving.guard import Guard
-from pcg.serving.limits import LIMITS
+from pcg.serving import protection as bodies
+from pcg.serving import protection as uploads
+from pcg.serving.protection import LIMITS, Bodies, Guard
 
 SMALL = replace(LIMITS, body=1000, upload=10_000, uploads_each_hour=25_000, kept=100_000, free=0)
 UPLOAD = "/api/upload"

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from pcg.errors import PCGError
-from pcg.serving.limits import Limits
+from pcg.serving.protection import Limits
 from pcg.serving.speech_service import Offer, SpeechService
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.serving.served import serve

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from starlette.responses import PlainTextResponse
 
-from pcg.serving.guard import Guard, current_visitor
+from pcg.serving.protection import Guard, current_visitor
 
 
 async def tell_visitor(scope, receive, send):

@@ -12,11 +12,11 @@ import openai
 import pytest
 import soundfile
 
-from pcg.serving.sound_formats import RAW_RATE, formats
+from pcg.serving.openai import RAW_RATE, formats
 from pcg.serving.speech_service import Lost, SpeechService
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Round, Sound, Take
+from pcg.take import Round, Sound, Take
 from tests.serving.served import serve
 
 KEY = "a key, of any kind"

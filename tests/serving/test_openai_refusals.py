@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from pcg.errors import InputError, PCGError
-from pcg.serving.openai_request import refusal
+from pcg.serving.openai import refusal
 from pcg.serving.speech_service import Offer
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.prompt import Prompt

@@ -19,7 +19,7 @@ import pytest
 from pcg.cli import main
 from pcg.errors import InputError, PCGError
 from pcg.places import PROJECT
-from pcg.serving.limits import LIMITS
+from pcg.serving.protection import LIMITS
 from pcg.serving.replicas import LOST, Replicas
 from pcg.serving.speech_service import Busy, Offer
 from pcg.settings import Settings

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.decode.running_batch import RunningBatch
+from pcg.decode.speculative import RunningBatch
 from pcg.errors import InputError, PCGError
 from pcg.rules import Coins, Verdict, exact
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Round, Sound, Take
+from pcg.take import Round, Sound, Take
 
 WORDS = "hello, is this one sentence? yes!"
 LONG = ". ".join([WORDS] * 20)

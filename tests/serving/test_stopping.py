@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from pcg.cli import main
-from pcg.serving.limits import LIMITS
-from pcg.serving.openai_api import create_api
+from pcg.serving.openai import create_api
+from pcg.serving.protection import LIMITS
 from pcg.serving.speech_service import Offer
 
 PATIENCE_SECONDS = 120

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pcg.serving.uploads import own_folder
+from pcg.serving.protection import own_folder
 
 KEEP = """
 import signal, sys, threading, time
-from pcg.serving.uploads import own_folder
+from pcg.serving.protection import own_folder
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 with own_folder("lab") as folder:
     (folder / "take.wav").write_bytes(b"sound")

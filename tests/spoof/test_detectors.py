@@ -7,11 +7,19 @@ import torch
 from torch import Tensor
 
 from pcg.errors import AssetError, InputError
-from pcg.spoof.detector import M10, M25, M50, M50_10, RESOLUTIONS, Detector, DetectorConfig
-from pcg.spoof.detectors import Detectors, load_detectors, save_detectors
-from pcg.spoof.garbage import KINDS, Garbage
-from pcg.spoof.held_out import held_out_figures
-from pcg.spoof.segments import Mix, Segments
+from pcg.spoof.detectors import (
+    M10,
+    M25,
+    M50,
+    M50_10,
+    RESOLUTIONS,
+    Detector,
+    DetectorConfig,
+    Detectors,
+    load_detectors,
+    save_detectors,
+)
+from pcg.spoof.segments import KINDS, Garbage, Mix, Segments, held_out_figures
 from pcg.training.detectors import Examples, SpoofPlan, train_detectors
 
 CODES = 16

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from pcg.errors import InputError
-from pcg.spoof.detector import M10, M50
-from pcg.spoof.garbage import KINDS, Garbage, drawn, shuffled, swapped
-from pcg.spoof.segments import OWN, Mix, Segments
+from pcg.spoof.detectors import M10, M50
+from pcg.spoof.segments import KINDS, OWN, Garbage, Mix, Segments, drawn, shuffled, swapped
 from pcg.synthesis.voice import Voice, load_voice
 
 CODES, USED = 64, 48

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pcg.models.checkpoint import Checkpoint
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import read_checkpoint
+from pcg.models.weights import Checkpoint, read_checkpoint
 from pcg.synthesis.voice import load_voice
 
 

@@ -12,10 +12,9 @@ import torch
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
-from pcg.synthesis.cloning import last_pause, read_recording
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
-from pcg.takes.take import Sound
+from pcg.synthesis.voice import last_pause, load_voice, read_recording
+from pcg.take import Sound
 from pcg.text.prompt import Reference
 
 RATE = 16_000

@@ -13,21 +13,19 @@ from pcg.analysis.whatif import follow, what_if
 from pcg.bench.engine import compare_methods
 from pcg.bench.generate import against_generate
 from pcg.cli import main
-from pcg.decode.lookup import PromptLookup
+from pcg.decode.draft import PromptLookup
 from pcg.errors import AssetError, InputError
 from pcg.experiments.grid import Grid
 from pcg.experiments.unit import Condition, Utterance
 from pcg.experiments.worker import WorkerSpec
-from pcg.models.checkpoint import Checkpoint
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Checkpoint
+from pcg.saved_take import Origin, Stored, python_snippet, read_stored, shell_snippet
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.costs import step_costs
-from pcg.synthesis.drafts import choose_draft, layer_subset, untrained_layers
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
-from pcg.takes.snippets import python_snippet, shell_snippet
-from pcg.takes.stored import Origin, Stored, read_stored
+from pcg.synthesis.voice import choose_draft, layer_subset, load_voice, untrained_layers
 
 WORDS = "hello, is this one sentence?"
 CHOICES = ("auto", "layers:0,2", "lookup", "none")

@@ -11,15 +11,13 @@ from safetensors.torch import save_file
 from pcg.analysis.whatif import what_if
 from pcg.errors import InputError
 from pcg.experiments.worker import WorkerSpec
-from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, config_of
 from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Checkpoint
+from pcg.saved_take import Origin, Stored, shell_snippet
 from pcg.settings import METHODS, Settings
-from pcg.synthesis.drafts import choose_draft
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
-from pcg.takes.snippets import shell_snippet
-from pcg.takes.stored import Origin, Stored
+from pcg.synthesis.voice import choose_draft, load_voice
 from pcg.text.prompt import Reference
 
 WORDS = "hello, is this one sentence?"

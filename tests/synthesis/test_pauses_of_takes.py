@@ -11,7 +11,7 @@ from pcg.errors import InputError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.take import Sound, Take
+from pcg.take import Sound, Take
 
 PAUSED = "[pause:0.2] hello, is this one? [pause:1] yes! [pause:0.5][pause:0.25] ... [pause:2]"
 SETTINGS = Settings("pcg", theta=0.3, seed=4, temperature=0.6)

@@ -11,7 +11,7 @@ from pcg.errors import AssetError, InputError
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.take import Round, Sound, Take
+from pcg.take import Round, Sound, Take
 from pcg.text.reading import MAX_CHARACTERS, check_text
 
 TEXT = "hello, is this one sentence?"

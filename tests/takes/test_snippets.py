@@ -11,11 +11,10 @@ import soundfile
 
 from pcg.audio import write_wav
 from pcg.cli import main
+from pcg.saved_take import Origin, Stored, curl_snippet, python_snippet, read_stored, shell_snippet
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.snippets import curl_snippet, python_snippet, shell_snippet
-from pcg.takes.stored import Origin, Stored, read_stored
 
 BASH = shutil.which("bash")
 TEXTS = (

@@ -13,10 +13,10 @@ from pcg import __version__
 from pcg.audio import load_audio, read_comment, write_wav
 from pcg.errors import InputError
 from pcg.places import PROJECT
+from pcg.saved_take import LARGEST, RECORDING, Origin, Stored, fingerprint, read_stored
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.stored import LARGEST, RECORDING, Origin, Stored, fingerprint, read_stored
 from pcg.text.reading import MAX_CHARACTERS
 
 ORIGIN = Origin("tiny", "0123456789abcdef" * 4)

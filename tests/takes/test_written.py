@@ -9,7 +9,7 @@ import pytest
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.takes.written import pack_take, read_take, unpack_take, write_take
+from pcg.take import pack_take, read_take, unpack_take, write_take
 
 TEXT = "hello, is this one? [pause:1] yes! [pause:0.5]"
 

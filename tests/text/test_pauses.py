@@ -4,8 +4,7 @@ import pytest
 
 from pcg.errors import InputError
 from pcg.metrics.intelligibility import comparable, word_errors
-from pcg.text.pauses import at_pauses, without_pauses
-from pcg.text.reading import check_text, normalise
+from pcg.text.reading import at_pauses, check_text, normalise, without_pauses
 
 
 @pytest.mark.parametrize("mark", ["[pause:0.2]", "[pause:1]", "[pause:2.50]", "[pause:5]", "[pause:05.0]"])

@@ -10,9 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from pcg.cli import main, train
 from pcg.errors import InputError
-from pcg.files.checksums import LIST
-from pcg.spoof.detector import RESOLUTIONS, DetectorConfig
-from pcg.spoof.detectors import load_detectors
+from pcg.files import LIST
+from pcg.spoof.detectors import RESOLUTIONS, DetectorConfig, load_detectors
 from pcg.spoof.segments import Segments
 from pcg.synthesis.voice import load_voice
 from pcg.training.corpus import write_shard

@@ -12,7 +12,7 @@ import torch
 from pcg.cli import main
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.errors import InputError, PCGError
-from pcg.files.checksums import LIST
+from pcg.files import LIST
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice

@@ -12,13 +12,10 @@ import pytest
 import torch
 
 from pcg.asr.embedded import PARTS, Parts, load_parts, load_recogniser, save_recogniser
-from pcg.asr.network.alphabet import BLANK, CLASSES, spell
-from pcg.asr.network.conformer import ConformerCTC, EncoderConfig
-from pcg.asr.network.features import LogMel
-from pcg.asr.network.subwords import Subwords
+from pcg.asr.network import BLANK, CLASSES, ConformerCTC, EncoderConfig, LogMel, Subwords, spell
 from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.errors import AssetError, PCGError
-from pcg.files.checksums import LIST, check_checksums, write_checksums
+from pcg.files import LIST, check_checksums, write_checksums
 from pcg.training.corpus import SAMPLE_RATE, CorpusEntry
 from pcg.training.recogniser import (
     CTC,

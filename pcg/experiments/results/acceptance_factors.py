@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from pcg.analysis.whatif import ACCEPTED, RELAXED, Trace
 from pcg.experiments.results.analysis import Results
 from pcg.experiments.unit import Condition
 from pcg.groups.phones import CLASSES
 from pcg.metrics.estimate import Estimate, between, resampled
-from pcg.takes.trace import ACCEPTED, RELAXED, Trace
 
 FIFTHS = ("1st fifth", "2nd fifth", "3rd fifth", "4th fifth", "last fifth")
 ENTROPIES = (1.0, 2.0, 3.0, 4.0)

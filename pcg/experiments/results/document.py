@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pcg.errors import AssetError, InputError, first_line
 from pcg.experiments.results.tables.table import MISSING, Table
-from pcg.files.checksums import check_checksums
+from pcg.files import check_checksums
 
 MARKED = re.compile(r"(<!-- table (\S+) of (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 OVERVIEW = "overview"

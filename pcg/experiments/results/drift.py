@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pcg.analysis.whatif import RELAXED, Trace
 from pcg.experiments.results.analysis import Results
 from pcg.experiments.unit import Condition, Record
 from pcg.metrics.estimate import Estimate, between, resampled
-from pcg.takes.trace import RELAXED, Trace
 
 BEHIND = 5
 """So many tokens behind a relaxed one are watched."""

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.models.checkpoint import FusedWeights
 from pcg.models.kernel.panels import HEAD_DIM, UNROLLED, VECTORS
 from pcg.models.kernel.tiles import TILE_INPUTS
+from pcg.models.weights import FusedWeights
 
 PAGE = 1 << 21
 """Bytes of a large page."""

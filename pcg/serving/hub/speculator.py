@@ -7,12 +7,12 @@ from transformers import LlamaForCausalLM
 
 from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError
-from pcg.groups.pairs.store import load_or_build
+from pcg.groups.store import load_or_build
 from pcg.models.vocabulary import Vocabulary
 from pcg.places import CACHE
 from pcg.rules import Rule, coarse, exact, tolerant
 from pcg.settings import Settings
-from pcg.synthesis.drafts import layer_subset, untrained_layers
+from pcg.synthesis.voice import layer_subset, untrained_layers
 
 KEPT = "_pcg_kept"
 

@@ -13,7 +13,7 @@ from pcg.experiments.results.tables.drafts import draft_table, pair_table
 from pcg.experiments.suites import ar, pcg, sd, ssd
 from pcg.experiments.unit import Hearing
 from pcg.places import PROJECT
-from pcg.spoof.detector import RESOLUTIONS
+from pcg.spoof.detectors import RESOLUTIONS
 from tests.experiments.synthetic import record
 
 DOCUMENT = PROJECT / "docs" / "results.md"

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from pcg.analysis.whatif import STEPS, Trace, digits
 from pcg.experiments.results.acceptance_factors import FACTORS, acceptance_by
 from pcg.experiments.results.analysis import Results, summarise
 from pcg.experiments.results.drift import drift
 from pcg.experiments.results.tables import tables
 from pcg.experiments.unit import Condition, Result
 from pcg.settings import Settings
-from pcg.takes.trace import STEPS, Trace, digits
 from tests.experiments.synthetic import record
 
 AR, SD, PCG = Condition("AR", Settings("ar")), Condition("SD", Settings("sd")), Condition("PCG", Settings("pcg"))

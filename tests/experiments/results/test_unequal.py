@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from pcg.analysis.whatif import STEPS, Trace, digits
 from pcg.experiments.results.analysis import Results, summarise
 from pcg.experiments.results.comparisons import SPEED, WORK, Axis, Matched, curve, matched
 from pcg.experiments.results.tables import tables
 from pcg.experiments.suites import TITLES, ar, declared, pcg, sd, ssd
 from pcg.experiments.unit import Condition, Hearing, Record, Utterance
-from pcg.takes.trace import STEPS, Trace, digits
 from tests.experiments.synthetic import record
 
 DRAFTING = {"rounds": 40, "drafted": 120, "tested": (40, 30, 20), "accepted_at": (30, 20, 10), "trials": 45}

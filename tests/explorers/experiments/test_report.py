@@ -15,6 +15,7 @@ from playwright.sync_api import sync_playwright
 from explorers.experiments.figures import figures
 from explorers.experiments.figures.results import STYLES
 from explorers.experiments.report import Findings, page, write_report
+from pcg.analysis.whatif import Trace
 from pcg.errors import AssetError, InputError
 from pcg.experiments.results.analysis import Results, summarise
 from pcg.experiments.results.tables.table import Column, N, Table
@@ -22,7 +23,6 @@ from pcg.experiments.store import Store
 from pcg.experiments.suites import ar, pcg, sd, ssd, swapped, variant
 from pcg.experiments.unit import Condition, Record, Unit
 from pcg.synthesis.costs import StepCosts
-from pcg.takes.trace import Trace
 from tests.experiments.synthetic import CONTEXT, record
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 

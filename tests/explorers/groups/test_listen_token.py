@@ -13,7 +13,7 @@ from explorers.session import Session, TakeView
 from pcg.errors import PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Take
+from pcg.take import Take
 from tests.explorers.served import in_hand, serve_clients
 
 THETA = 0.3

@@ -9,9 +9,9 @@ from explorers.listening import player
 from explorers.listening.layout import create_listening_test
 from explorers.session import Session, TakeView
 from explorers.theme import launch_options
+from pcg.saved_take import Origin
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.stored import Origin
 from tests.explorers.listening.ears import FakeEars
 from tests.explorers.served import serve
 

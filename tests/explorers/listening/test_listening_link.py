@@ -7,9 +7,9 @@ import pytest
 from explorers.listening.actions import ListeningRequest, name_of, prepare
 from explorers.listening.link import FORMAT, MARK, read_test, write_test
 from pcg.errors import InputError
+from pcg.saved_take import pack_json
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.link import pack_json
 from tests.explorers.listening.ears import ASKED
 
 DIGEST = "0123456789abcdef"

@@ -24,7 +24,7 @@ from pcg.errors import InputError
 from pcg.experiments.worker import WorkerSpec
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Take
+from pcg.take import Take
 from pcg.text.prompt import Reference
 from pcg.text.reading import MAX_CHARACTERS
 from tests.explorers.served import in_hand, serve_clients

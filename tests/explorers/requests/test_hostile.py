@@ -11,9 +11,9 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 import app
 from pcg.audio import write_wav
+from pcg.saved_take import Origin, Stored
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.stored import Origin, Stored
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM
 from tests.explorers.hostile import BROKEN, HARMLESS, TEXTS, WRONG, settings_texts, sounds
 from tests.explorers.raw import Answer, Raw, file_at

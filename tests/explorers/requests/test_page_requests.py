@@ -13,7 +13,7 @@ from gradio_client.exceptions import AppError
 from explorers.requests.page import Page
 from explorers.requests.server import app_options
 from pcg.errors import PCGError
-from pcg.serving.limits import LIMITS, Limits
+from pcg.serving.protection import LIMITS, Limits
 from tests.explorers.raw import Raw
 from tests.explorers.served import serve
 

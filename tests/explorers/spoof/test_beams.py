@@ -16,8 +16,7 @@ from explorers.spoof.beams import PLAN, ShownBeam, Tree, hear_branch
 from explorers.spoof.ways import SEARCHED, WAYS
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
-from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
-from pcg.spoof.detectors import Detectors
+from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors
 from pcg.synthesis.synthesizer import Synthesizer
 
 TEXT = "The quick brown fox jumps."

@@ -14,7 +14,7 @@ from pcg.files import __version__
 from pcg.serving.hub.__main__ import main
 from pcg.serving.hub.generate import generate
 from pcg.settings import Settings
-from pcg.synthesis.drafts import layer_subset
+from pcg.synthesis.voice import layer_subset
 
 IDS = {"codes": 10, "first_code": 6, "end": 2}
 ASKED = {"do_sample": True, "temperature": 0.7, "top_k": 0, "max_new_tokens": 12, "pad_token_id": 0, **IDS}

@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 
 import app
 from pcg.places import PROJECT as ROOT
-from pcg.serving.space.front_matter import pinned_versions
+from pcg.serving.space import pinned_versions
 
 
 def test_the_container_copies_what_is_there_and_starts_the_makefiles_command() -> None:

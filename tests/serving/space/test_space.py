@@ -17,20 +17,27 @@ import yaml
 from gradio_client import Client
 
 from pcg.errors import InputError
-from pcg.files.checksums import LIST, check_checksums
+from pcg.files import LIST, check_checksums
 from pcg.models.hub import NAMES
 from pcg.places import PROJECT
-from pcg.serving.space.__main__ import front_of, main
-from pcg.serving.space.front_matter import (
+from pcg.saved_take import Stored
+from pcg.serving.space import (
+    ATTRIBUTES,
+    CPU_WHEELS,
+    LARGEST_PLAIN,
+    LFS,
     FrontMatter,
+    check,
+    front_of,
+    main,
     read_front_matter,
     read_requirements,
     split,
+    stage,
+    third_party,
+    uncovered,
     with_changes,
 )
-from pcg.serving.space.imports import third_party, uncovered
-from pcg.serving.space.staging import ATTRIBUTES, CPU_WHEELS, LARGEST_PLAIN, LFS, check, stage
-from pcg.takes.stored import Stored
 
 ROOT = PROJECT
 PATIENCE_SECONDS = 420
@@ -205,7 +212,7 @@ def test_a_space_installs_what_make_app_installs(space: Path) -> None:
 def test_the_command_says_what_to_do_next_or_one_sentence(
     little: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pcg.serving.space.__main__.PROJECT", little)
+    monkeypatch.setattr("pcg.serving.space.PROJECT", little)
     assert main([str(tmp_path), "--model", "gpt"]) == 2
     assert capsys.readouterr().err.startswith("space: model is 'gpt', but must be one of embedded, llasa-1b")
     assert main([str(tmp_path / "out"), "--model", "llasa-3b"]) == 0

@@ -10,7 +10,7 @@ from tiny_llasa import CODES, END, FIRST_CODE
 from transformers import LlamaForCausalLM
 
 from pcg.cli import main
-from pcg.files.checksums import write_checksums
+from pcg.files import write_checksums
 from pcg.models.feature_draft import FeatureDraft
 from pcg.synthesis.voice import load_voice
 from pcg.training.samples import MANIFEST, tokens_path, write_shard

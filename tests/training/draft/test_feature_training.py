@@ -9,9 +9,9 @@ from test_draft_training import CODES, READER, VOCABULARY, coins, make_spoken, m
 from pcg.cli import main
 from pcg.decode.runners import make_runners
 from pcg.errors import InputError
-from pcg.models.checkpoint import Checkpoint
 from pcg.models.feature_draft import FeatureDraft, usual_taps
 from pcg.models.llama import DecodingLlama
+from pcg.models.weights import Checkpoint
 from pcg.sampling import Plain
 from pcg.synthesis.voice import load_voice
 from pcg.text.prompt import Prompt

@@ -1,1 +1,0 @@
-"""The network of the embedded recogniser: features, encoder, projector, subwords."""

@@ -1,0 +1,317 @@
+"""The version of the project, and what it writes: files under a temporary name, then renamed, so that each is whole or
+not there; and tables of values with a digest each, which no kill can damage."""
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import sqlite3
+import sys
+import time
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from fnmatch import fnmatch
+from os.path import abspath
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pcg.errors import AssetError, InputError, PCGError, first_line
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+__version__ = "0.1.0"
+
+PATIENCE_SECONDS = 30.0
+_DIGEST_BYTES = 16
+# The folders of `replacing`: of which computer, of which process, and any name.
+_TEMPORARY = re.compile(r"\.pcg-([0-9a-f]{8})-(\d{1,9})-\w+")
+_ABANDONED_SECONDS = 86_400
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path near `path`; on success it takes the place of `path`, on failure it is removed. What a kill leaves
+    is removed by the next `replacing` in the same folder.
+
+    Where `path` is a link, what it leads to is replaced. Raises PCGError, also for an OSError of whoever writes: `path` is a
+    folder or a device, or lies where nothing can be written, or the disk is full.
+    """
+    place, folder = Path(os.path.realpath(path)), None
+    try:
+        if place.exists() and not place.is_file():  # a device would be replaced like any file
+            kind = "folder" if place.is_dir() else "device"
+            raise PCGError(f"{path.name} cannot be written: it is a {kind}, and not a file.")
+        if not place.parent.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+        sweep(place.parent)
+        # A folder, as safetensors writes under a temporary name of its own, which a kill would leave, too.
+        folder = Path(mkdtemp(prefix=f".pcg-{_computer()}-{os.getpid()}-", dir=place.parent))
+        temporary = folder / place.name
+        yield temporary
+        os.replace(temporary, place)
+    except OSError as error:
+        raise PCGError(f"{path.name} cannot be written ({error.strerror or first_line(error)}).") from error
+    finally:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what `replacing` left in `folder` when its process was killed; what another computer left, after a day."""
+    with suppress(OSError):
+        for path in folder.glob(".pcg-*"):
+            named = _TEMPORARY.fullmatch(path.name)
+            if named and (_is_over(named[1], int(named[2])) or time.time() - path.stat().st_mtime > _ABANDONED_SECONDS):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _computer() -> str:
+    """A short name for this computer: containers may share a folder, and number their processes alike."""
+    return f"{zlib.crc32(platform.node().encode()):08x}"
+
+
+def _is_over(computer: str, process: int) -> bool:
+    if computer != _computer() or os.name != "posix":
+        return False
+    try:
+        os.kill(process, 0)  # asks, and ends nothing
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # another user's
+        return False
+    return False
+
+
+def write_json(path: Path, value: object, indent: int | None = 2) -> None:
+    """indent: None writes one line, for what nobody reads."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=indent, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, "Tensor"], metadata: Mapping[str, str] | None = None) -> None:
+    """Write tensors by name, each contiguous, as one safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    with replacing(path) as temporary:
+        try:
+            save_file(dict(tensors), temporary, metadata and dict(metadata))
+        except SafetensorError as error:  # which a full disk is to it
+            raise OSError(first_line(error)) from error
+
+
+class SealedTable:
+    """JSON values by key in one SQLite file, for any number of threads and processes. A value is there, whole and for good,
+    once `add` returns.
+
+    Each is stored with a digest of itself and its key: one that does not fit counts as not there, with a warning, and so does
+    everything where the file lacks the table. Raises sqlite3.Error or OSError where the file cannot be read or written.
+    Reading makes no file, and leaves one that was emptied as it is.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self._name = path, name
+
+    def find(self, keys: Iterable[str]) -> dict[str, Any]:
+        """The values of those of `keys` that are there."""
+        query = f"SELECT key, value FROM {self._name} WHERE key = ?"  # nosec B608 # a name of this program's own
+        return self._read([(query, (key,)) for key in dict.fromkeys(keys)])
+
+    def all(self) -> dict[str, Any]:
+        """Every value, in the order of storing."""
+        query = f"SELECT key, value FROM {self._name} ORDER BY rowid"  # nosec B608 # a name of this program's own
+        return self._read([(query, ())])
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """Keep `values`, all or none; they take the place of earlier ones of the same keys."""
+        rows = [(key, _sealed(key, json.dumps(value).encode())) for key, value in values.items()]
+        with closing(self._open()) as table, table:
+            table.executemany(f"INSERT OR REPLACE INTO {self._name} VALUES (?, ?)", rows)
+
+    @property
+    def notice(self) -> str:
+        """What there is to know of the file, one sentence: it is there, and its table is not. Else nothing."""
+        if not self.path.is_file():
+            return ""
+        with closing(sqlite3.connect(self.path, timeout=PATIENCE_SECONDS)) as file:
+            there = file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?", (self._name,)).fetchone()
+        return "" if there else f"{self.path} is empty, or of another version: nothing in it counts as stored."
+
+    def _read(self, queries: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, Any]:
+        if not self.path.exists() and not self.path.parent.is_file():
+            return {}
+        if notice := self.notice:
+            warnings.warn(notice, stacklevel=4)
+            return {}
+        with closing(self._open()) as table:
+            rows = [row for query, values in queries for row in table.execute(query, values)]
+        return {key: json.loads(value[_DIGEST_BYTES:]) for key, value in rows if self._is_whole(key, value)}
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not self.path.exists():
+            # SQLite makes an empty file first, which others would take for one that was emptied.
+            with TemporaryDirectory(prefix=".", dir=self.path.parent) as folder, suppress(FileExistsError):
+                self._connect(Path(folder) / self.path.name).close()
+                os.link(Path(folder) / self.path.name, self.path)
+        return self._connect(self.path)
+
+    def _connect(self, path: Path) -> sqlite3.Connection:
+        table = sqlite3.connect(path, timeout=PATIENCE_SECONDS)
+        try:
+            table.execute(f"CREATE TABLE IF NOT EXISTS {self._name} (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
+        except sqlite3.Error:
+            table.close()
+            raise
+        return table
+
+    def _is_whole(self, key: object, value: object) -> bool:
+        whole = isinstance(key, str) and isinstance(value, bytes) and value == _sealed(key, value[_DIGEST_BYTES:])
+        if not whole:
+            warnings.warn(f"A row of {self.path.name} is damaged; it counts as not there.", stacklevel=5)
+        return whole
+
+
+def _sealed(key: str, value: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + value).digest()[:_DIGEST_BYTES] + value
+
+
+def read_yaml(field: str, path: Path) -> object:
+    """What the YAML file `path` holds; `field` is what errors call it."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(field, str(path), "a file that can be read") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (see line {mark.line + 1})" if mark else ""
+        raise InputError(field, str(path), f"YAML in UTF-8{where}") from error
+
+
+def mapping(what: str, value: object, known: Sequence[str]) -> dict[str, object]:
+    """`value`, if it is a mapping whose keys are all `known`."""
+    if not isinstance(value, dict):
+        raise InputError(what, value, "a mapping with some of " + ", ".join(known))
+    for key in value:
+        if key not in known:
+            raise InputError(f"key of the {what}", key, "one of " + ", ".join(known))
+    return value
+
+
+LIST = "SHA256SUMS"
+LEFT_OUT = ("*.sqlite*", "*.html", "steps.json")
+LARGEST_LIST = 1_000_000
+LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+
+
+def write_checksums(folder: Path) -> None:
+    """List every file of `folder`, whatever was listed before. It is done last: what is half written is refused meanwhile."""
+    _write(folder, {name: _digest(folder, name) for name in _files(folder)})
+
+
+def renew_checksums(path: Path) -> None:
+    """Where a list covers `path`, a file or a part of a published folder, bring its lines for that up to date alone."""
+    if root := _root(path):
+        listed, part = _read(root), _place(path, root)
+        kept = {name: digest for name, digest in listed.items() if not _is_in(name, part)}
+        _write(root, kept | {name: _digest(root, name) for name in _beside(listed, root) if _is_in(name, part)})
+
+
+def check_checksums(path: Path) -> None:
+    """Compare `path`, a published folder, a part of one, or a file in one, with the list that covers it; where there is none,
+    as in folders from the hub, nothing is compared.
+
+    Raises AssetError with the name of the file that is damaged, missing, or not listed.
+    """
+    if not (root := _root(path)):
+        return
+    listed, part = _read(root), _place(path, root)
+    for name in _beside(listed, root):
+        if name not in listed and _is_in(name, part):
+            raise AssetError(f"The file {root / name} is not listed in the {LIST} of its folder.")
+    for name, digest in listed.items():
+        if _is_in(name, part) and _digest(root, name) != digest:
+            raise AssetError(f"The file {root / name} is damaged: its SHA-256 is not the one in the {LIST} of its folder.")
+
+
+def _root(path: Path) -> Path | None:
+    """The folder with the list that covers `path`: that of `path`, or the one above it where its list names something in it."""
+    folder = Path(abspath(path if path.is_dir() else path.parent))
+    if (folder / LIST).is_file():
+        return folder
+    above = folder.parent / LIST
+    named = re.compile(rf"[ *](\./)?{re.escape(folder.name)}/")
+    return folder.parent if above.is_file() and named.search(above.read_text(encoding="utf-8", errors="replace")) else None
+
+
+def _place(path: Path, root: Path) -> PurePosixPath:
+    return PurePosixPath(Path(abspath(path)).relative_to(root).as_posix())
+
+
+def _is_in(name: str, part: PurePosixPath) -> bool:
+    return PurePosixPath(name).is_relative_to(part)
+
+
+def _files(root: Path) -> list[str]:
+    """What is, or would be, published of `root`, as the list names it."""
+    paths = [(path, path.relative_to(root)) for path in root.rglob("*")]
+    names = [place.as_posix() for path, place in paths if path.is_file() and not any(p.startswith(".") for p in place.parts)]
+    return sorted(name for name in names if name != LIST and not any(fnmatch(name, pattern) for pattern in LEFT_OUT))
+
+
+def _beside(listed: dict[str, str], root: Path) -> list[str]:
+    """The files in those folders of which the list names something."""
+    folders = {PurePosixPath(name).parent for name in listed}
+    return [name for name in _files(root) if PurePosixPath(name).parent in folders]
+
+
+def _digest(root: Path, name: str) -> str:
+    file = root / name
+    if not file.is_file():
+        raise AssetError(f"The file {file} is missing: the {LIST} of its folder lists it.")
+    if not file.resolve().is_relative_to(root.resolve()):
+        raise AssetError(f"The file {file} is a link that leads out of its folder.")
+    try:
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise AssetError(f"The file {file} cannot be read ({first_line(error)}).") from error
+
+
+def _read(root: Path) -> dict[str, str]:
+    """The digest of every file that is listed."""
+    listed: dict[str, str] = {}
+    try:
+        with (root / LIST).open("rb") as content:
+            lines = content.read(LARGEST_LIST).decode().splitlines()
+        for line in filter(None, lines):
+            found = LINE.fullmatch(line)
+            name = PurePosixPath(found[2]) if found else PurePosixPath("..")
+            if name.is_absolute() or ".." in name.parts or "\\" in line:
+                raise ValueError("a line names no file of the folder")
+            listed[name.as_posix()] = found[1]
+        if not listed:
+            raise ValueError("it names no file")
+    except (OSError, ValueError) as error:
+        raise AssetError(f"The list {root / LIST} is damaged ({first_line(error)}).") from error
+    return listed
+
+
+def _write(root: Path, digests: dict[str, str]) -> None:
+    lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+    with replacing(root / LIST) as temporary:
+        temporary.write_bytes(lines.encode())
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:]:
+        write_checksums(Path(each))

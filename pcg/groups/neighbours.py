@@ -1,0 +1,316 @@
+"""A bar with rate and time left for a long job of the command line."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from pcg.errors import InputError
+from pcg.groups.groups import Groups, Rows, prefix_sizes, row_starts, running_names, token_names
+
+ROWS = 256
+QUERIES_AT_ONCE = 512
+# Wider than float16 rounds below 1, so that no pair is lost before its similarity is rounded.
+MARGIN = 1e-3
+Progress = Callable[[int, int], None]
+"""Called with the comparisons done so far and those to do, so that time runs in proportion."""
+Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def ranks(halves: np.ndarray) -> np.ndarray:
+    """float16 values (no NaN) -> int32 of the same shape and order, 0 for both zeros."""
+    bits = halves.view(np.int16).astype(np.int32)
+    return np.where(bits < 0, -(2**15) - bits, bits)
+
+
+def halves(ranks: np.ndarray) -> np.ndarray:
+    """The inverse of `ranks`, float16."""
+    return np.where(ranks < 0, -(2**15) - ranks, ranks).astype(np.int16).view(np.float16)
+
+
+def lowest_rank_above(threshold: float) -> int:
+    """The rank of the least float16 that exceeds `threshold` (a number from -1 to 1), which is not rounded."""
+    nearest = np.float16(threshold)
+    above = nearest if float(nearest) > threshold else np.nextafter(nearest, np.float16(2))
+    return int(ranks(np.array([above]))[0])
+
+
+@dataclass(frozen=True, eq=False)
+class CosineSample:
+    """Cosines `[S * (n - 1)]` float32, ascending: of some of the n comparable codes with all the others."""
+
+    cosines: np.ndarray
+    codes: int
+
+    @classmethod
+    def of(cls, features: Tensor, eligible: Tensor | None = None) -> "CosineSample":
+        """Compare at most ROWS rows of `features [codes, D]`, always the same ones; otherwise as `build_neighbours`."""
+        _, unit = unit_vectors(features, eligible)
+        codes = len(unit)
+        rows = torch.randperm(codes, generator=torch.Generator().manual_seed(0))[:ROWS]
+        every = torch.from_numpy(unit)
+        cosines = every[rows] @ every.T
+        cosines[torch.arange(len(rows)), rows] = torch.inf
+        flat = cosines.flatten().sort().values
+        return cls(flat[: flat.numel() - len(rows)].numpy(), codes)
+
+    def pairs_above(self, theta: float) -> float:
+        """About how many pairs of different codes have a cosine above `theta`."""
+        above = len(self.cosines) - np.searchsorted(self.cosines, theta, side="right")
+        return self._all_pairs * above / max(1, len(self.cosines))
+
+    def theta_leaving(self, pairs: float) -> float:
+        """The threshold that about `pairs` pairs exceed, rounded as similarities are; -1 if there are not so many. Where many
+        cosines are equal, fewer pairs exceed it rather than more."""
+        place = len(self.cosines) - 1 - int(pairs / max(1.0, self._all_pairs) * len(self.cosines))
+        return float(np.float16(self.cosines[place])) if 0 <= place < len(self.cosines) else -1.0
+
+    @property
+    def _all_pairs(self) -> float:
+        return self.codes * (self.codes - 1) / 2
+
+
+MAX_PAIRS = 2**25
+# The bits of a token and of a similarity in the number that an entry is sorted by.
+TOKEN_BITS, SIMILARITY_BITS = 22, 17
+
+
+class _Arrays(NamedTuple):
+    """The lists' memory as arrays; `bits` are the similarities', and `running` the running sums of the neighbours' names."""
+
+    indptr: np.ndarray
+    entries: np.ndarray
+    bits: np.ndarray
+    running: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """`neighbours[indptr[t]:indptr[t + 1]]` are the tokens whose similarity with t exceeds `floor`, and `similarity` says how
+    much: `[V + 1]` int64, `[E]` int32 and `[E]` float16.
+
+    Token t itself comes first, the others by descending similarity, rounded to float16 once per pair, so that t' is near t
+    exactly when t is near t'. The last token is the end of speech, and its own only neighbour.
+    """
+
+    floor: float
+    indptr: Tensor
+    neighbours: Tensor
+    similarity: Tensor
+
+    @classmethod
+    def from_pairs(
+        cls, floor: float, vocabulary: int, first: np.ndarray, second: np.ndarray, similarity: np.ndarray
+    ) -> "Neighbours":
+        """Build from pairs of different tokens, each pair once: two arrays of tokens (int32) and one of float16."""
+        every = np.arange(vocabulary, dtype=np.int32)
+        own = every.astype(np.int64) << TOKEN_BITS + SIMILARITY_BITS | every
+        keys = np.concatenate([_keys(first, second, similarity), _keys(second, first, similarity), own])
+        sizes = np.bincount(first, minlength=vocabulary) + np.bincount(second, minlength=vocabulary) + 1
+        # One number an entry sorts many times faster than four keys.
+        keys.sort()
+        columns = (keys & 2**TOKEN_BITS - 1).astype(np.int32)
+        values = halves(2**15 - (keys >> TOKEN_BITS & 2**SIMILARITY_BITS - 1).astype(np.int32))
+        indptr = row_starts(torch.from_numpy(sizes))
+        values[indptr[:-1].numpy()] = 1
+        return cls(floor, indptr, torch.from_numpy(columns), torch.from_numpy(values))
+
+    @property
+    def vocabulary(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the lists: 14 bytes an entry, and 8 a token."""
+        return sum(array.nbytes for array in self._arrays)
+
+    @cached_property
+    def _arrays(self) -> _Arrays:
+        entries = self.neighbours.numpy()
+        running = running_names(entries, token_names(self.vocabulary))
+        return _Arrays(self.indptr.numpy(), entries, self.similarity.numpy().view(np.int16), running)
+
+    @cached_property
+    def levels(self) -> tuple[np.ndarray, np.ndarray]:
+        """The similarities between different tokens that occur, descending, float64, and how many entries have each."""
+        between = np.ones(len(self.similarity), bool)
+        between[self.indptr[:-1].numpy()] = False
+        counts = np.bincount(self.similarity.numpy().view(np.uint16)[between], minlength=2**16)
+        values = np.flatnonzero(counts).astype(np.uint16).view(np.float16).astype(np.float64)
+        descending = values.argsort()[::-1]
+        return values[descending], counts[counts > 0][descending]
+
+    def of(self, token: int) -> tuple[Tensor, Tensor]:
+        """The token's neighbours, itself first, and their similarities."""
+        row = slice(int(self.indptr[token]), int(self.indptr[token + 1]))
+        return self.neighbours[row], self.similarity[row]
+
+    def groups_at(self, theta: float) -> Groups:
+        """The groups of similarity above `theta`, which may not lie below the floor (Eq. 1); from theta = 1 on, singletons.
+
+        A set is the beginning of its row, so this searches where each row falls below theta, and copies nothing. theta is
+        compared as the float64 it is: rounded, it could land on a similarity.
+        """
+        indptr, entries, bits, running = self._arrays
+        sizes = prefix_sizes(indptr, bits, lowest_rank_above(min(self._checked(theta), 1.0)))
+        rows = Rows(indptr[:-1], sizes, entries)
+        return Groups.from_rows(theta, rows, rows, running[rows.starts + sizes] - running[rows.starts])
+
+    def mean_size_at(self, theta: float) -> float:
+        """The mean of |G(t)| over all tokens at `theta`, without making the groups."""
+        values, counts = self.levels
+        return 1 + int(counts[values > self._checked(theta)].sum()) / self.vocabulary
+
+    def _checked(self, theta: float) -> float:
+        if not theta >= self.floor:
+            raise InputError("theta", theta, f"at least {self.floor:g}, the floor of the neighbour lists")
+        return float(theta)
+
+
+def build_neighbours(
+    features: Tensor,
+    floor: float,
+    eligible: Tensor | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Neighbours:
+    """Search the speech codes' `features [V - 1, D]`, whose cosine is the similarity; the end of speech is added as the last
+    token, alone.
+
+    `eligible [V - 1]`, bool, leaves codes alone that training never used: their vectors mean nothing, yet lie close together.
+    A vector of zeros stays alone, too. device: as `pairs_above`. `progress` is called after every
+    block. Raises InputError for a floor that is no cosine or leaves more than MAX_PAIRS pairs, and for features not finite.
+    """
+    if not -1 <= floor <= 1:
+        raise InputError("floor", floor, "a number from -1 to 1")
+    tokens, unit = unit_vectors(features, eligible)
+    blocks, found = [(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float16))], 0
+    for block in pairs_above(unit, floor, device, progress):
+        found += len(block[0])
+        if found > MAX_PAIRS:
+            raise InputError("floor", floor, f"high enough to leave at most {MAX_PAIRS:,} pairs of similar tokens")
+        blocks.append(block)
+    first, second, similarity = map(np.concatenate, zip(*blocks, strict=True))
+    return Neighbours.from_pairs(floor, len(features) + 1, tokens[first], tokens[second], similarity)
+
+
+def near_in_both(a: Neighbours, b: Neighbours) -> Neighbours:
+    """Lists whose similarity is the lesser of the two, so that above theta are the pairs that are above it in both.
+
+    The two scales are taken as they are; the floor is the higher one. Raises InputError for lists over other vocabularies.
+    """
+    if a.vocabulary != b.vocabulary:
+        raise InputError("neighbours", f"over {b.vocabulary} tokens", f"lists over the other's {a.vocabulary} tokens")
+    floor = max(a.floor, b.floor)
+    (keys_a, similar_a), (keys_b, similar_b) = (_pairs(each, floor) for each in (a, b))
+    keys, in_a, in_b = np.intersect1d(keys_a, keys_b, assume_unique=True, return_indices=True)
+    first, second = (keys // a.vocabulary).astype(np.int32), (keys % a.vocabulary).astype(np.int32)
+    return Neighbours.from_pairs(floor, a.vocabulary, first, second, np.minimum(similar_a[in_a], similar_b[in_b]))
+
+
+def _keys(rows: np.ndarray, columns: np.ndarray, similarity: np.ndarray) -> np.ndarray:
+    """Entries as numbers that sort by row, then by descending similarity (always after the row's own), then by column."""
+    keys = rows.astype(np.int64) << SIMILARITY_BITS
+    keys |= 2**15 - ranks(similarity)
+    keys <<= TOKEN_BITS
+    keys |= columns
+    return keys
+
+
+def _pairs(neighbours: Neighbours, floor: float) -> tuple[np.ndarray, np.ndarray]:
+    """Each pair above `floor` once, as the number first x V + second with first < second, and its similarity."""
+    entries, similarity = neighbours.neighbours.numpy(), neighbours.similarity.numpy()
+    rows = np.arange(neighbours.vocabulary, dtype=np.int32).repeat(neighbours.indptr.diff().numpy())
+    kept = (rows < entries) & (similarity.astype(np.float64) > floor)
+    return rows[kept].astype(np.int64) * neighbours.vocabulary + entries[kept], similarity[kept]
+
+
+def unit_vectors(features: Tensor, eligible: Tensor | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The codes `[n]` (int32) whose direction means something, and their `features [codes, D]` at length one, `[n, D]` float32.
+
+    Left out are vectors of zeros and those not in `eligible [codes]` (bool). Raises InputError for NaN and infinity.
+    """
+    if features.ndim != 2 or (eligible is not None and eligible.shape != features.shape[:1]):
+        raise InputError("features", tuple(features.shape), "one vector for each code, and one eligible flag for each")
+    vectors = features.detach().cpu().float()
+    lengths = vectors.norm(dim=1)
+    if not lengths.isfinite().all():
+        raise InputError(
+            "features", f"not finite at code {int(lengths.isfinite().logical_not().nonzero()[0])}", "finite numbers"
+        )
+    comparable = lengths > 0 if eligible is None else eligible.cpu() & (lengths > 0)
+    unit = vectors[comparable]
+    unit /= lengths[comparable, None]
+    return comparable.nonzero().squeeze(1).numpy().astype(np.int32), unit.numpy()
+
+
+def pairs_above(unit: np.ndarray, floor: float, device: str = "cpu", progress: Progress | None = None) -> Iterator[Pairs]:
+    """Blocks of pairs (i, j), j < i, of rows of `unit [n, D]` whose inner product, rounded to float16, exceeds `floor`: i and j
+    int32, and that product.
+
+    A block of rows meets itself and the rows before it only, which is half the work and gives each pair one similarity: the
+    other direction could round to another last bit. Never holds more than a block's hits. device: "cpu" searches with FAISS,
+    any other device of torch ("cuda", "cpu:0") with blocks of a matrix product there.
+    """
+    search = _faiss_search(unit) if device == "cpu" else _torch_search(torch.from_numpy(unit).to(device))
+    edges = [*range(0, len(unit), QUERIES_AT_ONCE), len(unit)]
+    work = [(stop - start) * stop for start, stop in pairwise(edges)]
+    for block, (start, stop) in enumerate(pairwise(edges)):
+        first, second, products = search(start, stop, floor - MARGIN)
+        similarity = np.clip(products, -1, 1).astype(np.float16)
+        kept = (second < first) & (similarity.astype(np.float64) > floor)
+        yield first[kept].astype(np.int32), second[kept].astype(np.int32), similarity[kept]
+        if progress:
+            progress(sum(work[: block + 1]), sum(work))
+
+
+def _faiss_search(unit: np.ndarray) -> Callable[[int, int, float], Pairs]:
+    import faiss
+
+    # The search of IndexFlatIP, without the copy of all vectors that the index would hold.
+    def search(start: int, stop: int, floor: float) -> Pairs:
+        found = faiss.RangeSearchResult(stop - start)
+        queries, base = faiss.swig_ptr(unit[start:stop]), faiss.swig_ptr(unit[:stop])
+        faiss.range_search_inner_product(queries, base, unit.shape[1], stop - start, stop, floor, found)
+        limits = faiss.rev_swig_ptr(found.lims, stop - start + 1).astype(np.int64)
+        first = np.arange(start, stop).repeat(np.diff(limits))
+        if not len(first):
+            return first, first, np.empty(0, np.float32)
+        # Copies, because the memory goes with `found`.
+        second, products = (faiss.rev_swig_ptr(each, len(first)).copy() for each in (found.labels, found.distances))
+        return first, second, products
+
+    return search
+
+
+def _torch_search(unit: Tensor) -> Callable[[int, int, float], Pairs]:
+    """The same search on the device of `unit [n, D]`: rows from start to stop against all before stop."""
+
+    def search(start: int, stop: int, floor: float) -> Pairs:
+        products = unit[start:stop] @ unit[:stop].T
+        first, second = (products > floor).nonzero(as_tuple=True)
+        values = products[first, second]
+        return (first + start).cpu().numpy(), second.cpu().numpy(), values.cpu().numpy()
+
+    return search
+
+
+def bar(label: str) -> Progress:
+    """A `Progress` that moves a bar on standard error; where that is no terminal it is silent."""
+    shown = tqdm(desc=label, disable=None)
+
+    def progress(done: int, total: int) -> None:
+        if done < shown.n:
+            shown.reset()
+        shown.total = total
+        shown.update(done - shown.n)
+        if done >= total:
+            shown.close()
+
+    return progress

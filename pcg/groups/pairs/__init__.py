@@ -1,1 +1,0 @@
-"""Which tokens sound alike: similar pairs, found, sorted and kept."""

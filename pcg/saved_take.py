@@ -1,0 +1,420 @@
+"""All that rebuilds a take, in one validated schema: as JSON, and inside every WAV file."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from shlex import join, quote
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import parse_qsl, urlencode
+
+from pcg.audio import read_comment
+from pcg.errors import InputError
+from pcg.files import __version__
+from pcg.models.hub import content_digest, lies_beside
+from pcg.settings import Settings, is_numeric
+from pcg.text.reading import check_text
+
+if TYPE_CHECKING:
+    from pcg.take import Take
+    from pcg.text.prompt import Reference
+
+
+VERSION = 1
+LARGEST = 65_536
+"""Bytes of JSON: the longest text has 60,000, where every character is written as two escapes."""
+SHORT_DIGEST = 12
+"""Hexadecimal digits of a digest that a link keeps."""
+LONGEST_NAME = 160
+RECORDING = "a recording"
+DEVICES = ("cpu", "cuda")
+OPTIONAL = ("licence", "draft", "precision", "verification", "lookahead_cost")
+PRECISIONS = {"cpu": "float32", "cuda": "bfloat16"}
+"""What is not said, by device."""
+WEIGHTS = ("voice.json", "usage.safetensors", "*/config.json", "*/model.safetensors")
+LLASA_WEIGHTS = ("config.json", "model*.safetensors", "tokenizer.json", "chat_template.jinja", "*/model-*.safetensors")
+CODEC_WEIGHTS = ("config.json", "*.safetensors", "*.ckpt", "*.bin")
+TRAINED, OTHER_DRAFT = "trained", "folder:"
+DRAFTS = rf"(?!auto\Z)[a-z0-9-]{{1,40}}|layers:[0-9]+(,[0-9]+)*|{OTHER_DRAFT}[0-9a-f]{{16}}"
+SPDX = r"[A-Za-z0-9.+-]{0,40}"
+OURS = "a WAV or JSON file that PCG Lab wrote"
+
+
+class VoiceFiles(Protocol):
+    """What an Origin asks of a `Voice`, which lies above."""
+
+    name: str
+    folder: Path
+    licence: str
+    draft_kind: str
+    codec_folder: Path | None
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def precision(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What spoke: the name and the SHA-256 of the voice's files (of a link its first 12 digits), the kind of device, and the
+    version of this program.
+
+    licence: that of the voice and so of the sound, as its SPDX identifier; nothing in files of before it was kept. draft: what
+    drafted (`pcg.synthesis.voice.Draft.kind`); left out of files where it is the trained one that belongs to the voice.
+    precision: of matrix products, "float32" or "bfloat16"; empty, and left out of files, where it is that of `PRECISIONS`.
+    """
+
+    model: str
+    digest: str
+    device: str = "cpu"
+    app: str = __version__
+    licence: str = ""
+    draft: str = TRAINED
+    precision: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name("model", self.model)
+        _check_name("app", self.app)
+        _check_digest("digest", self.digest)
+        if not isinstance(self.licence, str) or not re.fullmatch(SPDX, self.licence):
+            raise InputError("licence", _shown(self.licence), "an SPDX identifier, or empty")
+        if not isinstance(self.draft, str) or len(self.draft) > LONGEST_NAME or not re.fullmatch(DRAFTS, self.draft):
+            allowed = "trained, lookup, none, a name, or layers of the target as in layers:0,1"
+            raise InputError("draft", _shown(self.draft), allowed)
+        if self.device not in DEVICES:
+            raise InputError("device", _shown(self.device), "one of " + ", ".join(DEVICES))
+        if self.precision not in ("", *PRECISIONS.values()):
+            raise InputError("precision", _shown(self.precision), "float32, bfloat16, or empty")
+
+    def differs(self, other: "Origin", name: str) -> bool:
+        """Whether the two have another value of that name; of digests as many digits count as both have."""
+        own, others = getattr(self, name), getattr(other, name)
+        if name == "digest":
+            known = min(len(own), len(others))
+            own, others = own[:known], others[:known]
+        return own != others
+
+    @classmethod
+    def of(cls, voice: VoiceFiles) -> "Origin":
+        """Reads every file of the voice: a few tenths of a second for the embedded one."""
+        digest = hashlib.sha256()
+        patterns = {voice.folder: (*WEIGHTS, *LLASA_WEIGHTS), voice.codec_folder: CODEC_WEIGHTS}
+        for folder, names in patterns.items():
+            files = sorted(file for pattern in names for file in folder.glob(pattern)) if folder else ()
+            for file in (each for each in files if not lies_beside(each, folder)):
+                digest.update(f"{file.relative_to(folder).as_posix()} {content_digest(file)}\n".encode())
+        precision = "" if voice.precision == PRECISIONS[voice.device] else voice.precision
+        return cls(voice.name, digest.hexdigest(), voice.device, __version__, voice.licence, voice.draft_kind, precision)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A take as it can be said again. It never holds a path, nor a recording.
+
+    reference: where a recording was the voice, the fingerprint of what was read from it. streamed: the sound was made in
+    pieces, which gives the same tokens and almost the same samples as at once.
+    """
+
+    text: str
+    voice: str
+    settings: Settings
+    origin: Origin
+    reference: str | None = None
+    streamed: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise InputError("text", _shown(self.text), "some English text")
+        check_text(self.text)
+        _check_name("voice", self.voice)
+        if self.reference is not None:
+            _check_digest("reference", self.reference)
+        if not isinstance(self.streamed, bool):
+            raise InputError("streamed", _shown(self.streamed), "true or false")
+
+    @classmethod
+    def of(cls, take: "Take", origin: Origin, reference: "Reference | None" = None, streamed: bool = False) -> "Stored":
+        """`reference`: what was passed to the synthesizer in place of a known voice; its file's name is left out."""
+        if reference is None:
+            return cls(take.text, take.voice, take.settings, origin, None, streamed)
+        return cls(take.text, RECORDING, take.settings, origin, fingerprint(reference), streamed)
+
+    def caveats(self, origin: Origin) -> tuple[str, ...]:
+        """Why `origin` cannot say it again, as sentences; empty if it can, on the machine that said it first: the same tokens,
+        and with the same number of threads the same samples."""
+        made = {
+            "digest": "other weights",
+            "device": "another kind of device",
+            "app": "another version of this program",
+            "draft": "another draft",
+            "precision": "products of another precision",
+        }
+        told = [f"It was made with {what}." for name, what in made.items() if self.origin.differs(origin, name)]
+        if self.reference is not None:
+            told.append("Its voice came from a recording, which is not stored: bring the same recording.")
+        return tuple(told)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """ASCII alone, which every program that shows a WAV file's comment can read."""
+        values = asdict(self) | {"settings": self.settings.as_dict()}
+        for name, usual in (("draft", TRAINED), ("precision", "")):  # as in files of before there was a choice
+            if getattr(self.origin, name) == usual:
+                del values["origin"][name]
+        return json.dumps({"version": VERSION, **values}, indent=indent)
+
+    @classmethod
+    def from_json(cls, content: str | bytes) -> "Stored":
+        """Read what `to_json` wrote; anything else raises InputError."""
+        if len(content) > LARGEST:
+            raise InputError("settings", f"{len(content):,} bytes", f"at most {LARGEST:,} bytes of JSON")
+        try:
+            values = json.loads(content, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            raise InputError("settings", "not JSON", "the JSON that PCG Lab wrote") from error
+        return cls._from_dict(values)
+
+    @classmethod
+    def _from_dict(cls, values: object) -> "Stored":
+        own = _object("settings file", values)
+        version = own.pop("version", None)
+        if type(version) is not int or version != VERSION:
+            raise InputError("version", _shown(version), f"{VERSION}")
+        _check_keys(own, [f.name for f in fields(cls)])
+        settings, origin = (_object(name, own[name]) for name in ("settings", "origin"))
+        _check_keys(settings, list(Settings.model_fields))
+        _check_keys(origin, [f.name for f in fields(Origin)])
+        return cls(**{**own, "settings": Settings.from_dict(settings), "origin": Origin(**origin)})
+
+
+def fingerprint(reference: "Reference") -> str:
+    """SHA-256 of the words and the speech codes of a reference."""
+    return hashlib.sha256(reference.text.encode() + b"\0" + reference.codes.cpu().long().numpy().tobytes()).hexdigest()
+
+
+def read_stored(path: Path) -> Stored:
+    """The take that a WAV file carries, or that a JSON file holds; raise InputError if there is none."""
+    if not path.is_file():
+        raise InputError("settings file", path.name, "a file that is there")
+    try:
+        with path.open("rb") as file:
+            start = file.read(LARGEST + 1)
+        content = read_comment(path, LARGEST) if start[:4] == b"RIFF" else start
+    except OSError as error:
+        raise InputError("settings file", path.name, "a readable file") from error
+    if not content or content.lstrip()[:1] != b"{":
+        raise InputError("settings file", path.name, OURS)
+    return Stored.from_json(content)
+
+
+def _object(field: str, value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise InputError(field, _shown(value), "an object of names and values")
+    return dict(value)
+
+
+def _check_keys(values: Mapping[str, object], known: list[str]) -> None:
+    """Every field of `known`, and no other: a file that lacks one would be completed by the defaults of another version.
+
+    Only what older files lack may be missing: a licence, which no take depends on, a draft and a precision that are the
+    usual ones, and knobs that did not exist, whose defaults do nothing.
+    """
+    for key in values:
+        if key not in known:
+            raise InputError("setting", _shown(key), "one of " + ", ".join(known))
+    for key in known:
+        if key not in values and key not in OPTIONAL:
+            raise InputError(key, "missing", "given")
+
+
+def _check_name(field: str, value: object) -> None:
+    if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= LONGEST_NAME:
+        raise InputError(field, _shown(value), f"a name of 1 to {LONGEST_NAME} printable characters")
+
+
+def _check_digest(field: str, value: object) -> None:
+    if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{64}}|[0-9a-f]{{{SHORT_DIGEST}}}", value):
+        raise InputError(field, _shown(value), f"64 hexadecimal digits, or the first {SHORT_DIGEST}")
+
+
+def _shown(value: object) -> object:
+    """A value as one sentence can quote it."""
+    if isinstance(value, str):
+        return value[:40]
+    return value if isinstance(value, bool | int | float | None) else f"a {type(value).__name__}"
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+ENDPOINT = "repeat_take"
+RECORDING_FILE = "recording.wav"
+RECORDING_WORDS = "the words in it"
+BRING = f"# {RECORDING_FILE} stands for the recording that was the voice: it is not stored."
+FOLDER = "# The voice is a folder of that name: say where it lies."
+DRAFT_FOLDER = "# The draft was another trained one, in a folder: say where it lies."
+EMBEDDED = "embedded"
+
+
+def python_snippet(stored: Stored, model: str = EMBEDDED) -> str:
+    """A script that makes the take, its tokens in `take.tokens`, and writes speech.wav. model: as `load_voice` takes it."""
+    device = f", {stored.origin.device!r}" if stored.origin.device != "cpu" else ""
+    draft = "".join(f", draft={choice!r}" for choice in _draft(stored))
+    speaker, reference = f"{stored.voice!r}", []
+    if stored.reference is not None:
+        reference = [BRING, f"reference = voice.reference_from_audio(Path({RECORDING_FILE!r}), {RECORDING_WORDS!r})"]
+        speaker += ", reference"
+    asked = f"{stored.text!r}, settings, {speaker}"
+    spoken = f"*_, take = synthesizer.speak({asked}, stream=True)" if stored.streamed else f"take = synthesizer.take({asked})"
+    origin = f"Origin.of(voice){', reference' if stored.reference else ''}{', streamed=True' if stored.streamed else ''}"
+    lines = [
+        "from pathlib import Path",
+        "",
+        "from pcg.audio import write_wav",
+        "from pcg.settings import Settings",
+        "from pcg.saved_take import Origin, Stored",
+        "from pcg.synthesis.synthesizer import Synthesizer",
+        "from pcg.synthesis.voice import load_voice",
+        "",
+        *_folder(model),
+        *_draft_folder(stored),
+        f"voice = load_voice({model!r}{device}{draft}, precision={precision_of(stored)!r})",
+        "synthesizer = Synthesizer(voice)",
+        f"settings = {stored.settings!r}",
+        *reference,
+        spoken,
+        f'write_wav(Path("speech.wav"), take.audio, take.sample_rate, Stored.of(take, {origin}).to_json())',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def shell_snippet(stored: Stored, model: str = EMBEDDED) -> str:
+    """A command that writes speech.wav. A streamed take is said at once: the same tokens, and samples within -45 dB."""
+    settings = stored.settings
+    words = ["python", "-m", "pcg", "speak", "--method", settings.method, "--similarity", settings.similarity]
+    words += ["--sampler", settings.sampler, "--verification", settings.verification]
+    for name in filter(is_numeric, Settings.model_fields):
+        words += [f"--{name.replace('_', '-')}", f"{getattr(settings, name)!r}"]
+    words += [f"--{name}" for name in ("adaptive", "hierarchical") if getattr(settings, name)]
+    if stored.reference is None:
+        words += ["--voice", stored.voice]
+    else:
+        words += ["--reference", RECORDING_FILE, "--reference-text", RECORDING_WORDS]
+    words += ["--model", model, "--device", stored.origin.device, "--precision", precision_of(stored), "--out", "speech.wav"]
+    words += [word for choice in _draft(stored) for word in ("--draft", choice)]
+    notes = [*_folder(model), *_draft_folder(stored), *([BRING] if stored.reference else [])]
+    notes += ["# It was streamed: the tokens are the same, the samples almost."] if stored.streamed else []
+    # A text may begin with a dash: after two of them nothing is an option.
+    return "\n".join([*notes, join([*words, "--", stored.text])]) + "\n"
+
+
+def curl_snippet(stored: Stored, address: str) -> str:
+    """Three calls to the page at `address`: ask, wait, fetch speech.wav. A take of a recording cannot be asked for so."""
+    if stored.reference is not None:
+        return "# The voice was a recording, which is not stored: this page cannot say it again by itself.\n"
+    call, asked = f"{address.rstrip('/')}/gradio_api/call/{ENDPOINT}", json.dumps({"data": [stored.to_json()]})
+    event = """sed 's/.*"event_id": *"\\([^"]*\\)".*/\\1/'"""
+    url = """sed -n 's/.*"url": *"\\([^"]*\\)".*/\\1/p'"""
+    return (
+        f"event=$(curl -s -H 'Content-Type: application/json' -d {quote(asked)} {quote(call)} | {event})\n"
+        f'url=$(curl -sN {quote(call)}/"$event" | {url})\n'
+        'curl -s "$url" -o speech.wav\n'
+    )
+
+
+def precision_of(stored: Stored) -> str:
+    return stored.origin.precision or PRECISIONS[stored.origin.device]
+
+
+def _draft(stored: Stored) -> list[str]:
+    """How the draft has to be chosen, if it is not the voice's own."""
+    kind = stored.origin.draft
+    return [] if kind == TRAINED else ["draft" if kind.startswith(OTHER_DRAFT) else kind]
+
+
+def _draft_folder(stored: Stored) -> list[str]:
+    return [DRAFT_FOLDER] if stored.origin.draft.startswith(OTHER_DRAFT) else []
+
+
+def _folder(model: str) -> list[str]:
+    return [] if model == EMBEDDED or "/" in model else [FOLDER]  # a repository of the hub is loaded by its name
+
+
+WHOLE_LINK = "a link that PCG Lab wrote, copied to its end"
+USUAL = {
+    "adaptive": False, "similarity": "cosine", "sampler": "plain", "top_k": 0, "top_p": 0.0, "repetition_penalty": 1.0,
+    "hierarchical": False, "verification": "token", "lookahead_cost": 0.0,
+}  # fmt: skip
+"""Settings that a link leaves out at these values, whatever the defaults of the program are."""
+ORIGIN = {"device": "cpu", "draft": TRAINED, "precision": ""}
+
+
+def write_link(stored: Stored) -> str:
+    """Write `stored` as `text=...&voice=...&method=pcg&theta=0.3&...`. Of digests 12 hexadecimal digits are kept."""
+    settings = {name: value for name, value in stored.settings.as_dict().items() if USUAL.get(name) != value}
+    origin = stored.origin
+    made = {"model": origin.model, "digest": origin.digest[:SHORT_DIGEST], "app": origin.app}
+    made |= {name: getattr(origin, name) for name, usual in ORIGIN.items() if getattr(origin, name) != usual}
+    made |= {"streamed": "true"} if stored.streamed else {}
+    made |= {"reference": stored.reference[:SHORT_DIGEST]} if stored.reference else {}
+    return urlencode({"text": stored.text, "voice": stored.voice, **{k: _written(v) for k, v in settings.items()}, **made})
+
+
+def read_link(query: str) -> Stored | None:
+    """Read what `write_link` wrote.
+
+    Returns:
+        None if the query names no text.
+
+    Raises:
+        InputError: if it names a text, and anything else is missing or wrong.
+    """
+    if len(query) > LARGEST:
+        raise InputError("link", f"{len(query):,} characters", f"at most {LARGEST:,} characters")
+    values = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=60))
+    if "text" not in values:
+        return None
+    settings = USUAL | {name: _read(name, values[name]) for name in Settings.model_fields if name in values}
+    try:
+        origin = Origin(values["model"], values["digest"], app=values["app"], **_chosen(values, ORIGIN))
+        reference, streamed = values.get("reference"), values.get("streamed") == "true"
+        return Stored(values["text"], values["voice"], Settings.from_dict(settings), origin, reference, streamed)
+    except KeyError as missing:
+        raise InputError("link", f"one without {missing}", WHOLE_LINK) from missing
+
+
+def _chosen(values: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    return {name: values.get(name, usual) for name, usual in names.items()}
+
+
+def _written(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, float) else value
+
+
+def _read(name: str, written: str) -> object:
+    """A value of the setting `name`; what is no number or switch stays text, and `Settings` refuses it."""
+    if Settings.model_fields[name].annotation is bool:
+        return {"true": True, "false": False}.get(written, written)
+    if is_numeric(name) and re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", written):
+        return float(written) if re.search(r"[.e]", written) else int(written)
+    return written
+
+
+def pack_json(values: object) -> str:
+    """Write any JSON in letters, digits, - and _."""
+    return base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def unpack_json(packed: str) -> object:
+    """Read what `pack_json` wrote; anything else raises InputError."""
+    if not re.fullmatch("[A-Za-z0-9_-]*", packed) or len(packed) % 4 == 1 or len(packed) > LARGEST:
+        raise InputError("link", packed[:20], WHOLE_LINK)
+    try:
+        return json.loads(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
+    except (ValueError, RecursionError) as error:
+        raise InputError("link", packed[:20], WHOLE_LINK) from error

@@ -1,0 +1,361 @@
+"""What one visitor, and all of them together, may ask of a server. `SECURITY.md` promises these figures."""
+
+import asyncio
+import atexit
+import errno
+import re
+import shutil
+import tempfile
+from asyncio import CancelledError
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from getpass import getuser
+from ipaddress import ip_address
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryFile
+from time import monotonic, time
+from typing import IO
+from urllib.parse import urlsplit
+
+from filelock import FileLock, Timeout
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes in bytes, times in seconds."""
+
+    body: int = 1 << 20  # of a request
+    body_seconds: float = 30.0  # until the body of a request for speech has come
+    upload: int = 20 << 20  # of an upload, all its parts together
+    upload_seconds: float = 120.0  # until an upload has come
+    uploads_each_hour: int = 200 << 20  # of one visitor
+    kept: int = 2 << 30  # of all uploads and takes on the disk
+    free: int = 500 << 20  # that stay free on the disk
+    keep_seconds: float = 6 * 3600.0  # how long an upload or a take stays
+    job_seconds: float = 300.0  # that a job may hold the decoder
+    posts_each_minute: int = 1200  # of one address: a class behind one address is one visitor
+    waiting: int = 64  # takes that wait for a row of the batch
+    stop_seconds: int = 5  # that open answers of the speech endpoint still have when it is told to stop
+    sessions: int = 2048  # that are kept; the one that was used longest ago goes first
+
+
+LIMITS = Limits()
+
+
+NOWHERE = "There is no such endpoint."
+STOPPING = "This server stops: ask again a little later."
+# What runs on this page comes from this server. Gradio builds its handlers with `new Function`, and styles inline.
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; media-src 'self' data: blob:; connect-src 'self' data: blob:; font-src 'self' data:; "
+    "worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors "
+)
+_visitor: ContextVar[str] = ContextVar("visitor", default="")
+
+
+def current_visitor() -> str:
+    """The address of who sent the request that is being answered; "" outside of one."""
+    return _visitor.get()
+
+
+def _as_detail(sentence: str, status: int) -> Response:
+    return JSONResponse({"detail": sentence}, status)
+
+
+class Guard:
+    """ASGI middleware.
+
+    hosts: the names that this server answers to, beside those of the computer itself and plain addresses: any other name may
+    lead here by a trick of somebody's name server. A first label of "*" stands for any. paths: what is open, as a pattern of
+    the whole path. frames: pages elsewhere that may show this one in a frame. unexpected: told of an exception that no handler
+    caught; answers with the sentence for the visitor. answer: the response that tells a sentence, given its status.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Sequence[str],
+        paths: re.Pattern[str],
+        frames: Sequence[str],
+        unexpected: Callable[[Exception], str],
+        answer: Callable[[str, int], Response] = _as_detail,
+    ) -> None:
+        self.app, self._hosts, self._paths, self._unexpected = app, hosts, paths, unexpected
+        self._answer = answer
+        self._policy = POLICY + " ".join(["'self'", *frames])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun = False
+
+        async def with_headers(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                headers = MutableHeaders(scope=message)
+                headers["content-security-policy"] = self._policy
+                headers["x-content-type-options"] = "nosniff"
+                headers["referrer-policy"] = "same-origin"
+            await send(message)
+
+        token = _visitor.set(scope["client"][0] if scope.get("client") else "")
+        try:
+            answer = self._refusal(scope) or self.app
+            await answer(scope, receive, with_headers)
+        except Exception as error:
+            sentence = self._unexpected(error)
+            if not begun:  # what has begun breaks off: an end would make it look whole
+                await self._answer(sentence, 500)(scope, receive, with_headers)
+        except CancelledError:  # the server stops, and ends the task itself; raised, it would print a traceback
+            if not begun:
+                await self._answer(STOPPING, 503)(scope, receive, with_headers)
+        finally:
+            _visitor.reset(token)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if not self._answers_to(_name(host)):
+            return self._answer(f"This server does not answer to the name {_name(host)[:80]!r}.", 421)
+        if not self._paths.fullmatch(scope["path"]):
+            return self._answer(NOWHERE, 404)
+        origin = headers.get("origin")
+        own = {f"{scheme}://{name}" for scheme in ("http", "https") for name in (host, headers.get("x-forwarded-host", host))}
+        if scope["method"] not in ("GET", "HEAD") and origin is not None and origin not in own:
+            return self._answer("This server takes no requests from pages of other servers.", 403)
+        return None
+
+    def _answers_to(self, name: str) -> bool:
+        if name == "localhost" or name.endswith(".localhost") or _is_address(name):
+            return True
+        return any(name == host or (host.startswith("*.") and name.endswith(host[1:])) for host in self._hosts)
+
+
+def _name(host: str) -> str:
+    """The host of "host:port", in lower case; [::1] without its brackets; "" of what is no host."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+CHUNK = 1 << 16
+
+
+class Bodies:
+    """ASGI middleware. A POST to `upload_path` is an upload: it is kept aside until all of it has come, so that one that is cut
+    off leaves nothing behind; then it goes on, one at a time. Everything else has at most `limits.body` bytes.
+
+    folder: tells where the uploads end up.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, upload_path: str, folder: Callable[[], Path]) -> None:
+        self.app, self._limits, self._upload_path, self._folder = app, limits, upload_path, folder
+        self._uploads = Uploads(limits)
+        self._one_at_a_time = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+            await self.app(scope, receive, send)
+        elif scope["path"] == self._upload_path:
+            await self._upload(scope, receive, send)
+        else:
+            await self.app(scope, self._counted(receive), send)
+
+    def _counted(self, receive: Receive) -> Receive:
+        taken = 0
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > self._limits.body:
+                raise HTTPException(413, f"A request must have at most {self._limits.body:,} bytes.")
+            return message
+
+        return counted
+
+    async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
+        folder = self._folder()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            await asyncio.to_thread(self._uploads.check_room, folder)
+            with TemporaryFile(dir=folder) as body:
+                async with asyncio.timeout(self._limits.upload_seconds):
+                    if not await self._keep_aside(receive, body):
+                        return
+                async with self._one_at_a_time:
+                    try:
+                        await self.app(scope, _replayed(body, receive), send)
+                    finally:
+                        self._uploads.remove_leftovers(folder)
+        except Refused as refused:
+            await PlainTextResponse(str(refused), refused.status)(scope, receive, send)
+        except TimeoutError:
+            sentence = f"The upload took longer than {self._limits.upload_seconds:g} s."
+            await PlainTextResponse(sentence, 408)(scope, receive, send)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            await PlainTextResponse("The disk of this server is full: nothing was kept.", 507)(scope, receive, send)
+
+    async def _keep_aside(self, receive: Receive, body: IO[bytes]) -> bool:
+        """Write the request's body to `body`; return whether all of it came."""
+        visitor, size = current_visitor(), 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return False
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > self._limits.upload:
+                raise Refused(413, f"An upload must have at most {self._limits.upload >> 20} MB.")
+            self._uploads.charge(visitor, len(chunk))
+            body.write(chunk)
+            if not message.get("more_body", False):
+                body.seek(0)
+                return True
+
+
+def _replayed(body: IO[bytes], receive: Receive) -> Receive:
+    """The body once more, then whatever still comes from the visitor."""
+    ended = False
+
+    async def replayed() -> Message:
+        nonlocal ended
+        if ended:
+            return await receive()
+        chunk = body.read(CHUNK)
+        ended = len(chunk) < CHUNK
+        return {"type": "http.request", "body": chunk, "more_body": not ended}
+
+    return replayed
+
+
+MINUTE, HOUR = 60.0, 3600.0
+# Gradio writes each part of a form to such a file, and leaves those that no field of its own holds.
+LEFTOVERS = "tmp*"
+
+
+class Refused(Exception):
+    """An upload that is not taken; `status` is that of the HTTP answer."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Uploads:
+    """What each visitor sent in the last hour, and the room that is left."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._sent: defaultdict[str, deque[tuple[float, int]]] = defaultdict(deque)
+
+    def charge(self, visitor: str, size: int) -> None:
+        """Count `size` bytes of `visitor`, or raise Refused."""
+        now = monotonic()
+        for other in [v for v, sent in self._sent.items() if not sent or sent[-1][0] < now - HOUR]:
+            del self._sent[other]
+        sent = self._sent[visitor]
+        while sent and sent[0][0] < now - HOUR:
+            sent.popleft()
+        if sum(each for _, each in sent) + size > self._limits.uploads_each_hour:
+            allowed = self._limits.uploads_each_hour >> 20
+            raise Refused(429, f"You may upload {allowed} MB an hour: try again later.")
+        begun = now
+        if sent and sent[-1][0] > now - MINUTE:  # one entry a minute, with the time at which it began
+            begun, before = sent.pop()
+            size += before
+        sent.append((begun, size))
+
+    def check_room(self, folder: Path) -> None:
+        """Sweep `folder`, and raise Refused where no upload fits."""
+        sweep(folder, self._limits.keep_seconds)
+        if size_of(folder) + self._limits.upload > self._limits.kept:
+            raise Refused(507, "This server has no room for uploads at the moment: try again later.")
+        if shutil.disk_usage(folder).free - self._limits.upload < self._limits.free:
+            raise Refused(507, "The disk of this server is nearly full: nothing was kept.")
+
+    def remove_leftovers(self, folder: Path) -> None:
+        """Remove the parts of a form that nothing holds. Only while no form is being read."""
+        for path in folder.glob(LEFTOVERS):
+            if path.is_file():
+                path.unlink(missing_ok=True)
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files in `folder`; one that goes meanwhile counts as nothing."""
+    return sum(size for _, size, _ in _files(folder))
+
+
+def sweep(folder: Path, keep_seconds: float) -> None:
+    """Remove files that are older, whoever made them."""
+    oldest = time() - keep_seconds
+    for path, _, changed in _files(folder):
+        if changed < oldest:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def own_folder(name: str) -> Iterator[Path]:
+    """A new folder of this process among the computer's temporary files, removed at the end; those that processes left behind
+    which were killed are removed first."""
+    root = Path(tempfile.gettempdir()) / f"{name}-{getuser()}"
+    root.mkdir(mode=0o700, exist_ok=True)
+    for lock in root.glob("*.lock"):
+        _remove_if_left(lock)
+    for left in root.iterdir():
+        if left.is_dir() and not left.with_suffix(".lock").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    folder = root / token_hex(8)
+    with FileLock(folder.with_suffix(".lock")):
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.with_suffix(".lock").unlink(missing_ok=True)
+            # What is still decoded as the server stops is written until its threads have ended.
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _remove_if_left(lock: Path) -> None:
+    """A living process holds its lock."""
+    try:
+        with FileLock(lock, timeout=0):
+            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            lock.unlink(missing_ok=True)
+    except (Timeout, OSError):
+        return
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, int, float]]:
+    for path in folder.rglob("*"):
+        try:
+            stat = path.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        if not path.is_dir():
+            yield path, stat.st_size, stat.st_mtime

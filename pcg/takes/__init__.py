@@ -1,1 +1,0 @@
-"""What was said: a Take, how it is stored, and how it is said again."""

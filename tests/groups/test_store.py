@@ -1,0 +1,112 @@
+"""Neighbour lists on disk: found again by content, rebuilt with a warning when the file is not what its name says."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from pcg.groups import store
+from pcg.groups.neighbours import Neighbours
+from pcg.groups.store import load_or_build
+
+
+@pytest.fixture
+def embedding() -> torch.Tensor:
+    return torch.randn(60, 6, generator=torch.Generator().manual_seed(0))
+
+
+def same(a: Neighbours, b: Neighbours) -> bool:
+    return a.floor == b.floor and all(torch.equal(getattr(a, n), getattr(b, n)) for n in ("indptr", "neighbours", "similarity"))
+
+
+def only_file(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_the_second_call_reads_the_file(embedding, tmp_path, monkeypatch):
+    built = load_or_build(embedding, 0.3, None, tmp_path / "cache")
+    monkeypatch.delattr(store, "build_neighbours")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert same(load_or_build(embedding.clone(), 0.3, torch.ones(60, dtype=torch.bool), tmp_path / "cache"), built)
+
+
+def test_other_content_is_another_file(embedding, tmp_path):
+    eligible = torch.arange(60) > 0
+    nudged = embedding.clone()
+    nudged[0, 0] += 1e-6
+    for table, floor, mask in (
+        (embedding, 0.3, None),
+        (nudged, 0.3, None),
+        (embedding, 0.31, None),
+        (embedding, 0.3, eligible),
+        (embedding.bfloat16(), 0.3, None),
+    ):
+        load_or_build(table, floor, mask, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def text(path: Path) -> None:
+    path.write_text("not a cache file")
+
+
+def without_key(path: Path) -> None:
+    save_file(load_file(path), path)
+
+
+def of_another_embedding(path: Path) -> None:
+    other = load_or_build(torch.ones(60, 6), 0.3, None, path.parent / "other")
+    assert other.vocabulary == 61
+    only_file(path.parent / "other").replace(path)
+
+
+def rewrite(change: Callable[[dict[str, torch.Tensor]], None]) -> Callable[[Path], None]:
+    """Damage that keeps the right key, and has the right digest."""
+
+    def damage(path: Path) -> None:
+        tensors = load_file(path)
+        change(tensors)
+        save_file(tensors, path, {"key": path.stem.removeprefix("neighbours-"), "digest": store._digest(tensors)})
+
+    return damage
+
+
+DAMAGES = {
+    "truncated": truncate,
+    "empty": empty,
+    "text": text,
+    "without key": without_key,
+    "of another embedding": of_another_embedding,
+    "a list missing": rewrite(lambda t: t.pop("similarity")),
+    "another kind": rewrite(lambda t: t.update(similarity=t["similarity"].float())),
+    "shorter list": rewrite(lambda t: t.update(similarity=t["similarity"][:-1].clone())),
+    "rows beyond the list": rewrite(lambda t: t["indptr"][-1].add_(5)),
+    "fewer rows": rewrite(lambda t: t.update(indptr=t["indptr"][:-1].clone())),
+    "rows without their token": rewrite(lambda t: t["neighbours"][0].add_(1)),
+    "token out of range": rewrite(lambda t: t["neighbours"][1].fill_(61)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_a_file_that_is_not_what_it_claims_is_rebuilt(damage, embedding, tmp_path):
+    cache = tmp_path / "cache"
+    built = load_or_build(embedding, 0.3, None, cache)
+    path = only_file(cache)
+    damage(path)
+    with pytest.warns(UserWarning, match=path.name):
+        assert same(load_or_build(embedding, 0.3, None, cache), built)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert same(load_or_build(embedding, 0.3, None, cache), built)
