@@ -40,7 +40,7 @@ from explorers.zero_gpu import is_lent
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
 from pcg.asr.embedded import load_recogniser
 from pcg.asr.judges import FIRST_JUDGE, load_judge
-from pcg.cli.common import MODEL
+from pcg.cli.options import MODEL_HELP
 from pcg.errors import InputError, PCGError
 from pcg.saved_take import Origin
 from pcg.serving.protection import LIMITS, own_folder
@@ -185,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", help="address to listen on (default: this computer only, or GRADIO_SERVER_NAME)")
     parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
     model, device = os.environ.get("MODEL") or "embedded", os.environ.get("DEVICE") or ("cuda" if is_lent() else "cpu")
-    parser.add_argument("--model", default=model, help=f"{MODEL} (default: MODEL, or embedded)")
+    parser.add_argument("--model", default=model, help=f"{MODEL_HELP} (default: MODEL, or embedded)")
     parser.add_argument("--device", default=device, help="cpu, or cuda with CUDA graphs (default: DEVICE, or cpu)")
     draft, precision = os.environ.get("DRAFT") or AUTO, os.environ.get("PRECISION") or AUTO
     parser.add_argument("--draft", default=draft, help="as for pcg speak (default: DRAFT, or auto)")

@@ -8,9 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
-from pcg.cli import _parser
+from pcg.cli import create_app
 from pcg.places import PROJECT
 
 README, CONTRIBUTING = PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"
@@ -95,7 +96,17 @@ def test_the_commands_of_a_document_have_these_options(document: Path, capsys) -
     for block in CODE.findall(text_of(document)):
         for line in re.findall(r"^python -m pcg (.+)", block, re.MULTILINE):
             words = shlex.split(line, comments=True)
-            _parser().parse_args(words[: words.index("|")] if "|" in words else words)
+            parse(words[: words.index("|")] if "|" in words else words)
+
+
+def parse(words: list[str]) -> None:
+    """Read a command line without running it."""
+    command, parent, name = typer.main.get_command(create_app()), None, "pcg"
+    while command:
+        context = command.make_context(name, list(words), parent)
+        words = [*getattr(context, "_protected_args", ()), *context.args] if hasattr(command, "commands") else []
+        name, command, words = command.resolve_command(context, words) if words else ("", None, [])
+        parent = context
 
 
 def test_the_readmes_lines_of_python_write_a_sound(tiny_voice_folder, tmp_path, monkeypatch) -> None:

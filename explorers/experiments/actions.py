@@ -14,7 +14,7 @@ import numpy as np
 from explorers.experiments.archive import NO_RESULTS, OWN, Archive, ResultSet
 from explorers.experiments.report import Findings
 from pcg.errors import InputError, PCGError
-from pcg.experiments.results.condition_names import method
+from pcg.experiments.results import method
 from pcg.experiments.runner import Progress, run, with_progress
 from pcg.experiments.unit import Record, Unit, Utterance
 from pcg.experiments.worker import Sounding
@@ -68,7 +68,6 @@ def study(archive: Archive, units: Sequence[Unit], clock: Callable[[], float] = 
                 state = replace(state, findings=archive.findings_of(result_set, records))
                 due = clock() + max(REDRAW_SECONDS, (clock() - begun) / DRAWING_SHARE)
             yield state
-    archive.time_steps()
     yield Study(Progress(total, total, 0.0), archive.findings(OWN), over=True)
 
 

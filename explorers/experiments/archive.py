@@ -3,25 +3,20 @@
 Knows nothing of gradio.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from explorers.experiments.report import Findings, write_report
 from pcg.errors import InputError, PCGError
-from pcg.experiments.context import context
-from pcg.experiments.results.analysis import Results
-from pcg.experiments.results.document import BESIDE, beside
-from pcg.experiments.results.kept_costs import COSTS, keep_costs, read_costs, same_machine
-from pcg.experiments.results.tables import MeanSize
+from pcg.experiments.results import Results
 from pcg.experiments.store import FILE, PACKED, Store
+from pcg.experiments.tables import MeanSize
 from pcg.experiments.unit import Record, Unit
 from pcg.experiments.worker import WorkerSpec
-from pcg.synthesis.costs import StepCosts, step_costs
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import BFLOAT16, FLOAT32
 
@@ -43,14 +38,13 @@ def shipped_ids(spec: WorkerSpec) -> frozenset[str]:
 @dataclass(frozen=True, eq=False)
 class ResultSet:
     """Results of one voice and its judges in `folder`. source: one of `SOURCES`. same_voice: whether voice and judges are the
-    page's; those of shipped results may be others. costs: of single steps by lookahead, if they were timed."""
+    page's; those of shipped results may be others."""
 
     folder: Path
     source: str
     voice: str
     same_voice: bool
     records: tuple[Record, ...] = ()
-    costs: Mapping[int, StepCosts] | None = None
 
     @cached_property
     def results(self) -> Results:
@@ -98,7 +92,7 @@ class Archive:
         """The same of other `records` of that result_set's voice, as they come in a run."""
         if not records:
             return None
-        return Findings.of(records, result_set.costs, self._sizes(result_set), beside(result_set.folder))
+        return Findings.of(records, self._sizes(result_set))
 
     def report(self, out: Path, sound: Callable[[Unit], tuple[np.ndarray, int]] | None, source: str = "") -> Findings:
         """Write everything of `source` as the page `out` (`explorers.experiments.report.write_report`)."""
@@ -106,29 +100,8 @@ class Archive:
         if not result_set.records:
             raise PCGError(NO_RESULTS)
         return write_report(
-            result_set.folder, out, result_set.costs, self._sizes(result_set), sound, voice=result_set.voice
+            result_set.folder, out, self._sizes(result_set), sound, voice=result_set.voice
         )  # fmt: skip
-
-    def time_steps(self) -> None:
-        """Keep what single steps cost, for the bound on speed, where all own results are of this machine."""
-        result_set = self.result_set(OWN)
-        here = context(self.spec.device, self._synthesizer.voice.precision, self.spec.threads, 1, {})
-        drafting = {r.unit.settings.lookahead: r for r in result_set.records if r.result.drafted}
-        if drafting.keys() <= (result_set.costs or {}).keys() or not same_machine(result_set.records, here):
-            return
-        costs = {lookahead: self._timed(record) for lookahead, record in drafting.items()}
-        keep_costs(result_set.folder, result_set.voice, here, costs)
-
-    def _timed(self, record: Record) -> StepCosts:
-        voice, settings = self._synthesizer.voice, record.unit.settings
-        reference = voice.reference(next(iter(voice.references)))
-        prompt = voice.reader.prompt(self._synthesizer.chunks(record.unit.utterance.text)[0], reference)
-        threads = torch.get_num_threads()
-        torch.set_num_threads(self.spec.threads)
-        try:
-            return step_costs(voice, prompt, settings.lookahead, settings.temperature)
-        finally:
-            torch.set_num_threads(threads)
 
     def _sizes(self, result_set: ResultSet) -> MeanSize | None:
         """Mean sizes of groups, which are known of this voice only."""
@@ -143,7 +116,7 @@ class Archive:
             voice = str(records[0].context["voice"])
         kept = tuple(record for record in records if record.context["voice"] == voice)
         same = voice in (shipped_ids(self.spec) if source == SHIPPED else (self.spec.voice_id,))
-        return ResultSet(folder, source, voice, same, kept, read_costs(folder, voice, kept))
+        return ResultSet(folder, source, voice, same, kept)
 
     def _found_now(self, result_set: ResultSet) -> Findings | None:
         return self.findings_of(result_set, result_set.records)
@@ -153,5 +126,5 @@ def _stamp(folder: Path) -> object:
     """Another one whenever the results change; None without any."""
     if not any((folder / name).is_file() for name in (FILE, PACKED)):
         return None
-    files = [path.stat() for name in (FILE, PACKED, COSTS, *BESIDE) if (path := folder / name).is_file()]
+    files = [path.stat() for name in (FILE, PACKED) if (path := folder / name).is_file()]
     return tuple((stat.st_mtime_ns, stat.st_size) for stat in files)

@@ -11,7 +11,7 @@ from gradio.components import Component
 
 from explorers.experiments.figures import CAPTIONS
 from explorers.experiments.findings import heading_html, table_html
-from pcg.experiments.results.tables import Table
+from pcg.experiments.tables import Table
 
 # The order of the page: a card for every table of `pcg.experiments.results.tables`, shown where it has rows.
 CARDS = (

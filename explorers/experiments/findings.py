@@ -19,9 +19,8 @@ from explorers.shared.readout import busy_html, message_html
 from explorers.shared.scripts import SHARED, joined
 from explorers.shared.terms import titled_html
 from pcg.errors import counted
-from pcg.experiments.results.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
-from pcg.experiments.results.tables import Column, Table
-from pcg.experiments.results.tables.table import MISSING
+from pcg.experiments.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
+from pcg.experiments.tables import MISSING, Column, Table
 from pcg.metrics.intelligibility import comparable
 
 STYLES = Path(__file__).with_name("findings.css")

@@ -10,9 +10,7 @@ import yaml
 
 from pcg.analysis.swap import same_size_theta
 from pcg.errors import InputError, PCGError
-from pcg.experiments.grid import Grid, read_grid
-from pcg.experiments.suites import COUNTS, SET, TITLES, declared
-from pcg.experiments.testset import SECTIONS, offline_utterances
+from pcg.experiments.grids import COUNTS, SECTIONS, SET, TITLES, Grid, declared, offline_utterances, read_grid
 from pcg.experiments.unit import Unit, Utterance
 from pcg.metrics.intelligibility import read_sentences
 from pcg.synthesis.synthesizer import Synthesizer

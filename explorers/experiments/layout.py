@@ -24,8 +24,8 @@ from explorers.experiments.sounds import HearingControls, create_hearing, wire_h
 from explorers.shared.blocks import DECODING, json_drawer, queued_beside, run_and_stop, wire_stop
 from explorers.shared.readout import failure_html, message_html
 from pcg.errors import PCGError, counted
+from pcg.experiments.grids import TITLES
 from pcg.experiments.runner import Progress
-from pcg.experiments.suites import TITLES
 from pcg.experiments.unit import Unit
 from pcg.experiments.worker import WorkerSpec
 from pcg.places import ASSETS

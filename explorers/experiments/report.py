@@ -17,15 +17,13 @@ import plotly.offline
 from explorers.colours import swatch_html
 from explorers.experiments.figures import CAPTIONS, figures
 from pcg.errors import InputError, counted
-from pcg.experiments.results.analysis import Results, Summary, of_one_temperature, summarise
-from pcg.experiments.results.condition_names import method
-from pcg.experiments.results.document import beside
-from pcg.experiments.results.headlines import Headline, headlines
-from pcg.experiments.results.tables import MeanSize, Table, tables
+from pcg.experiments.claims import Headline, headlines
+from pcg.experiments.results import Results, Summary, method, of_one_temperature, summarise
 from pcg.experiments.store import Store
+from pcg.experiments.tables import MeanSize, Table, tables
 from pcg.experiments.unit import Record, Unit, Utterance
-from pcg.files import renew_checksums, replacing, write_json
-from pcg.synthesis.costs import StepCosts
+from pcg.files import replacing, write_json
+from pcg.files.checksums import renew_checksums
 
 Voiced = Callable[[Unit], tuple[np.ndarray, int]]
 STYLES = Path(__file__).with_name("report.css")
@@ -58,17 +56,13 @@ class Findings:
     def of(
         cls,
         records: Sequence[Record],
-        costs: Mapping[int, StepCosts] | None = None,
         mean_size: MeanSize | None = None,
-        more: Sequence[Table] = (),
     ) -> "Findings":
-        """more: tables that were made before, of other records."""
         results = Results(records)
-        summaries = summarise(results, costs)
-        made = [*tables(results, summaries, mean_size), *more]
+        summaries = summarise(results)
+        made = tables(results, summaries, mean_size)
         usual = of_one_temperature(results, summaries)
-        before = frozenset(table.name for table in more)
-        return cls(results, summaries, made, figures(*usual), headlines(*usual), _contexts(records), len(records), before)
+        return cls(results, summaries, made, figures(*usual), headlines(*usual), _contexts(records), len(records))
 
     def as_dict(self) -> dict[str, object]:
         """All tables and the data of all figures, ready for JSON."""
@@ -78,7 +72,7 @@ class Findings:
             "made": {name: list(values) for name, values in self.contexts.items()},
             "headlines": [asdict(headline) for headline in self.headlines],
             "tables": [table.as_dict() for table in self.tables],
-            "summaries": [asdict(s) | {"method": s.method} for s in self.summaries],
+            "summaries": [s.as_dict() for s in self.summaries],
             "figures": {name: json.loads(plotly.io.to_json(figure)) for name, figure in self.figures.items()},
         }
 
@@ -86,7 +80,6 @@ class Findings:
 def write_report(
     folder: Path,
     out: Path,
-    costs: Mapping[int, StepCosts] | None = None,
     mean_size: MeanSize | None = None,
     sound: Voiced | None = None,
     examples: int = 2,
@@ -94,7 +87,7 @@ def write_report(
 ) -> Findings:
     """Write the page `out` and `results.json` beside it, from the results in `folder`.
 
-    costs: of single steps by lookahead, for the bound. mean_size(similarity, theta): of the voice's groups. sound(unit): the
+    mean_size(similarity, theta): of the voice's groups. sound(unit): the
     samples `[N]` and rate of a unit again, for `examples` utterances in at most `MOST_SOUNDS` settings each. voice: the
     identity of the voice (`context["voice"]`) where the folder has results of several. Raises InputError if there are none.
     """
@@ -102,7 +95,7 @@ def write_report(
     records = [record for record in records if voice in (None, record.context.get("voice"))]
     if not records:
         raise InputError("results", str(folder), "a folder with at least one result")
-    findings = Findings.of(records, costs, mean_size, beside(folder))
+    findings = Findings.of(records, mean_size)
     sounds = _sounds(findings.results, sound, examples) if sound else ""
     # Names without their folders, which may name the user.
     command = f"python -m pcg report {folder.name} --out {out.name}"

@@ -17,9 +17,7 @@ from explorers.shared.readout import KNOBS
 from explorers.shared.waiting import while_waiting
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
-from pcg.experiments.listening_tests.design import ANCHOR, Design, Plan, check_vote, draw_plan
-from pcg.experiments.listening_tests.loudness import dithered, low_anchor, matched
-from pcg.experiments.listening_tests.record import as_csv
+from pcg.experiments.listening_tests import ANCHOR, Design, Plan, as_csv, check_vote, dithered, draw_plan, low_anchor, matched
 from pcg.files import replacing, write_json
 from pcg.metrics.intelligibility import comparable, read_sentences
 from pcg.metrics.recording import Recording, Sample

@@ -7,9 +7,7 @@ from explorers.judging import JudgedTake
 from explorers.session import TakeView
 from explorers.shared.readout import KNOBS
 from pcg.errors import PCGError
-from pcg.experiments.listening_tests.design import Plan, Vote
-from pcg.experiments.listening_tests.outcome import Outcome, outcome
-from pcg.experiments.listening_tests.record import as_dict
+from pcg.experiments.listening_tests import Outcome, Plan, Vote, as_dict, outcome
 from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.metrics.intelligibility import pooled
 from pcg.settings import SAMPLING, Settings

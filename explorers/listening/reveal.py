@@ -8,8 +8,7 @@ from explorers.colours import swatch_html
 from explorers.listening.actions import BlindTest
 from explorers.shared.terms import titled_html
 from pcg.errors import counted
-from pcg.experiments.listening_tests.design import BEST, OPEN, TIE
-from pcg.experiments.listening_tests.outcome import Figure, Outcome
+from pcg.experiments.listening_tests import BEST, OPEN, TIE, Figure, Outcome
 from pcg.metrics.estimate import Estimate
 
 STYLES = Path(__file__).with_name("reveal.css")

@@ -1,71 +1,75 @@
-"""The command line. Bad input is one sentence on stderr and exit code 2, and so is an error that nobody foresaw."""
+"""The command line: `python -m pcg COMMAND`. Errors are one sentence on standard error and exit code 2."""
 
-import argparse
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Sequence
 
-from pcg.cli import bench, compare, experiment, groups, report, serve, speak, swap, train, transcribe
+import typer
+
+from pcg.cli import commands, experiments, train
 from pcg.errors import PCGError, unexpected
 
-COMMANDS = (speak, serve, compare, groups, bench, transcribe, swap, experiment, report, train)
+KINDS = {"int": "a whole number", "float": "a number"}
+
+
+def create_app() -> typer.Typer:
+    app = typer.Typer(
+        help="Speculative decoding for speech tokens: AR, SD, SSD and PCG.", rich_markup_mode=None, add_completion=False
+    )
+    for module in (commands, experiments, train):
+        module.add(app)
+    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
-    # Bars and notices of the libraries below would stand between a user and the one line that matters.
+    """Run a command and return the exit code: 2 after an error, 130 after Ctrl-C, 141 when standard output was closed."""
+    # Bars and notices of other libraries would stand between a user and the result.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
-    command: Callable[[argparse.Namespace], None] = options.command
+    command, words = typer.main.get_command(create_app()), list(sys.argv[1:] if arguments is None else arguments)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
-            warnings.showwarning = _warn
-            command(options)
+            warnings.showwarning = lambda message, *_: print(f"pcg: {message}", file=sys.stderr)
+            with command.make_context("pcg", words) as context:
+                command.invoke(context)
         if sys.stdout:
             sys.stdout.flush()
+    except typer.Exit as stop:
+        return stop.exit_code
     except PCGError as error:
         return _ended(f"pcg: {error}\n", 2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         return _ended("pcg: stopped.\n", 130)
-    except BrokenPipeError:  # whoever reads standard output, as `head` does, has read enough
+    except BrokenPipeError:
         return _ended("", 141)
     except ModuleNotFoundError as error:
         needed = f'{error.name} is not installed: pip install "pcg-lab[app] @ git+URL" brings what this command needs'
         return _ended(f"pcg: {needed}.\n", 2)
     except Exception as error:
+        if hasattr(error, "format_message"):  # an error of the options
+            return _ended(f"pcg: {_sentence(error)}\n", 2)
         return _ended(f"pcg: {unexpected(error)}\n", 2)
     return 0
 
 
-def _warn(message: Warning | str, *_place_in_the_code: object) -> None:
-    print(f"pcg: {message}", file=sys.stderr)
+def _sentence(error: Exception) -> str:
+    """Return an error of the options as one sentence: FIELD is VALUE, but must be ALLOWED."""
+    parameter, cause = getattr(error, "param", None), error.__cause__
+    if parameter and hasattr(cause, "errors"):
+        first = cause.errors()[0]
+        kind = KINDS.get(first["type"].partition("_")[0], "a value of its kind")
+        return f"{parameter.name.replace('_', '-')} is {first['input']!r}, but must be {kind}."
+    return " ".join(error.format_message().split()).rstrip(".") + "."
 
 
-def _ended(said: str, code: int) -> int:
-    """Say it on standard error. What standard output does not take goes nowhere: at its end the interpreter would try again,
-    and print a traceback."""
+def _ended(message: str, code: int) -> int:
+    """Write `message` to standard error. Unwritten standard output is dropped: the interpreter would print a traceback."""
     try:
         if sys.stdout:
             sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.stderr.write(said)
+    sys.stderr.write(message)
     return code
-
-
-class _Parser(argparse.ArgumentParser):
-    """argparse, with its complaints as one sentence in place of the whole usage."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"pcg: {message.rstrip('.')}.\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="pcg", description="Speculative decoding for speech tokens: AR, SD, SSD and PCG.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add(commands)
-    return parser

@@ -1,7 +1,4 @@
-"""What an experiment is made of: utterances, ways to say them, and units of work that are known by their content.
-
-Knows neither models nor judges: `worker.py` runs a unit.
-"""
+"""Utterances, conditions, and units of work with their results; `worker.py` runs a unit."""
 
 import hashlib
 import json
@@ -20,23 +17,23 @@ OWN_COINS = 2
 MODELS = ("target", "draft", "original", "codec")
 RECORDED = ("original", "codec")
 DEFAULTS = Settings()
-# What a method's own rule reads; the other settings change nothing, so units that differ in them alone are one.
+# The settings that a method reads; units that differ in others alone are one.
 _READ = {
     "ar": ("method", "temperature", "seed"),
     "sd": ("method", "temperature", "seed", "lookahead", "adaptive"),
     "ssd": ("method", "temperature", "seed", "lookahead", "adaptive", "beta"),
     "pcg": ("method", "temperature", "seed", "lookahead", "adaptive", "theta", "similarity"),
 }
-# Part of a unit's identity where they are not the defaults: units of before they existed keep theirs.
+# Part of a unit's identity where they are not the defaults: older units keep theirs.
 _LATER = ("sampler", "top_k", "top_p", "repetition_penalty", "hierarchical", "verification", "lookahead_cost")
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """One `text` to be said by the voice `voice`; `section` is the kind of sentence it is.
+    """A `text` for the voice `voice`; `section` is its kind of sentence.
 
-    reference: the path of a recording to speak like, "" where the model knows the voice by its name. reference_text: what is
-    said in it. recording: the path of one in which the speaker says `text`, "" where there is none.
+    reference: the path of a recording to clone, "" for a voice that the model knows. reference_text: its words. recording: the
+    path of a recording in which the speaker says `text`, or "".
     """
 
     text: str
@@ -49,11 +46,11 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Condition:
-    """One way to say an utterance; `name` is how figures call it and no part of its identity.
+    """A way to say an utterance; `name` is for tables and no part of its identity.
 
     settings: their seed does not count. model: "target"; "draft", which then speaks alone; "original", the voice that the model
     learned from; or "codec", that through the codec. For every model but "target" the method must be "ar". rule: a variant of
-    the acceptance rule in place of the method's own, "" for none (see `variants.py`). swap: done to the tokens afterwards.
+    the acceptance rule (`worker.variant_rule`), or "". swap: applied to the tokens afterwards.
     """
 
     name: str
@@ -73,9 +70,9 @@ class Condition:
 
 @dataclass(frozen=True)
 class Unit:
-    """One utterance, said in one way with one seed, from which each utterance draws coins of its own.
+    """An utterance in a condition with a seed.
 
-    Were they the same for all utterances, luck with them would strike all alike, and no interval over utterances would show it.
+    Each utterance derives coins of its own from the seed: with shared ones no interval over utterances would show their luck.
     """
 
     utterance: Utterance
@@ -95,14 +92,14 @@ class Unit:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Unit":
-        """Build from what `as_dict` gave, through JSON."""
+        """Build from the JSON of `as_dict`."""
         fields = dict(values["condition"])
         swap = Swap(**fields["swap"]) if fields["swap"] else None
         condition = Condition(**fields | {"settings": Settings.from_dict(fields["settings"]), "swap": swap})
         return cls(Utterance(**values["utterance"]), condition, values["seed"])
 
     def key(self, voice: str) -> str:
-        """The unit's identity, that of who speaks and who judges (`voice`, see `WorkerSpec.voice_id`) included.
+        """Return the unit's identity, that of voice and judges (`WorkerSpec.voice_id`) included.
 
         Left out are the names of condition and section, and the settings that the method does not read.
         """
@@ -120,7 +117,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Hearing:
-    """What a further judge heard of a unit: see `Result` for the fields."""
+    """The transcript of a further judge; the fields are those of `Result`."""
 
     judge: str
     heard: str
@@ -134,19 +131,15 @@ class Hearing:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a unit. Everything but the times is the same in every run.
+    """The result of a unit. All but the times are the same in every run.
 
-    heard, words, characters: what the first judge heard, errors and length of the reference (`pcg.metrics.intelligibility`).
-    similarity, dnsmos: of the speaker to the reference voice, and of the sound (None where it was not judged); for a swapped
-    utterance the similarity is that to the utterance before the swap. tested, accepted_at: by position of the lookahead, how
-    many drafted tokens were tested and accepted. trials: of thinning. mel_distance: mean absolute difference in dB to the
-    utterance before the swap, None without one; swapped: share of tokens that the swap replaced. Times are in seconds, for a
-    swap those of the take before it: `decoding` is the loop alone, `wall` all work from text to audio.
-
-    computed: tokens that the target read while decoding, those of pruned beams included. spoof: how synthetic the tokens look
-    to a detector, 0..1 (see `spoofing.py`), None where none fits or the utterance is too short for it. Both are None in
-    records of before they were kept. also_heard: by the further judges. trace: how each token came; None where another than the
-    target spoke, after a swap, and where a piece of the text was cut at the length limit.
+    heard, words, characters: the transcript of the first judge, errors and length of the reference. similarity: of the speaker
+    to the reference voice, for a swap to the utterance before it. tested, accepted_at: drafted tokens tested and accepted by
+    position of the lookahead. trials: of thinning. mel_distance: mean absolute difference in dB to the utterance before the
+    swap; swapped: share of tokens replaced. Times are in seconds, for a swap those of the take before it: `decoding` is the
+    loop alone, `wall` all work from text to audio. computed: tokens that the target read, pruned beams included. spoof: mean
+    of 1 - P(real), None where no detector fits or the utterance is too short. also_heard: by the further judges. trace: None
+    where the target did not speak, after a swap, and at the length limit.
     """
 
     tokens: tuple[int, ...]
@@ -177,14 +170,14 @@ class Result:
 
     @classmethod
     def from_dict(cls, values: dict[str, object]) -> "Result":
-        """Build from what `as_dict` gave, through JSON."""
+        """Build from the JSON of `as_dict`."""
         also = tuple(map(Hearing.from_dict, values.get("also_heard", ())))
         trace = values.get("trace")
         fields = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return cls(**fields | {"also_heard": also, "trace": Trace(**trace) if trace else None})
 
     def by(self, judge: str) -> "Result":
-        """With the words of a further judge in the place of those of the first; raise InputError for one who was not asked."""
+        """Return the result with the words of a further judge; raise InputError for one who was not asked."""
         found = next((hearing for hearing in self.also_heard if hearing.judge == judge), None)
         if found is None:
             raise InputError("judge", judge, "one who heard all units")
@@ -193,7 +186,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Record:
-    """A unit that was done, and where: `context` says machine, versions, workers, judges and date (see `context.py`)."""
+    """A unit with its result; `context` has machine, versions, workers, judges and date."""
 
     unit: Unit
     result: Result

@@ -1,10 +1,14 @@
-"""Whoever does a unit: a voice that says it, and the judges who hear it."""
+"""Runs one experiment unit: synthesis, then every judge."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import os
+import platform
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from datetime import UTC, datetime
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import version
 from os.path import isdir
 from pathlib import Path
@@ -14,54 +18,58 @@ import numpy as np
 import torch
 
 from pcg.analysis.swap import Swapped, mel_distance, swap, swap_coins
-from pcg.analysis.whatif import Trace, trace
+from pcg.analysis.trace import trace
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
-from pcg.asr.judges import load_judge
+from pcg.asr.judges import FIRST_JUDGE, load_judge
+from pcg.audio import load_audio
+from pcg.codec.codec import Codec
 from pcg.errors import InputError
-from pcg.experiments.context import context
-from pcg.experiments.recordings import read_recording, recorded_take
-from pcg.experiments.spoofing import JUDGED, judge_name, spoof
-from pcg.experiments.unit import RECORDED, Condition, Hearing, Record, Result, Unit, Utterance
-from pcg.experiments.variants import Variants
+from pcg.experiments.unit import FORMAT, RECORDED, Condition, Hearing, Record, Result, Unit, Utterance
+from pcg.files import __version__
+from pcg.groups.partition import partition
+from pcg.groups.weighted import WeightedGroups
 from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, for_judges
 from pcg.metrics.speaker import cosine, speaker_encoder
+from pcg.models import kernel
 from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
-from pcg.rules import Rule
-from pcg.saved_take import PRECISIONS
+from pcg.rules import Rule, coarse, membership, typical
 from pcg.settings import Settings
-from pcg.spoof.detectors import load_detectors
+from pcg.spoof.detector import M50
+from pcg.spoof.detectors import STEP, Detectors, load_detectors
+from pcg.synthesis.drafts import AUTO, named_draft
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import AUTO, EMBEDDED, auto_precision, load_voice, named_draft
-from pcg.take import Take
+from pcg.synthesis.voice import EMBEDDED, auto_precision, load_voice
+from pcg.takes.stored import PRECISIONS
+from pcg.takes.take import Round, Take
+from pcg.takes.trace import Trace
 from pcg.text.prompt import Reference
 
-# More methods and thetas than a grid has: one that was dropped would be warmed up again at every utterance.
+# More methods and thetas than a grid has: a dropped one would be warmed up again at every utterance.
 METHODS_KEPT = 256
 TAKES_KEPT = 4
 RESEMBLYZER = "resemblyzer"
-# Raise it when a measure changes while its package stays as it is.
+# Raise it when a measure changes while its package does not.
 MEASURES = 2
-# Where no reference fixes the voice, all conditions are compared with the speaker of this one's take.
+# Without a reference that fixes the voice, all conditions are compared with the speaker of this take.
 CHOSEN_VOICE = Condition("", Settings("ar"))
 JUDGING_PACKAGES = ("faster-whisper", "resemblyzer", "speechmos")
+RULES = ("membership:K", "typical:EPS:DELTA", "weighted", "partition")
+LONGEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """What a worker is made of, small enough to be sent to another process.
+    """The parts of a worker, small enough to be sent to another process.
 
-    model: as `pcg.synthesis.voice.load_voice` takes it. judge: who writes down the words (`pcg.asr.judges.JUDGES`), or
-    several of them with commas between, of whom the first counts where there is room for one.
-    threads: of torch in each worker; floats, and so results, may differ in their last digits with another number. dnsmos: ask
-    for it, too; a third of a second of work on a CPU, nearly as much as speaking. cache: of groups, None for the usual. draft:
-    as `pcg.synthesis.voice.choose_draft` takes it. detectors: a folder of spoof detectors, None for the shipped ones. speaker:
-    who compares speakers (`pcg.metrics.speaker.speaker_encoder`). precision: of the model, as `load_voice` takes it.
+    model, draft, precision: as `load_voice` takes them. judge: one of `pcg.asr.judges.JUDGES`, or several with commas between.
+    threads: of torch in each worker; results may differ in their last digits with another number. cache: of groups, None for
+    the usual. detectors: a folder, None for the shipped ones. speaker: as `speaker_encoder` takes it.
     """
 
     model: str = "embedded"
-    judge: str = "whisper"
+    judge: str = FIRST_JUDGE
     device: str = "cpu"
     threads: int = 1
     dnsmos: bool = True
@@ -81,8 +89,10 @@ class WorkerSpec:
 
     @cached_property
     def voice_id(self) -> str:
-        """A digest of who speaks (the content of the model's files, the device, since each rounds in its own way) and of who
-        judges. Nothing is loaded for it. Raises AssetError where a file cannot be read."""
+        """A digest of the voice (the content of its files, and the device, as each rounds in its own way) and the judges.
+
+        Nothing is loaded for it. Raises AssetError where a file cannot be read.
+        """
         judging = [(package, version(package)) for package in JUDGING_PACKAGES]
         digest = hashlib.sha256(repr((MEASURES, self.device, self.judge, self.dnsmos, judging)).encode())
         folder = model_folder(self.model, EMBEDDED, self.device)
@@ -109,7 +119,7 @@ class WorkerSpec:
 
 
 class Sounding(NamedTuple):
-    """A unit to be heard: `samples [N]`, float32, at `sample_rate`; its tokens, and the positions that a swap replaced."""
+    """Samples `[N]`, float32, at `sample_rate`, with their tokens and the positions that a swap replaced."""
 
     samples: np.ndarray
     sample_rate: int
@@ -118,7 +128,7 @@ class Sounding(NamedTuple):
 
 
 class Worker:
-    """Does units, one at a time. `judges` says by metric who judges."""
+    """Runs units, one at a time. `judges`: the names by metric."""
 
     def __init__(self, spec: WorkerSpec) -> None:
         self.spec, self.voice_id = spec, spec.voice_id
@@ -127,7 +137,6 @@ class Worker:
             voice = load_voice(spec.model, spec.device, spec.draft, spec.precision)
             self._target = Synthesizer(voice, spec.cache, detectors=given)
             self._detectors = self._target.decoder.detectors
-            self._variants = Variants(self._target)
             self._words = {name: load_judge(name, spec.device) for name in spec.judges}
             self._speaker = speaker_encoder(spec.speaker, spec.device)
             self._mos = DNSMOS() if spec.dnsmos else None
@@ -140,7 +149,7 @@ class Worker:
         if self._mos:
             self.judges["DNSMOS"] = f"{self._mos.name}; less than nine seconds repeated to fill one window"
         if self._detectors:
-            self.judges[JUDGED] = judge_name(self._detectors)
+            self.judges["Spoof"] = judge_name(self._detectors)
         self._method = lru_cache(METHODS_KEPT)(self._prepared)
         self._reference = lru_cache(METHODS_KEPT)(self._found)
         self._embedded = lru_cache(METHODS_KEPT)(self._embedded_reference)
@@ -148,13 +157,13 @@ class Worker:
         self._before_swap = lru_cache(TAKES_KEPT)(self._rendered)
 
     def record(self, unit: Unit, workers: int = 1) -> Record:
-        """`run`, with where it was done; `workers` are at work side by side."""
+        """Run the unit, and add where; `workers`: how many run side by side."""
         result, voice = self.run(unit), self._target.voice
         facts = context(self.spec.device, voice.precision, self.spec.threads, workers, self.judges)
         return Record(unit, result, facts | {"model": voice.name, "voice": self.voice_id, "licence": voice.licence})
 
     def run(self, unit: Unit) -> Result:
-        """Say the unit and judge it. The first unit of a method warms it up, before anything is timed."""
+        """Say the unit and judge it. The first unit of a method warms it up before anything is timed."""
         with self._threads():
             take, sounding = self._take(_plain(unit)), self._sounding(unit)
             audio, rate = sounding.samples, sounding.sample_rate
@@ -188,12 +197,12 @@ class Worker:
             )
 
     def take(self, unit: Unit) -> Take:
-        """The unit's take, spoken again (all but its times is as it was); a swap comes after it, and is not done."""
+        """Return the unit's take, before any swap."""
         with self._threads():
             return self._take(_plain(unit))
 
     def sound(self, unit: Unit) -> Sounding:
-        """What the judges hear of the unit."""
+        """Return the sound that the judges hear."""
         with self._threads():
             return self._sounding(unit)
 
@@ -216,8 +225,7 @@ class Worker:
         return trace(self._target, take, self._reference(unit.utterance))
 
     def _quality(self, heard: np.ndarray) -> float | None:
-        """DNSMOS. Its own way with a short utterance is the mean over up to nine windows of the utterance's repetition, which
-        hold the same speech again and cost more than everything else together: here one window is enough."""
+        """Return DNSMOS, of a short utterance over one window: the usual nine would hold the same speech again."""
         if self._mos is None:
             return None
         short = 0 < len(heard) < DNSMOS.SEGMENT
@@ -236,11 +244,11 @@ class Worker:
         return synthesizer.take(said.text, unit.settings, said.voice, self._reference(said), rule)
 
     def _prepared(self, settings: Settings, model: str, variant: str) -> tuple[Synthesizer, Rule | None]:
-        """Who speaks by a method and its rule, after a first take: that compiles what later takes find compiled."""
+        """Return the synthesizer and the rule of a method after a first take, which compiles its loops."""
         synthesizer = self._draft if model == "draft" else self._target
         rule = None
         if settings.method != "ar":
-            rule = self._variants.variant_rule(variant, settings) if variant else synthesizer.rule(settings)
+            rule = variant_rule(synthesizer, variant, settings) if variant else synthesizer.rule(settings)
         synthesizer.take("Warming up.", settings, next(iter(synthesizer.voice.references)), rule=rule)
         return synthesizer, rule
 
@@ -271,13 +279,13 @@ class Worker:
         return self._speaker.embed(heard, codec.sample_rate)
 
     def _rendered(self, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
-        """The sound before the swap and its speaker, decoded as the one after it is: in one piece, even if it is long."""
+        """Return the sound before the swap and its speaker, decoded in one piece as the sound after it is."""
         audio = self._target.decode(list(self._take(unit).tokens), self._reference(unit.utterance))
         return audio, self._speaker.embed(audio, self._target.voice.codec.sample_rate)
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        """The spec's threads, for as long as the worker works: the process may have other work."""
+        """Set the spec's threads while the worker works."""
         before = torch.get_num_threads()
         torch.set_num_threads(self.spec.threads)
         try:
@@ -287,5 +295,110 @@ class Worker:
 
 
 def _plain(unit: Unit) -> Unit:
-    """The unit before its swap, under no name, so that conditions that differ in these alone share a take."""
+    """Return the unit without swap and name, so that conditions that differ in these alone share a take."""
     return replace(unit, condition=replace(unit.condition, name="", swap=None))
+
+
+def variant_rule(synthesizer: Synthesizer, name: str, settings: Settings) -> Rule:
+    """Return an acceptance rule beside the four methods, at the theta and similarity of `settings`.
+
+    membership:K accepts the target's K likeliest tokens; typical:EPS:DELTA is Medusa's typical acceptance. Variants of PCG:
+    "weighted" shares a token among its groups by similarity; "partition" has groups that do not overlap, of the mean size that
+    groups at theta have. Raises InputError for others.
+    """
+    residual, theta, similarity = "thinning" if settings.theta < 1 else "dense", settings.theta, settings.similarity
+    if name == "weighted":
+        return coarse(WeightedGroups.at(synthesizer.library.neighbours(similarity), theta), residual)
+    if name == "partition":
+        if similarity != "cosine":
+            raise InputError("similarity", similarity, "cosine where the groups are a partition")
+        voice, size = synthesizer.voice, synthesizer.library.neighbours().mean_size_at(theta)
+        return coarse(partition(voice.code_embedding, voice.usage > 0, size), residual)
+    try:
+        kind, *values = name.split(":")
+        make, types = {"membership": (membership, (int,)), "typical": (typical, (float, float))}[kind]
+        return make(*(kind_of(value) for kind_of, value in zip(types, values, strict=True)))
+    except (KeyError, ValueError) as error:
+        raise InputError("rule", name, "one of " + ", ".join(RULES)) from error
+
+
+def judge_name(detectors: Detectors) -> str:
+    """Return the name of the spoof judge with a digest of its weights."""
+    digest = hashlib.sha256()
+    for name, tensor in detectors.by_name[M50.name].state_dict().items():
+        digest.update(name.encode() + tensor.float().cpu().numpy().tobytes())
+    return f"1 - P(real) by {M50.name} of the detectors {detectors.name} ({digest.hexdigest()[:8]})"
+
+
+def spoof(detectors: Detectors, tokens: Sequence[int]) -> float | None:
+    """Return the mean of 1 - P(real) by M50 over windows of 50 tokens, one every 5; None for fewer tokens."""
+    last = len(tokens) - M50.span
+    if last < 0:
+        return None
+    codes = torch.tensor(tokens, dtype=torch.int64)
+    windows = torch.stack([codes[start : start + M50.span] for start in (*range(0, last, STEP), last)])
+    return float(1 - detectors.real(M50, windows).mean())
+
+
+def read_recording(path: str, rate: int) -> np.ndarray:
+    """Return samples `[N]` of a recording at `rate`."""
+    return load_audio(Path(path), rate, LONGEST_SECONDS)
+
+
+def recorded_take(unit: Unit, codec: Codec) -> Take:
+    """Return the recording of the unit's text as a take without times, for the model "codec" through the codec."""
+    said, tokens = unit.utterance, ()
+    if said.recording:
+        audio = read_recording(said.recording, codec.sample_rate)
+    else:
+        from pcg.training.corpus import recorded  # of training the only part that measuring needs
+
+        audio = recorded(said.voice, said.text, codec.sample_rate)
+    if unit.condition.model == "codec":
+        codes = codec.encode(torch.from_numpy(audio))
+        audio, tokens = codec.decode(codes).numpy(), tuple(codes.tolist())
+    rounds = (Round(tokens, ("target",) * len(tokens), (1,) * len(tokens), ended=True),) if tokens else ()
+    return Take(said.text, said.voice, unit.settings, rounds, audio, codec.sample_rate, False, 0.0, 0.0, 0.0)
+
+
+def context(device: str, precision: str, threads: int, workers: int, judges: Mapping[str, str]) -> dict[str, object]:
+    """Return the machine, versions, threads, workers, judges and date of a record; no names of hosts or users."""
+    return _machine(device) | {
+        "precision": precision,
+        "threads": threads,
+        "workers": workers,
+        "judges": dict(judges),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+@cache
+def _machine(device: str) -> dict[str, object]:
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "device": torch.cuda.get_device_name() if device == "cuda" else device,
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "transformers": version("transformers"),
+        "pcg": __version__,
+        "kernel": _kernel(),
+        "format": FORMAT,
+    }
+
+
+def _kernel() -> str:
+    """Return a digest of the CPU kernel's files: times of different kernels are not compared."""
+    files = sorted(Path(kernel.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def _processor() -> str:
+    """Return the processor's name, family and model; on Linux `platform` knows only its architecture."""
+    table = Path("/proc/cpuinfo")
+    lines = table.read_text(encoding="utf-8", errors="replace").splitlines() if table.is_file() else []
+    facts = {key.strip(): value.strip() for key, mark, value in (line.partition(":") for line in reversed(lines)) if mark}
+    if "model name" not in facts:
+        return platform.processor() or platform.machine() or sys.platform
+    kind = [f"{word} {facts[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in facts]
+    return f"{facts['model name']} ({', '.join(kind)})" if kind else facts["model name"]

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from pcg.experiments.context import context
 from pcg.experiments.unit import Record, Result, Unit
-from pcg.experiments.worker import Sounding, WorkerSpec
+from pcg.experiments.worker import Sounding, WorkerSpec, context
 
 GRID = """
 name: mine

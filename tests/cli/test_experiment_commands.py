@@ -2,7 +2,6 @@
 
 import json
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -17,27 +16,20 @@ MORE = GRID.replace("sd}]", "sd}, {name: PCG, method: pcg, theta: 0.4}]")
 
 @pytest.mark.slow
 def test_swap_prints_table_2_of_the_model_with_its_controls(where, capsys):
-    assert main(["swap", "--sentences", "1", "--theta", "0.3", "--json", *where]) == 0
+    assert main(["swap", "--sentences", "1", "--theta", "0.3", "--judge", "embedded", "--json", *where]) == 0
     captured = capsys.readouterr()
-    said = json.loads(captured.out.strip().splitlines()[-1])
-    group, mel, random, *papers = said["table"]["rows"]
+    group, mel, random = json.loads(captured.out.strip().splitlines()[-1])["table"]["rows"]
     assert [row["replaced by"] for row in (group, mel, random)] == ["cosine group", "Mel group", "any code (control)"]
     assert group["swapped %"]["value"] == random["swapped %"]["value"] > 0
     assert mel["mean |G|"] == pytest.approx(group["mean |G|"], rel=0.2)
     assert group["mel distance, dB"]["value"] > 0
     assert set(group["WER, points"]) == set(group["DNSMOS"]) == {"value", "low", "high"}
     assert [row["n"] for row in (group, mel, random)] == [1, 1, 1]
-    assert [row["mean |G|"] for row in papers] == [1.0, 4.5, 10.3]
     assert "4 of 4 units" in captured.err
-    [row] = said["rows"]  # the groups that were asked for, without controls and papers
-    assert (row["theta"], row["n"]) == (0.3, 1)
-    assert row["swapped"] == pytest.approx(group["swapped %"]["value"], abs=1e-4)
-    assert row["wer_points"] == pytest.approx(100 * group["WER, points"]["value"], abs=1e-3)
-    assert row["wer_interval"][0] <= row["wer_points"] <= row["wer_interval"][1]
 
 
 def test_swap_leaves_out_mel_groups_where_mel_is_what_was_asked_for(where, calls, capsys):
-    assert main(["swap", "--sentences", "2", "--theta", "0.5", "0.6", "--similarity", "mel", *where]) == 0
+    assert main(["swap", "--sentences", "2", "--theta", "0.5,0.6", "--similarity", "mel", *where]) == 0
     assert len(calls) == 2 * (1 + 2 * 2)
     assert {unit.condition.swap.similarity for unit in calls if unit.condition.swap} == {"mel"}
     assert "Mel group" in capsys.readouterr().out
@@ -45,7 +37,7 @@ def test_swap_leaves_out_mel_groups_where_mel_is_what_was_asked_for(where, calls
 
 def test_the_theta_of_the_page_is_among_those_of_the_swap(where, calls, capsys):
     assert main(["swap", "--sentences", "1", "--json", *where]) == 0
-    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]
+    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["table"]["rows"]
     assert Settings().theta in [row["theta"] for row in rows]
 
 
@@ -59,23 +51,6 @@ def test_a_rerun_does_only_what_is_missing(where, grid, calls, capsys):
     grid.write_text(MORE)
     assert main(["experiment", "run", str(grid), *where]) == 0
     assert [unit.condition.name for unit in calls[6:]] == ["PCG"] * 3
-
-
-def test_results_of_before_there_were_detectors_are_judged_without_being_said_again(where, grid, calls, monkeypatch, capsys):
-    from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors
-
-    monkeypatch.setattr("pcg.spoof.detectors.SHIPPED", Path("nowhere"))
-    assert main(["experiment", "run", str(grid), *where]) == 0
-    assert "spoof" not in capsys.readouterr().out
-    config = DetectorConfig(64, width=16, heads=2, layers=1, feed_forward=16)
-    detectors = Detectors("untrained", {r.name: Detector(config).eval() for r in RESOLUTIONS})
-    monkeypatch.setattr("pcg.spoof.detectors.SHIPPED", grid.parent)
-    monkeypatch.setattr("pcg.synthesis.synthesizer.Decoder.detectors", detectors)
-    for _ in range(2):
-        assert main(["experiment", "run", str(grid), *where]) == 0
-        assert "spoof %" in capsys.readouterr().out
-        monkeypatch.setattr("pcg.synthesis.synthesizer.Decoder.detectors", None)
-    assert len(calls) == 6
 
 
 def test_an_interrupt_loses_nothing(where, grid, monkeypatch, capsys):
@@ -121,33 +96,27 @@ def test_the_papers_tables_come_from_one_command(where, calls, capsys):
     assert sum(a != b for a, b in pairwise(texts)) == len(set(texts)) - 1
 
 
-def test_one_draft_after_another_fills_two_tables(where, calls, tmp_path, capsys):
+def test_one_draft_after_another_fills_a_table(where, calls, tmp_path, capsys):
     assert main(["experiment", "drafts", "auto", "layers:0,1", "--quick", "--count", "3", *where]) == 0
     printed = capsys.readouterr().out
-    table, pairs = json.loads((tmp_path / "results" / "drafts.json").read_text())["tables"]
-    assert printed.count("| layers:0,1 |") == printed.count("| auto |") == (len(table["rows"]) + len(pairs["rows"])) / 2 > 4
-    assert {(row["draft"], row["SSD"][:3], row["PCG"][:3], row["n"]) for row in pairs["rows"]} == {
-        (draft, "SSD", "PCG", 3) for draft in ("auto", "layers:0,1")
-    }
+    (table,) = json.loads((tmp_path / "results" / "drafts.json").read_text())["tables"]
+    assert printed.count("| layers:0,1 |") == printed.count("| auto |") == len(table["rows"]) / 2 > 4
     assert {row["n"] for row in table["rows"]} == {3}
-    first, *others = table["rows"][: len(table["rows"]) // 2]
-    assert (first["method"], first["over SD"]) == ("SD", None)
-    assert all(row["over SD"]["low"] <= row["over SD"]["value"] for row in others)
     # Every draft's rules are compared with an AR of their own run.
     assert len(calls) == len(table["rows"]) * 3 + 2 * 3
     assert main(["experiment", "drafts", "none", "--quick", *where]) == 2
-    few = ["--quick", "--count", "3", *where, "--only"]
-    assert main(["experiment", "drafts", "auto", *few, "SSD, beta 0.3", "PCG, theta 0.5"]) == 0
-    table, _ = json.loads((tmp_path / "results" / "drafts.json").read_text())["tables"]
-    assert [row["method"] for row in table["rows"]] == ["SSD, beta 0.3", "PCG, theta 0.5"]
-    assert main(["experiment", "drafts", "auto", *few, "magic"]) == 2
+    few = ["--quick", "--count", "3", *where]
+    assert main(["experiment", "drafts", "auto", *few, "--only", "SSD, beta 0.3", "--only", "PCG, theta 0.5"]) == 0
+    (table,) = json.loads((tmp_path / "results" / "drafts.json").read_text())["tables"]
+    assert [row["setting"] for row in table["rows"]] == ["SSD, beta 0.3", "PCG, theta 0.5"]
+    assert main(["experiment", "drafts", "auto", *few, "--only", "magic"]) == 2
     assert "only is 'magic', but must be one of AR; SD; " in capsys.readouterr().err
 
 
 def test_experiments_are_listed(capsys):
     assert main(["experiment", "list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
-        "main", "tradeoff", "lookahead", "swap", "ablations", "temperature", "relax", "mspoof", "originals", "paper",
+        "main", "tradeoff", "lookahead", "swap", "ablations", "temperature", "mspoof", "originals", "paper",
     ]  # fmt: skip
 
 
@@ -186,11 +155,18 @@ def test_as_many_workers_are_started_as_were_asked_for(where, grid, monkeypatch,
         (["experiment", "run", "main", "--libritts", "missing"], "folder"),
         (["experiment", "run", "main", "--model", "nowhere"], "model"),
         (["experiment", "status", "table7"], "experiment"),
+        (["experiment", "dance"], "dance"),
+        (["experiment", "run", "--processes", "2", "--ray", "2"], "ray"),
+        (["swap", "--sentences", "many"], "sentences is 'many'"),
         (["experiment", "status", "--judge", "nobody"], "judge"),
     ],
 )
 def test_bad_input_is_one_sentence_and_no_unit_is_done(where, calls, capsys, arguments, named):
-    given = [*arguments, *where[2:], *([] if "--model" in arguments else where[:2])]
+    given = [
+        *arguments,
+        *([] if "dance" in arguments else where[2:]),
+        *([] if {"--model", "dance"} & {*arguments} else where[:2]),
+    ]
     assert main(given) == 2
     captured = capsys.readouterr()
     assert named in captured.err
@@ -203,22 +179,3 @@ def test_a_grid_that_is_wrong_is_one_sentence(where, grid, calls, capsys):
     assert main(["experiment", "run", str(grid), *where]) == 2
     assert "method" in capsys.readouterr().err
     assert not calls
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["experiment"], "ACTION"),
-        (["experiment", "dance"], "dance"),
-        (["experiment", "run", "--processes", "2", "--ray", "2"], "ray"),
-        (["report"], "results"),
-        (["swap", "--sentences", "many"], "sentences"),
-    ],
-)
-def test_what_cannot_be_parsed_is_one_sentence(capsys, arguments, named):
-    with pytest.raises(SystemExit) as stopped:
-        main(arguments)
-    assert stopped.value.code == 2
-    captured = capsys.readouterr()
-    assert named in captured.err
-    assert len(captured.err.strip().splitlines()) == 1

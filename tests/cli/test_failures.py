@@ -23,7 +23,7 @@ def model(tiny_voice_folder, monkeypatch, tmp_path):
 @pytest.fixture
 def commands(model, tmp_path):
     """What writes a user's file, by the option that names it."""
-    from pcg.experiments.suites import ar
+    from pcg.experiments.grids import ar
 
     store = Store(tmp_path / "results")
     one = record(ar(), 0, context=CONTEXT | {"voice": "voice", "model": "tiny"})
@@ -33,7 +33,6 @@ def commands(model, tmp_path):
         "compare": ["compare", "hello", "--model", model, "--repeat", "1", "--out"],
         "groups": ["groups", "--model", model, "--theta", "0.4", "--export"],
         "report": ["report", str(tmp_path / "results"), "--out"],
-        "bench": ["bench", "groups", "--tokens", "300", "--dimensions", "8", "--mean-size", "8", "--repeats", "1", "--out"],
     }
 
 
@@ -46,7 +45,7 @@ def refused(arguments, capsys):
     return said
 
 
-@pytest.mark.parametrize("name", ["speak", "report", "bench"])
+@pytest.mark.parametrize("name", ["speak", "report"])
 def test_a_file_that_cannot_be_written_is_one_sentence(commands, tmp_path, capsys, name):
     there, pipe = tmp_path / "there", tmp_path / "pipe"
     there.mkdir()

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from pcg.errors import InputError
-from pcg.experiments.results.condition_names import method
-from pcg.experiments.suites import APART, COUNTS, SET, THETAS, TITLES, declared
+from pcg.experiments.grids import APART, COUNTS, SET, THETAS, TITLES, declared
+from pcg.experiments.results import method
 from pcg.experiments.unit import Unit, Utterance
 from pcg.sampling import EntropyAware, sampler_of
 
@@ -55,15 +55,7 @@ def test_utterances_are_spread_and_names_are_told_apart(name: str) -> None:
         assert len({c.name for c in grid.conditions}) == len(grid.conditions)
 
 
-def test_the_question_of_relaxed_rules_is_put_to_what_the_trade_off_says_anyway() -> None:
-    for quick in (False, True):
-        relax, tradeoff = (
-            {unit.key("v") for unit in declared(name, UTTERANCES, quick, wider).units()} for name in ("relax", "tradeoff")
-        )
-        assert relax < tradeoff
-
-
-def test_the_sampling_laws_stand_apart_and_say_as_many_twisters_as_everyday_sentences() -> None:
+def test_the_samplers_stand_apart_and_say_as_many_twisters_as_everyday_sentences() -> None:
     assert APART == ("originals", "paper")
     assert set(SET) | set(APART) == set(TITLES)
     sections = ("everyday", "balanced", "twisters", "rare")

@@ -9,7 +9,7 @@ import yaml
 
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
-from pcg.experiments.grid import Grid, read_grid
+from pcg.experiments.grids import Grid, read_grid
 from pcg.experiments.unit import Condition, Result, Unit, Utterance
 from pcg.metrics.intelligibility import read_sentences
 from pcg.settings import Settings

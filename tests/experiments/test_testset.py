@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from pcg.errors import AssetError, InputError
-from pcg.experiments.testset import SECTIONS, libritts_utterances, offline_utterances
+from pcg.experiments.grids import SECTIONS, libritts_utterances, offline_utterances
 from pcg.metrics.intelligibility import read_sentences
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.text.prompt import PhonemeReader

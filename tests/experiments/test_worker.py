@@ -17,12 +17,14 @@ from pcg.errors import AssetError, InputError
 from pcg.experiments.runner import run
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Result, Unit, Utterance
-from pcg.experiments.worker import Worker, WorkerSpec
+from pcg.experiments.worker import Worker, WorkerSpec, judge_name, spoof, variant_rule
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import Recording, Sample
 from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.rules import membership
 from pcg.settings import METHODS, Settings
+from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
+from pcg.spoof.detectors import Detectors, save_detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.training.corpus import speak
@@ -274,3 +276,59 @@ def test_two_processes_give_what_one_gives(worker: Worker, spec: WorkerSpec, tmp
     one = [timeless(worker.run(u)) for u in units]
     assert [timeless(r.result) for r in store.records(units, spec.voice_id)] == one
     assert len({r.tokens for r in one}) == len(units)
+
+
+@pytest.mark.parametrize("name", ["membership:4", "typical:0.09:0.3", "weighted", "partition"])
+def test_every_variant_of_the_rule_speaks(name: str, synthesizer: Synthesizer) -> None:
+    settings = Settings(theta=0.3)
+    take = synthesizer.take("hello", settings, "one", rule=variant_rule(synthesizer, name, settings))
+    assert take.tokens
+    assert take.drafted > 0
+
+
+@pytest.mark.parametrize("name", ["", "best", "membership", "membership:x", "membership:3:4", "typical:0.1", "membership:0"])
+def test_an_unknown_rule_is_refused(name: str, synthesizer: Synthesizer) -> None:
+    with pytest.raises(InputError):
+        variant_rule(synthesizer, name, Settings())
+
+
+def test_variants_refuse_what_they_cannot_do(synthesizer: Synthesizer) -> None:
+    with pytest.raises(InputError, match="cosine"):
+        variant_rule(synthesizer, "partition", Settings(similarity="mel"))
+
+
+class Even(Detectors):
+    """Finds a segment the more real, the more of its codes are even."""
+
+    def real(self, resolution: Resolution, segments: torch.Tensor) -> torch.Tensor:
+        return (segments % 2 == 0).float().mean(1)
+
+
+def untrained(kind: type[Detectors] = Detectors) -> Detectors:
+    torch.manual_seed(0)
+    config = DetectorConfig(64, width=16, heads=2, layers=1, feed_forward=16)
+    return kind("untrained", {r.name: Detector(config).eval() for r in RESOLUTIONS})
+
+
+def test_spoof_is_the_mean_over_windows_the_last_tokens_included() -> None:
+    even = untrained(Even)
+    assert spoof(even, [1] * 49) is None
+    assert spoof(even, [1] * 50) == pytest.approx(1.0)
+    assert spoof(even, [2] * 57) == pytest.approx(0.0)
+    # Windows begin at 0, 5 and 7; only the last of them holds all seven odd codes.
+    assert spoof(even, [2] * 50 + [1] * 7) == pytest.approx((0 + 5 / 50 + 7 / 50) / 3)
+
+
+@pytest.mark.slow
+def test_a_worker_asks_the_detectors_and_counts_what_a_search_read(spec: WorkerSpec, tmp_path: Path) -> None:
+    detectors = untrained()
+    save_detectors(tmp_path / "detectors", "untrained", detectors.by_name, torch.float32)
+    judging = replace(spec, detectors=tmp_path / "detectors")
+    assert judging.voice_id != spec.voice_id
+    long = replace(SAID, text="The quick brown fox jumps over a lazy dog, and is this one sentence?")
+    record = judging.load().record(
+        unit(Condition("", Settings("ar", temperature=1.0, sampler="eas", hierarchical=True)), said=long)
+    )
+    assert record.result.spoof == pytest.approx(spoof(detectors, record.result.tokens), abs=1e-5)
+    assert record.context["judges"]["Spoof"] == judge_name(detectors)
+    assert record.result.computed > 2 * len(record.result.tokens)

@@ -92,7 +92,7 @@ def test_a_voice_is_judged_and_one_without_a_draft_refused(synthesizer, tiny_voi
 @pytest.mark.slow
 def test_the_command_answers_in_a_table_a_sentence_and_json(tiny_voice_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path)
-    assert main(["bench", "--quick", "--model", str(tiny_voice_folder)]) == 0
+    assert main(["bench", "quick", "--model", str(tiny_voice_folder)]) == 0
     *table, sentence, figures = capsys.readouterr().out.splitlines()
     assert table[0].startswith("tokens at once")
     assert json.loads(figures)["sentence"] == sentence

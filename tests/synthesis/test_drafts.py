@@ -15,7 +15,7 @@ from pcg.bench.generate import against_generate
 from pcg.cli import main
 from pcg.decode.draft import PromptLookup
 from pcg.errors import AssetError, InputError
-from pcg.experiments.grid import Grid
+from pcg.experiments.grids import Grid
 from pcg.experiments.unit import Condition, Utterance
 from pcg.experiments.worker import WorkerSpec
 from pcg.models.llama import DecodingLlama

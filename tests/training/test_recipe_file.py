@@ -9,7 +9,7 @@ import pytest
 from pcg.cli import main
 from pcg.codec.embedded import CodecConfig
 from pcg.errors import InputError
-from pcg.experiments.grid import read_grid
+from pcg.experiments.grids import read_grid
 from pcg.places import PROJECT
 from pcg.training.target import Shape
 from pcg.training.teachers import Speaker

@@ -7,18 +7,13 @@ import plotly.graph_objects as go
 
 from explorers.colours import BLUE
 from explorers.experiments.figures import results as drawn
-from explorers.experiments.figures import tokens
 from explorers.experiments.figures.results import ROOM, bars, percent
 from explorers.shared.figures import axis, layout
-from pcg.experiments.results.analysis import Results, Summary, alike, most_heard
-from pcg.experiments.results.tables import VARIANTS
+from pcg.experiments.results import Results, Summary, alike, most_heard
+from pcg.experiments.tables import VARIANTS
 
-PATTERNS = {"PCG cosine": "", **dict(zip(VARIANTS, "/x.|-", strict=False))}
-CAPTIONS = (
-    drawn.CAPTIONS
-    | tokens.CAPTIONS
-    | {"ablations": "Speed-up over AR and WER of plain PCG (full bars) and its variants (hatched)."}
-)
+PATTERNS = {"PCG cosine": "", **dict(zip(VARIANTS, "/x.|", strict=True))}
+CAPTIONS = drawn.CAPTIONS | {"ablations": "Speed-up over AR and WER of plain PCG (full bars) and its variants (hatched)."}
 
 
 def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figure]:
@@ -28,8 +23,6 @@ def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figu
         "tradeoff": drawn.tradeoff_figure(results, summaries),
         "lookahead": drawn.lookahead_figure(results, summaries),
         "acceptance": drawn.acceptance_figure(results, summaries),
-        "factors": tokens.factor_figure(results, summaries),
-        "drift": tokens.drift_figure(results, summaries),
         "swap": drawn.swap_figure(results, summaries),
         "ablations": ablation_figure(results, summaries),
     }

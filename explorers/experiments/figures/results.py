@@ -11,11 +11,19 @@ import plotly.graph_objects as go
 
 from explorers.colours import BLUE, GREEN, INK, METHODS, ORANGE, SKY
 from explorers.shared.figures import GRID, MARGIN, axis, layout
-from pcg.experiments.results import papers
-from pcg.experiments.results.analysis import Results, Summary, alike, is_usual
-from pcg.experiments.results.claims import lookaheads, lookaheads_by_knob
-from pcg.experiments.results.comparisons import curve, difference, pareto
-from pcg.experiments.results.condition_names import knob
+from pcg.experiments import papers
+from pcg.experiments.results import (
+    Results,
+    Summary,
+    alike,
+    curve,
+    difference,
+    is_usual,
+    knob,
+    lookaheads,
+    lookaheads_by_knob,
+    pareto,
+)
 from pcg.metrics.estimate import Estimate
 
 # Those that share a colour differ in mark and dash.
@@ -49,7 +57,7 @@ CAPTIONS = {
     "main": "Word errors against speed. The broad line is the Pareto front. The draft alone is only in the table. Click “the "
     "paper” in the legend to show the paper's points.",
     "tradeoff": "Every rule and setting, on fewer utterances. The broad line is the Pareto front: the best rule at each speed.",
-    "lookahead": "Speed by lookahead. Dotted: the bound from acceptance and step costs, where measured.",
+    "lookahead": "Speed by lookahead.",
     "acceptance": "Share of rounds that accepted the token drafted at each position. Dotted: share of the tests there.",
     "swap": "Change of WER by the share of tokens swapped.",
 }
@@ -84,7 +92,7 @@ def tradeoff_figure(results: Results, rows: Iterable[Summary]) -> go.Figure:
 
 
 def lookahead_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
-    """Speed-up by lookahead (PCG Fig. 4, SSD Fig. 3), and its bound, on the utterances that all points share."""
+    """Speed-up by lookahead (PCG Fig. 4, SSD Fig. 3), on the utterances that all points share."""
     traces = []
     _, rows = alike(results, [s for _, found in _by_lookahead(summaries) for s in found.values()])
     for number, (name, found) in enumerate(_by_lookahead(rows)):
@@ -99,14 +107,6 @@ def lookahead_figure(results: Results, summaries: Sequence[Summary]) -> go.Figur
                 hovertemplate="%{y:.2f}x at lookahead %{x}, n = %{customdata}<extra></extra>",
             )
         )  # fmt: skip
-        bounds = [s.bound for s in found.values()]
-        if any(bounds):
-            traces.append(
-                go.Scatter(
-                    x=list(found), y=bounds, mode="lines", showlegend=False,
-                    line={"color": colour, "width": 1, "dash": "dot"}, hovertemplate="bound %{y:.2f}x<extra></extra>",
-                )
-            )  # fmt: skip
     axes = {"xaxis": axis("lookahead, tokens", dtick=1), "yaxis": axis("speed-up over AR", ticksuffix="x", rangemode="tozero")}
     return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [level(1)]})
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from explorers.experiments.archive import Archive
-from pcg.experiments.suites import ar, pcg, sd, ssd
+from pcg.experiments.grids import ar, pcg, sd, ssd
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.experiments.quick import MARKUP, archive_of, keep
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from explorers.experiments.archive import Archive
-from pcg.experiments.grid import Grid
+from pcg.experiments.grids import Grid, ar, pcg, sd
 from pcg.experiments.store import Store
-from pcg.experiments.suites import ar, pcg, sd
 from pcg.experiments.unit import Condition, Record, Unit, Utterance
 from pcg.experiments.worker import Sounding
 from pcg.synthesis.synthesizer import Synthesizer

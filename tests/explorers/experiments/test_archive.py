@@ -9,9 +9,9 @@ from explorers.experiments.actions import made, record_of, study
 from explorers.experiments.archive import OWN, SHIPPED, Archive
 from explorers.experiments.grids import units_of
 from pcg.errors import InputError, PCGError
+from pcg.experiments.grids import ar, pcg, sd
 from pcg.experiments.runner import Progress
 from pcg.experiments.store import FILE, Store
-from pcg.experiments.suites import ar, pcg, sd
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.experiments.quick import archive_of, keep, small_grid
 

@@ -9,8 +9,7 @@ from explorers.experiments.actions import HEARD, hear, pairs, study
 from explorers.experiments.archive import Archive
 from explorers.experiments.grids import units_of
 from pcg.errors import InputError, PCGError
-from pcg.experiments.grid import Grid
-from pcg.experiments.suites import ar, pcg, sd, ssd
+from pcg.experiments.grids import Grid, ar, pcg, sd, ssd
 from pcg.experiments.unit import Utterance
 from pcg.experiments.worker import WorkerSpec
 from pcg.synthesis.synthesizer import Synthesizer

@@ -15,8 +15,8 @@ from explorers.experiments import findings
 from explorers.experiments.actions import REDRAW_SECONDS
 from explorers.experiments.layout import create_experiments
 from explorers.theme import launch_options
+from pcg.experiments.grids import ar, pcg, sd, ssd, swapped
 from pcg.experiments.store import Store
-from pcg.experiments.suites import ar, pcg, sd, ssd, swapped
 from pcg.experiments.unit import Unit, Utterance
 from pcg.experiments.worker import WorkerSpec
 from pcg.synthesis.synthesizer import Synthesizer

@@ -11,8 +11,8 @@ from explorers.experiments.archive import OWN, SHIPPED, Archive
 from explorers.experiments.cards import CARDS, contents_html
 from explorers.experiments.findings import duration, heading_html, heard_html, progress_html, said_html, source_html, table_html
 from explorers.experiments.report import Findings
+from pcg.experiments.grids import ar, declared, pcg, sd, ssd
 from pcg.experiments.runner import Progress
-from pcg.experiments.suites import ar, declared, pcg, sd, ssd
 from pcg.experiments.unit import Condition, Record, Utterance
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.experiments.synthetic import record

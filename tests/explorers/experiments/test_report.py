@@ -17,10 +17,10 @@ from explorers.experiments.figures.results import STYLES
 from explorers.experiments.report import Findings, page, write_report
 from pcg.analysis.whatif import Trace
 from pcg.errors import AssetError, InputError
-from pcg.experiments.results.analysis import Results, summarise
-from pcg.experiments.results.tables.table import Column, N, Table
+from pcg.experiments.grids import ar, pcg, sd, ssd, swapped, variant
+from pcg.experiments.results import Results, summarise
 from pcg.experiments.store import Store
-from pcg.experiments.suites import ar, pcg, sd, ssd, swapped, variant
+from pcg.experiments.tables import Column, N, Table
 from pcg.experiments.unit import Condition, Record, Unit
 from pcg.synthesis.costs import StepCosts
 from tests.experiments.synthetic import CONTEXT, record

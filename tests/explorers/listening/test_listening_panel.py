@@ -30,8 +30,7 @@ from explorers.listening.actions import (
 from explorers.listening.reveal import reveal_html
 from explorers.session import Session
 from pcg.errors import InputError, PCGError
-from pcg.experiments.listening_tests.design import ANCHOR
-from pcg.experiments.listening_tests.loudness import loudness
+from pcg.experiments.listening_tests import ANCHOR, loudness
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.hostile import MARKUP, assert_words_stay_words

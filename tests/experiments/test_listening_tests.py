@@ -1,3 +1,5 @@
+"""Blind listening tests: plans are fair, votes are checked, outcomes are those of the exact tests, records are pooled."""
+
 import csv
 import io
 import json
@@ -9,10 +11,28 @@ import pytest
 from scipy.stats import binomtest
 
 from pcg.errors import InputError
-from pcg.experiments.listening_tests.design import ANCHOR, OPEN, Design, Plan, Trial, Vote, check_vote, draw_plan
-from pcg.experiments.listening_tests.loudness import PEAK_DB, TARGET_LUFS, dithered, loudness, low_anchor, matched
-from pcg.experiments.listening_tests.outcome import fewest, outcome, votes_needed
-from pcg.experiments.listening_tests.record import COLUMNS, as_csv, as_dict
+from pcg.experiments.listening_tests import (
+    ANCHOR,
+    COLUMNS,
+    OPEN,
+    PEAK_DB,
+    TARGET_LUFS,
+    Design,
+    Plan,
+    Trial,
+    Vote,
+    as_csv,
+    as_dict,
+    check_vote,
+    dithered,
+    draw_plan,
+    fewest,
+    loudness,
+    low_anchor,
+    matched,
+    outcome,
+    votes_needed,
+)
 
 AB, ABX = Design("ab", ("AR", "PCG")), Design("abx", ("AR", "PCG"))
 RATING = Design("rating", ("AR", "SSD", "PCG"), "AR", anchor=True)

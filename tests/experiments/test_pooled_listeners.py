@@ -8,9 +8,7 @@ import pytest
 
 from pcg.cli import main
 from pcg.errors import InputError, PCGError
-from pcg.experiments.listening_tests.design import Design, Vote, draw_plan
-from pcg.experiments.listening_tests.pooled import pool, read_listener
-from pcg.experiments.listening_tests.record import as_dict
+from pcg.experiments.listening_tests import Design, Vote, as_dict, draw_plan, pool, read_listener
 
 AB, ABX = Design("ab", ("AR", "PCG")), Design("abx", ("AR", "PCG"))
 RATING = Design("rating", ("AR", "SSD"), reference="AR")

@@ -7,14 +7,22 @@ import pytest
 
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
-from pcg.experiments.results.analysis import Results, summarise, summary
-from pcg.experiments.results.comparisons import SPEED, WORK, curve, difference, matched, pareto
-from pcg.experiments.results.condition_names import method
-from pcg.experiments.results.statistics import estimate, wer
+from pcg.experiments.results import (
+    Results,
+    curve,
+    difference,
+    estimate,
+    method,
+    nearest,
+    pareto,
+    summarise,
+    summary,
+    wer,
+)
 from pcg.experiments.unit import Condition, Record
 from pcg.metrics.estimate import bootstrap, resampled
 from pcg.settings import Settings
-from pcg.synthesis.costs import StepCosts
+from pcg.takes.trace import STEPS, Trace, digits
 from tests.experiments.synthetic import CONTEXT, record
 
 AR, SD = Condition("AR", Settings("ar")), Condition("SD", Settings("sd"))
@@ -50,7 +58,7 @@ def test_tokens_computed_count_the_pruned_beams_and_without_any_what_rounds_read
     assert rows["AR"].rtf.value == pytest.approx(1.5 / 2)
 
 
-def test_laws_have_names_and_each_is_compared_with_ar_by_its_own() -> None:
+def test_samplers_have_names_and_each_is_compared_with_its_own_ar() -> None:
     laws = {
         "truncated": Settings("ar", top_k=50),
         "top-p": Settings("ar", top_k=50, top_p=0.8),
@@ -117,13 +125,12 @@ def test_numbers_of_different_judges_or_voices_are_refused() -> None:
 
 def test_acceptance_by_hand() -> None:
     drafted = {"rounds": 10, "drafted": 30, "accepted": 12, "tested": (10, 6, 4), "accepted_at": (6, 4, 2), "trials": 16}
-    (row,) = summarise(Results([record(SD, 0, **drafted)]), {3: StepCosts(2.0, 0.5, 2.5)})
+    (row,) = summarise(Results([record(SD, 0, **drafted)]))
     assert row.acceptance_rate.value == pytest.approx(0.4)
     assert row.mean_acceptance_length.value == pytest.approx(2.2)
     assert row.acceptance == pytest.approx((0.6, 0.4, 0.2))
     assert row.conditional == pytest.approx((0.6, 4 / 6, 0.5))
     assert row.trials_per_rejection.value == pytest.approx(16 / 8)
-    assert row.bound == pytest.approx(2.2 * 2.0 / (2.5 + 3 * 0.5))
 
 
 def test_positions_at_which_all_was_rejected_count_as_tested() -> None:
@@ -131,12 +138,6 @@ def test_positions_at_which_all_was_rejected_count_as_tested() -> None:
     assert by_name([record(SD, 0, **drafted)])["SD"].acceptance_of_tested == pytest.approx(4 / 14)
     nothing = {"rounds": 10, "drafted": 10, "tested": (10,), "accepted_at": (0,)}
     assert by_name([record(SD, 0, **nothing)])["SD"].acceptance_of_tested == 0
-
-
-def test_rounds_of_several_lengths_have_no_bound() -> None:
-    drafted = {"rounds": 10, "drafted": 29, "accepted": 12, "tested": (10, 6, 4), "accepted_at": (6, 4, 2)}
-    (row,) = summarise(Results([record(SD, 0, **drafted)]), {3: StepCosts(2.0, 0.5, 2.5)})
-    assert row.bound is None
 
 
 def test_trials_are_those_of_rejections_that_are_thinned() -> None:
@@ -147,10 +148,10 @@ def test_trials_are_those_of_rejections_that_are_thinned() -> None:
 
 def test_what_has_no_number_is_none() -> None:
     row = by_name([record(AR, 0, dnsmos=None)])["AR"]
-    assert (row.dnsmos, row.acceptance_rate, row.trials_per_rejection, row.swapped, row.bound) == (None,) * 5
+    assert (row.dnsmos, row.acceptance_rate, row.trials_per_rejection, row.swapped, row.nll) == (None,) * 5
     assert row.acceptance == ()
     with pytest.raises(InputError, match="has records"):
-        summary(Results([record(AR, 0)]), SD, {})
+        summary(Results([record(AR, 0)]), SD)
 
 
 def test_a_swap_has_no_speed() -> None:
@@ -209,63 +210,18 @@ def spoken(condition: Condition, errors: int, speed: float, count: int = 12, **f
     return [record(condition, i, errors + i % 2, 20, speed + i % 3, **figures) for i in range(count)]
 
 
-def test_equal_speed_interpolates_the_curve_where_the_point_is() -> None:
-    records = spoken(AR, 0, 100) + spoken(SD, 1, 90) + spoken(pcg(0.6), 2, 120) + spoken(pcg(0.4), 6, 160)
-    records += spoken(ssd(0.3), 7, 140)
-    results = Results(records)
-    along = curve(results, "PCG cosine", ssd(0.3))
-    assert [c.name for c in along] == ["SD", "PCG 0.6", "PCG 0.4"]
-    found = matched(results, SPEED, "PCG cosine", along, ssd(0.3))
-    assert found.utterances == 12
-    assert found.curve_wer.value == pytest.approx((2.5 + 6.5) / 2 / 20, abs=0.002)
-    assert found.difference.value == pytest.approx(4.5 / 20 - 7.5 / 20, abs=0.002)
-    assert found.difference.high < 0
-    assert (found.met, found.reason) == (1.0, "")
-
-
-def test_equal_work_looks_at_no_clock_and_names_the_nearest_setting() -> None:
-    """PCG's curve has 1.5, 2 and 3 tokens a call, SSD's point 2.25; its times would put it beyond the curve."""
+def test_pcg_is_compared_at_the_setting_of_nearest_work_that_has_all_utterances() -> None:
+    """PCG has 2, 2.1 and 3 tokens a call, SSD's point 2.25; the second setting lacks utterances."""
     rounds = {"drafted": 120, "rounds": 40}
     records = spoken(AR, 0, 100) + spoken(SD, 1, 90, accepted=20, **rounds) + spoken(pcg(0.6), 2, 120, accepted=40, **rounds)
-    records += spoken(pcg(0.4), 6, 160, accepted=80, **rounds) + spoken(ssd(0.3), 7, 900, accepted=50, **rounds)
+    records += spoken(pcg(0.5), 2, 120, count=8, accepted=44, **rounds) + spoken(pcg(0.4), 6, 160, accepted=80, **rounds)
+    records += spoken(ssd(0.3), 7, 900, accepted=50, **rounds)
     results = Results(records)
-    found = matched(results, WORK, "PCG cosine", curve(results, "PCG cosine", ssd(0.3)), ssd(0.3))
-    assert (found.at.value, found.met, found.reason) == (2.25, 1.0, "")
-    assert found.curve_wer.value == pytest.approx((0.75 * 2.5 + 0.25 * 6.5) / 20, abs=0.002)
-    assert (found.nearest.condition.name, found.nearest_at) == ("PCG 0.6", 2.0)
-    assert found.nearest.wer.value == pytest.approx((2.5 - 7.5) / 20, abs=1e-6)
-
-
-def test_a_point_faster_than_the_curve_is_not_comparable() -> None:
-    records = spoken(AR, 0, 100) + spoken(SD, 1, 90) + spoken(pcg(0.6), 2, 120) + spoken(ssd(0.3), 7, 140)
-    results = Results(records)
-    found = matched(results, SPEED, "PCG cosine", curve(results, "PCG cosine", ssd(0.3)), ssd(0.3))
-    assert (found.curve_wer, found.difference, found.met) == (None, None, 0.0)
-    assert "0.90 to 1.20x" in found.reason
-
-
-def test_a_point_at_the_very_end_of_the_curve_is_not_comparable() -> None:
-    """Its speed lies within the curve's, but beyond it in about half of the resamplings."""
-    records = spoken(AR, 0, 100) + spoken(SD, 1, 90)
-    records += [record(pcg(0.4), i, 3, 20, (120, 160)[i % 2]) for i in range(12)]
-    records += [record(ssd(0.3), i, 7, 20, (159, 119)[i % 2]) for i in range(12)]
-    results = Results(records)
-    found = matched(results, SPEED, "PCG cosine", curve(results, "PCG cosine", ssd(0.3)), ssd(0.3))
-    assert found.difference is None
-    assert 0.3 < found.met < 0.8
-    assert "near its end" in found.reason
-
-
-def test_a_curve_compared_with_its_own_point_differs_by_nothing() -> None:
-    records = spoken(AR, 0, 100) + spoken(SD, 1, 90) + spoken(pcg(0.6), 2, 120) + spoken(pcg(0.4), 6, 160)
-    results = Results(records)
-    found = matched(results, SPEED, "PCG cosine", curve(results, "PCG cosine", pcg(0.6)), pcg(0.6))
-    assert [found.difference.low, found.difference.value, found.difference.high] == pytest.approx([0, 0, 0], abs=1e-12)
-
-
-def test_without_what_it_needs_a_comparison_says_so() -> None:
-    results = Results(spoken(ssd(0.3), 1, 100))
-    assert matched(results, SPEED, "PCG cosine", [], ssd(0.3)).reason == "AR was not measured"
+    assert [c.name for c in curve(results, "PCG cosine", ssd(0.3))] == ["SD", "PCG 0.6", "PCG 0.5", "PCG 0.4"]
+    near = nearest(results, "PCG cosine", ssd(0.3))
+    assert (near.condition.name, near.baseline.name, near.utterances) == ("PCG 0.6", "SSD 0.3", 12)
+    assert near.wer.value == pytest.approx((2.5 - 7.5) / 20, abs=1e-6)
+    assert nearest(Results(spoken(ssd(0.3), 1, 100)), "PCG cosine", ssd(0.3)) is None
 
 
 def test_the_front_is_what_nothing_beats() -> None:
@@ -296,3 +252,26 @@ def test_one_condition_of_several_names_is_one() -> None:
 )
 def test_every_condition_is_a_point_of_some_curve(condition: Condition, name: str) -> None:
     assert method(condition) == name
+
+
+def traced(surprisal: list[float], kinds: str) -> Trace:
+    texts = [digits([value] * len(kinds), STEPS[name]) for name, value in (("sizes", 0.0), ("places", 1.0), ("entropy", 1.0))]
+    return Trace(kinds, *texts, digits(surprisal, STEPS["surprisal"]), "v" * len(kinds))
+
+
+def test_the_likelihood_of_a_text_under_the_target_is_compared_with_that_of_ar() -> None:
+    relaxed = traced([4, 3, 3, 3, 3, 3, 1, 1, 1, 2], "gaaaaaabbb")
+    results = Results([record(pcg(0.3), 1, trace=relaxed), record(AR, 1, trace=traced([1.0] * 10, "t" * 10))])
+    row = {row.method: row for row in summarise(results)}["PCG cosine"]
+    assert (row.nll.value, row.relaxed.value) == (pytest.approx(2.4), pytest.approx(0.1))
+    change = difference(results, pcg(0.3), AR)
+    assert (change.nll.value, change.early.value, change.late.value) == (
+        pytest.approx(1.4),
+        pytest.approx(2.5),
+        pytest.approx(0.5),
+    )
+    assert difference(Results([record(pcg(0.3), 1), record(AR, 1)]), pcg(0.3), AR).nll is None
+
+
+def test_utterances_with_more_than_half_of_the_words_wrong_are_lost() -> None:
+    assert by_name([record(AR, i, errors) for i, errors in enumerate((0, 5, 6, 12))])["AR"].lost.value == 0.5

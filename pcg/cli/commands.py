@@ -1,0 +1,419 @@
+"""Commands of the engine: speak, compare, serve, groups, transcribe, bench."""
+
+import errno
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pcg.cli.options import (
+    JSON,
+    JUDGES,
+    METHOD,
+    MODEL,
+    SETTINGS,
+    SPEAKER,
+    THREADS,
+    check_count,
+    find_speaker,
+    load_synthesizer,
+    numbers,
+    print_table,
+    read_settings,
+    settle_lookahead,
+    use_threads,
+    with_options,
+)
+from pcg.errors import InputError
+from pcg.settings import Settings, bounds
+
+if TYPE_CHECKING:
+    from pcg.asr.word_search import Way
+    from pcg.takes.take import Round, Sound, Take
+
+THETAS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 1.0)
+SIMILARITY = {"similarity": SETTINGS["similarity"]}
+BENCH = {"repeats": (int, 7, "runs in turns; medians are printed"), "out": (Path, None, "write the figures there, too")}
+# Which step accepted a text, the cheapest first.
+STAGES = ("ctc", "lm", "ar", "words")
+REPLICAS = 2
+
+
+def add(app: typer.Typer) -> None:
+    for command in (speak, compare, serve, groups, transcribe):
+        app.command()(command)
+    benches = typer.Typer(help="Time the engine; JSON on the last line.", rich_markup_mode=None)
+    benches.callback(invoke_without_command=True)(bench)
+    for command in (quick, shape, batching, codec, gpu):
+        benches.command()(command)
+    app.add_typer(benches, name="bench")
+
+
+@with_options(METHOD, SETTINGS, SPEAKER, MODEL, JSON)
+def speak(
+    text: str,
+    options: SimpleNamespace,
+    out: Annotated[Path, typer.Option(help="FILE.wav; - streams raw 16-bit PCM")] = Path("speech.wav"),
+) -> None:
+    """Say a text with one decoder."""
+    from pcg.audio import write_wav
+    from pcg.takes.stored import Origin, Stored
+    from pcg.takes.told import accepted_in_words
+    from pcg.text.reading import check_text
+
+    settings = read_settings(options)
+    check_text(text)
+    synthesizer = load_synthesizer(options)
+    voice, reference = find_speaker(options, synthesizer)
+    synthesizer.warm_up()  # the kernel is compiled or loaded on first use
+    settings = settle_lookahead(options, settings, synthesizer)
+    if str(out) == "-":
+        take = _pour(synthesizer.speak(text, settings, voice, reference, stream=True))
+    else:
+        take = synthesizer.take(text, settings, voice, reference)
+        stored = Stored.of(take, Origin.of(synthesizer.voice), reference)
+        write_wav(out, take.audio, take.sample_rate, stored.to_json())
+    # Where standard output takes the sound, words go to standard error.
+    place = sys.stderr if str(out) == "-" else sys.stdout
+    accepted = accepted_in_words(take.acceptance_rate, take.acceptance_of_tested, take.acceptance_by_position)
+    times = f"{take.audio_seconds:.2f} s of audio in {take.wall_seconds:.2f} s"
+    print(f"{out}: {times}, {take.tokens_per_second:.0f} tokens/s" + (f"; {accepted}" if accepted else ""), file=place)
+    if options.json:
+        print(json.dumps(take.summary() | {"out": str(out)}), file=place)
+
+
+def _pour(steps: "Iterator[Round | Sound | Take]") -> "Take":
+    """Write sound to standard output as it comes; return the take."""
+    from pcg.takes.take import Sound, Take
+
+    for step in steps:
+        if isinstance(step, Sound):
+            sys.stdout.buffer.write((step.samples * 32767).astype("<i2").tobytes())
+            sys.stdout.buffer.flush()
+    assert isinstance(step, Take)
+    return step
+
+
+@with_options(SETTINGS, SPEAKER, MODEL, THREADS, JSON)
+def compare(
+    options: SimpleNamespace,
+    text: Annotated[str | None, typer.Argument()] = None,
+    sentences: Annotated[int | None, typer.Option(help="the first N of the everyday test sentences, in place of TEXT")] = None,
+    repeat: Annotated[int, typer.Option(help="in turns; the median by speed is shown")] = 5,
+    out: Annotated[Path | None, typer.Option(help="write ar.wav, ... into this folder; of sentences ar-1.wav ...")] = None,
+) -> None:
+    """Say a text with the four decoders and one seed, and time them."""
+    import torch
+
+    from pcg.audio import write_wav
+    from pcg.bench.engine import compare_methods
+    from pcg.synthesis.costs import step_costs
+    from pcg.takes.stored import Origin, Stored
+    from pcg.takes.told import accepted_in_columns
+
+    settings, texts = read_settings(options), _texts(text, sentences)
+    check_count("repeat", repeat)
+    use_threads(options.threads)
+    synthesizer = load_synthesizer(options)
+    voice, reference = find_speaker(options, synthesizer)
+    synthesizer.warm_up()
+    settings = settle_lookahead(options, settings, synthesizer)
+    prompt = synthesizer.voice.reader.prompt(synthesizer.chunks(texts[0])[0], reference or synthesizer.voice.reference(voice))
+    steps = step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature)
+    takes, rows = compare_methods(synthesizer, texts, settings, voice, repeat, steps, reference)
+    print_table(
+        [
+            {
+                "method": method,
+                "tokens/s": f"{row['tokens_per_second']:.1f}",
+                "speed-up": f"{row['speedup']:.2f}x",
+                "bound": "-" if row["bound"] is None else f"{row['bound']:.2f}x",
+                **accepted_in_columns(row["acceptance_rate"], row["acceptance_of_tested"], row["acceptance_by_position"]),
+                "length": f"{row['mean_acceptance_length']:.2f}",
+                "RTF": "-" if row["rtf"] is None else f"{row['rtf']:.3f}",
+                "audio s": f"{row['audio_seconds']:.2f}",
+            }
+            for method, row in rows.items()
+        ]
+    )
+    for method, of_method in takes.items() if out else ():
+        for number, take in enumerate(of_method, 1):
+            name = f"{method}.wav" if len(of_method) == 1 else f"{method}-{number}.wav"
+            stored = Stored.of(take, Origin.of(synthesizer.voice), reference)
+            write_wav(out / name, take.audio, take.sample_rate, stored.to_json())
+    if options.json:
+        asked = {"text": " ".join(texts), "texts": texts, "seed": settings.seed, "repeat": repeat}
+        print(json.dumps(asked | {"threads": torch.get_num_threads(), "takes": rows}))
+
+
+def _texts(text: str | None, sentences: int | None) -> list[str]:
+    from pcg.metrics.intelligibility import read_sentences
+    from pcg.text.reading import check_text
+
+    if (text is None) == (sentences is None):
+        raise InputError("text and sentences", "both or neither", "one of the two")
+    if text is not None:
+        check_text(text)
+        return [text]
+    written = read_sentences("everyday")
+    if not 1 <= sentences <= len(written):
+        raise InputError("sentences", sentences, f"a whole number from 1 to {len(written)}, the sentences that there are")
+    return written[:sentences]
+
+
+@with_options(MODEL)
+def serve(
+    options: SimpleNamespace,
+    host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="port to listen on; 0: a free one")] = 8000,
+    api_key: Annotated[str | None, typer.Option(help="the key that clients send [default: PCG_API_KEY, or none]")] = None,
+    allow_host: Annotated[list[str], typer.Option(help="a name that the server answers to; may be repeated")] = [],  # noqa: B006
+    in_flight: Annotated[int | None, typer.Option(help="requests of one address at once [default: twice a batch]")] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="with replicas, here or on the cluster of RAY_ADDRESS")] = False,
+    replicas: Annotated[int | None, typer.Option(help=f"of --ray, each on a core or a GPU [default: {REPLICAS}]")] = None,
+) -> None:
+    """Answer OpenAI's speech endpoint over HTTP."""
+    import uvicorn
+
+    from pcg.models.hub import model_name
+    from pcg.serving.limits import LIMITS
+    from pcg.serving.openai_api import create_api
+    from pcg.serving.replicas import Replicas
+    from pcg.serving.speech_service import SpeechService
+
+    if not 0 <= port <= 65_535:
+        raise InputError("port", port, "a number from 0 to 65535")
+    if in_flight is not None:
+        check_count("in-flight", in_flight)
+    if replicas is not None:
+        check_count("replicas", replicas)
+        if not ray:
+            raise InputError("replicas", replicas, "left out without --ray")
+
+    def service(door: socket.socket) -> Replicas | SpeechService:
+        if ray:
+            address, bound = door.getsockname()[:2]
+            name = f"pcg-{socket.gethostname()}-{address.replace(':', '.')}-{bound}"
+            voice = options.model, options.device, options.draft, options.precision
+            made = Replicas(replicas or REPLICAS, *voice, name)
+            if made.offer.notice:
+                print(made.offer.notice, file=sys.stderr)
+            return made
+        synthesizer = load_synthesizer(options)
+        synthesizer.longest_seconds = LIMITS.job_seconds
+        synthesizer.warm_up()
+        return SpeechService(synthesizer)
+
+    key, name = api_key or os.environ.get("PCG_API_KEY") or None, model_name(Path(options.model))
+    with closing(_listen(host, port)) as door, closing(service(door)) as speech:
+        api = create_api(speech, name, key, tuple(allow_host), in_flight=in_flight, alias=options.model)
+        config = uvicorn.Config(api, log_level="warning", timeout_graceful_shutdown=LIMITS.stop_seconds)
+        print(f"Serving {options.model} on http://{host}:{door.getsockname()[1]}/v1", file=sys.stderr)
+        uvicorn.Server(config).run(sockets=[door])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Open the socket before the model is loaded: a taken port costs nothing, and early requests are queued."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except (OSError, UnicodeError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES):
+            raise InputError("port", port, f"one that is free on {host} and that you may open") from error
+        raise InputError("host", host, "an address of this computer") from error
+
+
+@with_options(SIMILARITY, JSON)
+def groups(
+    options: SimpleNamespace,
+    theta: Annotated[str | None, typer.Option(help="thresholds with commas between")] = None,
+    mean_size: Annotated[str | None, typer.Option(help="mean sizes with commas between, in place of thresholds")] = None,
+    export: Annotated[Path | None, typer.Option(help="write groups and map into this folder (safetensors, parquet)")] = None,
+    model: Annotated[str, typer.Option(help=MODEL["model"][2])] = "embedded",
+) -> None:
+    """Print statistics of the Acoustic Similarity Groups at some thetas."""
+    from pcg.groups.export import export_atlas, export_groups
+    from pcg.groups.progress import bar
+    from pcg.groups.similarities import theta_for
+    from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.synthesis.voice import load_voice
+
+    similarity = Settings(similarity=options.similarity or Settings().similarity).similarity
+    if theta is not None and mean_size is not None:
+        raise InputError("theta and mean-size", "both", "one of the two")
+    thetas = numbers("theta", theta) if theta else []
+    for each in thetas:
+        bounds("theta").check("theta", each)
+    sizes = numbers("mean-size", mean_size) if mean_size else []
+    synthesizer = Synthesizer(load_voice(model), announce=bar)
+    neighbours = synthesizer.library.neighbours(similarity)
+    thetas = thetas or [theta_for(neighbours, size) for size in sizes] or [each for each in THETAS if each >= neighbours.floor]
+    rows = []
+    for each in thetas:
+        begun = perf_counter()
+        statistics = asdict(synthesizer.statistics(each, similarity))
+        rows.append({"theta": each, **statistics, "seconds": round(perf_counter() - begun, 4)})
+    print_table(
+        [
+            {
+                "theta": f"{row['theta']:.3f}",
+                "vocab": str(row["vocab"]),
+                "groups": str(row["groups"]),
+                "mean": f"{row['mean_size']:.2f}",
+                "by use": f"{row['usage_weighted_mean_size']:.2f}",
+                "max": str(row["max_size"]),
+                "alone": str(row["singletons"]),
+                "shared": f"{row['multi_member_share']:.1%}",
+                "ms": f"{1e3 * row['seconds']:.1f}",
+            }
+            for row in rows
+        ]
+    )
+    if export:
+        if len(thetas) != 1:
+            raise InputError("theta", f"{len(thetas)} values", "one value where groups are exported")
+        files = export_groups(synthesizer.groups(thetas[0], similarity), export, similarity, synthesizer.voice.name)
+        files.append(export_atlas(synthesizer.atlas(), export / "map.parquet", synthesizer.voice.name))
+        print(*files, sep="\n")
+    if options.json:
+        print(json.dumps({"model": model, "similarity": similarity, "thetas": rows}))
+
+
+@with_options(JSON)
+def transcribe(
+    file: list[Path],
+    options: SimpleNamespace,
+    mode: Annotated[str, typer.Option(help="ar, accurate, fast, or words (listed words: slower, fewest errors)")] = "accurate",
+    tau_ctc: Annotated[float | None, typer.Option(help="entropy in nats below which a CTC frame is certain")] = None,
+    tau_slm: Annotated[float | None, typer.Option(help="likelihood above which the language model accepts a token")] = None,
+    recogniser: Annotated[Path | None, typer.Option(help="the folder of another recogniser than the shipped one")] = None,
+) -> None:
+    """Write down what recordings say, by self-speculative decoding."""
+    from pcg.asr.embedded import EMBEDDED, load_recogniser
+    from pcg.asr.listening import listen_to_file
+
+    way = _way(mode, tau_ctc, tau_slm)
+    for each in file:
+        if not each.is_file():
+            raise InputError("audio file", str(each), "a file that is there")
+    loaded, rows = load_recogniser(recogniser or EMBEDDED), []
+    for each in file:
+        begun = perf_counter()
+        heard = listen_to_file(loaded, each, way)
+        rtfx = heard.seconds / (perf_counter() - begun)
+        parts = [
+            {"start": round(start, 3), "text": part.text, "stage": part.stage, "accepted": part.accepted_text}
+            for start, part in zip(heard.starts, heard.parts, strict=True)
+        ]
+        stage = max((part.stage for part in heard.parts), key=STAGES.index, default="ctc")
+        row = {"file": str(each), "text": heard.text, "stage": stage, "rtfx": round(rtfx, 2), "judge": loaded.name}
+        rows.append({**row, "parts": parts})
+        print(f"{each}: {heard.text}")
+    if options.json:
+        print(json.dumps(rows[0] if len(rows) == 1 else rows))
+
+
+def _way(mode: str, tau_ctc: float | None, tau_slm: float | None) -> "Way":
+    """Return the mode's thresholds, replaced where an option is given."""
+    from pcg.asr.judges import way_of
+    from pcg.asr.self_speculative import Thresholds
+
+    preset = way_of(mode)
+    for name, given, high in (("tau-ctc", tau_ctc, 10), ("tau-slm", tau_slm, 1)):
+        if given is not None and not 0 <= given <= high:
+            raise InputError(name, given, f"a number from 0 to {high}")
+    if not isinstance(preset, Thresholds):
+        if (tau_ctc, tau_slm) != (None, None):
+            raise InputError("mode", mode, "ar, accurate or fast, where there are thresholds")
+        return preset
+    return Thresholds(preset.ctc if tau_ctc is None else tau_ctc, preset.lm if tau_slm is None else tau_slm)
+
+
+def _print(figures: dict[str, object], out: Path | None) -> None:
+    from pcg.files import write_json
+
+    if out:
+        write_json(out, figures)
+    print(json.dumps(figures))
+
+
+@with_options(MODEL, THREADS, BENCH)
+def bench(context: typer.Context, options: SimpleNamespace) -> None:
+    """Time the engine against its ceiling, transformers and its own bound."""
+    if context.invoked_subcommand:
+        return
+    check_count("repeats", options.repeats)
+    use_threads(options.threads)
+    from pcg.bench.engine import bench_engine
+
+    _print(bench_engine(load_synthesizer(options), Settings(), options.repeats, options.draft), options.out)
+
+
+@with_options(MODEL, THREADS)
+def quick(options: SimpleNamespace) -> None:
+    """Answer in 20 seconds whether drafting pays on this computer, and with which lookahead."""
+    from pcg.synthesis.costs import will_it_pay
+
+    use_threads(options.threads)
+    verdict = will_it_pay(load_synthesizer(options), Settings())
+    print(verdict.table())
+    print(verdict.sentence)
+    print(json.dumps(verdict.as_dict()))
+
+
+@with_options(BENCH, THREADS)
+def shape(
+    options: SimpleNamespace,
+    shape: Annotated[str, typer.Option(help="small, llasa-1b, llasa-3b, llasa-8b, or LAYERSxWIDTH")] = "llasa-8b",
+    device: str = "cpu",
+) -> None:
+    """Time random weights of a shape, with forced acceptance."""
+    from pcg.bench.shapes import sweep
+
+    check_count("repeats", options.repeats)
+    use_threads(options.threads)
+    _print(sweep(shape, device, options.repeats).as_dict(), options.out)
+
+
+@with_options(MODEL, THREADS, BENCH)
+def batching(options: SimpleNamespace, clients: Annotated[int, typer.Option(help="how many speak at once")] = 16) -> None:
+    """Time clients at once against one by one."""
+    from pcg.bench.batching import bench_batching
+
+    check_count("clients", clients)
+    check_count("repeats", options.repeats)
+    use_threads(options.threads or 1)
+    _print(bench_batching(load_synthesizer(options), clients, options.repeats), options.out)
+
+
+@with_options(BENCH)
+def codec(
+    options: SimpleNamespace,
+    file: Annotated[Path, typer.Argument(help="a recording of someone who speaks")],
+    text: Annotated[str, typer.Option(help="the words in the recording")] = "",
+    model: Annotated[str, typer.Option(help="embedded, X-codec2 or NeuCodec, by folder or name")] = "embedded",
+    judge: Annotated[str, typer.Option(help=JUDGES)] = "whisper",
+    device: str = "cpu",
+) -> None:
+    """Check a codec on a recording."""
+    from pcg.asr.judges import load_judge
+    from pcg.bench.codec import bench_codec, open_codec
+
+    check_count("repeats", options.repeats)
+    opened, heard_by = open_codec(model, device), load_judge(judge, device)
+    _print(bench_codec(opened, file, heard_by, text, options.repeats), options.out)
+
+
+def gpu() -> None:
+    """Run all that only a machine with CUDA can say, tests included, into assets/bench/."""
+    from pcg.bench.gpu import gpu_check
+
+    print(json.dumps(gpu_check()))

@@ -1,0 +1,424 @@
+"""Commands of experiments: experiment, swap, report, listening-test."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from functools import lru_cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pcg.cli.options import (
+    BOTH_JUDGES,
+    JSON,
+    JUDGES,
+    MODEL,
+    SETTINGS,
+    check_count,
+    judge_names,
+    load_synthesizer,
+    numbers,
+    with_options,
+)
+from pcg.errors import InputError, PCGError, counted
+from pcg.settings import Settings, bounds
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pcg.experiments.grids import Grid
+    from pcg.experiments.runner import Progress
+    from pcg.experiments.tables import MeanSize, Table
+    from pcg.experiments.unit import Record, Unit, Utterance
+    from pcg.experiments.worker import WorkerSpec
+    from pcg.synthesis.synthesizer import Synthesizer
+
+ALL, PAGE, STUDY, DRAFTS = "all", "report.html", "study.json", "drafts.json"
+GRID_FILES = (".yaml", ".yml")
+RESULTS, RECOGNITION = Path("runs/results"), Path("runs/recognition")
+SWAP_THETAS = ",".join(f"{theta:g}" for theta in sorted({0.6, 0.5, 0.4, Settings().theta}, reverse=True))
+SPEAKERS = "who compares speakers: resemblyzer, wavlm (from the hub), or a folder that holds a WavLM"
+JUDGING = {
+    "judge": (str, BOTH_JUDGES, f"who writes down the words: {JUDGES}; several with commas between, the first is the main one"),
+    "speaker_judge": (str, "resemblyzer", SPEAKERS),
+}
+FOLDER = {"results": (Path, RESULTS, "where results are kept")}
+WORKERS = {
+    "processes": (int, 1, "workers side by side; one for undisturbed times"),
+    "ray": (int, None, "N workers as Ray actors in place of processes, here or on the cluster of RAY_ADDRESS"),
+}
+CHOICES = {
+    "quick": (bool, False, "few utterances and few settings: to try, not to believe"),
+    "libritts": (Path, None, "say sentences of this folder of LibriTTS, in its speakers' voices"),
+    "seeds": (str, "", "say everything with each of these seeds, with commas between [default: 0]"),
+    "temperature": (float, None, "where an experiment has the usual one"),
+    "count": (int, None, "so many of an experiment's utterances"),
+}
+NAMES = Annotated[list[str], typer.Argument(help=f"experiments, grids in FILE.yaml, or {ALL}: each but originals and paper")]
+
+
+def add(app: typer.Typer) -> None:
+    experiment = typer.Typer(help="The papers' tables on your model, or a grid of your own.", rich_markup_mode=None)
+    experiment.command("run")(run_grids)
+    experiment.command("status")(show_status)
+    experiment.command("drafts")(compare_drafts)
+    experiment.command("recognition")(run_recognition)
+    experiment.command("list")(list_grids)
+    app.add_typer(experiment, name="experiment")
+    for command in (swap, report):
+        app.command()(command)
+    tests = typer.Typer(help="Records of the blind listening test.", rich_markup_mode=None)
+    tests.command("summarise")(summarise_listeners)
+    tests.callback()(lambda: None)
+    app.add_typer(tests, name="listening-test")
+
+
+@with_options(CHOICES, JUDGING, MODEL, FOLDER, WORKERS)
+def run_grids(options: SimpleNamespace, name: NAMES = [ALL]) -> None:  # noqa: B006
+    """Do what the results lack, then print the tables; continue where it was stopped."""
+    from pcg.experiments.results import Results
+    from pcg.experiments.tables import tables
+
+    _check_workers(options)
+    spec, load = _worker_spec(options), _loader(options)
+    units = _in_turns([unit for grid in _grids(name, options, load) for unit in grid.units()])
+    records = _do_units(units, spec, options)
+    sizes = _mean_sizes(load()) if any(record.unit.condition.swap for record in records) else None
+    for table in tables(Results(records), mean_size=sizes):
+        print(table.markdown(), end="\n\n")
+    if _in_checkout():
+        print(f"All of it on one page: python -m pcg report {options.results}", file=sys.stderr)
+
+
+@with_options(CHOICES, JUDGING, MODEL, FOLDER)
+def show_status(options: SimpleNamespace, name: NAMES = [ALL]) -> None:  # noqa: B006
+    """Print how much of each experiment is done."""
+    from pcg.experiments.runner import missing
+    from pcg.experiments.store import Store
+
+    spec, store = _worker_spec(options), Store(options.results)
+    for grid in _grids(name, options, _loader(options)):
+        units = grid.units()
+        total = _count(units, spec)
+        print(f"{grid.name}: {total - len(missing(units, spec, store))} of {total} units are done")
+
+
+@with_options(CHOICES, JUDGING, MODEL, FOLDER, WORKERS)
+def compare_drafts(
+    options: SimpleNamespace,
+    drafts: Annotated[list[str], typer.Argument(help="as for --draft")],
+    only: Annotated[list[str], typer.Option(help='a rule, named as in "PCG, theta 0.3"; may be repeated')] = [],  # noqa: B006
+) -> None:
+    """Run the main experiment with one draft after another."""
+    from pcg.experiments.results import Results
+    from pcg.experiments.tables import draft_table
+    from pcg.files import write_json
+    from pcg.files.checksums import renew_checksums
+
+    _check_workers(options)
+    if "none" in drafts:
+        raise InputError("draft", "none", "one that drafts")
+    by_draft = {}
+    for draft in dict.fromkeys(drafts):
+        options.draft = draft
+        (grid,) = _grids(["main"], options, _loader(options))
+        known = [condition.name for condition in grid.conditions]
+        if unknown := [name for name in only if name not in known]:
+            raise InputError("only", unknown[0], "one of " + "; ".join(known))
+        kept = [c for c in grid.conditions if not only or c.name in only or c.settings.method == "ar"]
+        print(f"draft {draft}", file=sys.stderr)
+        by_draft[draft] = Results(_do_units(replace(grid, conditions=tuple(kept)).units(), _worker_spec(options), options))
+    table = draft_table(by_draft)
+    write_json(options.results / DRAFTS, {"tables": [table.as_dict()]})
+    renew_checksums(options.results / DRAFTS)
+    print(table.markdown())
+
+
+def list_grids() -> None:
+    """List the experiments."""
+    from pcg.experiments.grids import APART, COUNTS, TITLES
+
+    for name, title in TITLES.items():
+        full, few = COUNTS[name]
+        print(f"{name:12}{title}; {full} utterances, {few} with --quick" + (f"; not in {ALL}" if name in APART else ""))
+
+
+def run_recognition(
+    count: Annotated[int, typer.Option(help="utterances of each test set")] = 100,
+    speech: Annotated[Path | None, typer.Option(help="one more set: a folder of WAV or FLAC files, a TXT beside each")] = None,
+    recogniser: Annotated[Path | None, typer.Option(help="the folder of another recogniser than the shipped one")] = None,
+    results: Annotated[Path, typer.Option(help="where results are kept")] = RECOGNITION,
+) -> None:
+    """Measure self-speculative recognition: Table 1 and Figures 3 and 4 of its paper."""
+    from pcg.asr.embedded import EMBEDDED, load_recogniser
+    from pcg.experiments.recognition import NOISY, recognition_tables, recorded_set, spoken_sets, study
+    from pcg.experiments.store import Store
+    from pcg.models.hub import content_digest
+
+    check_count("count", count)
+    if Store(results).exists:
+        raise InputError("results", str(results), "a folder without results of another kind")
+    loaded, sets = load_recogniser(recogniser or EMBEDDED), spoken_sets(count)
+    if speech:
+        sets[speech.resolve().name] = recorded_set(speech, count)
+    digest = hashlib.sha256()
+    for file in sorted((recogniser or EMBEDDED).rglob("*.safetensors")):
+        digest.update(content_digest(file).encode())
+    for name, spoken in sets.items():
+        digest.update(name.encode() + b"".join(each.text.encode() + each.samples.tobytes() for each in spoken))
+    # Thresholds matter in noise.
+    swept = NOISY if NOISY in sets else next(iter(sets))
+    measured, seconds = study(loaded, sets, swept, results / STUDY, digest.hexdigest()[:16])
+    for table in recognition_tables(measured, seconds):
+        print(table.markdown(), end="\n\n")
+
+
+@with_options({"similarity": SETTINGS["similarity"]}, JUDGING, MODEL, FOLDER, WORKERS, JSON)
+def swap(
+    options: SimpleNamespace,
+    theta: Annotated[str, typer.Option(help="of the groups, with commas between")] = SWAP_THETAS,
+    sentences: Annotated[int, typer.Option(help="how many are said; voices take turns")] = 40,
+) -> None:
+    """Put members of a group in each other's place, and measure the cost (PCG Table 2)."""
+    from pcg.analysis.swap import same_size_theta
+    from pcg.experiments.grids import ar, offline_utterances, swapped
+    from pcg.experiments.results import Results
+    from pcg.experiments.tables import tables
+    from pcg.experiments.unit import Unit
+
+    similarity = Settings(similarity=options.similarity or Settings().similarity).similarity
+    thetas = numbers("theta", theta)
+    for each in thetas:
+        bounds("theta").check("theta", each)
+    check_count("sentences", sentences)
+    _check_workers(options)
+    spec, synthesizer = _worker_spec(options), load_synthesizer(options)
+    conditions = [ar()]
+    for each in thetas:
+        conditions += [swapped(each, similarity), swapped(each, similarity, "random")]
+        if similarity != "mel":
+            try:
+                conditions.append(swapped(same_size_theta(synthesizer.library, each, "mel", similarity), "mel"))
+            except InputError:
+                print(f"No Mel groups of this voice are as large as its groups at theta {each:g}.", file=sys.stderr)
+    utterances = offline_utterances(sentences, list(synthesizer.voice.references))
+    units = [Unit(utterance, condition, 0) for utterance in utterances for condition in conditions]
+    made = tables(Results(_do_units(units, spec, options)), mean_size=_mean_sizes(synthesizer))
+    (table,) = [table for table in made if table.name == "swap"]
+    print(table.markdown())
+    if options.json:
+        print(json.dumps({"model": options.model, "similarity": similarity, "table": table.as_dict()}))
+
+
+@with_options({"model": (str, None, "report this one, with sounds and group sizes")}, JUDGING,
+              {name: MODEL[name] for name in ("draft", "device", "precision")})  # fmt: skip
+def report(
+    options: SimpleNamespace,
+    results: Annotated[Path, typer.Argument(help="the folder that experiment run or swap has filled")],
+    out: Annotated[Path | None, typer.Option(help=f"FILE.html [default: {PAGE} in that folder]")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="write the tables into this document, at its marks")] = None,
+    pack: Annotated[bool, typer.Option("--pack", help="write all results into one small file, to publish")] = False,
+) -> None:
+    """Write the results of experiments as one page, or their tables into a document."""
+    from pcg.experiments.store import Store
+
+    if not (pack or markdown or _in_checkout()):
+        raise PCGError("Reports are written in a checkout of the project: git clone URL, then run python -m pcg report in it.")
+    if markdown is not None:
+        _fill_document(results, markdown)
+        return
+    if not (store := Store(results)).exists:
+        raise InputError("results", str(results), "a folder that experiment run or swap has filled")
+    records = store.all()
+    if pack:
+        print(f"{store.pack()}: {counted(len(records), 'unit')}")
+        return
+    # Only the command line, a composition root as app.py is, imports the explorers.
+    from explorers.experiments.report import write_report
+
+    out = out or results / PAGE
+    if options.model is None:
+        _check_one_voice(records)
+        findings = write_report(results, out)
+    else:
+        voice = _worker_spec(options).voice_id
+        if not any(record.context["voice"] == voice for record in records):
+            raise InputError("model", options.model, f"one that has results with the judge {options.judge} there")
+        sizes = _mean_sizes(load_synthesizer(options))
+        findings = write_report(results, out, sizes, _sounds(options), voice=voice)
+    made = (findings.records, "unit"), (len(findings.tables), "table"), (len(findings.figures), "figure")
+    print(f"{out}: {', '.join(counted(*each) for each in made)}")
+
+
+def summarise_listeners(
+    files: Annotated[list[Path], typer.Argument(help="records that the page exported as JSON")],
+) -> None:
+    """Print preferences and mean scores with intervals over listeners; JSON last."""
+    from pcg.experiments.listening_tests import pool, read_listener
+
+    pooled = pool([read_listener(file) for file in files])
+    for each in pooled:
+        left_out = f", {counted(each.left_out, 'listener')} left out who missed the reference" if each.left_out else ""
+        print(f"{each.kind}: {counted(each.listeners, 'listener')}, {counted(each.trials, 'trial')}{left_out}")
+        for name, share in each.shares.items():
+            print(f"  {name}: {share.value:.2f} [{share.low:.2f}, {share.high:.2f}]")
+        if each.p is not None:
+            print(f"  sign test over listeners: p = {each.p:.3g}")
+    print(json.dumps([each.as_dict() for each in pooled]))
+
+
+def _fill_document(results: Path, document: Path) -> None:
+    from pcg.experiments.tables import fill
+    from pcg.files import replacing
+    from pcg.places import PROJECT
+
+    if not document.is_file():
+        raise InputError("markdown", str(document), "a document with marks: <!-- table NAME of FOLDER -->")
+    whole = results.resolve()
+    folder = whole.relative_to(PROJECT).as_posix() if whole.is_relative_to(PROJECT) else whole.as_posix()
+    filled = fill(document.read_text(encoding="utf-8"), folder, _tables(results))
+    with replacing(document) as temporary:
+        temporary.write_text(filled, encoding="utf-8")
+    print(f"{document}: the tables of {folder}")
+
+
+def _tables(folder: Path) -> "list[Table]":
+    """Return the tables of the units, or of the study of recognition, in `folder`."""
+    from pcg.experiments.results import Results
+    from pcg.experiments.store import Store
+    from pcg.experiments.tables import tables
+
+    if (folder / STUDY).is_file():
+        from pcg.experiments.recognition import read_study, recognition_tables
+
+        return recognition_tables(*read_study(folder / STUDY))
+    if not (store := Store(folder)).exists:
+        raise InputError("results", str(folder), "a folder that experiment run or swap has filled")
+    records = store.all()
+    _check_one_voice(records)
+    return tables(Results(records))
+
+
+def _in_checkout() -> bool:
+    """Return whether the explorers, which draw reports, are here."""
+    return find_spec("explorers") is not None
+
+
+def _check_one_voice(records: "Sequence[Record]") -> None:
+    several = {(record.context["voice"], record.context["model"]) for record in records}
+    if len(several) > 1:
+        names = ", ".join(sorted({str(model) for _, model in several}))
+        allowed = f"given, with judge and device: there are results of several voices or judges ({names})"
+        raise InputError("model", None, allowed)
+
+
+def _sounds(options: SimpleNamespace) -> "Callable[[Unit], tuple[np.ndarray, int]]":
+    """Return a function that says units again; their judge need not be here."""
+    from pcg.experiments.worker import WorkerSpec
+
+    chosen = {"draft": options.draft, "precision": options.precision}
+    worker = WorkerSpec(options.model, device=options.device, dnsmos=False, **chosen).load()
+    return lambda unit: worker.sound(unit)[:2]
+
+
+def _check_workers(options: SimpleNamespace) -> None:
+    check_count("processes", options.processes)
+    if options.ray is not None:
+        check_count("ray", options.ray)
+        if options.processes > 1:
+            raise InputError("ray", options.ray, "left out with --processes")
+
+
+def _worker_spec(options: SimpleNamespace) -> "WorkerSpec":
+    from pcg.experiments.worker import WorkerSpec
+
+    judge_names(options.judge)
+    chosen = {"draft": options.draft, "speaker": options.speaker_judge, "precision": options.precision}
+    return WorkerSpec(options.model, options.judge, options.device, **chosen)
+
+
+def _do_units(units: "Sequence[Unit]", spec: "WorkerSpec", options: SimpleNamespace) -> "list[Record]":
+    """Do the units that the results lack, with progress on standard error, and return the records of all."""
+    from pcg.experiments import ray_runner, runner
+    from pcg.experiments.store import Store
+
+    store = Store(options.results)
+    todo, total = runner.missing(units, spec, store), _count(units, spec)
+    run = ray_runner.run if options.ray else runner.run
+    records = run(todo, spec, store, options.ray or options.processes)
+    try:
+        with closing(runner.with_progress(records, total, total - len(todo))) as steps:
+            _watch(progress for _, progress in steps)
+    except KeyboardInterrupt:
+        stored = total - len(runner.missing(units, spec, store))
+        print(f"{stored} of {total} units are stored; the same command continues from there.", file=sys.stderr)
+        raise
+    return store.records(units, spec.voice_id)
+
+
+def _count(units: "Sequence[Unit]", spec: "WorkerSpec") -> int:
+    return len({unit.key(spec.voice_id) for unit in units})
+
+
+def _mean_sizes(synthesizer: "Synthesizer") -> "MeanSize":
+    return lambda similarity, theta: synthesizer.library.neighbours(similarity).mean_size_at(theta)
+
+
+def _watch(steps: "Iterable[Progress]") -> None:
+    """Rewrite one line of standard error at each step."""
+    begun = False
+    try:
+        for progress in steps:
+            begun = True
+            left = "" if progress.seconds_left is None else f", {timedelta(seconds=round(progress.seconds_left))} left"
+            print(f"\r{progress.done} of {progress.total} units{left}\x1b[K", end="", file=sys.stderr, flush=True)
+    finally:
+        if begun:
+            print(file=sys.stderr)
+
+
+def _loader(options: SimpleNamespace) -> "Callable[[], Synthesizer]":
+    """Return a function that loads the synthesizer once: a grid from a file may not need it."""
+    return lru_cache(maxsize=1)(partial(load_synthesizer, options))
+
+
+def _grids(names: Sequence[str], options: SimpleNamespace, load: "Callable[[], Synthesizer]") -> "list[Grid]":
+    from pcg.analysis.swap import same_size_theta
+    from pcg.experiments.grids import COUNTS, SET, TITLES, declared, libritts_utterances, offline_utterances, read_grid
+
+    names = list(dict.fromkeys(each for name in names for each in (SET if name == ALL else (name,))))
+    files = {name: Path(name) for name in names if Path(name).suffix in GRID_FILES}
+    for name in names:
+        if name not in TITLES and name not in files:
+            raise InputError("experiment", name, f"{ALL}, one of {', '.join(TITLES)}, or a file that ends in .yaml")
+    seeds = numbers("seeds", options.seeds, int) if options.seeds else []
+    grids = {name: read_grid(path) for name, path in files.items()}
+    if declared_names := [name for name in names if name in TITLES]:
+        if options.libritts:
+            most = max(COUNTS[name][options.quick] for name in declared_names)
+            utterances = libritts_utterances(options.libritts, min(most, options.count or most))
+        else:
+            utterances = offline_utterances(max(COUNTS[name][0] for name in SET), list(load().voice.references))
+
+        def theta_for(similarity: str, theta: float) -> float:
+            return same_size_theta(load().library, theta, similarity)
+
+        grids |= {name: declared(name, utterances, options.quick, theta_for) for name in declared_names}
+    drafts_alone = any(c.model == "draft" for grid in grids.values() for c in grid.conditions)
+    alone = not drafts_alone or load().voice.draft_speaks_alone
+    return [grids[name].over(seeds, options.temperature, options.count).for_draft(options.draft, alone) for name in names]
+
+
+def _in_turns(units: "Sequence[Unit]") -> "list[Unit]":
+    """Order units so that all of an utterance and seed follow each other: their times are compared."""
+    together: dict[tuple[Utterance, int], list[Unit]] = {}
+    for unit in units:
+        together.setdefault((unit.utterance, unit.seed), []).append(unit)
+    return [unit for group in together.values() for unit in group]

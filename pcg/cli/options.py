@@ -1,0 +1,178 @@
+"""Options that commands share, made from `Settings` and from tables of name, kind, default and sentence."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pcg.errors import InputError
+from pcg.settings import Settings, allowed, is_numeric
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.text.prompt import Reference
+
+Options = Mapping[str, tuple[Any, object, str]]
+
+AUTO = "auto"
+# The largest lookahead that `--lookahead auto` chooses: with more drafts a pass costs a CPU twice as much.
+MOST_DRAFTED = 8
+JUDGES = "whisper, embedded, or from the hub whisper-large, hubert, granite"
+BOTH_JUDGES = "whisper,embedded"
+MODEL_HELP = (
+    "'embedded', llasa-1b, llasa-3b, llasa-8b, neutts-air, neutts-nano, OWNER/NAME of the hub (@REVISION pins it), or a folder"
+)
+MODEL: Options = {
+    "model": (str, "embedded", MODEL_HELP),
+    "draft": (str, AUTO, "auto, the name of a draft of the voice, layers:0,1,27, lookup, none, or a folder"),
+    "device": (str, "cpu", "cpu, or cuda with CUDA graphs"),
+    "precision": (str, AUTO, "of the target's products: float32, bfloat16, or auto: bfloat16 where the machine has it"),
+}
+SPEAKER: Options = {
+    "voice": (str, None, "a voice of the model [default: its first]"),
+    "reference": (Path, None, "a recording in place of --voice: 1 to 10 seconds, for LLaSA 15"),
+    "reference_text": (str, None, "the words in --reference [default: what the recogniser hears]"),
+}
+JSON: Options = {"json": (bool, False, "print one JSON object on the last line")}
+THREADS: Options = {"threads": (int, None, "threads of torch [default: one a core]")}
+
+
+def _setting(name: str) -> tuple[Any, object, str]:
+    field = Settings.model_fields[name]
+    if field.annotation is bool:
+        return bool, False, field.description
+    values = allowed(name) + (", or auto: each round as many as pay here" if name == "lookahead" else "")
+    return str, None, f"{field.description} {values[0].upper()}{values[1:]} [default: {field.default}]"
+
+
+METHOD: Options = {"method": _setting("method")}
+SETTINGS: Options = {name: _setting(name) for name in Settings.model_fields if name != "method"}
+
+
+def with_options(*tables: Options) -> Callable[[Callable], Callable]:
+    """Replace the parameter `options` of a command by one option for each row of `tables`."""
+    rows = {name: row for table in tables for name, row in table.items()}
+
+    def decorate(command: Callable) -> Callable:
+        @wraps(command)
+        def wrapped(**given: Any) -> Any:
+            options = SimpleNamespace(**{name: given.pop(name) for name in rows})
+            return command(**given, options=options)
+
+        own = [p for p in signature(command, eval_str=True).parameters.values() if p.name != "options"]
+        made = []
+        for name, (kind, default, sentence) in rows.items():
+            flags = [f"--{name.replace('_', '-')}"]
+            option = typer.Option(*flags, help=sentence, show_default=default not in (None, False))
+            made.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]))
+        wrapped.__signature__ = Signature([p.replace(kind=Parameter.KEYWORD_ONLY) for p in own] + made)
+        wrapped.__annotations__ = {p.name: p.annotation for p in [*own, *made]}
+        del wrapped.__wrapped__
+        return wrapped
+
+    return decorate
+
+
+def read_settings(options: SimpleNamespace) -> Settings:
+    """Return the settings that were given, the defaults for all others."""
+    given = {name: value for name in Settings.model_fields if (value := getattr(options, name, None)) is not None}
+    if given.get("lookahead") == AUTO:
+        given["lookahead"] = MOST_DRAFTED
+    return Settings.from_dict({name: _number(name, value) for name, value in given.items()})
+
+
+def _number(name: str, value: object) -> object:
+    if not is_numeric(name) or not isinstance(value, str):
+        return value
+    kind = int if Settings.model_fields[name].annotation is int else float
+    try:
+        return kind(value)
+    except ValueError:
+        raise InputError(name, value, allowed(name)) from None
+
+
+def settle_lookahead(options: SimpleNamespace, settings: Settings, synthesizer: "Synthesizer") -> Settings:
+    """Measure the lookahead cost for `--lookahead auto`; it becomes a setting of the take, which can then be repeated."""
+    from pcg.synthesis.costs import lookahead_cost
+
+    if options.lookahead != AUTO or settings.lookahead_cost > 0 or synthesizer.voice.draft is None:
+        return settings
+    return settings.with_(lookahead_cost=lookahead_cost(synthesizer, settings.temperature))
+
+
+def load_synthesizer(options: SimpleNamespace) -> "Synthesizer":
+    """Load the voice, and print its notice on standard error."""
+    from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.synthesis.voice import load_voice
+
+    voice = load_voice(options.model, options.device, options.draft, options.precision)
+    if voice.notice:
+        print(voice.notice, file=sys.stderr)
+    return Synthesizer(voice)
+
+
+def find_speaker(options: SimpleNamespace, synthesizer: "Synthesizer") -> "tuple[str, Reference | None]":
+    """Return the name of a known voice, or the name of a recording and the reference made of it."""
+    if options.reference is None:
+        name = options.voice or next(iter(synthesizer.voice.references))
+        synthesizer.voice.reference(name)
+        return name, None
+    if options.voice is not None:
+        raise InputError("voice", options.voice, "left out when --reference is given")
+    hear = None if options.reference_text else partial(_hear, rate=synthesizer.voice.codec.sample_rate)
+    reference = synthesizer.voice.reference_from_audio(options.reference, options.reference_text or "", hear)
+    if hear is not None:
+        print(f"heard in {options.reference.name}: {reference.text}", file=sys.stderr)
+    return options.reference.stem, reference
+
+
+def _hear(samples: "np.ndarray", rate: int) -> str:
+    from pcg.asr.judges import load_judge
+    from pcg.metrics.recording import JUDGE_RATE, for_judges
+
+    return load_judge("embedded").transcribe([for_judges(samples, rate)], JUDGE_RATE)[0]
+
+
+def use_threads(count: int | None) -> None:
+    import torch
+
+    if count is not None:
+        check_count("threads", count)
+        torch.set_num_threads(count)
+
+
+def check_count(field: str, value: int) -> None:
+    if value < 1:
+        raise InputError(field, value, "a whole number from 1 up")
+
+
+def numbers(field: str, text: str, kind: type = float) -> list[Any]:
+    """Read numbers with commas between."""
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(field, text, f"{'whole ' if kind is int else ''}numbers with commas between") from None
+
+
+def judge_names(given: str) -> list[str]:
+    """Read judges with commas between."""
+    from pcg.asr.judges import JUDGES as KNOWN
+
+    names = given.split(",")
+    if not set(names) <= set(KNOWN) or len(set(names)) < len(names):
+        raise InputError("judge", given, f"one of {', '.join(KNOWN)}, or several with commas between")
+    return names
+
+
+def print_table(rows: Sequence[Mapping[str, str]]) -> None:
+    """Print rows of cells right-aligned under their titles."""
+    widths = {title: max(8, len(title) + 2) for title in rows[0]}
+    for row in [dict.fromkeys(rows[0]) | {title: title for title in rows[0]}, *rows]:
+        print("".join(f"{cell:>{widths[title]}}" for title, cell in row.items()))

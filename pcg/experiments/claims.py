@@ -1,0 +1,250 @@
+"""The papers' claims put to our records, and our findings as sentences."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pcg.experiments import papers
+from pcg.experiments.results import (
+    CONTROL,
+    Difference,
+    Results,
+    Summary,
+    alike,
+    difference,
+    estimate,
+    is_usual,
+    lookaheads_by_knob,
+    most_heard,
+    nearest,
+    schemes,
+    speedup,
+)
+from pcg.metrics.estimate import Estimate
+from pcg.settings import Settings
+
+HOLDS, CONTRADICTED, OPEN, UNTESTED = "holds", "contradicted", "open", "not comparable"
+DISAGREE = "judges disagree"
+# PCG calls a swap that costs .007 a small drop; its claim is taken to allow one point of WER.
+SMALL_LOSS = 0.01
+# With fewer utterances no claim is decided; below ENOUGH a verdict is named with its number.
+FEWEST, ENOUGH = 20, 200
+TWISTERS = "twisters"
+PCG = "PCG cosine"
+# The samplers of MSpoofTTS, each with what it is compared with.
+COMPARED = (("EAS", "Original"), ("EAS", CONTROL), ("HierEAS", "Original"), ("HierEAS", "EAS"), ("HierRAS", "RAS"))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper, its number there, ours over `n` utterances, and the verdict.
+
+    others: verdict and number by each further judge, "-" where it is the same.
+    """
+
+    text: str
+    source: str
+    paper: str
+    ours: str
+    n: int
+    verdict: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def stated(self) -> str:
+        """The verdict, with the number of utterances where it is small."""
+        if self.verdict == OPEN and self.n < FEWEST:
+            return f"{OPEN}, n below {FEWEST}"
+        few = self.n < ENOUGH and self.verdict in (HOLDS, CONTRADICTED, DISAGREE)
+        return f"{self.verdict}, n below {ENOUGH}" if few else self.verdict
+
+
+def claims(results: Results, summaries: Sequence[Summary]) -> list[Claim]:
+    """Return the claims for which there are records, with the verdict of every judge."""
+    ours = _claims(results, summaries)
+    for judge in results.judges:
+        ours = [_with_other(c, theirs) for c, theirs in zip(ours, _claims(results.heard_by(judge), summaries), strict=True)]
+    return ours
+
+
+def _with_other(claim: Claim, theirs: Claim) -> Claim:
+    if theirs.ours == claim.ours:
+        return replace(claim, others=(*claim.others, "-"))
+    verdict = claim.verdict if claim.verdict == theirs.verdict else DISAGREE
+    return replace(claim, verdict=verdict, others=(*claim.others, f"{theirs.verdict}: {theirs.ours}"))
+
+
+def _claims(results: Results, summaries: Sequence[Summary]) -> list[Claim]:
+    makers = (_speed_of_sd, _at_equal_work, _interchangeable, _best_lookahead, _few_trials, _ssd_keeps_words, _samplers)
+    made = [claim for make in makers for claim in make(results, summaries)]
+    return [replace(c, verdict=OPEN) if c.n < FEWEST and c.verdict in (HOLDS, CONTRADICTED) else c for c in made]
+
+
+def verdict_below(measured: Estimate | None, limit: float) -> str:
+    if measured is None:
+        return UNTESTED
+    return HOLDS if measured.high < limit else CONTRADICTED if measured.low > limit else OPEN
+
+
+def points(value: Estimate | None) -> str:
+    return "-" if value is None else f"{100 * value.value:+.1f} [{100 * value.low:+.1f}, {100 * value.high:+.1f}] points"
+
+
+def _times(value: Estimate) -> str:
+    return f"{value.value:.2f}x [{value.low:.2f}, {value.high:.2f}]"
+
+
+def _with_p(lost: Difference) -> str:
+    return points(lost.wer) + ("" if lost.p is None else f", p = {lost.p:.2g}")
+
+
+def _speed_of_sd(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    row = _usual(summaries, "SD")
+    if row and row.speedup:
+        text = "Exact speculative decoding is no faster than AR"
+        yield Claim(text, "PCG Table 1", "0.98x", _times(row.speedup), row.timed, verdict_below(row.speedup, 1.0))
+
+
+def _at_equal_work(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    for row in summaries:
+        if row.method not in ("SSD", "PCG Mel") or not is_usual(row):
+            continue
+        lost = nearest(results, PCG, row.condition)
+        if lost is None:
+            continue
+        if row.method == "SSD":
+            theirs = row.condition.settings.beta == papers.PCG_SSD_BETA
+            text = f"At the work of SSD (beta {row.condition.settings.beta:g}), PCG makes fewer word errors"
+            source, paper = "PCG Table 1", "13.8 against 18.5 %, p = 0.039, at equal speed" if theirs else "-"
+        else:
+            text = f"At the work of Mel groups (theta {row.condition.settings.theta:.3g}), cosine groups make fewer word errors"
+            source, paper = "PCG Table 3", "12.6 against 13.9 %, at equal speed"
+        ours = f"{lost.condition.name}: {_with_p(lost)}"
+        yield Claim(text, source, paper, ours, lost.utterances, verdict_below(lost.wer, 0.0))
+
+
+def interchangeable_row(summaries: Sequence[Summary]) -> Summary | None:
+    """Return the swap within groups with a share of tokens nearest to the paper's strongest."""
+    swapped = [s for s in summaries if s.method == "swap cosine" and s.swapped]
+    wanted = papers.PCG_TABLE_2[-1].values["swapped"]
+    return min(swapped, key=lambda s: abs(100 * s.swapped.value - wanted), default=None)
+
+
+def _interchangeable(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    row, most = interchangeable_row(summaries), papers.PCG_TABLE_2[-1]
+    if row and (baseline := results.baseline(row.condition)):
+        lost = difference(results, row.condition, baseline)
+        text = "Members of a group stand for each other: swapping them costs at most one point of WER"
+        paper = f"{100 * most.values['wer']:+.1f} points, {most.values['swapped']:g} % swapped"
+        ours = f"{points(lost.wer)}, {100 * row.swapped.value:.0f} % swapped"
+        yield Claim(text, "PCG Table 2", paper, ours, lost.utterances, verdict_below(lost.wer, SMALL_LOSS))
+
+
+def _best_lookahead(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    best = papers.PCG_BEST_LOOKAHEAD
+    by_theta = {rows[best].condition.settings.theta: rows for rows in lookaheads_by_knob(summaries, PCG) if best in rows}
+    measured = {theta: rows for theta, rows in by_theta.items() if len(rows) > 1}
+    if not measured:
+        return
+    rows = dict(measured.get(Settings().theta) or max(measured.values(), key=len))
+    ours = rows.pop(best).condition
+    ratios = {}
+    for at, rival in rows.items():
+        pair = results.sums(ours, rival.condition, timed=True)
+        if ratio := estimate(speedup, *pair):
+            ratios[at] = ratio, len(pair[0])
+    if ratios:
+        closest = min(ratios, key=lambda at: ratios[at][0].value)
+        ratio, n = ratios[closest]
+        beaten, wins = any(r.high < 1 for r, _ in ratios.values()), all(r.low > 1 for r, _ in ratios.values())
+        text = f"A lookahead of 3 tokens is the fastest for PCG (theta {ours.settings.theta:g})"
+        shown = f"{_times(ratio)} the speed of {closest}"
+        yield Claim(text, "PCG Fig. 4", "3 tokens", shown, n, HOLDS if wins else CONTRADICTED if beaten else OPEN)
+
+
+def _few_trials(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    tried = [s for s in summaries if s.method == PCG and s.trials_per_rejection]
+    if tried:
+        row = max(tried, key=lambda s: s.trials_per_rejection.value)
+        most, exact = row.trials_per_rejection, _usual(summaries, "SD")
+        ours = f"{most.value:.2f} [{most.low:.2f}, {most.high:.2f}] ({row.name})"
+        if exact and exact.acceptance_of_tested is not None:
+            ours += (
+                f", with a draft of whose tested tokens SD accepts {exact.acceptance_of_tested:.0%}: it depends on the draft"
+            )
+        text = "Thinning takes at most 3 trials on average"
+        yield Claim(text, "PCG section 2.2", "at most 3", ours, row.n, verdict_below(most, papers.PCG_MOST_TRIALS))
+
+
+def _ssd_keeps_words(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    exact = _usual(summaries, "SD")
+    for row in summaries:
+        if exact and row.method == "SSD" and row.condition.settings.beta == papers.SSD_BETA and is_usual(row):
+            lost = difference(results, row.condition, exact.condition)
+            text = "SSD's tolerance (beta 0.4 against 0) costs at most a point of WER"
+            verdict = verdict_below(lost.wer, SMALL_LOSS)
+            yield Claim(text, "SSD Table 3", "5.70 against 6.34 %", points(lost.wer), lost.utterances, verdict)
+
+
+def _samplers(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    """Tongue twisters apart from all other sentences, as the paper has them."""
+    tables = (
+        ("MSpoofTTS Table 1", papers.MSPOOF_TABLE_1_LIBRISPEECH, "", False),
+        ("MSpoofTTS Table 2", papers.MSPOOF_TABLE_2, ", in tongue twisters", True),
+    )
+    by_scheme = schemes(results)
+    for source, theirs, where, twisters in tables:
+        inside = results.within(by_scheme.values(), [s for s in results.sections if (s == TWISTERS) == twisters])
+        for name, rival in COMPARED:
+            if {name, rival} <= by_scheme.keys() and by_scheme[name] in inside and by_scheme[rival] in inside:
+                lost = difference(inside, by_scheme[name], by_scheme[rival])
+                quoted = [f"{theirs[each].values['wer']:g}" for each in (name, rival) if each in theirs]
+                paper = f"{' against '.join(quoted)} %" if len(quoted) > 1 else "-"
+                text = f"{name} makes fewer word errors than {rival}{where}"
+                yield Claim(text, source, paper, points(lost.wer), lost.utterances, verdict_below(lost.wer, 0.0))
+
+
+def _usual(summaries: Sequence[Summary], name: str) -> Summary | None:
+    return next((s for s in summaries if s.method == name and is_usual(s)), None)
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A finding as a sentence, and the name of its table."""
+
+    text: str
+    table: str
+
+
+def headlines(results: Results, summaries: Sequence[Summary]) -> list[Headline]:
+    """Return our findings on speed, words, PCG against SSD, and the swap; one that was not measured is left out."""
+    shared, shown = alike(results, most_heard(s for s in summaries if s.condition.swap is None and is_usual(s)))
+    made: list[Headline] = []
+    timed = [s for s in shown if s.speedup and s.method in ("SD", "SSD", PCG)]
+    fastest = {s.method: s for s in sorted(timed, key=lambda s: s.speedup.value)}
+    if fastest:
+        speeds = ", ".join(f"{row.name} {_times(row.speedup)}" for row in fastest.values())
+        made.append(Headline(f"Speed of the decoding loop over AR: {speeds}. SD is exact.", "main"))
+    relaxed = [s for s in shown if s.method in ("SSD", PCG) and shared.baseline(s.condition)]
+    lost = [difference(shared, s.condition, shared.baseline(s.condition)) for s in relaxed]
+    if lost := [each for each in lost if each.wer]:
+        worst, certain = max(lost, key=lambda each: each.wer.value), sum(each.wer.low > 0 for each in lost)
+        text = f"{certain} of {len(lost)} relaxed settings lose words beyond chance (n = {worst.utterances})"
+        made.append(
+            Headline(f"{text}; the largest difference to AR is {worst.condition.name}, {points(worst.wer)}.", "overview")
+        )
+    rivals = sorted((s for s in summaries if s.method == "SSD" and is_usual(s)), key=lambda s: -s.n)
+    if rivals and (pair := nearest(results, PCG, rivals[0].condition)):
+        others = [(judge, nearest(results.heard_by(judge), PCG, rivals[0].condition)) for judge in results.judges]
+        text = f"At nearly equal work, word errors of {pair.condition.name} less those of {pair.baseline.name}: {_with_p(pair)}"
+        text += "".join(f"; by {judge} {_with_p(other)}" for judge, other in others if other)
+        if pair.nll:
+            text += f"; its tokens' NLL under the target {pair.nll.value:+.2f} [{pair.nll.low:+.2f}, {pair.nll.high:+.2f}] nats"
+        made.append(Headline(f"{text} (n = {pair.utterances}).", "work"))
+    row = interchangeable_row(summaries)
+    if row and (baseline := results.baseline(row.condition)):
+        cost = points(difference(results, row.condition, baseline).wer)
+        share, theta = f"{100 * row.swapped.value:.0f} %", f"{row.condition.swap.theta:g}"
+        made.append(
+            Headline(f"Swapping {share} of all tokens within groups (theta {theta}) costs {cost} of word errors.", "swap")
+        )
+    return made

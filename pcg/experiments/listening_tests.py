@@ -1,0 +1,462 @@
+"""Blind listening tests: who is heard in which order, how loud, which votes are valid, and what they show."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+
+from pcg.errors import InputError, PCGError
+from pcg.metrics.estimate import Estimate, bootstrap, share
+
+VERSION = 1
+KINDS = ("ab", "abx", "rating")
+MOST_TRIALS, MOST_RATED = 60, 6
+ANCHOR, TIE, OPEN, UNKNOWN = "anchor", "tie", "R", "X"
+LETTERS = "ABCDEFG"
+BEST = 100
+# EBU R128: programmes at -23 LUFS, with true peaks at -1 dB at most.
+TARGET_LUFS, PEAK_DB = -23.0, -1.0
+BLOCK_SECONDS, SHORTEST_SECONDS = 0.4, 0.1
+ANCHOR_HZ = 3500
+STEP = 2.0**-15
+LEVEL, POWER, CLEAR_SHARE = 0.05, 0.8, 0.75
+# ITU-R BS.1534-3, 4.1.2: a listener who rates the hidden reference lower in more than 15 % of the trials is left out.
+RECOGNISED, MISSED_SHARE = 90, 0.15
+COLUMNS = ("version", "design", "seed", "trial", "text", "take_seed", "letter", "system", "plays", "vote", "score")
+LARGEST_BYTES = 4 << 20
+
+Answer = str | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Design:
+    """A test of `systems`, by name.
+
+    kind: "ab", which of two is better (ties allowed); "abx", which of two X is; "rating", 0 to 100 for each, after ITU-R
+    BS.1534 (MUSHRA): `reference` is heard openly and hidden among the others, with `anchor` a low-passed copy of it, too.
+    """
+
+    kind: str
+    systems: tuple[str, ...]
+    reference: str | None = None
+    anchor: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InputError("design", self.kind, "one of " + ", ".join(KINDS))
+        low, high = (2, MOST_RATED) if self.kind == "rating" else (2, 2)
+        if not low <= len(self.systems) <= high or len(set(self.systems)) < len(self.systems) or ANCHOR in self.systems:
+            count = "exactly 2" if low == high else f"{low} to {high}"
+            raise InputError("what is compared", ", ".join(self.systems) or "nothing", f"{count} that differ")
+        if self.kind == "rating" and self.reference not in self.systems:
+            raise InputError("reference", self.reference, "one of " + ", ".join(self.systems))
+        if self.kind != "rating" and (self.reference is not None or self.anchor):
+            raise InputError("reference or anchor", self.reference or ANCHOR, "left out, except in a rating")
+
+    @property
+    def rated(self) -> tuple[str, ...]:
+        """The systems that have a letter."""
+        return (*self.systems, ANCHOR) if self.anchor else self.systems
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The letters of each trial: the open reference is "R", the system to be recognised "X"."""
+        letters = tuple(LETTERS[: len(self.rated)])
+        return {"ab": letters, "abx": (*letters, UNKNOWN), "rating": (OPEN, *letters)}[self.kind]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A question. item: the number of the text; seed: of every take in it; systems: one behind each letter."""
+
+    item: int
+    seed: int
+    systems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Vote:
+    """answer: a letter or "tie", in a rating a score for each of A, B, ...; plays: of each letter."""
+
+    answer: Answer
+    plays: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole test, drawn from its seed."""
+
+    design: Design
+    trials: tuple[Trial, ...]
+    seed: int
+
+
+def draw_plan(design: Design, items: int, count: int, seed: int) -> Plan:
+    """Draw `count` trials over `items` texts: each text once before any comes twice, and each letter by a fair coin of its own.
+
+    The coins are independent, so that a listener who always says "A" prefers nobody, which the exact tests rely on.
+    """
+    if items < 1:
+        raise InputError("number of texts", items, "at least 1")
+    if isinstance(count, bool) or not isinstance(count, int | float) or not 1 <= count <= MOST_TRIALS or count != int(count):
+        raise InputError("number of trials", count, f"a whole number from 1 to {MOST_TRIALS}")
+    coins = np.random.default_rng(int(seed))
+    order = [int(item) for _ in range(0, int(count), items) for item in coins.permutation(items)][: int(count)]
+    return Plan(design, tuple(_trial(design, item, coins) for item in order), int(seed))
+
+
+def _trial(design: Design, item: int, coins: np.random.Generator) -> Trial:
+    seed = int(coins.integers(2**32))
+    hidden = tuple(design.rated[i] for i in coins.permutation(len(design.rated)))
+    if design.kind == "abx":
+        hidden += (hidden[int(coins.integers(2))],)
+    elif design.kind == "rating":
+        hidden = (str(design.reference), *hidden)
+    return Trial(item, seed, hidden)
+
+
+def check_vote(design: Design, answer: object, plays: object) -> Vote:
+    """Return the vote; raise InputError unless it answers the question and everything was played."""
+    letters = design.letters
+    if not _whole(plays) or len(plays) != len(letters):
+        raise InputError("plays", plays, f"{len(letters)} whole numbers, for {', '.join(letters)}")
+    if not all(plays):
+        unheard = ", ".join(letter for letter, count in zip(letters, plays, strict=True) if not count)
+        raise InputError("vote", f"given before {unheard} was played", "given after everything was played")
+    return Vote(_scores(design, answer) if design.kind == "rating" else _letter(design, answer), tuple(plays))
+
+
+def _letter(design: Design, answer: object) -> str:
+    allowed = ("A", "B", TIE) if design.kind == "ab" else ("A", "B")
+    if answer not in allowed:
+        raise InputError("answer", answer, "one of " + ", ".join(allowed))
+    return str(answer)
+
+
+def _scores(design: Design, answer: object) -> tuple[float, ...]:
+    count = len(design.rated)
+    scores = answer if isinstance(answer, Sequence) and not isinstance(answer, str) else ()
+    numbers = [s for s in scores if isinstance(s, int | float) and not isinstance(s, bool) and isfinite(s) and 0 <= s <= BEST]
+    if len(scores) != count or len(numbers) != count:
+        raise InputError("answer", answer, f"{count} scores from 0 to {BEST}")
+    return tuple(float(score) for score in numbers)
+
+
+def _whole(plays: object) -> bool:
+    return isinstance(plays, Sequence) and all(type(count) is int and 0 <= count < 10**6 for count in plays)
+
+
+def loudness(samples: np.ndarray, sample_rate: int) -> float:
+    """Return the integrated loudness of `samples [N]` in LUFS (EBU R128, ITU-R BS.1770-4); -inf in silence."""
+    from pyloudnorm import Meter
+
+    if not np.any(samples):
+        return -np.inf
+    block = min(BLOCK_SECONDS, len(samples) / sample_rate)
+    return float(Meter(sample_rate, block_size=block).integrated_loudness(np.asarray(samples, np.float64)))
+
+
+def matched(sounds: Sequence[np.ndarray], sample_rate: int) -> list[np.ndarray]:
+    """Return `sounds [N_i]` as float64 `[M]` of one length and loudness: TARGET_LUFS, or less where peaks pass PEAK_DB."""
+    gains = [10 ** ((TARGET_LUFS - level) / 20) if np.isfinite(level := loudness(s, sample_rate)) else 1.0 for s in sounds]
+    peaks = [gain * float(np.abs(sound).max(initial=0)) for gain, sound in zip(gains, sounds, strict=True)]
+    together = min(1.0, 10 ** (PEAK_DB / 20) / max(max(peaks, default=0), 1e-9))
+    length = max(int(SHORTEST_SECONDS * sample_rate), *map(len, sounds))
+    return [np.pad(together * gain * s.astype(np.float64), (0, length - len(s))) for gain, s in zip(gains, sounds, strict=True)]
+
+
+def dithered(samples: np.ndarray, noise: np.random.Generator) -> np.ndarray:
+    """Return `samples [N]` as int16 with triangular dither of two steps.
+
+    Two copies of one sound differ as files: X, or a hidden reference, could be told by its digest or size otherwise.
+    """
+    drawn = noise.random((2, len(samples)))
+    return np.clip(np.round(samples / STEP + drawn[0] - drawn[1]), -(2**15), 2**15 - 1).astype(np.int16)
+
+
+def low_anchor(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    """Return the low anchor of ITU-R BS.1534-3: `samples [N]` low-passed at 3.5 kHz without delay."""
+    from scipy.signal import butter, sosfiltfilt
+
+    if sample_rate <= 2 * ANCHOR_HZ:
+        raise InputError("anchor", f"low-passed at {ANCHOR_HZ} Hz", "left out, as the voice has nothing above")
+    if not len(samples):
+        return samples
+    filter_ = butter(10, ANCHOR_HZ, fs=sample_rate, output="sos")
+    return sosfiltfilt(filter_, samples, padlen=min(len(samples) - 1, sample_rate // 50)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A count or a mean rating over `n` votes, with its 95 % interval."""
+
+    name: str
+    n: int
+    estimate: Estimate | None
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of `n` votes without `ties`. p: of the exact binomial test against chance, None in a rating.
+
+    fewest: with fewer votes not even equal ones reach p < 0.05. enough: about how many find a share of 75 % in four tests of
+    five. missed: trials in which the hidden reference was not recognised.
+    """
+
+    kind: str
+    n: int
+    ties: int
+    figures: tuple[Figure, ...]
+    p: float | None
+    fewest: int
+    enough: int
+    missed: int = 0
+
+    @property
+    def too_small(self) -> bool:
+        return self.n < self.fewest
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The outcome in words."""
+        return tuple(filter(None, (self._verdict(), self._ties(), self._reference(), "One listener, one sitting.")))
+
+    def _verdict(self) -> str:
+        if self.too_small:
+            needed = f"at least {self.fewest}"
+            if self.kind != "rating":
+                needed += f", if all agree, and about {self.enough} to find a share of {CLEAR_SHARE:.0%} four times of five"
+            return f"n too small: {self.n} {_votes(self.n)}; to show anything it takes {needed}."
+        if self.kind == "rating":
+            return "Intervals over the trials of this listener; systems whose differences hold 0 were not told apart."
+        found = "shown" if self.p is not None and self.p < LEVEL else "not shown"
+        what = "a difference was heard" if self.kind == "abx" else "one is preferred"
+        more = f"; about {self.enough} votes would find a share of {CLEAR_SHARE:.0%} four times of five"
+        return f"That {what} is {found} (p = {self.p:.3g}, n = {self.n}{'' if found == 'shown' else more})."
+
+    def _ties(self) -> str:
+        return f"{self.ties} {'tie' if self.ties == 1 else 'ties'} left out." if self.ties else ""
+
+    def _reference(self) -> str:
+        if not self.missed:
+            return ""
+        doubt = "; by BS.1534 these ratings would be left out" if self.missed > MISSED_SHARE * self.n else ""
+        return f"The hidden reference got less than {RECOGNISED} in {self.missed} of {self.n} trials{doubt}."
+
+
+def outcome(plan: Plan, votes: Sequence[Vote]) -> Outcome:
+    """Return the outcome of `votes` on the first trials."""
+    if len(votes) > len(plan.trials):
+        raise ValueError("there are more votes than trials")
+    return {"ab": _preference, "abx": _recognition, "rating": _ratings}[plan.design.kind](plan, votes)
+
+
+def _preference(plan: Plan, votes: Sequence[Vote]) -> Outcome:
+    chosen = [chosen_system(plan, i, vote) for i, vote in enumerate(votes)]
+    decided = [system for system in chosen if system is not None]
+    n, counts = len(decided), {system: decided.count(system) for system in plan.design.systems}
+    figures = tuple(Figure(f"{name} preferred", n, share(k, n) if n else None, k) for name, k in counts.items())
+    p = _p_value(figures[0].count, n, "two-sided") if n else None
+    return Outcome("ab", n, len(votes) - n, figures, p, fewest("two-sided"), votes_needed("two-sided"))
+
+
+def _recognition(plan: Plan, votes: Sequence[Vote]) -> Outcome:
+    right = sum(chosen_system(plan, i, vote) == plan.trials[i].systems[-1] for i, vote in enumerate(votes))
+    n = len(votes)
+    figure = Figure(f"{UNKNOWN} recognised", n, share(right, n) if n else None, right)
+    p = _p_value(right, n, "greater") if n else None
+    return Outcome("abx", n, 0, (figure,), p, fewest("greater"), votes_needed("greater"))
+
+
+def _ratings(plan: Plan, votes: Sequence[Vote]) -> Outcome:
+    design, n = plan.design, len(votes)
+    scores = [scores_of(plan, i, vote) for i, vote in enumerate(votes)]
+    columns = {system: [row[system] for row in scores] for system in design.rated}
+    figures = [Figure(system, n, bootstrap(column) if n else None) for system, column in columns.items()]
+    reference = columns[str(design.reference)]
+    for system, column in columns.items():
+        if system != design.reference:
+            difference = [a - b for a, b in zip(column, reference, strict=True)]
+            figures.append(Figure(f"{system} less {design.reference}", n, bootstrap(difference) if n else None))
+    missed = sum(score < RECOGNISED for score in reference)
+    return Outcome("rating", n, 0, tuple(figures), None, fewest("two-sided"), votes_needed("two-sided"), missed)
+
+
+def chosen_system(plan: Plan, trial: int, vote: Vote) -> str | None:
+    """Return the system that was voted for; None for a tie."""
+    if vote.answer == TIE:
+        return None
+    return plan.trials[trial].systems[plan.design.letters.index(str(vote.answer))]
+
+
+def scores_of(plan: Plan, trial: int, vote: Vote) -> dict[str, float]:
+    """Return the scores of one trial by system."""
+    hidden = [s for s, letter in zip(plan.trials[trial].systems, plan.design.letters, strict=True) if letter != OPEN]
+    return dict(zip(hidden, vote.answer, strict=True))
+
+
+@lru_cache
+def fewest(alternative: str) -> int:
+    """Return the least n at which equal votes have p < LEVEL."""
+    return next(n for n in range(1, 100) if _p_value(n, n, alternative) < LEVEL)
+
+
+@lru_cache
+def votes_needed(alternative: str) -> int:
+    """Return the least n at which the exact test, at LEVEL, finds a share of CLEAR_SHARE with probability POWER."""
+    from scipy.stats import binom
+
+    tail = LEVEL / 2 if alternative == "two-sided" else LEVEL
+    return next(n for n in range(1, 10_000) if binom.sf(binom.isf(tail, n, 0.5), n, CLEAR_SHARE) >= POWER)
+
+
+def _p_value(count: int, n: int, alternative: str) -> float:
+    """Return p of the exact binomial test against a half."""
+    from scipy.stats import binomtest
+
+    return float(binomtest(count, n, alternative=alternative).pvalue)
+
+
+def _votes(n: int) -> str:
+    return "vote counts" if n == 1 else "votes count"
+
+
+def as_dict(
+    plan: Plan, texts: Sequence[str], votes: Sequence[Vote], systems: Mapping[str, Mapping[str, object]]
+) -> dict[str, object]:
+    """Return a finished test ready for JSON. texts: by item of the plan. systems: facts about each, by name."""
+    result = outcome(plan, votes)
+    return {
+        "version": VERSION,
+        "design": asdict(plan.design),
+        "seed": plan.seed,
+        "systems": {name: dict(facts) for name, facts in systems.items()},
+        "trials": [
+            {
+                "text": texts[trial.item],
+                "take_seed": trial.seed,
+                "order": dict(zip(plan.design.letters, trial.systems, strict=True)),
+                "vote": asdict(votes[i]) if i < len(votes) else None,
+            }
+            for i, trial in enumerate(plan.trials)
+        ],
+        "outcome": asdict(result) | {"too_small": result.too_small, "told": list(result.sentences)},
+    }
+
+
+def as_csv(plan: Plan, texts: Sequence[str], votes: Sequence[Vote]) -> str:
+    """Return COLUMNS, and a line for each letter of each trial that was voted on."""
+    file = io.StringIO()
+    lines = csv.writer(file, lineterminator="\n")
+    lines.writerow(COLUMNS)
+    for i, vote in enumerate(votes):
+        trial, rated = plan.trials[i], plan.design.kind == "rating"
+        scores = scores_of(plan, i, vote) if rated else {}
+        head = (VERSION, plan.design.kind, plan.seed, i + 1, texts[trial.item], trial.seed)
+        for letter, system, plays in zip(plan.design.letters, trial.systems, vote.plays, strict=True):
+            score = "" if not rated or letter == OPEN else f"{scores[system]:g}"
+            lines.writerow((*head, letter, system, plays, "" if rated else vote.answer, score))
+    return file.getvalue()
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A record of one listener. answers: by trial the vote by system: a score, or 1 for the chosen one, .5 each for a tie."""
+
+    kind: str
+    systems: tuple[str, ...]
+    reference: str | None
+    answers: tuple[dict[str, float], ...]
+
+    def mean(self, system: str) -> float:
+        return sum(answer[system] for answer in self.answers) / len(self.answers)
+
+    @property
+    def attentive(self) -> bool:
+        """Whether the hidden reference was recognised often enough."""
+        missed = sum(answer[self.reference] < RECOGNISED for answer in self.answers) if self.reference else 0
+        return missed <= MISSED_SHARE * len(self.answers)
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The votes of `listeners` on the same systems; a listener counts as one, however many the trials.
+
+    shares: the share of votes of a system, or its mean score, over listeners. left_out: listeners who missed the hidden
+    reference. p: of the sign test over listeners, None in a rating and where nobody prefers any.
+    """
+
+    kind: str
+    listeners: int
+    trials: int
+    left_out: int
+    shares: dict[str, Estimate]
+    p: float | None
+
+    def as_dict(self) -> dict[str, object]:
+        """Ready for JSON."""
+        shares = {name: [round(x, 4) for x in (e.value, e.low, e.high)] for name, e in self.shares.items()}
+        return {name: getattr(self, name) for name in ("kind", "listeners", "trials", "left_out", "p")} | {"shares": shares}
+
+
+def read_listener(path: Path) -> Listener:
+    """Read a record as the page exports it (JSON); raise InputError for any other file."""
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise ValueError
+        record = json.loads(path.read_text(encoding="utf-8"))
+        design = record["design"]
+        if record["version"] != VERSION or design["kind"] not in KINDS:
+            raise ValueError
+        voted = [trial for trial in record["trials"] if trial["vote"] is not None]
+        answers = tuple(_by_system(design["kind"], trial["order"], trial["vote"]["answer"]) for trial in voted)
+        systems = tuple(sorted(answers[0])) if answers else tuple(sorted(design["systems"]))
+        if any(tuple(sorted(answer)) != systems for answer in answers):
+            raise ValueError
+        return Listener(design["kind"], systems, design["reference"], answers)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError("file", path.name, "a record of a listening test, as the page exports it") from error
+
+
+def pool(listeners: Sequence[Listener]) -> list[Pooled]:
+    """Return a result for each kind of test and set of systems; raise PCGError where nobody voted."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Listener]] = {}
+    for listener in listeners:
+        if listener.answers:
+            groups.setdefault((listener.kind, listener.systems), []).append(listener)
+    if not groups:
+        raise PCGError("None of these records has a vote.")
+    return [_pooled(*key, group) for key, group in groups.items()]
+
+
+def _pooled(kind: str, systems: tuple[str, ...], group: Sequence[Listener]) -> Pooled:
+    kept = [listener for listener in group if kind != "rating" or listener.attentive]
+    shares = {name: bootstrap([listener.mean(name) for listener in kept]) for name in systems} if kept else {}
+    trials = sum(len(listener.answers) for listener in kept)
+    return Pooled(kind, len(kept), trials, len(group) - len(kept), shares, _sign_test(kind, systems, kept))
+
+
+def _sign_test(kind: str, systems: tuple[str, ...], kept: Sequence[Listener]) -> float | None:
+    from scipy.stats import binomtest
+
+    better = [each.mean(systems[0]) - (0.5 if kind == "abx" else each.mean(systems[-1])) for each in kept]
+    decided = [difference for difference in better if difference]
+    if kind == "rating" or not decided:
+        return None
+    return float(binomtest(sum(difference > 0 for difference in decided), len(decided)).pvalue)
+
+
+def _by_system(kind: str, order: dict[str, str], answer: object) -> dict[str, float]:
+    if kind == "rating":
+        letters = [letter for letter in order if letter != "R"]
+        return {order[letter]: float(score) for letter, score in zip(letters, answer, strict=True)}
+    if kind == "abx":
+        return {"recognised": float(order[answer] == order["X"])}
+    return {system: 0.5 if answer == TIE else float(order[answer] == system) for system in order.values()}

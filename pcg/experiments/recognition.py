@@ -1,0 +1,248 @@
+"""Self-speculative speech recognition as its paper measures it (arXiv:2603.11243): modes and thresholds over test sets.
+
+A set at a setting is a unit of work: it is stored when it is done, and not done again.
+"""
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import erfc, sqrt
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import soundfile
+import torch
+
+from pcg.asr.recogniser import Recogniser
+from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
+from pcg.audio import load_audio
+from pcg.errors import AssetError, InputError, first_line
+from pcg.experiments.tables import Column, P, Table
+from pcg.experiments.worker import context
+from pcg.files import write_json
+from pcg.metrics.estimate import Estimate, between, resampled
+from pcg.metrics.intelligibility import Errors, pooled, read_sentences, word_errors
+from pcg.metrics.recording import JUDGE_RATE
+
+FORMAT = 1
+SECTIONS = ("everyday", "balanced")
+NOISE_DB, LONGEST_SECONDS, REPEATS = 10.0, 30.0, 3
+HEARD, NOISY, OTHER = "voices of the training", "with noise, 10 dB", "another synthesizer"
+MODES = {"ar": "AR", "accurate": "high accuracy", "fast": "high RTFx"}
+SWEPT_CTC, SWEPT_LM = (0.3, 0.7, 1.5, 3.0), (0.1, 0.2, 0.5)
+# Figures 3 and 4: both steps, and either alone.
+SWEEP = (
+    *(Thresholds(ctc, lm) for ctc in SWEPT_CTC for lm in SWEPT_LM),
+    *(Thresholds(ctc, None) for ctc in SWEPT_CTC),
+    *(Thresholds(None, lm) for lm in SWEPT_LM),
+)
+# The averages of Table 1, English Open ASR: WER %, RTFx.
+PAPER = {"ar": (5.75, 564), "accurate": (5.58, 548), "fast": (6.56, 2491)}
+RUN = "python -m pcg experiment recognition"
+
+
+@dataclass(frozen=True, eq=False)
+class SpokenText:
+    """Samples `[N]`, float32 at 16 kHz, and their text."""
+
+    text: str
+    samples: np.ndarray
+
+
+@dataclass(frozen=True)
+class SetResult:
+    """A set at a setting. words: errors and length of each utterance; stages: which step accepted it ("ctc", "lm", "ar");
+    milliseconds: of each pass over the set."""
+
+    words: tuple[tuple[int, int], ...]
+    stages: tuple[str, ...]
+    milliseconds: tuple[float, ...]
+
+
+def spoken_sets(count: int, seed: int = 0) -> dict[str, list[SpokenText]]:
+    """Return by name `count` evaluation sentences each, which no training has seen. Without flite only espeak-ng speaks."""
+    from pcg.training.speech import speak_held_out
+
+    written = read_sentences(*SECTIONS)
+    if not 1 <= count <= len(written):
+        raise InputError("count", count, f"a whole number from 1 to {len(written)}, the sentences that there are")
+    texts = [written[i * len(written) // count] for i in range(count)]
+    sets = {OTHER: [SpokenText(*pair) for pair in zip(texts, speak_held_out(texts, seed), strict=True)]}
+    if shutil.which("flite"):
+        from pcg.training.corpus import known_voices, speak
+
+        voices = list(known_voices())
+        heard = [SpokenText(text, speak(voices[i % len(voices)], text)) for i, text in enumerate(texts)]
+        sets = {HEARD: heard, NOISY: noisy(heard, NOISE_DB, seed)} | sets
+    return sets
+
+
+def recorded_set(folder: Path, count: int) -> list[SpokenText]:
+    """Return up to `count` recordings below `folder` with their transcripts, at most LONGEST_SECONDS long."""
+    from pcg.training.samples import find_recordings
+
+    short = [each for each in find_recordings(folder) if soundfile.info(each.sound).duration <= LONGEST_SECONDS]
+    if not short:
+        allowed = f"a folder of recordings of at most {LONGEST_SECONDS:g} s with a .txt beside each"
+        raise InputError("speech", str(folder), allowed)
+    count = min(count, len(short))
+    chosen = [short[i * len(short) // count] for i in range(count)]
+    return [SpokenText(r.words.read_text(encoding="utf-8").strip(), load_audio(r.sound, JUDGE_RATE)) for r in chosen]
+
+
+def noisy(spoken: Sequence[SpokenText], decibels: float, seed: int) -> list[SpokenText]:
+    """Add white noise so many decibels below the mean power of each utterance."""
+    rng, made = np.random.default_rng(seed), []
+    for each in spoken:
+        level = np.sqrt(np.square(each.samples).mean()) * 10 ** (-decibels / 20)
+        made.append(SpokenText(each.text, (each.samples + level * rng.standard_normal(len(each.samples))).astype(np.float32)))
+    return made
+
+
+def setting_name(thresholds: Thresholds) -> str:
+    """Return "ctc 0.7, lm 0.2", "ctc 0.7", "lm 0.2", or "AR"."""
+    parts = [f"{name} {value:g}" for name, value in (("ctc", thresholds.ctc), ("lm", thresholds.lm)) if value is not None]
+    return ", ".join(parts) or "AR"
+
+
+AR = setting_name(PRESETS["ar"])
+
+
+def study(
+    recogniser: Recogniser,
+    sets: Mapping[str, Sequence[SpokenText]],
+    swept: str,
+    path: Path,
+    identity: str,
+    announce: Callable[[str], None] = print,
+) -> tuple[dict[str, dict[str, SetResult]], dict[str, float]]:
+    """Run all `sets` in the modes of Table 1, and the set `swept` at the thresholds of Figures 3 and 4; keep the file `path`.
+
+    Returns the results by set and setting, and the seconds of speech by set. identity: of recogniser and sets; what
+    `path` holds
+    under another one, or from another machine, is done again.
+    """
+    made = context("cpu", "float32", torch.get_num_threads(), 1, {"recogniser": recogniser.name}) | {"identity": identity}
+    before = _read(path) if path.is_file() else {"made": {}}
+    same = all(before["made"].get(key) == made[key] for key in made if key != "date")
+    results: dict[str, dict[str, SetResult]] = {name: before["heard"].get(name, {}) if same else {} for name in sets}
+    for name, spoken in sets.items():
+        wanted = [PRESETS[mode] for mode in MODES] + (list(SWEEP) if name == swept else [])
+        missing = {setting_name(each): each for each in wanted if setting_name(each) not in results[name]}
+        if missing:
+            announce(f"{name}: {len(spoken)} utterances at {len(missing)} settings")
+            results[name] |= _measure(recogniser, spoken, {AR: PRESETS["ar"]} | missing)
+            write_json(path, {"format": FORMAT, "made": made, "seconds": _seconds(sets), "heard": _as_dict(results)})
+    return results, _seconds(sets)
+
+
+def recognition_tables(results: Mapping[str, Mapping[str, SetResult]], seconds: Mapping[str, float]) -> list[Table]:
+    """Return Table 1 with the paper's averages, and the sweep of each set that has one. seconds: of speech in each set."""
+    shares = [Column(title, 0, 100) for title in ("%C", "%L")]
+    figures = (Column("n"), Column("WER %", 1, 100), Column("WER, points", 1, 100, signed=True), P, *shares,
+               Column("RTFx"), Column("over AR", 2, suffix="x"))  # fmt: skip
+
+    def cells(at: SetResult, ar: SetResult, speech: float) -> tuple[object, ...]:
+        lost = (None, None) if at is ar else (_difference(at, ar), two_proportions(at, ar))
+        stages = [sum(stage == name for stage in at.stages) / len(at.stages) for name in ("ctc", "lm")]
+        rtfx = 1e3 * speech / median(at.milliseconds)
+        return (len(at.words), wer(at), *lost, *stages, rtfx, None if at is ar else over(at, ar))
+
+    rows = []
+    for name, of in results.items():
+        for mode, title in MODES.items():
+            rows.append((name, title, *cells(of[setting_name(PRESETS[mode])], of[AR], seconds[name])))
+    for mode, (rate, speed) in PAPER.items():
+        theirs = (None, rate / 100, None, None, None, None, speed, None if mode == "ar" else speed / PAPER["ar"][1])
+        rows.append(("the paper, average", MODES[mode], *theirs))
+    note = (
+        "Brackets: 95 % bootstrap interval over utterances. RTFx: seconds of speech in a second of work. %C, %L: accepted by "
+        "the CTC gate, by the language model's one pass. p: two-proportion z-test against AR. The paper: a 1B model on an H100."
+    )
+    columns = (Column("set", words=True), Column("mode", words=True), *figures)
+    tables = [Table("recognition", "Self-speculative recognition (CTC Table 1)", columns, tuple(rows), note, RUN)]
+    for name, of in results.items():
+        if len(of) > len(MODES):
+            ranked = sorted(of, key=lambda at: over(of[at], of[AR]))
+            swept = tuple((at, *cells(of[at], of[AR], seconds[name])) for at in ranked)
+            title = f"Thresholds and steps (CTC Figures 3 and 4): {name}"
+            tables.append(Table("thresholds", title, (Column("setting", words=True), *figures), swept, note, RUN))
+    return tables
+
+
+def wer(result: SetResult) -> Estimate:
+    return pooled([Errors(*words) for words in result.words])
+
+
+def over(ours: SetResult, theirs: SetResult) -> float:
+    """Return how many times as fast `ours` is."""
+    return median(theirs.milliseconds) / median(ours.milliseconds)
+
+
+def two_proportions(ours: SetResult, theirs: SetResult) -> float:
+    """Return p of the two-sided two-proportion z-test on the word errors, the paper's test."""
+    (e1, n1), (e2, n2) = (np.array(each.words, float).sum(0) for each in (ours, theirs))
+    rate = (e1 + e2) / (n1 + n2)
+    spread = sqrt(rate * (1 - rate) * (1 / n1 + 1 / n2)) if 0 < rate < 1 else 0.0
+    return erfc(abs(e1 / n1 - e2 / n2) / spread / sqrt(2)) if spread else 1.0
+
+
+def _difference(ours: SetResult, theirs: SetResult) -> Estimate:
+    both = np.concatenate([np.array(ours.words, float), np.array(theirs.words, float)], axis=1)
+    total, draws = both.sum(0), resampled(both)
+    return between(total[0] / total[1] - total[2] / total[3], draws[:, 0] / draws[:, 1] - draws[:, 2] / draws[:, 3])
+
+
+def _measure(recogniser: Recogniser, spoken: Sequence[SpokenText], settings: Mapping[str, Thresholds]) -> dict[str, SetResult]:
+    """Run every setting in turns and in an order that changes; the first pass warms up and is not timed."""
+    samples = [torch.from_numpy(each.samples) for each in spoken]
+    texts = {at: transcribe(recogniser, samples, thresholds) for at, thresholds in settings.items()}
+    spent: dict[str, list[float]] = {at: [] for at in settings}
+    rng = random.Random(0)
+    for _ in range(REPEATS):
+        for at in rng.sample(list(settings), len(settings)):
+            begun = perf_counter()
+            transcribe(recogniser, samples, settings[at])
+            spent[at].append(round(1e3 * (perf_counter() - begun), 1))
+    results = {}
+    for at, transcripts in texts.items():
+        errors = [word_errors(each.text, t.text) for each, t in zip(spoken, transcripts, strict=True)]
+        words = tuple((each.errors, each.length) for each in errors)
+        results[at] = SetResult(words, tuple(t.stage for t in transcripts), tuple(spent[at]))
+    return results
+
+
+def _seconds(sets: Mapping[str, Sequence[SpokenText]]) -> dict[str, float]:
+    return {name: sum(len(each.samples) for each in spoken) / JUDGE_RATE for name, spoken in sets.items()}
+
+
+def _as_dict(results: Mapping[str, Mapping[str, SetResult]]) -> dict[str, object]:
+    return {name: {at: asdict(of) for at, of in by_setting.items()} for name, by_setting in results.items()}
+
+
+def _read(path: Path) -> dict[str, dict]:
+    """Read what `study` wrote; raises AssetError for another file."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if values["format"] != FORMAT:
+            raise ValueError(f"format {values['format']!r} is not {FORMAT}")
+        heard = {
+            name: {
+                at: SetResult(tuple(map(tuple, of["words"])), tuple(of["stages"]), tuple(of["milliseconds"]))
+                for at, of in by_setting.items()
+            }
+            for name, by_setting in values["heard"].items()
+        }
+        return values | {"heard": heard}
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise AssetError(f"The results in {path} are missing or damaged ({first_line(error)}).") from error
+
+
+def read_study(path: Path) -> tuple[dict[str, dict[str, SetResult]], dict[str, float]]:
+    """Return the results and the seconds of speech in the file of a study."""
+    values = _read(path)
+    return values["heard"], values["seconds"]

@@ -1,1 +1,0 @@
-"""Self-speculative speech recognition, measured as its paper does (Saon et al., arXiv:2603.11243)."""

@@ -1,0 +1,562 @@
+"""Records of experiments as figures: pooled over utterances with 95 % intervals, and compared on common utterances.
+
+Every figure is a quotient of sums over utterances, so one bootstrap of the sums serves all of them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from pcg.errors import InputError
+from pcg.experiments.papers import PCG_BEST_LOOKAHEAD
+from pcg.experiments.unit import DEFAULTS, RECORDED, Condition, Record, Result, Unit, Utterance
+from pcg.metrics.estimate import Estimate, between, resampled, share
+from pcg.settings import Settings
+from pcg.takes.trace import RELAXED, Trace
+
+# Plain sampling with the top-p of RAS and EAS: a control that MSpoofTTS does not have.
+CONTROL = "top-p"
+# Names of `sampler_name`, and MSpoofTTS's own.
+SCHEMES = {"truncated": "Original", CONTROL: CONTROL, "RAS": "RAS", "EAS": "EAS", "HierRAS": "HierRAS", "HierEAS": "HierEAS"}
+NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "cosine": "cosine", "mel": "Mel", "fsq": "FSQ", "both": "both"}
+# Fields of a context that may differ between two records whose times are compared.
+NOT_THE_MACHINE = ("date", "judges")
+# So many tokens after a relaxed one are watched for drift.
+BEHIND = 5
+
+
+@lru_cache(maxsize=1024)
+def identity(condition: Condition) -> str:
+    """Return a key of `condition` without its name, its seed and the settings that its method does not read."""
+    return Unit(Utterance("", ""), condition, 0).key("")
+
+
+def sampler_name(settings: Settings) -> str:
+    """Return MSpoofTTS's name of the sampler; "top-p" or "truncated" for plain ones, "" for the softmax alone."""
+    name = settings.sampler.upper() if settings.sampler != "plain" else ""
+    if not name and 0 < settings.top_p < 1:
+        name = CONTROL
+    if not name and (settings.top_k or settings.repetition_penalty > 1):
+        name = "truncated"
+    return f"Hier{name}" if settings.hierarchical else name
+
+
+def method(condition: Condition) -> str:
+    """Return the name of the curve that a condition is a point of."""
+    acceptance, sampler = acceptance_name(condition), sampler_name(condition.settings)
+    if not sampler:
+        return acceptance
+    return sampler if acceptance == "AR" else f"{acceptance}, {sampler}"
+
+
+def knob(condition: Condition) -> float:
+    """Return the relaxation on the method's own scale, growing with speed: beta, 1 - theta, or k."""
+    if condition.swap:
+        return 1 - condition.swap.theta
+    if condition.rule.startswith("membership:"):
+        return float(condition.rule.partition(":")[2])
+    settings = condition.settings
+    return {"ssd": settings.beta, "pcg": 1 - settings.theta}.get(settings.method, 0.0)
+
+
+def acceptance_name(condition: Condition) -> str:
+    """Return the name of the acceptance rule, whatever the sampler."""
+    if condition.swap:
+        return "random swap" if condition.swap.replacement == "random" else f"swap {NAMES[condition.swap.similarity]}"
+    if condition.model != "target":
+        return condition.model
+    if condition.rule:
+        rule = condition.rule.partition(":")[0]
+        return rule if rule in ("membership", "typical") else f"PCG {rule}"
+    settings = condition.settings
+    drafting = "block" if settings.verification == "block" else "adaptive" if settings.adaptive else ""
+    if drafting and settings.method != "ar":
+        return f"{settings.method.upper()} {drafting}"
+    return f"PCG {NAMES[settings.similarity]}" if settings.method == "pcg" else NAMES[settings.method]
+
+
+# Figures of a result that add up over utterances; "count" makes means of the others.
+COLUMNS: dict[str, Callable[[Result], float | None]] = {
+    "count": lambda r: 1,
+    "word_errors": lambda r: r.words[0],
+    "words": lambda r: r.words[1],
+    "lost": lambda r: 2 * r.words[0] > r.words[1],
+    "character_errors": lambda r: r.characters[0],
+    "characters": lambda r: r.characters[1],
+    "similarity": lambda r: r.similarity,
+    "dnsmos": lambda r: r.dnsmos,
+    "tokens": lambda r: len(r.tokens),
+    "rounds": lambda r: r.rounds,
+    "drafted": lambda r: r.drafted,
+    "accepted": lambda r: r.accepted,
+    "rejections": lambda r: sum(r.tested) - sum(r.accepted_at),
+    "trials": lambda r: r.trials,
+    "swapped": lambda r: r.swapped,
+    "mel_distance": lambda r: r.mel_distance,
+    "audio": lambda r: r.audio_seconds,
+    "decoding": lambda r: r.decoding_seconds,
+    "wall": lambda r: r.wall_seconds,
+    # Older results have no pruned beams: each round read the drafted tokens and one more.
+    "computed": lambda r: r.rounds + r.drafted if r.computed is None else r.computed,
+    # Utterances that are too short for the detector have no spoof, and are not counted.
+    "spoof": lambda r: r.spoof or 0.0,
+    "spoofed": lambda r: r.spoof is not None,
+}
+# Sums over tokens of a trace, each followed by the number of these tokens.
+TRACED = ("nll", "early", "late", "relaxed", "behind", "elsewhere")
+PLACES = {name: place for place, name in enumerate((*COLUMNS, *(f"{name}{n}" for name in TRACED for n in ("", "_n"))))}
+WORD_COLUMNS = ("word_errors", "words", "lost", "character_errors", "characters")
+
+
+def _columns(result: Result) -> np.ndarray:
+    """Return one number for each of PLACES; NaN where the result has none."""
+    values = [read(result) for read in COLUMNS.values()]
+    traced = _traced(result.trace) if result.trace and result.trace.kinds else np.zeros(2 * len(TRACED))
+    return np.concatenate([[np.nan if value is None else float(value) for value in values], traced])
+
+
+def _traced(trace: Trace) -> np.ndarray:
+    surprisal, relaxed = trace.nats("surprisal"), np.array([kind == RELAXED for kind in trace.kinds], bool)
+    excess, fifth = surprisal - trace.nats("entropy"), max(1, len(surprisal) // 5)
+    near = np.convolve(relaxed, np.ones(BEHIND + 1))[: len(relaxed)] > 0
+    parts = (surprisal, surprisal[:fifth], surprisal[-fifth:], relaxed, excess[near & ~relaxed], excess[~near])
+    return np.array([value for part in parts for value in (part.sum(), len(part))], float)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """`columns [..., K]`, one for each of PLACES: of utterances, their totals, or the totals of many resamplings."""
+
+    columns: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[..., PLACES[name]]
+
+    @cached_property
+    def total(self) -> "Sums":
+        return Sums(self.columns.sum(0))
+
+    @cached_property
+    def resampled(self) -> "Sums":
+        return Sums(resampled(self.columns))
+
+    def ratio(self, above: str, below: str) -> np.ndarray:
+        """One column over another; NaN where there is nothing to divide by."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self[below] > 0, self[above] / self[below], np.nan)
+
+
+Statistic = Callable[..., np.ndarray]
+
+
+def ratio(above: str, below: str = "count") -> Statistic:
+    return lambda sums: sums.ratio(above, below)
+
+
+wer, cer, spoof = ratio("word_errors", "words"), ratio("character_errors", "characters"), ratio("spoof", "spoofed")
+
+
+def speedup(sums: Sums, baseline: Sums, time: str = "decoding") -> np.ndarray:
+    """Return pooled tokens per second of the decoding loop over those of the baseline (PCG section 3.1)."""
+    return sums.ratio("tokens", time) / baseline.ratio("tokens", time)
+
+
+def tokens_per_call(sums: Sums, *_: Sums) -> np.ndarray:
+    """Return tokens for each call of the target."""
+    return 1 + sums.ratio("accepted", "rounds")
+
+
+def estimate(statistic: Statistic, *sums: Sums) -> Estimate | None:
+    """Return `statistic` of the totals of `sums` (the same utterances in each) with its 95 % bootstrap interval, or None."""
+    if not len(sums[0]):
+        return None
+    value = float(statistic(*(s.total for s in sums)))
+    return None if np.isnan(value) else between(value, statistic(*(s.resampled for s in sums)))
+
+
+class Results:
+    """Records by condition. Two conditions are one if they have one `identity`; the first one's name is kept.
+
+    Raises:
+        InputError: if the records are of several voices or judges.
+    """
+
+    def __init__(self, records: Sequence[Record], columns: dict[int, np.ndarray] | None = None) -> None:
+        _check_sources(records)
+        self._records: dict[str, dict[tuple[Utterance, int], Record]] = {}
+        self._conditions: dict[str, Condition] = {}
+        self._columns = {} if columns is None else columns
+        for record in records:
+            key = identity(record.unit.condition)
+            self._conditions.setdefault(key, record.unit.condition)
+            self._records.setdefault(key, {})[replace(record.unit.utterance, section=""), record.unit.seed] = record
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        return tuple(self._conditions.values())
+
+    def __contains__(self, condition: Condition) -> bool:
+        return identity(condition) in self._records
+
+    def of(self, condition: Condition) -> list[Record]:
+        return list(self._records.get(identity(condition), {}).values())
+
+    def baseline(self, condition: Condition) -> Condition | None:
+        """Return AR by the target with the sampler and temperature of `condition`, if there are records of it."""
+        alone = Condition("", condition.settings.with_(method="ar", hierarchical=False, verification="token"))
+        return self._conditions.get(identity(alone))
+
+    @property
+    def records(self) -> list[Record]:
+        return [record for records in self._records.values() for record in records.values()]
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The further judges of the words who heard every record."""
+        named = [tuple(hearing.judge for hearing in record.result.also_heard) for record in self.records]
+        return tuple(judge for judge in (named[0] if named else ()) if all(judge in names for names in named))
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(record.unit.utterance.section for record in self.records))
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(sorted({record.unit.seed for record in self.records}))
+
+    def where(self, wanted: Callable[[Unit], bool]) -> "Results":
+        return Results([record for record in self.records if wanted(record.unit)], self._columns)
+
+    def by_judge(self) -> dict[str, "Results"]:
+        """The same records with the words of each judge, by name; "" is the first judge."""
+        return {"": self} | {judge: self.heard_by(judge) for judge in self.judges}
+
+    def heard_by(self, judge: str) -> "Results":
+        records, columns = [], {}
+        for record in self.records:
+            other = replace(record, result=record.result.by(judge))
+            columns[id(other)] = self._of(record).copy()
+            for name in WORD_COLUMNS:
+                columns[id(other)][PLACES[name]] = COLUMNS[name](other.result)
+            records.append(other)
+        return Results(records, columns)
+
+    def alike(self, conditions: Sequence[Condition]) -> "Results":
+        """These conditions, and AR beside each, on the utterances and seeds that all of them share."""
+        return self.sharing(*conditions, *(base for c in conditions if (base := self.baseline(c)) is not None))
+
+    def sharing(self, *conditions: Condition, timed: bool = False) -> "Results":
+        names, keys = dict.fromkeys(map(identity, conditions)), set(self._shared(conditions, timed))
+        kept = [r for name in names for key, r in self._records.get(name, {}).items() if key in keys]
+        return Results(kept, self._columns)
+
+    def covers(self, condition: Condition, other: Condition) -> bool:
+        """Return whether `condition` has all utterances and seeds of `other`."""
+        return {*self._records.get(identity(other), {})} <= {*self._records.get(identity(condition), {})}
+
+    def only(self, conditions: Iterable[Condition]) -> "Results":
+        return Results([record for condition in conditions for record in self.of(condition)], self._columns)
+
+    def within(self, conditions: Iterable[Condition], sections: Collection[str]) -> "Results":
+        return self.only(conditions).where(lambda unit: unit.utterance.section in sections)
+
+    def sums(self, *conditions: Condition, timed: bool = False) -> tuple[Sums, ...]:
+        """Return for each condition its sums `[U, K]` over the U utterances that all share, seeds added up.
+
+        timed: only records of one machine, with the same versions and as many workers.
+        """
+        tables, keys = [self._records.get(identity(c), {}) for c in conditions], self._shared(conditions, timed)
+        rows = {utterance: row for row, utterance in enumerate(dict.fromkeys(utterance for utterance, _ in keys))}
+        columns = np.zeros((len(tables), len(rows), len(PLACES)))
+        for which, table in enumerate(tables):
+            for utterance, seed in keys:
+                columns[which, rows[utterance]] += self._of(table[utterance, seed])
+        return tuple(map(Sums, columns))
+
+    def _of(self, record: Record) -> np.ndarray:
+        if id(record) not in self._columns:
+            self._columns[id(record)] = _columns(record.result)
+        return self._columns[id(record)]
+
+    def _shared(self, conditions: Sequence[Condition], timed: bool) -> list[tuple[Utterance, int]]:
+        first, *others = [self._records.get(identity(c), {}) for c in conditions]
+        keys = [key for key in first if all(key in other for other in others)]
+        if timed:
+            keys = [key for key in keys if all(_place(other[key]) == _place(first[key]) for other in others)]
+        return keys
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of a condition over its `n` records; rates are fractions, None where there is no number.
+
+    speedup, wall_speedup: over AR, on the `timed` utterances that both have from one machine. acceptance: the share of rounds
+    that accepted at position 1 .. lookahead; conditional: the share of tests there. trials_per_rejection: None by block
+    verification. nll: -log of a token's probability under the target, in nats. lost: the share of utterances with more than
+    half of the words wrong. rtf: all work per second of audio, lm_rtf: the decoding loop alone. computed: tokens that the
+    target read for each token of the output. For a swap the similarity is that to the utterance before it.
+    """
+
+    condition: Condition
+    n: int
+    utterances: int
+    timed: int
+    wer: Estimate | None
+    cer: Estimate | None
+    lost: Estimate | None
+    similarity: Estimate | None
+    dnsmos: Estimate | None
+    spoof: Estimate | None
+    nll: Estimate | None
+    speedup: Estimate | None
+    wall_speedup: Estimate | None
+    tokens_per_second: float | None
+    lm_rtf: Estimate | None
+    rtf: Estimate | None
+    computed: Estimate | None
+    acceptance_rate: Estimate | None
+    acceptance_of_tested: float | None
+    mean_acceptance_length: Estimate | None
+    acceptance: tuple[float, ...]
+    conditional: tuple[float, ...]
+    trials_per_rejection: Estimate | None
+    relaxed: Estimate | None
+    hit_limit: Estimate
+    swapped: Estimate | None
+    mel_distance: Estimate | None
+
+    @property
+    def name(self) -> str:
+        return self.condition.name
+
+    @property
+    def method(self) -> str:
+        return method(self.condition)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the figures ready for JSON."""
+        condition = asdict(self.condition) | {"settings": self.condition.settings.as_dict()}
+        return asdict(self) | {"condition": condition, "method": self.method}
+
+
+def summarise(results: Results) -> list[Summary]:
+    return [summary(results, condition) for condition in results.conditions]
+
+
+def summary(results: Results, condition: Condition) -> Summary:
+    records = results.of(condition)
+    if not records:
+        raise InputError("condition", condition.name, "one that has records")
+    (sums,) = results.sums(condition)
+    baseline = results.baseline(condition)
+    spoken = condition.swap is None and condition.model not in RECORDED
+    pair = results.sums(condition, baseline, timed=True) if baseline and spoken else (Sums(sums.columns[:0]),) * 2
+    drafts, thins = bool(sums.total["drafted"]), bool(sums.total["trials"]) and condition.settings.verification == "token"
+    tested, accepted = _by_position(records)
+
+    def of(above: str, below: str = "count", given: bool = True) -> Estimate | None:
+        return estimate(ratio(above, below), sums) if given else None
+
+    return Summary(
+        condition,
+        n=len(records),
+        utterances=len(sums),
+        timed=len(pair[0]),
+        wer=of("word_errors", "words"),
+        cer=of("character_errors", "characters"),
+        lost=of("lost", given=bool(sums.total["words"])),
+        similarity=of("similarity"),
+        dnsmos=of("dnsmos"),
+        spoof=of("spoof", "spoofed"),
+        nll=of("nll", "nll_n"),
+        speedup=estimate(speedup, *pair),
+        wall_speedup=estimate(lambda ours, theirs: speedup(ours, theirs, "wall"), *pair),
+        tokens_per_second=float(sums.total.ratio("tokens", "decoding")) if spoken else None,
+        lm_rtf=of("decoding", "audio", spoken),
+        rtf=of("wall", "audio", spoken),
+        computed=of("computed", "tokens", spoken),
+        acceptance_rate=of("accepted", "drafted", drafts),
+        acceptance_of_tested=float(accepted.sum() / tested.sum()) if tested.any() else None,
+        mean_acceptance_length=estimate(tokens_per_call, sums) if spoken else None,
+        acceptance=tuple((accepted / np.maximum(tested, 1)[:1]).tolist()),
+        conditional=tuple((accepted / np.maximum(tested, 1)).tolist()),
+        trials_per_rejection=of("trials", "rejections", thins),
+        relaxed=of("relaxed", "relaxed_n"),
+        hit_limit=share(sum(r.result.hit_limit for r in records), len(records)),
+        swapped=of("swapped", given=bool(condition.swap)),
+        mel_distance=of("mel_distance", given=bool(condition.swap)),
+    )
+
+
+def alike(results: Results, rows: Iterable[Summary]) -> tuple[Results, list[Summary]]:
+    """Compute `rows` again on the utterances that all of them share, as only such rows may stand in one table."""
+    rows = list(rows)
+    shared = results.alike([row.condition for row in rows]) if rows else results
+    if not rows or not shared.of(rows[0].condition):
+        return results, []
+    return shared, [summary(shared, row.condition) for row in rows]
+
+
+def of_one_temperature(results: Results, summaries: Sequence[Summary]) -> tuple[Results, Sequence[Summary]]:
+    """Leave out plain sampling at another temperature than most; samplers have temperatures of their own."""
+    plain = Counter(s.condition.settings.temperature for s in summaries if not sampler_name(s.condition.settings))
+    if len(plain) < 2:
+        return results, summaries
+    usual = max(plain, key=lambda temperature: (plain[temperature], temperature == DEFAULTS.temperature))
+    kept = [s for s in summaries if s.condition.settings.temperature == usual or sampler_name(s.condition.settings)]
+    return results.only(s.condition for s in kept), kept
+
+
+def is_usual(row: Summary) -> bool:
+    """Return whether the row has the papers' lookahead; AR has none."""
+    return row.condition.settings.method == "ar" or row.condition.settings.lookahead == PCG_BEST_LOOKAHEAD
+
+
+def most_heard(rows: Iterable[Summary]) -> list[Summary]:
+    """Return the rows with the largest number of records."""
+    rows = list(rows)
+    return [row for row in rows if row.n == max(each.n for each in rows)]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`condition` less `baseline` over the `utterances` that both have, with paired intervals.
+
+    p: of Student's paired t-test on the utterances' word error rates (PCG section 4), None where all differences are equal.
+    """
+
+    condition: Condition
+    baseline: Condition
+    utterances: int
+    wer: Estimate | None
+    cer: Estimate | None
+    similarity: Estimate | None
+    dnsmos: Estimate | None
+    spoof: Estimate | None
+    nll: Estimate | None
+    early: Estimate | None
+    late: Estimate | None
+    p: float | None
+
+
+def difference(results: Results, condition: Condition, baseline: Condition) -> Difference:
+    pair = results.sums(condition, baseline)
+
+    def less(statistic: Statistic) -> Estimate | None:
+        return estimate(lambda ours, theirs: statistic(ours) - statistic(theirs), *pair)
+
+    return Difference(
+        condition,
+        baseline,
+        utterances=len(pair[0]),
+        wer=less(wer),
+        cer=less(cer),
+        similarity=less(ratio("similarity")),
+        dnsmos=less(ratio("dnsmos")),
+        spoof=less(spoof),
+        **{name: less(ratio(name, f"{name}_n")) for name in ("nll", "early", "late")},
+        p=_p_value(wer(pair[0]), wer(pair[1])),
+    )
+
+
+def nearest(results: Results, name: str, point: Condition) -> Difference | None:
+    """Return the setting of the method `name` with as much work as `point` (tokens per target call), less the point.
+
+    Settings that lack utterances of the point are left out; None where no other is left.
+    """
+    others = [c for c in curve(results, name, point) if results.covers(c, point) and method(c) == name]
+    if not others:
+        return None
+
+    def distance(condition: Condition) -> float:
+        ours, theirs = results.sums(condition, point)
+        return abs(float(tokens_per_call(ours.total) - tokens_per_call(theirs.total)))
+
+    return difference(results, min(others, key=distance), point)
+
+
+def pareto(summaries: Sequence[Summary]) -> list[Summary]:
+    """Return the rows that no other beats in both speed and word errors, the slowest first."""
+    ranked = sorted((s for s in summaries if s.speedup and s.wer), key=lambda s: (-s.speedup.value, s.wer.value))
+    front: list[Summary] = []
+    for candidate in ranked:
+        if not front or candidate.wer.value < front[-1].wer.value:
+            front.append(candidate)
+    return front[::-1]
+
+
+def curve(results: Results, name: str, like: Condition) -> list[Condition]:
+    """Return the conditions of the method `name` that share all but the knob with `like`, in order of the knob.
+
+    SD is where the curves of SSD (beta 0) and PCG (theta 1) begin.
+    """
+    free = {"method", "theta", "beta", "similarity", "seed"}
+    fields = [field for field in Settings.model_fields if field not in free]
+    shared = [
+        c
+        for c in results.conditions
+        if c.swap is None and all(getattr(c.settings, field) == getattr(like.settings, field) for field in fields)
+    ]
+    begins = [c for c in shared if acceptance_name(c) == "SD"] if name.startswith(("SSD", "PCG")) else []
+    return begins + sorted((c for c in shared if method(c) == name), key=knob)
+
+
+def lookaheads_by_knob(summaries: Sequence[Summary], name: str) -> list[dict[int, Summary]]:
+    """Return the summaries of one method by lookahead: a dict for each of its knobs, the strictest first."""
+    by_knob: dict[Condition, dict[int, Summary]] = {}
+    for row in summaries:
+        if row.method == name and row.speedup:
+            settings = row.condition.settings
+            family = Condition("", settings.with_(lookahead=1, seed=0), row.condition.model, row.condition.rule)
+            by_knob.setdefault(family, {})[settings.lookahead] = row
+    return [dict(sorted(by_knob[family].items())) for family in sorted(by_knob, key=knob)]
+
+
+def lookaheads(summaries: Sequence[Summary], name: str) -> dict[int, Summary]:
+    """Return the summaries of one method by lookahead, at the knob with most lookaheads."""
+    return max(lookaheads_by_knob(summaries, name), key=len, default={})
+
+
+def schemes(results: Results) -> dict[str, Condition]:
+    """Return the conditions of MSpoofTTS by its names: AR by each sampler at its temperature and top-k."""
+    alone = [c for c in results.conditions if c.settings.method == "ar" and c.model == "target" and not c.swap]
+    theirs = [c for c in alone if c.settings.temperature == 1 and (c.settings.sampler != "plain" or c.settings.top_k == 50)]
+    by_name = {SCHEMES[sampler_name(c.settings)]: c for c in theirs if sampler_name(c.settings) in SCHEMES}
+    return {name: by_name[name] for name in SCHEMES.values() if name in by_name}
+
+
+def _by_position(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
+    """Return tests and acceptances `[L]`, added up over the records."""
+    both = np.zeros((2, max(len(r.result.tested) for r in records)))
+    for record in records:
+        both[0, : len(record.result.tested)] += record.result.tested
+        both[1, : len(record.result.accepted_at)] += record.result.accepted_at
+    return both[0], both[1]
+
+
+def _place(record: Record) -> dict[str, object]:
+    return {name: value for name, value in record.context.items() if name not in NOT_THE_MACHINE}
+
+
+def _check_sources(records: Sequence[Record]) -> None:
+    first: dict[str, object] = {}
+    for context in {id(record.context): record.context for record in records}.values():
+        judges = context.get("judges")
+        sources = {f"judge of {metric}": judge for metric, judge in judges.items()} if isinstance(judges, Mapping) else {}
+        for field, source in (sources | {"voice": context.get("voice")}).items():
+            if first.setdefault(field, source) != source:
+                raise InputError(field, source, f"{first[field]!r} as in the other records")
+
+
+def _p_value(ours: np.ndarray, theirs: np.ndarray) -> float | None:
+    if len(ours) < 2 or np.allclose(ours - theirs, (ours - theirs)[0]):
+        return None
+    from scipy.stats import ttest_rel
+
+    return float(ttest_rel(ours, theirs).pvalue)

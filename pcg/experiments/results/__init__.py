@@ -1,1 +1,0 @@
-"""Results of experiments: sums, tables, claims."""

@@ -1,0 +1,257 @@
+"""Tables, claims and findings from records that can be worked out by hand, on the utterances that all rows share."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pcg.errors import InputError
+from pcg.experiments import papers
+from pcg.experiments.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, claims, headlines
+from pcg.experiments.grids import TITLES, ar, declared, draft, pcg, sd, ssd, swapped, variant
+from pcg.experiments.results import Results, summarise
+from pcg.experiments.tables import FACTORS, Column, Table, acceptance_by, draft_table, fill, tables
+from pcg.experiments.unit import Condition, Hearing, Record, Utterance
+from pcg.metrics.estimate import Estimate
+from pcg.places import PROJECT
+from pcg.takes.trace import STEPS, Trace, digits
+from tests.experiments.synthetic import record
+
+DRAFTING = {"rounds": 40, "drafted": 120, "accepted": 60, "tested": (40, 30, 20), "accepted_at": (30, 20, 10), "trials": 45}
+MARKS = "<!-- table {} of {} -->\n{}<!-- end of table -->\n"
+
+
+def spoken(
+    condition: Condition, errors: int, speed: float = 100.0, count: int = 24, section: str = "", **figures: object
+) -> list[Record]:
+    made = [record(condition, f"{section} {i}.", errors + i % 2, 20, speed + i % 3, **figures) for i in range(count)]
+    return [replace(r, unit=replace(r.unit, utterance=replace(r.unit.utterance, section=section))) for r in made]
+
+
+def made(records: list[Record]) -> dict[str, Table]:
+    return {table.name: table for table in tables(Results(records), mean_size=lambda similarity, theta: 10 * theta)}
+
+
+def cell(table: Table, row: str, column: str) -> object:
+    (cells,) = [cells for cells in table.rows if cells[0] == row]
+    return cells[[c.title for c in table.columns].index(column)]
+
+
+def study() -> list[Record]:
+    return [
+        *spoken(draft(), 12, 500),
+        *spoken(ar(), 1),
+        *spoken(sd(), 1, 90, **DRAFTING),
+        *spoken(ssd(0.3), 6, 140, **DRAFTING),
+        *spoken(pcg(0.5), 2, 120, **DRAFTING),
+        *spoken(pcg(0.4), 3, 160, **DRAFTING),
+        *spoken(pcg(0.7, "mel"), 5, 130, **DRAFTING),
+        *spoken(sd(lookahead=1), 1, 80, **DRAFTING),
+        *spoken(pcg(0.5, lookahead=1), 1, 95, **DRAFTING),
+        *spoken(variant("weighted", 0.5), 4, 126, **DRAFTING),
+        *spoken(swapped(0.5), 2, swapped=0.9, mel_distance=3.0),
+        *spoken(swapped(0.5, replacement="random"), 15, swapped=0.9, mel_distance=9.0),
+    ]
+
+
+def test_the_papers_numbers_stand_beside_ours() -> None:
+    all_tables = made(study())
+    assert cell(all_tables["main"], "SD", "paper: WER %") == "11.1 ± 0.6"
+    assert cell(all_tables["main"], "SSD, beta 0.3", "paper: speed-up") == "1.4x"
+    assert cell(all_tables["main"], "PCG, theta 0.5", "paper: WER %") is None
+    assert cell(all_tables["main"], "AR", "WER %").value == pytest.approx(1.5 / 20)
+    assert cell(all_tables["ssd"], "SD", "paper: LM-RTF") == f"{papers.SSD_TABLE_3[0.0].values['lm_rtf']}" == "0.509"
+    overview = all_tables["overview"]
+    assert cell(overview, "SSD, beta 0.3", "WER, points").value == pytest.approx(5 / 20)
+    assert cell(overview, "SSD, beta 0.3", "a loss above 2 points") == "not ruled out"
+    assert cell(overview, "SD", "a loss above 2 points") == "ruled out"
+    assert "5 % swapped: +0.4 points" in all_tables["swap"].note
+    assert cell(all_tables["swap"], "cosine group", "WER, points").value == pytest.approx(1 / 20)
+    assert cell(all_tables["swap"], "any code (control)", "WER, points").value == pytest.approx(14 / 20)
+    assert cell(all_tables["swap"], "cosine group", "mean |G|") == 5.0
+
+
+def test_only_tables_with_rows_are_made_and_each_has_a_note_and_a_command() -> None:
+    few = made(spoken(ar(), 1))
+    assert set(few) == {"overview", "main", "ssd", "conditions"}
+    for table in made(study()).values():
+        assert table.note
+        assert table.command.startswith("python -m pcg experiment run ")
+        assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_rows_of_one_table_share_their_utterances() -> None:
+    """Of 24 utterances the first ten are harder, and one setting has these alone."""
+    hard = [8] * 10 + [1] * 14
+    records = [
+        *(record(ar(), i, errors, 20) for i, errors in enumerate(hard)),
+        *(record(sd(), i, errors, 20, 110, **DRAFTING) for i, errors in enumerate(hard)),
+        *(record(ssd(0.4), i, errors, 20, 150, **DRAFTING) for i, errors in enumerate(hard[:10])),
+    ]
+    all_tables = made(records)
+    for name in ("main", "acceptance"):
+        assert {cells[1] for cells in all_tables[name].rows} == {24}
+        assert "SSD, beta 0.4" not in {cells[0] for cells in all_tables[name].rows}
+    for name in ("tradeoff", "ssd"):
+        assert {cells[1] for cells in all_tables[name].rows} == {10}
+        assert [cell(all_tables[name], row, "WER %").value for row in ("AR", "SD", "SSD, beta 0.4")] == pytest.approx(
+            [8 / 20] * 3
+        )
+    apart = [*(record(ar(), i) for i in range(24)), *(record(sd(), i) for i in range(24, 48))]
+    assert not {"main", "tradeoff"} & set(made(apart))
+
+
+def test_every_declared_setting_has_a_place_and_no_table_mixes_utterances() -> None:
+    said = [Utterance("hello", "one", section) for section in ("everyday", "twisters")]
+    trace = Trace("agrb", *(digits([1.0] * 4, STEPS[name]) for name in ("sizes", "places", "entropy", "surprisal")), "vvss")
+    also = (Hearing("another", "what it heard", (2, 20), (3, 100)),)
+    grids = {name: declared(name, said, False, lambda similarity, theta: 0.9 * theta).conditions for name in TITLES}
+    counts = {condition: 5 + at % 7 for conditions in grids.values() for at, condition in enumerate(conditions)}
+    counts |= dict.fromkeys((*grids["main"], *grids["originals"]), 24) | {ar(): 22}
+    records = []
+    for condition, count in counts.items():
+        drafting = {} if condition.settings.method == "ar" else DRAFTING
+        swap = {"swapped": 0.5} if condition.swap else {}
+        for section in ("everyday", "twisters"):
+            records += spoken(condition, 1, 100, count, section, trace=trace, spoof=0.3, also_heard=also, **drafting, **swap)
+    all_tables = made(records)
+    assert set(all_tables) == {
+        "claims", "overview", "main", "tradeoff", "work", "swap", "ssd", "lookahead", "acceptance", "factors", "drift",
+        "ablations", "sampling", "twisters", "temperature", "conditions",
+    }  # fmt: skip
+    for name in set(all_tables) - {"conditions", "claims", "work", "factors"}:
+        (place,) = [at for at, column in enumerate(all_tables[name].columns) if column.title == "n"]
+        assert len({row[place] for row in all_tables[name].rows}) == 1, name
+    assert "WER, points, another" in [column.title for column in all_tables["swap"].columns]
+
+
+def verdicts(records: list[Record]) -> dict[str, str]:
+    results = Results(records)
+    return {re.sub(r" \(.*?\)", "", c.text): c.verdict for c in claims(results, summarise(results))}
+
+
+FEWER = "At the work of SSD, PCG makes fewer word errors"
+
+
+def test_claims_follow_the_records_whatever_the_paper_says() -> None:
+    found = verdicts(study())
+    assert found[FEWER] == HOLDS
+    assert found["Exact speculative decoding is no faster than AR"] == HOLDS
+    assert found["Thinning takes at most 3 trials on average"] == HOLDS
+    assert found["A lookahead of 3 tokens is the fastest for PCG"] == HOLDS
+    assert found["Members of a group stand for each other: swapping them costs at most one point of WER"] == CONTRADICTED
+    worse = [*spoken(ar(), 1), *spoken(sd(), 1, 130), *spoken(ssd(0.3), 2, 140), *spoken(pcg(0.4), 9, 160)]
+    assert verdicts(worse)[FEWER] == CONTRADICTED
+    assert verdicts(worse)["Exact speculative decoding is no faster than AR"] == CONTRADICTED
+
+
+def test_noise_leaves_a_claim_open_and_a_handful_of_utterances_decides_nothing() -> None:
+    noisy = [record(ssd(0.3), f" {i}.", (0, 6)[i % 2], 20, 140) for i in range(24)]
+    assert verdicts([*spoken(ar(), 1), *spoken(sd(), 1, 90), *spoken(pcg(0.4), 3, 160), *noisy])[FEWER] == OPEN
+    few = [r for r in study() if r.unit.utterance in {s.unit.utterance for s in study()[:12]}]
+    assert set(verdicts(few).values()) == {OPEN}
+
+
+def test_judges_who_disagree_leave_no_verdict() -> None:
+    def heard(condition: Condition, errors: int, by_other: int) -> list[Record]:
+        return spoken(condition, errors, also_heard=(Hearing("another", "", (by_other, 20), (0, 1)),))
+
+    records = [*heard(ar(), 1, 1), *heard(sd(), 1, 1), *heard(ssd(0.3), 6, 2), *heard(pcg(0.4), 3, 7)]
+    assert verdicts(records)[FEWER] == DISAGREE
+
+
+def test_samplers_are_compared_apart_from_tongue_twisters() -> None:
+    said = tuple(Utterance(f"Sentence {i}.", "one", ("everyday", "twisters")[i % 2]) for i in range(80))
+    samplers = {c.name: c for c in declared("mspoof", said, False, lambda similarity, theta: theta).conditions}
+    records = [
+        *spoken(samplers["Original"], 4, section="everyday", rounds=100, spoof=0.6),
+        *spoken(samplers["HierEAS"], 2, section="everyday", rounds=100, computed=460, spoof=0.2),
+        *spoken(samplers["EAS"], 2, section="everyday", rounds=100, spoof=0.5),
+        *spoken(samplers["Original"], 9, section="twisters", rounds=100, spoof=0.8),
+    ]
+    all_tables = made(records)
+    assert [row[0] for row in all_tables["sampling"].rows] == ["Original", "EAS", "HierEAS"]
+    assert [row[0] for row in all_tables["twisters"].rows] == ["Original"]
+    assert cell(all_tables["sampling"], "HierEAS", "computed").value == 4.6
+    assert cell(all_tables["sampling"], "HierEAS", "paper: WER") == "5.32"
+    assert verdicts(records)["EAS makes fewer word errors than Original"] == HOLDS
+    bare = made([*spoken(ar(), 2), *spoken(sd(), 2)])
+    assert not any("spoof" in column.title for table in bare.values() for column in table.columns), "no column of dashes"
+
+
+def test_acceptance_is_counted_by_phone_entropy_size_and_place() -> None:
+    sizes, places = digits([2.0] * 8, STEPS["sizes"]), digits([1, 2, 3, 4, 1, 2, 3, 4], STEPS["places"])
+    nats = [digits([1.0] * 8, STEPS[name]) for name in ("entropy", "surprisal")]
+    results = Results([record(pcg(0.3), 1, trace=Trace("aagrbaab", sizes, places, *nats, "vvvspsss"))])
+    by = {factor.name: acceptance_by(results, pcg(0.3), factor) for factor in FACTORS}
+    (tests, accepted, relaxed), stops = by["phone"]["vowel"], by["phone"]["stop"]
+    assert (tests, accepted.value, relaxed.value) == (3, 1.0, pytest.approx(1 / 3))
+    assert stops[1].value == pytest.approx(2 / 3)
+    assert by["size of the group"].keys() == {"4-7"}
+    assert by["entropy of the target, nats"].keys() == {"1 to 2"}
+    assert {depth: of[1].value for depth, of in by["place in the draft"].items()} == {"1": 1.0, "2": 1.0, "3": 1.0, "4": 0.0}
+    assert acceptance_by(Results([record(pcg(0.3), 1)]), pcg(0.3), FACTORS[0]) == {}
+
+
+def test_drafts_are_compared_on_what_all_of_them_said() -> None:
+    good, poor = (
+        Results([*spoken(ar(), 1), *spoken(sd(), 1, 150)]),
+        Results([*spoken(ar(), 1, count=9), *spoken(sd(), 1, 90, 9)]),
+    )
+    table = draft_table({"good": good, "poor": poor})
+    assert [(row[0], row[1], row[2]) for row in table.rows] == [("good", "SD", 9), ("poor", "SD", 9)]
+
+
+def test_findings_are_sentences_with_figures() -> None:
+    results = Results(study())
+    found = {each.table: each.text for each in headlines(results, summarise(results))}
+    assert found["main"].index("SD 0.90x") < found["main"].index("SSD, beta 0.3 1.40x")
+    assert "3 of 3 relaxed settings" in found["overview"]
+    assert "SSD, beta 0.3, +25.0" in found["overview"]
+    assert "PCG, theta 0.5 less those of SSD, beta 0.3: -20.0" in found["work"]
+    assert "Swapping 90 %" in found["swap"]
+    alone = Results(spoken(ar(), 2))
+    assert headlines(alone, summarise(alone)) == []
+
+
+def test_a_column_shows_its_unit_and_its_interval() -> None:
+    assert Column("WER %", 1, 100).show(Estimate(0.1234, 0.1, 0.15)) == "12.3 [10.0, 15.0]"
+    assert Column("change", 1, 100, signed=True).show(0.02) == "+2.0"
+    assert Column("speed-up", 2, suffix="x").show(Estimate(1.5, 1.4, 1.6)) == "1.50x [1.40, 1.60]"
+    assert Column("n").show(None) == "-"
+
+
+def test_markdown_keeps_to_its_columns_and_json_to_its_numbers() -> None:
+    named = Condition("a | b\n<b>bold</b>", ssd(0.3).settings)
+    table = made([*spoken(ar(), 1), *spoken(named, 2)])["conditions"]
+    lines = [line for line in table.markdown().splitlines() if line.startswith("|")]
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+    assert "a \\| b &lt;b>bold" in table.markdown()
+    kept = json.loads(json.dumps(table.as_dict(), allow_nan=False))
+    assert kept["rows"][0]["WER %"]["value"] == pytest.approx(1.5 / 20)
+    assert kept["shown"][0][2] == table.shown()[0][2]
+
+
+def test_a_document_is_filled_between_its_marks_and_the_rest_stays() -> None:
+    table = Table("one", "One", (Column("a", words=True), Column("b|c")), (("<1>", "2\n3"),), "A note.", "make it")
+    before = "Words.\n" + MARKS.format("one", "here", "old\n") + MARKS.format("one", "there", "kept\n")
+    after = fill(before, "here", [table])
+    body = "\n| a | b\\|c |\n| --- | ---: |\n| &lt;1> | 2 3 |\n\nA note.\n\nComputed by `make it`.\n\n"
+    assert after == "Words.\n" + MARKS.format("one", "here", body) + MARKS.format("one", "there", "kept\n")
+    assert fill(after, "here", [table]) == after
+    with pytest.raises(InputError, match="a folder that a mark in the document names"):
+        fill(before, "elsewhere", [table])
+    with pytest.raises(InputError, match="one of one"):
+        fill(MARKS.format("two", "here", ""), "here", [table])
+
+
+@pytest.mark.slow
+def test_the_document_shows_the_tables_of_the_shipped_units(tmp_path: Path) -> None:
+    from pcg.cli import main
+
+    copy, document = tmp_path / "results.md", PROJECT / "docs" / "results.md"
+    copy.write_text(document.read_text(encoding="utf-8"), encoding="utf-8")
+    assert main(["report", str(PROJECT / "assets" / "results"), "--markdown", str(copy)]) == 0
+    assert copy.read_text(encoding="utf-8") == document.read_text(encoding="utf-8")
