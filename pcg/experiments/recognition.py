@@ -5,7 +5,6 @@ A set at a setting is a unit of work: it is stored when it is done, and not done
 
 import json
 import random
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import erfc, sqrt
@@ -20,7 +19,7 @@ import torch
 from pcg.asr.recogniser import Recogniser
 from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
 from pcg.audio import load_audio
-from pcg.errors import AssetError, InputError, first_line
+from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.experiments.tables import Column, P, Table
 from pcg.experiments.worker import context
 from pcg.files import write_json
@@ -64,7 +63,8 @@ class SetResult:
 
 
 def spoken_sets(count: int, seed: int = 0) -> dict[str, list[SpokenText]]:
-    """Return by name `count` evaluation sentences each, which no training has seen. Without flite only espeak-ng speaks."""
+    """Return by name `count` evaluation sentences each, which no training has seen. Without the
+    teachers of the embedded voice only espeak-ng speaks."""
     from pcg.training.speech import speak_held_out
 
     written = read_sentences(*SECTIONS)
@@ -72,13 +72,14 @@ def spoken_sets(count: int, seed: int = 0) -> dict[str, list[SpokenText]]:
         raise InputError("count", count, f"a whole number from 1 to {len(written)}, the sentences that there are")
     texts = [written[i * len(written) // count] for i in range(count)]
     sets = {OTHER: [SpokenText(*pair) for pair in zip(texts, speak_held_out(texts, seed), strict=True)]}
-    if shutil.which("flite"):
-        from pcg.training.corpus import known_voices, speak
+    try:
+        from pcg.training.corpus import SPEAKERS, recorded
 
-        voices = list(known_voices())
-        heard = [SpokenText(text, speak(voices[i % len(voices)], text)) for i, text in enumerate(texts)]
-        sets = {HEARD: heard, NOISY: noisy(heard, NOISE_DB, seed)} | sets
-    return sets
+        voices = list(SPEAKERS)
+        heard = [SpokenText(text, recorded(voices[i % len(voices)], text, JUDGE_RATE)) for i, text in enumerate(texts)]
+    except (ImportError, PCGError):  # the teachers of the voice are packages that only training installs
+        return sets
+    return {HEARD: heard, NOISY: noisy(heard, NOISE_DB, seed)} | sets
 
 
 def recorded_set(folder: Path, count: int) -> list[SpokenText]:

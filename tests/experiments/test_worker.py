@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pcg.analysis.swap import Swap, mel_distance
-from pcg.audio import write_wav
+from pcg.audio import load_audio, write_wav
 from pcg.errors import AssetError, InputError
 from pcg.experiments.runner import run
 from pcg.experiments.store import Store
@@ -27,7 +27,6 @@ from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
 from pcg.spoof.detectors import Detectors, save_detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.training.corpus import speak
 
 SAID = Utterance("hello, is this one sentence?", "one")
 AR, PCG = Condition("AR", Settings("ar")), Condition("PCG", Settings("pcg", theta=0.3, lookahead=4))
@@ -105,21 +104,18 @@ def test_the_judges_are_those_of_an_evaluation(spec: WorkerSpec, synthesizer: Sy
     }
 
 
-@pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
 def test_recordings_are_judged_as_they_are_and_through_the_codec(
     worker: Worker, synthesizer: Synthesizer, tmp_path: Path
 ) -> None:
-    codec, recording = synthesizer.voice.codec, speak("slt", SAID.text)
-    write_wav(tmp_path / "slt.wav", recording, codec.sample_rate)
-    said = Utterance(SAID.text, "slt", reference=str(tmp_path / "slt.wav"), reference_text=SAID.text)
+    codec, time = synthesizer.voice.codec, np.arange(32_000) / 16_000
+    recording = (0.3 * np.sin(2 * np.pi * 200 * time) * (1 + np.sin(20 * time))).astype(np.float32)
+    write_wav(tmp_path / "a.wav", recording, codec.sample_rate)
+    heard, path = load_audio(tmp_path / "a.wav", codec.sample_rate), str(tmp_path / "a.wav")
+    said = Utterance(SAID.text, "me", reference=path, reference_text=SAID.text, recording=path)
     original, through = (worker.run(unit(replace(AR, model=model), said=said)) for model in ("original", "codec"))
     assert original.audio_seconds == len(recording) / codec.sample_rate
-    assert original.words[0] <= 1
-    assert through.words[0] > 1  # the tiny codec is not trained
-    assert through.tokens == tuple(codec.encode(torch.from_numpy(recording)).tolist())
+    assert through.tokens == tuple(codec.encode(torch.from_numpy(heard)).tolist())
     assert (original.tokens, original.drafted, original.decoding_seconds) == ((), 0, 0)
-    with pytest.raises(InputError, match="voice is 'one', but must be one of flite's"):
-        worker.sound(unit(replace(AR, model="original")))
 
 
 def test_a_second_judge_hears_the_same_sound(spec: WorkerSpec, worker: Worker) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
-from pcg.cli import main, train
+from pcg.cli import main
+from pcg.cli import train as train_command
 from pcg.errors import InputError
 from pcg.files import LIST
 from pcg.spoof.detectors import RESOLUTIONS, DetectorConfig, load_detectors
@@ -72,7 +73,7 @@ def test_the_command_hands_the_size_on(tiny_voice_folder: Path, tmp_path: Path, 
     for given in ([], ["--size", "paper"]):
         assert main(["train", "detectors", "--target", str(tiny_voice_folder), "--out", str(tmp_path), *given]) in (0, None)
     assert asked == [DetectorRecipe(), DetectorRecipe.of_size("paper")]
-    assert SIZES == train.SIZES
+    assert SIZES == train_command.SIZES
 
 
 def test_voices_of_one_name_are_told_apart_by_what_speaks(tiny_voice_folder: Path, tmp_path: Path) -> None:
