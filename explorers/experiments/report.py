@@ -22,8 +22,7 @@ from pcg.experiments.results import Results, Summary, method, of_one_temperature
 from pcg.experiments.store import Store
 from pcg.experiments.tables import MeanSize, Table, tables
 from pcg.experiments.unit import Record, Unit, Utterance
-from pcg.files import replacing, write_json
-from pcg.files.checksums import renew_checksums
+from pcg.files import renew_checksums, replacing, write_json
 
 Voiced = Callable[[Unit], tuple[np.ndarray, int]]
 STYLES = Path(__file__).with_name("report.css")

@@ -38,7 +38,7 @@ from pcg.settings import Settings, bounds
 
 if TYPE_CHECKING:
     from pcg.asr.word_search import Way
-    from pcg.takes.take import Round, Sound, Take
+    from pcg.take import Round, Sound, Take
 
 THETAS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 1.0)
 SIMILARITY = {"similarity": SETTINGS["similarity"]}
@@ -66,8 +66,8 @@ def speak(
 ) -> None:
     """Say a text with one decoder."""
     from pcg.audio import write_wav
-    from pcg.takes.stored import Origin, Stored
-    from pcg.takes.told import accepted_in_words
+    from pcg.saved_take import Origin, Stored
+    from pcg.take import accepted_in_words
     from pcg.text.reading import check_text
 
     settings = read_settings(options)
@@ -93,7 +93,7 @@ def speak(
 
 def _pour(steps: "Iterator[Round | Sound | Take]") -> "Take":
     """Write sound to standard output as it comes; return the take."""
-    from pcg.takes.take import Sound, Take
+    from pcg.take import Sound, Take
 
     for step in steps:
         if isinstance(step, Sound):
@@ -116,9 +116,9 @@ def compare(
 
     from pcg.audio import write_wav
     from pcg.bench.engine import compare_methods
+    from pcg.saved_take import Origin, Stored
     from pcg.synthesis.costs import step_costs
-    from pcg.takes.stored import Origin, Stored
-    from pcg.takes.told import accepted_in_columns
+    from pcg.take import accepted_in_columns
 
     settings, texts = read_settings(options), _texts(text, sentences)
     check_count("repeat", repeat)
@@ -185,8 +185,8 @@ def serve(
     import uvicorn
 
     from pcg.models.hub import model_name
-    from pcg.serving.limits import LIMITS
-    from pcg.serving.openai_api import create_api
+    from pcg.serving.openai import create_api
+    from pcg.serving.protection import LIMITS
     from pcg.serving.replicas import Replicas
     from pcg.serving.speech_service import SpeechService
 
@@ -240,9 +240,9 @@ def groups(
     model: Annotated[str, typer.Option(help=MODEL["model"][2])] = "embedded",
 ) -> None:
     """Print statistics of the Acoustic Similarity Groups at some thetas."""
-    from pcg.groups.export import export_atlas, export_groups
-    from pcg.groups.progress import bar
-    from pcg.groups.similarities import theta_for
+    from pcg.groups.atlas import export_atlas, export_groups
+    from pcg.groups.library import theta_for
+    from pcg.groups.neighbours import bar
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import load_voice
 

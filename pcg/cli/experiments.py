@@ -119,8 +119,7 @@ def compare_drafts(
     """Run the main experiment with one draft after another."""
     from pcg.experiments.results import Results
     from pcg.experiments.tables import draft_table
-    from pcg.files import write_json
-    from pcg.files.checksums import renew_checksums
+    from pcg.files import renew_checksums, write_json
 
     _check_workers(options)
     if "none" in drafts:

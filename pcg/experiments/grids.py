@@ -13,7 +13,7 @@ from pcg.analysis.swap import Swap
 from pcg.errors import AssetError, InputError
 from pcg.experiments.results import CONTROL
 from pcg.experiments.unit import RECORDED, Condition, Unit, Utterance
-from pcg.files.mappings import mapping, read_yaml
+from pcg.files import mapping, read_yaml
 from pcg.metrics.intelligibility import read_sentences
 from pcg.settings import METHODS, Settings
 from pcg.text.reading import check_text

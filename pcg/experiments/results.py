@@ -10,12 +10,12 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from pcg.analysis.whatif import RELAXED, Trace
 from pcg.errors import InputError
 from pcg.experiments.papers import PCG_BEST_LOOKAHEAD
 from pcg.experiments.unit import DEFAULTS, RECORDED, Condition, Record, Result, Unit, Utterance
 from pcg.metrics.estimate import Estimate, between, resampled, share
 from pcg.settings import Settings
-from pcg.takes.trace import RELAXED, Trace
 
 # Plain sampling with the top-p of RAS and EAS: a control that MSpoofTTS does not have.
 CONTROL = "top-p"

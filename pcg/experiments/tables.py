@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pcg.analysis.whatif import ACCEPTED, RELAXED, Trace
 from pcg.errors import InputError
 from pcg.experiments import papers
 from pcg.experiments.claims import claims
@@ -36,7 +37,6 @@ from pcg.experiments.results import (
 from pcg.experiments.unit import DEFAULTS, Condition
 from pcg.groups.phones import CLASSES
 from pcg.metrics.estimate import Estimate, between, resampled
-from pcg.takes.trace import ACCEPTED, RELAXED, Trace
 
 Cell = str | int | float | Estimate | None
 MeanSize = Callable[[str, float], float]

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from pcg.analysis.swap import Swapped, mel_distance, swap, swap_coins
-from pcg.analysis.trace import trace
+from pcg.analysis.whatif import Trace, trace
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
 from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.audio import load_audio
@@ -26,8 +26,7 @@ from pcg.codec.codec import Codec
 from pcg.errors import InputError
 from pcg.experiments.unit import FORMAT, RECORDED, Condition, Hearing, Record, Result, Unit, Utterance
 from pcg.files import __version__
-from pcg.groups.partition import partition
-from pcg.groups.weighted import WeightedGroups
+from pcg.groups.variants import WeightedGroups, partition
 from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, for_judges
@@ -35,15 +34,12 @@ from pcg.metrics.speaker import cosine, speaker_encoder
 from pcg.models import kernel
 from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
 from pcg.rules import Rule, coarse, membership, typical
+from pcg.saved_take import PRECISIONS
 from pcg.settings import Settings
-from pcg.spoof.detector import M50
-from pcg.spoof.detectors import STEP, Detectors, load_detectors
-from pcg.synthesis.drafts import AUTO, named_draft
+from pcg.spoof.detectors import M50, STEP, Detectors, load_detectors
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import EMBEDDED, auto_precision, load_voice
-from pcg.takes.stored import PRECISIONS
-from pcg.takes.take import Round, Take
-from pcg.takes.trace import Trace
+from pcg.synthesis.voice import AUTO, EMBEDDED, auto_precision, load_voice, named_draft
+from pcg.take import Round, Take
 from pcg.text.prompt import Reference
 
 # More methods and thetas than a grid has: a dropped one would be warmed up again at every utterance.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pcg.analysis.swap import Swap
+from pcg.analysis.whatif import STEPS, Trace, digits
 from pcg.errors import InputError
 from pcg.experiments.results import (
     Results,
@@ -22,7 +23,6 @@ from pcg.experiments.results import (
 from pcg.experiments.unit import Condition, Record
 from pcg.metrics.estimate import bootstrap, resampled
 from pcg.settings import Settings
-from pcg.takes.trace import STEPS, Trace, digits
 from tests.experiments.synthetic import CONTEXT, record
 
 AR, SD = Condition("AR", Settings("ar")), Condition("SD", Settings("sd"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pcg.analysis.whatif import STEPS, Trace, digits
 from pcg.errors import InputError
 from pcg.experiments import papers
 from pcg.experiments.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, claims, headlines
@@ -16,7 +17,6 @@ from pcg.experiments.tables import FACTORS, Column, Table, acceptance_by, draft_
 from pcg.experiments.unit import Condition, Hearing, Record, Utterance
 from pcg.metrics.estimate import Estimate
 from pcg.places import PROJECT
-from pcg.takes.trace import STEPS, Trace, digits
 from tests.experiments.synthetic import record
 
 DRAFTING = {"rounds": 40, "drafted": 120, "accepted": 60, "tested": (40, 30, 20), "accepted_at": (30, 20, 10), "trials": 45}

@@ -23,8 +23,7 @@ from pcg.metrics.recording import Recording, Sample
 from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.rules import membership
 from pcg.settings import METHODS, Settings
-from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig, Resolution
-from pcg.spoof.detectors import Detectors, save_detectors
+from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors, Resolution, save_detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 
