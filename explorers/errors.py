@@ -11,7 +11,9 @@ from pcg.errors import PCGError, unexpected
 
 PLAIN = (
     ("must be some English text", "Type an English text first."),
-    ("must be English text in Latin letters", "I can only read English letters and digits."),
+    ("must be English: letters", "I can only read English letters and digits."),
+    ("phonemes when spoken', but", "This text is too long to speak: shorten it."),
+    ("characters', but must be 1 to", "This text is too long: at most 5,000 characters can be spoken."),
     ("at least one English word", "I found no word to speak: type an English word."),
     ("must be free of control characters", "The text has invisible control characters: delete them, and try again."),
     ("of speech, but must be", "This recording has too little or too much speech: bring a few seconds of one speaker."),

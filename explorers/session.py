@@ -241,4 +241,6 @@ class Session:
 
 
 def _is_again(old: ShownTake, new: ShownTake) -> bool:
-    return old.task == new.task and old.reading.settings == new.reading.settings and not old.recorded
+    method, settings = new.reading.method, new.reading.settings
+    alike = old.reading.method == method and (method == "ar" or old.reading.settings == settings)
+    return alike and old.task == new.task and not old.recorded

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from shlex import join, quote
+from shlex import join
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qsl, urlencode
 
@@ -252,7 +252,6 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-ENDPOINT = "repeat_take"
 RECORDING_FILE = "recording.wav"
 RECORDING_WORDS = "the words in it"
 BRING = f"# {RECORDING_FILE} stands for the recording that was the voice: it is not stored."
@@ -313,20 +312,6 @@ def shell_snippet(stored: Stored, model: str = EMBEDDED) -> str:
     return "\n".join([*notes, join([*words, "--", stored.text])]) + "\n"
 
 
-def curl_snippet(stored: Stored, address: str) -> str:
-    """Three calls to the page at `address`: ask, wait, fetch speech.wav. A take of a recording cannot be asked for so."""
-    if stored.reference is not None:
-        return "# The voice was a recording, which is not stored: this page cannot say it again by itself.\n"
-    call, asked = f"{address.rstrip('/')}/gradio_api/call/{ENDPOINT}", json.dumps({"data": [stored.to_json()]})
-    event = """sed 's/.*"event_id": *"\\([^"]*\\)".*/\\1/'"""
-    url = """sed -n 's/.*"url": *"\\([^"]*\\)".*/\\1/p'"""
-    return (
-        f"event=$(curl -s -H 'Content-Type: application/json' -d {quote(asked)} {quote(call)} | {event})\n"
-        f'url=$(curl -sN {quote(call)}/"$event" | {url})\n'
-        'curl -s "$url" -o speech.wav\n'
-    )
-
-
 def precision_of(stored: Stored) -> str:
     return stored.origin.precision or PRECISIONS[stored.origin.device]
 
@@ -376,7 +361,10 @@ def read_link(query: str) -> Stored | None:
     """
     if len(query) > LARGEST:
         raise InputError("link", f"{len(query):,} characters", f"at most {LARGEST:,} characters")
-    values = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=60))
+    try:
+        values = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=60))
+    except ValueError as error:
+        raise InputError("link", query[:40], WHOLE_LINK) from error
     if "text" not in values:
         return None
     settings = USUAL | {name: _read(name, values[name]) for name in Settings.model_fields if name in values}

@@ -15,12 +15,12 @@ from explorers.session import Session, TakeView, task_of
 from explorers.shared.readout import TITLES
 from explorers.shared.scripts import packed
 from explorers.shared.waiting import while_waiting
-from pcg.audio import load_audio
+from pcg.audio import load_audio, trim
 from pcg.errors import InputError, PCGError, counted
 from pcg.serving.speech_service import Speech, SpeechService
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import LONGEST_FILE_SECONDS
+from pcg.synthesis.voice import LONGEST_FILE_SECONDS, LOWEST_PEAK, QUIETEST
 from pcg.take import Round, Sound, Take, pack_take
 from pcg.text.prompt import Reference
 from pcg.text.reading import check_text, without_pauses
@@ -34,6 +34,8 @@ NEWEST = 12
 ALL = "all"
 CHOICES = (ALL, *METHODS)
 RECORDING = "your recording"
+CLIPPED, MOST_CLIPPED = 0.999, 0.005
+NARROW_HERTZ, NARROW_SHARE = 3_700, 1e-5
 EMPTY = "Type an English text first."
 Speaking = Generator[Round | Sound | Take, None, None]
 Keep = Callable[[Take, Reference | None, bool], Path]
@@ -232,6 +234,28 @@ def _grown(speech: Speech | Speaking, live: Live) -> Iterator[Take | None]:
             until = max(until, perf_counter()) + len(event.samples) / event.sample_rate
             while perf_counter() < until - AHEAD_SECONDS and speech.decoding(AHEAD_SECONDS / 10):
                 pass
+
+
+def recording_note(synthesizer: Synthesizer, recording: str | None) -> str:
+    """What is wrong with a recording that should lend its voice, in one sentence; "" if nothing is."""
+    if not recording:
+        return ""
+    rate, (low, high) = synthesizer.voice.codec.sample_rate, synthesizer.voice.reference_seconds
+    samples = load_audio(Path(recording), rate, LONGEST_FILE_SECONDS)
+    loudness = np.abs(samples)
+    if not len(samples) or loudness.max() < QUIETEST:
+        return "This recording is silent: check the microphone, and record again."
+    speech = trim(samples * (LOWEST_PEAK / loudness.max() if loudness.max() < LOWEST_PEAK else 1), rate)
+    if len(speech) < low * rate:
+        return f"This recording is too short: bring at least {low:g} seconds of speech."
+    if (loudness > CLIPPED).mean() > MOST_CLIPPED:
+        return "This recording is clipped: record it again, quieter."
+    power = np.square(np.abs(np.fft.rfft(speech)))
+    if power[np.fft.rfftfreq(len(speech), 1 / rate) > NARROW_HERTZ].sum() < NARROW_SHARE * power.sum():
+        return "This recording has no sound above 3,700 Hz, as on a telephone: the voice will be dull."
+    if len(speech) > high * rate:
+        return f"This recording is long: its first {high:g} seconds are used."
+    return ""
 
 
 def stopped(session: Session | None) -> str:

@@ -14,12 +14,14 @@ from gradio.components import Component
 from explorers.errors import page_error, plain, showing_errors
 from explorers.judging import Judges, judge_takes, transcriber
 from explorers.listen import share
-from explorers.listen.actions import ALL, CHOICES, Request, Speaker, generate, new_seed, stopped
+from explorers.listen.actions import ALL, CHOICES, Request, Speaker, generate, new_seed, recording_note, stopped
 from explorers.listen.example import Example
 from explorers.listen.value import read_results, stage_value, study_of
 from explorers.session import CARDS, Session
 from explorers.shared.blocks import DECODING, knob, own_voice, recognised_update, similarity_choice, text_box, voice_choice
+from explorers.shared.readout import message_html
 from explorers.shared.scripts import BARS, DECK, ONE_SOUND, PIECES, SHARED, joined
+from explorers.shared.terms import TERMS, term_info
 from explorers.turn import Turn
 from explorers.zero_gpu import gpu_seconds, is_lent, on_gpu
 from pcg.errors import PCGError
@@ -156,6 +158,7 @@ def _controls(synthesizer: Synthesizer, settings: Settings, text: str) -> dict[s
         with gr.Accordion("More settings", open=False, elem_id="more-settings"), gr.Row(elem_classes="knob-row"):
             made |= {name: _control(synthesizer, name, settings) for name in TUNED if name not in FIRST}
         made["recording"], made["transcript"], made["consent"] = own_voice(synthesizer, "")
+        made["note"] = gr.HTML("", apply_default_css=False, elem_id="recording-note")
     made["method"] = gr.Radio(list(CHOICES), value=ALL, label="Method", visible=False)
     return made
 
@@ -163,16 +166,18 @@ def _controls(synthesizer: Synthesizer, settings: Settings, text: str) -> dict[s
 def _control(synthesizer: Synthesizer, name: str, settings: Settings) -> Component:
     """The control of one setting."""
     field, value = Settings.model_fields[name], getattr(settings, name)
-    shown = {"label": name.replace("_", " ").capitalize(), "info": field.description, "elem_id": name.replace("_", "-")}
+    key = name.replace("_", "-")
+    info = f"{field.description} {term_info(key, 'Equation')}" if key in TERMS else field.description
+    shown = {"label": name.replace("_", " ").capitalize(), "info": info, "elem_id": key}
     if name == "similarity":
-        return similarity_choice(synthesizer, "", value, field.description)
+        return similarity_choice(synthesizer, "", value, info)
     if choices(name):
         return gr.Radio(choices(name), value=value, **shown)
     if not is_numeric(name):
         return gr.Checkbox(value, **shown)
     if name == "seed":
         return gr.Number(value, precision=0, minimum=bounds(name).low, maximum=bounds(name).high, **shown)
-    return knob(name, settings, "", field.description)
+    return knob(name, settings, "", info, label=shown["label"])
 
 
 @dataclass(frozen=True)
@@ -188,7 +193,7 @@ class Tab:
 
     def shown(self, session: Session, hand: str, status: str) -> object:
         """Show what a run has made. `live` goes with every update, as the page may skip all but the last one."""
-        return gr.update(value=self.value(session, hand, status=status), live="")
+        return gr.update(value={**self.value(session, hand, status=status), "over": True}, live="")
 
     def generate(self, *values: object) -> Iterator[Updates]:
         """Generate takes, and then judge them; yields the value of the stage."""
@@ -266,8 +271,9 @@ def _wire(page: gr.Blocks, tab: Tab, view: ListenView, origin: Origin) -> None:
         "stage, whose `state` is JSON: lanes with rounds, figures and verdicts.",
     )  # fmt: skip
     runs = [full, stage.again(**running, api_visibility="private")]
-    for run in runs:  # also after a request that was refused before the handler saw it
-        run.then(js="() => { document.dispatchEvent(new CustomEvent('run-ended')); }", api_visibility="private")
+    for run in runs:  # also of a request that was refused before the handler saw it
+        for ended in (run.success, run.failure):
+            ended(js="() => { document.dispatchEvent(new CustomEvent('run-ended')); }", api_visibility="private")
     private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     # Through the queue where a state changes: gradio tells the page of that nowhere else.
     queued = {**private, "queue": True, "concurrency_limit": None, "trigger_mode": "multiple"}
@@ -313,7 +319,14 @@ def _wire(page: gr.Blocks, tab: Tab, view: ListenView, origin: Origin) -> None:
     controls["dice"].click(new_seed, None, controls["seed"], api_name="new_seed", queue=False, show_progress="hidden").then(
         js="() => document.dispatchEvent(new CustomEvent('knob-moved'))", api_visibility="private"
     )
-    controls["recording"].clear(lambda: "", None, controls["transcript"], **private)
+    controls["recording"].clear(lambda: ("", ""), None, [controls["transcript"], controls["note"]], **private)
+
+    def check(recording: str | None) -> str:
+        with showing_errors():
+            note = recording_note(tab.speaker.synthesizer, recording)
+        return message_html(note) if note else ""
+
+    controls["recording"].change(check, controls["recording"], controls["note"], **private)
 
 
 def _named(handler: Callable[..., object]) -> Callable[..., object]:

@@ -30,9 +30,11 @@ class Stage extends StageMore {
   }
 
   read() {
-    const { state, sounds, then, brought } = props.value ?? {};
+    const { state, sounds, then, brought, over } = props.value ?? {};
     if (!state || state === this.text) return;
     this.readState(state, sounds);
+    if (over) this.pending = false;
+    if (over) this.endRun();
     if (brought) this.arrived(then);
     this.draw();
   }

@@ -1,10 +1,11 @@
 """What a page keeps of runs that are stopped, replaced, or run beside something else that changes its session."""
 
+from dataclasses import replace
+
 import pytest
 
-from explorers.session import Session, ShownTake, TakeView
+from explorers.session import Session, TakeView
 from explorers.turn import Turn
-from pcg.errors import PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
@@ -21,37 +22,48 @@ def two(one: Session, synthesizer: Synthesizer) -> Session:
     return one.with_take(TakeView.of(synthesizer.take("yes", Settings("sd"), "two")))
 
 
-def pinned(session: Session) -> Session:
-    return session.with_kept(1, pinned=True)
+def remembered(session: Session) -> Session:
+    """Beside the run Spoof has made a take, which stands in the history alone."""
+    spoof = session.cards["ar"].first
+    spoof = replace(spoof, reading=replace(spoof.reading, settings=Settings("ar", sampler="ras")))
+    return session.remembering(spoof, "ras", "RAS")
 
 
-def test_what_is_pinned_during_a_run_stays_pinned_after_it(one: Session, two: Session) -> None:
+def names(session: Session) -> list[str]:
+    return [kept.name for kept in session.history]
+
+
+def gone(session: Session) -> Session:
+    return session.holding(99)
+
+
+def test_what_changes_during_a_run_stays_after_it(one: Session, two: Session) -> None:
     turn = Turn()
     number, held = turn.begin(one)
     assert held is one
-    turn.change(pinned)
+    turn.change(remembered)
     ended = turn.changed(two)
-    assert [each.pinned for each in ended.history] == [True, False]
+    assert names(ended) == ["", "", "RAS"]
     turn.end(number)
     assert turn.changed(two) is two  # the changes belong to that run alone
 
 
 def test_without_a_run_nothing_is_changed_twice(two: Session) -> None:
     turn = Turn()
-    turn.change(pinned)
+    turn.change(remembered)
     assert not turn.changes
     number, _ = turn.begin(two)
     turn.end(number)
-    turn.change(pinned)
+    turn.change(remembered)
     assert turn.changed(two) is two
 
 
 def test_a_change_of_a_take_that_is_gone_is_none(one: Session) -> None:
     turn = Turn()
     turn.begin(one)
-    turn.change(lambda session: session.with_kept(99, pinned=True))
-    turn.change(pinned)
-    assert turn.changed(one).history[0].pinned
+    turn.change(gone)
+    turn.change(remembered)
+    assert names(turn.changed(one)) == ["", "RAS"]
 
 
 @pytest.mark.parametrize("halted", [True, False])
@@ -59,13 +71,13 @@ def test_a_run_that_replaces_another_begins_with_what_that_had(halted: bool, one
     turn = Turn()
     first, _ = turn.begin(one)
     turn.session = two
-    turn.change(pinned)
+    turn.change(remembered)
     if halted:
         turn.halt()
     second, held = turn.begin(one)
     assert second > first
     assert list(held.cards) == ["ar", "sd"]
-    assert held.history[0].pinned
+    assert names(held)[-1] == "RAS"
     turn.end(first)  # an earlier run's end is not that of the current one
     assert turn.running
 
@@ -78,26 +90,13 @@ def test_a_run_that_fails_at_once_still_has_what_it_replaced(one: Session, two: 
     assert list(turn.so_far().cards) == ["ar", "sd"]
 
 
-def test_a_take_is_the_same_one_under_another_number(one: Session, two: Session, synthesizer: Synthesizer) -> None:
-    """Spoof's take is the second of the page, and the third of the run, which has one of its own before it."""
-    by_spoof = ShownTake(TakeView.of(synthesizer.take("yes", Settings("ar", sampler="ras"), "two")))
-    page = one.remembering(by_spoof, "ras", "RAS")
-    turn = Turn()
-    turn.begin(one)
-    turn.change(lambda session: session.remembering(by_spoof, "ras", "RAS"))
-    turn.change(lambda session: session.with_kept(session.number_of(page.kept(2).shown), pinned=True))
-    assert [(each.name, each.pinned) for each in turn.changed(two).history] == [("", False), ("", False), ("RAS", True)]
-    with pytest.raises(PCGError, match="no longer kept"):
-        one.number_of(by_spoof)
-
-
 def test_stop_keeps_what_the_run_had_and_after_its_end_nothing(one: Session, two: Session) -> None:
     turn = Turn()
     turn.begin(one)
     turn.session = two
-    turn.change(pinned)
+    turn.change(remembered)
     turn.stop()
-    assert [each.pinned for each in turn.stopped.history] == [True, False]
+    assert names(turn.stopped) == ["", "", "RAS"]
     number, _ = turn.begin(two)
     turn.end(number)
     turn.stop()

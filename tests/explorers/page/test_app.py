@@ -2,7 +2,6 @@ import os
 import shutil
 import signal
 import socket
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -54,23 +53,8 @@ def test_tools_are_called_as_their_endpoints(synthesizer: Synthesizer, monkeypat
     page = app.build_page(synthesizer)
     offer_tools(page)
     names = [e.fn.__name__ for e in page.fns.values() if isinstance(e.api_name, str) and e.api_visibility == "public"]
-    assert {"generate", "generate_one", "swap", "transcribe", "take_settings"} <= set(names)
+    assert {"generate", "new_seed", "swap", "transcribe"} <= set(names)
     assert len(set(names)) == len(names)
-
-
-def test_no_two_events_wait_for_the_last_change_of_one_component(synthesizer: Synthesizer) -> None:
-    config = app.build_page(synthesizer).get_config_file()
-    kinds = {each["id"]: each["type"] for each in config["components"]}
-    waiting = Counter(
-        (kinds[place], place, event)
-        for each in config["dependencies"] if each["trigger_mode"] == "always_last" and each["backend_fn"]
-        for place, event in each["targets"] if place in kinds
-    )  # fmt: skip
-    assert waiting[
-        ("slider", next(e["id"] for e in config["components"] if e["props"].get("elem_id") == "map-theta"), "change")
-    ]
-    # The browser starts what follows a state one by one.
-    assert [key for key, count in waiting.items() if count > 1 and key[0] != "state"] == []
 
 
 def test_nothing_is_shared_or_kept_by_default() -> None:

@@ -7,7 +7,7 @@ import gradio as gr
 import pytest
 from playwright.sync_api import Page, expect
 
-from explorers.measure_page.access import faults_of_axe
+from explorers.measure_page import axe_faults as faults_of_axe
 from explorers.shared.terms import create_terms
 from explorers.spoof.layout import create_spoof
 from explorers.spoof.ways import WAYS

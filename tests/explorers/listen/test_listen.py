@@ -1,0 +1,355 @@
+"""The Listen tab without a browser: takes, the JSON value, verdicts, links, presets, the example."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from explorers.judging import JudgedTake, judge_takes
+from explorers.listen import share
+from explorers.listen.actions import Request, Speaker, Step, generate, stopped
+from explorers.listen.example import read_example, write_example
+from explorers.listen.value import Measured, example_value, percent, read_results, stage_value, study_of, verdict_lines
+from explorers.session import REMEMBERED, Session, TakeView
+from pcg.audio import write_wav
+from pcg.errors import AssetError, InputError, PCGError
+from pcg.metrics.intelligibility import Errors
+from pcg.metrics.recording import Sample
+from pcg.saved_take import Origin, Stored, read_link, read_stored, write_link
+from pcg.serving.speech_service import SpeechService
+from pcg.settings import METHODS, Settings
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.take import Take
+from pcg.text.prompt import Reference
+from tests.explorers.raw import Raw
+
+TEXT = "The quick brown fox, yes."
+SETTINGS = Settings("pcg", theta=0.3, temperature=0.6, seed=7)
+REQUEST = Request(TEXT, "two", SETTINGS)
+
+
+class FakeJudges:
+    """Judges that hear every second word."""
+
+    def verdicts(self, samples: list[Sample]) -> list[JudgedTake]:
+        return [JudgedTake("the brown", Errors(3, 5), Errors(9, 20), None, 3.0) for _ in samples]
+
+
+@pytest.fixture
+def speaker(synthesizer: Synthesizer, tmp_path: Path) -> Speaker:
+    def keep(take: Take, reference: Reference | None, streamed: bool) -> Path:
+        return share.wav_file(take, Stored.of(take, Origin.of(synthesizer.voice), reference, streamed), tmp_path)
+
+    return Speaker(synthesizer, keep)
+
+
+@pytest.fixture
+def value(synthesizer: Synthesizer) -> Callable[..., dict[str, object]]:
+    """The state of the stage's value."""
+    origin = Origin.of(synthesizer.voice)
+
+    def of(session: Session, key: str = "pcg", **more: object) -> dict[str, object]:
+        return json.loads(stage_value(synthesizer, origin, session, key, more.pop("results", {}), **more)["state"])
+
+    return of
+
+
+def last(steps: Iterator[Step]) -> Session:
+    *_, step = steps
+    return step.session
+
+
+def test_a_full_run_makes_the_takes_of_all_methods(speaker: Speaker, synthesizer: Synthesizer) -> None:
+    steps = list(generate(speaker, REQUEST, Session()))
+    assert steps[0].changed
+    assert any(step.live and step.live.pieces for step in steps)
+    session = steps[-1].session
+    assert tuple(session.cards) == METHODS
+    for method, card in session.cards.items():
+        alone = synthesizer.take(TEXT, SETTINGS.for_method(method), "two")
+        assert card.reading.tokens == alone.tokens
+        assert card.first.take().rounds == tuple(replace(r, **_times(r)) for r in card.first.take().rounds)
+        assert not card.outdated
+
+
+def _times(round_: object) -> dict[str, float]:
+    return {name: getattr(round_, name) for name in ("draft_ms", "verify_ms", "rule_ms")}
+
+
+def test_a_method_runs_again_beside_ar_so_that_its_speed_is_known(speaker: Speaker) -> None:
+    session = last(generate(speaker, REQUEST, Session()))
+    again = last(generate(speaker, replace(REQUEST, settings=SETTINGS.with_(theta=0.5), method="pcg"), session))
+    assert again.cards["pcg"].reading.settings.theta == 0.5
+    assert again.cards["pcg"].first.speed_up is not None
+    assert again.cards["sd"].first is session.cards["sd"].first
+    assert not again.cards["sd"].outdated
+    assert len([kept for kept in again.history if kept.key == "ar"]) == 1
+
+
+def test_cards_of_another_text_are_marked(speaker: Speaker) -> None:
+    session = last(generate(speaker, REQUEST, Session()))
+    steps = generate(speaker, replace(REQUEST, text="hello, is this one sentence? yes!", method="sd"), session)
+    *_, step = steps
+    assert {key: card.outdated for key, card in step.session.cards.items()} == dict.fromkeys(METHODS, True) | {
+        "ar": False,
+        "sd": False,
+    }
+
+
+def test_takes_in_turns_have_the_same_tokens(speaker: Speaker, synthesizer: Synthesizer) -> None:
+    service = SpeechService(synthesizer, rows=8, positions=512, in_turns=True)
+    turned = last(generate(replace(speaker, service=service), REQUEST, Session()))
+    service.close()
+    plain = last(generate(speaker, REQUEST, Session()))
+    assert {k: c.reading.tokens for k, c in turned.cards.items()} == {k: c.reading.tokens for k, c in plain.cards.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"text": "  "}, "Type an English text first"),
+        ({"text": "[pause:1]"}, "Type an English text first"),
+        ({"text": "😀🎉"}, "must be English"),
+        ({"text": "x" * 5001}, "5,001 characters"),
+        ({"voice": "nobody"}, "voice is 'nobody'"),
+        ({"method": "best"}, "method is 'best'"),
+        ({"recording": "there.wav"}, "confirm that the speaker agrees"),
+    ],
+)
+def test_bad_requests_are_one_sentence(speaker: Speaker, change: dict[str, object], told: str) -> None:
+    with pytest.raises(PCGError, match=told):
+        list(generate(speaker, replace(REQUEST, **change), Session()))
+
+
+def test_a_recording_speaks_and_its_words_are_recognised(speaker: Speaker, synthesizer: Synthesizer, tmp_path: Path) -> None:
+    rate = synthesizer.voice.codec.sample_rate
+    path = tmp_path / "voice.wav"
+    write_wav(path, 0.2 * np.sin(np.arange(3 * rate) * 0.05).astype(np.float32), rate)
+    request = replace(REQUEST, recording=str(path), consent=True, method="sd")
+    heard = replace(speaker, transcribe=lambda samples: "hello")
+    first, *_, final = generate(heard, request, Session())
+    assert first.recognised == "hello"
+    shown = final.session.cards["sd"].first
+    assert shown.reference.text == "hello"
+    assert not share.link_of(shown, Origin.of(synthesizer.voice), synthesizer.voice.references)["link"]
+
+
+def test_what_a_stopped_run_has_finished_is_named(speaker: Speaker) -> None:
+    session = last(generate(speaker, replace(REQUEST, method="sd"), Session()))
+    assert stopped(session) == "Stopped. Finished: AR, SD."
+    assert stopped(None) == "Stopped. What you heard can be played again."
+
+
+def test_a_silent_or_tiny_take_claims_no_speed(synthesizer: Synthesizer) -> None:
+    view = TakeView.of(synthesizer.take(TEXT, SETTINGS, "two"))
+    tiny = replace(view, tokens=view.tokens[:1])
+    assert tiny.speed_up_over(view) is None
+    assert view.speed_up_over(tiny) is None
+
+
+def test_the_history_is_bounded_and_a_take_comes_back(synthesizer: Synthesizer) -> None:
+    view, session = TakeView.of(synthesizer.take("yes", SETTINGS, "two")), Session()
+    for seed in range(REMEMBERED + 3):
+        session = session.with_take(replace(view, settings=SETTINGS.with_(seed=seed)))
+    assert [kept.number for kept in session.history] == list(range(4, REMEMBERED + 4))
+    held = session.holding(5)
+    assert held.in_hand("pcg").reading.settings.seed == 4
+    for number in (1, "5", True, None, 10**30):
+        with pytest.raises(InputError, match="number of a take in the history"):
+            session.holding(number)
+
+
+def test_the_value_has_every_round_and_what_was_heard(speaker: Speaker, value: Callable[..., dict[str, object]]) -> None:
+    session = last(generate(speaker, REQUEST, Session()))
+    for sound, verdict in judge_takes(speaker.synthesizer, FakeJudges, session):
+        session = session.with_verdict(sound, verdict)
+    state = value(session)
+    take = session.cards["pcg"].first.take()
+    lane = {lane["key"]: lane for lane in state["lanes"]}["pcg"]
+    assert lane["calls"] == len(lane["rounds"]) == len(take.rounds)
+    assert [token for _, _, tokens in lane["rounds"] for token, *_ in tokens] == list(take.tokens)
+    assert [len(drafted) for _, drafted, _ in lane["rounds"]] == [len(r.drafted) for r in take.rounds]
+    test = next(test for _, _, tokens in lane["rounds"] for *_, test in tokens if test)
+    assert len(test) == 10
+    assert (lane["heard"], lane["errors"], lane["length"]) == ("the brown", 3, 5)
+    assert lane["wrong"] == [False, True, False, True, True]
+    assert list(judge_takes(speaker.synthesizer, FakeJudges, session)) == []
+    assert value(session.holding(1))["lanes"][-1]["key"] != "kept"  # a card's take is a lane already
+
+
+def test_a_take_of_the_history_is_a_lane_of_its_own(speaker: Speaker, value: Callable[..., dict[str, object]]) -> None:
+    session = last(generate(speaker, REQUEST, Session()))
+    number = session.number_of(session.cards["pcg"].first)
+    again = last(generate(speaker, replace(REQUEST, settings=SETTINGS.with_(theta=0.9), method="pcg"), session))
+    state = value(again.holding(number))
+    assert (state["hand"], state["lanes"][-1]["key"], state["lanes"][-1]["number"]) == (number, "kept", number)
+    assert "theta 0.3" in state["lanes"][-1]["knobs"]
+
+
+def test_the_verdict_names_the_winner_with_at_most_two_numbers_first() -> None:
+    results = {"ar": Measured(200, 1.0, 0.2), "ssd": Measured(200, 1.31, 0.21), "pcg": Measured(200, 1.29, 0.205)}
+    first, second = verdict_lines(Session(), results)
+    assert first == "Over 200 sentences SSD won: 1.31 times as fast as AR."
+    assert second == "PCG 1.29 ×. Words misheard: AR 20 %, SSD 21 %, PCG 20.5 %."
+    *_, floored = verdict_lines(Session(), results | {"floor": Measured(50, 1.0, 0.031)})
+    assert floored.endswith("recordings by the same judge 3.1 %.")
+    assert verdict_lines(Session(), {}) == []
+
+
+def test_results_are_those_of_this_voice_at_the_page_s_settings(tmp_path: Path) -> None:
+    def row(method: str, speed: float, **settings: object) -> dict[str, object]:
+        usual = Settings().as_dict() | settings
+        return {"method": method, "n": 9, "speedup": {"value": speed}, "wer": {"value": 0.1}, "condition": {"settings": usual}}
+
+    rows = [row("AR", 1.0), row("PCG cosine", 2.0, theta=0.9), row("PCG cosine", 1.4), row("SSD", 1.3, temperature=0.1)]
+    (tmp_path / "results.json").write_text(json.dumps({"made": {"voice": ["mine"]}, "summaries": rows}))
+    assert read_results(("mine",), tmp_path) == {"ar": Measured(9, 1.0, 0.1), "pcg": Measured(9, 1.4, 0.1)}
+    assert read_results(("other",), tmp_path) == {}
+
+
+@pytest.mark.parametrize(("share_", "words"), [(0.2, "20 %"), (0.068, "6.8 %"), (1.0, "100 %"), (0.3333, "33.3 %")])
+def test_percentages_have_one_form(share_: float, words: str) -> None:
+    assert percent(share_) == words
+
+
+def test_a_take_is_studied(speaker: Speaker, judged: Synthesizer) -> None:
+    session = last(generate(speaker, REQUEST, Session()))
+    studied = study_of(judged, session, "pcg")
+    assert studied["number"] == session.number_of(session.cards["pcg"].first)
+    assert {curve["name"] for curve in studied["curves"]} >= {"M50", "M25", "M10"}
+    assert set(studied["estimates"]) == {"PCG, theta", "SSD, beta", "PCG, lookahead"}
+    assert studied["mel"]["picture"].startswith("data:image/webp;base64,")
+    assert study_of(judged, Session(), "pcg") is None
+    session.cards["pcg"].first.sound.unlink()
+    with pytest.raises(PCGError, match="no longer kept"):
+        study_of(judged, session, "pcg")
+
+
+@pytest.fixture
+def stored(synthesizer: Synthesizer) -> Stored:
+    settings = Settings("ssd", theta=0.123456789 + 0.2, beta=0.35, seed=2**32 - 1, adaptive=True, sampler="ras", top_p=0.9)
+    return Stored('It costs $4.99 & "more"; [pause:1] né #1?', "two", settings, Origin.of(synthesizer.voice), streamed=True)
+
+
+def test_a_link_holds_a_take_to_the_last_digit(stored: Stored) -> None:
+    query = write_link(stored)
+    again = read_link(query)
+    assert (again.text, again.voice, again.settings, again.streamed) == (stored.text, stored.voice, stored.settings, True)
+    assert not again.origin.differs(stored.origin, "digest")
+    assert len(query) < 400
+    assert query.isascii()
+
+
+def test_a_linked_take_is_the_same_take(stored: Stored, synthesizer: Synthesizer) -> None:
+    again = read_link(write_link(stored))
+    takes = [synthesizer.take(each.text, each.settings, each.voice) for each in (stored, again)]
+    assert takes[0].tokens == takes[1].tokens
+
+
+DAMAGES = [
+    ("seed=", "seed=x"),
+    ("theta=", "theta=9"),
+    ("digest=", "digest=zz"),
+    ("adaptive=true", "adaptive=1"),
+    ("voice=", "v="),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_link_is_one_sentence(stored: Stored, damage: tuple[str, str]) -> None:
+    with pytest.raises(InputError):
+        read_link(write_link(stored).replace(*damage))
+
+
+def test_what_is_no_link_of_a_take_is_none_or_one_sentence() -> None:
+    assert read_link("round=3&step=2") is None
+    for bad in ("text=" + "x" * 70_000, "text=a" + "&x=" * 99):
+        with pytest.raises(InputError):
+            read_link(bad)
+
+
+def test_what_is_brought_moves_the_controls(stored: Stored) -> None:
+    values = share.controls_of(share.brought({"link": write_link(stored)}), ("two",))
+    assert (values["text"], values["voice"], values["recording"], values["beta"]) == (stored.text, "two", None, 0.35)
+    assert "voice" not in share.controls_of(stored, ("another",))
+    assert share.brought({"file": stored.to_json()}) == stored
+    preset = share.presets()[0]
+    settings = share.brought({"settings": preset["settings"]})
+    assert "seed" not in share.controls_of(settings, ())
+    for bad in (None, 7, {}, {"link": "x=1"}, {"file": "{"}, {"settings": {"theta": 9}}, {"settings": {"method": "best"}}):
+        with pytest.raises(InputError):
+            share.brought(bad)
+
+
+def test_what_to_expect_of_a_shared_take_is_said_as_text(stored: Stored, synthesizer: Synthesizer) -> None:
+    odd = replace(stored, voice="<img>", settings=stored.settings.with_(sampler="plain", repetition_penalty=1.5))
+    told = share.caveats(odd, replace(stored.origin, digest="0" * 64), ("two",))
+    assert "The voice &lt;img&gt; is not available here" in told
+    assert "repetition penalty cannot be set" in told
+    assert "other weights" in told
+
+
+def test_every_sound_carries_its_settings(speaker: Speaker, synthesizer: Synthesizer) -> None:
+    session = last(generate(speaker, REQUEST, Session()))
+    for card in session.cards.values():
+        stored = read_stored(card.first.sound)
+        assert (stored.text, stored.settings) == (TEXT, card.reading.settings)
+    texts = share.texts_of(session.cards["pcg"].first, Origin.of(synthesizer.voice), synthesizer.voice)
+    assert json.loads(texts["json"])["settings"]["theta"] == 0.3
+    compile(texts["python"], "snippet", "exec")
+
+
+def test_the_example_is_recorded_and_read_back(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    write_example(tmp_path, synthesizer, TEXT, "two", SETTINGS, 1, FakeJudges2(), ["hello"], ["yes"])
+    example = read_example(tmp_path)
+    assert example.idea["versions"][0]["name"] == "as decoded"
+    assert example.idea["versions"][0]["share"] == 0
+    assert example.idea["over"]["n"] == 1
+    shown = example_value(example)
+    assert len(shown["recorded"]) == 3 + 2 * shown["pairs"] == 7
+    assert all(shown["recorded"])
+    assert example.session.cards["pcg"].first.recorded
+    assert read_example(tmp_path / "nowhere") is None
+    assert example_value(None)["pairs"] == 0
+    (tmp_path / "pcg.wav").write_bytes(b"")
+    with pytest.raises(AssetError):
+        read_example(tmp_path)
+
+
+class FakeJudges2(FakeJudges):
+    def names(self, reference: str) -> dict[str, str]:
+        return {"WER, CER": "a fake"}
+
+
+def test_an_example_without_the_idea_is_read_too(example_folder: Path) -> None:
+    example = read_example(example_folder)
+    assert (example.idea, example.pairs) == (None, ())
+    assert json.loads(example_value(example)["idea"]) is None
+
+
+def test_a_program_generates_and_gets_json(address: str) -> None:
+    client = Client(address, verbose=False)
+    answer = client.predict(text=TEXT, seed=3, method="sd", recording=None, api_name="/generate")
+    shown = answer[0] if isinstance(answer, list | tuple) else answer
+    state = json.loads((shown.get("value") or shown)["state"])
+    lanes = {lane["key"]: lane for lane in state["lanes"]}
+    assert lanes["sd"]["ratio"] is not None
+    with pytest.raises(AppError, match="I can only read English letters and digits"):
+        client.predict(text="مرحبا بالعالم", recording=None, api_name="/generate")
+
+
+@pytest.mark.parametrize(
+    ("label", "value_"), [("Seed", -1), ("Seed", 99999999999), ("Theta", None), ("Theta", 5), ("Seed", 1.5)]
+)
+def test_settings_out_of_range_are_one_sentence(address: str, label: str, value_: object) -> None:
+    raw = Raw(address)
+    usual, labels = raw.usual("generate"), [component["props"].get("label") for component in raw.inputs("generate")]
+    usual[labels.index(label)] = value_
+    told = raw.ask("generate", usual).told
+    assert told.startswith(label.lower())
+    assert told.endswith(".")
