@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.decode.draft import acceptance_bound
+from pcg.decode.draft import RowRequest, acceptance_bound
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import AnyRunner, make_runners
 from pcg.errors import InputError
@@ -280,8 +280,9 @@ def _draft_laws(runners: AnyRunner, tokens: list[int], trail: SampledSpan) -> np
         logits = _logits(runners, tokens)
         memories = trail.states if trail.warped else trail.states * len(logits)
         return torch.stack([w.probs for w in warp_rows(memories, logits)]).numpy()
-    coin = torch.zeros(1, 1)
-    proposals = [runners.propose([0], [new], coin, trail.states[:1])[0] for new in ([], *([token] for token in tokens))]
+    coin, sampler = torch.zeros(1), trail.states[0]
+    unread = ([], *([token] for token in tokens))
+    proposals = [runners.propose([RowRequest(0, new, sampler, coins=coin)])[0] for new in unread]
     return torch.stack([proposal.probs.sum(0) for proposal in proposals]).numpy()
 
 

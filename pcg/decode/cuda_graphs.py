@@ -6,14 +6,13 @@ tables, the slots where rows start, coins. Off a GPU the same functions run plai
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.decode.draft import Proposal
+from pcg.decode.draft import Proposal, RowRequest
 from pcg.decode.model_runner import ModelRunner
 from pcg.models.llama import DecodingLlama
-from pcg.sampling import Plain, SamplerState
+from pcg.sampling import Plain
 from pcg.text.prompt import Prompt
 
 LONGEST_CALL = 17
@@ -111,21 +110,16 @@ class GraphRunner(ModelRunner):
         for mine, table in zip(static.rotary, self._rotary, strict=True):
             mine[:, : table.shape[1]] = table
 
-    def propose(
-        self,
-        rows: Sequence[int],
-        unread: Sequence[Sequence[int]],
-        coins: Sequence[Tensor | np.ndarray],
-        memories: Sequence[SamplerState],
-        confidence: float | None = None,
-    ) -> list[Proposal]:
+    def propose(self, requests: Sequence[RowRequest], confidence: float | None = None) -> list[Proposal]:
         """As in `ModelRunner`, in one recorded call and one copy where sampling is a plain softmax; adaptive drafting and other
         samplers have to look at each position, and cannot."""
-        plain = {m.temperature for m in memories if isinstance(m, Plain) and m.softmax_alone}
-        if confidence is not None or len(plain) != 1 or any(not isinstance(m, Plain) or not m.softmax_alone for m in memories):
-            return super().propose(rows, unread, coins, memories, confidence)
-        (temperature,) = plain
-        ends = self._write(rows, unread)
+        samplers = [request.sampler for request in requests]
+        heat = {sampler.temperature if isinstance(sampler, Plain) and sampler.softmax_alone else None for sampler in samplers}
+        if confidence is not None or len(heat) != 1 or None in heat:
+            return super().propose(requests, confidence)
+        (temperature,) = heat
+        rows, coins = [request.row for request in requests], [request.coins for request in requests]
+        ends = self._write(rows, [request.unread for request in requests])
         # Two ids are read even where one is new, so that the shapes are the same after a full acceptance.
         ids, starts = self._newest(rows, ends, 2)
         everyone = torch.zeros(self.batch, max(map(len, coins)), dtype=torch.float64)

@@ -29,6 +29,18 @@ class Proposal:
         return self if count >= len(self.drafted) else Proposal(self.drafted[:count], self.probs[:count])
 
 
+@dataclass(frozen=True, eq=False)
+class RowRequest:
+    """What a model reads in one row: the `unread` emitted tokens, then `drafted` ones to be verified; or, for a draft, which
+    draws a token by each of `coins [L]`."""
+
+    row: int
+    unread: Sequence[int]
+    sampler: SamplerState
+    drafted: Sequence[int] = ()
+    coins: np.ndarray | Tensor | None = None
+
+
 def acceptance_bound(p: Tensor) -> float:
     """How probable it is that a token of the draft's probabilities `p [V]` will be accepted, judged by their entropy alone.
 
@@ -91,23 +103,16 @@ class LookupRunner:
     def read(self, row: int) -> int:
         return len(self._heard[row]) - self._prompted[row]
 
-    def propose(
-        self,
-        rows: Sequence[int],
-        unread: Sequence[Sequence[int]],
-        coins: Sequence[Tensor | np.ndarray],
-        memories: Sequence[SamplerState],
-        confidence: float | None = None,
-    ) -> list[Proposal]:
-        """Copy behind the `unread` tokens of each row up to as many tokens as it has `coins[i] [L]`.
+    def propose(self, requests: Sequence[RowRequest], confidence: float | None = None) -> list[Proposal]:
+        """Copy behind the unread tokens of each row up to as many tokens as it has coins.
 
         Each is looked up behind those before it, so p, like a model's, depends on nothing but the text. p is certain, so coins
-        and memories change nothing, and with its entropy of 0 no `confidence` up to 1 stops the draft.
+        and samplers change nothing, and with its entropy of 0 no `confidence` up to 1 stops the draft.
         """
         proposals = []
-        for row, new, coin in zip(rows, unread, coins, strict=True):
-            self._heard[row] += _spelled(new)
-            drafted = torch.tensor(self._copies(self._heard[row], len(coin)), dtype=torch.int64)
+        for request in requests:
+            self._heard[request.row] += _spelled(request.unread)
+            drafted = torch.tensor(self._copies(self._heard[request.row], len(request.coins)), dtype=torch.int64)
             probs = torch.zeros(len(drafted), self.vocabulary_size)
             probs[torch.arange(len(drafted)), drafted] = 1.0
             proposals.append(Proposal(drafted, probs))

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.decode.draft import Proposal, acceptance_bound, entropy_limit
+from pcg.decode.draft import Proposal, RowRequest, acceptance_bound, entropy_limit
 from pcg.models.kernel.passes import TOKENS_AT_ONCE
 from pcg.models.llama import Cache, DecodingLlama, Drawn, Turns
 from pcg.sampling import Plain, SampledSpan, SamplerState, draw, sampled_spans, warp_rows
@@ -79,47 +79,33 @@ class ModelRunner:
         """
         return self._forward(rows, *self._make_room(rows, tokens), last)
 
-    def sampled_spans(
-        self,
-        rows: Sequence[int],
-        unread: Sequence[Sequence[int]],
-        drafted: Sequence[Sequence[int]],
-        memories: Sequence[SamplerState],
-    ) -> list[SampledSpan]:
-        """Read the `unread` tokens of each row and the `drafted` ones behind them: the probabilities at each drafted position
-        and behind the last, by the row's memory."""
-        tokens = [[*new, *then] for new, then in zip(unread, drafted, strict=True)]
-        lasts = [1 + len(each) for each in drafted]
+    def sampled_spans(self, requests: Sequence[RowRequest]) -> list[SampledSpan]:
+        """Read each row's unread and drafted tokens; return its probabilities at the drafted ones and behind the last."""
+        rows = [request.row for request in requests]
+        tokens = [[*request.unread, *request.drafted] for request in requests]
         if self._model.compiled:
             ends = self._write(rows, tokens)
             counts = self._lacking(rows, ends)
             if sum(counts) <= TOKENS_AT_ONCE:
-                return self._read(rows, ends, counts, lasts, memories, drafted)
-        return sampled_spans(memories, self.feed(rows, tokens, max(lasts)), drafted)
+                return self._read(requests, ends, counts)
+        drafted = [request.drafted for request in requests]
+        logits = self.feed(rows, tokens, 1 + max(map(len, drafted)))
+        return sampled_spans([request.sampler for request in requests], logits, drafted)
 
-    def propose(
-        self,
-        rows: Sequence[int],
-        unread: Sequence[Sequence[int]],
-        coins: Sequence[Tensor | np.ndarray],
-        memories: Sequence[SamplerState],
-        confidence: float | None = None,
-    ) -> list[Proposal]:
-        """Draft behind the `unread` tokens of each row, one token for each of the row's `coins[i] [L]`, by the probabilities
-        that follow from the row's memory. Rows may draft different numbers of tokens.
+    def propose(self, requests: Sequence[RowRequest], confidence: float | None = None) -> list[Proposal]:
+        """Draft behind the unread tokens of each row, one token for each of its coins; rows may draft different numbers.
 
         With `confidence`, a row stops drafting where p gives less hope than that of being accepted
-        (`acceptance_bound`). It looks at p before the token is drawn, never at the token or at q, so that what a rule says
+        (`acceptance_bound`). It looks at p before the token is drawn, never at the token or at q, so that what a rule promises
         of the verified tokens holds as before.
         """
-        swift, slow, proposals = [], [], {}
-        for request in zip(rows, unread, coins, memories, strict=True):
-            (swift if self._in_one_call(*request) else slow).append(request)
-        if swift:
-            proposals |= zip([row for row, *_ in swift], self._whole_turns(*zip(*swift, strict=True), confidence), strict=True)
-        if slow:
-            proposals |= zip([row for row, *_ in slow], self._stepwise(*zip(*slow, strict=True), confidence), strict=True)
-        return [proposals[row] for row in rows]
+        swift = [request for request in requests if self._in_one_call(request)]
+        slow = [request for request in requests if request not in swift]
+        proposals: dict[int, Proposal] = {}
+        for draft, chosen in ((self._whole_turns, swift), (self._stepwise, slow)):
+            if chosen:
+                proposals |= zip([request.row for request in chosen], draft(chosen, confidence), strict=True)
+        return [proposals[request.row] for request in requests]
 
     def fork(self, source: int, rows: Sequence[int]) -> None:
         """Let `rows` have read what `source` has read, by a copy of what they lack of it; all have the same prompt."""
@@ -139,37 +125,26 @@ class ModelRunner:
         """Forget all but the first `read` speech tokens of `row`."""
         self._cache.roll_back(row, self._prompted[row] + read)
 
-    def _stepwise(
-        self,
-        rows: Sequence[int],
-        unread: Sequence[Sequence[int]],
-        coins: Sequence[Tensor | np.ndarray],
-        memories: Sequence[SamplerState],
-        confidence: float | None,
-    ) -> list[Proposal]:
-        """What `propose` finds, by one call of the model for each position."""
-        size = self.vocabulary_size
-        return draft_each(lambda *new: self.feed(*new, 1)[:, 0], rows, unread, coins, memories, confidence, size)
+    def _stepwise(self, requests: Sequence[RowRequest], confidence: float | None) -> list[Proposal]:
+        """Draft by one call of the model for each position."""
+        return draft_each(lambda *new: self.feed(*new, 1)[:, 0], requests, confidence, self.vocabulary_size)
 
-    def _in_one_call(self, row: int, unread: Sequence[int], coins: Tensor | np.ndarray, memory: SamplerState) -> bool:
-        """Whether `propose` can draft in `row` by one compiled call: whether model, sampler and size are made for that."""
-        lacking = self._prompted[row] + self.read(row) + len(unread) - self._cache.lengths[row]
-        return self._model.compiled and _is_softmax(memory) and len(coins) > 0 and lacking <= LONGEST_UNREAD
+    def _in_one_call(self, request: RowRequest) -> bool:
+        """Whether model, sampler and size allow to draft in this row by one compiled call."""
+        row = request.row
+        lacking = self._prompted[row] + self.read(row) + len(request.unread) - self._cache.lengths[row]
+        drafts = len(request.coins) > 0 and lacking <= LONGEST_UNREAD
+        return self._model.compiled and _is_softmax(request.sampler) and drafts
 
-    def _whole_turns(
-        self,
-        rows: Sequence[int],
-        unread: Sequence[Sequence[int]],
-        coins: Sequence[Tensor | np.ndarray],
-        memories: Sequence[Plain],
-        confidence: float | None,
-    ) -> list[Proposal]:
-        """What `propose` finds, by one compiled call for all rows."""
-        ends = self._write(rows, unread)
+    def _whole_turns(self, requests: Sequence[RowRequest], confidence: float | None) -> list[Proposal]:
+        """Draft by one compiled call for all rows."""
+        rows = [request.row for request in requests]
+        ends = self._write(rows, [request.unread for request in requests])
         counts = self._lacking(rows, ends)
         ids = joined([self._written[row, end - n : end] for row, end, n in zip(rows, ends, counts, strict=True)])
-        drawn = [np.asarray(each) for each in coins], [memory.temperature for memory in memories]
-        turn = self._turn(Turns(ids, rows, counts, self._tables, *drawn, entropy_limit(confidence)), ends)
+        coins = [np.asarray(request.coins) for request in requests]
+        heat = [request.sampler.temperature for request in requests]
+        turn = self._turn(Turns(ids, rows, counts, self._tables, coins, heat, entropy_limit(confidence)), ends)
         proposals = []
         for row, end, new, p, coin, count in zip(rows, ends, turn.tokens, turn.probs, coins, turn.counts, strict=True):
             read = min(count, len(coin) - 1)
@@ -187,24 +162,20 @@ class ModelRunner:
         """The ids that are read first end at the slots `ends`."""
         return self._model.draft(turns, self._cache)
 
-    def _read(
-        self,
-        rows: Sequence[int],
-        ends: Sequence[int],
-        counts: Sequence[int],
-        lasts: Sequence[int],
-        memories: Sequence[SamplerState],
-        drafted: Sequence[Sequence[int]],
-    ) -> list[SampledSpan]:
-        """`trails` by the compiled kernel, on arrays: slices of tensors would cost as much as a layer. Every row reads as much
-        as it needs: the `counts` ids before `ends`. A softmax is part of the call."""
+    def _read(self, requests: Sequence[RowRequest], ends: Sequence[int], counts: Sequence[int]) -> list[SampledSpan]:
+        """`sampled_spans` by the compiled kernel, on arrays: slices of tensors would cost as much as a layer. Each row reads
+        the `counts` ids before `ends`. A softmax is part of the call."""
+        rows = [request.row for request in requests]
+        lasts = [1 + len(request.drafted) for request in requests]
         places = [(row, slice(end - count, end)) for row, end, count in zip(rows, ends, counts, strict=True)]
         ids, cos, sin = (joined([table[place] for place in places]) for table in (self._written, *self._tables))
-        heat = [memory.temperature if _is_softmax(memory) else 0.0 for memory in memories]
+        heat = [request.sampler.temperature if _is_softmax(request.sampler) else 0.0 for request in requests]
         found = self._model.read(ids, (cos, sin), self._cache, rows, counts, lasts, heat)
         found = [torch.from_numpy(found[end - last : end]) for end, last in zip(accumulate(lasts), lasts, strict=True)]
-        each = zip(memories, found, drafted, heat, strict=True)
-        return [SampledSpan(one, (m,)) if warm else sampled_spans([m], [one], [tokens])[0] for m, one, tokens, warm in each]
+        return [
+            SampledSpan(span, (r.sampler,)) if warm else sampled_spans([r.sampler], [span], [r.drafted])[0]
+            for r, span, warm in zip(requests, found, heat, strict=True)
+        ]
 
     def _make_room(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> tuple[list[int], int]:
         """Note the tokens behind what each row has read; return where they end, and how many ids before that are to be read in
@@ -243,9 +214,9 @@ class ModelRunner:
         return torch.stack([table[row, end - count : end] for row, end in zip(rows, ends, strict=True)])
 
 
-def _is_softmax(memory: SamplerState) -> bool:
-    """Whether the compiled kernel can compute a memory's probabilities."""
-    return isinstance(memory, Plain) and memory.softmax_alone
+def _is_softmax(sampler: SamplerState) -> bool:
+    """Whether the compiled kernel can compute the sampler's probabilities."""
+    return isinstance(sampler, Plain) and sampler.softmax_alone
 
 
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -257,35 +228,29 @@ Behind = Callable[[list[int], list[Sequence[int]]], Tensor]
 """(rows, new tokens of each): lets a draft read the new tokens; the logits behind them, `[R, V]`."""
 
 
-def draft_each(
-    behind: Behind,
-    rows: Sequence[int],
-    unread: Sequence[Sequence[int]],
-    coins: Sequence[Tensor | np.ndarray],
-    memories: Sequence[SamplerState],
-    confidence: float | None,
-    size: int,
-) -> list[Proposal]:
-    """`ModelRunner.propose` for any model: `behind` is called with the unread tokens first, then with each one that was drawn.
-    size: how many tokens there are."""
+def draft_each(behind: Behind, requests: Sequence[RowRequest], confidence: float | None, size: int) -> list[Proposal]:
+    """Draft by any model: `behind` is called with the unread tokens first, then with each one that was drawn.
+
+    size: number of tokens of the vocabulary.
+    """
+    rows = [request.row for request in requests]
     tokens: dict[int, list[int]] = {row: [] for row in rows}
     probs: dict[int, list[Tensor]] = {row: [] for row in rows}
-    following, coin_of = (
-        dict(zip(rows, unread, strict=True)),
-        {row: coin.tolist() for row, coin in zip(rows, coins, strict=True)},
-    )
-    sampler_of = dict(zip(rows, memories, strict=True))
-    for position in range(max(map(len, coins))):
-        following = {row: new for row, new in following.items() if position < len(coin_of[row])}
+    following = {request.row: request.unread for request in requests}
+    coins = {request.row: request.coins.tolist() for request in requests}
+    samplers = {request.row: request.sampler for request in requests}
+    for position in range(max(map(len, coins.values()))):
+        following = {row: new for row, new in following.items() if position < len(coins[row])}
         if not following:
             break
         logits = behind(list(following), list(following.values()))
         given, following = list(following), {}
-        for row, warped in zip(given, warp_rows([sampler_of[row] for row in given], logits), strict=True):
+        for row, warped in zip(given, warp_rows([samplers[row] for row in given], logits), strict=True):
             if confidence is None or acceptance_bound(warped.probs) >= confidence:
-                tokens[row].append(draw(warped.probs, coin_of[row][position]))
+                token = draw(warped.probs, coins[row][position])
+                tokens[row].append(token)
                 probs[row].append(warped.probs)
-                following[row] = tokens[row][-1:]
-                sampler_of[row] = sampler_of[row].after(tokens[row][-1], warped)
+                following[row] = [token]
+                samplers[row] = samplers[row].after(token, warped)
     none = torch.empty(0, size)
     return [Proposal(torch.tensor(tokens[r], dtype=torch.int64), torch.stack(probs[r]) if probs[r] else none) for r in rows]

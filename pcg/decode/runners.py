@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from pcg.decode.cuda_graphs import GraphPool
-from pcg.decode.draft import LookupRunner, PromptLookup, Proposal
+from pcg.decode.draft import LookupRunner, PromptLookup, Proposal, RowRequest
 from pcg.decode.model_runner import ModelRunner, draft_each, joined
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama, Drawn, Turns
-from pcg.sampling import SamplerState
 from pcg.text.prompt import Prompt
 
 
@@ -37,19 +36,13 @@ class FeatureRunner(ModelRunner):
         self._ids[row] = self._target._ids[row]
         self._cache.lengths[row] = 0
 
-    def _stepwise(
-        self,
-        rows: Sequence[int],
-        unread: Sequence[Sequence[int]],
-        coins: Sequence[Tensor | np.ndarray],
-        memories: Sequence[SamplerState],
-        confidence: float | None,
-    ) -> list[Proposal]:
-        """The `unread` tokens are read behind the target's hidden states, drafted ones behind the draft's own.
-        With a compiled model row by row: PyTorch sums a batch in another order, and a row must get the same bits as alone."""
-        if self._model.compiled and len(rows) > 1:
-            each = zip(rows, unread, coins, memories, strict=True)
-            return [self._stepwise(*([part] for part in request), confidence)[0] for request in each]
+    def _stepwise(self, requests: Sequence[RowRequest], confidence: float | None) -> list[Proposal]:
+        """Read unread tokens behind the target's hidden states, and drafted ones behind the draft's own.
+
+        With a compiled model row by row: PyTorch sums a batch in another order, and a row must get the same bits as alone.
+        """
+        if self._model.compiled and len(requests) > 1:
+            return [self._stepwise([request], confidence)[0] for request in requests]
         states: dict[int, Tensor] = {}
         kept: dict[int, int] = {}
 
@@ -62,9 +55,9 @@ class FeatureRunner(ModelRunner):
             states.update(zip(given, found, strict=True))
             return self._model.logits(found)
 
-        proposals = draft_each(behind, rows, unread, coins, memories, confidence, self.vocabulary_size)
-        for row in rows:
-            self._cache.roll_back(row, kept[row])
+        proposals = draft_each(behind, requests, confidence, self.vocabulary_size)
+        for request in requests:
+            self._cache.roll_back(request.row, kept[request.row])
         return proposals
 
     def _turn(self, turns: Turns, ends: Sequence[int]) -> Drawn:

@@ -1,4 +1,6 @@
-"""How many tokens to draft: what a round costs, and what was accepted so far, decide before anything of a round is drawn.
+"""A DecodingSequence is one row of a batch while it is decoded: its rule, its sampler, its coins and what it emitted.
+
+How many tokens it drafts may depend on what a round costs and what was accepted so far, before anything of a round is drawn.
 
 The number depends on past rounds alone, and the coins of a round are drawn anew. Whatever a rule promises of a round, it
 promises for any number of drafts, given the past: so what is exact stays exact.
@@ -15,6 +17,8 @@ from typing import Self
 
 import torch
 
+from pcg.decode.draft import Proposal, RowRequest
+from pcg.rules import Coins, Rule, Verdict
 from pcg.sampling import SamplerState
 from pcg.take import Round
 
@@ -65,38 +69,77 @@ def linear_costs(cost: float, most: int) -> list[float]:
     return [1 + cost * count for count in range(1, most + 1)]
 
 
-@dataclass
+@dataclass(frozen=True)
+class Drafting:
+    """How many tokens are drafted a round: `lookahead`; fewer where `confidence` is given (`ModelRunner.propose`), or where
+    fewer pay at `cost`, if that is above 0."""
+
+    lookahead: int
+    confidence: float | None = None
+    cost: float = 0.0
+
+    def count(self, past: Acceptances) -> int:
+        """Decide by past rounds alone, before anything of this one is drawn."""
+        if self.cost <= 0:
+            return self.lookahead
+        return choose_lookahead(linear_costs(self.cost, self.lookahead), past.expected(self.lookahead))
+
+
+@dataclass(eq=False)
 class DecodingSequence:
-    """`emitted` holds token indices without the end of speech. `limit`: the most tokens of the whole utterance. `pause`: a loop
-    stops before its next call, and can be taken up again, where as many tokens are emitted; the last call may go beyond it.
-    `past`: the tests of its rounds so far."""
+    """One row: `emitted` holds token indices without the end of speech.
+
+    limit: the most tokens of the whole utterance. rule and drafting: who accepts drafted tokens; without them the target speaks
+    alone. pause: a loop stops before its next call where so many tokens are emitted, and can be taken up again. past: the tests
+    of its rounds so far. coins and proposal: those of the round that is open.
+    """
 
     row: int
     limit: int
     generator: torch.Generator
-    memory: SamplerState
+    sampler: SamplerState
+    rule: Rule | None = None
+    drafting: Drafting | None = None
     pause: int | None = None
     emitted: list[int] = field(default_factory=list)
     ended: bool = False
     past: Acceptances = field(default_factory=Acceptances)
+    coins: Coins | None = None
+    proposal: Proposal | None = None
 
     @property
     def speaking(self) -> bool:
         goal = self.limit if self.pause is None else min(self.limit, self.pause)
         return not self.ended and len(self.emitted) < goal
 
-    def say(self, round_: Round, memory: SamplerState) -> None:
+    @property
+    def drafted(self) -> list[int]:
+        """The drafted tokens of the open round."""
+        return self.proposal.drafted.tolist() if self.proposal else []
+
+    def to_draft(self, read: int) -> RowRequest:
+        """Draw the coins of a round, and ask a draft that has `read` so many tokens for a proposal."""
+        self.coins = Coins.draw(self.drafting.lookahead, self.generator)
+        coins = self.coins.draft[: self.drafting.count(self.past)]
+        return RowRequest(self.row, self.emitted[read:], self.sampler, coins=coins)
+
+    def to_verify(self, read: int) -> RowRequest:
+        """Ask a target that has `read` so many tokens for its probabilities at the drafted ones and behind the last."""
+        return RowRequest(self.row, self.emitted[read:], self.sampler, self.drafted)
+
+    def commit(self, round_: Round, verdict: Verdict, sampler: SamplerState) -> None:
+        """Append what the round emitted, and close it."""
         self.emitted += round_.tokens
         self.ended |= round_.ended
-        self.memory = memory
+        self.past = self.past.after([test.accepted for test in verdict.tests])
+        self.sampler, self.coins, self.proposal = sampler, None, None
 
     def fork(self, row: int, generator: torch.Generator) -> Self:
-        """Itself again in another row, with coins of its own."""
+        """Copy it into another row, with coins of its own."""
         return replace(self, row=row, generator=generator, emitted=list(self.emitted))
 
 
-def begin(memory: SamplerState, limits: Sequence[int], generators: Sequence[torch.Generator]) -> list[DecodingSequence]:
-    """Utterances that have said nothing, one in each row, all with the same sampler."""
-    return [
-        DecodingSequence(row, limit, each, memory) for row, (limit, each) in enumerate(zip(limits, generators, strict=True))
-    ]
+def begin(sampler: SamplerState, limits: Sequence[int], generators: Sequence[torch.Generator]) -> list[DecodingSequence]:
+    """Make sequences that emitted nothing, one in each row, all with the same sampler."""
+    pairs = zip(limits, generators, strict=True)
+    return [DecodingSequence(row, limit, generator, sampler) for row, (limit, generator) in enumerate(pairs)]

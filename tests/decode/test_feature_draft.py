@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 from test_exactness import ROWS, SPEECH, TEMPERATURE, bound, careless, distance, prompts, second_law, second_token
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pcg.decode.draft import RowRequest
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import FeatureRunner, make_runners
 from pcg.decode.sequence import begin
@@ -109,7 +110,8 @@ def fresh_probs(pair, given, emitted, drafted):
     """What the draft should have drawn the `drafted` tokens from, by one reading of all that was emitted before."""
     target, draft = started(pair, [given])
     target.feed([0], [emitted], 1)
-    return draft.propose([0], [emitted], coins_for(pair, given, emitted, drafted), [Plain(TEMPERATURE)])[0]
+    coins = coins_for(pair, given, emitted, drafted)[0]
+    return draft.propose([RowRequest(0, emitted, Plain(TEMPERATURE), coins=coins)])[0]
 
 
 def coins_for(pair, given, emitted, drafted):
@@ -118,7 +120,8 @@ def coins_for(pair, given, emitted, drafted):
     for i, token in enumerate(drafted):
         target, draft = started(pair, [given])
         target.feed([0], [emitted], 1)
-        p = draft.propose([0], [emitted], coins[:, : i + 1], [Plain(TEMPERATURE)])[0].probs[i].double()
+        request = RowRequest(0, emitted, Plain(TEMPERATURE), coins=coins[0, : i + 1])
+        p = draft.propose([request])[0].probs[i].double()
         coins[0, i] = (p[:token].sum() + p[token] / 2) / p.sum()
     return coins
 
@@ -193,7 +196,7 @@ def test_a_fork_goes_on_as_its_source_would(pair):
     for each in (target, draft):
         each.fork(1, [0, 2])
     coins = torch.rand(1, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).expand(3, 3)
-    found = draft.propose([0, 1, 2], [emitted[3:]] * 3, coins, [Plain(TEMPERATURE)] * 3)
+    found = draft.propose([RowRequest(row, emitted[3:], Plain(TEMPERATURE), coins=coins[row]) for row in range(3)])
     for each in found:
         assert each.drafted.tolist() == found[1].drafted.tolist()
         torch.testing.assert_close(each.probs, found[1].probs, atol=1e-5, rtol=1e-4)

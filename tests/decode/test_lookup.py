@@ -8,7 +8,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.decode.cuda_graphs import GraphModel, GraphRunner
-from pcg.decode.draft import LookupRunner, PromptLookup
+from pcg.decode.draft import LookupRunner, PromptLookup, RowRequest
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
@@ -38,7 +38,7 @@ def prompt(*codes: int) -> Prompt:
 
 
 def copied(runners: LookupRunner, unread: list[int], count: int = 3, confidence: float | None = None) -> list[int]:
-    (proposal,) = runners.propose([0], [unread], torch.zeros(1, count), [Plain(TEMPERATURE)], confidence)
+    (proposal,) = runners.propose([RowRequest(0, unread, Plain(TEMPERATURE), coins=torch.zeros(count))], confidence)
     assert proposal.probs.shape == (len(proposal.drafted), SPEECH.size)
     assert proposal.probs.argmax(1).tolist() == proposal.drafted.tolist()
     assert proposal.probs.sum(1).tolist() == [1.0] * len(proposal.drafted)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from pcg.decode.draft import acceptance_bound
+from pcg.decode.draft import RowRequest, acceptance_bound
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import make_runners
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
@@ -194,7 +194,7 @@ def propose(
     runners, said = ModelRunner(model, [prompt], 60), []
     runners.prefill()
     for new, coin in zip(unread, coins, strict=True):
-        (proposal,) = runners.propose([0], [new], coin[None], [Plain(0.8)], confidence)
+        (proposal,) = runners.propose([RowRequest(0, new, Plain(0.8), coins=coin)], confidence)
         said.append((proposal.drafted.tolist(), proposal.probs, runners.read(0)))
         runners.roll_back(0, max(0, runners.read(0) - 2))
     return said
@@ -259,7 +259,7 @@ def test_a_feature_drafts_turn_in_one_call_draws_what_its_loop_draws(lanes, rank
             each.prefill()
         runners.feed([0], [[7, 8, 9, 5]], 1)
         for new, coin in zip(([], [7, 8, 9], [5]), coins, strict=False):
-            (proposal,) = draft.propose([0], [new], coin[None], [Plain(0.8)])
+            (proposal,) = draft.propose([RowRequest(0, new, Plain(0.8), coins=coin)])
             said.append((proposal.drafted.tolist(), proposal.probs, draft.read(0)))
     for (tokens, p, read), (wanted, probs, length) in zip(said[:3], said[3:], strict=True):
         assert (tokens, read) == (wanted, length)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from pcg.cli import main
+from pcg.decode.draft import RowRequest
 from pcg.decode.runners import make_runners
 from pcg.errors import InputError
 from pcg.models import feature_draft, llama
@@ -85,7 +86,7 @@ def test_a_rounded_feature_draft_draws_from_nearly_the_same_probabilities(rank, 
         runners.feed([0], [[7, 8, 9, 5]], 1)
         said = []
         for new, coin in zip(([], [7, 8, 9], [5]), coins, strict=True):
-            (proposal,) = draft.propose([0], [new], coin[None], [Plain(0.8)])
+            (proposal,) = draft.propose([RowRequest(0, new, Plain(0.8), coins=coin)])
             said.append(proposal)
         probs.append(said)
     assert all(torch.equal(a.drafted, b.drafted) for a, b in zip(*probs, strict=True))

@@ -7,6 +7,7 @@ import torch
 from test_draft_training import CODES, READER, VOCABULARY, coins, make_spoken, make_target, trial
 
 from pcg.cli import main
+from pcg.decode.draft import RowRequest
 from pcg.decode.runners import make_runners
 from pcg.errors import InputError
 from pcg.models.feature_draft import FeatureDraft, usual_taps
@@ -99,7 +100,7 @@ def test_unrolled_steps_are_those_of_the_loop(rank):
         drawn = torch.zeros(1, 3, dtype=torch.float64)
         for k, token in enumerate(codes[start : start + 2]):
             drawn[0, k] = (wanted[k][:token].sum() + wanted[k][token] / 2) / wanted[k].sum()
-        found = runners[1].propose([0], [codes[:start]], drawn, [Plain(1.0)])[0]
+        found = runners[1].propose([RowRequest(0, codes[:start], Plain(1.0), coins=drawn[0])])[0]
         assert found.drafted.tolist()[:2] == codes[start : start + 2]
         torch.testing.assert_close(found.probs, torch.stack(wanted), atol=2e-5, rtol=1e-3)
 
@@ -278,7 +279,9 @@ def test_one_for_a_llasa_learns_from_what_it_is_given_and_drafts(tmp_path, llasa
     runners = make_runners(voice.target, voice.draft, [prompt], 4)
     for each in runners:
         each.prefill()
-    (proposal,) = runners[1].propose([0], [[]], torch.rand(1, 3, dtype=torch.float64, generator=coins()), [Plain(0.8)])
+    (proposal,) = runners[1].propose(
+        [RowRequest(0, [], Plain(0.8), coins=torch.rand(3, dtype=torch.float64, generator=coins()))]
+    )
     assert proposal.probs.shape == (3, 65_537)
 
 
