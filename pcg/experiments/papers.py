@@ -111,15 +111,15 @@ _MSPOOF_SETUP = (
 _OURS = "Ours: the model, sentences and judges of this report: compare directions, not levels."
 DIFFERS = {
     "main": f"{_PCG_SETUP} {_OURS} DNSMOS predicts a rating and is none.",
-    "equal": f"{_PCG_SETUP} {_OURS} The paper picks one setting of each method at the same speed-up.",
-    "swap": f"{_PCG_SETUP} {_OURS} The paper's Sim-O is the change of the similarity to the reference voice; ours is the "
-    "similarity to the same utterance before the swap, where 1 is no change. Its differences are read as fractions.",
+    "equal": "The paper compares one setting of each method at the same speed-up.",
+    "swap": "The paper's Sim-O is the change of the similarity to the reference voice; ours is the similarity to the same "
+    "utterance before the swap.",
     "ssd": f"{_SSD_SETUP} {_OURS} LM-RTF depends on the machine.",
     "lookahead": "The papers draw these curves and print no numbers of them; PCG says that 3 tokens are the fastest, SSD that "
     f"speed first rises and then falls. {_OURS}",
     "acceptance": "The papers print no rates of acceptance; PCG says that thinning never takes more than 3 trials on average.",
     "ablations": "Not in the papers: each variant beside plain PCG of equal theta or mean group size, on our model and judges.",
-    "sampling": f"{_MSPOOF_SETUP} {_OURS} The paper prints neither cost nor spoof scores.",
+    "sampling": _MSPOOF_SETUP,
     "claims": f"{_PCG_SETUP} {_SSD_SETUP} {_OURS} A claim holds or is contradicted where its 95 % interval lies wholly on one "
     "side; else, and on fewer than 20 utterances, it is open. No correction is made for asking several questions.",
 }
