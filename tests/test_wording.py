@@ -2,8 +2,7 @@ import re
 
 import pytest
 
-from explorers.shared.readout import failure_html, progress_html
-from explorers.shared.ribbon import ribbon_html
+from explorers.shared.readout import failure_html
 from pcg.errors import InputError, counted
 from pcg.places import PROJECT
 
@@ -17,11 +16,6 @@ PLURAL = re.compile(
 @pytest.mark.parametrize(("number", "words"), [(0, "0 tokens"), (1, "1 token"), (2, "2 tokens"), (1024, "1,024 tokens")])
 def test_one_thing_has_no_plural(number: int, words: str) -> None:
     assert counted(number, "token") == words
-
-
-def test_the_page_says_one_token() -> None:
-    assert 'aria-label="PCG took 1 token: 1 bonus;' in ribbon_html("pcg", ["bonus"], [1], 50.0)
-    assert "PCG: 1 token, 0.0 s" in progress_html(["pcg"], ["bonus"], [1], 50.0)
 
 
 @pytest.mark.parametrize("folder", ["explorers", "pcg/cli"])

@@ -22,7 +22,7 @@ PATIENCE_MS = 120_000
 
 
 def test_the_call_works_as_it_is_printed(address: str) -> None:
-    (example,) = re.findall(r"```python\n(from gradio_client .*?)```", DOCUMENT, re.DOTALL)
+    (example,) = re.findall(r"```python\n(import json\n\nfrom gradio_client .*?)```", DOCUMENT, re.DOTALL)
     assert PAGE in example
     names: dict[str, object] = {}
     exec(example.replace(PAGE, address.rstrip("/")), names)
