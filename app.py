@@ -7,7 +7,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
@@ -15,31 +15,26 @@ from time import sleep
 
 import gradio as gr
 
-from explorers.experiments.archive import shipped_ids
-from explorers.experiments.layout import create_experiments
-from explorers.groups.export import create_export
-from explorers.groups.layout import create_map
-from explorers.groups.listen_token import create_listen as create_token_sound
+from explorers.how_it_works.map import connect_map, create_map
+from explorers.how_it_works.swap import create_swap
 from explorers.judging import usual_judges
 from explorers.licence import banner_html, masthead_html
 from explorers.listen.example import EXAMPLE, read_example
-from explorers.listen.layout import ListenView, connect_map, create_listen
-from explorers.listening.layout import create_listening_test
+from explorers.listen.layout import create_listen
 from explorers.mcp_tools import offer_tools
-from explorers.recognise.layout import create_recognise
+from explorers.more.recognition import create_recognition
+from explorers.more.spoof import can_judge, create_spoof
 from explorers.requests.page import Page
+from explorers.results.listening import create_listening_test
+from explorers.results.results import LastingWorker, create_results, shipped_ids
 from explorers.session import Session
-from explorers.shared.one_state import BEFORE, MOVES, share_controls
+from explorers.shared.one_state import share_controls
 from explorers.shared.terms import create_terms
-from explorers.spoof.actions import can_judge
-from explorers.spoof.layout import create_spoof
-from explorers.swap.actions import LastingWorker
-from explorers.swap.layout import create_swap
 from explorers.theme import launch_options
 from explorers.zero_gpu import is_lent
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
 from pcg.asr.embedded import load_recogniser
-from pcg.asr.judges import FIRST_JUDGE, load_judge
+from pcg.asr.judges import FIRST_JUDGE
 from pcg.cli.options import MODEL_HELP
 from pcg.errors import InputError, PCGError
 from pcg.saved_take import Origin
@@ -80,41 +75,31 @@ def build_page(
         session = gr.State(recorded.session if recorded else Session())
         with gr.Tab("Listen", elem_id="listen-tab"):
             listen = create_listen(page, synthesizer, origin, session, usual_judges(), recorded, shipped_ids(spec))
-        with gr.Tab("How it works", elem_id="groups-tab") as groups, gr.Tabs(elem_classes="lab-parts"):
+        with gr.Tab("How it works", elem_id="how-tab") as how, gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Map", elem_id="map") as part:
-                share_controls([groups, part], listen.controls, _create_map(synthesizer, session, listen))
-            with gr.Tab("Swap", elem_id="swap") as part:
-                swap = create_swap(synthesizer, spec, session, listen.in_hand, speak=listen.speak)
-                share_controls([groups, part], listen.controls, swap)
-        with gr.Tab("Results", elem_id="evidence") as evidence, gr.Tabs(elem_classes="lab-parts"):
-            with gr.Tab("Experiments", elem_id="experiments"):
-                create_experiments(page, synthesizer, spec)
+                view = create_map(synthesizer, session, listen.in_hand)
+                connect_map(view, listen.stage, session, listen.in_hand)
+                share_controls([how, part], listen.controls, view.controls)
+            with gr.Tab("Swap test", elem_id="swap") as part:
+                share_controls([how, part], listen.controls, create_swap(synthesizer, usual_judges(), session, listen.in_hand))
+        with gr.Tab("Results", elem_id="results-tab") as results, gr.Tabs(elem_classes="lab-parts"):
+            with gr.Tab("Measured", elem_id="measured"):
+                create_results(page, synthesizer, spec)
             with gr.Tab("Listening test", elem_id="listening") as part:
-                load = lru_cache(maxsize=1)(partial(load_judge, FIRST_JUDGE))
-                test = create_listening_test(page, synthesizer, origin, load, session, listen.controls, listen.speak)
-                share_controls([evidence, part], listen.controls, test.controls)
+                test = create_listening_test(page, synthesizer, origin.digest, listen.controls, listen.speak)
+                share_controls([results, part], listen.controls, test)
         if recogniser.is_dir() or can_judge(synthesizer):
-            with gr.Tab("More", elem_id="judges") as more, gr.Tabs(elem_classes="lab-parts"):
+            with gr.Tab("More", elem_id="more-tab") as more, gr.Tabs(elem_classes="lab-parts"):
                 if recogniser.is_dir():
-                    with gr.Tab("Recognise", elem_id="recognise"):
+                    with gr.Tab("Recognition", elem_id="recognise"):
                         load = lru_cache(maxsize=1)(partial(load_recogniser, recogniser))
-                        create_recognise(synthesizer, load, session, listen.in_hand)
+                        create_recognition(synthesizer, load, session, listen.in_hand)
                 if can_judge(synthesizer):
-                    with gr.Tab("Spoof", elem_id="spoof") as part:
+                    with gr.Tab("Spoof detectors", elem_id="spoof") as part:
                         spoof = create_spoof(synthesizer, listen.speak, session, listen.keep, listen.turn)
                         share_controls([more, part], listen.controls, spoof)
         create_terms()
     return page.queue(max_size=QUEUE_LENGTH, api_open=False)
-
-
-def _create_map(synthesizer: Synthesizer, session: gr.State, listen: ListenView) -> Mapping[str, object]:
-    view = create_map(synthesizer, session)
-    connect_map(synthesizer, listen.stage, view)
-    with view.listen:
-        create_token_sound(synthesizer, session, view.anchor, view.second, view.theta, view.similarity, listen.in_hand)
-    with gr.Column(elem_classes="lab-card"):
-        create_export(synthesizer, view.theta, view.similarity)
-    return {"theta": view.theta, "similarity": view.similarity, BEFORE: view.before, MOVES: [view.moves]}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,21 +5,14 @@ from pathlib import Path
 import gradio as gr
 
 from explorers.colours import SOUND_COLOUR, detector_styles, method_styles
-from explorers.experiments import findings
-from explorers.groups import atlas
 from explorers.listen import layout as listen
-from explorers.listening import player, reveal
-from explorers.recognise import transcript
 from explorers.requests.server import app_options
 from explorers.shared import readout, ribbon, spoof_curves, terms
-from explorers.spoof import beam_tree
-from explorers.swap import figures as swap_figures
 from pcg.serving.protection import LIMITS
 
 STYLES = Path(__file__).with_name("page.css")
-COMPONENTS = (
-    readout, ribbon, atlas, transcript, swap_figures, player, reveal, findings, terms, spoof_curves, beam_tree, listen,
-)  # fmt: skip
+COMPONENTS = (readout, ribbon, terms, spoof_curves, listen)
+FOLDERS = ("how_it_works", "results", "more")
 
 
 def launch_options(hosts: tuple[str, ...] = ()) -> dict[str, object]:
@@ -27,7 +20,10 @@ def launch_options(hosts: tuple[str, ...] = ()) -> dict[str, object]:
     return {
         "theme": _theme(),
         "css": f"{method_styles()} {detector_styles()}",
-        "css_paths": [STYLES, *(part.STYLES for part in COMPONENTS), atlas.SIDE_STYLES],
+        "css_paths": [
+            *(STYLES, *(part.STYLES for part in COMPONENTS)),
+            *(Path(__file__).parent / name / f"{name}.css" for name in FOLDERS),
+        ],
         "max_file_size": "20mb",
         "footer_links": ["api", "settings"],
         "run_history": False,

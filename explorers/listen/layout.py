@@ -343,18 +343,3 @@ def _named(handler: Callable[..., object]) -> Callable[..., object]:
 
 def _sent(event: gr.EventData) -> dict[str, object]:
     return event._data if isinstance(event._data, dict) else {}
-
-
-def connect_map(synthesizer: Synthesizer, stage: gr.HTML, map_view: object) -> None:
-    """Let "Show on the map" choose the token there: the stage opens the tab, and this draws it."""
-    from explorers.groups.layout import look
-
-    def locate(theta: float, similarity: str, event: gr.EventData) -> list[object]:
-        with showing_errors():
-            scene = look(synthesizer, _sent(event).get("token"), None, theta, similarity)
-        return [gr.update(scene=scene.prop), scene.anchor, scene.second]
-
-    stage.locate(
-        locate, [map_view.theta, map_view.similarity], [map_view.atlas, map_view.anchor, map_view.second],
-        trigger_mode="multiple", concurrency_limit=None, show_progress="hidden", api_visibility="private",
-    )  # fmt: skip

@@ -103,14 +103,14 @@ class StageTokens extends StageLanes {
 
   /** Open the map's tab, which may be drawn for the first time, and then ask Python to light the token up. */
   async locate() {
-    const { token } = this.tokens[this.chosenToken];
-    for (const tab of ["#groups-tab-button", "#map-button"]) document.querySelector(tab)?.click();
+    const { token, test } = this.tokens[this.chosenToken];
+    for (const tab of ["#how-tab-button", "#map-button"]) document.querySelector(tab)?.click();
     const deadline = performance.now() + 4000;
-    while (document.querySelector(".atlas")?.dataset.state !== "ready" && performance.now() < deadline) {
+    while (document.querySelector(".map")?.dataset.state !== "ready" && performance.now() < deadline) {
       await new Promise((done) => setTimeout(done, 50));
       document.querySelector("#map-button")?.click();
     }
-    trigger("locate", { token });
+    trigger("locate", { token, group: test?.group >= 0 ? test.group : null });
   }
 
   drawTake() {

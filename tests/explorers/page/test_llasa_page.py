@@ -28,7 +28,7 @@ def client(llasa: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def test_the_shipped_example_belongs_to_the_embedded_voice(client: Client, llasa: Synthesizer) -> None:
     with pytest.raises(AppError, match="There is no take yet"):
-        client.predict(source="last", text=None, api_name="/swap")
+        client.predict(api_name="/swap")
     parameters = client.view_api(return_format="dict")["named_endpoints"]["/generate"]["parameters"]
     assert {p["parameter_name"]: p["parameter_default"] for p in parameters}["voice"] == OWN_VOICE
 
@@ -45,7 +45,7 @@ def test_four_takes_and_a_swap(client: Client, llasa: Synthesizer) -> None:
     state = json.loads((answer[0].get("value") or answer[0])["state"])
     assert [lane["key"] for lane in state["lanes"]] == list(METHODS)
     assert all(lane["seconds"] > 0 for lane in state["lanes"])
-    found = client.predict(source="last", text=None, theta=0.4, api_name="/swap")[0]
+    found = client.predict(theta=0.4, api_name="/swap")[0]
     assert found["text"] == "Hi."
     assert found["voice"] == OWN_VOICE
     assert len(found["versions"]) > 1

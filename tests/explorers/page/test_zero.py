@@ -12,16 +12,14 @@ import numpy as np
 import pytest
 
 from explorers import zero_gpu as zero
+from explorers.how_it_works.swap import create_swap
+from explorers.judging import Judges
 from explorers.listen.actions import Request, Speaker, generate
-from explorers.listening import actions as listening
-from explorers.listening.actions import prepare, write_sounds
+from explorers.results.listening import ListeningRequest, prepare, sounds
 from explorers.session import Session, TakeView
-from explorers.swap.actions import SwapRequest
-from explorers.swap.layout import create_swap
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, gpu_seconds, is_lent, on_gpu
 from pcg.audio import write_wav
 from pcg.errors import InputError
-from pcg.experiments.worker import WorkerSpec
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take
@@ -31,6 +29,7 @@ from tests.explorers.served import in_hand, serve_clients
 
 SETTINGS = Settings("pcg", theta=0.3, lookahead=3, beta=0.3, temperature=0.6, seed=7)
 REQUEST = Request("Hello, yes.", "two", SETTINGS, "pcg")
+LISTENING = ListeningRequest("ab", ("AR", "PCG"), None, False, "own", "The quick brown fox.", 1, "two", 0.3, 3, 0.3, 0.6, 5)
 
 
 @pytest.fixture
@@ -153,27 +152,20 @@ def _keep(folder: Path, take: Take, reference: Reference | None, streamed: bool)
     return folder / "take.wav"
 
 
-def test_a_swap_crosses_as_the_panel_lends_it(
-    asked: list[int], synthesizer: Synthesizer, tiny_voice_folder: Path, tmp_path: Path
-) -> None:
+def test_a_swap_crosses_as_the_panel_lends_it(asked: list[int], synthesizer: Synthesizer) -> None:
     take = TakeView.of(synthesizer.take(REQUEST.text, Settings("ar", seed=7), "two"))
     with gr.Blocks() as app:
-        session = gr.State(Session().with_take(take))
-        create_swap(synthesizer, WorkerSpec(str(tiny_voice_folder), "embedded"), session, in_hand(), tmp_path)
+        create_swap(synthesizer, partial(Judges.load, "embedded"), gr.State(Session().with_take(take)), in_hand())
     served = serve_clients(app)
-    wanted = SwapRequest("last", "", "one", 0.3, "cosine", 1.0, "random", 3)
-    record, *_ = next(served).predict(*vars(wanted).values(), api_name="/swap")
-    assert set(record["versions"]) >= {"original", "swapped"}
+    record, *_ = next(served).predict(0.3, "cosine", 3, "pcg", api_name="/swap")
+    assert set(record["versions"]) == {"original", "swapped", "control"}
     assert asked == [LONGEST_SECONDS]
     next(served, None)
 
 
-def test_a_listening_test_crosses_with_its_sounds(asked: list[int], synthesizer: Synthesizer, tmp_path: Path) -> None:
-    trial = listening.ListeningRequest(
-        "ab", ("AR", "PCG"), None, False, "own", "The quick brown fox.", 1, "two", 0.3, 3, 0.3, 0.6, 5
-    )
-    *_, there = on_gpu(partial(prepare, synthesizer), lambda *_: 1)(trial, {})
-    *_, here = prepare(synthesizer, trial, {})
-    assert [take["PCG"].tokens for take in there.takes] == [take["PCG"].tokens for take in here.takes]
-    paths = on_gpu(partial(write_sounds, synthesizer), lambda *_: 1)(tmp_path, there, np.random.default_rng(3))
-    assert all(path.stat().st_size for path in paths)
+def test_a_listening_test_crosses_with_its_sounds(asked: list[int], synthesizer: Synthesizer) -> None:
+    *_, there = on_gpu(partial(prepare, synthesizer), lambda *_: 1)(LISTENING)
+    *_, here = prepare(synthesizer, LISTENING)
+    assert there.tokens == here.tokens
+    heard = on_gpu(partial(sounds, synthesizer), lambda *_: 1)(there, np.random.default_rng(3))
+    assert all(len(each) for each in heard)

@@ -1,1 +1,0 @@
-"""The Experiments panel and the static report."""

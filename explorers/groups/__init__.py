@@ -1,1 +1,0 @@
-"""The Groups panel: the map of the speech tokens and their groups."""

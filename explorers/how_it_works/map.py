@@ -1,0 +1,419 @@
+"""The map of the tokens: every token a point, its group at theta, and its sound. Drawn by plotly in `map.js`."""
+
+import base64
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from math import ceil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import gradio as gr
+import numpy as np
+import plotly
+from gradio.components import Component
+from gradio.events import Dependency
+
+from explorers.errors import showing_errors
+from explorers.session import Session, ShownTake
+from explorers.shared.blocks import pcm, player, similarity_choice
+from explorers.shared.one_state import BEFORE, MOVES
+from explorers.shared.terms import explained, term_html
+from explorers.zero_gpu import STARTING_SECONDS, on_gpu
+from pcg.analysis.audition import REPEATS, Audition, alone, guarded, in_context
+from pcg.codec.embedded import EmbeddedCodec
+from pcg.errors import InputError, counted
+from pcg.files import write_json
+from pcg.groups.groups import Groups
+from pcg.groups.library import GroupLibrary
+from pcg.groups.phones import CLASSES, PHONES, UNKNOWN
+from pcg.groups.similarities import theta_for
+from pcg.settings import Settings, bounds
+from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
+
+HERE, PLOTLY = Path(__file__).parent, Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+PICK = "pick"
+MOST_MEMBERS = 3000
+THETA_DIGITS = 4
+EQUAL_SIZE_INFO = "A change also moves theta, so that groups keep their mean size."
+HEADING = f"""<header class="title"><h2>Map of the tokens<small>similar tokens form a {term_html("group")}</small></h2>
+<p>Every point is a token; near points are similar. Click one: its group at theta lights up, and can be heard.</p></header>"""
+PROMPT = '<p class="map-note">Choose a token, then press “Hear it”.</p>'
+NO_TAKE = "There is no take yet: generate one to hear the token in a sentence."
+# A click does not wait for a take that is being generated.
+QUICK = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
+TEMPLATE = """
+<div class="map" data-state="loading">
+  <div class="map-bar" role="group" aria-label="How the map is drawn">
+    <label>Colour <select data-part="colour"></select></label>
+    <button type="button" data-part="closer" aria-label="Zoom in" title="Zoom in (+)">+</button>
+    <button type="button" data-part="farther" aria-label="Zoom out" title="Zoom out (-)">−</button>
+    <button type="button" data-part="whole" title="Show the whole map (0)">Whole map</button>
+    <button type="button" data-part="lasso" aria-pressed="false" title="Draw around tokens (L)">Lasso</button>
+  </div>
+  <div class="map-body">
+    <div class="map-plane" data-part="plane" tabindex="0" role="group"
+      aria-label="Map of the tokens. Arrow keys go to the nearest token, Enter plays it, Escape clears the choice."></div>
+    <div class="map-side">
+      <h3 data-part="title">No token chosen</h3>
+      <p class="map-note" data-part="note">Arrow keys go to the nearest token, Enter plays it, Escape clears the choice.
+        The wheel zooms.</p>
+      <dl data-part="facts"></dl>
+      <ol data-part="members" aria-label="Tokens of the group, the most similar first"></ol>
+      <p class="map-note" data-part="news" role="status"></p>
+    </div>
+  </div>
+</div>
+"""
+
+
+@dataclass(frozen=True)
+class TokenGroup:
+    """The group G(t) around one token t at theta.
+
+    Attributes:
+        size: |G(t)|, the token included.
+        count: N(t), the number of groups that hold the token.
+        usage: uses of the token in the corpus.
+        members: the tokens of the group, `token` first, then by descending similarity; at most MOST_MEMBERS.
+        similarities: of each member to the token.
+    """
+
+    token: int
+    theta: float
+    similarity: str
+    size: int
+    count: int
+    usage: int
+    members: tuple[int, ...]
+    similarities: tuple[float, ...]
+
+
+def check_token(field: str, value: object, codes: int) -> int:
+    """Return `value` as a token number below `codes`; raise InputError for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < codes or value != int(value):
+        raise InputError(field, value, f"a whole number from 0 to {codes - 1}")
+    return int(value)
+
+
+def groups_at(library: GroupLibrary, theta: float, similarity: str) -> Groups:
+    """Return the groups of all tokens; raise InputError if theta or the similarity is unknown."""
+    bounds("theta").check("theta", theta)
+    return library.groups(theta, similarity)
+
+
+def token_group(library: GroupLibrary, usage: object, token: object, theta: float, similarity: str) -> TokenGroup:
+    """Return the group around `token`; raise InputError for bad input. usage: [V - 1], uses of every code."""
+    groups = groups_at(library, theta, similarity)
+    token = check_token("token", token, groups.vocabulary - 1)
+    neighbours, values = (row.numpy() for row in library.neighbours(similarity).of(token))
+    size = groups.size(int(groups.group_of_centre[token]))
+    shown = min(size, MOST_MEMBERS)
+    # Six digits distinguish any two float16.
+    similarities = tuple(round(float(value), 6) for value in values[:shown])
+    count = int(groups.count[token])
+    return TokenGroup(
+        token, theta, similarity, size, count, int(usage[token]), tuple(neighbours[:shown].tolist()), similarities
+    )
+
+
+def centre_of(groups: Groups, group: object) -> int:
+    """Return the token around which group number `group` lies; raise InputError for an unknown number."""
+    if isinstance(group, bool) or not isinstance(group, int) or not 0 <= group < len(groups):
+        raise InputError("group", str(group)[:40], f"a whole number from 0 to {len(groups) - 1}")
+    return int(groups.first_centres[group])
+
+
+def equal_theta(library: GroupLibrary, theta: float, before: str, after: str) -> float:
+    """Return the theta at which groups by `after` have the mean size that groups by `before` have at `theta`."""
+    allowed = bounds("theta")
+    allowed.check("theta", theta)
+    size, lists = library.neighbours(before).mean_size_at(theta), library.neighbours(after)
+    equal = theta_for(lists, min(size, lists.mean_size_at(lists.floor)))
+    return round(min(max(equal, allowed.low), allowed.high), THETA_DIGITS)
+
+
+def pack(*columns: np.ndarray) -> str:
+    """Pack columns of whole numbers below 2^32: base64 of the deflated bytes, all lowest bytes of a column first."""
+    planes = [column.astype("<u4").view(np.uint8).reshape(-1, 4).T.tobytes() for column in columns]
+    return base64.b64encode(zlib.compress(b"".join(planes))).decode("ascii")
+
+
+def group_sizes(groups: Groups) -> str:
+    """Pack |G(t)| and |G(t)| - N(t) of every code t; the difference is mostly 0 and packs better than N(t)."""
+    sizes = groups.sizes[groups.group_of_centre][:-1].numpy()
+    return pack(sizes, sizes - groups.count[:-1].numpy().astype(np.int64))
+
+
+def take_tokens(shown: ShownTake | None, codes: int) -> dict[str, object] | None:
+    """Return the tokens of a take, and its drafted tokens that were accepted and rejected, without the end of speech."""
+    if shown is None:
+        return None
+    drafts = [(token, accepted) for token, accepted in shown.reading.drafts if token < codes]
+    return {
+        "method": shown.reading.method.upper(),
+        "tokens": [token for token in shown.reading.tokens if token < codes],
+        "accepted": [token for token, accepted in drafts if accepted],
+        "rejected": [token for token, accepted in drafts if not accepted],
+    }
+
+
+def write_points(synthesizer: Synthesizer, path: Path) -> None:
+    """Write what never changes on the map: places, uses and phones of all codes as packed columns, and the FSQ levels."""
+    atlas, voice = synthesizer.atlas(), synthesizer.voice
+    places = np.stack([atlas.x.numpy(), atlas.y.numpy()])
+    # Unused codes are their own nearest, and lie on a wide ring: here, on the border.
+    used = places[:, atlas.nearest[:, 0].numpy() != np.arange(places.shape[1])]
+    low, side = (used.min(1, keepdims=True), float(np.ptp(used, axis=1).max()) or 1.0) if used.size else (0.0, 1.0)
+    columns = [*np.rint((places - low) / side * 65535).clip(0, 65535), voice.usage.numpy()]
+    phones = None
+    if voice.phones is not None:
+        columns.append(voice.phones.numpy())
+        classes = [next((name for name, names in CLASSES.items() if phone in names), UNKNOWN) for phone in (*PHONES, UNKNOWN)]
+        phones = {"names": [*PHONES, UNKNOWN], "classes": classes}
+    levels = list(voice.codec.config.levels) if isinstance(voice.codec, EmbeddedCodec) else []
+    path.write_text(json.dumps({"columns": pack(*columns), "phones": phones, "levels": levels, "count": places.shape[1]}))
+
+
+@dataclass(frozen=True)
+class MapView:
+    """What other parts of the page use. token: a State with the chosen token or None; seen: fires after theta has changed."""
+
+    synthesizer: Synthesizer
+    map: gr.HTML
+    token: gr.State
+    theta: gr.Slider
+    similarity: gr.Dropdown
+    before: gr.Textbox
+    moves: Dependency
+    seen: Dependency
+
+    @property
+    def controls(self) -> Mapping[str, object]:
+        """The controls that share their values with other panels."""
+        return {"theta": self.theta, "similarity": self.similarity, BEFORE: self.before, MOVES: [self.moves]}
+
+
+def scene(synthesizer: Synthesizer, token: object, theta: float, similarity: str) -> dict[str, object]:
+    """Return what the map shows of `token`, nothing for None; raise InputError for bad input."""
+    if token is None:
+        return {}  # gradio sends no None
+    return asdict(token_group(synthesizer.library, synthesizer.voice.usage, token, theta, similarity))
+
+
+def whole_view(
+    synthesizer: Synthesizer, shown: ShownTake | None, token: object, theta: float, similarity: str
+) -> dict[str, object]:
+    """Return all changing props of the map. Gradio drops those that an update before the first opening leaves out."""
+    return {
+        "sizes": group_sizes(groups_at(synthesizer.library, theta, similarity)),
+        "scene": scene(synthesizer, token, theta, similarity),
+        "take": take_tokens(shown, synthesizer.voice.codec.codebook_size),
+    }
+
+
+def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio) -> MapView:
+    """Lay the panel out. session: holds a Session; `in_hand`: which of its takes the map shows."""
+    with gr.Column(elem_classes="lab-card"):
+        gr.HTML(HEADING, apply_default_css=False)
+        with gr.Row(elem_classes="lab-seed"):
+            theta, similarity, token_box, find = _controls(synthesizer)
+        map_ = _create_plot(synthesizer, whole_view(synthesizer, session.value.in_hand("pcg"), None, theta.value, "cosine"))
+        token = gr.State()
+        _create_sound(synthesizer, token, theta, similarity, in_hand, session)
+        _create_export(synthesizer, theta, similarity)
+    before, moves = keep_mean_size(synthesizer, theta, similarity)
+
+    def redraw(theta: float, similarity: str, token: int | None, session: Session, key: str) -> object:
+        with showing_errors():
+            return gr.update(**whole_view(synthesizer, session.in_hand(key), token, theta, similarity))
+
+    def pick(theta: float, similarity: str, event: gr.EventData) -> list[object]:
+        picked = event._data.get("token") if isinstance(event._data, Mapping) else None
+        with showing_errors():
+            picture = scene(synthesizer, picked, theta, similarity)
+        return [gr.update(scene=picture), picture.get("token"), picture.get("token")]
+
+    def search(number: float | None, theta: float, similarity: str) -> list[object]:
+        with showing_errors():
+            chosen = check_token("token", number, synthesizer.voice.codec.codebook_size)
+            return [gr.update(scene=scene(synthesizer, chosen, theta, similarity)), chosen]
+
+    drawn = [theta, similarity, token, session, in_hand]
+    seen = gr.on([theta.change, similarity.change], redraw, drawn, map_, trigger_mode="always_last", **QUICK)
+    session.change(redraw, drawn, map_, **QUICK)
+    # "always_last" would repeat the data of the first event.
+    getattr(map_, PICK)(pick, [theta, similarity], [map_, token, token_box], trigger_mode="multiple", **QUICK)
+    gr.on(
+        [token_box.submit, find.click], search, [token_box, theta, similarity], [map_, token],
+        trigger_mode="always_last", **QUICK,
+    )  # fmt: skip
+    _create_endpoints(synthesizer)
+    return MapView(synthesizer, map_, token, theta, similarity, before, moves, seen)
+
+
+def _controls(synthesizer: Synthesizer) -> tuple[gr.Slider, gr.Dropdown, gr.Number, gr.Button]:
+    allowed, last = bounds("theta"), synthesizer.voice.codec.codebook_size - 1
+    # The lists of a crowded embedding may end above the lowest theta.
+    low = max(allowed.low, ceil(synthesizer.library.neighbours("cosine").floor / allowed.step) * allowed.step)
+    theta = gr.Slider(
+        low, allowed.high, max(low, Settings().theta), step=allowed.step, label="Theta of the map", buttons=[],
+        info=explained("theta"), elem_id="map-theta", min_width=260,
+    )  # fmt: skip
+    similarity = similarity_choice(synthesizer, "map-", info=EQUAL_SIZE_INFO)
+    token = gr.Number(None, label=f"Token, 0 to {last}", precision=0, elem_id="map-token", min_width=120)
+    return theta, similarity, token, gr.Button("Find", elem_id="map-find", size="md", scale=0, min_width=80)
+
+
+def keep_mean_size(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr.Dropdown) -> tuple[gr.Textbox, Dependency]:
+    """Move `theta` when a visitor chooses another `similarity`, so that groups stay as large and can be compared.
+
+    Returns:
+        The hidden component that holds the similarity which theta belongs to, and the event that moves theta.
+    """
+    before = gr.Textbox(similarity.value, visible=False)
+
+    def change(theta: float, similarity: str, before: str) -> list[object]:
+        if similarity == before:  # a menu fires when it loses the focus, too
+            return [gr.skip(), gr.skip()]
+        with showing_errors():
+            return [equal_theta(synthesizer.library, theta, before, similarity), similarity]
+
+    quiet = {"api_visibility": "private", "show_progress": "minimal", "concurrency_limit": None}
+    return before, similarity.input(change, [theta, similarity, before], [theta, before], **quiet)
+
+
+def _create_plot(synthesizer: Synthesizer, view: Mapping[str, object]) -> gr.HTML:
+    with TemporaryDirectory() as folder:
+        points = Path(folder) / "map.json"
+        write_points(synthesizer, points)
+        # Gradio copies files among the values of a component to its cache and serves them under any root path.
+        files = {name: {"path": str(path), "meta": {"_type": "gradio.FileData"}}
+                 for name, path in (("plotly", PLOTLY), ("points", points))}  # fmt: skip
+        return gr.HTML(
+            files, html_template=TEMPLATE, js_on_load=(HERE / "map.js").read_text(encoding="utf-8"),
+            apply_default_css=False, elem_id="map-plot", hear_at="#hear", **view,
+        )  # fmt: skip
+
+
+def hear_token(
+    synthesizer: Synthesizer, shown: ShownTake | None, token: object, theta: float, similarity: str
+) -> tuple[str, Audition, Audition | None]:
+    """Return what was done in words, the token alone, and the take with the token in place of its group's members."""
+    groups, codec = groups_at(synthesizer.library, theta, similarity), synthesizer.voice.codec
+    token = check_token("token", token, codec.codebook_size)
+    references = synthesizer.voice.references
+    speaker = shown.speaker(references) if shown else next(iter(references.values()))
+    sound = alone(codec, token, speaker.codes[-CONTEXT_TOKENS:])
+    size = groups.size(int(groups.group_of_centre[token]))
+    words = f"Token <b>{token}</b>, {REPEATS} times in a row. Its group at theta {theta:g} has {counted(size, 'token')}."
+    if shown is None or not shown.reading.tokens:
+        return f"{words} {NO_TAKE}", *guarded([sound]), None
+    placed = in_context(synthesizer, shown.reading.tokens, groups, token, speaker)
+    places, length = len(placed.positions), counted(len(shown.reading.tokens), "token")
+    words += f" {places} of {length} of the {shown.reading.method.upper()} take are in it"
+    if not places:
+        return f"{words}: there is nothing to replace.", *guarded([sound]), None
+    return f"{words}: all were replaced by token {token}.", *guarded([sound, placed])
+
+
+def _create_sound(
+    synthesizer: Synthesizer, token: Component, theta: gr.Slider, similarity: gr.Dropdown, in_hand: gr.Radio, session: gr.State
+) -> None:
+    with gr.Row(elem_classes="lab-seed"):
+        button = gr.Button("Hear it", variant="primary", elem_id="hear", size="md", scale=0, min_width=120)
+        words = gr.HTML(PROMPT, apply_default_css=False, elem_id="hear-words")
+    with gr.Row(equal_height=True):
+        # A player's clock counts whole seconds: a token alone would stand at 0:00.
+        single = _captioned(synthesizer, "The token alone", "alone", autoplay=True, elem_classes="lab-clockless")
+        placed = _captioned(synthesizer, "In the sentence, for every member of its group", "context")
+    lent = on_gpu(lambda *values: hear_token(synthesizer, *values), lambda *_: STARTING_SECONDS)
+
+    def hear(token: int | None, theta: float, similarity: str, key: str, session: Session) -> list[object]:
+        if token is None:
+            return [PROMPT, None, None]
+        with showing_errors():
+            said, *sounds = lent(session.in_hand(key), token, theta, similarity)
+        words = f'<p class="map-note" role="status">{said}</p>'
+        return [words, *(sound and pcm(sound.samples, sound.sample_rate) for sound in sounds)]
+
+    button.click(
+        hear, [token, theta, similarity, in_hand, session], [words, single, placed], api_name="listen",
+        api_description="Hear a token alone, and the take with it in place of every member of its group at theta.",
+    )  # fmt: skip
+
+
+def _captioned(synthesizer: Synthesizer, caption: str, name: str, **options: object) -> gr.Audio:
+    with gr.Column(min_width=260):
+        gr.HTML(f'<p class="map-note">{caption}</p>', apply_default_css=False)
+        return player(synthesizer, caption, f"hear-{name}", **options)
+
+
+def _create_export(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr.Dropdown) -> None:
+    # Lives as long as the page: the same theta is written to the same place, so the folder stays small.
+    folder = TemporaryDirectory(prefix="pcg-lab-groups-")
+
+    def export(theta: float, similarity: str) -> object:
+        with showing_errors():
+            groups = groups_at(synthesizer.library, theta, similarity)
+        name = f"groups-{similarity}-{theta:g}"
+        return gr.update(value=write_groups(groups, Path(folder.name) / name, similarity, synthesizer.voice.name), visible=True)
+
+    with gr.Row():
+        button = gr.Button("Download the groups", elem_id="export", size="md", scale=0, min_width=180)
+        files = gr.Files(label="Groups as JSON, tokens as CSV", visible=False, interactive=False, elem_id="export-files")
+    button.click(
+        export, [theta, similarity], files, show_progress="minimal", api_name="export_groups",
+        api_description="The groups at a theta as JSON, and the tokens with group size and N(t) as CSV.",
+    )  # fmt: skip
+
+
+def write_groups(groups: Groups, stem: Path, similarity: str, model: str) -> list[str]:
+    """Write the groups as JSON and a row for every token as CSV; return both paths."""
+    rows = [groups.members_of(k).tolist() for k in range(len(groups))]
+    facts = {"model": model, "similarity": similarity, "theta": groups.theta, "vocabulary": groups.vocabulary}
+    write_json(stem.with_name(f"{stem.name}.json"), facts | {"groups": rows})
+    own, sizes, counts = groups.group_of_centre.tolist(), groups.sizes.tolist(), groups.count.int().tolist()
+    lines = [f"{t},{own[t]},{sizes[own[t]]},{counts[t]}" for t in range(groups.vocabulary)]
+    table = stem.with_name(f"{stem.name}.csv")
+    table.write_text("\n".join(["token,group,group_size,groups_that_hold_it", *lines, ""]), encoding="utf-8")
+    return [str(stem.with_name(f"{stem.name}.json")), str(table)]
+
+
+def connect_map(view: MapView, stage: gr.HTML, session: gr.State, in_hand: gr.Radio) -> None:
+    """Show on the map what the stage asks for: a `token`, or the `group` that one of the take's tests drew."""
+
+    def locate(theta: float, similarity: str, session: Session, key: str, event: gr.EventData) -> list[object]:
+        asked = event._data if isinstance(event._data, Mapping) else {}
+        shown, token = session.in_hand(key), asked.get("token")
+        with showing_errors():
+            if shown and asked.get("group") is not None:
+                settings = shown.reading.settings
+                theta, similarity = settings.theta, settings.similarity
+                centre = centre_of(view.synthesizer.groups(theta, similarity), asked["group"])
+                # The end of speech is no point of the map.
+                token = centre if centre < view.synthesizer.voice.codec.codebook_size else token
+            props = whole_view(view.synthesizer, shown, token, theta, similarity)
+        return [gr.update(**props), token, theta, similarity, similarity]
+
+    places = [view.map, view.token, view.theta, view.similarity, view.before]
+    stage.locate(locate, [view.theta, view.similarity, session, in_hand], places, trigger_mode="multiple", **QUICK)
+
+
+def _create_endpoints(synthesizer: Synthesizer) -> None:
+    def group(token: int, theta: float = Settings().theta, similarity: str = "cosine") -> dict:
+        with showing_errors():
+            return asdict(token_group(synthesizer.library, synthesizer.voice.usage, token, theta, similarity))
+
+    def sizes(theta: float = Settings().theta, similarity: str = "cosine") -> str:
+        with showing_errors():
+            return group_sizes(groups_at(synthesizer.library, theta, similarity))
+
+    descriptions: dict[Callable[..., object], str] = {
+        group: "The group of a token at theta: its members, most similar first, and their similarities.",
+        sizes: "|G(t)| and |G(t)| - N(t) of all tokens: two columns of uint32, base64 of their deflated bytes, lowest first.",
+    }
+    for endpoint, description in descriptions.items():
+        gr.api(endpoint, api_name=f"token_{endpoint.__name__}", api_description=description, queue=False)

@@ -1,1 +1,0 @@
-"""The Listening test panel."""

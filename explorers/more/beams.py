@@ -1,0 +1,331 @@
+"""The beams of a search by spoof detectors (MSpoofTTS, Algorithm 2): as a tree over time, and how one of them sounds."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import gradio as gr
+import numpy as np
+
+from explorers.errors import showing_errors
+from explorers.shared.blocks import pcm, player
+from explorers.shared.spoof_curves import spoken
+from explorers.shared.terms import term_html
+from explorers.zero_gpu import STARTING_SECONDS, on_gpu
+from pcg.decode.beam_search import Hierarchy
+from pcg.errors import InputError, PCGError, counted
+from pcg.spoof.detector import M10, M25, M50
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.take import Take
+
+SCRIPT, PICK = Path(__file__).with_name("more.js"), "pick"
+PLAN = Hierarchy()
+# Pixels; a second is as wide in every tree, and a long tree scrolls.
+SECOND, LANE, BEFORE, BEHIND, ABOVE, BELOW, MARK = 230, 18, 14, 70, 22, 24, 4
+SPREAD_TOKENS = 5
+JUDGES = (M10.name, M25.name, M50.name)
+EMPTY = '<p class="beams-note">The beams appear here after a run with this sampler.</p>'
+NO_BEAMS = "There are no beams of {name} yet: generate a text first."
+PROMPT = "Point at a beam to read its scores. Click it to hear the utterance up to its end. Arrow keys move, Enter plays."
+FATES = {
+    "chosen": "chosen",
+    "lost": f"not chosen after {PLAN.stages[2]}",
+    "second": f"pruned after {PLAN.stages[1]}",
+    "first": f"pruned after {PLAN.stages[0]} tokens",
+}
+HEADING = f"""<h3>Beams</h3><p class="beams-note">After {PLAN.warmup} tokens, {PLAN.beams[0]} {term_html("beam", "beams")}
+continue from one position; {PLAN.beams[1]} are left after {PLAN.stages[0]} tokens, {PLAN.beams[2]} after {PLAN.stages[1]}, and
+after {PLAN.stages[2]} the one with the best sum of ranks is chosen.</p>"""
+
+
+@dataclass(frozen=True)
+class Beam:
+    """One branch, numbered from 1.
+
+    Attributes:
+        scores: P(real) of each detector that scored it.
+        stages: after how many stages it was pruned; 3 if not before the choice.
+        rank: weighted rank among the last beams, lower is better; None if pruned before.
+    """
+
+    number: int
+    tokens: tuple[int, ...]
+    scores: Mapping[str, float]
+    stages: int
+    rank: float | None
+
+
+@dataclass(frozen=True)
+class Fan:
+    """All beams that continue from token `start` of the utterance, in the piece of text whose first token is `piece`. One beam
+    alone is a warm-up. chosen: the number of the beam that was kept."""
+
+    start: int
+    piece: int
+    beams: tuple[Beam, ...]
+    chosen: int
+
+    @property
+    def kept(self) -> Beam:
+        return self.beams[self.chosen - 1]
+
+    def fate(self, beam: Beam) -> str:
+        return "chosen" if beam.number == self.chosen else ("first", "second", "lost")[beam.stages - 1]
+
+    def place(self, beam: Beam, resolution: str) -> tuple[int, int]:
+        """Return the place of `beam` by one detector, 1 being the most real, and the number of beams that it scored."""
+        scores = [other.scores[resolution] for other in self.beams if resolution in other.scores]
+        return 1 + sum(score > beam.scores[resolution] for score in scores), len(scores)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The beams of one utterance, `rate` tokens a second; `name` is the sampler's."""
+
+    name: str
+    voice: str
+    rate: float
+    fans: tuple[Fan, ...]
+
+    @classmethod
+    def of(cls, name: str, take: Take, rate: float) -> "Tree":
+        """Read the cycles of a take; the engine counts their tokens from the beginning of a piece of the text."""
+        fans: list[Fan] = []
+        start = piece = 0
+        for cycle in take.cycles:
+            piece = start if cycle.start == 0 else piece
+            beams = tuple(Beam(b.number + 1, b.tokens, dict(b.scores), b.stages, b.rank) for b in cycle.branches)
+            fans.append(Fan(start, piece, beams, cycle.chosen + 1))
+            start += len(fans[-1].kept.tokens)
+        return cls(name, take.voice, rate, tuple(fans))
+
+    @property
+    def cycles(self) -> tuple[Fan, ...]:
+        """The fans with a choice; page and endpoints count them from 1."""
+        return tuple(fan for fan in self.fans if len(fan.beams) > 1)
+
+    def pieces(self, fan: Fan, beam: Beam) -> list[list[int]]:
+        """Return the tokens of each piece of the text up to the end of `beam`, which replaces the chosen one."""
+        pieces: dict[int, list[int]] = {}
+        for earlier in self.fans[: self.fans.index(fan)]:
+            pieces.setdefault(earlier.piece, []).extend(earlier.kept.tokens)
+        pieces.setdefault(fan.piece, []).extend(beam.tokens)
+        return list(pieces.values())
+
+    def record(self) -> list[dict[str, object]]:
+        """Return the cycles, ready for JSON."""
+
+        def beam(beam: Beam) -> dict[str, object]:
+            real = {name: round(score, 4) for name, score in beam.scores.items()}
+            return {"beam": beam.number, "stages": beam.stages, "real": real, "rank": beam.rank, "tokens": len(beam.tokens)}
+
+        return [
+            {"start_seconds": round(fan.start / self.rate, 4), "chosen": fan.chosen, "beams": list(map(beam, fan.beams))}
+            for fan in self.cycles
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class HeardBeam:
+    """An utterance up to the end of one beam: its sound `samples [N]`, and the second at which the beam begins."""
+
+    name: str
+    cycle: int
+    fan: Fan
+    beam: Beam
+    samples: np.ndarray = field(repr=False)
+    sample_rate: int
+    from_seconds: float
+
+    def record(self) -> dict[str, object]:
+        seconds = {"from_seconds": round(self.from_seconds, 4), "audio_seconds": round(len(self.samples) / self.sample_rate, 4)}
+        chosen = self.beam.number == self.fan.chosen
+        return {"sampler": self.name, "cycle": self.cycle, "beam": self.beam.number, "chosen": chosen, **seconds}
+
+
+def hear_beam(synthesizer: Synthesizer, trees: Mapping[str, Tree], key: str, cycle: object, beam: object) -> HeardBeam:
+    """Decode the utterance up to the end of a beam, which replaces the chosen one.
+
+    Args:
+        trees: by the key of the sampler.
+        cycle, beam: count from 1.
+
+    Raises:
+        InputError: for numbers that do not exist.
+        PCGError: if that sampler has not run.
+    """
+    if key not in trees:
+        raise PCGError(NO_BEAMS.format(name=str(key)[:40]))
+    tree = trees[key]
+    fan = tree.cycles[_number("cycle", cycle, len(tree.cycles)) - 1]
+    chosen = fan.beams[_number("beam", beam, len(fan.beams)) - 1]
+    speaker, rate = synthesizer.voice.reference(tree.voice), synthesizer.voice.codec.sample_rate
+    samples = np.concatenate([synthesizer.decode(piece, speaker) for piece in tree.pieces(fan, chosen)])
+    begin = len(samples) / rate - len(chosen.tokens) / tree.rate
+    return HeardBeam(tree.name, int(cycle), fan, chosen, samples, rate, begin)
+
+
+def _number(name: str, value: object, highest: int) -> int:
+    if not highest:
+        raise PCGError("This take has no beams to choose from.")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 1 <= value <= highest or value != int(value):
+        raise InputError(name, value, f"a whole number from 1 to {highest}")
+    return int(value)
+
+
+@dataclass(frozen=True)
+class BeamView:
+    """The tree on the page. trees: a State with Trees by sampler; key: the sampler whose tree is shown."""
+
+    trees: gr.State
+    key: gr.Radio
+    tree: gr.HTML
+
+
+def create_beams(synthesizer: Synthesizer, samplers: Mapping[str, str]) -> BeamView:
+    """Lay the section out; `samplers`: the names of the samplers that search, by key."""
+    with gr.Column(elem_classes="lab-card"):
+        gr.HTML(HEADING, apply_default_css=False)
+        key = gr.Radio(
+            [(name, key) for key, name in samplers.items()], value=list(samplers)[-1], label="Sampler", show_label=False,
+            container=False, elem_id="spoof-way", elem_classes="lab-picker",
+        )  # fmt: skip
+        script = SCRIPT.read_text(encoding="utf-8")
+        tree = gr.HTML(EMPTY, js_on_load=script, apply_default_css=False, elem_id="spoof-tree")
+        with gr.Row(elem_classes="lab-seed"):
+            cycle = gr.Number(1, label="Cycle", precision=0, minimum=1, min_width=80, elem_id="spoof-cycle")
+            beam = gr.Number(1, label="Beam", precision=0, minimum=1, min_width=80, elem_id="spoof-beam")
+            hear = gr.Button("Play this beam", elem_id="spoof-hear", size="md", min_width=140)
+        words = gr.HTML("", apply_default_css=False, elem_id="spoof-words")
+        sound = player(synthesizer, "Beam", "spoof-sound-beam", autoplay=True)
+    record, trees = gr.JSON(visible=False), gr.State({})
+    lent = on_gpu(partial(hear_beam, synthesizer), lambda *_: STARTING_SECONDS)
+
+    def play(key: str, cycle: object, beam: object, trees: Mapping[str, Tree]) -> list[object]:
+        with showing_errors():
+            heard = lent(trees, key, cycle, beam)
+        return [heard.record(), heard_html(heard), pcm(heard.samples, heard.sample_rate) if len(heard.samples) else None]
+
+    def play_picked(key: str, trees: Mapping[str, Tree], event: gr.EventData) -> list[object]:
+        picked = event._data if isinstance(event._data, Mapping) else {}
+        cycle, beam = picked.get("cycle"), picked.get("beam")
+        return [cycle, beam, *play(key, cycle, beam, trees)]
+
+    once = {"show_progress": "minimal", "trigger_mode": "always_last"}
+    key.input(
+        lambda key, trees: tree_html(trees.get(key)), [key, trees], tree,
+        queue=False, show_progress="hidden", api_visibility="private",
+    )  # fmt: skip
+    hear.click(
+        play, [key, cycle, beam, trees], [record, words, sound], api_name="spoof_beam",
+        api_description="The sound of this session's last run of `spoof` up to the end of one beam, which replaces the chosen "
+        "one; cycle and beam count from 1, as in its record.", **once,
+    )  # fmt: skip
+    getattr(tree, PICK)(play_picked, [key, trees], [cycle, beam, record, words, sound], api_visibility="private", **once)
+    return BeamView(trees, key, tree)
+
+
+def heard_html(heard: HeardBeam) -> str:
+    """What is heard: from where to where the beam runs."""
+    end, fate = len(heard.samples) / heard.sample_rate, FATES[heard.fan.fate(heard.beam)].removesuffix(" tokens")
+    return (
+        f'<p class="beams-note" role="status"><b>{heard.name}, cycle {heard.cycle}, beam {heard.beam.number}</b> ({fate}): '
+        f"the take up to {heard.from_seconds:.2f} s, then this beam up to {end:.2f} s.</p>"
+    )
+
+
+def tree_html(tree: Tree | None) -> str:
+    """Every beam as a line from its cycle's beginning to its end, in the colour of its scores; built from numbers alone."""
+    if tree is None:
+        return EMPTY
+    if not tree.cycles:
+        return f'<p class="beams-note">The take ended within the {PLAN.warmup} tokens of the warm-up, before any beams.</p>'
+    lanes = max(len(fan.beams) for fan in tree.fans)
+    seconds = max(fan.start + max(len(beam.tokens) for beam in fan.beams) for fan in tree.fans) / tree.rate
+    # The name of the last cycle may stand beyond the last token.
+    width, height = BEFORE + round(seconds * SECOND) + BEHIND, ABOVE + LANE * lanes + BELOW
+    label = f"Beams of {tree.name}: {counted(len(tree.cycles), 'cycle')} in {seconds:.1f} s"
+    return (
+        f'<div class="beams"><div class="beams-plane"><svg width="{width}" height="{height}" role="group" aria-label="{label}">'
+        f'{_axis(seconds, height)}{"".join(_fans(tree, lanes))}</svg></div><p class="beams-note" data-part="note" '
+        f'aria-hidden="true">{PROMPT}</p>{_legend()}</div>'
+    )
+
+
+def _fans(tree: Tree, lanes: int) -> Iterator[str]:
+    """The beams of a cycle start where the chosen one of the cycle before ended."""
+    lane, number = (lanes - 1) / 2, 0
+    for fan in tree.fans:
+        x = BEFORE + fan.start / tree.rate * SECOND
+        if len(fan.beams) == 1:
+            yield f'<path class="warm-up" d="M{x:.1f} {_y(lane)}h{len(fan.kept.tokens) / tree.rate * SECOND:.1f}"/>'
+            continue
+        number += 1
+        yield f'<text class="cycle" x="{x + 4:.1f}" y="{ABOVE - 10}">cycle {number}</text>'
+        yield f'<path class="edge" d="M{x:.1f} {ABOVE - 6}V{ABOVE + LANE * lanes}"/>'
+        # The chosen one last, above the others.
+        for beam in sorted(fan.beams, key=lambda beam: beam.number == fan.chosen):
+            yield _beam(fan, beam, number, tree.rate, lane)
+        lane = fan.chosen - 1
+
+
+def _beam(fan: Fan, beam: Beam, cycle: int, rate: float, lane: float) -> str:
+    def x(token: float) -> str:
+        return f"{BEFORE + (fan.start + token) / rate * SECOND:.1f}"
+
+    root, y, count, fate = _y(lane), _y(beam.number - 1), len(beam.tokens), fan.fate(beam)
+    turn = min(SPREAD_TOKENS, count)
+    curve = f"M{x(0)} {root}C{x(turn / 2)} {root} {x(turn / 2)} {y} {x(turn)} {y}"
+    # A beam may end within a stage.
+    ends = (*(min(stage, count) for stage in PLAN.stages[: beam.stages - 1]), count)
+    stages, begun = [], 0
+    for judge, end in zip(JUDGES, ends, strict=False):
+        if end > begun or begun == 0:
+            path = f"{curve}H{x(max(turn, end))}" if begun == 0 else f"M{x(max(turn, begun))} {y}H{x(max(turn, end))}"
+            stages.append(f'<path class="stage" style="--spoof:{1 - beam.scores[judge]:.1%}" d="{path}"/>')
+        begun = max(begun, end)
+    places = {name: fan.place(beam, name) for name in beam.scores}
+    scores = ", ".join(f"{spoken(n)} {1 - beam.scores[n]:.2f} ({at} of {of})" for n, (at, of) in places.items())
+    rank = "" if beam.rank is None else f"; sum of ranks {beam.rank:g}"
+    span = f"{fan.start / rate:.2f} to {(fan.start + count) / rate:.2f} s"
+    label = f"Cycle {cycle}, beam {beam.number}, {span}: {FATES[fate]}; spoof probability {scores}{rank}"
+    first = 0 if cycle == 1 and beam.number == 1 else -1
+    return (
+        f'<g class="beam {fate}" role="button" aria-pressed="false" data-cycle="{cycle}" data-beam="{beam.number}" '
+        f'tabindex={first} aria-label="{label}"><path class="hit" d="{curve}H{x(count)}"/>{"".join(stages)}'
+        f"{_mark(fate, float(x(count)), float(y))}</g>"
+    )
+
+
+def _mark(fate: str, x: float, y: float) -> str:
+    """The sign at the end of a beam: a cross, a bar, a ring; the chosen beam continues."""
+    shapes = {
+        "first": f"M{x - MARK} {y - MARK}l{2 * MARK} {2 * MARK}m0 {-2 * MARK}l{-2 * MARK} {2 * MARK}",
+        "second": f"M{x} {y - MARK - 1}v{2 * MARK + 2}",
+        "lost": f"M{x} {y}a{MARK} {MARK} 0 1 0 {2 * MARK} 0a{MARK} {MARK} 0 1 0 {-2 * MARK} 0",
+    }
+    return f'<path class="mark" d="{shapes[fate]}"/>' if fate in shapes else ""
+
+
+def _axis(seconds: float, height: int) -> str:
+    base = height - BELOW + 2
+    ticks = "".join(
+        f'<path class="tick" d="M{BEFORE + s * SECOND} {base}v5"/><text x="{BEFORE + s * SECOND}" y="{height - 6}">{s} s</text>'
+        for s in range(int(seconds) + 1)
+    )
+    return f'<path class="tick" d="M{BEFORE} {base}H{BEFORE + seconds * SECOND:.1f}"/>{ticks}'
+
+
+def _legend() -> str:
+    def entry(fate: str) -> str:
+        line = f'<path class="stage" style="--spoof:60%" d="M0 7H{26 if fate == "chosen" else 20}"/>{_mark(fate, 20, 7)}'
+        return f'<li><svg width="30" height="14" aria-hidden="true"><g class="beam {fate}">{line}</g></svg>{FATES[fate]}</li>'
+
+    ramp = '<li><i class="beams-ramp" aria-hidden="true"></i>spoof probability from 0 to 1, by M10, M25, M50 in turn</li>'
+    return f'<ul class="beams-legend" aria-label="Legend of the beams">{"".join(map(entry, FATES))}{ramp}</ul>'
+
+
+def _y(lane: float) -> str:
+    return f"{ABOVE + LANE * (lane + 0.5):g}"

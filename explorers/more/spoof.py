@@ -1,0 +1,263 @@
+"""Spoof detectors (MSpoofTTS, arXiv 2603.05373): one text by six samplers, and which parts the detectors find synthetic."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from operator import methodcaller
+
+import gradio as gr
+import numpy as np
+from gradio.components import Component
+
+from explorers.errors import page_error
+from explorers.listen.actions import Keep, new_seed, token_rate
+from explorers.more.beams import BeamView, Tree, create_beams, tree_html
+from explorers.session import Session, ShownTake, TakeView
+from explorers.shared.blocks import (
+    DECODING,
+    json_drawer,
+    knob,
+    pcm,
+    player,
+    queued_beside,
+    run_and_stop,
+    seed_and_dice,
+    text_box,
+    voice_choice,
+    wire_stop,
+)
+from explorers.shared.readout import busy_html, failure_html, message_html
+from explorers.shared.spoof_curves import curves_html
+from explorers.shared.terms import TERMS, explained, term_html
+from explorers.shared.waiting import while_waiting
+from explorers.turn import Turn
+from explorers.zero_gpu import gpu_seconds, on_gpu
+from pcg.errors import InputError, PCGError, counted
+from pcg.settings import Settings
+from pcg.spoof.detectors import STEP
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.take import Speak, Take, last_take
+from pcg.takes.written import pack_take
+from pcg.text.reading import check_text
+
+NOTE = "One text and one seed (n = 1): nothing follows for the samplers in general."
+HEADING = f"""<header class="title"><h2>Spoof detectors<small>which parts sound synthetic to them?</small></h2>
+<p>Six samplers say one text. The curves are the {term_html("spoof", "spoof probability")} of stretches of 50, 25 or 10 tokens:
+lower is more like speech. The beams are chosen by these same detectors, so their lower curves prove nothing. {NOTE}</p>
+</header>"""
+EXAMPLE = "The train to the city leaves at nine in the morning."
+READY = "Six takes, one after the other. The two with beams take longer."
+STOPPED = "Stopped. Finished takes stay."
+DONE = "All six takes are ready."
+# The two searches cost about eleven plain takes.
+TAKES = 15
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A sampling scheme with the settings of MSpoofTTS, section 3.2."""
+
+    name: str
+    note: str
+    settings: Settings
+
+
+def _sampler(name: str, note: str, **sampling: object) -> Sampler:
+    return Sampler(name, note, Settings("ar", temperature=1.0, top_k=50, **sampling))
+
+
+SAMPLERS = {
+    "original": _sampler("Original", "Plain sampling, the 50 likeliest tokens."),
+    "top_p": _sampler("top-p", "A control: Original with the top-p of RAS and EAS, and nothing else of theirs.", top_p=0.8),
+    "ras": _sampler("RAS", TERMS["ras"].meaning, sampler="ras", top_p=0.8),
+    "eas": _sampler("EAS", TERMS["eas"].meaning, sampler="eas", top_p=0.8),
+    "hierras": _sampler("HierRAS", "RAS in beams, pruned by the detectors.", sampler="ras", top_p=0.8, hierarchical=True),
+    "hiereas": _sampler("HierEAS", "EAS in beams: the paper's MSpoofTTS.", sampler="eas", top_p=0.8, hierarchical=True),
+}
+SEARCHED = {key: sampler.name for key, sampler in SAMPLERS.items() if sampler.settings.hierarchical}
+LAST = list(SAMPLERS)[-1]
+
+
+@dataclass(frozen=True, eq=False)
+class SpoofTake:
+    """The take of one sampler. curves: the spoof probability of each token at each resolution, `[T]`, NaN where the take is
+    too short for it; tree: None where nothing was searched."""
+
+    key: str
+    take: Take = field(repr=False)
+    curves: Mapping[str, np.ndarray] = field(repr=False)
+    tree: Tree | None = field(repr=False)
+
+    def record(self) -> dict[str, object]:
+        """Return everything, ready for JSON; every `STEP`-th value of the curves."""
+        take, means = self.take, {name: curve.mean() if len(curve) else np.nan for name, curve in self.curves.items()}
+        return {
+            "settings": take.settings.as_dict(), "tokens": len(take.tokens), "audio_seconds": round(take.audio_seconds, 4),
+            "hit_limit": take.hit_limit, "computed_per_token": round(take.computed_per_token, 4),
+            "rtf": round(take.rtf, 4) if len(take.audio) else None,
+            "spoof": {name: _finite(mean) for name, mean in means.items()},
+            "curves": {name: [_finite(value) for value in curve[::STEP]] for name, curve in self.curves.items()},
+            "curve_step_tokens": STEP, "cycles": self.tree.record() if self.tree else [],
+        }  # fmt: skip
+
+
+def can_judge(synthesizer: Synthesizer) -> bool:
+    """Whether there are spoof detectors for the codes of this voice."""
+    return synthesizer.decoder.detectors is not None
+
+
+def generate_all(
+    synthesizer: Synthesizer, text: str, voice: str, temperature: float, seed: int, speak: Speak | None = None
+) -> Iterator[SpoofTake | str]:
+    """Generate the text with all samplers at one seed; yield progress as a sentence, and each take once it is finished.
+
+    Closing the generator stops it. speak: that of the synthesizer, or of a service that serves several visitors.
+    """
+    text, rate = check_text(text), token_rate(synthesizer)
+    synthesizer.voice.reference(voice)
+    if not can_judge(synthesizer):
+        raise InputError("voice", synthesizer.voice.name, "one whose codes the spoof detectors know")
+    # Wrong values are refused before anything is generated.
+    asked = {key: sampler.settings.with_(temperature=temperature, seed=seed) for key, sampler in SAMPLERS.items()}
+    for number, (key, settings) in enumerate(asked.items(), start=1):
+        yield f"{SAMPLERS[key].name}: take {number} of {len(SAMPLERS)}."
+        with closing((speak or synthesizer.speak)(text, settings, voice)) as events:
+            yield from while_waiting(events, synthesizer)
+            take = last_take(events)
+        curves = {name: curve.numpy() for name, curve in synthesizer.decoder.detectors.curves(take.tokens).items()}
+        yield SpoofTake(key, take, curves, Tree.of(SAMPLERS[key].name, take, rate) if key in SEARCHED else None)
+
+
+def remembered(session: Session, takes: Sequence[SpoofTake], keep: Keep, turn: Turn) -> Session:
+    """Return the session with these takes in its history; the run of `turn` gets the same change."""
+    for made in takes:
+        sound = keep(made.take, None, False) if len(made.take.audio) else None
+        shown = ShownTake(TakeView.of(made.take), sound, packed=pack_take(made.take), streamed=False)
+        remember = methodcaller("remembering", shown, made.key, SAMPLERS[made.key].name)
+        session = remember(session)
+        turn.change(remember)
+    return session
+
+
+def create_spoof(
+    synthesizer: Synthesizer,
+    speak: Speak | None = None,
+    session: gr.State | None = None,
+    keep: Keep | None = None,
+    turn: gr.State | None = None,
+) -> Mapping[str, Component]:
+    """Lay the panel out; return the controls that share their values with other panels.
+
+    session: holds a Session, whose history gets the takes; keep: writes a take to a file; turn: holds the Turn of Listen.
+    """
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"), gr.Column(elem_classes="lab-form"):
+            text, voice = text_box("spoof-", EXAMPLE), voice_choice(synthesizer, "spoof-")
+            temperature = knob("temperature", Settings(), "spoof-", explained("temperature", "The paper uses 1.0."))
+            seed, dice = seed_and_dice("spoof-")
+            run, stop = run_and_stop("spoof-", "Compare all six")
+            status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="spoof-status")
+        with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
+            with gr.Column(elem_classes="lab-card"):
+                gr.HTML(HEADING, apply_default_css=False)
+            keys, views = tuple(SAMPLERS), {}
+            for row in zip(keys[::2], keys[1::2], strict=True):
+                with gr.Row(equal_height=True, elem_classes="lab-pair"):
+                    views |= {key: _create_take(synthesizer, key) for key in row}
+            beams = create_beams(synthesizer, SEARCHED)
+            record = json_drawer("spoof-record")
+    finished = gr.State(())
+    lent = on_gpu(partial(generate_all, synthesizer, speak=speak), lambda text, *_: gpu_seconds(text, TAKES))
+
+    def compare_samplers(text: str, voice: str, temperature: float, seed: int) -> Iterator[dict[Component, object]]:
+        takes: list[SpoofTake] = []
+        asked = {"text": text, "voice": voice, "temperature": temperature, "seed": seed, "n": 1, "note": NOTE}
+        try:
+            with closing(lent(text, voice, temperature, seed)) as steps:
+                for step in steps:
+                    if isinstance(step, str):
+                        empty = {} if takes else _emptied(views, beams) | {record: asked | {"ways": {}}}
+                        yield empty | {status: busy_html(step)}
+                        continue
+                    takes.append(step)
+                    updates = {record: asked | {"ways": {made.key: made.record() for made in takes}}}
+                    done = {status: message_html(DONE), finished: tuple(takes)} if step.key == LAST else {}
+                    yield updates | done | _updates(step, views[step.key]) | _tree_updates(takes, beams)
+        except PCGError as error:
+            yield {status: failure_html(error)}
+            raise page_error(error) from error
+
+    places = [
+        record,
+        finished,
+        beams.trees,
+        beams.key,
+        beams.tree,
+        *(place for view in views.values() for place in view),
+        status,
+    ]
+    running = run.click(
+        compare_samplers, [text, voice, temperature, seed], places, **queued_beside(status),
+        concurrency_id=DECODING, concurrency_limit=1, api_name="spoof",
+        api_description="Takes of a text by six samplers at one seed; streams a record (cost, spoof probabilities and curves, "
+        "beams), then the same as HTML and sounds.",
+    )  # fmt: skip
+    quiet = {"api_visibility": "private", "show_progress": "hidden"}
+    wire_stop(stop, running, status, STOPPED)
+    dice.click(new_seed, None, seed, queue=False, **quiet)
+    if session and keep and turn:
+        # When it is over, as other takes may have come into the session meanwhile.
+        running.success(
+            lambda session, takes, turn: remembered(session, takes, keep, turn), [session, finished, turn], session,
+            concurrency_limit=None, **quiet,
+        )  # fmt: skip
+    return {"text": text, "voice": voice, "temperature": temperature, "seed": seed}
+
+
+View = tuple[gr.HTML, gr.Audio, gr.HTML]
+
+
+def _create_take(synthesizer: Synthesizer, key: str) -> View:
+    with gr.Column(min_width=300, elem_classes="lab-card", elem_id=f"spoof-{key}"):
+        head = gr.HTML(sampler_html(key), apply_default_css=False)
+        sound = player(synthesizer, SAMPLERS[key].name, f"spoof-sound-{key}")
+        return head, sound, gr.HTML("", apply_default_css=False, elem_id=f"spoof-curves-{key}")
+
+
+def _emptied(views: Mapping[str, View], beams: BeamView) -> dict[Component, object]:
+    empty: dict[Component, object] = {beams.trees: {}, beams.tree: tree_html(None)}
+    for key, (head, sound, curves) in views.items():
+        empty |= {head: sampler_html(key), sound: None, curves: ""}
+    return empty
+
+
+def _updates(made: SpoofTake, view: View) -> dict[Component, object]:
+    (head, sound, curves), take = view, made.take
+    samples = pcm(take.audio, take.sample_rate) if len(take.audio) else None
+    return {head: sampler_html(made.key, take), sound: samples, curves: curves_html(made.curves, take.audio_seconds)}
+
+
+def _tree_updates(takes: Sequence[SpoofTake], beams: BeamView) -> dict[Component, object]:
+    if (last := takes[-1]).tree is None:
+        return {}
+    return {beams.trees: {m.key: m.tree for m in takes if m.tree}, beams.key: last.key, beams.tree: tree_html(last.tree)}
+
+
+def sampler_html(key: str, take: Take | None = None) -> str:
+    """The heading of a sampler, and what its take cost."""
+    sampler = SAMPLERS[key]
+    cost = ""
+    if take is not None:
+        rtf = f", {term_html('rtf')} {take.rtf:.2f}" if len(take.audio) else ""
+        cut = "; cut at the length limit" if take.hit_limit else ""
+        computed = f"<b>{take.computed_per_token:.1f}</b> tokens computed for each token"
+        cost = (
+            f'<p class="beams-note">{computed}; {counted(len(take.tokens), "token")}, {take.audio_seconds:.1f} s{rtf}{cut}.</p>'
+        )
+    return f'<header class="title"><h2>{sampler.name}</h2><p>{sampler.note}</p></header>{cost}'
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if np.isnan(value) else round(float(value), 4)

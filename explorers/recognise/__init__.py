@@ -1,1 +1,0 @@
-"""The Recognise panel: self-speculative speech recognition."""

@@ -1,0 +1,212 @@
+"""The papers' figures from our records in plotly: one colour and one mark a method, 95 % intervals as bars.
+
+Names of settings may come from a user's file, so they are escaped: plotly reads markup.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+import plotly.graph_objects as go
+
+from explorers.colours import BLUE, GREEN, INK, METHODS, ORANGE, SKY
+from explorers.shared.figures import GRID, MARGIN, axis, layout
+from pcg.experiments.results import papers
+from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, most_heard
+from pcg.experiments.results.claims import lookaheads, lookaheads_by_knob
+from pcg.experiments.results.comparisons import curve, difference, pareto
+from pcg.experiments.results.condition_names import knob
+from pcg.experiments.results.tables import VARIANTS
+from pcg.metrics.estimate import Estimate
+
+# Methods that share a colour differ in mark and dash.
+STYLES = {
+    "AR": (METHODS["ar"], "diamond", "solid"),
+    "SD": (METHODS["sd"], "square", "solid"),
+    "SSD": (METHODS["ssd"], "triangle-up", "6px,3px"),
+    "PCG cosine": (METHODS["pcg"], "circle", "solid"),
+    "PCG Mel": (ORANGE, "triangle-down", "2px,3px"),
+    "PCG FSQ": (GREEN, "hexagon", "8px,3px,2px,3px"),
+    "PCG both": (SKY, "hexagon-open", "8px,3px,2px,3px"),
+    "PCG weighted": (BLUE, "circle-open", "6px,3px"),
+    "PCG partition": (BLUE, "square-open", "2px,3px"),
+    "PCG adaptive": (BLUE, "triangle-up-open", "2px,3px"),
+    "PCG block": (BLUE, "cross-open", "solid"),
+    "SD adaptive": (METHODS["sd"], "triangle-up-open", "2px,3px"),
+    "SD block": (METHODS["sd"], "cross-open", "solid"),
+    "membership": (SKY, "cross", "dot"),
+    "typical": (SKY, "star", "dot"),
+    "swap cosine": (BLUE, "circle", "solid"),
+    "swap Mel": (ORANGE, "triangle-down", "2px,3px"),
+    "swap FSQ": (GREEN, "hexagon", "8px,3px,2px,3px"),
+    "swap both": (SKY, "hexagon-open", "8px,3px,2px,3px"),
+    "random swap": (INK, "x", "dot"),
+}
+DRAFTING = ("SD", "SSD", "PCG cosine")
+DASHES = ("solid", "8px,3px", "3px,3px")
+CAPTIONS = {
+    "main": "Word errors against speed. The broad line is the Pareto front: nothing else is as fast with fewer errors. Click "
+    "“the paper” in the legend to show the paper's points.",
+    "tradeoff": "Every rule and setting, on fewer utterances. The broad line is the Pareto front.",
+    "lookahead": "Speed by lookahead. Dotted: the bound from acceptance and step costs, where measured.",
+    "acceptance": "Share of rounds that accepted the token drafted at each position. Dotted: share of the tests there.",
+    "swap": "Change of WER by the share of tokens swapped.",
+}
+LEGEND = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "entrywidth": 72, "font": {"size": 11}}
+ROOM = {"height": 400, "margin": MARGIN | {"t": 12}, "legend": LEGEND, "showlegend": True}
+
+
+def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figure]:
+    """Return every figure that there are records for, by the name of its table."""
+    usual = most_heard(s for s in summaries if s.method not in VARIANTS)
+    made = {
+        "main": tradeoff_figure(results, usual),
+        "tradeoff": tradeoff_figure(results, summaries),
+        "lookahead": lookahead_figure(results, summaries),
+        "acceptance": acceptance_figure(results, summaries),
+        "swap": swap_figure(results, summaries),
+    }
+    return {name: figure for name, figure in made.items() if figure.data}
+
+
+def tradeoff_figure(results: Results, rows: Iterable[Summary]) -> go.Figure:
+    """WER against speed-up (PCG Fig. 3) on the utterances that all `rows` share: a curve a method, and the Pareto front. The
+    draft alone is left out: it is so fast and so often wrong that all else would crowd in a corner."""
+    known = [s for s in rows if s.speedup and s.wer and s.method in STYLES and is_usual(s)]
+    shared, usual = alike(results, known)
+    traces = []
+    for name in STYLES:
+        points = sorted((s for s in usual if s.method == name), key=lambda s: knob(s.condition))
+        if not points:
+            continue
+        order = curve(shared, name, points[0].condition)  # it begins with SD
+        points = [s for condition in order for s in usual if s.condition == condition] or points
+        hover = [(escape(s.name), s.utterances) for s in points]
+        trace = _curve(
+            name, [s.speedup.value for s in points], [percent(s.wer) for s in points], hover,
+            "%{customdata[0]}<br>%{x:.2f}x, WER %{y:.1f} %, n = %{customdata[1]}",
+        )  # fmt: skip
+        own = [9 if s.method == name else 0 for s in points]  # SD has a mark of its own
+        traces.append(trace.update(error_x=bars([s.speedup for s in points]), marker={"size": own}))
+    if not traces:
+        return go.Figure()
+    front = pareto(usual)
+    broad = {"color": "rgba(230, 159, 0, 0.35)", "width": 9, "shape": "vh"}
+    best = go.Scatter(
+        x=[s.speedup.value for s in front], y=[100 * s.wer.value for s in front], name="Pareto front", mode="lines", line=broad,
+        hoverinfo="skip",
+    )  # fmt: skip
+    quoted = [papers.PCG_TABLE_1[name] for name in ("SD", "SSD", "PCG")]
+    theirs = _paper([row.values["speedup"] for row in quoted], [row.values["wer"] for row in quoted])
+    theirs.update(text=[row.name for row in quoted], mode="markers+text", textposition="middle right", visible="legendonly")
+    axes = {
+        "xaxis": axis("speed-up over AR", ticksuffix="x", range=_range([s.speedup for s in usual])),
+        "yaxis": axis("WER", ticksuffix=" %", range=_range([percent(s.wer) for s in usual], floor=0)),
+    }
+    return go.Figure([best, *traces, theirs], layout(None) | axes | ROOM)
+
+
+def lookahead_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
+    """Speed-up by lookahead (PCG Fig. 4, SSD Fig. 3), and its bound, on the utterances that all points share."""
+    traces = []
+    _, rows = alike(results, [s for _, family in _by_lookahead(summaries) for s in family.values()])
+    for number, (name, family) in enumerate(_by_lookahead(rows)):
+        points, at = list(family.values()), list(family)
+        trace = _curve(
+            name, at, [s.speedup for s in points], [s.timed for s in points],
+            "%{y:.2f}x at lookahead %{x}, n = %{customdata}",
+        )  # fmt: skip
+        trace.name = escape(points[0].name.partition(", lookahead")[0])
+        if name == "PCG cosine":
+            trace.line.dash = DASHES[number % len(DASHES)]
+        traces.append(trace)
+        if any(s.bound for s in points):
+            thin = {"color": STYLES[name][0], "width": 1, "dash": "dot"}
+            hover = "bound %{y:.2f}x<extra></extra>"
+            bound = go.Scatter(
+                x=at, y=[s.bound for s in points], mode="lines", line=thin, showlegend=False, hovertemplate=hover
+            )
+            traces.append(bound)
+    axes = {"xaxis": axis("lookahead, tokens", dtick=1), "yaxis": axis("speed-up over AR", ticksuffix="x", rangemode="tozero")}
+    return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [_level(1)]})
+
+
+def _by_lookahead(summaries: Sequence[Summary]) -> list[tuple[str, Mapping[int, Summary]]]:
+    """The rows of each setting with several lookaheads, and the name of its method."""
+    families = [(name, family) for name in DRAFTING for family in lookaheads_by_knob(summaries, name)]
+    return [(name, family) for name, family in families if len(family) > 1]
+
+
+def acceptance_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
+    """Share of rounds that accepted each drafted token, at the longest lookahead measured; dotted: of the tests there."""
+    longest = [[s for s in lookaheads(summaries, name).values() if s.acceptance][-1:] for name in DRAFTING]
+    _, rows = alike(results, [row for rows in longest for row in rows])
+    traces = []
+    for row in rows:
+        for shares, dotted in ((row.acceptance, False), (row.conditional, True)):
+            positions = list(range(1, len(shares) + 1))
+            values = [Estimate(100 * share, 100 * share, 100 * share) for share in shares]
+            trace = _curve(row.method, positions, values, positions, "position %{x}: %{y:.0f} %")
+            traces.append(
+                trace.update(showlegend=not dotted, line=trace.line.to_plotly_json() | ({"dash": "dot"} if dotted else {}))
+            )
+    axes = {"xaxis": axis("position in the draft", dtick=1), "yaxis": axis("accepted", ticksuffix=" %", range=[0, 104])}
+    return go.Figure(traces, layout(None) | axes | ROOM)
+
+
+def swap_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
+    """Change of WER by the share of tokens swapped (PCG Table 2), on the utterances that all points share."""
+    results, rows = alike(results, [s for s in summaries if s.condition.swap is not None and s.swapped])
+    traces = []
+    for name in (name for name in STYLES if "swap" in name):
+        points = sorted((s for s in rows if s.method == name), key=lambda s: s.swapped.value)
+        pairs = [(s, difference(results, s.condition, base).wer) for s in points if (base := results.baseline(s.condition))]
+        pairs = [(s, percent(lost)) for s, lost in pairs if lost]
+        if pairs:
+            traces.append(
+                _curve(
+                    name, [100 * s.swapped.value for s, _ in pairs], [lost for _, lost in pairs],
+                    [escape(s.name) for s, _ in pairs], "%{customdata}<br>%{x:.0f} % swapped: %{y:+.1f} points of WER",
+                )
+            )  # fmt: skip
+    if traces:
+        quoted = [row.values for row in papers.PCG_TABLE_2]
+        traces.append(_paper([row["swapped"] for row in quoted], [100 * row["wer"] for row in quoted]))
+    axes = {"xaxis": axis("tokens swapped", ticksuffix=" %", rangemode="tozero"), "yaxis": axis("change of WER, points")}
+    return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [_level(0)]})
+
+
+def _curve(name: str, x: Sequence[float], y: Sequence[Estimate], hover: Sequence[object], template: str) -> go.Scatter:
+    colour, symbol, dash = STYLES[name]
+    return go.Scatter(
+        x=x, y=[e.value for e in y], error_y=bars(y), name=name, mode="lines+markers" if len(x) > 1 else "markers",
+        line={"color": colour, "width": 2, "dash": dash}, marker={"color": colour, "size": 9, "symbol": symbol},
+        customdata=hover, hovertemplate=f"{template}<extra></extra>",
+    )  # fmt: skip
+
+
+def _paper(x: Sequence[float], y: Sequence[float]) -> go.Scatter:
+    marker = {"color": INK, "size": 11, "symbol": "star-open"}
+    return go.Scatter(x=x, y=y, name="the paper", mode="markers", marker=marker, textfont={"color": INK})
+
+
+def bars(estimates: Sequence[Estimate]) -> dict[str, object]:
+    """Return the intervals as error bars."""
+    high, low = [e.high - e.value for e in estimates], [e.value - e.low for e in estimates]
+    return {"type": "data", "symmetric": False, "thickness": 1, "width": 3, "array": high, "arrayminus": low}
+
+
+def percent(rate: Estimate) -> Estimate:
+    return Estimate(100 * rate.value, 100 * rate.low, 100 * rate.high)
+
+
+def _range(estimates: Iterable[Estimate], floor: float | None = None) -> list[float]:
+    """From the lowest to the highest end of the intervals, with a margin."""
+    ends = [end for e in estimates for end in (e.low, e.high)]
+    margin = 0.06 * (max(ends) - min(ends)) or 0.1
+    low = min(ends) - margin
+    return [low if floor is None else max(floor, low), max(ends) + margin]
+
+
+def _level(y: float) -> dict[str, object]:
+    line = {"color": GRID, "width": 2, "dash": "dash"}
+    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line, "layer": "below"}

@@ -1,0 +1,501 @@
+"""The listening test: a blind comparison by preference (AB), discrimination (ABX) or rating, its result, and a link to it.
+
+What a `BlindTest` holds stays on the server; `question` and the sounds are all that a listener gets before the last vote.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import parse_qs, urlencode
+
+import gradio as gr
+import numpy as np
+from gradio.blocks import Block
+from gradio.components import Component
+
+from explorers.colours import swatch_html
+from explorers.errors import page_error, showing_errors
+from explorers.listen.actions import new_seed
+from explorers.shared.blocks import (
+    DECODING,
+    by_name,
+    json_drawer,
+    knob,
+    parameters_of,
+    queued_beside,
+    run_and_stop,
+    seed_and_dice,
+    similarity_choice,
+    voice_choice,
+    wire_stop,
+)
+from explorers.shared.readout import failure_html, message_html
+from explorers.shared.terms import explained
+from explorers.shared.waiting import while_waiting
+from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
+from pcg.audio import write_wav
+from pcg.errors import InputError, PCGError
+from pcg.experiments.listening_tests.design import ANCHOR, OPEN, TIE, Design, Plan, Vote, check_vote, draw_plan
+from pcg.experiments.listening_tests.loudness import dithered, low_anchor, matched
+from pcg.experiments.listening_tests.outcome import Figure, Outcome, outcome
+from pcg.experiments.listening_tests.record import as_csv, as_dict
+from pcg.files import replacing, write_json
+from pcg.metrics.intelligibility import comparable, read_sentences
+from pcg.settings import METHODS, Settings
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.presets import PAPERS
+from pcg.takes.take import Speak, last_take
+from pcg.text.reading import MAX_CHARACTERS, check_text
+
+SCRIPT, VOTE, MARK = Path(__file__).with_name("results.js"), "vote", "#test?"
+DESIGNS = {"ab": "A/B: which is better", "abx": "ABX: which one is X", "rating": "Rating, 0 to 100"}
+SOURCES = {"evaluation": "evaluation sentences", "own": "own lines"}
+KNOBS = ("theta", "lookahead", "beta", "temperature")
+MOST_LINES, MOST_ASKED, TRIALS = 60, 30, 6
+LONGEST_LINK = 8 * MAX_CHARACTERS
+READY = "Choose what to compare, then prepare the test."
+WAITING, OVER = "The test is ready for your votes.", "The test is over. Results below."
+STOPPED = "Stopped. An earlier test stays."
+SENT = "This test came by a link: texts, systems, seed and order are set. Press Prepare the test."
+OTHER_VOICE = " It was made with another voice: what you hear may differ."
+NO_TEST = "There is no test: prepare one first."
+NOT_OVER = "The test is not over: give the remaining votes, or end it here."
+# A bootstrap of a few numbers is overconfident; Wilson's interval is not.
+TOO_SMALL = "n too small"
+HEADING = """<header class="title"><h2>Listening test<small>blind, equally loud, in an order drawn from the seed</small></h2>
+<p>The system behind each letter stays secret until the last vote. Use headphones, and set a comfortable level first.</p>
+</header>"""
+OPENED = f"""() => {{
+  addEventListener("hashchange", () => location.hash.startsWith("{MARK}") && location.reload());
+  return [location.hash];
+}}"""
+OPEN_TAB = f"""() => {{
+  if (!location.hash.startsWith("{MARK}")) return;
+  document.querySelector("#results-tab-button")?.click();
+  setTimeout(() => document.querySelector("#listening-button")?.click(), 0);
+}}"""
+WITH_ADDRESS = "(...values) => [...values.slice(0, -1), location.origin + location.pathname.replace(/\\/$/, '')]"
+
+Updates = dict[Block, object]
+
+
+@dataclass(frozen=True)
+class ListeningRequest:
+    """The values of the controls, in their order. compared: methods at these knobs, and the papers' presets, by name; source:
+    "evaluation" sentences or "own" `lines`, one text each."""
+
+    design: str
+    compared: Sequence[str]
+    reference: str | None
+    anchor: bool
+    source: str
+    lines: str
+    trials: int
+    voice: str
+    theta: float
+    lookahead: int
+    beta: float
+    temperature: float
+    seed: int
+    similarity: str = Settings().similarity
+
+    def settings(self, method: str) -> Settings:
+        knobs = {name: getattr(self, name) for name in (*KNOBS, "similarity", "seed")}
+        return Settings(method, **knobs)
+
+    def systems(self) -> dict[str, Settings]:
+        """Return the settings of everything that is compared, by name, in a fixed order."""
+        known = {method.upper(): self.settings(method) for method in METHODS} | {p.name: p.settings for p in PAPERS}
+        for name in self.compared or ():
+            if name not in known:
+                raise InputError("what is compared", str(name)[:40], "one of " + ", ".join(known))
+        return {name: settings for name, settings in known.items() if name in (self.compared or ())}
+
+    def plan(self, texts: int) -> Plan:
+        """Draw the test over so many texts; raise InputError for one that cannot be prepared."""
+        rated = self.design == "rating"
+        reference = self.reference if rated else None
+        design = Design(self.design, tuple(self.systems()), reference, bool(self.anchor) and rated)
+        if isinstance(self.trials, int | float) and self.trials > MOST_ASKED:
+            raise InputError("number of trials", self.trials, f"a whole number from 1 to {MOST_ASKED}")
+        return draw_plan(design, texts, self.trials, self.settings("ar").seed)
+
+    def texts(self, synthesizer: Synthesizer) -> list[str]:
+        """Return the texts; raise InputError for a line without words, or one that is too long for a trial."""
+        if self.source not in SOURCES:
+            raise InputError("texts", self.source, "one of " + ", ".join(SOURCES))
+        if self.source == "evaluation":
+            return read_sentences()
+        lines = [check_text(line) for line in (self.lines or "").splitlines() if line.strip()]
+        if not 1 <= len(lines) <= MOST_LINES:
+            raise InputError("number of lines", len(lines), f"1 to {MOST_LINES}")
+        for line in lines:
+            if not comparable(line):
+                raise InputError("text", line, "a text with at least one word")
+            if len(synthesizer.chunks(line)) > 1:
+                raise InputError("text", line[:60], "at most about ten seconds of speech: longer sounds are hard to compare")
+        return lines
+
+
+NAMES = tuple(field.name for field in fields(ListeningRequest))
+
+
+@dataclass(frozen=True, eq=False)
+class BlindTest:
+    """A test and how far it has come. tokens: of each system's take, for each trial; ended: before its last vote."""
+
+    plan: Plan
+    texts: tuple[str, ...]
+    voice: str
+    systems: Mapping[str, Settings]
+    tokens: tuple[Mapping[str, tuple[int, ...]], ...]
+    votes: tuple[Vote, ...] = ()
+    ended: bool = False
+
+    @property
+    def over(self) -> bool:
+        return self.ended or len(self.votes) == len(self.plan.trials)
+
+    def record(self) -> dict[str, object]:
+        """Return everything, ready for JSON; refused before the test is over."""
+        if not self.over:
+            raise PCGError(NOT_OVER)
+        # The seed is that of each trial.
+        systems = {
+            name: {"settings": {knob: value for knob, value in settings.as_dict().items() if knob != "seed"}}
+            for name, settings in self.systems.items()
+        }
+        return as_dict(self.plan, self.texts, self.votes, systems) | {"voice": self.voice}
+
+
+def prepare(synthesizer: Synthesizer, request: ListeningRequest, speak: Speak | None = None) -> Iterator[str | BlindTest]:
+    """Draw the test and decode its takes; yield progress as sentences that name no system, and the BlindTest last.
+
+    Closing the generator stops it. speak: that of the synthesizer, or of a service that serves several visitors.
+    """
+    texts, systems = request.texts(synthesizer), request.systems()
+    plan = request.plan(len(texts))
+    synthesizer.voice.reference(request.voice)
+    tokens: list[dict[str, tuple[int, ...]]] = [{} for _ in plan.trials]
+    for at, trial in enumerate(plan.trials):
+        for name, settings in systems.items():
+            yield f"Decoding take {at * len(systems) + len(tokens[at]) + 1} of {len(plan.trials) * len(systems)}."
+            own = settings.with_(seed=trial.seed)
+            with closing((speak or synthesizer.speak)(texts[trial.item], own, request.voice)) as events:
+                yield from while_waiting(events, synthesizer)
+                tokens[at][name] = last_take(events).tokens
+    yield BlindTest(plan, tuple(texts), request.voice, systems, tuple(tokens))
+
+
+def question(test: BlindTest) -> dict[str, object]:
+    """Return what the listener may know of the current trial, ready for JSON."""
+    plan, number = test.plan, len(test.votes)
+    if test.over:
+        return {"number": None, "count": len(plan.trials), "told": OVER}
+    asked = {"number": number + 1, "count": len(plan.trials), "kind": plan.design.kind, "letters": list(plan.design.letters)}
+    return asked | {"text": test.texts[plan.trials[number].item]}
+
+
+def sounds(synthesizer: Synthesizer, test: BlindTest, noise: np.random.Generator) -> list[np.ndarray]:
+    """Return the sound behind each letter, int16 `[N]`: equally loud, equally long, and no two copies the same bytes."""
+    at, design, rate = len(test.votes), test.plan.design, synthesizer.voice.codec.sample_rate
+    speaker = synthesizer.voice.reference(test.voice)
+    decoded = {name: synthesizer.decode(list(test.tokens[at][name]), speaker) for name in test.systems}
+    if design.anchor:
+        decoded[ANCHOR] = low_anchor(decoded[str(design.reference)], rate)
+    level = dict(zip(decoded, matched(list(decoded.values()), rate), strict=True))
+    return [dithered(level[name], noise) for name in test.plan.trials[at].systems]
+
+
+def vote(test: BlindTest | None, number: object, answer: object, plays: object) -> BlindTest:
+    """Return the test with one vote more. number: of the trial, from 1, so that none is counted twice."""
+    if test is None:
+        raise PCGError(NO_TEST)
+    if test.over:
+        raise PCGError("The test is over and accepts no more votes.")
+    if number != len(test.votes) + 1:
+        raise InputError("trial", number, f"{len(test.votes) + 1}, the current trial")
+    return replace(test, votes=(*test.votes, check_vote(test.plan.design, answer, plays)))
+
+
+def export(folder: Path, test: BlindTest | None) -> list[str]:
+    """Write the test as JSON and CSV into `folder`; refused before it is over."""
+    if test is None:
+        raise PCGError(NO_TEST)
+    json_path, csv_path = folder / "listening-test.json", folder / "listening-test.csv"
+    write_json(json_path, test.record())
+    with replacing(csv_path) as temporary:
+        temporary.write_text(as_csv(test.plan, test.texts, test.votes), encoding="utf-8")
+    return [str(json_path), str(csv_path)]
+
+
+def write_test(request: ListeningRequest, digest: str, address: str) -> str:
+    """Return a link to this page at `address` that fixes the test. digest: of the voice, its first digits."""
+    request.plan(1)
+    lines = request.lines if request.source == "own" else ""
+    values = asdict(request) | {"lines": lines, "compared": "|".join(request.compared), "digest": digest[:12]}
+    return f"{address}/{MARK}{urlencode({name: value for name, value in values.items() if value not in (None, '')})}"
+
+
+def read_test(opened: str, synthesizer: Synthesizer) -> tuple[ListeningRequest, str] | None:
+    """Return what `write_test` wrote and the digest of its voice; None for an address without a test. Raises InputError for a
+    bad link, and for what this voice cannot do."""
+    _, mark, query = opened.partition(MARK)
+    if not mark:
+        return None
+    if len(query) > LONGEST_LINK:
+        raise InputError("link", f"{len(query):,} characters", f"at most {LONGEST_LINK:,} characters")
+    values = {name: found[0] for name, found in parse_qs(query, keep_blank_values=True).items()}
+    numbers = {"trials": int, "lookahead": int, "seed": int, "theta": float, "beta": float, "temperature": float}
+    try:
+        read = {name: numbers.get(name, str)(values.get(name, "")) for name in NAMES}
+    except ValueError as error:
+        raise InputError("link", query[:40], "a link of a listening test, copied to its end") from error
+    compared = read["compared"].split("|")
+    request = ListeningRequest(
+        **read | {"compared": compared, "anchor": read["anchor"] == "True", "reference": read["reference"] or None}
+    )
+    synthesizer.voice.reference(request.voice)
+    request.plan(len(request.texts(synthesizer)))
+    return request, values.get("digest", "")
+
+
+def result_html(test: BlindTest) -> str:
+    """The result of a test that is over: the votes with intervals, and the systems behind the letters; words are escaped."""
+    result = outcome(test.plan, test.votes)
+    verdict, *notes = map(escape, result.sentences)
+    rows = [(figure.name, *_estimate(figure, result)) for figure in result.figures if result.n]
+    what = "mean" if result.kind == "rating" else "share"
+    trials = [
+        (str(at + 1), _behind(test, at), _answer(vote), test.texts[test.plan.trials[at].item])
+        for at, vote in enumerate(test.votes)
+    ]
+    return (
+        f'<div class="reveal"><p class="results-caption" role="status"><strong>{verdict}</strong></p>'
+        f'<p class="results-note">{" ".join(notes)}</p>{_table(("", f"{what}, 95 % interval", "votes"), rows)}'
+        f"<h3>Systems behind the letters</h3>{_table(('trial', 'systems', 'your vote', 'text'), trials)}</div>"
+    )
+
+
+def _estimate(figure: Figure, result: Outcome) -> tuple[str, str]:
+    if figure.estimate is None:
+        return "–", "0"
+    rated = result.kind == "rating"
+    value, *ends = (
+        f"{x:.1f}" if rated else f"{x:.0%}" for x in (figure.estimate.value, figure.estimate.low, figure.estimate.high)
+    )
+    interval = TOO_SMALL if rated and result.too_small else f"{ends[0]} to {ends[1]}"
+    return f"{value} ({interval})", f"n = {figure.n}" if rated else f"{figure.count} of {figure.n}"
+
+
+def _behind(test: BlindTest, at: int) -> str:
+    pairs = zip(test.plan.design.letters, test.plan.trials[at].systems, strict=True)
+    return " | ".join(f"{letter}: {system}" for letter, system in pairs if letter != OPEN)
+
+
+def _answer(vote: Vote) -> str:
+    if isinstance(vote.answer, tuple):
+        return " · ".join(f"{score:g}" for score in vote.answer)
+    return "no difference" if vote.answer == TIE else str(vote.answer)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return "<p class='results-note'>No vote was given.</p>"
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in heads)
+    body = "".join(
+        f'<tr><th scope="row">{swatch_html(first)}{escape(first)}</th>'
+        + "".join(f'<td class="text">{escape(cell)}</td>' for cell in cells)
+        + "</tr>"
+        for first, *cells in rows
+    )
+    table = f'<table class="lab-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    # What scrolls must be reached by the keyboard, too.
+    return f'<div class="results-wide" role="group" aria-label="Table" tabindex="0">{table}</div>'
+
+
+def create_listening_test(
+    page: gr.Blocks, synthesizer: Synthesizer, digest: str, shared: Mapping[str, Component], speak: Speak | None = None
+) -> Mapping[str, Component]:
+    """Lay the panel out within `page`; return the controls that share their values with other panels.
+
+    digest: of the voice, for links; shared: controls of other tabs that a link moves, too; speak: as in `prepare`.
+    """
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
+            inputs, rating, own, run, stop, dice, status, make, link = _create_form(synthesizer)
+        with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
+            with gr.Column(elem_classes="lab-card"):
+                gr.HTML(HEADING, apply_default_css=False)
+                ballot = gr.HTML(
+                    {"number": None, "told": READY}, html_template='<div class="ballot"></div>',
+                    js_on_load=SCRIPT.read_text(encoding="utf-8"), apply_default_css=False, elem_id="listening-ballot",
+                )  # fmt: skip
+                finish = gr.Button("End the test and show the result", size="md", visible=False, elem_id="listening-end")
+                # How a program votes.
+                given, cast = gr.JSON(visible=False, label="Vote"), gr.Button(visible=False)
+            with gr.Column(elem_classes="lab-card", visible=False, elem_id="listening-revealed") as revealed:
+                reveal = gr.HTML("", apply_default_css=False, elem_id="listening-reveal")
+                save = gr.Button("Save as CSV and JSON", size="md", elem_id="listening-export")
+                files = gr.Files(label="Files", visible=False, interactive=False, elem_id="listening-files")
+                record = json_drawer("listening-record")
+    state, address, named = gr.State(), gr.Textbox(visible=False, label="address"), by_name(ListeningRequest, inputs)
+    outputs = [record, ballot, finish, revealed, reveal, files, state, status]
+    decode = on_gpu(partial(prepare, synthesizer, speak=speak), lambda *_: LONGEST_SECONDS)
+    render = on_gpu(partial(sounds, synthesizer), lambda *_: STARTING_SECONDS)
+
+    def shown(test: BlindTest) -> Iterator[Updates]:
+        asked, over = question(test), test.over
+        updates: Updates = {
+            finish: gr.update(visible=not over), revealed: gr.update(visible=over), state: test,
+            files: gr.update(value=None, visible=False), status: message_html(OVER if over else WAITING),
+        }  # fmt: skip
+        if over:
+            yield updates | {record: test.record(), reveal: result_html(test), ballot: gr.update(value=asked)}
+            return
+        with TemporaryDirectory() as folder:
+            paths = [Path(folder) / f"{letter}.wav" for letter in test.plan.design.letters]
+            # Fresh noise, so that the bytes cannot be predicted from the seed.
+            for path, samples in zip(paths, render(test, np.random.default_rng()), strict=True):
+                write_wav(path, samples, synthesizer.voice.codec.sample_rate)
+            urls = [{"path": str(path), "meta": {"_type": "gradio.FileData"}} for path in paths]
+            # Gradio has copied the sounds to its cache when it asks for the next step.
+            yield updates | {record: asked, reveal: "", ballot: gr.update(value=asked | {"sounds": urls})}
+
+    @parameters_of(ListeningRequest)
+    def prepare_test(*values: object) -> Iterator[Updates]:
+        try:
+            with closing(decode(ListeningRequest(**by_name(ListeningRequest, values)))) as steps:
+                for step in steps:
+                    yield from [{status: message_html(step)}] if isinstance(step, str) else shown(step)
+        except PCGError as error:
+            yield {status: failure_html(error)}
+            raise page_error(error) from error
+
+    def cast_vote(given: object, test: BlindTest | None) -> Iterator[Updates]:
+        votes = given if isinstance(given, Mapping) else {}
+        with showing_errors():
+            after = vote(test, votes.get("trial"), votes.get("answer"), votes.get("plays"))
+        yield from shown(after)
+
+    def cast_by_person(test: BlindTest | None, event: gr.EventData) -> Iterator[Updates]:
+        yield from cast_vote(event._data, test)
+
+    def end(test: BlindTest | None) -> Iterator[Updates]:
+        with showing_errors():
+            if test is None:
+                raise PCGError(NO_TEST)
+        yield from shown(replace(test, ended=True))
+
+    def save_files(test: BlindTest | None) -> Iterator[object]:
+        with showing_errors(), TemporaryDirectory() as folder:
+            yield gr.update(value=export(Path(folder), test), visible=True)
+
+    @parameters_of(ListeningRequest, "address")
+    def make_link(*values: object) -> object:
+        *asked, here = values
+        with showing_errors():
+            request = ListeningRequest(**by_name(ListeningRequest, asked))
+            return gr.update(value=write_test(request, digest, here), visible=True)
+
+    moved = {name: place for name, place in shared.items() if name in ("voice", "similarity", *KNOBS)}
+
+    def open_link(opened: str) -> Updates:
+        try:
+            read = read_test(opened or "", synthesizer)
+        except PCGError as error:
+            return {status: failure_html(error)}
+        if read is None:
+            return {status: gr.skip()}
+        request, made_by = read
+        values = asdict(request)
+        return {
+            **{place: values[name] for name, place in named.items()}, **{place: values[name] for name, place in moved.items()},
+            rating: gr.update(visible=request.design == "rating"), own: gr.update(visible=request.source == "own"),
+            status: message_html(SENT + ("" if digest.startswith(made_by) else OTHER_VOICE)),
+        }  # fmt: skip
+
+    running = run.click(
+        prepare_test, inputs, outputs, **queued_beside(status), concurrency_id=DECODING, concurrency_limit=1,
+        api_name="listening_prepare",
+        api_description="Prepare a blind listening test and decode its takes; streams its progress, then the first trial: a "
+        "record with number, count, kind, letters and text, then the trial with its sounds.",
+    )  # fmt: skip
+    wire_stop(stop, running, status, STOPPED)
+    # A vote does not wait for a take that is being generated.
+    quick = {"concurrency_limit": None, "show_progress": "hidden"}
+    quiet = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    getattr(ballot, VOTE)(cast_by_person, state, outputs, api_visibility="private", **quick)
+    cast.click(
+        cast_vote, [given, state], outputs, api_name="listening_vote", **quick,
+        api_description='Vote on the current trial: {"trial": its number, "answer": "A", "B" or "tie", or scores of A, B, …, '
+        '"plays": how often each letter was played}. Answers with the next trial, or with everything after the last one.',
+    )  # fmt: skip
+    finish.click(
+        end, state, outputs, api_name="listening_end", **quick,
+        api_description="End the test before its last vote: the systems and the result of the votes so far.",
+    )  # fmt: skip
+    save.click(
+        save_files, state, files, show_progress="minimal", api_name="listening_export",
+        api_description="A finished listening test as JSON, with seed, order, votes and outcome, and as CSV, a line a sound.",
+    )  # fmt: skip
+    make.click(
+        make_link, [*inputs, address], link, js=WITH_ADDRESS, show_progress="hidden", queue=False, api_name="listening_link",
+        api_description="A link that fixes a listening test: texts, systems, seed and order.",
+    )  # fmt: skip
+    opened = page.load(
+        open_link, address, [*inputs, rating, own, status, *moved.values()], js=OPENED, show_progress="hidden", queue=False,
+        api_name="open_listening_link", api_description="The listening test that a link holds, for every control.",
+    )  # fmt: skip
+    opened.then(js=OPEN_TAB, api_visibility="private")
+    named["design"].input(lambda design: gr.update(visible=design == "rating"), named["design"], rating, **quiet)
+    named["source"].input(lambda source: gr.update(visible=source == "own"), named["source"], own, **quiet)
+    dice.click(new_seed, None, named["seed"], **quiet)
+    return {name: named[name] for name in ("voice", "similarity", *KNOBS)}
+
+
+def _create_form(synthesizer: Synthesizer) -> tuple:
+    """Lay the controls out: the inputs in the order of ListeningRequest, their hidden parts, the buttons and the link."""
+    choices = [*(method.upper() for method in METHODS), *(preset.name for preset in PAPERS)]
+    with gr.Column(elem_classes="lab-form"):
+        design = gr.Radio(
+            [(title, key) for key, title in DESIGNS.items()], value="ab", label="Question", elem_id="listening-design"
+        )
+        compared = gr.Dropdown(
+            choices, value=["AR", "PCG"], multiselect=True, label="Compare", elem_id="listening-compared",
+            info="Methods at the settings below, and the papers' settings.",
+        )  # fmt: skip
+        with gr.Column(visible=False, elem_classes="lab-form-part") as rating:
+            reference = gr.Dropdown(
+                choices, value="AR", label="Reference", elem_id="listening-reference",
+                info="Played openly, and also hidden among the others.",
+            )  # fmt: skip
+            anchor = gr.Checkbox(label="Anchor: the reference, low-pass filtered at 3.5 kHz", elem_id="listening-anchor")
+        source = gr.Radio(
+            [(title, key) for key, title in SOURCES.items()], value="evaluation", label="Texts", elem_id="listening-source"
+        )
+        with gr.Column(visible=False, elem_classes="lab-form-part") as own:
+            lines = gr.Textbox(
+                label="Own lines", lines=4, max_lines=10, elem_id="listening-lines",
+                info=f"One text per line, up to {MOST_LINES}, each at most about ten seconds of speech.",
+            )  # fmt: skip
+        trials = gr.Slider(1, MOST_ASKED, TRIALS, step=1, label="Trials", buttons=[], elem_id="listening-trials")
+        run, stop = run_and_stop("listening-", "Prepare the test")
+        status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="listening-status")
+    with gr.Column(elem_classes="lab-form"):
+        voice = voice_choice(synthesizer, "listening-")
+        seed, dice = seed_and_dice("listening-", Settings().seed, "Seed of the test")
+        with gr.Accordion("Settings of the methods", open=False):
+            knobs = [knob(name, Settings(), "listening-", explained(name)) for name in KNOBS]
+            similarity = similarity_choice(synthesizer, "listening-")
+        make = gr.Button("Make a link to this test", size="md", elem_id="listening-link-make")
+        link = gr.Textbox(
+            label="Link to this test", info="It fixes texts, systems, seed and order.", visible=False, interactive=False,
+            buttons=["copy"], lines=2, elem_id="listening-link",
+        )  # fmt: skip
+    inputs = [design, compared, reference, anchor, source, lines, trials, voice, *knobs, seed, similarity]
+    return inputs, rating, own, run, stop, dice, status, make, link

@@ -1,0 +1,217 @@
+"""The report of an experiment: one self-contained page of tables and figures, and `results.json` beside it."""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import plotly.graph_objects as go
+import plotly.io
+import plotly.offline
+
+from explorers.colours import method_styles, swatch_html
+from explorers.results.figures import CAPTIONS, figures
+from pcg.errors import InputError, counted
+from pcg.experiments.results.analysis import Results, Summary, of_one_temperature, summarise
+from pcg.experiments.results.document import beside
+from pcg.experiments.results.headlines import Headline, headlines
+from pcg.experiments.results.tables import MeanSize, Table, tables
+from pcg.experiments.store import Store
+from pcg.experiments.unit import Record, Unit
+from pcg.files import replacing, write_json
+from pcg.files.checksums import renew_checksums
+from pcg.synthesis.costs import StepCosts
+
+STYLES, RESULTS, FORMAT = Path(__file__).with_name("results.css"), "results.json", 1
+MOST_SOUNDS = 14
+# The page may load nothing: what it shows lies in it.
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; media-src data:"
+COLOURS = """:root { color-scheme: light dark; --body-text-color: light-dark(#1c2024, #e9e7e2);
+  --body-text-color-subdued: light-dark(#5c636b, #a2a8ae); --border-color-primary: light-dark(#dedbd4, #31353a);
+  --block-background-fill: light-dark(#ffffff, #1c1f23); --link-text-color: light-dark(#8f5a00, #e69f00); }
+body { max-width: 1240px; margin: 0 auto; padding: 16px; color: var(--body-text-color);
+  background: light-dark(#f6f5f2, #141619); font: 15px/1.45 system-ui, sans-serif; }
+section { margin: 16px 0; padding: 14px 16px; border: 1px solid var(--border-color-primary); border-radius: 8px;
+  background: var(--block-background-fill); }"""
+DRAW = """for (const place of document.querySelectorAll(".figure")) {
+  const figure = JSON.parse(document.getElementById(place.dataset.figure).textContent);
+  Plotly.newPlot(place, figure.data, figure.layout, {responsive: true, displayModeBar: false});
+}"""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that a set of records shows, but for sounds. contexts: machine, versions and judges of the records."""
+
+    results: Results
+    summaries: Sequence[Summary]
+    tables: Sequence[Table]
+    figures: Mapping[str, go.Figure]
+    headlines: Sequence[Headline]
+    contexts: Mapping[str, Sequence[str]]
+    records: int
+
+    @classmethod
+    def of(
+        cls,
+        records: Sequence[Record],
+        costs: Mapping[int, StepCosts] | None = None,
+        mean_size: MeanSize | None = None,
+        more: Sequence[Table] = (),
+    ) -> "Findings":
+        """Compute all tables and figures. more: tables that were made earlier, of other records."""
+        results = Results(records)
+        summaries = summarise(results, costs)
+        usual = of_one_temperature(results, summaries)
+        made = [*tables(results, summaries, mean_size), *more]
+        return cls(results, summaries, made, figures(*usual), headlines(*usual), _contexts(records), len(records))
+
+    def as_dict(self) -> dict[str, object]:
+        """Return all tables and the data of all figures, ready for JSON."""
+        return {
+            "format": FORMAT,
+            "records": self.records,
+            "made": {name: list(values) for name, values in self.contexts.items()},
+            "headlines": [asdict(headline) for headline in self.headlines],
+            "tables": [table.as_dict() for table in self.tables],
+            "summaries": [asdict(s) | {"condition": _condition(s), "method": s.method} for s in self.summaries],
+            "figures": {name: json.loads(plotly.io.to_json(figure)) for name, figure in self.figures.items()},
+        }
+
+
+def _condition(summary: Summary) -> dict[str, object]:
+    return asdict(summary.condition) | {"settings": summary.condition.settings.as_dict()}
+
+
+def write_report(
+    folder: Path,
+    out: Path,
+    costs: Mapping[int, StepCosts] | None = None,
+    mean_size: MeanSize | None = None,
+    sound: Callable[[Unit], tuple[np.ndarray, int]] | None = None,
+    voice: str | None = None,
+) -> Findings:
+    """Write the page `out` and `results.json` beside it, from the results in `folder`.
+
+    Args:
+        costs: of single steps by lookahead, for the bound on speed.
+        mean_size: (similarity, theta) -> the mean group size of the voice.
+        sound: unit -> samples `[N]` and rate, to embed one utterance in several settings.
+        voice: the identity of the voice (`context["voice"]`) where the folder has results of several.
+
+    Raises:
+        InputError: if there are no results.
+    """
+    records = Store(folder).all() if folder.is_dir() else []
+    records = [record for record in records if voice in (None, record.context.get("voice"))]
+    if not records:
+        raise InputError("results", str(folder), "a folder with at least one result")
+    findings = Findings.of(records, costs, mean_size, beside(folder))
+    # Names without their folders, which may name the user.
+    command = f"python -m pcg report {folder.name} --out {out.name}"
+    with replacing(out) as temporary:
+        temporary.write_text(page(findings, command, _sounds(records, sound) if sound else ""), encoding="utf-8")
+        write_json(out.with_name(RESULTS), findings.as_dict())
+        renew_checksums(out.with_name(RESULTS))
+    return findings
+
+
+def page(findings: Findings, command: str, sounds: str = "") -> str:
+    """The page as HTML; `sounds` is a part of it that is HTML already."""
+    units, settings = counted(findings.records, "unit"), counted(len(findings.summaries), "setting")
+    verdicts = "".join(f"<li><a href='#{escape(h.table)}'>{escape(h.text)}</a></li>" for h in findings.headlines)
+    links = "".join(f"<li><a href='#{escape(table.name)}'>{escape(table.title)}</a></li>" for table in findings.tables)
+    made = "".join(
+        f"<tr><th scope='row'>{escape(name)}</th><td class='text'>{escape('; '.join(values))}</td></tr>"
+        for name, values in findings.contexts.items()
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>PCG Lab: results</title>'
+        f"<style>{COLOURS}{method_styles()}{STYLES.read_text(encoding='utf-8')}</style></head><body><h1>PCG Lab: results</h1>"
+        f"<p>{units}, {settings}; intervals of 95 % over utterances. Data: {RESULTS}. Written by "
+        f"<code>{escape(command)}</code>.</p><section id='findings'><h2>Findings</h2><ol>{verdicts}</ol></section>"
+        f"<nav aria-label='Contents'><ul>{links}</ul></nav>"
+        f"{''.join(_section(table, findings.figures.get(table.name)) for table in findings.tables)}{sounds}"
+        f"<section id='made'><h2>Machine, versions and judges</h2><table class='lab-table'>{made}</table></section>"
+        f"<script>{plotly.offline.get_plotlyjs()}</script><script>{DRAW}</script></body></html>"
+    )
+
+
+def _section(table: Table, figure: go.Figure | None) -> str:
+    """The figure, and the table folded below it, but for the claims."""
+    name, drawn = escape(table.name), ""
+    if figure:
+        # Within a script no text may look like its end.
+        data = plotly.io.to_json(figure).replace("<", "\\u003c")
+        drawn = (
+            f"<p class='results-note'>{escape(CAPTIONS[table.name])}</p><div class='figure' data-figure='figure-{name}'></div>"
+            f"<script type='application/json' id='figure-{name}'>{data}</script>"
+        )
+    body = table_html(table.as_dict())
+    opened = " open" if table.name == "claims" else ""
+    folded = f"<details{opened}><summary>{counted(len(table.rows), 'row')}</summary>{body}</details>"
+    return f"<section id='{name}'><h2>{escape(table.title)}</h2>{drawn}{folded}</section>"
+
+
+def table_html(table: Mapping) -> str:
+    """A table of `results.json` with its note and its command; all words are escaped."""
+    heads = "".join(f"<th scope='col'>{escape(title)}</th>" for title in table["columns"])
+    rows = "".join(
+        f"<tr><th scope='row'>{swatch_html(first)}{escape(first)}</th>{''.join(map(_cell, cells))}</tr>"
+        for first, *cells in table["shown"]
+    )
+    # What scrolls must be reached by the keyboard, too.
+    return (
+        f"<div class='results-wide' role='group' aria-label='{escape(table['title'])}' tabindex='0'><table class='lab-table'>"
+        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div><p class='results-note'>{escape(table['note'])} "
+        f"Command: <code>{escape(table['command'])}</code></p>"
+    )
+
+
+def _cell(text: str) -> str:
+    value, bracket, interval = text.partition(" [")
+    low, _, high = interval.rstrip("]").partition(", ")
+    # The interval of one utterance, or of a row over itself, has no width and says nothing.
+    ends = f"[{escape(interval)}" if low != high else "n too small"
+    return f"<td{' class=text' if len(value) > 24 else ''}>{escape(value)}{f'<small>{ends}</small>' if bracket else ''}</td>"
+
+
+def _contexts(records: Sequence[Record]) -> dict[str, list[str]]:
+    """The values of the records' contexts, each once; of the dates the first and the last."""
+    values: dict[str, dict[str, None]] = {}
+    for record in records:
+        for name, value in record.context.items():
+            for key, one in value.items() if isinstance(value, Mapping) else [("", value)]:
+                values.setdefault(f"{name}: {key}" if key else name, {})[str(one)] = None
+    contexts = {name: list(distinct) for name, distinct in values.items()}
+    if len(dates := sorted(contexts.get("date", []))) > 2:
+        contexts["date"] = [f"{dates[0]} to {dates[-1]}"]
+    return contexts
+
+
+def _sounds(records: Sequence[Record], sound: Callable[[Unit], tuple[np.ndarray, int]]) -> str:
+    """The utterance with records in most settings, in at most MOST_SOUNDS of them."""
+    by_text: dict[str, dict[str, Record]] = {}
+    for record in records:
+        by_text.setdefault(record.unit.utterance.text, {}).setdefault(record.unit.condition.name, record)
+    text, chosen = max(by_text.items(), key=lambda item: len(item[1]))
+    takes = "".join(_take(name, record, sound) for name, record in list(chosen.items())[:MOST_SOUNDS])
+    return f"<section id='sounds'><h2>Listen</h2><p>{escape(text)}</p><div class='takes'>{takes}</div></section>"
+
+
+def _take(name: str, record: Record, sound: Callable[[Unit], tuple[np.ndarray, int]]) -> str:
+    import soundfile
+
+    (samples, rate), flac = sound(record.unit), BytesIO()
+    soundfile.write(flac, np.clip(samples, -1, 1), rate, format="FLAC", subtype="PCM_16")
+    errors, words = record.result.words
+    return (
+        f"<figure><figcaption>{escape(name)}</figcaption>"
+        f"<audio controls preload='none' src='data:audio/flac;base64,{b64encode(flac.getvalue()).decode()}'></audio>"
+        f"<figcaption>{escape(record.result.heard) or '(nothing)'} ({errors} of {words})</figcaption></figure>"
+    )

@@ -1,0 +1,264 @@
+"""The Results tab: the verdict, six tables with figures, the report, and runs of one's own."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from html import escape
+from pathlib import Path
+
+import gradio as gr
+import plotly.graph_objects as go
+from gradio.components import Component
+
+from explorers.errors import page_error, showing_errors
+from explorers.results.figures import CAPTIONS
+from explorers.results.report import RESULTS, table_html, write_report
+from explorers.shared.blocks import DECODING, queued_beside, run_and_stop, wire_stop
+from explorers.shared.readout import busy_html, failure_html, message_html
+from pcg.analysis.swap import same_size_theta
+from pcg.errors import AssetError, InputError, PCGError, counted, first_line
+from pcg.experiments.results.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
+from pcg.experiments.runner import Progress, run, with_progress
+from pcg.experiments.store import Store
+from pcg.experiments.suites import COUNTS, SET, TITLES, declared
+from pcg.experiments.testset import offline_utterances
+from pcg.experiments.unit import Unit
+from pcg.experiments.worker import Worker, WorkerSpec
+from pcg.files.checksums import check_checksums
+from pcg.places import ASSETS
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import BFLOAT16, FLOAT32
+
+SHIPPED, OWN = "shipped", "own"
+FOLDERS = {SHIPPED: ASSETS / "results", OWN: Path("runs") / "results"}
+SOURCES = {SHIPPED: "shipped with this project", OWN: "runs on this server"}
+SIZES = {"quick": "quick: few utterances, for a trial", "full": "full: for conclusions"}
+SHIPPED_JUDGES = "whisper,embedded"
+PAGE = "report.html"
+# The tables of the page, in its order; all others are in the report.
+TABLES = ("main", "tradeoff", "work", "lookahead", "swap", "claims")
+VERDICTS = {
+    HOLDS: "hold", CONTRADICTED: "are contradicted", DISAGREE: "divide the judges",
+    OPEN: "are open, as the intervals are too wide", UNTESTED: "were not tested",
+}  # fmt: skip
+NO_RESULTS = "There are no results of this server yet. Choose an experiment below and run it."
+OTHER_VOICE = " They were measured with another voice, draft or judge than this page has."
+READY = "Choose experiments, then run. Only what is missing is done, and finished units are kept."
+STOPPED = "Stopped. Finished units stay; the next run continues from them."
+HEADING = '<header class="title"><h2>Results<small>what the papers claim, measured here</small></h2></header>'
+
+Updates = dict[Component, object]
+
+
+class LastingWorker(WorkerSpec):
+    """A spec whose worker is loaded once: a worker is a voice and several judges."""
+
+    @cached_property
+    def _worker(self) -> Worker:
+        return Worker(self)
+
+    def load(self) -> Worker:
+        return self._worker
+
+
+def shipped_ids(spec: WorkerSpec) -> frozenset[str]:
+    """Return the identities of the page's voice: with its judge, and in any precision with those of the shipped results."""
+    if not isinstance(spec, WorkerSpec):
+        return frozenset((spec.voice_id,))
+    judged = [replace(spec, judge=SHIPPED_JUDGES, precision=precision) for precision in (FLOAT32, BFLOAT16)]
+    return frozenset(each.voice_id for each in (spec, *judged))
+
+
+def read_results(folder: Path) -> Mapping | None:
+    """Read the `results.json` of a report; None without any. Raises AssetError for a damaged one."""
+    path = folder / RESULTS
+    if not path.is_file():
+        return None
+    try:
+        check_checksums(path)
+        results = json.loads(path.read_text(encoding="utf-8"))
+        return results if isinstance(results["tables"], list) and isinstance(results["made"], dict) else {}[path]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AssetError(f"The results in {path} are missing or damaged ({first_line(error)}).") from error
+
+
+def verdict_html(results: Mapping | None, source: str, same_voice: bool) -> str:
+    """Where the results are from, and their findings in sentences; all words are escaped."""
+    if results is None:
+        return f'<p class="results-note">{NO_RESULTS}</p>'
+    most = max((row["n"] or 0 for row in results["summaries"]), default=0)
+    made = "; ".join(f"{name}: {' and '.join(results['made'][name])}" for name in ("model", "date") if name in results["made"])
+    origin = f"{counted(results['records'], 'unit')} {SOURCES[source]}, up to {counted(most, 'utterance')} a setting. {made}."
+    sentences = "".join(f"<li>{escape(headline['text'])}</li>" for headline in results["headlines"])
+    other = "" if same_voice else OTHER_VOICE
+    note = f"{escape(origin)}{other} Brackets: 95 % intervals."
+    return f'<ol class="results-verdict">{sentences}</ol><p class="results-note">{note}</p>'
+
+
+def claims_sentence(table: Mapping) -> str:
+    """Return what stands above the claims: how many hold, are contradicted, or are open."""
+    verdicts = Counter(row["verdict"].partition(",")[0] for row in table["rows"])
+    counts = [f"{verdicts[verdict]} {words}" for verdict, words in VERDICTS.items() if verdicts[verdict]]
+    return f"Of {counted(len(table['rows']), 'claim')} of the papers, {', '.join(counts)}."
+
+
+def card_html(table: Mapping) -> str:
+    """A table below its caption."""
+    caption = claims_sentence(table) if table["name"] == "claims" else CAPTIONS.get(table["name"], "")
+    note = f'<p class="results-caption">{escape(caption)}</p>' if caption else ""
+    return f"{note}{table_html(table)}"
+
+
+def units_of(synthesizer: Synthesizer, names: Sequence[str], size: str) -> list[Unit]:
+    """Return the units of the experiments `names`, those of one utterance and seed beside each other, as their times are
+    compared; raise InputError for unknown names."""
+    if size not in SIZES:
+        raise InputError("size", size, "one of " + ", ".join(SIZES))
+    if not names:
+        raise InputError("experiments", "none", "at least one of " + ", ".join(TITLES))
+    voices, most = list(synthesizer.voice.references), max(COUNTS[name][0] for name in SET)
+
+    def theta_for(similarity: str, theta: float) -> float:
+        return same_size_theta(synthesizer.library, theta, similarity)
+
+    utterances, together = offline_utterances(most, voices), {}
+    for name in dict.fromkeys(names):
+        grid = declared(name, utterances, size == "quick", theta_for)
+        for unit in grid.for_draft(synthesizer.voice.draft_kind, synthesizer.voice.draft_speaks_alone).units():
+            together.setdefault((unit.utterance, unit.seed), []).append(unit)
+    return [unit for units in together.values() for unit in units]
+
+
+def run_units(units: Sequence[Unit], spec: WorkerSpec, folder: Path) -> Iterator[Progress]:
+    """Do those of `units` that `folder` lacks, then write its report; yield the progress after each.
+
+    Closing the generator stops the work; finished units stay stored.
+    """
+    store = Store(folder)
+    keys = {unit.key(spec.voice_id) for unit in units}
+    known, total = len(store.known(keys)), len(keys)
+    yield Progress(known, total, None, store.notice)
+    with closing(with_progress(run(units, spec, store), total, known, notice=store.notice)) as steps:
+        for _, progress in steps:
+            yield progress
+    write_report(folder, folder / PAGE, voice=spec.voice_id)
+
+
+def progress_html(at: Progress) -> str:
+    """Where a run stands; not announced aloud before its end, as it changes often."""
+    if at.done == at.total:
+        return message_html(f"All done: {counted(at.total, 'unit')}.")
+    left = "preparing" if at.seconds_left is None else f"about {duration(at.seconds_left)} left"
+    bar = f'<progress max="{at.total}" value="{at.done}" aria-label="units done"></progress>'
+    return busy_html(f"{escape(at.notice)} {at.done:,} of {counted(at.total, 'unit')} <span>{left}</span>".lstrip(), bar)
+
+
+def duration(seconds: float) -> str:
+    """Format seconds in the two largest of hours, minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def create_results(
+    page: gr.Blocks, synthesizer: Synthesizer, spec: WorkerSpec, folders: Mapping[str, Path] | None = None
+) -> None:
+    """Lay the panel out within `page`. spec: the voice and the judges, loaded at the first run; folders: where the results
+    of each of SOURCES are."""
+    folders = folders or FOLDERS
+    sources = [source for source in SOURCES if source == OWN or (folders[source] / RESULTS).is_file()]
+    with gr.Column(elem_classes="lab-card"):
+        gr.HTML(HEADING, apply_default_css=False)
+        verdict = gr.HTML("", apply_default_css=False, elem_id="results-verdict")
+        source = gr.Radio(
+            [(SOURCES[name], name) for name in sources], value=sources[0], label="Results", elem_id="results-source"
+        )
+    cards = {name: _create_card(name) for name in TABLES}
+    with gr.Column(elem_classes="lab-card"):
+        report = gr.Button("Report: all tables on one page", elem_id="results-report", size="md")
+        files = gr.Files(label="Report", visible=False, interactive=False, elem_id="results-files")
+    with gr.Accordion("Run experiments on this server", open=False, elem_classes="lab-card"):
+        choices = [(title, name) for name, title in TITLES.items()]
+        names = gr.CheckboxGroup(choices, value=["main"], label="Experiments", elem_id="results-names")
+        size = gr.Radio([(title, key) for key, title in SIZES.items()], value="quick", label="Size", elem_id="results-size")
+        start, stop = run_and_stop("results-", "Run", "secondary")
+        status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="results-status")
+    record = gr.JSON(visible=False)
+    read = {name: lru_cache(1)(lambda stamp, folder=folders[name]: read_results(folder)) for name in sources}
+
+    def show(source: str) -> Updates:
+        if source not in sources:
+            raise InputError("source", source, "one of " + ", ".join(sources))
+        path = folders[source] / RESULTS
+        results = read[source](path.stat().st_mtime_ns if path.is_file() else None)
+        same_voice = bool(results is None or set(results["made"].get("voice", ())) & shipped_ids(spec))
+        tables = {table["name"]: table for table in results["tables"]} if results else {}
+        drawn = results["figures"] if results else {}
+        brief = (
+            {key: results[key] for key in ("records", "made", "headlines", "tables")}
+            if results
+            else {"records": 0, "tables": []}
+        )
+        updates: Updates = {record: {"source": source, **brief}, verdict: verdict_html(results, source, same_voice)}
+        for name, (card, figure, table) in cards.items():
+            shown = tables.get(name)
+            updates[card] = gr.update(visible=shown is not None, label=shown and shown["title"])
+            updates[table] = card_html(shown) if shown else ""
+            if figure:
+                picture = drawn.get(name) if shown else None
+                updates[figure] = gr.update(value=picture and go.Figure(picture), visible=picture is not None)
+        return updates
+
+    def show_source(source: str) -> Updates:
+        with showing_errors():
+            return show(source)
+
+    def run_them(names: list[str], size: str) -> Iterator[Updates]:
+        try:
+            with closing(run_units(units_of(synthesizer, names, size), spec, folders[OWN])) as steps:
+                for step in steps:
+                    yield {status: progress_html(step)}
+            yield show(OWN) | {source: OWN}
+        except PCGError as error:
+            yield {status: failure_html(error)}
+            raise page_error(error) from error
+
+    def write(source: str) -> object:
+        folder = folders.get(source, folders[OWN])
+        with showing_errors():
+            out = folders[OWN].parent / source / PAGE if source == SHIPPED else folder / PAGE
+            results = read_results(folder)
+            if results is None:
+                raise PCGError(NO_RESULTS)
+            write_report(folder, out, voice=next(iter(results["made"].get("voice", ())), None))
+        return gr.update(value=[str(out), str(out.with_name(RESULTS))], visible=True)
+
+    places = [record, verdict, *(place for card in cards.values() for place in card if place)]
+    gr.on(
+        [page.load, source.input], show_source, source, places, trigger_mode="always_last", show_progress="hidden",
+        concurrency_limit=1, api_name="experiments",
+        api_description="The results of a source, shipped or own: a record with every table; then HTML and figures.",
+    )  # fmt: skip
+    queued = {**queued_beside(status), "concurrency_id": DECODING, "concurrency_limit": 1}
+    running = start.click(
+        run_them, [names, size], [*places, source, status], api_name="run_experiments", **queued,
+        api_description=f"Run the missing units of experiments ({', '.join(TITLES)}); streams its progress.",
+    )  # fmt: skip
+    wire_stop(stop, running, status, STOPPED)
+    report.click(
+        write, source, files, api_name="experiment_report", **queued,
+        api_description="All results of a source as one self-contained HTML page, and as JSON.",
+    )  # fmt: skip
+
+
+def _create_card(name: str) -> tuple[gr.Accordion, gr.Plot | None, gr.HTML]:
+    with gr.Accordion(
+        name, open=name == "main", visible=False, elem_id=f"results-card-{name}", elem_classes="lab-card"
+    ) as card:
+        figure = gr.Plot(show_label=False, elem_id=f"results-figure-{name}") if name in CAPTIONS else None
+        table = gr.HTML("", apply_default_css=False, elem_id=f"results-table-{name}")
+    return card, figure, table

@@ -1,1 +1,0 @@
-"""The Spoof panel: samplers, detectors and beam search."""

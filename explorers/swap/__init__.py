@@ -1,1 +1,0 @@
-"""The Swap panel: the intra-group swap stress test."""

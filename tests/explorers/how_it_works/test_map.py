@@ -1,0 +1,197 @@
+import base64
+import csv
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import gradio as gr
+import numpy as np
+import pytest
+import torch
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from explorers.how_it_works.map import (
+    centre_of,
+    check_token,
+    create_map,
+    equal_theta,
+    group_sizes,
+    hear_token,
+    pack,
+    take_tokens,
+    token_group,
+    write_groups,
+    write_points,
+)
+from explorers.session import Session, TakeView
+from explorers.shared.blocks import SIMILARITY_NAMES
+from explorers.theme import launch_options
+from pcg.errors import InputError
+from pcg.groups.groups import Groups
+from pcg.groups.pairs.neighbours import build_neighbours
+from pcg.settings import SIMILARITIES, Settings
+from pcg.synthesis.synthesizer import Synthesizer
+from tests.explorers.served import in_hand, serve_clients
+
+THETA, CODES = 0.3, 60
+USAGE = torch.arange(CODES)
+
+
+class Library:
+    """Groups of random vectors, so crowded that they overlap; codes 4 and 7 are twins."""
+
+    def __init__(self) -> None:
+        vectors = torch.randn(CODES, 5, generator=torch.Generator().manual_seed(3))
+        vectors[7] = vectors[4]
+        self.lists = build_neighbours(vectors, 0.2)
+
+    def neighbours(self, similarity: str) -> object:
+        return self.lists
+
+    def groups(self, theta: float, similarity: str) -> Groups:
+        return self.lists.groups_at(theta)
+
+
+LIBRARY = Library()
+
+
+def unpacked(text: str, rows: int) -> np.ndarray:
+    planes = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8).reshape(-1, 4, rows)
+    return (planes.astype(np.int64) << np.array([0, 8, 16, 24])[:, None]).sum(1)
+
+
+@pytest.fixture(scope="module")
+def session(synthesizer: Synthesizer) -> Session:
+    return Session().with_take(TakeView.of(synthesizer.take("The quick brown fox.", Settings("pcg", seed=7), "two")))
+
+
+@pytest.mark.parametrize("token", [0, 4, 7, 31])
+@pytest.mark.parametrize("theta", [0.3, 0.6, 1.0])
+def test_a_token_shows_its_group(token: int, theta: float) -> None:
+    shown, groups = token_group(LIBRARY, USAGE, token, theta, "cosine"), LIBRARY.groups(theta, "cosine")
+    sets = [set(groups.members_of(k).tolist()) for k in range(len(groups))]
+    assert set(shown.members) == sets[int(groups.group_of_centre[token])]
+    assert (len(shown.members), shown.members[0], shown.usage) == (shown.size, token, token)
+    assert all(similarity > theta for similarity in shown.similarities[1:])
+    assert list(shown.similarities) == sorted(shown.similarities, reverse=True)
+    assert shown.count == sum(token in members for members in sets)
+
+
+@pytest.mark.parametrize("theta", [0.25, 0.5, 0.8])
+def test_the_map_counts_a_tested_group_as_the_engine_does(theta: float) -> None:
+    """A test of PCG draws a group that holds the token; it is not always the group around it."""
+    groups = LIBRARY.groups(theta, "cosine")
+    drawn = {k: centre_of(groups, k) for k in range(len(groups))}
+    assert CODES in drawn.values()  # the end of speech is a group, but no point of the map
+    for group, centre in drawn.items():
+        if centre < CODES:
+            assert token_group(LIBRARY, USAGE, centre, theta, "cosine").size == groups.size(group)
+    for wrong in (-1, len(groups), 0.5, True, None, "0"):
+        with pytest.raises(InputError, match="group is "):
+            centre_of(groups, wrong)
+
+
+@pytest.mark.parametrize("token", [-1, CODES, 2.5, float("nan"), float("inf"), None, True, "3", [1], {"a": 1}])
+def test_a_token_is_a_whole_number_of_the_vocabulary(token: object) -> None:
+    with pytest.raises(InputError, match=r"token is .*, but must be a whole number from 0 to 59\."):
+        token_group(LIBRARY, USAGE, token, THETA, "cosine")
+    assert check_token("token", 3.0, CODES) == 3
+    with pytest.raises(InputError, match=r"theta is 0\.1"):
+        token_group(LIBRARY, USAGE, 5, 0.1, "cosine")
+
+
+def test_sizes_and_counts_travel_packed() -> None:
+    groups = LIBRARY.groups(0.5, "cosine")
+    sizes, spare = unpacked(group_sizes(groups), CODES)
+    assert sizes.tolist() == groups.sizes[groups.group_of_centre][:-1].tolist()
+    assert (sizes - spare).tolist() == groups.count[:-1].tolist()
+    wide = np.array([0, 255, 65536, 2**32 - 1])
+    assert unpacked(pack(wide), 4).tolist() == [wide.tolist()]
+
+
+def test_a_full_vocabulary_fits_one_message() -> None:
+    generator = np.random.default_rng(0)
+    sizes = np.exp(generator.normal(3, 1.2, 2**16)).astype(int) + 1
+    assert len(pack(sizes, generator.binomial(sizes, 0.02))) < 180_000
+
+
+def test_the_points_keep_their_places_and_the_unused_stay_at_the_border(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    write_points(synthesizer, tmp_path / "map.json")
+    written = json.loads((tmp_path / "map.json").read_text())
+    x, y, usage, *_ = unpacked(written["columns"], written["count"])
+    atlas = synthesizer.atlas()
+    used = atlas.nearest[:, 0].numpy() != np.arange(written["count"])
+    assert x[used].max() - x[used].min() > 30_000 or y[used].max() - y[used].min() > 30_000
+    assert np.corrcoef(x[used], atlas.x.numpy()[used])[0, 1] == pytest.approx(1, abs=1e-3)
+    assert usage.tolist() == synthesizer.voice.usage.tolist()
+
+
+def test_a_take_keeps_to_the_map(session: Session) -> None:
+    shown = session.in_hand("pcg")
+    tokens = take_tokens(shown, 64)
+    assert (tokens["method"], tokens["tokens"]) == ("PCG", [t for t in shown.reading.tokens if t < 64])
+    drafts = shown.reading.drafts
+    assert len(tokens["accepted"]) + len(tokens["rejected"]) == sum(t < 64 for t, _ in drafts)
+    assert take_tokens(None, 64) is None
+
+
+def test_every_similarity_has_a_name() -> None:
+    assert set(SIMILARITY_NAMES) == set(SIMILARITIES)
+
+
+@pytest.mark.parametrize("after", SIMILARITIES)
+def test_another_similarity_keeps_the_groups_as_large(synthesizer: Synthesizer, after: str) -> None:
+    lists = synthesizer.library.neighbours(after)
+    theta = equal_theta(synthesizer.library, THETA, "cosine", after)
+    wanted = synthesizer.statistics(THETA).mean_size
+    best = min(abs(lists.mean_size_at(0.2 + 0.01 * i) - wanted) for i in range(81))
+    assert abs(lists.mean_size_at(theta) - wanted) <= best + 1e-9
+
+
+def test_a_token_is_heard_alone_and_for_its_group_in_the_take(synthesizer: Synthesizer, session: Session) -> None:
+    shown = session.in_hand("pcg")
+    token = shown.reading.tokens[3]
+    words, single, placed = hear_token(synthesizer, shown, token, THETA, "cosine")
+    members = token_group(synthesizer.library, synthesizer.voice.usage, token, THETA, "cosine").members
+    count = sum(t in members for t in shown.reading.tokens)
+    assert f"{count} of {len(shown.reading.tokens)} tokens" in words
+    assert len(placed.positions) == count > 0
+    assert len(placed.samples) == len(shown.reading.tokens) * synthesizer.voice.codec.hop
+    assert len(single.samples) > 0
+    words, _, placed = hear_token(synthesizer, None, token, THETA, "cosine")
+    assert ("no take yet" in words, placed) == (True, None)
+
+
+def test_groups_are_written_for_other_programs(tmp_path: Path) -> None:
+    groups = LIBRARY.groups(0.5, "cosine")
+    as_json, as_csv = write_groups(groups, tmp_path / "groups-cosine-0.5", "cosine", "a voice")
+    written = json.loads(Path(as_json).read_text())
+    assert [set(members) for members in written["groups"]] == [set(groups.members_of(k).tolist()) for k in range(len(groups))]
+    rows = list(csv.DictReader(Path(as_csv).read_text().splitlines()))
+    assert [int(row["groups_that_hold_it"]) for row in rows] == groups.count.int().tolist()
+    assert all(int(row["group_size"]) == groups.size(int(row["group"])) for row in rows)
+
+
+@pytest.fixture(scope="module")
+def client(synthesizer: Synthesizer, session: Session) -> Iterator[Client]:
+    with gr.Blocks() as app:
+        create_map(synthesizer, gr.State(session), in_hand())
+    yield from serve_clients(app, **launch_options())
+
+
+def test_programs_get_the_same_answers(client: Client, synthesizer: Synthesizer) -> None:
+    group = client.predict(3, THETA, "cosine", api_name="/token_group")
+    own = token_group(synthesizer.library, synthesizer.voice.usage, 3, THETA, "cosine")
+    assert tuple(group["members"]) == own.members
+    sizes = unpacked(client.predict(THETA, api_name="/token_sizes"), synthesizer.voice.codec.codebook_size)
+    assert sizes[0, 3] == group["size"] == own.size
+    assert len(client.predict(THETA, "cosine", api_name="/export_groups")["value"]) == 2
+
+
+def test_programs_are_told_what_is_wrong(client: Client) -> None:
+    with pytest.raises(AppError, match=r"token is 64, but must be a whole number from 0 to 63\."):
+        client.predict(64, api_name="/token_group")
+    with pytest.raises(AppError, match="similarity is '&lt;b&gt;', but must be one of cosine, "):
+        client.predict(3, THETA, "<b>", api_name="/token_group")

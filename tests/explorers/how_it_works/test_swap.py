@@ -1,0 +1,198 @@
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import gradio as gr
+import numpy as np
+import pytest
+import soundfile
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from explorers.how_it_works.swap import (
+    CUT,
+    NO_TAKE,
+    NOTE,
+    SwapTest,
+    create_swap,
+    heard_html,
+    original_html,
+    swap_test,
+    table_html,
+    take_to_swap,
+)
+from explorers.judging import Judges
+from explorers.session import Session, TakeView
+from pcg.analysis.swap import Swap, mel_distance
+from pcg.errors import PCGError
+from pcg.metrics.recording import Recording, Sample
+from pcg.settings import Settings
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.take import Take
+from tests.explorers.hostile import MARKUP, assert_words_stay_words
+from tests.explorers.served import in_hand, serve_clients
+
+TEXT, THETA = "The quick brown fox.", 0.3
+
+
+class Parrot:
+    """A judge that hears the first sound as it was meant, and a word less in each of the others."""
+
+    name = MARKUP
+
+    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
+        return [TEXT.removesuffix(".").rsplit(maxsplit=i)[0] for i in range(len(recordings))]
+
+
+class Loudness:
+    """A metric that tells one sound from another; with a reference, how much louder it is than that."""
+
+    key, name, higher_is_better = "loudness", "a metric of the tests", True
+
+    def __init__(self, relative: bool) -> None:
+        self._relative = relative
+
+    def measure(self, batch: Sequence[Sample]) -> list[float]:
+        return [self._of(s) - (self._of(s.reference) if self._relative else 0.0) for s in batch]
+
+    def _of(self, sound: Recording) -> float:
+        return float(np.abs(sound.samples).mean())
+
+
+def parrots() -> Judges:
+    return Judges(Parrot(), Loudness(relative=True), Loudness(relative=False))
+
+
+@pytest.fixture(scope="module")
+def take(synthesizer: Synthesizer) -> Take:
+    return synthesizer.take(TEXT, Settings("ar", seed=7), "two")
+
+
+@pytest.fixture(scope="module")
+def session(take: Take) -> Session:
+    return Session().with_take(TakeView.of(take))
+
+
+@pytest.fixture(scope="module")
+def done(synthesizer: Synthesizer, session: Session) -> SwapTest:
+    *_, last = swap_test(synthesizer, parrots, session.in_hand("ar"), THETA, "cosine", 3)
+    return last
+
+
+def test_original_swap_and_control_are_the_same_utterance_with_other_tokens(
+    synthesizer: Synthesizer, done: SwapTest, take: Take
+) -> None:
+    original, inside, control = done.versions
+    assert original.swapped.tokens == take.tokens
+    assert np.array_equal(original.samples, take.audio)
+    assert (inside.swap, control.swap) == (Swap(THETA), Swap(THETA, replacement="random"))
+    # The control replaces as many codes, in the same places, by others.
+    assert inside.swapped.positions == control.swapped.positions == original.swapped.candidates != ()
+    assert inside.swapped.tokens != control.swapped.tokens
+    speaker = synthesizer.voice.references["two"]
+    for version in done.versions:
+        assert np.array_equal(version.samples, synthesizer.decode(list(version.swapped.tokens), speaker))
+
+
+def test_every_figure_is_its_judges(done: SwapTest) -> None:
+    original, inside, control = (v.figures for v in done.versions)
+    assert [original["wer"], inside["wer"], control["wer"]] == [0, 0.25, 0.5]
+    samples = [v.samples for v in done.versions]
+    loudness = [float(np.abs(s).mean()) for s in samples]
+    assert [original["dnsmos"], inside["dnsmos"], control["dnsmos"]] == loudness
+    assert [original["similarity"], control["similarity"]] == [0, loudness[2] - loudness[0]]
+    assert (original["mel_distance"], original["swapped"]) == (0, 0)
+    assert inside["mel_distance"] == mel_distance(samples[1], samples[0], done.sample_rate) > 0
+    assert inside["mean_group_size"] > 1
+    assert original["mean_group_size"] is control["mean_group_size"] is None
+
+
+def test_the_record_holds_everything_and_is_json(done: SwapTest, take: Take) -> None:
+    record = done.record()
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert (record["text"], record["voice"], record["method"], record["note"]) == (TEXT, "two", "ar", NOTE)
+    assert record["versions"]["original"]["tokens"] == list(take.tokens)
+    assert record["versions"]["swapped"]["swap"]["replacement"] == "group"
+    assert set(record["judges"]) == {"WER, CER", "Speaker", "DNSMOS", "Mel distance"}
+
+
+def test_sounds_come_before_verdicts(synthesizer: Synthesizer, session: Session) -> None:
+    called: list[int] = []
+    steps = swap_test(synthesizer, lambda: called.append(1) or parrots(), session.in_hand("ar"), THETA, "cosine", 3)
+    assert (len(next(steps).versions), called) == (3, [])
+    assert all(v.verdict for v in next(steps).versions)
+    assert called == [1]
+
+
+def test_at_theta_one_nothing_is_replaced(synthesizer: Synthesizer, session: Session) -> None:
+    *_, last = swap_test(synthesizer, parrots, session.in_hand("ar"), 1.0, "cosine", 3)
+    original, inside, control = last.versions
+    assert original.swapped == inside.swapped == control.swapped
+
+
+def test_the_take_of_ar_is_preferred_if_it_is_of_the_same_request(synthesizer: Synthesizer, take: Take) -> None:
+    coarse = TakeView.of(synthesizer.take(TEXT, Settings("pcg", theta=THETA, seed=7), "two"))
+    both = Session().with_take(TakeView.of(take)).with_take(coarse)
+    assert take_to_swap(both, "pcg").reading.method == "ar"
+    assert take_to_swap(both.holding(2), "pcg").reading == coarse
+    other = Session().with_take(replace(TakeView.of(take), text="Hello.")).with_take(coarse)
+    assert take_to_swap(other, "pcg").reading == coarse
+    assert take_to_swap(Session(), "pcg") is None
+
+
+def test_a_take_by_a_recording_is_swapped_in_that_voice(synthesizer: Synthesizer, take: Take) -> None:
+    own, reading = synthesizer.voice.reference("one"), TakeView.of(replace(take, voice="your recording"))
+    shown = Session().with_take(reading, reference=own).in_hand("ar")
+    first = next(swap_test(synthesizer, parrots, shown, THETA, "cosine", 3))
+    assert np.array_equal(first.versions[0].samples, synthesizer.decode(list(take.tokens), own))
+    assert "voice your recording" in original_html(first.original)
+    assert (CUT in original_html(replace(reading, hit_limit=True)), CUT in original_html(reading)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [((7, "cosine", 3), "theta is 7"), ((None, "cosine", 3), "theta is missing"), ((0.3, "taste", 3), "similarity is 'taste'"),
+     ((0.3, "cosine", 0.5), "seed is 0.5"), ((0.3, "cosine", -1), "seed is -1")],
+)  # fmt: skip
+def test_bad_input_is_refused(values: tuple[object, ...], told: str, synthesizer: Synthesizer, session: Session) -> None:
+    with pytest.raises(PCGError, match=told):
+        next(swap_test(synthesizer, parrots, session.in_hand("ar"), *values))
+    with pytest.raises(PCGError, match=NO_TAKE):
+        next(swap_test(synthesizer, parrots, None, THETA, "cosine", 3))
+
+
+def test_the_page_says_what_the_record_says(done: SwapTest) -> None:
+    page = table_html(done)
+    assert "<td>0.0 %</td><td>25.0 %</td><td>50.0 %</td>" in page
+    assert NOTE in page
+    inside = done.versions[1]
+    alone = sum(size == 1 for size in inside.swapped.group_sizes)
+    assert f"{len(inside.swapped.positions)} of {len(inside.swapped.tokens)} tokens replaced; {alone} stand" in heard_html(
+        inside
+    )
+    before = table_html(replace(done, versions=tuple(replace(v, verdict=None) for v in done.versions)))
+    assert "<td>–</td><td>–</td><td>–</td>" in before
+
+
+def test_hostile_words_stay_words(done: SwapTest) -> None:
+    heard = replace(done.versions[1], verdict=replace(done.versions[1].verdict, heard=MARKUP))
+    for page in (original_html(replace(done.original, text=MARKUP, voice=MARKUP)), table_html(done), heard_html(heard)):
+        assert_words_stay_words(page)
+
+
+@pytest.fixture(scope="module")
+def client(synthesizer: Synthesizer, session: Session) -> Iterator[Client]:
+    with gr.Blocks() as app:
+        create_swap(synthesizer, parrots, gr.State(session), in_hand())
+    yield from serve_clients(app)
+
+
+def test_the_endpoint_answers_with_record_and_sounds(client: Client, take: Take) -> None:
+    first, last = client.submit(THETA, "cosine", 3, "pcg", api_name="/swap")
+    record, text, table, *_, status = last
+    assert record["versions"]["swapped"]["positions"]
+    assert ("By AR" in text, "WER" in table, "judged" in status) == (True, True, True)
+    sounds = [view for view in first if isinstance(view, str) and view.endswith(".wav")]
+    assert [soundfile.info(sound).frames for sound in sounds] == [len(take.audio)] * 3
+    with pytest.raises(AppError, match="greater than maximum"):
+        client.predict(7, "cosine", 3, "pcg", api_name="/swap")

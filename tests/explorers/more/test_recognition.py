@@ -1,0 +1,216 @@
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+import jiwer
+import numpy as np
+import pytest
+import soundfile
+import torch
+from gradio_client import Client, handle_file
+from gradio_client.exceptions import AppError
+from torch import Tensor
+
+from explorers.more.recognition import (
+    NO_SOUND,
+    NO_TAKE,
+    Recognition,
+    accepted_text,
+    align,
+    alignment_html,
+    count,
+    create_recognition,
+    entropy_figure,
+    error_rate,
+    recognise,
+    sliders_of,
+    sound_of_take,
+    thresholds_of,
+    transcript_html,
+)
+from explorers.session import Session, ShownTake, TakeView
+from pcg.asr.embedded import EmbeddedRecogniser, load_recogniser
+from pcg.asr.recogniser import Recogniser
+from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
+from pcg.audio import write_wav
+from pcg.errors import AssetError, InputError, PCGError
+from pcg.metrics.intelligibility import comparable, word_errors
+from pcg.settings import Settings
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.take import Take
+from pcg.takes.written import pack_take
+from tests.explorers.hostile import MARKUP, assert_words_stay_words
+from tests.explorers.served import in_hand, serve_clients
+
+RATE = 16_000
+SETTINGS = (*PRESETS.values(), Thresholds(1.5, 0.0), Thresholds(None, 0.3), Thresholds(0.5, None))
+
+
+@pytest.fixture
+def sound(babble: Callable[[int, int], list[Tensor]]) -> np.ndarray:
+    return babble(1, 3)[0].numpy()
+
+
+@pytest.fixture
+def heard(recogniser: EmbeddedRecogniser, sound: np.ndarray) -> Recognition:
+    return recognise(recogniser, sound, RATE, PRESETS["accurate"], "the quick brown fox")
+
+
+@pytest.mark.parametrize("thresholds", SETTINGS)
+def test_what_a_gate_accepted_begins_the_transcript(
+    recogniser: EmbeddedRecogniser, babble: Callable[[int, int], list[Tensor]], thresholds: Thresholds
+) -> None:
+    for utterance in babble(6, 2):
+        result = recognise(recogniser, utterance.numpy(), RATE, thresholds)
+        ((part, *_),) = result.parts
+        assert result.text.startswith(accepted_text(part))
+        assert part.stage == "ar" or accepted_text(part) == result.text
+
+
+def test_a_prefix_that_the_text_spells_otherwise_is_kept_as_far_as_it_goes(heard: Recognition) -> None:
+    part = replace(heard.parts[0][0], stage="ar", text="naïve words", accepted_text="na\ufffd")
+    assert accepted_text(part) == "na"
+
+
+def test_the_figures_are_those_of_the_engine(recogniser: EmbeddedRecogniser, sound: np.ndarray, heard: Recognition) -> None:
+    (expected,) = transcribe(recogniser, [torch.from_numpy(sound)], PRESETS["accurate"])
+    record = heard.record()
+    assert (record["text"], record["stage"], record["judge"]) == (expected.text, expected.stage, recogniser.name)
+    (part,) = record["parts"]
+    assert part["entropies"] == pytest.approx(expected.entropies.tolist(), abs=1e-3)
+    assert record["seconds"] == pytest.approx(len(sound) / RATE, abs=1e-3)
+    assert record["rtfx"] == pytest.approx(1000 * heard.seconds / heard.times.total, abs=0.01)
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+
+
+def test_the_figure_keeps_the_peaks_of_a_long_sound_and_shows_the_gate(heard: Recognition) -> None:
+    entropies = torch.zeros(20_000)
+    entropies[[7, 12_345]] = torch.tensor([1.0, 3.0])
+    parts = tuple((replace(heard.parts[0][0], entropies=entropies), begin, begin + 400.0) for begin in (0.0, 400.0))
+    figure = entropy_figure(replace(heard, parts=parts))
+    values = np.asarray(figure.data[0].y)
+    assert len(values) < 3100
+    assert sorted(values[values > 0]) == [1.0, 1.0, 3.0, 3.0]
+    assert figure.layout.shapes[0].y0 == 0.7
+    assert not entropy_figure(replace(heard, thresholds=PRESETS["ar"])).layout.shapes
+
+
+@pytest.mark.parametrize(
+    ("meant", "said"),
+    [("The quick brown fox.", "the quack brown box jumps"), ("a b c d e", "b c x y e e"), ("one two", ""),
+     ("Colour, ok?", "color okay"), ("a b", "c d e f")],
+)  # fmt: skip
+def test_the_errors_are_those_of_jiwer(meant: str, said: str) -> None:
+    words, expected = align(meant, said), jiwer.process_words(comparable(meant), comparable(said))
+    counts = [count(words, kind) for kind in ("equal", "substitute", "insert", "delete")]
+    assert counts == [expected.hits, expected.substitutions, expected.insertions, expected.deletions]
+    assert error_rate(words) == pytest.approx(word_errors(meant, said).rate)
+    assert " ".join(word[1] for word in words if word[1]) == comparable(meant)
+    assert " ".join(word[2] for word in words if word[2]) == comparable(said)
+
+
+def test_a_reference_longer_than_any_text_is_one_sentence() -> None:
+    with pytest.raises(InputError, match=r"reference is '5,001 characters', but must be at most 5,000 characters\."):
+        align("x" * 5_001, "hello")
+
+
+def test_hostile_words_stay_words(heard: Recognition) -> None:
+    part = replace(heard.parts[0][0], stage="ar", text=MARKUP, accepted_text=MARKUP[:20], draft=MARKUP)
+    parts, refusals = ((part, 0.0, 1.0), (part, 1.0, 2.0)), (("<b>", 0.1), None)
+    hostile = replace(heard, judge=MARKUP, parts=parts, refusals=refusals, words=align(MARKUP, MARKUP + " more"))
+    for page in (transcript_html(hostile), alignment_html(hostile)):
+        assert_words_stay_words(page)
+
+
+def test_the_page_tells_which_step_decided_and_why(recogniser: EmbeddedRecogniser, sound: np.ndarray) -> None:
+    certain = transcript_html(recognise(recogniser, sound, RATE, Thresholds(4.0, 0.1)))
+    assert 'class="ctc accepting"' in certain
+    assert "not needed" in certain
+    alone = transcript_html(recognise(recogniser, sound, RATE, PRESETS["ar"]))
+    assert 'class="ar accepting"' in alone
+    assert "disabled" in alone
+    assert "CTC draft: " in alone
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_and_sliders_are_each_others_inverse(name: str) -> None:
+    assert thresholds_of(*sliders_of(name)) == PRESETS[name]
+
+
+@pytest.mark.parametrize("taus", [(-0.1, 0.5), (4.1, 0.5), (1, 1.1), (float("nan"), 0.5), (None, 0.5), (True, 0.5), (1, "0.5")])
+def test_thresholds_outside_their_range_are_refused(taus: tuple[object, object]) -> None:
+    with pytest.raises(InputError, match="must be a number from 0 to"):
+        thresholds_of(*taus)
+
+
+def test_silence_has_no_parts_and_is_told(recogniser: EmbeddedRecogniser) -> None:
+    result = recognise(recogniser, np.zeros(RATE, np.float32), RATE, PRESETS["fast"], "hello there")
+    assert (result.record()["stage"], result.rtfx, count(result.words, "delete")) == (None, None, 2)
+    assert "The sound contains no speech" in transcript_html(result)
+
+
+def test_a_take_is_heard_with_its_pauses_or_decoded_again(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    take = synthesizer.take("One fox.[pause:1]Two foxes.", Settings("pcg", theta=0.3), "two")
+    write_wav(tmp_path / "take.wav", take.audio, take.sample_rate)
+    kept = ShownTake(TakeView.of(take), tmp_path / "take.wav", packed=pack_take(take))
+    assert len(sound_of_take(synthesizer, kept)) == len(take.audio)
+    (tmp_path / "take.wav").unlink()
+    assert len(sound_of_take(synthesizer, kept)) == len(take.audio) - take.sample_rate
+    own = ShownTake(TakeView.of(replace(take, voice="your recording")), reference=synthesizer.voice.reference("one"))
+    assert np.array_equal(sound_of_take(synthesizer, own), synthesizer.decode(list(take.tokens), own.reference))
+    with pytest.raises(PCGError, match=NO_TAKE):
+        sound_of_take(synthesizer, None)
+
+
+def served(synthesizer: Synthesizer, load: Callable[[], Recogniser], session: Session) -> Iterator[Client]:
+    with gr.Blocks() as app:
+        create_recognition(synthesizer, load, gr.State(session), in_hand())
+    yield from serve_clients(app)
+
+
+@pytest.fixture(scope="module")
+def take(synthesizer: Synthesizer) -> Take:
+    return synthesizer.take("The quick brown fox.", Settings("pcg", theta=0.3), "two")
+
+
+@pytest.fixture(scope="module")
+def client(synthesizer: Synthesizer, recogniser: EmbeddedRecogniser, take: Take) -> Iterator[Client]:
+    yield from served(synthesizer, lambda: recogniser, Session().with_take(TakeView.of(take)))
+
+
+@pytest.fixture
+def recording(sound: np.ndarray, tmp_path: Path) -> Path:
+    soundfile.write(tmp_path / "babble.wav", sound, RATE)
+    return tmp_path / "babble.wav"
+
+
+def test_the_endpoint_answers_with_a_record_and_pages(client: Client, recording: Path, recogniser: EmbeddedRecogniser) -> None:
+    expected = recognise(recogniser, soundfile.read(recording, dtype="float32")[0], RATE, Thresholds(2.0, 0.1), MARKUP)
+    record, page, errors, picture, status = client.predict(handle_file(recording), 2.0, 0.1, MARKUP, api_name="/transcribe")
+    assert (record["text"], record["stage"]) == (expected.text, expected.record()["stage"])
+    assert record["wer"] == pytest.approx(error_rate(expected.words), abs=1e-6)
+    assert "gate at 2 nats" in picture["value"]["plot"]
+    assert "Transcribed " in status
+    assert "<img" not in page + errors
+    with pytest.raises(AppError, match=NO_SOUND):
+        client.predict(None, 0.7, 0.2, "", api_name="/transcribe")
+    with pytest.raises(AppError, match="greater than maximum"):
+        client.predict(handle_file(recording), 9.0, 0.2, "", api_name="/transcribe")
+
+
+def test_the_chosen_take_comes_with_its_text(client: Client, take: Take) -> None:
+    sound, text = client.predict(api_name="/last_take")
+    assert soundfile.info(sound).frames == len(take.audio)
+    assert text == take.text
+
+
+def test_a_missing_recogniser_is_one_sentence(synthesizer: Synthesizer, recording: Path, tmp_path: Path) -> None:
+    with pytest.raises(AssetError):
+        load_recogniser(tmp_path / "nothing")
+    for deaf in served(synthesizer, lambda: load_recogniser(tmp_path / "nothing"), Session()):
+        with pytest.raises(AppError, match=r"The recogniser in .* is missing or damaged"):
+            deaf.predict(handle_file(recording), 0.7, 0.2, "", api_name="/transcribe")
+        with pytest.raises(AppError, match="There is no take yet"):
+            deaf.predict(api_name="/last_take")

@@ -1,0 +1,247 @@
+"""The spoof detectors' panel on the tiny voice, with detectors that are trained on nothing."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import gradio as gr
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Page, expect
+
+from explorers.measure_page.access import faults_of_axe
+from explorers.more.beams import FATES, PLAN, SECOND, Beam, Tree, hear_beam, heard_html, tree_html
+from explorers.more.spoof import SAMPLERS, SEARCHED, SpoofTake, can_judge, create_spoof, generate_all, remembered, sampler_html
+from explorers.session import Session
+from explorers.shared.spoof_curves import curves_html
+from explorers.shared.terms import create_terms
+from explorers.theme import launch_options
+from explorers.turn import Turn
+from pcg.errors import InputError, PCGError
+from pcg.settings import Settings
+from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
+from pcg.spoof.detectors import Detectors
+from pcg.synthesis.synthesizer import Synthesizer
+from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch
+from tests.explorers.served import serve
+
+TEXT = "The quick brown fox jumps."
+ASKED = (TEXT, "one", 1.0, 3)
+PATIENCE_MS = 120_000
+
+
+def untrained(codes: int) -> Detectors:
+    torch.manual_seed(0)
+    config = DetectorConfig(codes, width=16, heads=2, layers=1, feed_forward=16)
+    return Detectors("untrained", {r.name: Detector(config).eval() for r in RESOLUTIONS})
+
+
+@pytest.fixture(scope="module")
+def judging(synthesizer: Synthesizer) -> Synthesizer:
+    return Synthesizer(synthesizer.voice, detectors=untrained(64))
+
+
+@pytest.fixture(scope="module")
+def takes(judging: Synthesizer) -> dict[str, SpoofTake]:
+    return {step.key: step for step in generate_all(judging, *ASKED) if isinstance(step, SpoofTake)}
+
+
+@pytest.fixture(scope="module")
+def tree(takes: dict[str, SpoofTake]) -> Tree:
+    return takes["hiereas"].tree
+
+
+def test_the_samplers_are_the_papers() -> None:
+    settings = {key: (s.settings.sampler, s.settings.top_k, s.settings.top_p) for key, s in SAMPLERS.items()}
+    assert settings["original"] == ("plain", 50, 0.0)
+    assert settings["top_p"] == ("plain", 50, 0.8)
+    assert settings["ras"] == settings["hierras"] == ("ras", 50, 0.8)
+    assert settings["eas"] == settings["hiereas"] == ("eas", 50, 0.8)
+    assert all(s.settings.temperature == 1.0 for s in SAMPLERS.values())
+    assert list(SEARCHED) == ["hierras", "hiereas"]
+    assert (PLAN.warmup, PLAN.stages, PLAN.beams) == (20, (10, 25, 50), (8, 5, 3))
+
+
+def test_each_take_is_the_synthesizers_own(judging: Synthesizer, takes: dict[str, SpoofTake]) -> None:
+    assert list(takes) == list(SAMPLERS)
+    own = Settings("ar", temperature=1.0, seed=3, sampler="eas", top_k=50, top_p=0.8)
+    for key, hierarchical in (("eas", False), ("hiereas", True)):
+        assert takes[key].take.tokens == judging.take(TEXT, own.with_(hierarchical=hierarchical), "one").tokens
+    plain, searched = (takes[key].record()["computed_per_token"] for key in ("eas", "hiereas"))
+    assert plain == pytest.approx(1, abs=0.05)
+    assert searched > 2
+
+
+def test_a_record_is_json_with_the_means_of_the_curves(judging: Synthesizer, takes: dict[str, SpoofTake]) -> None:
+    for made in takes.values():
+        record = json.loads(json.dumps(made.record(), allow_nan=False))
+        for name, curve in judging.decoder.detectors.curves(made.take.tokens).items():
+            mean = float(curve.mean())
+            assert record["spoof"][name] is None if np.isnan(mean) else record["spoof"][name] == pytest.approx(mean, abs=1e-4)
+    assert len(takes["hiereas"].record()["cycles"][0]["beams"]) == 8
+    assert takes["eas"].record()["cycles"] == []
+
+
+def test_the_takes_go_into_the_history_once(takes: dict[str, SpoofTake]) -> None:
+    session = remembered(Session(), list(takes.values())[:2], lambda *_: None, Turn())
+    assert [kept.title for kept in session.history] == ["Original", "top-p"]
+
+
+def test_the_tree_is_the_engines_search(takes: dict[str, SpoofTake], tree: Tree) -> None:
+    take = takes["hiereas"].take
+    assert tuple(token for fan in tree.fans for token in fan.kept.tokens) == take.tokens
+    assert len(tree.fans) == len(take.cycles)
+    assert len(tree.cycles) > 0
+    for fan in tree.cycles:
+        assert [beam.number for beam in fan.beams] == list(range(1, 9))
+        assert sorted(beam.stages for beam in fan.beams) == [1, 1, 1, 2, 2, 3, 3, 3]
+        assert take.tokens[fan.start : fan.start + len(fan.kept.tokens)] == fan.kept.tokens
+        for beam in fan.beams:
+            if beam.stages == 1:
+                place, of = fan.place(beam, "M10")
+                assert (place > 5 or tied(fan.beams, beam), of) == (True, 8)
+
+
+def tied(beams: tuple[Beam, ...], beam: Beam) -> bool:
+    return sum(each.scores["M10"] == beam.scores["M10"] for each in beams) > 1
+
+
+def test_the_chosen_beam_sounds_as_the_take_and_a_pruned_one_differs_from_its_beginning_on(
+    judging: Synthesizer, takes: dict[str, SpoofTake], tree: Tree
+) -> None:
+    hop, trees = judging.voice.codec.hop, {"hiereas": tree}
+    number, fan = len(tree.cycles), tree.cycles[-1]
+    whole = hear_beam(judging, trees, "hiereas", number, fan.chosen)
+    if fan is tree.fans[-1]:
+        np.testing.assert_array_equal(whole.samples, takes["hiereas"].take.audio)
+    pruned = next(beam for beam in fan.beams if beam.stages == 1 and beam.tokens)
+    heard = hear_beam(judging, trees, "hiereas", number, pruned.number)
+    assert len(heard.samples) == hop * (fan.start + len(pruned.tokens))
+    assert heard.from_seconds == pytest.approx(hop * fan.start / heard.sample_rate)
+    # A codec looks around a token: what lies well before the beam is the same, and what lies in it is not.
+    before = hop * (fan.start - 12)
+    error = heard.samples[:before] - whole.samples[:before]
+    assert np.square(error).mean() < 1e-6 * np.square(whole.samples[:before]).mean(), "-60 dB: rounding, and no sound"
+    ends = (each.samples[hop * fan.start : min(len(heard.samples), len(whole.samples))] for each in (heard, whole))
+    assert not np.allclose(*ends, atol=3e-4)
+    assert f"cycle {number}, beam {pruned.number}" in heard_html(heard)
+
+
+def test_a_long_text_is_searched_and_decoded_piece_by_piece(judging: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    halves = ["Hello.", "Yes."]
+    monkeypatch.setattr(Synthesizer, "script", lambda self, text: halves)
+    take = judging.take(" ".join(halves), SAMPLERS["hierras"].settings.with_(seed=3), "one")
+    tree = Tree.of("HierRAS", take, 50.0)
+    pieces = sorted({fan.piece for fan in tree.fans})
+    assert len(pieces) == 2
+    last = tree.fans[-1]
+    split = tree.pieces(last, last.kept)
+    assert [len(piece) for piece in split] == [pieces[1], len(take.tokens) - pieces[1]]
+    speaker = judging.voice.reference("one")
+    np.testing.assert_array_equal(np.concatenate([judging.decode(piece, speaker) for piece in split]), take.audio)
+
+
+REFUSED: list[tuple[Callable[[Synthesizer, Tree], object], str]] = [
+    (lambda s, tree: hear_beam(s, {"hiereas": tree}, "eas", 1, 1), "no beams of eas yet"),
+    (lambda s, tree: hear_beam(s, {"hiereas": tree}, "hiereas", 0, 1), "cycle is 0, but must be a whole number from 1 to"),
+    (lambda s, tree: hear_beam(s, {"hiereas": tree}, "hiereas", 1, 9), "beam is 9, but must be a whole number from 1 to 8"),
+    (lambda s, tree: hear_beam(s, {"hiereas": tree}, "hiereas", 1, 1.5), "beam is 1.5"),
+    (lambda s, tree: hear_beam(s, {"hiereas": tree}, "hiereas", None, 1), "cycle is missing"),
+    (lambda s, tree: hear_beam(s, {"hiereas": replace(tree, fans=())}, "hiereas", 1, 1), "no beams to choose from"),
+    (lambda s, tree: list(generate_all(s, " ", *ASKED[1:])), "text is missing"),
+    (lambda s, tree: list(generate_all(s, TEXT, "nobody", 1.0, 3)), "voice is 'nobody'"),
+    (lambda s, tree: list(generate_all(s, TEXT, "one", 9.0, 3)), "temperature is 9.0"),
+    (lambda s, tree: list(generate_all(Synthesizer(s.voice, detectors=untrained(65)), *ASKED)), "the spoof detectors know"),
+]
+
+
+@pytest.mark.parametrize(("call", "sentence"), REFUSED)
+def test_bad_input_is_one_sentence(
+    call: Callable[[Synthesizer, Tree], object], sentence: str, judging: Synthesizer, tree: Tree
+) -> None:
+    with pytest.raises(PCGError, match=sentence):
+        call(judging, tree)
+
+
+def test_detectors_of_other_codes_cannot_judge(judging: Synthesizer) -> None:
+    assert can_judge(judging)
+    assert not can_judge(Synthesizer(judging.voice, detectors=untrained(65)))
+    with pytest.raises(InputError):
+        next(generate_all(Synthesizer(judging.voice, detectors=untrained(65)), *ASKED))
+
+
+def test_every_beam_is_drawn_with_its_fate_and_the_same_quantity_as_the_curves(tree: Tree) -> None:
+    html = tree_html(tree)
+    assert html.count('role="button"') == sum(len(fan.beams) for fan in tree.cycles)
+    assert html.count("tabindex=0") == 1
+    for fate, count in (("chosen", 1), ("lost", 2), ("second", 2), ("first", 3)):
+        drawn = [part for part in html.split("<g class=")[1:] if part.startswith(f'"beam {fate}" role="button"')]
+        assert len(drawn) == count * len(tree.cycles)
+        assert all(('class="mark"' in part.split("</g>")[0]) == (fate != "chosen") for part in drawn)
+        assert all(FATES[fate] in part for part in drawn)
+    fan = tree.cycles[0]
+    assert f"spoof probability M10 {1 - fan.kept.scores['M10']:.2f} ({fan.place(fan.kept, 'M10')[0]} of 8)" in html
+    assert "<-" not in html
+
+
+def test_the_name_of_the_last_cycle_is_not_cut(tree: Tree) -> None:
+    """Even where its beams say one token."""
+    last = tree.cycles[-1]
+    short = replace(last, beams=tuple(replace(beam, tokens=beam.tokens[:1]) for beam in last.beams))
+    html = tree_html(replace(tree, fans=(*(fan for fan in tree.fans if fan.start < last.start), short)))
+    width = float(re.search(r'<svg width="(\d+)"', html)[1])
+    begin = max(float(x) for x in re.findall(r'class="cycle" x="([\d.]+)"', html))
+    assert begin > 0.5 * SECOND
+    assert width - begin >= 6.2 * len("cycle 10")  # of a monospaced letter of 10 px
+
+
+def test_a_short_take_has_no_beams_and_no_long_curve(judging: Synthesizer, takes: dict[str, SpoofTake], tree: Tree) -> None:
+    assert "before any beams" in tree_html(replace(tree, fans=tree.fans[:1]))
+    whole = takes["eas"].take
+    for count, lines in ((5, 0), (12, 1), (30, 2)):
+        short = replace(whole, rounds=whole.rounds[:count], audio=whole.audio[: count * judging.voice.codec.hop])
+        curves = {name: curve.numpy() for name, curve in judging.decoder.detectors.curves(short.tokens).items()}
+        html = curves_html(curves, short.audio_seconds)
+        assert (html.count("<polyline"), html.count("<dd>too short</dd>")) == (lines, 5 - lines)
+    assert "<polyline" not in curves_html({r.name: [] for r in RESOLUTIONS}, 0.0)
+    assert f"<b>{whole.computed_per_token:.1f}</b> tokens computed" in sampler_html("eas", whole)
+
+
+@pytest.fixture
+def page(judging: Synthesizer, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
+    with gr.Blocks(fill_width=True) as app:
+        gr.HTML("<h1>A page</h1>")
+        create_spoof(judging)
+        create_terms()
+    for address in serve(app, **launch_options()):
+        with patient_page(request.param, SOFTWARE, PATIENCE_MS) as page:
+            watch(page, address, complaints)
+            page.goto(f"{address}?__theme=light")
+            yield page
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [390, 1440], indirect=True)
+def test_a_person_compares_six_samplers_and_hears_a_pruned_beam(page: Page, complaints: list[str]) -> None:
+    page.fill("#spoof-text textarea", "Hello, yes ${window.hacked = 1} <b>one</b>.")
+    page.click("#spoof-run")
+    expect(page.locator("#spoof-status")).to_contain_text("All six takes are ready.")
+    for key in SAMPLERS:
+        expect(page.locator(f"#spoof-{key}")).to_contain_text("tokens computed for each token")
+        expect(page.locator(f"#spoof-curves-{key} .spoof-plane")).to_have_attribute("role", "img")
+    page.locator("#spoof-tree .beam[tabindex='0']").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator('#spoof-tree [data-part="note"]')).to_contain_text("Cycle 1, beam 2,")
+    page.keyboard.press("Enter")
+    expect(page.locator("#spoof-words")).to_contain_text("HierEAS, cycle 1, beam 2")
+    page.locator('#spoof-way label:has(input[value="hierras"])').click()
+    expect(page.locator("#spoof-tree .beams-plane svg")).to_have_attribute("aria-label", re.compile("^Beams of HierRAS"))
+    for theme in ("light", "dark"):
+        page.evaluate("theme => document.body.classList.toggle('dark', theme === 'dark')", theme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+        assert faults_of_axe(page) == []
+    assert page.evaluate("window.hacked") is None
+    assert complaints == []

@@ -1,0 +1,297 @@
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from urllib.parse import urlencode
+
+import gradio as gr
+import numpy as np
+import pytest
+import soundfile
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+from playwright.sync_api import Page, expect
+
+from explorers.results.listening import (
+    MARK,
+    NO_TEST,
+    NOT_OVER,
+    BlindTest,
+    ListeningRequest,
+    create_listening_test,
+    export,
+    prepare,
+    question,
+    read_test,
+    result_html,
+    sounds,
+    vote,
+    write_test,
+)
+from explorers.theme import launch_options
+from pcg.errors import InputError, PCGError
+from pcg.experiments.listening_tests.design import ANCHOR
+from pcg.experiments.listening_tests.loudness import loudness
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.takes.presets import PAPERS
+from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch
+from tests.explorers.hostile import MARKUP, assert_words_stay_words
+from tests.explorers.served import serve
+
+LINES = "The quick brown fox.\nHello, is this one sentence? yes!"
+ASKED = ListeningRequest("ab", ("AR", "PCG"), None, False, "own", LINES, 2, "two", 0.3, 3, 0.3, 0.6, 5)
+RATED = replace(ASKED, design="rating", compared=("PCG", "AR", "SD"), reference="AR", anchor=True)
+DIGEST, PATIENCE_MS = "0123456789abcdef", 120_000
+
+
+def prepared(synthesizer: Synthesizer, request: ListeningRequest) -> BlindTest:
+    *_, last = prepare(synthesizer, request)
+    return last
+
+
+@pytest.fixture(scope="module")
+def blind_test(synthesizer: Synthesizer) -> BlindTest:
+    return prepared(synthesizer, ASKED)
+
+
+def voted(test: BlindTest, answer: object = "A") -> BlindTest:
+    while not test.over:
+        test = vote(test, len(test.votes) + 1, answer, [1] * len(test.plan.design.letters))
+    return test
+
+
+def swapped(test: BlindTest) -> BlindTest:
+    """The same sounds behind the same letters, made by the other method."""
+    other = {"AR": "PCG", "PCG": "AR"}
+    trials = tuple(replace(t, systems=tuple(other[s] for s in t.systems)) for t in test.plan.trials)
+    tokens = tuple({other[name]: tokens for name, tokens in takes.items()} for takes in test.tokens)
+    return replace(test, plan=replace(test.plan, trials=trials), tokens=tokens)
+
+
+def sent_before_votes(synthesizer: Synthesizer, test: BlindTest) -> list[object]:
+    sent: list[object] = []
+    while not test.over:
+        heard = sounds(synthesizer, test, np.random.default_rng(3))
+        sent += [question(test), *(samples.tobytes() for samples in heard)]
+        test = vote(test, len(test.votes) + 1, "B", [1] * len(heard))
+    return sent
+
+
+@pytest.mark.parametrize("design", ["ab", "abx"])
+def test_nothing_that_is_sent_before_the_vote_differs_with_the_identity(synthesizer: Synthesizer, design: str) -> None:
+    test = prepared(synthesizer, replace(ASKED, design=design))
+    sent = sent_before_votes(synthesizer, test)
+    assert sent == sent_before_votes(synthesizer, swapped(test))
+    assert [t.systems for t in test.plan.trials] != [t.systems for t in swapped(test).plan.trials]
+    # And what is sent does follow the sounds.
+    assert sent != sent_before_votes(synthesizer, replace(swapped(test), plan=test.plan))
+    told = json.dumps([message for message in sent if isinstance(message, dict)])
+    assert not any(word in told for word in ("AR", "PCG", "theta", "seed"))
+
+
+def test_progress_names_no_system(synthesizer: Synthesizer) -> None:
+    for compared in (("AR", "PCG"), ("SD", "SSD")):
+        *steps, _ = prepare(synthesizer, replace(ASKED, compared=compared))
+        assert steps == [f"Decoding take {at} of 4." for at in range(1, 5)]
+
+
+@pytest.mark.slow
+def test_the_sounds_of_a_trial_are_the_takes_equally_loud_and_long(synthesizer: Synthesizer) -> None:
+    test, rate = prepared(synthesizer, RATED), synthesizer.voice.codec.sample_rate
+    trial = test.plan.trials[0]
+    heard = dict(zip(test.plan.design.letters, sounds(synthesizer, test, np.random.default_rng(0)), strict=True))
+    assert list(heard) == ["R", "A", "B", "C", "D"]
+    assert len({len(samples) for samples in heard.values()}) == 1
+    assert len({samples.tobytes() for samples in heard.values()}) == 5
+    levels = []
+    for samples, name in zip(heard.values(), trial.systems, strict=True):
+        settings = test.systems.get(name, test.systems["AR"]).with_(seed=trial.seed)
+        take = synthesizer.take(test.texts[trial.item], settings, "two")
+        if name != ANCHOR:
+            assert test.tokens[0][name] == take.tokens
+            assert np.corrcoef(samples[: len(take.audio)], take.audio)[0, 1] > 0.999
+        levels.append(loudness(samples[: len(take.audio)] / 2**15, rate))
+    assert max(levels) - min(levels) < 0.2
+    hidden = heard["ABCD"[trial.systems.index("AR", 1) - 1]]
+    assert np.abs(hidden.astype(int) - heard["R"]).max() <= 3
+
+
+def test_each_vote_counts_once(blind_test: BlindTest) -> None:
+    once = vote(blind_test, 1, "tie", [1, 1])
+    refusals = {
+        "trial is 1, but must be 2": (once, 1, "A", [1, 1]),
+        "given before B was played": (once, 2, "A", [1, 0]),
+        "answer is 'X'": (once, 2, "X", [1, 1]),
+        "accepts no more votes": (voted(blind_test), 3, "A", [1, 1]),
+        NO_TEST: (None, 1, "A", [1, 1]),
+    }
+    for sentence, given in refusals.items():
+        with pytest.raises(PCGError, match=sentence):
+            vote(*given)
+    assert (len(once.votes), question(once)["number"], blind_test.votes) == (1, 2, ())
+
+
+def test_the_systems_are_told_only_in_the_end(blind_test: BlindTest, tmp_path: Path) -> None:
+    for refused in (blind_test.record, lambda: export(tmp_path, blind_test)):
+        with pytest.raises(PCGError, match=NOT_OVER):
+            refused()
+    assert list(tmp_path.iterdir()) == []
+    early = replace(vote(blind_test, 1, "A", [1, 1]), ended=True)
+    assert (early.record()["outcome"]["n"], early.record()["trials"][1]["vote"]) == (1, None)
+    record = voted(blind_test).record()
+    assert json.loads(json.dumps(record, allow_nan=False)) == json.loads(json.dumps(record))
+    assert "seed" not in record["systems"]["PCG"]["settings"]
+    json_path, csv_path = export(tmp_path, voted(blind_test))
+    assert json.loads(Path(json_path).read_text())["trials"] == json.loads(json.dumps(record))["trials"]
+    assert len(list(csv.DictReader(Path(csv_path).read_text().splitlines()))) == 4
+
+
+def test_the_result_tells_small_numbers_and_stays_words(blind_test: BlindTest, synthesizer: Synthesizer) -> None:
+    page = result_html(voted(blind_test))
+    assert "n too small: 2 votes count" in page
+    assert "A: " in page
+    rating = result_html(voted(prepared(synthesizer, RATED), [10, 20, 30, 40]))
+    assert "PCG less AR" in rating
+    assert "10 · 20 · 30 · 40" in rating
+    assert "(n too small)" in rating  # and no interval of two trials
+    assert_words_stay_words(result_html(voted(prepared(synthesizer, replace(ASKED, lines=MARKUP, trials=1)))))
+
+
+def test_the_papers_settings_can_be_compared(synthesizer: Synthesizer) -> None:
+    name = PAPERS[0].name
+    test = prepared(synthesizer, replace(ASKED, compared=("AR", name), trials=1))
+    assert test.systems[name] == PAPERS[0].settings
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"design": "x"}, "design is 'x'"), ({"compared": ("AR",)}, "exactly 2"), ({"compared": None}, "exactly 2"),
+        ({"compared": ("AR", "??")}, "what is compared is '\\?\\?'"),
+        ({"design": "rating", "reference": "SD"}, "reference is 'SD'"), ({"source": "web"}, "texts is 'web'"),
+        ({"lines": " \n "}, "number of lines is 0"), ({"lines": "a\n" * 61}, "number of lines is 61"),
+        ({"lines": "?!"}, "must be English text"), ({"lines": "hello, is this one sentence, " * 18}, "about ten seconds"),
+        ({"trials": 31}, "number of trials is 31"), ({"trials": 0}, "number of trials is 0"),
+        ({"trials": float("nan")}, "number of trials"), ({"trials": None}, "number of trials"),
+        ({"voice": "nobody"}, "voice"), ({"theta": 7.0}, "theta is 7.0"), ({"seed": -1}, "seed is -1"),
+    ],
+)  # fmt: skip
+def test_bad_requests_are_refused_in_one_sentence(synthesizer: Synthesizer, changes: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        list(prepare(synthesizer, replace(ASKED, **changes)))
+
+
+SENT = replace(RATED, compared=["AR", "PCG", "SD"], lines="hello\nyes & no", theta=0.55, seed=7, similarity="mel")
+
+
+def test_a_link_opens_the_same_test(synthesizer: Synthesizer) -> None:
+    link = write_test(SENT, DIGEST, "http://here")
+    assert link.startswith(f"http://here/{MARK}")
+    assert len(link) < 400
+    request, digest = read_test(link, synthesizer)
+    assert (request, digest) == (SENT, DIGEST[:12])
+    theirs, ours = prepared(synthesizer, request), prepared(synthesizer, SENT)
+    assert (theirs.plan, theirs.tokens) == (ours.plan, ours.tokens)
+    other, _ = read_test(write_test(replace(SENT, seed=8), DIGEST, ""), synthesizer)
+    assert other.plan(2) != request.plan(2)
+    assert "lines=" not in write_test(replace(SENT, source="evaluation"), DIGEST, "")
+    assert read_test("http://here/#take=abc", synthesizer) is None
+    with pytest.raises(InputError):
+        write_test(replace(SENT, compared=["AR"]), DIGEST, "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"design": "duel"}, "design"), ({"voice": "nobody"}, "voice"), ({"theta": "7"}, "theta"), ({"theta": "nan"}, "theta"),
+     ({"seed": "x"}, "link"), ({"trials": "1000"}, "trials"), ({"compared": "AR|nobody"}, "compared"),
+     ({"source": "radio"}, "texts"), ({"lines": "!!!"}, "text"), ({"lines": "x" * 50_000}, "link")],
+)  # fmt: skip
+def test_a_bad_link_is_refused(synthesizer: Synthesizer, changes: dict[str, str], field: str) -> None:
+    values = asdict(SENT) | {"compared": "AR|PCG|SD"}
+    assert read_test(MARK + urlencode(values), synthesizer)
+    for damaged in (urlencode(values | changes), "", "%%%", "abc"):
+        with pytest.raises(InputError, match=field if damaged.startswith("design") else "link"):
+            read_test(MARK + damaged, synthesizer)
+
+
+@pytest.fixture(scope="module")
+def address(synthesizer: Synthesizer) -> Iterator[str]:
+    with gr.Blocks() as app, gr.Tab("Listening test"):
+        create_listening_test(app, synthesizer, DIGEST, {})
+    yield from serve(app, **launch_options())
+
+
+@pytest.mark.slow
+def test_a_program_takes_the_whole_test(address: str) -> None:
+    client, other = Client(address, verbose=False), Client(address, verbose=False)
+    values = vars(replace(ASKED, design="abx", compared=["SD", "AR"])).values()
+    *_, last = client.submit(*values, api_name="/listening_prepare")
+    told, ballot, *_ = last
+    # Nothing of what the page got names a method.
+    assert "theta" not in repr(last)
+    assert (told["number"], told["letters"]) == (1, ["A", "B", "X"])
+    files = ballot["value"]["sounds"]
+    assert [Path(file).name for file in files] == ["A.wav", "B.wav", "X.wav"]
+    assert len({(soundfile.info(file).frames, Path(file).stat().st_size) for file in files}) == 1
+    wrong = [{"trial": 1, "answer": "A", "plays": [1, 1, 0]}, {"trial": 2, "answer": "A", "plays": [1] * 3}, "<b>", None]
+    for refused in wrong:
+        with pytest.raises(AppError):
+            client.predict(refused, api_name="/listening_vote")
+    with pytest.raises(AppError, match="not over"):
+        client.predict(api_name="/listening_export")
+    client.predict({"trial": 1, "answer": "A", "plays": [1, 1, 2]}, api_name="/listening_vote")
+    record, *_ = client.predict({"trial": 2, "answer": "B", "plays": [1, 1, 1]}, api_name="/listening_vote")
+    assert [trial["vote"]["answer"] for trial in record["trials"]] == ["A", "B"]
+    assert len(client.predict(api_name="/listening_export")["value"]) == 2
+    with pytest.raises(AppError, match="no test"):
+        other.predict(api_name="/listening_end")
+
+
+@pytest.fixture
+def page(address: str, complaints: list[str]) -> Iterator[Page]:
+    with patient_page(390, SOFTWARE, PATIENCE_MS) as page:
+        watch(page, address, complaints)
+        page.goto(address)
+        expect(page.locator("#listening-run")).to_be_enabled()
+        yield page
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.slow
+def test_a_person_plays_votes_and_reads_the_result(page: Page, complaints: list[str]) -> None:
+    page.get_by_label("own lines").check()
+    page.locator("#listening-lines textarea").fill("The quick brown fox, ${window.hacked = 1} and <b>hello</b>.")
+    page.locator("#listening-trials input[type=number]").fill("1")
+    page.keyboard.press("Tab")
+    page.click("#listening-run")
+    expect(page.locator(".ballot audio")).to_have_count(2)
+    expect(page.get_by_role("button", name="A is better")).to_be_disabled()
+    for sound in page.locator(".ballot audio").all():
+        sound.evaluate("sound => sound.play()")
+    page.get_by_role("button", name="B is better").click()
+    expect(page.locator("#listening-reveal")).to_contain_text("n too small: 1 vote count")
+    expect(page.locator("#listening-reveal")).to_contain_text("A: ")
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert complaints == []
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.slow
+def test_a_test_is_sent_round_by_its_link(page: Page, complaints: list[str]) -> None:
+    page.get_by_label("Rating, 0 to 100").check()
+    page.get_by_label("own lines").check()
+    page.locator("#listening-lines textarea").fill("One & two, hello.")
+    page.locator("#listening-seed input").fill("77")
+    page.keyboard.press("Tab")
+    page.click("#listening-link-make")
+    expect(page.locator("#listening-link textarea")).not_to_have_value("")
+    link = page.locator("#listening-link textarea").input_value()
+    page.goto("about:blank")
+    page.goto(link)
+    expect(page.locator("#listening-status")).to_contain_text("This test came by a link")
+    expect(page.locator("#listening-lines textarea")).to_have_value("One & two, hello.")
+    expect(page.locator("#listening-seed input")).to_have_value("77")
+    expect(page.locator("#listening-reference input")).to_be_visible()
+    assert complaints == []

@@ -1,0 +1,232 @@
+"""The page of results: everything on it, nothing from elsewhere, and no text that acts."""
+
+import json
+import re
+from base64 import b64decode
+from html.parser import HTMLParser
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from playwright.sync_api import sync_playwright
+
+from explorers.results.figures import STYLES, figures
+from explorers.results.report import Findings, page, table_html, write_report
+from pcg.analysis.whatif import Trace
+from pcg.errors import AssetError, InputError
+from pcg.experiments.grids import ar, pcg, sd, ssd, swapped, variant
+from pcg.experiments.results import Results, summarise
+from pcg.experiments.store import Store
+from pcg.experiments.tables import Column, N, Table
+from pcg.experiments.unit import Condition, Record, Unit
+from pcg.synthesis.costs import StepCosts
+from tests.experiments.synthetic import CONTEXT, record
+from tests.explorers.chromium import ARGUMENTS, CHROMIUM, NEEDS_CHROMIUM
+
+MARKUP = "</script><img src=x onerror=alert(1)>"
+COSTS = {lookahead: StepCosts(2.0, 0.4, 2.2) for lookahead in (1, 3)}
+DRAFTING = {"rounds": 40, "drafted": 120, "accepted": 60, "tested": (40, 30, 20), "accepted_at": (30, 20, 10), "trials": 45}
+
+
+def units(condition: Condition, errors: int, speed: float = 100.0, **figures: object) -> list[Record]:
+    return [record(condition, i, errors + i % 2, 20, speed + i % 3, **figures) for i in range(6)]
+
+
+def study() -> list[Record]:
+    return [
+        *units(ar(), 1), *units(sd(), 1, 90, **DRAFTING), *units(ssd(0.3), 6, 140, **DRAFTING),
+        *units(pcg(0.5), 2, 120, **DRAFTING), *units(pcg(0.4), 3, 160, **DRAFTING),
+        *units(pcg(0.5, lookahead=1), 1, 95, **DRAFTING), *units(variant("weighted", 0.5), 4, 126, **DRAFTING),
+        *units(swapped(0.5), 2, swapped=0.9, mel_distance=3.0),
+    ]  # fmt: skip
+
+
+def tone(unit: Unit) -> tuple[np.ndarray, int]:
+    return (0.3 * np.sin(0.06 * np.arange(2400))).astype(np.float32), 24_000
+
+
+def stored(folder: Path, records: list[Record]) -> Path:
+    store = Store(folder)
+    for one in records:
+        store.add(one.unit.key("voice"), one)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = stored(tmp_path_factory.mktemp("results"), study())
+    write_report(folder, folder / "page" / "report.html", COSTS, lambda similarity, theta: 5.0, tone)
+    return folder / "page" / "report.html"
+
+
+class Page(HTMLParser):
+    """The tags of a page and its text outside of scripts and styles."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text, self._inside = "", ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        self.text += "" if self._inside in ("script", "style") else data
+
+
+def read(path: Path) -> Page:
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def test_the_page_holds_every_table_and_figure_and_the_findings_first(written: Path) -> None:
+    shown, findings = read(written), Findings.of(study(), COSTS)
+    assert set(findings.figures) == {"main", "tradeoff", "lookahead", "acceptance", "swap"}
+    for table in findings.tables:
+        assert table.title in shown.text
+        assert table.command in shown.text
+    drawn = {attrs["data-figure"] for _, attrs in shown.tags if "data-figure" in attrs}
+    assert drawn == {f"figure-{name}" for name in findings.figures}
+    for text in (*CONTEXT["judges"].values(), CONTEXT["processor"], "13.8 ± 0.4", "python -m pcg report"):
+        assert text in shown.text
+    places = [shown.text.index(headline.text) for headline in findings.headlines]
+    assert len(places) >= 3
+    assert places == sorted(places)
+    assert places[-1] < shown.text.index(findings.tables[0].title)
+    linked = {attrs["href"] for tag, attrs in shown.tags if tag == "a"}
+    assert linked == {f"#{table.name}" for table in findings.tables}
+
+
+def test_tables_that_were_made_earlier_stand_on_the_page() -> None:
+    earlier = Table("drafts", "Every rule with every draft", (Column("draft"), N), (("poor <one>", "9"),), "A note.", "make it")
+    findings = Findings.of(study(), COSTS, more=[earlier])
+    assert findings.tables[-1] is earlier
+    assert "poor <one>" in Page(page(findings, "python -m pcg report")).text
+
+
+def test_an_interval_of_one_utterance_is_not_shown() -> None:
+    table = {"title": "T", "note": "", "command": "", "columns": ["a", "b"], "shown": [["x", "12.5 [12.5, 12.5]"]]}
+    assert "12.5<small>n too small</small>" in table_html(table)
+    wide = table_html(table | {"shown": [["x", "12.5 [3.1, 20.0]"], ["AR", "1.00x [1.00, 1.00]"]]})
+    assert "[3.1, 20.0]" in wide
+    assert "1.00x<small>n too small" in wide
+
+
+def test_a_report_beside_published_results_is_listed_anew(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "results", study())
+    Store(folder).pack()
+    for speed in (2.0, 3.0):  # other bounds make another file of numbers
+        write_report(folder, folder / "report.html", {3: StepCosts(speed, 0.4, 2.2)})
+        assert len(Store(folder).all()) == len(study())
+    data = folder / "results.json"
+    data.write_text(data.read_text().replace("AR", "RA"))
+    with pytest.raises(AssetError, match=r"results\.json is damaged"):
+        Store(folder).all()
+
+
+def test_nothing_is_fetched_and_every_setting_sounds_once(written: Path) -> None:
+    shown = read(written)
+    links = [attrs[name] for _, attrs in shown.tags for name in ("src", "href", "srcset", "data") if attrs.get(name)]
+    assert all(link.startswith(("data:audio/flac;base64,", "#")) for link in links)
+    policy = next(attrs["content"] for _, attrs in shown.tags if attrs.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'")
+    assert "http" not in policy
+    sources = [attrs["src"] for tag, attrs in shown.tags if tag == "audio"]
+    assert len(sources) == 8
+    samples, rate = soundfile.read(BytesIO(b64decode(sources[0].partition(",")[2])))
+    assert (rate, len(samples)) == (24_000, 2400)
+
+
+def test_the_numbers_lie_beside_the_page(written: Path) -> None:
+    kept = json.loads((written.parent / "results.json").read_text(encoding="utf-8"))
+    assert kept["records"] == len(study())
+    main = next(table for table in kept["tables"] if table["name"] == "main")
+    ours = next(row for row in main["rows"] if row["method"] == "AR")
+    assert ours["WER %"]["value"] == pytest.approx(1.5 / 20)
+    assert kept["figures"]["main"]["data"]
+    assert kept["made"]["judges: WER"] == ["a judge"]
+
+
+def test_texts_of_users_are_texts(tmp_path: Path) -> None:
+    named = Condition(MARKUP, ssd(0.3).settings)
+    records = [record(ar(), MARKUP, heard=MARKUP, context={"processor": MARKUP})]
+    records += [record(named, MARKUP, heard=MARKUP, speed=120, context={"processor": MARKUP}, **DRAFTING)]
+    out = tmp_path / "report.html"
+    write_report(stored(tmp_path / "results", records), out, sound=tone)
+    shown = read(out)
+    assert "img" not in {tag for tag, _ in shown.tags}
+    assert shown.text.count(MARKUP) >= 5
+    # Each figure's data ends where it should, and plotly gets no markup either.
+    data = re.findall(r"<script type='application/json' id='figure-main'>(.*?)</script>", out.read_text(encoding="utf-8"), re.S)
+    assert MARKUP not in json.dumps(json.loads(data[0]))
+
+
+def test_without_results_there_is_no_page_and_one_voice_can_be_chosen(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least one result"):
+        write_report(tmp_path / "nowhere", tmp_path / "report.html")
+    first = [record(ar(), i, context=CONTEXT | {"voice": "first"}) for i in range(2)]
+    second = [record(ar(), i, context=CONTEXT | {"voice": "second"}) for i in range(2, 5)]
+    folder = stored(tmp_path / "results", first + second)
+    assert write_report(folder, tmp_path / "report.html", voice="second").records == 3
+
+
+def test_figures_hold_what_was_measured() -> None:
+    results = Results(study())
+    drawn = figures(results, summarise(results, COSTS))
+    curves = {trace.name: trace for trace in drawn["main"].data}
+    assert curves["PCG cosine"].x == pytest.approx((0.9, 1.2, 1.6), abs=0.01)
+    assert curves["PCG cosine"].y == pytest.approx((7.5, 12.5, 17.5))
+    assert curves["PCG cosine"].error_y.array[1] > 0
+    assert curves["PCG cosine"].marker.color == STYLES["PCG cosine"][0]
+    assert curves["SSD"].y[-1] == pytest.approx(32.5)
+    assert list(curves["Pareto front"].x) == sorted(curves["Pareto front"].x)
+    bounds = [trace for trace in drawn["lookahead"].data if trace.line.dash == "dot"]
+    assert bounds[0].y[1] == pytest.approx(2.5 * 2.0 / (2.2 + 3 * 0.4))
+    assert drawn["acceptance"].data[0].y == pytest.approx((75, 50, 25))
+    assert drawn["swap"].data[0].y == pytest.approx((5,))
+
+
+def test_a_figure_compares_only_what_all_of_its_points_said() -> None:
+    slow = {**DRAFTING, "tested": (40, 40, 40), "accepted_at": (40, 40, 40)}
+    more = [record(condition, 9, 20, 20, 20.0, **slow) for condition in (sd(), pcg(0.5, lookahead=1))]
+    more.append(record(ar(), 9, 1, 20, 100.0))
+
+    def points(records: list[Record]) -> dict[str, list[tuple[object, object]]]:
+        results = Results(records)
+        drawn = figures(results, summarise(results, COSTS))
+        return {name: [(t.x, t.y) for t in drawn[name].data] for name in ("lookahead", "acceptance")}
+
+    assert points(study() + more) == points(study())
+    by_all = more + [record(condition, 9, 20, 20, 20.0, **slow) for condition in (pcg(0.5), ssd(0.3))]
+    assert points(study() + by_all) != points(study())
+
+
+def test_no_two_methods_look_alike() -> None:
+    methods = [style for name, style in STYLES.items() if "swap" not in name]
+    assert len({(colour, symbol) for colour, symbol, _ in methods}) == len(methods)
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.slow
+def test_a_browser_shows_it_alone(written: Path) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        for width in (390, 1440):
+            shown = browser.new_page(viewport={"width": width, "height": 900})
+            asked: list[str] = []
+            failed: list[str] = []
+            shown.on("request", lambda request, asked=asked: asked.append(request.url))
+            shown.on("console", lambda message, failed=failed: failed.append(message.text))
+            shown.on("pageerror", lambda error, failed=failed: failed.append(str(error)))
+            shown.goto(written.as_uri())
+            shown.wait_for_function("document.querySelectorAll('.figure .main-svg').length >= 5")
+            assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [written.as_uri()]
+            assert failed == []
+            assert shown.evaluate("document.documentElement.scrollWidth") == width
+        browser.close()

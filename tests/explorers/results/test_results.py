@@ -1,0 +1,207 @@
+"""The Results tab: the verdict, the tables, and own runs."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+
+import gradio as gr
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+from playwright.sync_api import Page, expect
+
+from explorers.results.report import RESULTS, write_report
+from explorers.results.results import (
+    NO_RESULTS,
+    OTHER_VOICE,
+    OWN,
+    SHIPPED,
+    TABLES,
+    card_html,
+    claims_sentence,
+    create_results,
+    duration,
+    progress_html,
+    read_results,
+    run_units,
+    units_of,
+    verdict_html,
+)
+from explorers.theme import launch_options
+from pcg.errors import AssetError, InputError
+from pcg.experiments.runner import Progress
+from pcg.experiments.store import Store
+from pcg.experiments.suites import TITLES, ar, pcg, sd, ssd
+from pcg.experiments.unit import Condition, Record, Unit, Utterance
+from pcg.synthesis.synthesizer import Synthesizer
+from tests.experiments.synthetic import CONTEXT, record
+from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch
+from tests.explorers.hostile import MARKUP
+from tests.explorers.results.test_report import DRAFTING
+from tests.explorers.served import serve
+
+VOICE, PATIENCE_MS = "a voice and its judges", 120_000
+
+
+@dataclass(frozen=True)
+class QuickSpec:
+    """A spec whose worker knows at once what comes of a unit."""
+
+    voice_id: str = VOICE
+    device: str = "cpu"
+    threads: int = 1
+
+    def load(self) -> "QuickSpec":
+        return self
+
+    def record(self, unit: Unit, workers: int = 1) -> Record:
+        figures = {} if unit.settings.method == "ar" else DRAFTING
+        made = record(unit.condition, unit.utterance.text, context=CONTEXT | {"voice": self.voice_id}, **figures)
+        return replace(made, unit=unit)
+
+
+def units(*conditions: Condition, utterances: int = 6) -> list[Unit]:
+    return [Unit(Utterance(f"Sentence {at}.", "one"), condition, 0) for at in range(utterances) for condition in conditions]
+
+
+CONDITIONS = (ar(), sd(), ssd(0.3), pcg(0.5), pcg(0.4), replace(pcg(0.3), name=f"PCG {MARKUP}"))
+
+
+def write(folder: Path, voice: str = VOICE) -> Path:
+    store = Store(folder)
+    for unit in units(*CONDITIONS):
+        store.add(unit.key(voice), QuickSpec(voice).record(unit))
+    write_report(folder, folder / "report.html")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("shipped"), voice="another voice")
+
+
+def test_the_verdict_says_whose_results_and_how_many(folder: Path) -> None:
+    results = read_results(folder)
+    page = verdict_html(results, SHIPPED, same_voice=False)
+    assert all(f"<li>{escape(headline['text'])}</li>" in page for headline in results["headlines"])
+    assert "36 units shipped with this project, up to 6 utterances a setting" in page
+    assert OTHER_VOICE in page
+    assert OTHER_VOICE not in verdict_html(results, OWN, same_voice=True)
+    assert NO_RESULTS in verdict_html(None, OWN, same_voice=True)
+
+
+def test_a_sentence_stands_above_the_claims(folder: Path) -> None:
+    claims = next(table for table in read_results(folder)["tables"] if table["name"] == "claims")
+    sentence = claims_sentence(claims)
+    assert sentence.startswith(f"Of {len(claims['rows'])} claims of the papers, ")
+    assert sum(int(count) for count in re.findall(r"(\d+) (?:hold|are|divide|were)", sentence)) == len(claims["rows"])
+    assert card_html(claims).index(sentence[:20]) < card_html(claims).index("<table")
+
+
+def test_hostile_names_stay_words(folder: Path) -> None:
+    results = read_results(folder)
+    pages = [card_html(table) for table in results["tables"]] + [verdict_html(results, OWN, same_voice=True)]
+    assert all("<img" not in page for page in pages)
+    assert sum("&lt;img" in page for page in pages) > 1
+
+
+def test_damaged_results_are_one_sentence(tmp_path: Path) -> None:
+    assert read_results(tmp_path) is None
+    for content in ("{", "[]", '{"tables": 1, "made": {}}', "\x00"):
+        (tmp_path / RESULTS).write_text(content)
+        with pytest.raises(AssetError, match="missing or damaged"):
+            read_results(tmp_path)
+
+
+def test_a_run_does_what_is_missing_and_writes_the_report(tmp_path: Path) -> None:
+    wanted = units(ar(), sd(), pcg(0.4), utterances=2)
+    steps = run_units(wanted, QuickSpec(), tmp_path)
+    assert (next(steps).done, next(steps).done) == (0, 1)
+    steps.close()
+    assert len(Store(tmp_path).all()) == 1
+    first, *_, last = run_units(wanted, QuickSpec(), tmp_path)
+    assert (first.done, last.done, last.total) == (1, 6, 6)
+    assert read_results(tmp_path)["records"] == 6
+    assert [step.done for step in run_units(wanted, QuickSpec(), tmp_path)] == [6]
+
+
+@pytest.mark.parametrize(
+    ("names", "size", "told"),
+    [
+        ([], "quick", "at least one of main"),
+        (["main"], "huge", "size is 'huge'"),
+        (["<b>"], "quick", "experiment is '<b>'"),
+    ],
+)
+def test_unknown_experiments_are_refused(synthesizer: Synthesizer, names: list[str], size: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        units_of(synthesizer, names, size)
+
+
+def test_the_units_of_one_utterance_stand_together(synthesizer: Synthesizer) -> None:
+    wanted = units_of(synthesizer, ["main", "tradeoff"], "quick")
+    order = list(dict.fromkeys((unit.utterance, unit.seed) for unit in wanted))
+    together = [(unit.utterance, unit.seed) for unit in wanted]
+    assert together == sorted(together, key=order.index)
+
+
+def test_progress_tells_units_and_time() -> None:
+    shown = progress_html(Progress(1200, 4190, 3725.0))
+    assert "1,200 of 4,190 units" in shown
+    assert "about 1 h 2 min left" in shown
+    assert "<p>&lt;old&gt; 0 of 3 units" in progress_html(Progress(0, 3, None, "<old>"))
+    assert "All done: 1 unit." in progress_html(Progress(1, 1, 0.0))
+    assert [duration(seconds) for seconds in (8.4, 61, 3600)] == ["8 s", "1 min 1 s", "1 h 0 min"]
+
+
+@pytest.fixture(scope="module")
+def address(synthesizer: Synthesizer, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with gr.Blocks() as app:
+        create_results(app, synthesizer, QuickSpec(), {SHIPPED: folder, OWN: tmp_path_factory.mktemp("runs") / "results"})
+    yield from serve(app, **launch_options())
+
+
+def test_programs_get_the_tables_run_and_report(address: str) -> None:
+    client = Client(address, verbose=False)
+    record, *_ = client.predict(SHIPPED, api_name="/experiments")
+    assert {table["name"] for table in record["tables"]} >= {"main", "claims"}
+    assert json.loads(json.dumps(record)) == record
+    with pytest.raises(AppError, match="nowhere"):
+        client.predict("nowhere", api_name="/experiments")
+    with pytest.raises(AppError, match="There are no results of this server yet"):
+        client.predict(OWN, api_name="/experiment_report")
+    list(client.submit(["main"], "quick", api_name="/run_experiments"))
+    own, *_ = client.predict(OWN, api_name="/experiments")
+    assert own["records"] > 0
+    files = client.predict(OWN, api_name="/experiment_report")["value"]
+    assert [Path(file).name for file in files] == ["report.html", RESULTS]
+
+
+@pytest.fixture(params=[390, 1440])
+def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
+    with patient_page(request.param, SOFTWARE, PATIENCE_MS) as page:
+        watch(page, address, complaints)
+        page.goto(address)
+        yield page
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.slow
+def test_a_person_reads_the_verdict_first_and_opens_the_tables(page: Page, complaints: list[str]) -> None:
+    expect(page.locator(".results-verdict li").first).to_contain_text("Speed of the decoding loop over AR")
+    expect(page.locator("#results-figure-main .js-plotly-plot")).to_be_visible()
+    top = page.locator(".results-verdict").bounding_box()["y"]
+    assert top < page.locator("#results-card-main").bounding_box()["y"]
+    for name in TABLES[1:]:
+        card = page.locator(f"#results-card-{name}")
+        if card.is_visible():
+            card.locator("button").first.click()
+            expect(card.locator("table")).to_be_visible()
+    assert page.locator("#results-run").is_hidden()
+    page.get_by_role("button", name="Run experiments on this server").click()
+    expect(page.locator("#results-names")).to_contain_text(next(iter(TITLES.values())))
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    assert complaints == []
