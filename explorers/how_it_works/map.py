@@ -26,9 +26,8 @@ from pcg.codec.embedded import EmbeddedCodec
 from pcg.errors import InputError, counted
 from pcg.files import write_json
 from pcg.groups.groups import Groups
-from pcg.groups.library import GroupLibrary
+from pcg.groups.library import GroupLibrary, theta_for
 from pcg.groups.phones import CLASSES, PHONES, UNKNOWN
-from pcg.groups.similarities import theta_for
 from pcg.settings import Settings, bounds
 from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
 

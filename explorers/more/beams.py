@@ -15,9 +15,9 @@ from explorers.shared.terms import term_html
 from explorers.zero_gpu import STARTING_SECONDS, on_gpu
 from pcg.decode.beam_search import Hierarchy
 from pcg.errors import InputError, PCGError, counted
-from pcg.spoof.detector import M10, M25, M50
+from pcg.spoof.detectors import M10, M25, M50
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Take
+from pcg.take import Take
 
 SCRIPT, PICK = Path(__file__).with_name("more.js"), "pick"
 PLAN = Hierarchy()

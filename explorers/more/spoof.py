@@ -37,8 +37,7 @@ from pcg.errors import InputError, PCGError, counted
 from pcg.settings import Settings
 from pcg.spoof.detectors import STEP
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Speak, Take, last_take
-from pcg.takes.written import pack_take
+from pcg.take import Speak, Take, last_take, pack_take
 from pcg.text.reading import check_text
 
 NOTE = "One text and one seed (n = 1): nothing follows for the samplers in general."

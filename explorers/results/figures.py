@@ -10,12 +10,21 @@ import plotly.graph_objects as go
 
 from explorers.colours import BLUE, GREEN, INK, METHODS, ORANGE, SKY
 from explorers.shared.figures import GRID, MARGIN, axis, layout
-from pcg.experiments.results import papers
-from pcg.experiments.results.analysis import Results, Summary, alike, is_usual, most_heard
-from pcg.experiments.results.claims import lookaheads, lookaheads_by_knob
-from pcg.experiments.results.comparisons import curve, difference, pareto
-from pcg.experiments.results.condition_names import knob
-from pcg.experiments.results.tables import VARIANTS
+from pcg.experiments import papers
+from pcg.experiments.results import (
+    Results,
+    Summary,
+    alike,
+    curve,
+    difference,
+    is_usual,
+    knob,
+    lookaheads,
+    lookaheads_by_knob,
+    most_heard,
+    pareto,
+)
+from pcg.experiments.tables import VARIANTS
 from pcg.metrics.estimate import Estimate
 
 # Methods that share a colour differ in mark and dash.
@@ -47,7 +56,7 @@ CAPTIONS = {
     "main": "Word errors against speed. The broad line is the Pareto front: nothing else is as fast with fewer errors. Click "
     "“the paper” in the legend to show the paper's points.",
     "tradeoff": "Every rule and setting, on fewer utterances. The broad line is the Pareto front.",
-    "lookahead": "Speed by lookahead. Dotted: the bound from acceptance and step costs, where measured.",
+    "lookahead": "Speed by lookahead.",
     "acceptance": "Share of rounds that accepted the token drafted at each position. Dotted: share of the tests there.",
     "swap": "Change of WER by the share of tokens swapped.",
 }
@@ -106,7 +115,7 @@ def tradeoff_figure(results: Results, rows: Iterable[Summary]) -> go.Figure:
 
 
 def lookahead_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
-    """Speed-up by lookahead (PCG Fig. 4, SSD Fig. 3), and its bound, on the utterances that all points share."""
+    """Speed-up by lookahead (PCG Fig. 4, SSD Fig. 3), on the utterances that all points share."""
     traces = []
     _, rows = alike(results, [s for _, family in _by_lookahead(summaries) for s in family.values()])
     for number, (name, family) in enumerate(_by_lookahead(rows)):
@@ -119,13 +128,6 @@ def lookahead_figure(results: Results, summaries: Sequence[Summary]) -> go.Figur
         if name == "PCG cosine":
             trace.line.dash = DASHES[number % len(DASHES)]
         traces.append(trace)
-        if any(s.bound for s in points):
-            thin = {"color": STYLES[name][0], "width": 1, "dash": "dot"}
-            hover = "bound %{y:.2f}x<extra></extra>"
-            bound = go.Scatter(
-                x=at, y=[s.bound for s in points], mode="lines", line=thin, showlegend=False, hovertemplate=hover
-            )
-            traces.append(bound)
     axes = {"xaxis": axis("lookahead, tokens", dtick=1), "yaxis": axis("speed-up over AR", ticksuffix="x", rangemode="tozero")}
     return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [_level(1)]})
 

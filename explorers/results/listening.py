@@ -39,16 +39,30 @@ from explorers.shared.waiting import while_waiting
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
-from pcg.experiments.listening_tests.design import ANCHOR, OPEN, TIE, Design, Plan, Vote, check_vote, draw_plan
-from pcg.experiments.listening_tests.loudness import dithered, low_anchor, matched
-from pcg.experiments.listening_tests.outcome import Figure, Outcome, outcome
-from pcg.experiments.listening_tests.record import as_csv, as_dict
+from pcg.experiments.listening_tests import (
+    ANCHOR,
+    OPEN,
+    TIE,
+    Design,
+    Figure,
+    Outcome,
+    Plan,
+    Vote,
+    as_csv,
+    as_dict,
+    check_vote,
+    dithered,
+    draw_plan,
+    low_anchor,
+    matched,
+    outcome,
+)
 from pcg.files import replacing, write_json
 from pcg.metrics.intelligibility import comparable, read_sentences
+from pcg.presets import PAPERS
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.presets import PAPERS
-from pcg.takes.take import Speak, last_take
+from pcg.take import Speak, last_take
 from pcg.text.reading import MAX_CHARACTERS, check_text
 
 SCRIPT, VOTE, MARK = Path(__file__).with_name("results.js"), "vote", "#test?"

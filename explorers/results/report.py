@@ -16,15 +16,12 @@ import plotly.offline
 from explorers.colours import method_styles, swatch_html
 from explorers.results.figures import CAPTIONS, figures
 from pcg.errors import InputError, counted
-from pcg.experiments.results.analysis import Results, Summary, of_one_temperature, summarise
-from pcg.experiments.results.document import beside
-from pcg.experiments.results.headlines import Headline, headlines
-from pcg.experiments.results.tables import MeanSize, Table, tables
+from pcg.experiments.claims import Headline, headlines
+from pcg.experiments.results import Results, Summary, of_one_temperature, summarise
 from pcg.experiments.store import Store
+from pcg.experiments.tables import MeanSize, Table, tables
 from pcg.experiments.unit import Record, Unit
-from pcg.files import replacing, write_json
-from pcg.files.checksums import renew_checksums
-from pcg.synthesis.costs import StepCosts
+from pcg.files import renew_checksums, replacing, write_json
 
 STYLES, RESULTS, FORMAT = Path(__file__).with_name("results.css"), "results.json", 1
 MOST_SOUNDS = 14
@@ -59,15 +56,13 @@ class Findings:
     def of(
         cls,
         records: Sequence[Record],
-        costs: Mapping[int, StepCosts] | None = None,
         mean_size: MeanSize | None = None,
-        more: Sequence[Table] = (),
     ) -> "Findings":
-        """Compute all tables and figures. more: tables that were made earlier, of other records."""
+        """Compute all tables and figures."""
         results = Results(records)
-        summaries = summarise(results, costs)
+        summaries = summarise(results)
         usual = of_one_temperature(results, summaries)
-        made = [*tables(results, summaries, mean_size), *more]
+        made = tables(results, summaries, mean_size)
         return cls(results, summaries, made, figures(*usual), headlines(*usual), _contexts(records), len(records))
 
     def as_dict(self) -> dict[str, object]:
@@ -78,19 +73,14 @@ class Findings:
             "made": {name: list(values) for name, values in self.contexts.items()},
             "headlines": [asdict(headline) for headline in self.headlines],
             "tables": [table.as_dict() for table in self.tables],
-            "summaries": [asdict(s) | {"condition": _condition(s), "method": s.method} for s in self.summaries],
+            "summaries": [s.as_dict() for s in self.summaries],
             "figures": {name: json.loads(plotly.io.to_json(figure)) for name, figure in self.figures.items()},
         }
-
-
-def _condition(summary: Summary) -> dict[str, object]:
-    return asdict(summary.condition) | {"settings": summary.condition.settings.as_dict()}
 
 
 def write_report(
     folder: Path,
     out: Path,
-    costs: Mapping[int, StepCosts] | None = None,
     mean_size: MeanSize | None = None,
     sound: Callable[[Unit], tuple[np.ndarray, int]] | None = None,
     voice: str | None = None,
@@ -98,7 +88,6 @@ def write_report(
     """Write the page `out` and `results.json` beside it, from the results in `folder`.
 
     Args:
-        costs: of single steps by lookahead, for the bound on speed.
         mean_size: (similarity, theta) -> the mean group size of the voice.
         sound: unit -> samples `[N]` and rate, to embed one utterance in several settings.
         voice: the identity of the voice (`context["voice"]`) where the folder has results of several.
@@ -110,7 +99,7 @@ def write_report(
     records = [record for record in records if voice in (None, record.context.get("voice"))]
     if not records:
         raise InputError("results", str(folder), "a folder with at least one result")
-    findings = Findings.of(records, costs, mean_size, beside(folder))
+    findings = Findings.of(records, mean_size)
     # Names without their folders, which may name the user.
     command = f"python -m pcg report {folder.name} --out {out.name}"
     with replacing(out) as temporary:

@@ -20,14 +20,13 @@ from explorers.shared.blocks import DECODING, queued_beside, run_and_stop, wire_
 from explorers.shared.readout import busy_html, failure_html, message_html
 from pcg.analysis.swap import same_size_theta
 from pcg.errors import AssetError, InputError, PCGError, counted, first_line
-from pcg.experiments.results.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
+from pcg.experiments.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
+from pcg.experiments.grids import COUNTS, SET, TITLES, declared, offline_utterances
 from pcg.experiments.runner import Progress, run, with_progress
 from pcg.experiments.store import Store
-from pcg.experiments.suites import COUNTS, SET, TITLES, declared
-from pcg.experiments.testset import offline_utterances
 from pcg.experiments.unit import Unit
 from pcg.experiments.worker import Worker, WorkerSpec
-from pcg.files.checksums import check_checksums
+from pcg.files import check_checksums
 from pcg.places import ASSETS
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import BFLOAT16, FLOAT32

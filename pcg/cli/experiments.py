@@ -240,7 +240,7 @@ def report(
         print(f"{store.pack()}: {counted(len(records), 'unit')}")
         return
     # Only the command line, a composition root as app.py is, imports the explorers.
-    from explorers.experiments.report import write_report
+    from explorers.results.report import write_report
 
     out = out or results / PAGE
     if options.model is None:

@@ -30,7 +30,7 @@ from explorers.shared.blocks import SIMILARITY_NAMES
 from explorers.theme import launch_options
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
-from pcg.groups.pairs.neighbours import build_neighbours
+from pcg.groups.neighbours import build_neighbours
 from pcg.settings import SIMILARITIES, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.served import in_hand, serve_clients

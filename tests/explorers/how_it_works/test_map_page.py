@@ -12,7 +12,7 @@ from explorers.how_it_works.map import create_map
 from explorers.session import Session, TakeView
 from explorers.theme import launch_options
 from pcg.groups.atlas import Atlas
-from pcg.groups.pairs.neighbours import build_neighbours
+from pcg.groups.neighbours import build_neighbours
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch

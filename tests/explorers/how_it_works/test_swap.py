@@ -28,7 +28,7 @@ from pcg.errors import PCGError
 from pcg.metrics.recording import Recording, Sample
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Take
+from pcg.take import Take
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
 from tests.explorers.served import in_hand, serve_clients
 

@@ -39,8 +39,7 @@ from pcg.errors import AssetError, InputError, PCGError
 from pcg.metrics.intelligibility import comparable, word_errors
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.takes.take import Take
-from pcg.takes.written import pack_take
+from pcg.take import Take, pack_take
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
 from tests.explorers.served import in_hand, serve_clients
 

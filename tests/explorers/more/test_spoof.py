@@ -11,7 +11,7 @@ import pytest
 import torch
 from playwright.sync_api import Page, expect
 
-from explorers.measure_page.access import faults_of_axe
+from explorers.measure_page import axe_faults
 from explorers.more.beams import FATES, PLAN, SECOND, Beam, Tree, hear_beam, heard_html, tree_html
 from explorers.more.spoof import SAMPLERS, SEARCHED, SpoofTake, can_judge, create_spoof, generate_all, remembered, sampler_html
 from explorers.session import Session
@@ -21,8 +21,7 @@ from explorers.theme import launch_options
 from explorers.turn import Turn
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
-from pcg.spoof.detector import RESOLUTIONS, Detector, DetectorConfig
-from pcg.spoof.detectors import Detectors
+from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch
 from tests.explorers.served import serve
@@ -242,6 +241,6 @@ def test_a_person_compares_six_samplers_and_hears_a_pruned_beam(page: Page, comp
     for theme in ("light", "dark"):
         page.evaluate("theme => document.body.classList.toggle('dark', theme === 'dark')", theme)
         assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
-        assert faults_of_axe(page) == []
+        assert axe_faults(page) == []
     assert page.evaluate("window.hacked") is None
     assert complaints == []

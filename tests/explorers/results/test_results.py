@@ -32,9 +32,9 @@ from explorers.results.results import (
 )
 from explorers.theme import launch_options
 from pcg.errors import AssetError, InputError
+from pcg.experiments.grids import TITLES, ar, pcg, sd, ssd
 from pcg.experiments.runner import Progress
 from pcg.experiments.store import Store
-from pcg.experiments.suites import TITLES, ar, pcg, sd, ssd
 from pcg.experiments.unit import Condition, Record, Unit, Utterance
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.experiments.synthetic import CONTEXT, record
