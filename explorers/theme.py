@@ -28,6 +28,7 @@ def launch_options(hosts: tuple[str, ...] = ()) -> dict[str, object]:
         "footer_links": ["api", "settings"],
         "run_history": False,
         "ssr_mode": False,
+        "favicon_path": Path(__file__).with_name("icon.png"),
         "state_session_capacity": LIMITS.sessions,
         "app_kwargs": app_options(hosts),
     }

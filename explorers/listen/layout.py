@@ -309,7 +309,7 @@ def _wire(page: gr.Blocks, tab: Tab, view: ListenView, origin: Origin) -> None:
         if isinstance(stored, Stored) and "number" not in what:
             note, then = share.caveats(stored, origin, voices), stored.settings.method
         values = share.controls_of(stored, voices)
-        value = {**tab.value(session, hand, note=note), "then": then, "brought": True}
+        value = {**tab.value(session, hand, note=note), "then": then, "brought": "take" if "number" in what else "settings"}
         return {stage: value, session_place: session, hand_place: hand} | {
             place: values[name] for name, place in moved.items() if name in values
         }

@@ -35,7 +35,8 @@ class Stage extends StageMore {
     this.readState(state, sounds);
     if (over) this.pending = false;
     if (over) this.endRun();
-    if (brought) this.arrived(then);
+    if (brought === "take") this.chosen = this.lanes.find(({ number }) => number === this.hand)?.key ?? this.chosen;
+    else if (brought) this.arrived(then);
     this.draw();
   }
 

@@ -9,10 +9,11 @@ from time import monotonic
 
 from gradio.route_utils import FnIndexInferError
 from gradio.utils import get_upload_folder
+from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from explorers.errors import fault
 from pcg.serving.protection import LIMITS, NOWHERE, Bodies, Guard, Limits, current_visitor
@@ -28,6 +29,10 @@ UPLOAD_PATH = "/gradio_api/upload"
 SPACES = ("*.hf.space", "huggingface.co")
 SHARED = "*.gradio.live"
 ADDRESSES = 4096
+PREVIEW = (
+    (b'content="Gradio"', b'content="PCG Lab"'),
+    (b'content="Click to try out the app!"', b'content="Speech comes faster when a model accepts sound-alikes."'),
+)
 
 
 def app_options(hosts: tuple[str, ...] = (), limits: Limits = LIMITS) -> dict[str, object]:
@@ -40,6 +45,7 @@ def app_options(hosts: tuple[str, ...] = (), limits: Limits = LIMITS) -> dict[st
             Middleware(Guard, hosts=names, paths=OPEN_PATHS, frames=frames, unexpected=lambda error: str(fault(error))),
             Middleware(Rate, most=limits.posts_each_minute),
             Middleware(ApiPage),
+            Middleware(Preview),
             Middleware(Bodies, limits=limits, upload_path=UPLOAD_PATH, folder=lambda: Path(get_upload_folder())),
         ],
         # Gradio looks endpoints up by number outside of its handlers.
@@ -86,6 +92,35 @@ class ApiPage:
             # After any 2xx the page says that MCP is on.
             answer = JSONResponse([], 300)
         await answer(scope, receive, send)
+
+
+class Preview:
+    """ASGI middleware: the title and the description that other sites show of a link to the page."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != "/" or scope["method"] != "GET":
+            await self.app(scope, receive, send)
+            return
+        start: dict[str, object] = {}
+        body = b""
+
+        async def rewritten(message: Message) -> None:
+            nonlocal start, body
+            if message["type"] == "http.response.start":
+                start = message
+                return
+            body += message.get("body", b"")
+            if not message.get("more_body", False):
+                for old, new in PREVIEW:
+                    body = body.replace(old, new)
+                MutableHeaders(scope=start)["content-length"] = str(len(body))
+                await send(start)
+                await send({"type": "http.response.body", "body": body})
+
+        await self.app(scope, receive, rewritten)
 
 
 async def _nowhere(request: Request, error: Exception) -> JSONResponse:

@@ -31,7 +31,8 @@ RECOGNISED = "Recognised in the recording. Correct it where it is wrong, and run
 LENGTH = """text => {
   const [count, most] = [[...text.trim()].length, MOST];
   const [written, allowed] = [count, most].map((number) => number.toLocaleString("en"));
-  return `<p>${written} of ${allowed} characters${count > most ? "<b>: too long</b>" : ""}. HINT</p>`;
+  const long = count > 300 && count <= most ? `, about ${Math.round(count / 15)} s of speech` : "";
+  return `<p>${written} of ${allowed} characters${long}${count > most ? "<b>: too long</b>" : ""}. HINT</p>`;
 }"""
 """What the browser counts while a visitor types, as Python does: characters, not halves of them."""
 PAUSE_HINT = "[pause:1] is a second of silence."

@@ -103,6 +103,13 @@ def test_a_full_queue_refuses(raw: Callable[..., Raw]) -> None:
     assert answers[-1].status_code == 503
 
 
+def test_a_link_to_the_page_is_previewed_by_name(raw: Callable[..., Raw]) -> None:
+    answer = raw().http.get("/")
+    assert answer.text.count('content="PCG Lab"') >= 2
+    assert 'content="Gradio"' not in answer.text
+    assert len(answer.content) == int(answer.headers["content-length"])
+
+
 def test_a_job_is_stopped_in_time(raw: Callable[..., Raw]) -> None:
     begun = time.monotonic()
     told = raw(job_seconds=SECONDS).ask("slowly", []).told
