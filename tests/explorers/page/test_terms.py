@@ -66,8 +66,7 @@ def opened(browser: Browser, address: str, width: int, touch: bool = False) -> P
     page.set_default_timeout(60_000)
     page.goto(address)
     expect(page.locator(READY)).to_be_visible(timeout=60_000)
-    if width < 760:  # the knobs lie in a sheet, which is closed
-        page.locator("#knobs > button:not(.open)").click()
+    page.locator("#knobs > button:not(.open)").click()
     expect(page.locator("#theta")).to_be_visible()
     return page
 
