@@ -112,9 +112,7 @@ def test_closing_ends_the_work_there(asked: list[int]) -> None:
     assert ended == [True]
 
 
-@pytest.mark.parametrize(
-    ("text", "takes", "seconds"), [("", 1, 15), (None, 4, 15), ("x" * 100, 1, 24), ("x" * 100, 2, 32)]
-)
+@pytest.mark.parametrize(("text", "takes", "seconds"), [("", 1, 15), (None, 4, 15), ("x" * 100, 1, 24), ("x" * 100, 2, 32)])
 def test_the_seconds_grow_with_text_and_takes(text: object, takes: int, seconds: int) -> None:
     assert gpu_seconds(text, takes) == seconds
 
