@@ -37,8 +37,8 @@ ARGUMENTS = [
 READY = ".stage-play:not([disabled])"
 STAGE = "document.querySelector('.stage').dataset"
 # The tabs, and the tab that a part stands in.
-TABS = {"Listen": "", "Map": "How it works", "Swap": "How it works", "Experiments": "Results", "Listening test": "Results",
-        "Recognise": "More", "Spoof": "More"}  # fmt: skip
+TABS = {"Listen": "", "Map": "How it works", "Swap test": "How it works", "Measured": "Results", "Listening test": "Results",
+        "Recognition": "More", "Spoof detectors": "More"}  # fmt: skip
 OPEN = """name => {
   const all = [...document.querySelectorAll('[role="tab"], .overflow-dropdown button')];
   const tab = all.find((e) => e.textContent.trim() === name);

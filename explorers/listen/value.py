@@ -133,7 +133,7 @@ def read_results(voices: Collection[str], folder: Path = SHIPPED) -> dict[str, M
         content = json.loads(path.read_text(encoding="utf-8"))
         if not set(voices) & set(content["made"].get("voice", ())):
             continue
-        for row in content["summaries"]:
+        for row in content.get("summaries", ()):
             if str(row["method"]).lower() in RECORDINGS and row["wer"]:
                 found.setdefault("floor", Measured(row["n"], 1.0, row["wer"]["value"]))
             name, knobs = ROWS.get(str(row["method"]), ("", ()))

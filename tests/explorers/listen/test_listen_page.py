@@ -12,7 +12,7 @@ from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, READY, SOFTWARE, 
 pytestmark = NEEDS_CHROMIUM
 PATIENCE_MS = 90_000
 LISTEN_PIXELS, PLAYER_PIXELS = 1_400, 500
-TABS = ("Listen", "Map", "Swap", "Experiments", "Listening test", "Recognise")
+TABS = ("Listen", "Map", "Swap test", "Measured", "Listening test", "Recognition")
 STOPPABLE = "hello, is this one sentence? yes! " * 120
 
 
