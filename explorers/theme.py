@@ -7,11 +7,11 @@ import gradio as gr
 from explorers.colours import SOUND_COLOUR, detector_styles, method_styles
 from explorers.listen import layout as listen
 from explorers.requests.server import app_options
-from explorers.shared import readout, ribbon, spoof_curves, terms
+from explorers.shared import readout, spoof_curves, terms
 from pcg.serving.protection import LIMITS
 
 STYLES = Path(__file__).with_name("page.css")
-COMPONENTS = (readout, ribbon, terms, spoof_curves, listen)
+COMPONENTS = (readout, terms, spoof_curves, listen)
 FOLDERS = ("how_it_works", "results", "more")
 
 

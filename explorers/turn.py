@@ -8,9 +8,13 @@ from pcg.errors import PCGError
 
 
 class Turn:
-    """The number of the current run on one visitor's page: an earlier run sees that it has been replaced, and stops. `session`
-    is what the current run has so far, None before it has anything: the page gets it when the run ends. `stopped`: what the run
-    had that was stopped last. `changes`: what else changed the page's session while it ran."""
+    """Counts the runs on one visitor's page: a run that sees a higher number has been replaced, and stops.
+
+    Attributes:
+        session: the takes of the current run so far, None before the first; the page gets them when the run ends.
+        stopped: the takes of the run that was stopped last.
+        changes: changes of the page's session by other panels during the run.
+    """
 
     def __init__(self) -> None:
         self.number = 0
@@ -28,14 +32,14 @@ class Turn:
         return self.number
 
     def begin(self, session: Session) -> tuple[int, Session]:
-        """The number of a new run, and what it begins with: `session`, or what a run that it replaces has made of that."""
+        """Start a run; return its number and its session: `session`, or that of the run that it replaces."""
         held = self.so_far()
         number = self.next()
         self.running, self.session = True, held
         return number, held or session
 
     def halt(self) -> None:
-        """End the current run; the next one begins with what it had."""
+        """Cancel the current run and start the next with its session."""
         self.number += 1
 
     def stop(self) -> None:
@@ -44,22 +48,22 @@ class Turn:
         self.next()
 
     def end(self, number: int) -> None:
-        """The run of that number has ended by itself, and the page has what it made."""
+        """End the run of that number; the page has its takes."""
         if self.number == number:
             self._clear()
 
     def change(self, how: Callable[[Session], Session]) -> None:
-        """Something else on the page changed the session: what the current run has gets the same change."""
+        """Apply a change by another panel to the session of the current run, too."""
         if self.running:
             self.changes.append(how)
 
     def changed(self, session: Session) -> Session:
-        """`session`, which a run made of what the page had when it began, after all that was changed meanwhile."""
+        """Return the session of a run after the changes by other panels."""
         for how in self.changes:
             with suppress(PCGError):  # a take that the history has no more
                 session = how(session)
         return session
 
     def so_far(self) -> Session | None:
-        """What the current run has, after all that was changed meanwhile."""
+        """Return the takes of the current run so far, after the changes by other panels."""
         return self.changed(self.session) if self.session else None

@@ -1,15 +1,12 @@
-"""The blocks that several panels have: text, voice, sliders and seed, players and JSON; and what turns them into a request.
+"""Controls that several panels have. The ids of a panel's controls begin with its `prefix`."""
 
-The ids of a panel's controls begin with its `prefix`."""
-
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from inspect import Parameter, Signature
 from typing import TypeVar
 
 import gradio as gr
 import numpy as np
-from gradio.components import Component
 from gradio.events import Dependency
 
 from explorers.colours import SOUND_COLOUR, WAVE_COLOUR
@@ -34,7 +31,7 @@ LENGTH = """text => {
   const long = count > 300 && count <= most ? `, about ${Math.round(count / 15)} s of speech` : "";
   return `<p>${written} of ${allowed} characters${long}${count > most ? "<b>: too long</b>" : ""}. HINT</p>`;
 }"""
-"""What the browser counts while a visitor types, as Python does: characters, not halves of them."""
+"""Counts characters as Python does, not UTF-16 halves."""
 PAUSE_HINT = "[pause:1] is a second of silence."
 CUT = "The recording is too long, so only its beginning is used. Leave this empty: the recogniser transcribes what is used."
 
@@ -42,31 +39,13 @@ R = TypeVar("R")
 Handler = TypeVar("Handler", bound=Callable[..., object])
 
 
-@dataclass(frozen=True)
-class Form:
-    """The left-hand side of a panel that generates takes. `inputs` follow the fields of `request`; groups: a line on the
-    groups at theta, where the panel has one."""
-
-    request: type
-    inputs: list[Component]
-    run: gr.Button
-    stop: gr.Button
-    dice: gr.Button
-    status: gr.HTML
-    groups: gr.HTML | None = None
-
-    @property
-    def named(self) -> Mapping[str, Component]:
-        return by_name(self.request, self.inputs)
-
-
 def by_name(request: type, values: Sequence[R]) -> dict[str, R]:
-    """`values`, one for each field of the dataclass `request`, by the names of the fields."""
+    """Name `values`, one for each field of the dataclass `request`, by the fields."""
     return dict(zip((f.name for f in fields(request)), values, strict=True))
 
 
 def parameters_of(request: type, *states: str) -> Callable[[Handler], Handler]:
-    """Decorate a handler of `*values`: its endpoint's parameters are named as the fields of `request`, then as `states`."""
+    """Name the parameters of a handler of `*values` by the fields of `request`, then by `states`."""
     names = (*(f.name for f in fields(request)), *states)
 
     def named(handler: Handler) -> Handler:
@@ -77,8 +56,7 @@ def parameters_of(request: type, *states: str) -> Callable[[Handler], Handler]:
 
 
 def text_box(prefix: str, text: str = "", lines: int = 3, max_lines: int = 8, info: str | None = None) -> gr.Textbox:
-    """A text to be spoken, and under it how long it is. The box takes more than may be spoken: a limit of its own would cut
-    what is pasted, and say nothing."""
+    """A text box, and under it the length of the text. A limit of its own would cut a pasted text without a word."""
     box = gr.Textbox(
         text, label="Text", lines=lines, max_lines=max_lines, info=info, placeholder="English, from a word to a few pages",
         elem_id=f"{prefix}text",
@@ -96,7 +74,7 @@ def voice_choice(synthesizer: Synthesizer, prefix: str, chosen: str | None = Non
 
 
 def own_voice(synthesizer: Synthesizer, prefix: str) -> tuple[gr.Audio, gr.Textbox, gr.Checkbox]:
-    """A recording, its transcript, and the consent of its speaker."""
+    """Controls for a recording, its transcript, and the consent of its speaker."""
     low, high = synthesizer.voice.reference_seconds
     with gr.Accordion("Another voice, from a recording", open=False):
         recording = gr.Audio(
@@ -111,7 +89,7 @@ def own_voice(synthesizer: Synthesizer, prefix: str) -> tuple[gr.Audio, gr.Textb
 
 
 def recognised_update(words: str) -> object:
-    """Show the words that were recognised in a recording; "" where it was cut, so that they have to stay blank."""
+    """Show the recognised words of a recording; "" if it was cut: its words have to stay blank."""
     return gr.update(value=words, info=RECOGNISED if words else CUT)
 
 
@@ -128,7 +106,7 @@ def knob(name: str, settings: Settings, prefix: str, info: str, visible: bool = 
 def similarity_choice(
     synthesizer: Synthesizer, prefix: str, chosen: str = Settings().similarity, info: str | None = None, visible: bool = True
 ) -> gr.Dropdown:
-    """By which similarity tokens are grouped."""
+    """A menu of the similarities by which tokens are grouped."""
     choices = [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities]
     return gr.Dropdown(
         choices, value=chosen, label="Similarity measure", info=info, visible=visible, elem_id=f"{prefix}similarity"
@@ -148,27 +126,19 @@ def run_and_stop(prefix: str, words: str, variant: str = "primary") -> tuple[gr.
 
 
 def queued_beside(status: gr.HTML) -> dict[str, object]:
-    """What an event has to be wired with to show a visitor, beside the message `status`, the place in the queue; and the last
-    press during a run is queued, too."""
+    """Options of an event: show the place in the queue beside `status`, and queue the last press during a run."""
     return {"show_progress": "minimal", "show_progress_on": status, "trigger_mode": "always_last"}
 
 
 def wire_stop(stop: gr.Button, running: Dependency, status: gr.HTML, words: str) -> None:
-    """Let `stop` end what is `running`, and `status` then say `words`: in two steps, the second through the queue, as what the
-    run sent last may reach the page after the answer to the first."""
+    """Let `stop` cancel `running` and then show `words`; the second step is queued behind the last update of the run."""
     ended = stop.click(lambda: None, None, None, cancels=running, queue=False, show_progress="hidden", api_visibility="private")
     told = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
     ended.then(lambda: message_html(words), None, status, **told)
 
 
-def visible_when(yes: bool) -> bool | str:
-    """`visible` of what appears while a run goes on. Else it is hidden, and not absent: gradio can lose an update of what it is
-    still mounting (gradio issue 13494)."""
-    return True if yes else "hidden"
-
-
 def player(synthesizer: Synthesizer, label: str, elem_id: str, sound: str | None = None, **options: object) -> gr.Audio:
-    """A sound of the synthesizer, to play and to download."""
+    """A player of a sound of the synthesizer."""
     waveform = gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate)
     return gr.Audio(
         sound, label=label, interactive=False, editable=False, buttons=["download"], container=False, elem_id=elem_id,
@@ -177,12 +147,11 @@ def player(synthesizer: Synthesizer, label: str, elem_id: str, sound: str | None
 
 
 def pcm(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray]:
-    """Samples `[N]` from -1 to 1 as a player takes them: int16, because it scales floats to their own peak, and loudness would
-    no longer compare."""
+    """Convert samples [N] from -1 to 1 to int16: a player scales floats to their own peak, and loudness would not compare."""
     return sample_rate, (samples.clip(-1, 1) * 32767).astype(np.int16)
 
 
 def json_drawer(elem_id: str, value: object = None) -> gr.JSON:
-    """A folded record of the same figures, for programs."""
+    """A folded JSON record of the same figures."""
     with gr.Accordion("As JSON", open=False):
         return gr.JSON(value, show_label=False, elem_id=elem_id, max_height=320)

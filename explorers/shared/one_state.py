@@ -7,9 +7,9 @@ from gradio.components import Component
 
 NAMES = ("text", "voice", "similarity", "theta", "lookahead", "beta", "temperature", "seed")
 BEFORE = "similarity before"
-"""Under this a panel has the hidden component that holds the similarity which its theta is of."""
+"""The name of a panel's hidden component that holds the similarity of its theta."""
 MOVES = "moves of theta"
-"""Under this a panel has the events that move its theta: another similarity, or a mean size that is asked for."""
+"""The name of a panel's events that move its theta."""
 # A slider refuses what lies beyond its ends, and those of the map may be narrower.
 TAKE_OVER = """(...values) => values.map((value, i) => {
   const [low, high] = ENDS[i];
