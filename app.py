@@ -18,17 +18,16 @@ import gradio as gr
 from explorers.how_it_works.map import connect_map, create_map
 from explorers.how_it_works.swap import create_swap
 from explorers.judging import usual_judges
-from explorers.licence import banner_html, masthead_html
 from explorers.listen.example import EXAMPLE, read_example
 from explorers.listen.layout import create_listen
-from explorers.mcp_tools import offer_tools
 from explorers.more.recognition import create_recognition
 from explorers.more.spoof import can_judge, create_spoof
-from explorers.requests.page import Page
+from explorers.requests.page import Page, offer_tools
 from explorers.results.listening import create_listening_test
 from explorers.results.results import LastingWorker, create_results, shipped_ids
 from explorers.session import Session
 from explorers.shared.one_state import share_controls
+from explorers.shared.readout import banner_html, masthead_html
 from explorers.shared.terms import create_terms
 from explorers.theme import launch_options
 from explorers.zero_gpu import is_lent

@@ -65,13 +65,12 @@ SKIPPED = f"""() => {CONTROLS}
 
 def main() -> None:
     parser = argparse.ArgumentParser("python -m explorers.measure_page", description="Measure the page in Chromium.")
-    parser.add_argument("--model", default="embedded", help="as for app.py")
     parser.add_argument("--times", action="store_true", help="measure what a visitor waits for, too")
     options = parser.parse_args()
-    print(json.dumps(measure(options.model, REPEATS if options.times else 0)))
+    print(json.dumps(measure(REPEATS if options.times else 0)))
 
 
-def measure(model: str, repeats: int) -> dict[str, object]:
+def measure(repeats: int) -> dict[str, object]:
     """Measure the looks and faults of the page, and with `repeats` the times."""
     from playwright.sync_api import sync_playwright
 
@@ -81,8 +80,8 @@ def measure(model: str, repeats: int) -> dict[str, object]:
         browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         figures: dict[str, object] = {}
         if repeats:
-            figures["up_seconds"] = median(_start(browser, model) for _ in range(repeats))
-        with page_process(model) as address:
+            figures["up_seconds"] = median(_start(browser) for _ in range(repeats))
+        with page_process() as address:
             page = opened(browser, address, LAPTOP, console)
             figures["listen_height_1440"] = page.evaluate("document.documentElement.scrollHeight")
             figures |= _times(page, repeats) if repeats else {}
@@ -99,12 +98,12 @@ def measure(model: str, repeats: int) -> dict[str, object]:
 
 
 @contextmanager
-def page_process(model: str) -> Iterator[str]:
+def page_process() -> Iterator[str]:
     """Start a page in a process of its own; yield its address once it answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    call = [sys.executable, "app.py", "--model", model, "--host", "127.0.0.1", "--port", str(port)]
+    call = [sys.executable, "app.py", "--host", "127.0.0.1", "--port", str(port)]
     with subprocess.Popen(call, stdout=subprocess.DEVNULL, cwd=PROJECT) as running:
         try:
             address, deadline = f"http://127.0.0.1:{port}/", perf_counter() + PATIENCE_SECONDS
@@ -129,9 +128,9 @@ def opened(browser: "Browser", address: str, size: tuple[int, int], console: lis
     return page
 
 
-def _start(browser: "Browser", model: str) -> float:
+def _start(browser: "Browser") -> float:
     begun, page = perf_counter(), browser.new_page()
-    with page_process(model) as address:
+    with page_process() as address:
         page.goto(address, timeout=1e3 * PATIENCE_SECONDS, wait_until="commit")
         page.locator(READY).first.wait_for(timeout=1e3 * PATIENCE_SECONDS)
         seconds = perf_counter() - begun

@@ -17,12 +17,11 @@ from explorers.listen import share
 from explorers.listen.actions import ALL, CHOICES, Request, Speaker, generate, new_seed, recording_note, stopped
 from explorers.listen.example import Example
 from explorers.listen.value import read_results, stage_value, study_of
-from explorers.session import CARDS, Session
+from explorers.session import CARDS, Session, Turn
 from explorers.shared.blocks import DECODING, knob, own_voice, recognised_update, similarity_choice, text_box, voice_choice
 from explorers.shared.readout import message_html
 from explorers.shared.scripts import BARS, DECK, ONE_SOUND, PIECES, SHARED, joined
 from explorers.shared.terms import TERMS, term_info
-from explorers.turn import Turn
 from explorers.zero_gpu import gpu_seconds, is_lent, on_gpu
 from pcg.errors import PCGError
 from pcg.saved_take import Origin, Stored

@@ -13,7 +13,7 @@ from gradio.components import Component
 from explorers.errors import page_error
 from explorers.listen.actions import Keep, new_seed, token_rate
 from explorers.more.beams import BeamView, Tree, create_beams, tree_html
-from explorers.session import Session, ShownTake, TakeView
+from explorers.session import Session, ShownTake, TakeView, Turn
 from explorers.shared.blocks import (
     DECODING,
     json_drawer,
@@ -31,7 +31,6 @@ from explorers.shared.readout import busy_html, failure_html, message_html
 from explorers.shared.spoof_curves import curves_html
 from explorers.shared.terms import TERMS, explained, term_html
 from explorers.shared.waiting import while_waiting
-from explorers.turn import Turn
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError, counted
 from pcg.settings import Settings

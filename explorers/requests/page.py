@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Condition
 from time import monotonic
@@ -23,6 +24,7 @@ MOST_CHOICES = 12
 RECORDED_EVENTS = 200
 LAST_STEP_SECONDS = 30.0
 UPLOADED = "a file that was uploaded to this page"
+MISSING = "The MCP server needs one more package: pip install -r requirements-mcp.txt."
 WRONG_KIND = "A value has a type that this page does not send."
 
 
@@ -199,3 +201,15 @@ def _check_choice(field: str, value: object, component: gr.Radio | gr.Dropdown |
     for chosen in value if many else [value]:
         if chosen not in choices:
             raise InputError(field, chosen, "one of " + listed)
+
+
+def offer_tools(page: gr.Blocks) -> None:
+    """Let every named endpoint of `page` be a tool of that name; raise PCGError where the package is missing.
+
+    Gradio names a tool after its Python function, which for a handler is not descriptive.
+    """
+    if find_spec("mcp") is None:
+        raise PCGError(MISSING)
+    for endpoint in page.fns.values():
+        if isinstance(endpoint.api_name, str) and endpoint.api_visibility == "public":
+            endpoint.fn.__name__ = endpoint.api_name

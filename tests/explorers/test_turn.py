@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from explorers.session import Session, TakeView
-from explorers.turn import Turn
+from explorers.session import Session, TakeView, Turn
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 

@@ -13,8 +13,8 @@ from huggingface_hub import ModelCard
 from packaging.utils import canonicalize_name
 
 import app
-from explorers.licence import banner_html, masthead_html, voice_line
 from explorers.listen.share import wav_file
+from explorers.shared.readout import banner_html, masthead_html, voice_line
 from pcg.errors import AssetError, InputError
 from pcg.places import PROJECT
 from pcg.saved_take import Origin, Stored, read_stored

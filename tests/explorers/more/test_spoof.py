@@ -14,11 +14,10 @@ from playwright.sync_api import Page, expect
 from explorers.measure_page import axe_faults
 from explorers.more.beams import FATES, PLAN, SECOND, Beam, Tree, hear_beam, heard_html, tree_html
 from explorers.more.spoof import SAMPLERS, SEARCHED, SpoofTake, can_judge, create_spoof, generate_all, remembered, sampler_html
-from explorers.session import Session
+from explorers.session import Session, Turn
 from explorers.shared.spoof_curves import curves_html
 from explorers.shared.terms import create_terms
 from explorers.theme import launch_options
-from explorers.turn import Turn
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
 from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors
