@@ -1,4 +1,4 @@
-"""Commands of the engine: speak, compare, serve, groups, transcribe, bench."""
+"""Commands of the engine: speak, compare, serve, groups, transcribe, normalise, bench."""
 
 import errno
 import json
@@ -49,7 +49,7 @@ REPLICAS = 2
 
 
 def add(app: typer.Typer) -> None:
-    for command in (speak, compare, serve, groups, transcribe):
+    for command in (speak, compare, serve, groups, transcribe, normalise):
         app.command()(command)
     benches = typer.Typer(help="Time the engine; JSON on the last line.", rich_markup_mode=None)
     benches.callback(invoke_without_command=True)(bench)
@@ -68,10 +68,12 @@ def speak(
     from pcg.audio import write_wav
     from pcg.saved_take import Origin, Stored
     from pcg.take import accepted_in_words
-    from pcg.text.reading import check_text
+    from pcg.text.reading import check_text, unread
 
     settings = read_settings(options)
     check_text(text)
+    if letters := unread(text):
+        print(f"pcg: left out, as only English letters are read: {letters[:40]}", file=sys.stderr)
     synthesizer = load_synthesizer(options)
     voice, reference = find_speaker(options, synthesizer)
     synthesizer.warm_up()  # the kernel is compiled or loaded on first use
@@ -89,6 +91,18 @@ def speak(
     print(f"{out}: {times}, {take.tokens_per_second:.0f} tokens/s" + (f"; {accepted}" if accepted else ""), file=place)
     if options.json:
         print(json.dumps(take.summary() | {"out": str(out)}), file=place)
+
+
+def normalise(text: str) -> None:
+    """Show the words and the phonemes that the embedded voice speaks for a text."""
+    from pcg.text.reading import check_text, phonemise, unread
+    from pcg.text.reading import normalise as rewritten
+
+    words = rewritten(check_text(text))
+    print(f"words     {words}")
+    print(f"phonemes  {''.join(phonemise(words))}")
+    if letters := unread(text):
+        print(f"left out  {letters}")
 
 
 def _pour(steps: "Iterator[Round | Sound | Take]") -> "Take":

@@ -199,7 +199,8 @@ def normalise(text: str) -> str:
         parts += [_normalise(text[end : given.start()]), given[0]]
         end = given.end()
     joined = " ".join([*parts, _normalise(text[end:])])
-    return re.sub(r"\s+(?=[,.?!;:])", "", re.sub(r"\s+", " ", joined)).strip(" ,;:")
+    joined = re.sub(r"\s+(?=[,.?!;:])", "", re.sub(r"\s+", " ", joined))
+    return re.sub(r"[,;:]+(?=[.?!])", "", joined).strip(" ,;:")
 
 
 def phonemise(words: str) -> list[str]:

@@ -37,6 +37,15 @@ def test_help_names_every_command_and_loads_nothing_heavy():
     assert said.endswith("set()\n")
 
 
+def test_normalise_shows_words_and_phonemes_and_names_what_is_left_out(capsys):
+    assert main(["normalise", "Dr. Smith paid $5.2M, 日本."]) == 0
+    words, phonemes, left_out = capsys.readouterr().out.splitlines()
+    assert words == "words     Dr. Smith paid five point two million dollars."
+    assert phonemes.startswith("phonemes  dˈɑktəɹ smˈɪθ")
+    assert left_out == "left out  日本"
+    assert main(["normalise", "日本"]) == 2
+
+
 @pytest.mark.parametrize("method", ["ar", "sd", "ssd", "pcg"])
 def test_speak_writes_a_wav_and_prints_its_figures(model, tmp_path, capsys, method):
     out = tmp_path / "a.wav"
