@@ -63,7 +63,7 @@ def test_no_event_of_a_component_trips_the_server(raw: Raw) -> None:
                 refused(answer)
 
 
-@pytest.mark.parametrize("name", ["generate", "swap", "listening_prepare"])
+@pytest.mark.parametrize("name", ["generate", "listening_prepare"])
 def test_a_text_that_cannot_be_spoken_is_one_sentence(raw: Raw, name: str) -> None:
     usual, kinds = raw.usual(name), [component["props"].get("label") for component in raw.inputs(name)]
     place = next(i for i, label in enumerate(kinds) if label in ("Text", "Own lines"))
