@@ -421,7 +421,7 @@ def write_bigrams(path: Path, sentences: Iterable[str], listed: Iterable[str]) -
     return len(single) - 1, len(kept)
 
 
-NAME = "embedded recogniser 1"
+NAME = "embedded recogniser 2"
 LONGEST_WORD = 24
 
 

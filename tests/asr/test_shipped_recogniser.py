@@ -33,9 +33,9 @@ def test_it_is_small():
 
 @pytest.mark.parametrize("mode", MODES)
 def test_it_understands_the_voice_and_does_not_understand_shuffled_sound(recogniser, spoken, mode):
-    """Bound 90 %: the recogniser was trained on an earlier voice. Babble is further off."""
+    """Bound 65 % on five sentences, two of them by men; its card says 24 % of heart. Babble is above 70 %."""
     heard = write_down(recogniser, [samples for _, samples in spoken], way_of(mode))
-    assert pooled([word_errors(text, h.text) for (text, _), h in zip(spoken, heard, strict=True)]).value < 0.9
+    assert pooled([word_errors(text, h.text) for (text, _), h in zip(spoken, heard, strict=True)]).value < 0.65
     rng = np.random.default_rng(0)
     babble = [torch.from_numpy(rng.permutation(s[: len(s) // 640 * 640].numpy().reshape(-1, 640)).ravel()) for _, s in spoken]
     wrong = write_down(recogniser, babble, way_of(mode))
