@@ -56,7 +56,7 @@ def test_no_event_of_a_component_trips_the_server(raw: Raw) -> None:
     huge, odd = [10**400, float("inf"), -1, "x", None, [], {}], []
     for value in huge:
         odd += [value, {"token": value, "index": value, "trial": 1, "answer": value, "plays": value}]
-    for name in ("locate", "cast_by_person", "pick", "play_picked"):
+    for name in ("locate", "choose", "use", "cast_by_person", "pick"):
         for event in odd:
             answer = raw.ask(name, raw.usual(name), event)
             if answer.told is not None:
