@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _with_own_files() -> Iterator[None]:
-    """Meanwhile takes and uploads lie in a folder of this process, and whoever stops it lets it remove them."""
+    """Meanwhile takes and uploads lie in a folder of this process, which removes them when it is stopped."""
     before, variable = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)), os.environ.get(FILES)
     try:
         with own_folder("pcg-lab") as folder:

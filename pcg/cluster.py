@@ -20,9 +20,9 @@ def import_ray(*parts: str) -> ModuleType:
 
 
 def join(ray: ModuleType, cores: int | None = None) -> bool:
-    """Be in the cluster that the process is in or that `RAY_ADDRESS` names, else start Ray on this machine. True where whoever
-    called has to leave it again, by `ray.shutdown()`. cores: how many Ray shall count here in place of those that there are.
-    Raises InputError where nobody answers at the address."""
+    """Be in the cluster that the process is in or that `RAY_ADDRESS` names, else start Ray on this machine. True where the
+    caller has to leave it again, by `ray.shutdown()`. cores: how many Ray shall count here in place of those that there are.
+    Raises InputError where no cluster answers at the address."""
     if ray.is_initialized():
         return False
     quiet = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}

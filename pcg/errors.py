@@ -1,4 +1,4 @@
-"""What went wrong, in one sentence that names the field, the value and the allowed range; the log of what nobody foresaw."""
+"""What went wrong, in one sentence that names the field, the value and the allowed range; the log of unexpected errors."""
 
 import os
 import secrets
@@ -40,7 +40,7 @@ class AssetError(PCGError):
 
 
 def log_unexpected(error: BaseException) -> str:
-    """Note an error that nobody foresaw in `LOG`, with its traceback, and return its reference there: eight hexadecimal digits,
+    """Note an unexpected error in `LOG`, with its traceback, and return its reference there: eight hexadecimal digits,
     or nothing where the log cannot be written."""
     reference, moment = secrets.token_hex(4), datetime.now(UTC).isoformat(timespec="seconds")
     told = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")[-LARGEST_ENTRY:]
@@ -56,7 +56,7 @@ def log_unexpected(error: BaseException) -> str:
 
 
 def unexpected(error: Exception) -> PCGError:
-    """What a user is told of an error that nobody foresaw: its kind, and where more is said of it."""
+    """What a user is told of an unexpected error: its kind, and where the log is."""
     kind, reference = type(error).__name__, log_unexpected(error)
     if not reference:
         return PCGError(f"Unexpected {kind}: {first_line(error)}.")

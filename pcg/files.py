@@ -42,7 +42,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path near `path`; on success it takes the place of `path`, on failure it is removed. What a kill leaves
     is removed by the next `replacing` in the same folder.
 
-    Where `path` is a link, what it leads to is replaced. Raises PCGError, also for an OSError of whoever writes: `path` is a
+    Where `path` is a link, what it leads to is replaced. Raises PCGError, also for an OSError of the writing code: `path` is a
     folder or a device, or lies where nothing can be written, or the disk is full.
     """
     place, folder = Path(os.path.realpath(path)), None
@@ -92,7 +92,7 @@ def _is_over(computer: str, process: int) -> bool:
 
 
 def write_json(path: Path, value: object, indent: int | None = 2) -> None:
-    """indent: None writes one line, for what nobody reads."""
+    """indent: None writes one line, for files that only programs read."""
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(value, indent=indent, ensure_ascii=False) + "\n", encoding="utf-8")
 

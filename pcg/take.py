@@ -61,7 +61,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Cycle:
-    """All beams from token `start` on, and the number of the one that stayed; the warm-up has one beam, which nobody judged."""
+    """All beams from token `start` on, and the number of the one that stayed; the warm-up has one beam, not judged."""
 
     start: int
     branches: tuple[Branch, ...]
@@ -241,7 +241,7 @@ and the take last."""
 
 
 def last_take(steps: Iterable[Round | Sound | Take]) -> Take:
-    """What somebody who speaks ends with."""
+    """The result of speaking."""
     *_, last = steps
     assert isinstance(last, Take)
     return last

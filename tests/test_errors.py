@@ -1,4 +1,4 @@
-"""The log of errors that nobody foresaw: a reference for each, bounded, and never a reason to fail."""
+"""The log of unexpected errors: a reference for each, bounded, and never a reason to fail."""
 
 import pickle
 import re

@@ -140,7 +140,7 @@ class Speaker:
     def speak(
         self, text: str, settings: Settings, voice: str, reference: Reference | None = None, stream: bool = False
     ) -> Speech | Speaking:
-        """As `Synthesizer.speak`; hierarchical takes have a batch of their own, and do not wait. stream: somebody listens."""
+        """As `Synthesizer.speak`; hierarchical takes have a batch of their own, and do not wait. stream: a listener waits."""
         if self.service is None or settings.hierarchical:
             return self.synthesizer.speak(text, settings, voice, reference, stream=stream)
         return self.service.speak(text, settings, voice, reference, stream=stream, heard=stream)

@@ -290,7 +290,7 @@ class StageTokens extends StageLanes {
     return `Test: accept if the coin ${figure(test.coin)} is below min(1, ${above} / ${below})${tolerance}${block} = ${figure(high)} / ${figure(low)} → ${figure(test.ratio)}: ${test.accepted ? "accepted" : "rejected"}.${alone}`;
   }
 
-  /** Estimates, sound picture and detector curves come when somebody opens them, as they take a second. */
+  /** Estimates, sound picture and detector curves come when they are opened, as they take a second. */
   drawStudy() {
     const { study, studied } = this.parts;
     if (!study.open || !this.shownLane) return;

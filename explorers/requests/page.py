@@ -155,7 +155,7 @@ def _fields(block_fn: object) -> list[str]:
 
 
 def _check_content(field: str, value: object, depth: int = 0) -> None:
-    """Refuse deep nesting, half characters, and files that nobody uploaded."""
+    """Refuse deep nesting, half characters, and files that were not uploaded."""
     if depth > DEEPEST:
         raise InputError(field, "nested very deeply", f"nested at most {DEEPEST} levels deep")
     if isinstance(value, str):

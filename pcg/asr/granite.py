@@ -2,7 +2,7 @@
 
 The CTC head is `encoder.out` on the encoder's last hidden state. arXiv:2603.11243 (section 3.1) says of its 348 classes: the
 first 256 characters, and 92 for katakana. Blank is taken to be class 0 (the NUL, which no text has), and katakana to follow
-Unicode, whose letters U+30A1..U+30FC are 92 as well. Checkpoints with other heads are refused: nobody says what they spell.
+Unicode, whose letters U+30A1..U+30FC are 92 as well. Checkpoints with other heads are refused: their spelling is unknown.
 """
 
 from collections.abc import Sequence

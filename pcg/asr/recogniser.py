@@ -22,7 +22,7 @@ class Heard:
 
     @property
     def most_tokens(self) -> int:
-        """Where continuing stops at the latest: nobody speaks more tokens than there are CTC frames."""
+        """Where continuing stops at the latest: a text has no more tokens than CTC frames."""
         return len(self.log_probs) + 8
 
 

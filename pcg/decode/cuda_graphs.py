@@ -160,7 +160,7 @@ class GraphPool:
         self._idle: list[GraphModel] = []
 
     def runners(self, model: DecodingLlama, prompts: Sequence[Prompt], limit: int) -> GraphRunner:
-        """A GraphRunner on an idle GraphModel, or on a new one, which nobody else has until `give_back`."""
+        """A GraphRunner on an idle GraphModel, or on a new one, not lent again until `give_back`."""
         needed = max(len(p.ids) for p in prompts) + limit
         for static in self._idle:
             if static.model is model and static.cache.batch == len(prompts) and static.cache.capacity >= needed:

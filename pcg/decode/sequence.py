@@ -6,7 +6,7 @@ The number depends on past rounds alone, and the coins of a round are drawn anew
 promises for any number of drafts, given the past: so what is exact stays exact.
 
 What a clock says would make a take irreproducible. So a take is given the cost as a number (`Settings.lookahead_cost`) that is
-stored with it; `pcg.synthesis.costs.lookahead_cost` measures it where nobody names one.
+stored with it; `pcg.synthesis.costs.lookahead_cost` measures it where none is given.
 """
 
 from collections.abc import Sequence

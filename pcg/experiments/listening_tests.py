@@ -100,7 +100,7 @@ class Plan:
 def draw_plan(design: Design, items: int, count: int, seed: int) -> Plan:
     """Draw `count` trials over `items` texts: each text once before any comes twice, and each letter by a fair coin of its own.
 
-    The coins are independent, so that a listener who always says "A" prefers nobody, which the exact tests rely on.
+    The coins are independent, so that a listener who always says "A" prefers no system, which the exact tests rely on.
     """
     if items < 1:
         raise InputError("number of texts", items, "at least 1")
@@ -390,7 +390,7 @@ class Pooled:
     """The votes of `listeners` on the same systems; a listener counts as one, however many the trials.
 
     shares: the share of votes of a system, or its mean score, over listeners. left_out: listeners who missed the hidden
-    reference. p: of the sign test over listeners, None in a rating and where nobody prefers any.
+    reference. p: of the sign test over listeners, None in a rating and where no listener prefers any.
     """
 
     kind: str
@@ -426,7 +426,7 @@ def read_listener(path: Path) -> Listener:
 
 
 def pool(listeners: Sequence[Listener]) -> list[Pooled]:
-    """Return a result for each kind of test and set of systems; raise PCGError where nobody voted."""
+    """Return a result for each kind of test and set of systems; raise PCGError where there are no votes."""
     groups: dict[tuple[str, tuple[str, ...]], list[Listener]] = {}
     for listener in listeners:
         if listener.answers:

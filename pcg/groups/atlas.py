@@ -158,7 +158,7 @@ def _umap(plane: np.ndarray, tokens: np.ndarray, nearest: np.ndarray, similarity
     count = indices.shape[1]
     layout = UMAP(count, metric="cosine", init=plane, random_state=seed, n_jobs=1, precomputed_knn=(indices, distances))
     with warnings.catch_warnings():
-        # It regrets that it could not place new points, which nobody asks for.
+        # Silence its warning that it cannot place new points: none are placed.
         warnings.simplefilter("ignore", UserWarning)
         return layout.fit_transform(plane)
 

@@ -95,7 +95,7 @@ NEUTTS_CODE = b'"<|speech_0|>"'
 
 @dataclass(frozen=True)
 class HubModel:
-    """A repository of the hub, and a commit, a tag or a branch of it; None where nobody has pinned one."""
+    """A repository of the hub, and a commit, a tag or a branch of it; None where none is pinned."""
 
     repository: str
     revision: str | None = None

@@ -312,7 +312,7 @@ class Streamed(StreamingResponse):
 
 class Speaking:
     """One take that is asked for; `threads` are those that may wait for it. `held` is closed when the take has ended, and
-    whoever closes it before that gives the take up."""
+    closing it before that gives the take up."""
 
     def __init__(
         self,
@@ -452,7 +452,7 @@ def create_api(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             yield
-        finally:  # in a thread, as the loop still has to send what is told to those who waited
+        finally:  # in a thread, as the loop still has to send the errors to the waiting clients
             await to_thread.run_sync(service.close)
 
     app = FastAPI(lifespan=lifespan, middleware=[guard, bodies], openapi_url=None)
@@ -483,7 +483,7 @@ class _Api:
         self._body_seconds = limits.body_seconds
         self._begun, self._meters = int(time()), Meters(service)
         self._asking: Tally[str] = Tally()
-        # Whoever waits holds a thread.
+        # A waiting request holds a thread.
         self._threads = CapacityLimiter(service.offer.rows + limits.waiting)
 
     async def speech(self, request: Request) -> Response:
@@ -567,7 +567,7 @@ class _Api:
 
 async def _unless_left(receive: Receive, work: Coroutine[Any, Any, Response]) -> Response:
     """What `work` gives. Where the client goes away before that, `work` is cancelled, and ClientDisconnect raised: a client
-    that ran out of patience asks again, and what it asked before would speak on for nobody."""
+    that ran out of patience asks again, and what it asked before would go on without a listener."""
     working, leaving = asyncio.create_task(work), asyncio.create_task(_left(receive))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)

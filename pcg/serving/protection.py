@@ -74,7 +74,7 @@ class Guard:
     """ASGI middleware.
 
     hosts: the names that this server answers to, beside those of the computer itself and plain addresses: any other name may
-    lead here by a trick of somebody's name server. A first label of "*" stands for any. paths: what is open, as a pattern of
+    lead here by DNS rebinding. A first label of "*" stands for any. paths: what is open, as a pattern of
     the whole path. frames: pages elsewhere that may show this one in a frame. unexpected: told of an exception that no handler
     caught; answers with the sentence for the visitor. answer: the response that tells a sentence, given its status.
     """
@@ -311,7 +311,7 @@ def size_of(folder: Path) -> int:
 
 
 def sweep(folder: Path, keep_seconds: float) -> None:
-    """Remove files that are older, whoever made them."""
+    """Remove files that are older, from any process."""
     oldest = time() - keep_seconds
     for path, _, changed in _files(folder):
         if changed < oldest:

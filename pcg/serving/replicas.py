@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ray.serve.handle import DeploymentHandle
 
 AHEAD = ROWS
-"""Takes that wait at a replica, so that a row which is given up is taken at once; all others go to whoever has room first."""
+"""Takes that wait at a replica, so that a free row is taken at once; all others go to the first replica with room."""
 LOST = "The replica that spoke this take is gone: ask again, and another one answers."
 
 
@@ -93,7 +93,7 @@ class Replicas:
 
     def _start(self, count: int, device: str, voice: tuple[str, ...]) -> "DeploymentHandle":
         serve, quiet = self._ray.serve, {"log_level": "WARNING", "enable_access_log": False}
-        logging.getLogger("ray.serve").setLevel(logging.ERROR)  # that a replica is gone is told to whoever it spoke for
+        logging.getLogger("ray.serve").setLevel(logging.ERROR)  # that a replica is gone is told to its clients
         serve.start(proxy_location="Disabled", logging_config=quiet)
         deployment = serve.deployment(
             Replica,
@@ -125,7 +125,7 @@ class FarSpeech:
 
         try:
             step = next(self._steps)
-        except RayTaskError:  # what nobody foresaw went wrong there, and would elsewhere
+        except RayTaskError:  # an unexpected error there, which would happen elsewhere too
             raise
         except (RayError, RayServeException) as error:
             raise Lost(LOST) from error

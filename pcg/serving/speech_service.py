@@ -23,9 +23,9 @@ from pcg.text.reading import check_text
 
 
 class Job:
-    """`requests`: the chunks that have no row yet. `heard`: whether somebody listens while it is made. `begun`: set when the
+    """`requests`: the chunks that have no row yet. `heard`: whether it has a listener while it is made. `begun`: set when the
     first chunk has a row, or when the job has ended. `decoded`: set when nothing more comes. `rounds`: those that were decoded.
-    `left`: nobody waits for it any more. `seconds`: those that its prompts and rounds took."""
+    `left`: no client waits for it any more. `seconds`: those that its prompts and rounds took."""
 
     def __init__(self, requests: Sequence[Request], expected_tokens: float, heard: bool = False) -> None:
         self.requests = deque(requests)
@@ -114,7 +114,7 @@ class SpeechService:
     positions a chunk, while up to `waiting` others wait in order. The thread starts with the first take; `close` ends it.
 
     in_turns: each round decodes one row alone, so its time is that of the row alone. The row that has said least since it
-    began goes next, so that whatever else the computer does meanwhile slows all rows alike. A take that somebody listens to
+    began goes next, so that whatever else the computer does meanwhile slows all rows alike. A take with a listener
     goes before the others.
     """
 
@@ -149,8 +149,8 @@ class SpeechService:
         stream: bool = False,
         heard: bool = False,
     ) -> "Speech":
-        """`Synthesizer.speak` in company: what is said does not depend on who else speaks. The take has its place in the queue
-        when this returns. heard: whether somebody listens while it is made; such a take goes before others.
+        """`Synthesizer.speak` in company: the tokens do not depend on other rows. The take has its place in the queue
+        when this returns. heard: whether it has a listener while it is made; such a take goes before others.
         Raises PCGError where too many wait, and for hierarchical takes, which have a batch of their own."""
         if settings.hierarchical:
             raise InputError("hierarchical", "true", "false for a take among others")
@@ -229,7 +229,7 @@ class SpeechService:
             self._changed.notify()
 
     def _work(self) -> None:
-        """The decoding thread: at most one prompt, then a round, so that nobody waits for many prompts of others."""
+        """The decoding thread: at most one prompt, then a round, so that a row never waits for many prompts."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._waiting or self._speaking)
@@ -280,7 +280,7 @@ class SpeechService:
         self._rate = INERTIA * self._rate + (1 - INERTIA) * rate if self._rate else rate
 
     def _check_time(self, job: Job) -> None:
-        """Whoever listens checks it, too, but not one whose client has stopped to read."""
+        """The listening thread checks it, too, unless its client has stopped reading."""
         longest = self.synthesizer.longest_seconds
         if job.seconds > longest:
             job.left = True

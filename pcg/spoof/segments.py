@@ -1,4 +1,4 @@
-"""Garbage: codes that nobody would take for speech, made of real segments.
+"""Garbage: codes that do not sound like speech, made of real segments.
 
 Detectors that learn from real speech and a model's own samples alone, as in MSpoofTTS (section 3.1), learn how likely codes are
 to that model, and call everything real that is less likely than speech. Garbage is unlikely and synthetic, so a

@@ -254,7 +254,7 @@ class Synthesizer:
         decode: Callable[[str], Decoding],
         stream: bool = False,
     ) -> Iterator[Round | Sound | Take]:
-        """`speak` where somebody else decodes: `decode` is called with each chunk of the text in turn."""
+        """`speak` with another decoder: `decode` is called with each chunk of the text in turn."""
         rounds: list[Round] = []
         pieces: list[np.ndarray] = []
         cycles: list[Cycle] = []
@@ -371,7 +371,7 @@ class Synthesizer:
         return speaker.codes[-getattr(self.voice.codec, "past_tokens", CONTEXT_TOKENS) :]
 
     def script(self, text: str) -> list[str | float]:
-        """What is said, in pieces of at most ten seconds or so (see `cut`), and the pauses between them in seconds."""
+        """The text, in pieces of at most ten seconds or so (see `cut`), and the pauses between them in seconds."""
         reader, parts = self.voice.reader, list(at_pauses(text))
         said = [cut(part, reader.tokens_for, reader.chunk_tokens) if isinstance(part, str) else [part] for part in parts]
         script = [each for pieces in said for each in pieces]

@@ -71,7 +71,7 @@ def read_recording(
 
     seconds: the least and the most that may be left. A longer recording is refused if it comes with its `transcript`, which
     would not fit a part of it; without, it is cut at its last pause. transcribe: `[N]` samples at the codec's rate -> the
-    words, asked where `transcript` is blank; None where nobody is there to ask. Raises PCGError.
+    words, asked where `transcript` is blank; None without a recogniser. Raises PCGError.
     """
     known = without_pauses(check_text(transcript)).strip() if transcript.strip() else ""
     if not known and transcribe is None:
@@ -113,7 +113,7 @@ def _audible(samples: np.ndarray) -> np.ndarray:
 
 def _words(heard: str) -> str:
     if not heard.strip():
-        raise PCGError("No word was understood in the recording: type what is said in it.")
+        raise PCGError("No word was understood in the recording: type its words.")
     return check_text(heard)
 
 
@@ -270,7 +270,7 @@ class Voice:
     is where it was loaded from; `phones [codes]` numbers the phone of each code (`pcg.groups.phones`), where that is known.
 
     licence: of the weights, and so of what is made with them, as its SPDX identifier. reference_seconds: how long a recording
-    may be whose voice is to be taken. notice: what whoever listens has to know beforehand, one sentence, or nothing.
+    may be whose voice is to be taken. notice: what a listener has to know beforehand, one sentence, or nothing.
     codec_folder: where the codec was loaded
     from, if not from `folder`. draft_kind: what drafts, as `pcg.synthesis.voice.Draft.kind` names it.
     """

@@ -18,7 +18,7 @@ MOST = 20
 ALLOWED = "[pause:0.2] to [pause:5], in seconds"
 
 _MARK = re.compile(r"\[pause:(\d{1,3}(?:\.\d{1,6})?)\]", re.ASCII)
-# Whoever writes this means a pause, and must not hear the word instead.
+# Written for a pause: must not be read out as a word.
 _ALIKE = re.compile(r"\[\s*pause\s*(?:\]|:[^\[\]]*\]?)", re.IGNORECASE)
 
 

@@ -58,7 +58,7 @@ class Hearing:
 
 @dataclass(frozen=True)
 class HeardBatch:
-    """samples `[B, N]`, zero behind `lengths [B]`, and what is said in each row."""
+    """samples `[B, N]`, zero behind `lengths [B]`, and the text of each row."""
 
     samples: Tensor
     lengths: Tensor

@@ -18,7 +18,7 @@ AR, SD, PCG = (Condition(m.upper(), Settings(m)) for m in ("ar", "sd", "pcg"))
 @dataclass(frozen=True)
 class FakeSpec:
     """log: a line for each unit that was begun. A unit that says `refuses` is an InputError, and one that says `dies_at` kills
-    its worker. One that says `breaks` is an error that nobody foresaw, which is logged beside `log`."""
+    its worker. One that says `breaks` is an unexpected error, which is logged beside `log`."""
 
     log: Path
     seconds: float = 0.0

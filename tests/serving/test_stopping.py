@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -25,8 +26,8 @@ PATIENCE_SECONDS = 120
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was loaded, although nothing should be."""
     loads: list[str] = []
-    for name in ("_service", "_replicas"):
-        monkeypatch.setattr(f"pcg.cli.serve.{name}", lambda *_, name=name: loads.append(name))
+    for path in ("pcg.cli.commands.load_synthesizer", "pcg.serving.replicas.Replicas.__init__"):
+        monkeypatch.setattr(path, lambda *_, path=path: loads.append(path))
     return loads
 
 
@@ -53,13 +54,17 @@ def test_the_service_is_closed_where_the_server_fails(monkeypatch: pytest.Monkey
     class Idle:
         offer = Offer(("pcg",), ("one",), 16_000, rows=2)
 
+        def __init__(self, _: object) -> None:
+            pass
+
         def close(self) -> None:
             closed.set()
 
     def fail(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pcg.cli.serve._service", lambda _: Idle())
+    monkeypatch.setattr("pcg.cli.commands.load_synthesizer", lambda _: Mock())
+    monkeypatch.setattr("pcg.serving.speech_service.SpeechService", Idle)
     monkeypatch.setattr("uvicorn.Server.run", fail)
     assert main(["serve", "--port", "0"]) == 130
     assert closed.is_set()

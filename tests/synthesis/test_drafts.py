@@ -267,5 +267,3 @@ def test_experiments_keep_drafts_apart_and_leave_out_what_cannot_be(tiny_voice_f
     assert (left("lookup"), left("none")) == (["AR", "SD"], ["AR"])
     feature = grid.for_draft("trained", alone=False)
     assert [condition.name for condition in feature.conditions] == ["AR", "SD"]
-    assert grid.hears_the_draft
-    assert not feature.hears_the_draft

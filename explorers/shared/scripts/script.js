@@ -18,11 +18,11 @@ function tag(name, text = "", attributes = {}) {
   return made;
 }
 
-// One sound at a time on the whole page: whoever begins tells the others, who stop.
+// One sound at a time on the whole page: the player that begins stops the others.
 const FLOOR = "lab-sound";
 const takeFloor = (who) => document.dispatchEvent(new CustomEvent(FLOOR, { detail: who }));
 
-/** Call `stop` whenever somebody else begins, as long as `root` is on the page. */
+/** Call `stop` whenever another player begins, as long as `root` is on the page. */
 function yieldFloor(who, root, stop) {
   const gone = new AbortController();
   const told = ({ detail }) => {
