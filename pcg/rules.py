@@ -28,7 +28,7 @@ from scipy.special import entr
 from torch import Tensor
 
 from pcg.errors import InputError
-from pcg.groups.groups import Grouping
+from pcg.groups.groups import Groups
 from pcg.sampling import Draws, as_array, draw
 
 RESIDUALS = ("dense", "thinning")
@@ -164,7 +164,7 @@ class Replacement:
         return Verdict(accepted, self.token, "resampled", tuple(tests), self.trials, self.group, self.group_size)
 
 
-def coarse(groups: Grouping, residual: str = "dense") -> Rule:
+def coarse(groups: Groups, residual: str = "dense") -> Rule:
     """PCG: test the drafted token's group, and replace a rejected group by "dense" or "thinning".
 
     Exact: the group at each tested position, given the text so far, has the target's probabilities Q_c (Eq. 11), by either
@@ -190,13 +190,13 @@ def coarse(groups: Grouping, residual: str = "dense") -> Rule:
     return rule
 
 
-def group_excess(groups: Grouping, p: np.ndarray, q: np.ndarray, share: float = 1.0) -> Tensor:
+def group_excess(groups: Groups, p: np.ndarray, q: np.ndarray, share: float = 1.0) -> Tensor:
     """Compute [share Q_c - P_c]_+ of every group, `[M]` float64, from `p [V]` and `q [V]`."""
     return groups.masses(share * q.astype(np.float64) - p).clamp(min=0)
 
 
 def dense_replacement(
-    groups: Grouping, p: np.ndarray, q: np.ndarray, coins: Coins, trials: int = 0, excess: Tensor | None = None
+    groups: Groups, p: np.ndarray, q: np.ndarray, coins: Coins, trials: int = 0, excess: Tensor | None = None
 ) -> Replacement:
     """Draw K ~ [Q_c - P_c]_+ over all groups (Eq. 8), or from another `excess [M]`, then a token of it by q (Eq. 10)."""
     excess = group_excess(groups, p, q) if excess is None else excess
@@ -207,7 +207,7 @@ def dense_replacement(
     return Replacement(token, group, len(members), trials)
 
 
-def thinned_replacement(groups: Grouping, p: np.ndarray, q: np.ndarray, coins: Coins) -> Replacement:
+def thinned_replacement(groups: Groups, p: np.ndarray, q: np.ndarray, coins: Coins) -> Replacement:
     """Draw the residual by thinning (Eq. 9): y ~ q with a group K of it, until a coin is below a(K) = [1 - P_c / Q_c]_+.
 
     a(K) does not look at y, so y already has the q-conditional of Eq. 10 within K, and is emitted. When the trials run out the
@@ -228,7 +228,7 @@ def _replacement(residual: str) -> Callable[..., Replacement]:
     return dense_replacement if residual == "dense" else thinned_replacement
 
 
-def _check_vocabulary(groups: Grouping, q: Tensor) -> None:
+def _check_vocabulary(groups: Groups, q: Tensor) -> None:
     if q.shape[1] != groups.vocabulary:
         raise InputError("groups", f"made for {groups.vocabulary} tokens", f"groups over the {q.shape[1]} tokens of q")
 
@@ -268,7 +268,7 @@ def block(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
     return all_accepted(tests, q, coins)
 
 
-def coarse_block(groups: Grouping, residual: str = "dense") -> Rule:
+def coarse_block(groups: Groups, residual: str = "dense") -> Rule:
     """PCG with block verification: ratios and residuals are those of groups.
 
     Exact as `coarse` is: the group at each position, given the text so far, follows Q_c. More of the text follows p within its

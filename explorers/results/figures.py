@@ -36,8 +36,6 @@ STYLES = {
     "PCG Mel": (ORANGE, "triangle-down", "2px,3px"),
     "PCG FSQ": (GREEN, "hexagon", "8px,3px,2px,3px"),
     "PCG both": (SKY, "hexagon-open", "8px,3px,2px,3px"),
-    "PCG weighted": (BLUE, "circle-open", "6px,3px"),
-    "PCG partition": (BLUE, "square-open", "2px,3px"),
     "PCG adaptive": (BLUE, "triangle-up-open", "2px,3px"),
     "PCG block": (BLUE, "cross-open", "solid"),
     "SD adaptive": (METHODS["sd"], "triangle-up-open", "2px,3px"),

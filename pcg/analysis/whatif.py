@@ -13,7 +13,7 @@ from pcg.decode.draft import RowRequest, acceptance_bound
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import AnyRunner, make_runners
 from pcg.errors import InputError
-from pcg.groups.groups import Grouping
+from pcg.groups.groups import Groups
 from pcg.groups.phones import class_letters
 from pcg.rules import capped_ratio
 from pcg.sampling import Draws, SampledSpan, SamplerState, sampled_spans, sampler_of, warp_rows
@@ -177,7 +177,7 @@ def tolerant_acceptance(path: Path, beta: float = 0.0) -> np.ndarray:
     return passing.sum(1, dtype=np.float64).clip(max=1)
 
 
-def coarse_acceptance(path: Path, groups: Grouping) -> np.ndarray:
+def coarse_acceptance(path: Path, groups: Groups) -> np.ndarray:
     """P(accept) at every position `[T]` under PCG, which is sum_K min(P_c(K), Q_c(K)).
 
     Taken as the mean of min(1, Q_c / P_c) over `DRAWS` evenly spaced draws of a token from p and of its label: a group's mass

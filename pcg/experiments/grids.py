@@ -214,11 +214,6 @@ def pcg(theta: float, similarity: str = "cosine", **knobs: float) -> Condition:
     return Condition(name, Settings("pcg", theta=theta, similarity=similarity, **knobs))
 
 
-def variant(rule: str, theta: float) -> Condition:
-    """PCG with other groups, weights or residuals."""
-    return Condition(f"PCG {rule}, theta {theta:g}", Settings("pcg", theta=theta), rule=rule)
-
-
 def blockwise(method: str, **knobs: float) -> Condition:
     """Block verification (arXiv 2403.10444)."""
     return Condition(f"{method.upper()} block{_theta_name(knobs)}", Settings(method, verification="block", **knobs))
@@ -285,10 +280,9 @@ def _temperature(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 
 def _ablations(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     thetas = (MIDDLE_THETA,) if quick else THETAS
-    rules = ("weighted", "partition")
     exact = [sd(), blockwise("sd"), adaptive("sd")]
     others = [make("pcg", theta=theta) for theta in thetas for make in (blockwise, adaptive)]
-    return [ar(), *exact, *(pcg(theta) for theta in thetas), *(variant(r, at) for at in thetas for r in rules), *others]
+    return [ar(), *exact, *(pcg(theta) for theta in thetas), *others]
 
 
 def _mspoof(quick: bool, theta_for: ThetaFor) -> list[Condition]:

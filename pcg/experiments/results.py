@@ -69,8 +69,7 @@ def acceptance_name(condition: Condition) -> str:
     if condition.model != "target":
         return condition.model
     if condition.rule:
-        rule = condition.rule.partition(":")[0]
-        return rule if rule in ("membership", "typical") else f"PCG {rule}"
+        return condition.rule.partition(":")[0]
     settings = condition.settings
     drafting = "block" if settings.verification == "block" else "adaptive" if settings.adaptive else ""
     if drafting and settings.method != "ar":

@@ -45,7 +45,7 @@ BRACKETS = "Brackets: 95 % bootstrap interval over utterances."
 RUN = "python -m pcg experiment run"
 TWISTERS = "twisters"
 METHODS = ("SD", "SSD", "PCG cosine", "PCG Mel", "PCG FSQ", "PCG both", "membership", "typical")
-VARIANTS = ("PCG weighted", "PCG partition", "PCG adaptive", "PCG block")
+VARIANTS = ("PCG adaptive", "PCG block")
 SWAPS = {
     "swap cosine": "cosine group",
     "swap Mel": "Mel group",

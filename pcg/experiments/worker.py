@@ -26,14 +26,13 @@ from pcg.codec.codec import Codec
 from pcg.errors import InputError
 from pcg.experiments.unit import FORMAT, RECORDED, Condition, Hearing, Record, Result, Unit, Utterance
 from pcg.files import __version__
-from pcg.groups.variants import WeightedGroups, partition
 from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, for_judges
 from pcg.metrics.speaker import cosine, speaker_encoder
 from pcg.models import kernel
 from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
-from pcg.rules import Rule, coarse, membership, typical
+from pcg.rules import Rule, membership, typical
 from pcg.saved_take import PRECISIONS
 from pcg.settings import Settings
 from pcg.spoof.detectors import M50, STEP, Detectors, load_detectors
@@ -51,7 +50,7 @@ MEASURES = 2
 # Without a reference that fixes the voice, all conditions are compared with the speaker of this take.
 CHOSEN_VOICE = Condition("", Settings("ar"))
 JUDGING_PACKAGES = ("faster-whisper", "resemblyzer", "speechmos")
-RULES = ("membership:K", "typical:EPS:DELTA", "weighted", "partition")
+RULES = ("membership:K", "typical:EPS:DELTA")
 LONGEST_SECONDS = 60.0
 
 
@@ -244,7 +243,7 @@ class Worker:
         synthesizer = self._draft if model == "draft" else self._target
         rule = None
         if settings.method != "ar":
-            rule = variant_rule(synthesizer, variant, settings) if variant else synthesizer.rule(settings)
+            rule = baseline_rule(variant) if variant else synthesizer.rule(settings)
         synthesizer.take("Warming up.", settings, next(iter(synthesizer.voice.references)), rule=rule)
         return synthesizer, rule
 
@@ -295,21 +294,10 @@ def _plain(unit: Unit) -> Unit:
     return replace(unit, condition=replace(unit.condition, name="", swap=None))
 
 
-def variant_rule(synthesizer: Synthesizer, name: str, settings: Settings) -> Rule:
-    """Return an acceptance rule beside the four methods, at the theta and similarity of `settings`.
-
-    membership:K accepts the target's K likeliest tokens; typical:EPS:DELTA is Medusa's typical acceptance. Variants of PCG:
-    "weighted" shares a token among its groups by similarity; "partition" has groups that do not overlap, of the mean size that
-    groups at theta have. Raises InputError for others.
+def baseline_rule(name: str) -> Rule:
+    """Return a baseline's acceptance rule: membership:K accepts the target's K likeliest tokens; typical:EPS:DELTA is Medusa's
+    typical acceptance. Raises InputError for others.
     """
-    residual, theta, similarity = "thinning" if settings.theta < 1 else "dense", settings.theta, settings.similarity
-    if name == "weighted":
-        return coarse(WeightedGroups.at(synthesizer.library.neighbours(similarity), theta), residual)
-    if name == "partition":
-        if similarity != "cosine":
-            raise InputError("similarity", similarity, "cosine where the groups are a partition")
-        voice, size = synthesizer.voice, synthesizer.library.neighbours().mean_size_at(theta)
-        return coarse(partition(voice.code_embedding, voice.usage > 0, size), residual)
     try:
         kind, *values = name.split(":")
         make, types = {"membership": (membership, (int,)), "typical": (typical, (float, float))}[kind]

@@ -5,7 +5,7 @@ Knows sets of tokens only: neither embeddings nor models. Groups are sets: centr
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -142,21 +142,6 @@ class Rows(NamedTuple):
     @property
     def bytes(self) -> int:
         return int(self.sizes.sum()) * self.entries.itemsize + self.starts.nbytes + self.sizes.nbytes
-
-
-class Grouping(Protocol):
-    """What an acceptance rule asks of groups: M sets over V tokens, and weights w_{k,t} of which each token's sum to one (PCG
-    Eq. 2). `Groups` split equally; see its methods."""
-
-    @property
-    def vocabulary(self) -> int: ...
-    def __len__(self) -> int: ...
-    def size(self, k: int) -> int: ...
-    def members_of(self, k: int) -> Tensor: ...
-    def weights(self, k: int) -> Tensor: ...
-    def label(self, t: int, coin: float) -> int: ...
-    def mass(self, probs: Tensor | np.ndarray, k: int) -> float: ...
-    def masses(self, probs: Tensor | np.ndarray) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)

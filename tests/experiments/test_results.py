@@ -244,7 +244,6 @@ def test_one_condition_of_several_names_is_one() -> None:
         (Condition("", Settings("ar"), model="draft"), "draft"),
         (ssd(0.2), "SSD"),
         (Condition("", Settings("pcg", similarity="mel")), "PCG Mel"),
-        (Condition("", Settings("pcg"), rule="weighted"), "PCG weighted"),
         (Condition("", Settings("sd"), rule="membership:50"), "membership"),
         (Condition("", Settings("ar"), swap=Swap(0.5, "fsq")), "swap FSQ"),
         (Condition("", Settings("ar"), swap=Swap(0.5, replacement="random")), "random swap"),

@@ -11,7 +11,7 @@ from pcg.analysis.whatif import STEPS, Trace, digits
 from pcg.errors import InputError
 from pcg.experiments import papers
 from pcg.experiments.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, claims, headlines
-from pcg.experiments.grids import TITLES, ar, declared, draft, pcg, sd, ssd, swapped, variant
+from pcg.experiments.grids import TITLES, ar, blockwise, declared, draft, pcg, sd, ssd, swapped
 from pcg.experiments.results import Results, summarise
 from pcg.experiments.tables import FACTORS, Column, Table, acceptance_by, draft_table, fill, tables
 from pcg.experiments.unit import Condition, Hearing, Record, Utterance
@@ -50,7 +50,7 @@ def study() -> list[Record]:
         *spoken(pcg(0.7, "mel"), 5, 130, **DRAFTING),
         *spoken(sd(lookahead=1), 1, 80, **DRAFTING),
         *spoken(pcg(0.5, lookahead=1), 1, 95, **DRAFTING),
-        *spoken(variant("weighted", 0.5), 4, 126, **DRAFTING),
+        *spoken(blockwise("pcg", theta=0.5), 4, 126, **DRAFTING),
         *spoken(swapped(0.5), 2, swapped=0.9, mel_distance=3.0),
         *spoken(swapped(0.5, replacement="random"), 15, swapped=0.9, mel_distance=9.0),
     ]

@@ -17,7 +17,7 @@ from pcg.errors import AssetError, InputError
 from pcg.experiments.runner import run
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Result, Unit, Utterance
-from pcg.experiments.worker import Worker, WorkerSpec, judge_name, spoof, variant_rule
+from pcg.experiments.worker import Worker, WorkerSpec, baseline_rule, judge_name, spoof
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import Recording, Sample
 from pcg.metrics.speaker import Resemblyzer, Similarity
@@ -273,23 +273,18 @@ def test_two_processes_give_what_one_gives(worker: Worker, spec: WorkerSpec, tmp
     assert len({r.tokens for r in one}) == len(units)
 
 
-@pytest.mark.parametrize("name", ["membership:4", "typical:0.09:0.3", "weighted", "partition"])
-def test_every_variant_of_the_rule_speaks(name: str, synthesizer: Synthesizer) -> None:
+@pytest.mark.parametrize("name", ["membership:4", "typical:0.09:0.3"])
+def test_every_baseline_rule_speaks(name: str, synthesizer: Synthesizer) -> None:
     settings = Settings(theta=0.3)
-    take = synthesizer.take("hello", settings, "one", rule=variant_rule(synthesizer, name, settings))
+    take = synthesizer.take("hello", settings, "one", rule=baseline_rule(name))
     assert take.tokens
     assert take.drafted > 0
 
 
 @pytest.mark.parametrize("name", ["", "best", "membership", "membership:x", "membership:3:4", "typical:0.1", "membership:0"])
-def test_an_unknown_rule_is_refused(name: str, synthesizer: Synthesizer) -> None:
+def test_an_unknown_rule_is_refused(name: str) -> None:
     with pytest.raises(InputError):
-        variant_rule(synthesizer, name, Settings())
-
-
-def test_variants_refuse_what_they_cannot_do(synthesizer: Synthesizer) -> None:
-    with pytest.raises(InputError, match="cosine"):
-        variant_rule(synthesizer, "partition", Settings(similarity="mel"))
+        baseline_rule(name)
 
 
 class Even(Detectors):

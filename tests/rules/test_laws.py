@@ -3,34 +3,25 @@
 Position 1 is reached because the fixture laws agree at position 0; exchanging the two brings the disagreement to the front.
 """
 
-from dataclasses import replace
+from dataclasses import fields
 
-import numpy as np
 import pytest
 import torch
 
 from pcg.groups.groups import Groups
-from pcg.groups.neighbours import Neighbours
-from pcg.groups.variants import WeightedGroups
 from pcg.rules import coarse, exact, tolerant
 
 ALMOST_ONE = 1 - 2**-53
 EOS = 7
 NONE = Groups.singletons(8)
-SPLITS = pytest.mark.parametrize("split", ["equal", "by similarity"], indirect=True)
 POSITIONS = pytest.mark.parametrize("position", [0, 1])
 
 
-@pytest.fixture(scope="module")
-def weighted():
-    """The sets of `groups`, sharing by similarity."""
-    first, second = (np.array(each, np.int32) for each in ([1, 3, 4, 5], [0, 2, 3, 4]))
-    return WeightedGroups.at(Neighbours.from_pairs(0.4, 8, first, second, np.array([0.9, 0.5, 0.8, 0.6], np.float16)), 0.4)
+class FirstGroups(Groups):
+    """Labels a token with the first of its groups, although the masses share it equally among all."""
 
-
-@pytest.fixture
-def split(request, groups, weighted):
-    return weighted if request.param == "by similarity" else groups
+    def label(self, t, coin):
+        return int(self.groups_of(t)[0])
 
 
 @pytest.fixture
@@ -128,25 +119,22 @@ def test_exact_emits_the_targets_law_and_a_tolerance_does_not(position, world, e
 
 
 @POSITIONS
-@SPLITS
-def test_pcg_emits_the_targets_law_over_groups_but_not_over_tokens(split, position, world, enumerate_):
+def test_pcg_emits_the_targets_law_over_groups_but_not_over_tokens(groups, position, world, enumerate_):
     target = world[1][position]
-    pcg = enumerate_(coarse(split), split)
+    pcg = enumerate_(coarse(groups), groups)
     law = pcg.emitted(pcg.resampled())
-    assert_same(law.sum(1), split.masses(target))
+    assert_same(law.sum(1), groups.masses(target))
     assert float((law.sum(0) - target).abs().sum()) > 0.1
 
 
 @POSITIONS
-@SPLITS
-def test_both_residuals_are_one_law(split, position, enumerate_):
-    assert_same(enumerate_(coarse(split, "thinning"), split).thinned(), enumerate_(coarse(split), split).resampled())
+def test_both_residuals_are_one_law(groups, position, enumerate_):
+    assert_same(enumerate_(coarse(groups, "thinning"), groups).thinned(), enumerate_(coarse(groups), groups).resampled())
 
 
 @POSITIONS
-def test_labels_and_masses_of_different_weights_do_not_add_up(position, world, weighted, enumerate_):
-    equal = (1 / weighted.holders.sizes).repeat(weighted.holders.sizes)
-    mixed = replace(weighted, holder_shares=equal)
+def test_labels_and_masses_of_different_weights_do_not_add_up(position, world, groups, enumerate_):
+    mixed = FirstGroups(*(getattr(groups, field.name) for field in fields(groups)))
     pcg, target = enumerate_(coarse(mixed), mixed), world[1][position]
     assert float((pcg.emitted(pcg.resampled()).sum(1) - mixed.masses(target)).abs().max()) > 0.001
 
