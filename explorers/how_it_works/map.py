@@ -26,7 +26,7 @@ from pcg.codec.embedded import EmbeddedCodec
 from pcg.errors import InputError, counted
 from pcg.files import write_json
 from pcg.groups.groups import Groups
-from pcg.groups.library import GroupLibrary, theta_for
+from pcg.groups.library import GroupLibrary
 from pcg.groups.phones import CLASSES, PHONES, UNKNOWN
 from pcg.settings import Settings, bounds
 from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
@@ -130,7 +130,7 @@ def equal_theta(library: GroupLibrary, theta: float, before: str, after: str) ->
     allowed = bounds("theta")
     allowed.check("theta", theta)
     size, lists = library.neighbours(before).mean_size_at(theta), library.neighbours(after)
-    equal = theta_for(lists, min(size, lists.mean_size_at(lists.floor)))
+    equal = lists.theta_for(min(size, lists.mean_size_at(lists.floor)))
     return round(min(max(equal, allowed.low), allowed.high), THETA_DIGITS)
 
 

@@ -123,11 +123,9 @@ def log_mel_db(samples: np.ndarray, sample_rate: int) -> np.ndarray:
 def same_size_theta(library: "GroupLibrary", theta: float, similarity: str, scale: str = "cosine") -> float:
     """The theta at which groups by `similarity` are as large, in the mean of |G(t)| over all tokens, as those by `scale` are at
     `theta`; to four digits. Raises InputError where the lists of `similarity` end before groups are that large."""
-    from pcg.groups.library import theta_for
-
     bounds("theta").check("theta", theta)
     size = library.neighbours(scale).mean_size_at(theta)
-    return theta if similarity == scale else round(theta_for(library.neighbours(similarity), size), THETA_DIGITS)
+    return theta if similarity == scale else round(library.neighbours(similarity).theta_for(size), THETA_DIGITS)
 
 
 def _check(tokens: Sequence[int], codes: int) -> None:

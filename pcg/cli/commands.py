@@ -255,8 +255,6 @@ def groups(
 ) -> None:
     """Print statistics of the Acoustic Similarity Groups at some thetas."""
     from pcg.groups.atlas import export_atlas, export_groups
-    from pcg.groups.library import theta_for
-    from pcg.groups.neighbours import bar
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import load_voice
 
@@ -267,9 +265,9 @@ def groups(
     for each in thetas:
         bounds("theta").check("theta", each)
     sizes = numbers("mean-size", mean_size) if mean_size else []
-    synthesizer = Synthesizer(load_voice(model), announce=bar)
+    synthesizer = Synthesizer(load_voice(model), show_progress=True)
     neighbours = synthesizer.library.neighbours(similarity)
-    thetas = thetas or [theta_for(neighbours, size) for size in sizes] or [each for each in THETAS if each >= neighbours.floor]
+    thetas = thetas or [neighbours.theta_for(size) for size in sizes] or [each for each in THETAS if each >= neighbours.floor]
     rows = []
     for each in thetas:
         begun = perf_counter()

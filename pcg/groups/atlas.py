@@ -1,10 +1,9 @@
-"""The map of the codes: UMAP (McInnes et al., arXiv 1802.03426) of the token embedding, from the neighbour lists at hand."""
+"""The map of the codes: UMAP (McInnes et al., arXiv 1802.03426) of the token embedding, from the neighbour lists at hand; and
+the files by which other programs read groups and map."""
 
 import math
-import struct
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +14,7 @@ from pcg.errors import InputError
 from pcg.files import replacing, write_safetensors
 from pcg.groups.groups import Groups, row_starts
 from pcg.groups.neighbours import Neighbours, unit_vectors
-from pcg.groups.store import content_key, load_or_make
 
-FORMAT = 1
-MAGIC, VERSION = b"PCGA", 1
-DTYPES = {"x": torch.float32, "y": torch.float32, "nearest": torch.int32, "similarity": torch.float32}
 POWER_STEPS = 8
 RING = 1.15
 
@@ -57,50 +52,6 @@ def build_atlas(neighbours: Neighbours, features: Tensor, eligible: Tensor | Non
     placed = plane if len(tokens) <= k + 1 else _umap(plane, tokens, nearest[tokens], similarity[tokens], seed)
     places = _with_ring(placed, tokens, len(features))
     return Atlas(*(torch.from_numpy(each) for each in (*places.T.astype(np.float32).copy(), nearest, similarity)))
-
-
-def load_or_build_atlas(
-    neighbours: Neighbours,
-    features: Tensor,
-    eligible: Tensor | None,
-    cache_dir: Path,
-    shipped: Path | None = None,
-    k: int = 12,
-    seed: int = 0,
-) -> Atlas:
-    """`build_atlas`, remembered in `cache_dir`, unless the folder `shipped` has it."""
-    usable = torch.ones(len(features), dtype=torch.bool) if eligible is None else eligible
-    facts = (FORMAT, neighbours.floor, k, seed, features.dtype, tuple(features.shape))
-    key = content_key(facts, features, usable)
-
-    def make() -> dict[str, Tensor]:
-        built = build_atlas(neighbours, features, eligible, k, seed)
-        return {field.name: getattr(built, field.name) for field in fields(Atlas)}
-
-    def check(tensors: Mapping[str, Tensor]) -> None:
-        wide, codes = (len(features), k), (len(features),)
-        if [tuple(tensors[name].shape) for name in DTYPES] != [codes, codes, wide, wide]:
-            raise ValueError("its tables have another shape")
-        if tensors["nearest"].min() < 0 or tensors["nearest"].max() >= len(features):
-            raise ValueError("it names codes that are none")
-
-    name = f"atlas-{key}.safetensors"
-    return Atlas(**load_or_make(cache_dir / name, key, DTYPES, make, check, shipped / name if shipped else None))
-
-
-def atlas_bytes(atlas: Atlas) -> bytes:
-    """The map as one binary, little endian: the magic "PCGA", uint32 version (1), V and k; uint16 x `[V]` and y `[V]`, 0..65535
-    across one square that holds the whole map; uint16 nearest `[V, k]`; uint8 similarity `[V, k]`, 255 being 1 and 0 being 0 or
-    less. Raises InputError for more than 65,536 codes."""
-    codes, k = atlas.nearest.shape
-    if codes > 2**16:
-        raise InputError("codes", codes, "at most 65,536, which two bytes can number")
-    low = [float(axis.min()) for axis in (atlas.x, atlas.y)]
-    side = max(float(axis.max()) - least for axis, least in zip((atlas.x, atlas.y), low, strict=True)) or 1.0
-    quantised = [((axis - least) / side * 65535).round() for axis, least in zip((atlas.x, atlas.y), low, strict=True)]
-    words = [each.numpy().astype("<u2").tobytes() for each in (*quantised, atlas.nearest)]
-    similarity = (255 * atlas.similarity.clamp(0, 1)).round().numpy().astype("u1").tobytes()
-    return MAGIC + struct.pack("<III", VERSION, codes, k) + b"".join(words) + similarity
 
 
 def _nearest(neighbours: Neighbours, tokens: np.ndarray, unit: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

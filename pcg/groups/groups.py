@@ -65,11 +65,11 @@ def number_sets(hashes):
 
 
 @njit(nogil=True, cache=True)
-def tally(starts, sizes, entries, step, counts):
-    """Add `step` to `counts [V]` of every entry of every row, in place."""
+def subtract_entries(starts, sizes, entries, counts):
+    """Take one from `counts [V]` for every entry of every row, in place."""
     for row in range(len(starts)):
         for i in range(starts[row], starts[row] + sizes[row]):
-            counts[entries[i]] += step
+            counts[entries[i]] -= 1
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
@@ -108,11 +108,7 @@ def number_at(coin, numbers, entries):
 
 @dataclass(frozen=True)
 class GroupStatistics:
-    """The shape of a grouping. Mean size is that of |G(t)| over the tokens t; weighted by `usage` where one was given.
-
-    `bytes` is what the groups occupy: the part of the neighbour lists above theta, which other thetas share, and the tables of
-    this theta alone.
-    """
+    """The shape of a grouping. Mean size is that of |G(t)| over the tokens t; weighted by `usage` where one was given."""
 
     vocab: int
     groups: int
@@ -121,7 +117,6 @@ class GroupStatistics:
     singletons: int
     multi_member_share: float
     usage_weighted_mean_size: float | None
-    bytes: int
 
 
 class Rows(NamedTuple):
@@ -138,10 +133,6 @@ class Rows(NamedTuple):
     def at(self, rows: np.ndarray) -> "Rows":
         """Some of the rows, of the same list."""
         return Rows(self.starts[rows], self.sizes[rows], self.entries)
-
-    @property
-    def bytes(self) -> int:
-        return int(self.sizes.sum()) * self.entries.itemsize + self.starts.nbytes + self.sizes.nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,15 +258,7 @@ class Groups:
             singletons=int((sizes == 1).sum()),
             multi_member_share=float((sizes > 1).mean()),
             usage_weighted_mean_size=weighted,
-            bytes=self._bytes,
         )
-
-    @property
-    def _bytes(self) -> int:
-        tables = (self.first_centres, self.count.numpy(), self.group_of_centre.numpy(), self._share, self._group_of_first)
-        # A group's members are a part of its centre's row, unless the two directions are two lists.
-        sets = 0 if self.sets.entries is self.holders.entries else self.sets.bytes
-        return self.holders.bytes + sets + sum(table.nbytes for table in tables)
 
 
 def row_starts(sizes: Tensor) -> Tensor:
@@ -289,13 +272,8 @@ def token_names(vocabulary: int) -> np.ndarray:
 
 
 def _count(rows: Rows, holders: Rows, first: np.ndarray) -> Tensor:
-    """N(t), `[V]` float64: all centres that hold t less those that repeat a set, or the first centres alone, by what is less
-    to read."""
-    repeats = np.ones(len(rows.sizes), bool)
-    repeats[first] = False
-    if 2 * rows.sizes[repeats].sum() <= rows.sizes.sum():
-        counts, counted, step = holders.sizes.copy(), rows.at(np.flatnonzero(repeats)), -1
-    else:
-        counts, counted, step = np.zeros(len(rows.sizes), np.int64), rows.at(first), 1
-    tally(*counted, step, counts)
+    """N(t), `[V]` float64: the centres whose sets hold t, less those that repeat the set of an earlier centre."""
+    repeats = np.setdiff1d(np.arange(len(rows.sizes)), first, assume_unique=True)
+    counts = holders.sizes.astype(np.int64)
+    subtract_entries(*rows.at(repeats), counts)
     return torch.from_numpy(counts.astype(np.float64))

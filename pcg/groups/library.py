@@ -1,90 +1,40 @@
-"""Tensors on disk, named by what they were made from, and with a digest: a stale file is never read, a damaged one is made
-anew."""
+"""The groups of one voice, at any theta and by any similarity; lists, features and the map are kept on disk.
 
+A file is named by what it was made from and holds a digest: a stale file is never read, a damaged one is made anew.
+"""
+
+import hashlib
+import os
+import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from threading import RLock
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import FSQ, log_mel
-from pcg.errors import InputError
-from pcg.groups.atlas import Atlas, load_or_build_atlas
+from pcg.errors import InputError, PCGError, first_line
+from pcg.files import sweep, write_safetensors
+from pcg.groups.atlas import Atlas, build_atlas
 from pcg.groups.groups import Groups
-from pcg.groups.neighbours import MAX_PAIRS, CosineSample, Neighbours, Progress, near_in_both
-from pcg.groups.store import content_key, load_or_build, load_or_make
+from pcg.groups.neighbours import Neighbours, affordable_floor, build_neighbours, near_in_both
 from pcg.settings import SIMILARITIES
 
-DTYPES = {"indptr": torch.int64, "neighbours": torch.int32, "similarity": torch.float16}
-Tensors = dict[str, Tensor]
-
-
+FORMAT = 1
+NEIGHBOURS = {"indptr": torch.int64, "neighbours": torch.int32, "similarity": torch.float16}
+ATLAS = {"x": torch.float32, "y": torch.float32, "nearest": torch.int32, "similarity": torch.float32}
+MEL = {"mel": torch.float32}
 REPEATS = 5
 MELS = 80
 CODES_AT_ONCE = 64
-
-
-def mel_features(codec: Codec, progress: Progress | None = None) -> Tensor:
-    """How each code sounds, `[codes, frames * 80]` float32: a log-mel spectrogram in nats, less its mean over the codes.
-
-    The context is the code itself, which favours none: it is decoded five times in a row, so that decoder and vocoder have
-    settled in the middle, and the middle one is what counts, in Hann-windowed frames of about 10 ms, four frames wide. What all
-    codes share (the vocoder's noise floor, the slope of speech) would make every cosine large, hence the mean. Codecs that have
-    `decode_batch` (codes `[B, T]` -> samples `[B, T * hop]`) decode 64 codes at once. `progress` counts codes.
-    """
-    frames = max(1, round(100 * codec.hop / codec.sample_rate))
-    frame = codec.hop // frames
-    first = REPEATS // 2 * codec.hop // frame
-    spectra = []
-    for codes in torch.arange(codec.codebook_size).split(CODES_AT_ONCE):
-        waves = _decode_each(codec, codes[:, None].expand(-1, REPEATS))
-        mel = log_mel(waves, 4 * frame, frame, MELS, codec.sample_rate)
-        spectra.append(mel[:, first : first + frames].flatten(1))
-        if progress:
-            progress(int(codes[-1]) + 1, codec.codebook_size)
-    stacked = torch.cat(spectra)
-    return stacked - stacked.mean(0)
-
-
-def fsq_features(fsq: FSQ) -> Tensor:
-    """The digits of each code as thermometers, `[codes, sum(levels - 1)]` of +1 and -1.
-
-    Digit d of L levels has +1 in its first d of L - 1 places, so that the cosine of two codes is 1 - 2 L1 / max: one step of
-    one digit costs the same everywhere, and opposite corners of the lattice lie at -1.
-    """
-    digits = fsq.digits(torch.arange(fsq.codebook_size))
-    thermometers = [digits[:, [i]] > torch.arange(levels - 1) for i, levels in enumerate(fsq.levels)]
-    return 2 * torch.cat(thermometers, dim=1).float() - 1
-
-
-def theta_for(neighbours: Neighbours, mean_size: float) -> float:
-    """The theta whose groups come closest to `mean_size` tokens in the mean (of |G(t)| over all tokens): exact, by counting.
-
-    It lies amid the thetas that give the same groups. Raises InputError if the lists' floor is too high for that size.
-    """
-    values, counts = neighbours.levels
-    largest = neighbours.mean_size_at(neighbours.floor)
-    if not 1 <= mean_size <= largest:
-        raise InputError("mean_size", mean_size, f"from 1 to {largest:g}, which the floor {neighbours.floor:g} leaves")
-    edges = torch.tensor([1.0, *values, neighbours.floor], dtype=torch.float64)
-    sizes = 1 + torch.tensor([0, *counts], dtype=torch.float64).cumsum(0) / neighbours.vocabulary
-    best = int((sizes - mean_size).abs().argmin())
-    return float((edges[best] + edges[best + 1]) / 2)
-
-
-def _decode_each(codec: Codec, codes: Tensor) -> Tensor:
-    """Codes `[B, T]` -> samples `[B, T * hop]`, every row an utterance of its own."""
-    batch = getattr(codec, "decode_batch", None)
-    return batch(codes) if batch else torch.stack([codec.decode(row) for row in codes])
-
-
-LIBRARY_FORMAT = 1
 PROBE_CODES = 64
-# A sample may err, and lists too long would be refused.
-AIM = 0.8
+Tensors = dict[str, Tensor]
 
 
 class GroupLibrary:
@@ -93,8 +43,8 @@ class GroupLibrary:
     usage_mask `[codes]`, bool: the codes that the corpus used; the others stand alone. floor: the lowest theta wanted; it is
     raised for a similarity that would leave more pairs above it than can be kept, and `neighbours(...).floor` tells. Lists are
     built on first use, stored by content in `cache_dir`, and kept; `shipped` is a folder that may hold the map. Threads may
-    share a library. `announce` makes a `Progress` of the name of what is being built. Raises InputError if
-    embedding and codec have different numbers of codes.
+    share a library. show_progress: with a bar on the terminal. Raises InputError if embedding and codec have different numbers
+    of codes.
     """
 
     def __init__(
@@ -106,13 +56,13 @@ class GroupLibrary:
         cache_dir: Path,
         shipped: Path | None = None,
         device: str = "cpu",
-        announce: Callable[[str], Progress] | None = None,
+        show_progress: bool = False,
     ) -> None:
         if len(embedding) != codec.codebook_size:
             raise InputError("embedding", f"of {len(embedding)} codes", f"of the codec's {codec.codebook_size} codes")
         self._embedding, self._codec, self._eligible = embedding, codec, usage_mask
         self._floor, self._cache, self._shipped = floor, cache_dir, shipped
-        self._device, self._announce = device, announce
+        self._device, self._show_progress = device, show_progress
         self._lists: dict[str, Neighbours] = {}
         self._atlas: Atlas | None = None
         self._building = RLock()
@@ -124,6 +74,7 @@ class GroupLibrary:
         return tuple(name for name in SIMILARITIES if name != "fsq" or hasattr(self._codec, "fsq"))
 
     def neighbours(self, similarity: str = "cosine") -> Neighbours:
+        """Return the lists of one of `similarities`, built on first use."""
         if similarity not in self.similarities:
             raise InputError("similarity", similarity, "one of " + ", ".join(self.similarities))
         if similarity not in self._lists:
@@ -151,10 +102,9 @@ class GroupLibrary:
         if similarity == "both":
             return near_in_both(self.neighbours("cosine"), self.neighbours("mel"))
         features = self._features(similarity)
-        sample, floor = CosineSample.of(features, self._eligible), self._floor
-        if sample.pairs_above(floor) > AIM * MAX_PAIRS:
-            floor = sample.theta_leaving(AIM * MAX_PAIRS)
-        return load_or_build(features, floor, self._eligible, self._cache, self._device, self._progress(similarity))
+        floor = affordable_floor(features, self._floor, self._eligible)
+        label = similarity if self._show_progress else ""
+        return load_or_build_neighbours(features, floor, self._eligible, self._cache, self._device, label)
 
     def _features(self, similarity: str) -> Tensor:
         if similarity == "fsq":
@@ -163,23 +113,172 @@ class GroupLibrary:
 
     def _mel(self) -> Tensor:
         """`mel_features`, stored: decoding every code takes longer than the search."""
-        codes = self._codec.codebook_size
-        key = content_key((LIBRARY_FORMAT, codes, self._codec.hop, self._codec.sample_rate), *self._identity())
+        codes, label = self._codec.codebook_size, "decoding every code" if self._show_progress else ""
+        key = content_key((FORMAT, codes, self._codec.hop, self._codec.sample_rate), *self._identity())
 
         def check(tensors: Mapping[str, Tensor]) -> None:
             if tensors["mel"].ndim != 2 or len(tensors["mel"]) != codes:
                 raise ValueError("its features have another shape")
 
-        def make() -> dict[str, Tensor]:
-            return {"mel": mel_features(self._codec, self._progress("decoding every code"))}
-
-        return load_or_make(self._cache / f"mel-{key}.safetensors", key, {"mel": torch.float32}, make, check)["mel"]
+        return load_or_make("mel", key, MEL, lambda: {"mel": mel_features(self._codec, label)}, check, self._cache)["mel"]
 
     def _identity(self) -> list[Tensor]:
-        """What tells the codec from others: its weights, or else what it makes of some codes."""
+        """What distinguishes the codec from others: its weights, or else the sound of some codes."""
         if isinstance(self._codec, nn.Module):
             return list(self._codec.state_dict().values())
         return [self._codec.decode(torch.linspace(0, self._codec.codebook_size - 1, PROBE_CODES).long())]
 
-    def _progress(self, label: str) -> Progress | None:
-        return self._announce(label) if self._announce else None
+
+def mel_features(codec: Codec, label: str = "") -> Tensor:
+    """How each code sounds, `[codes, frames * 80]` float32: a log-mel spectrogram in nats, less its mean over the codes.
+
+    Each code is decoded five times in a row, so that decoder and vocoder have settled in the middle; the middle one counts, in
+    Hann-windowed frames of about 10 ms, four frames wide. What all codes share (the vocoder's noise floor, the slope of speech)
+    would make every cosine large, hence the mean. Codecs that have `decode_batch` (codes `[B, T]` -> samples `[B, T * hop]`)
+    decode 64 codes at once. label: the title of a progress bar, "" for none.
+    """
+    frames = max(1, round(100 * codec.hop / codec.sample_rate))
+    frame = codec.hop // frames
+    first = REPEATS // 2 * codec.hop // frame
+    spectra = []
+    blocks = torch.arange(codec.codebook_size).split(CODES_AT_ONCE)
+    for codes in tqdm(blocks, desc=label, disable=None if label else True):
+        waves = _decode_each(codec, codes[:, None].expand(-1, REPEATS))
+        mel = log_mel(waves, 4 * frame, frame, MELS, codec.sample_rate)
+        spectra.append(mel[:, first : first + frames].flatten(1))
+    stacked = torch.cat(spectra)
+    return stacked - stacked.mean(0)
+
+
+def fsq_features(fsq: FSQ) -> Tensor:
+    """The digits of each code as thermometers, `[codes, sum(levels - 1)]` of +1 and -1.
+
+    Digit d of L levels has +1 in its first d of L - 1 places, so that the cosine of two codes is 1 - 2 L1 / max: one step of
+    one digit costs the same everywhere, and opposite corners of the lattice lie at -1.
+    """
+    digits = fsq.digits(torch.arange(fsq.codebook_size))
+    thermometers = [digits[:, [i]] > torch.arange(levels - 1) for i, levels in enumerate(fsq.levels)]
+    return 2 * torch.cat(thermometers, dim=1).float() - 1
+
+
+def load_or_build_neighbours(
+    features: Tensor, floor: float, eligible: Tensor | None, cache_dir: Path, device: str = "cpu", label: str = ""
+) -> Neighbours:
+    """`build_neighbours`, stored in `cache_dir`."""
+    usable = torch.ones(len(features), dtype=torch.bool) if eligible is None else eligible
+    key = content_key((FORMAT, float(floor), features.dtype, tuple(features.shape)), features, usable)
+
+    def make() -> Tensors:
+        built = build_neighbours(features, floor, eligible, device, label)
+        return {name: getattr(built, name) for name in NEIGHBOURS}
+
+    def check(tensors: Mapping[str, Tensor]) -> None:
+        _check_lists(Neighbours(floor, **tensors), len(features) + 1)
+
+    return Neighbours(floor, **load_or_make("neighbours", key, NEIGHBOURS, make, check, cache_dir))
+
+
+def load_or_build_atlas(
+    neighbours: Neighbours,
+    features: Tensor,
+    eligible: Tensor | None,
+    cache_dir: Path,
+    shipped: Path | None = None,
+    k: int = 12,
+    seed: int = 0,
+) -> Atlas:
+    """`build_atlas`, stored in `cache_dir`, unless the folder `shipped` has it."""
+    usable = torch.ones(len(features), dtype=torch.bool) if eligible is None else eligible
+    key = content_key((FORMAT, neighbours.floor, k, seed, features.dtype, tuple(features.shape)), features, usable)
+
+    def make() -> Tensors:
+        built = build_atlas(neighbours, features, eligible, k, seed)
+        return {field.name: getattr(built, field.name) for field in fields(Atlas)}
+
+    def check(tensors: Mapping[str, Tensor]) -> None:
+        wide, codes = (len(features), k), (len(features),)
+        if [tuple(tensors[name].shape) for name in ATLAS] != [codes, codes, wide, wide]:
+            raise ValueError("its tables have another shape")
+        if tensors["nearest"].min() < 0 or tensors["nearest"].max() >= len(features):
+            raise ValueError("it names codes that do not exist")
+
+    return Atlas(**load_or_make("atlas", key, ATLAS, make, check, cache_dir, shipped))
+
+
+def content_key(facts: tuple[object, ...], *tensors: Tensor) -> str:
+    """A name for the content: equal inputs share it, and any change in them gives another."""
+    digest = hashlib.sha256(repr(facts).encode())
+    for tensor in tensors:
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+    return digest.hexdigest()[:16]
+
+
+def load_or_make(
+    kind: str,
+    key: str,
+    dtypes: Mapping[str, torch.dtype],
+    make: Callable[[], Tensors],
+    check: Callable[[Mapping[str, Tensor]], None],
+    folder: Path,
+    shipped: Path | None = None,
+) -> Tensors:
+    """Load the tensors of `KIND-KEY.safetensors` from `shipped` or `folder`, or make them and store them in `folder`.
+
+    A file is used if it was stored under `key` with these names and dtypes, is undamaged, and `check` raises no ValueError.
+    A file that cannot be used, or cannot be stored, is a warning.
+    """
+    sweep(folder)
+    name = f"{kind}-{key}.safetensors"
+    for place in (shipped, folder):
+        if place is None or not os.path.lexists(place / name):
+            continue
+        try:
+            loaded = _load(place / name, key, dtypes)
+            check(loaded)
+            return loaded
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            warnings.warn(f"{name} in {place} cannot be used ({first_line(error)}).", stacklevel=3)
+    made = make()
+    try:
+        write_safetensors(folder / name, made, {"key": key, "digest": tensors_digest(made)})
+    except PCGError as error:
+        warnings.warn(f"{first_line(error)}: the work goes on without it.", stacklevel=3)
+    return made
+
+
+def _load(path: Path, key: str, dtypes: Mapping[str, torch.dtype]) -> Tensors:
+    with safe_open(path, framework="pt") as file:
+        facts = file.metadata() or {}
+        loaded = {name: file.get_tensor(name) for name in dtypes}
+    if facts.get("key") != key:
+        raise ValueError("it was built from something else")
+    if any(loaded[name].dtype != dtype for name, dtype in dtypes.items()):
+        raise ValueError("its numbers are of another kind")
+    if facts.get("digest") != tensors_digest(loaded):
+        raise ValueError("its digest is missing, or that of other numbers")
+    return loaded
+
+
+def tensors_digest(tensors: Tensors) -> str:
+    """A digest of tensors with their names and shapes."""
+    names = sorted(tensors)
+    return content_key(tuple((name, tuple(tensors[name].shape)) for name in names), *(tensors[name] for name in names))
+
+
+def _check_lists(loaded: Neighbours, vocabulary: int) -> None:
+    """Raise ValueError unless the tensors fit together, so that no index into them can leave its bounds."""
+    indptr, neighbours, similarity = loaded.indptr, loaded.neighbours, loaded.similarity
+    if indptr.shape != (vocabulary + 1,) or neighbours.ndim != 1 or neighbours.shape != similarity.shape:
+        raise ValueError("its lists have another shape")
+    if indptr[0] != 0 or indptr[-1] != len(neighbours) or not (indptr.diff() > 0).all():
+        raise ValueError("its rows do not fit its lists")
+    if not torch.equal(neighbours[indptr[:-1]], torch.arange(vocabulary, dtype=torch.int32)):
+        raise ValueError("its tokens do not start their own rows")
+    if neighbours.min() < 0 or neighbours.max() >= vocabulary:
+        raise ValueError("it names tokens outside the vocabulary")
+
+
+def _decode_each(codec: Codec, codes: Tensor) -> Tensor:
+    """Decode codes `[B, T]` to samples `[B, T * hop]`, every row an utterance of its own."""
+    batch = getattr(codec, "decode_batch", None)
+    return batch(codes) if batch else torch.stack([codec.decode(row) for row in codes])

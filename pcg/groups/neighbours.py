@@ -1,10 +1,9 @@
-"""A bar with rate and time left for a long job of the command line."""
+"""Neighbour lists: all tokens whose similarity with a token exceeds a floor, sorted, so that groups at any theta are a view."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,8 +17,6 @@ ROWS = 256
 QUERIES_AT_ONCE = 512
 # Wider than float16 rounds below 1, so that no pair is lost before its similarity is rounded.
 MARGIN = 1e-3
-Progress = Callable[[int, int], None]
-"""Called with the comparisons done so far and those to do, so that time runs in proportion."""
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -41,53 +38,11 @@ def lowest_rank_above(threshold: float) -> int:
     return int(ranks(np.array([above]))[0])
 
 
-@dataclass(frozen=True, eq=False)
-class CosineSample:
-    """Cosines `[S * (n - 1)]` float32, ascending: of some of the n comparable codes with all the others."""
-
-    cosines: np.ndarray
-    codes: int
-
-    @classmethod
-    def of(cls, features: Tensor, eligible: Tensor | None = None) -> "CosineSample":
-        """Compare at most ROWS rows of `features [codes, D]`, always the same ones; otherwise as `build_neighbours`."""
-        _, unit = unit_vectors(features, eligible)
-        codes = len(unit)
-        rows = torch.randperm(codes, generator=torch.Generator().manual_seed(0))[:ROWS]
-        every = torch.from_numpy(unit)
-        cosines = every[rows] @ every.T
-        cosines[torch.arange(len(rows)), rows] = torch.inf
-        flat = cosines.flatten().sort().values
-        return cls(flat[: flat.numel() - len(rows)].numpy(), codes)
-
-    def pairs_above(self, theta: float) -> float:
-        """About how many pairs of different codes have a cosine above `theta`."""
-        above = len(self.cosines) - np.searchsorted(self.cosines, theta, side="right")
-        return self._all_pairs * above / max(1, len(self.cosines))
-
-    def theta_leaving(self, pairs: float) -> float:
-        """The threshold that about `pairs` pairs exceed, rounded as similarities are; -1 if there are not so many. Where many
-        cosines are equal, fewer pairs exceed it rather than more."""
-        place = len(self.cosines) - 1 - int(pairs / max(1.0, self._all_pairs) * len(self.cosines))
-        return float(np.float16(self.cosines[place])) if 0 <= place < len(self.cosines) else -1.0
-
-    @property
-    def _all_pairs(self) -> float:
-        return self.codes * (self.codes - 1) / 2
-
-
 MAX_PAIRS = 2**25
+# The share of them that a sample may promise: lists that turn out too long are refused.
+AIM = 0.8
 # The bits of a token and of a similarity in the number that an entry is sorted by.
 TOKEN_BITS, SIMILARITY_BITS = 22, 17
-
-
-class _Arrays(NamedTuple):
-    """The lists' memory as arrays; `bits` are the similarities', and `running` the running sums of the neighbours' names."""
-
-    indptr: np.ndarray
-    entries: np.ndarray
-    bits: np.ndarray
-    running: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,16 +80,9 @@ class Neighbours:
     def vocabulary(self) -> int:
         return len(self.indptr) - 1
 
-    @property
-    def bytes(self) -> int:
-        """Memory of the lists: 14 bytes an entry, and 8 a token."""
-        return sum(array.nbytes for array in self._arrays)
-
     @cached_property
-    def _arrays(self) -> _Arrays:
-        entries = self.neighbours.numpy()
-        running = running_names(entries, token_names(self.vocabulary))
-        return _Arrays(self.indptr.numpy(), entries, self.similarity.numpy().view(np.int16), running)
+    def _running_names(self) -> np.ndarray:
+        return running_names(self.neighbours.numpy(), token_names(self.vocabulary))
 
     @cached_property
     def levels(self) -> tuple[np.ndarray, np.ndarray]:
@@ -157,15 +105,29 @@ class Neighbours:
         A set is the beginning of its row, so this searches where each row falls below theta, and copies nothing. theta is
         compared as the float64 it is: rounded, it could land on a similarity.
         """
-        indptr, entries, bits, running = self._arrays
+        indptr, bits, running = self.indptr.numpy(), self.similarity.numpy().view(np.int16), self._running_names
         sizes = prefix_sizes(indptr, bits, lowest_rank_above(min(self._checked(theta), 1.0)))
-        rows = Rows(indptr[:-1], sizes, entries)
+        rows = Rows(indptr[:-1], sizes, self.neighbours.numpy())
         return Groups.from_rows(theta, rows, rows, running[rows.starts + sizes] - running[rows.starts])
 
     def mean_size_at(self, theta: float) -> float:
         """The mean of |G(t)| over all tokens at `theta`, without making the groups."""
         values, counts = self.levels
         return 1 + int(counts[values > self._checked(theta)].sum()) / self.vocabulary
+
+    def theta_for(self, mean_size: float) -> float:
+        """Return the theta whose groups come closest to `mean_size`, the mean of |G(t)| over all tokens, by counting.
+
+        It lies amid the thetas that give the same groups. Raises InputError if the lists' floor is too high for that size.
+        """
+        values, counts = self.levels
+        largest = self.mean_size_at(self.floor)
+        if not 1 <= mean_size <= largest:
+            raise InputError("mean_size", mean_size, f"from 1 to {largest:g}, which the floor {self.floor:g} leaves")
+        edges = torch.tensor([1.0, *values, self.floor], dtype=torch.float64)
+        sizes = 1 + torch.tensor([0, *counts], dtype=torch.float64).cumsum(0) / self.vocabulary
+        best = int((sizes - mean_size).abs().argmin())
+        return float((edges[best] + edges[best + 1]) / 2)
 
     def _checked(self, theta: float) -> float:
         if not theta >= self.floor:
@@ -174,30 +136,49 @@ class Neighbours:
 
 
 def build_neighbours(
-    features: Tensor,
-    floor: float,
-    eligible: Tensor | None = None,
-    device: str = "cpu",
-    progress: Progress | None = None,
+    features: Tensor, floor: float, eligible: Tensor | None = None, device: str = "cpu", label: str = ""
 ) -> Neighbours:
-    """Search the speech codes' `features [V - 1, D]`, whose cosine is the similarity; the end of speech is added as the last
-    token, alone.
+    """Compare the speech codes' `features [V - 1, D]` by cosine; the end of speech is added as the last token, alone.
 
-    `eligible [V - 1]`, bool, leaves codes alone that training never used: their vectors mean nothing, yet lie close together.
-    A vector of zeros stays alone, too. device: as `pairs_above`. `progress` is called after every
-    block. Raises InputError for a floor that is no cosine or leaves more than MAX_PAIRS pairs, and for features not finite.
+    Args:
+        features: one vector for each code; a vector of zeros has no neighbours.
+        floor: the lowest theta at which groups are wanted.
+        eligible: bool [V - 1]; False for codes that training never used: their vectors mean nothing, yet lie close together.
+        device: "cpu" searches with FAISS, any other device of torch with blocks of a matrix product there.
+        label: the title of a progress bar on standard error, if that is a terminal; "" for none.
+
+    Raises:
+        InputError: for a floor that is no cosine or leaves more than MAX_PAIRS pairs, and for features that are not finite.
     """
     if not -1 <= floor <= 1:
         raise InputError("floor", floor, "a number from -1 to 1")
     tokens, unit = unit_vectors(features, eligible)
-    blocks, found = [(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float16))], 0
-    for block in pairs_above(unit, floor, device, progress):
-        found += len(block[0])
-        if found > MAX_PAIRS:
+    blocks, count = [(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float16))], 0
+    for block in pairs_above(unit, floor, device, label):
+        count += len(block[0])
+        if count > MAX_PAIRS:
             raise InputError("floor", floor, f"high enough to leave at most {MAX_PAIRS:,} pairs of similar tokens")
         blocks.append(block)
     first, second, similarity = map(np.concatenate, zip(*blocks, strict=True))
     return Neighbours.from_pairs(floor, len(features) + 1, tokens[first], tokens[second], similarity)
+
+
+def affordable_floor(features: Tensor, floor: float, eligible: Tensor | None = None) -> float:
+    """Return `floor`, or a higher one if more than AIM x MAX_PAIRS pairs of codes would exceed it.
+
+    The number of pairs is estimated from the cosines of at most ROWS codes, always the same ones, with all others. Where many
+    cosines are equal, fewer pairs exceed the new floor rather than more.
+    """
+    _, unit = unit_vectors(features, eligible)
+    every = torch.from_numpy(unit)
+    rows = torch.randperm(len(every), generator=torch.Generator().manual_seed(0))[:ROWS]
+    cosines = every[rows] @ every.T
+    cosines[torch.arange(len(rows)), rows] = torch.inf  # a code with itself
+    ascending = cosines.flatten().sort().values[: cosines.numel() - len(rows)].numpy()
+    pairs, aim = len(every) * (len(every) - 1) / 2, AIM * MAX_PAIRS
+    if not len(ascending) or pairs * (ascending > floor).mean() <= aim:
+        return floor
+    return float(np.float16(ascending[len(ascending) - 1 - int(aim / pairs * len(ascending))]))
 
 
 def near_in_both(a: Neighbours, b: Neighbours) -> Neighbours:
@@ -250,24 +231,24 @@ def unit_vectors(features: Tensor, eligible: Tensor | None = None) -> tuple[np.n
     return comparable.nonzero().squeeze(1).numpy().astype(np.int32), unit.numpy()
 
 
-def pairs_above(unit: np.ndarray, floor: float, device: str = "cpu", progress: Progress | None = None) -> Iterator[Pairs]:
-    """Blocks of pairs (i, j), j < i, of rows of `unit [n, D]` whose inner product, rounded to float16, exceeds `floor`: i and j
-    int32, and that product.
+def pairs_above(unit: np.ndarray, floor: float, device: str = "cpu", label: str = "") -> Iterator[Pairs]:
+    """Yield blocks of pairs (i, j), j < i, of rows of `unit [n, D]` whose inner product, rounded to float16, exceeds `floor`:
+    i and j int32, and that product. device, label: as in `build_neighbours`.
 
-    A block of rows meets itself and the rows before it only, which is half the work and gives each pair one similarity: the
-    other direction could round to another last bit. Never holds more than a block's hits. device: "cpu" searches with FAISS,
-    any other device of torch ("cuda", "cpu:0") with blocks of a matrix product there.
+    A block of rows is compared with itself and the rows before it, which is half the work and gives each pair one similarity:
+    the other direction could round to another last bit. Holds no more than the pairs of one block.
     """
     search = _faiss_search(unit) if device == "cpu" else _torch_search(torch.from_numpy(unit).to(device))
     edges = [*range(0, len(unit), QUERIES_AT_ONCE), len(unit)]
-    work = [(stop - start) * stop for start, stop in pairwise(edges)]
-    for block, (start, stop) in enumerate(pairwise(edges)):
-        first, second, products = search(start, stop, floor - MARGIN)
-        similarity = np.clip(products, -1, 1).astype(np.float16)
-        kept = (second < first) & (similarity.astype(np.float64) > floor)
-        yield first[kept].astype(np.int32), second[kept].astype(np.int32), similarity[kept]
-        if progress:
-            progress(sum(work[: block + 1]), sum(work))
+    blocks = list(pairwise(edges))
+    comparisons = sum((stop - start) * stop for start, stop in blocks)
+    with tqdm(total=comparisons, desc=label, unit_scale=True, disable=None if label else True) as bar:
+        for start, stop in blocks:
+            first, second, products = search(start, stop, floor - MARGIN)
+            similarity = np.clip(products, -1, 1).astype(np.float16)
+            kept = (second < first) & (similarity.astype(np.float64) > floor)
+            yield first[kept].astype(np.int32), second[kept].astype(np.int32), similarity[kept]
+            bar.update((stop - start) * stop)
 
 
 def _faiss_search(unit: np.ndarray) -> Callable[[int, int, float], Pairs]:
@@ -299,18 +280,3 @@ def _torch_search(unit: Tensor) -> Callable[[int, int, float], Pairs]:
         return (first + start).cpu().numpy(), second.cpu().numpy(), values.cpu().numpy()
 
     return search
-
-
-def bar(label: str) -> Progress:
-    """A `Progress` that moves a bar on standard error; where that is no terminal it is silent."""
-    shown = tqdm(desc=label, disable=None)
-
-    def progress(done: int, total: int) -> None:
-        if done < shown.n:
-            shown.reset()
-        shown.total = total
-        shown.update(done - shown.n)
-        if done >= total:
-            shown.close()
-
-    return progress

@@ -23,7 +23,6 @@ from pcg.errors import InputError, PCGError
 from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
-from pcg.groups.neighbours import Progress
 from pcg.places import CACHE
 from pcg.rules import Rule, block, coarse, coarse_block, exact, tolerant
 from pcg.sampling import sampler_of
@@ -158,7 +157,7 @@ class Synthesizer:
         self,
         voice: Voice,
         cache: Path | None = None,
-        announce: Callable[[str], Progress] | None = None,
+        show_progress: bool = False,
         detectors: Detectors | None = None,
         longest_seconds: float = math.inf,
     ) -> None:
@@ -172,7 +171,7 @@ class Synthesizer:
             cache_dir=cache or CACHE,
             shipped=voice.folder,
             device=voice.target.device.type,
-            announce=announce,
+            show_progress=show_progress,
         )
         self._coarse = lru_cache(maxsize=32)(self._coarse_rule)
         self._warming_up, self._prepares = RLock(), Event()

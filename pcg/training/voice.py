@@ -12,7 +12,7 @@ from transformers import LlamaForCausalLM
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.errors import InputError, PCGError
 from pcg.files import mapping, read_yaml, replacing, write_checksums, write_json
-from pcg.groups.atlas import load_or_build_atlas
+from pcg.groups.library import load_or_build_atlas
 from pcg.groups.neighbours import build_neighbours
 from pcg.models.feature_draft import usual_taps
 from pcg.models.llama import DecodingLlama

@@ -1,13 +1,12 @@
-"""The map: the same every time, near what is near, small on its way to the browser."""
-
-import struct
+"""The map: the same every time, near what is near, and stored or shipped."""
 
 import numpy as np
 import pytest
 import torch
 
 from pcg.errors import InputError
-from pcg.groups.atlas import Atlas, atlas_bytes, build_atlas, load_or_build_atlas
+from pcg.groups.atlas import Atlas, build_atlas
+from pcg.groups.library import load_or_build_atlas
 from pcg.groups.neighbours import build_neighbours
 from tests.damage import flip
 
@@ -58,41 +57,6 @@ def test_codes_without_a_place_lie_outside(embedding):
     assert reach[~eligible].min() > reach[eligible].max()
     assert not np.isin(atlas.nearest[eligible].numpy(), [4, 90]).any()
     assert atlas.nearest[4].unique().tolist() == [4]
-
-
-def test_the_file_for_the_browser_holds_it_all(atlas):
-    content = atlas_bytes(atlas)
-    magic, version, codes, k = struct.unpack_from("<4sIII", content)
-    assert (magic, version, codes, k) == (b"PCGA", 1, CODES, K)
-    x, y = np.frombuffer(content, "<u2", 2 * CODES, 16).reshape(2, CODES).astype(np.float64)
-    nearest = np.frombuffer(content, "<u2", CODES * K, 16 + 4 * CODES).reshape(CODES, K)
-    similarity = np.frombuffer(content, "u1", CODES * K, 16 + 4 * CODES + 2 * CODES * K).reshape(CODES, K)
-    assert len(content) == 16 + 4 * CODES + 3 * CODES * K
-    assert (nearest == atlas.nearest.numpy()).all()
-    assert similarity / 255 == pytest.approx(atlas.similarity.numpy(), abs=0.003)
-    side = max(float(axis.max() - axis.min()) for axis in (atlas.x, atlas.y))
-    assert x / 65535 * side == pytest.approx((atlas.x - atlas.x.min()).numpy(), abs=side / 65000)
-    assert y / 65535 * side == pytest.approx((atlas.y - atlas.y.min()).numpy(), abs=side / 65000)
-    assert max(x.max(), y.max()) == 65535
-
-
-def test_a_full_vocabulary_travels_in_less_than_three_megabytes():
-    codes, k = 2**16, 12
-    nearest = torch.zeros(codes, k, dtype=torch.int32)
-    full = Atlas(torch.rand(codes), torch.rand(codes), nearest, torch.rand(codes, k))
-    assert len(atlas_bytes(full)) < 3e6
-    with pytest.raises(InputError, match="codes"):
-        atlas_bytes(Atlas(*(torch.cat([each, each[:1]]) for each in (full.x, full.y, full.nearest, full.similarity))))
-
-
-def test_it_is_kept_and_a_damaged_file_is_made_anew(embedding, atlas, tmp_path):
-    lists = build_neighbours(embedding, 0.6)
-    load_or_build_atlas(lists, embedding, None, tmp_path, k=K)
-    (file,) = tmp_path.iterdir()
-    file.write_bytes(file.read_bytes()[:-40])
-    with pytest.warns(UserWarning, match="cannot be used"):
-        again = load_or_build_atlas(lists, embedding, None, tmp_path, k=K)
-    assert torch.equal(again.x, atlas.x)
 
 
 def test_a_shipped_map_is_read_and_nothing_is_written(embedding, atlas, tmp_path):

@@ -8,9 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pcg.groups import store
+from pcg.groups import library
+from pcg.groups.library import load_or_build_neighbours, tensors_digest
 from pcg.groups.neighbours import Neighbours
-from pcg.groups.store import load_or_build
+
+EVERY_CODE = torch.ones(60, dtype=torch.bool)
 
 
 @pytest.fixture
@@ -28,11 +30,13 @@ def only_file(folder: Path) -> Path:
 
 
 def test_the_second_call_reads_the_file(embedding, tmp_path, monkeypatch):
-    built = load_or_build(embedding, 0.3, None, tmp_path / "cache")
-    monkeypatch.delattr(store, "build_neighbours")
+    built = load_or_build_neighbours(embedding, 0.3, None, tmp_path / "cache")
+    monkeypatch.delattr(library, "build_neighbours")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert same(load_or_build(embedding.clone(), 0.3, torch.ones(60, dtype=torch.bool), tmp_path / "cache"), built)
+        assert same(
+            load_or_build_neighbours(embedding.clone(), 0.3, torch.ones(60, dtype=torch.bool), tmp_path / "cache"), built
+        )
 
 
 def test_other_content_is_another_file(embedding, tmp_path):
@@ -46,20 +50,8 @@ def test_other_content_is_another_file(embedding, tmp_path):
         (embedding, 0.3, eligible),
         (embedding.bfloat16(), 0.3, None),
     ):
-        load_or_build(table, floor, mask, tmp_path)
+        load_or_build_neighbours(table, floor, mask, tmp_path)
     assert len(list(tmp_path.iterdir())) == 5
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def text(path: Path) -> None:
-    path.write_text("not a cache file")
 
 
 def without_key(path: Path) -> None:
@@ -67,7 +59,7 @@ def without_key(path: Path) -> None:
 
 
 def of_another_embedding(path: Path) -> None:
-    other = load_or_build(torch.ones(60, 6), 0.3, None, path.parent / "other")
+    other = load_or_build_neighbours(torch.ones(60, 6), 0.3, None, path.parent / "other")
     assert other.vocabulary == 61
     only_file(path.parent / "other").replace(path)
 
@@ -78,15 +70,12 @@ def rewrite(change: Callable[[dict[str, torch.Tensor]], None]) -> Callable[[Path
     def damage(path: Path) -> None:
         tensors = load_file(path)
         change(tensors)
-        save_file(tensors, path, {"key": path.stem.removeprefix("neighbours-"), "digest": store._digest(tensors)})
+        save_file(tensors, path, {"key": path.stem.removeprefix("neighbours-"), "digest": tensors_digest(tensors)})
 
     return damage
 
 
 DAMAGES = {
-    "truncated": truncate,
-    "empty": empty,
-    "text": text,
     "without key": without_key,
     "of another embedding": of_another_embedding,
     "a list missing": rewrite(lambda t: t.pop("similarity")),
@@ -102,11 +91,11 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_a_file_that_is_not_what_it_claims_is_rebuilt(damage, embedding, tmp_path):
     cache = tmp_path / "cache"
-    built = load_or_build(embedding, 0.3, None, cache)
+    built = load_or_build_neighbours(embedding, 0.3, None, cache)
     path = only_file(cache)
     damage(path)
     with pytest.warns(UserWarning, match=path.name):
-        assert same(load_or_build(embedding, 0.3, None, cache), built)
+        assert same(load_or_build_neighbours(embedding, 0.3, None, cache), built)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert same(load_or_build(embedding, 0.3, None, cache), built)
+        assert same(load_or_build_neighbours(embedding, 0.3, None, cache), built)

@@ -1,5 +1,6 @@
 """One voice's lists: built once, kept by content, the same for every thread."""
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from pcg.errors import InputError
 from pcg.groups.library import GroupLibrary
+from pcg.groups.neighbours import build_neighbours
 from pcg.settings import SIMILARITIES
 from pcg.synthesis.voice import load_voice
 
@@ -47,18 +49,27 @@ def test_unused_codes_stand_alone_by_every_similarity(voice, tmp_path):
         assert all(groups.groups_of(t).tolist() == [int(groups.group_of_centre[t])] for t in unused)
 
 
-def test_threads_share_what_is_built(voice, tmp_path):
-    announced = []
+def test_threads_share_one_search(voice, tmp_path, monkeypatch):
+    searches = []
 
-    def announce(label: str):
-        announced.append(label)
-        return lambda done, total: None
+    def build(*arguments):
+        searches.append(arguments)
+        return build_neighbours(*arguments)
 
-    kept = library(voice, tmp_path, announce=announce)
+    monkeypatch.setattr("pcg.groups.library.build_neighbours", build)
+    shared = library(voice, tmp_path)
     with ThreadPoolExecutor(4) as threads:
-        lists = list(threads.map(lambda _: kept.neighbours(), range(8)))
+        lists = list(threads.map(lambda _: shared.neighbours(), range(8)))
     assert all(each is lists[0] for each in lists)
-    assert announced == ["cosine"]
+    assert len(searches) == 1
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_is_shown_on_a_terminal_and_nowhere_else(voice, tmp_path, terminal, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    library(voice, tmp_path, show_progress=True).neighbours()
+    shown = capsys.readouterr().err
+    assert "cosine: 100%" in shown if terminal else shown == ""
 
 
 def test_an_unknown_similarity_is_refused(voice, tmp_path):

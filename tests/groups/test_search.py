@@ -60,14 +60,6 @@ def test_a_floor_that_is_no_cosine_is_refused(floor):
         build_neighbours(vectors(codes=20), floor)
 
 
-def test_progress_grows_to_the_end():
-    told = []
-    build_neighbours(vectors(), 0.9, progress=lambda done, total: told.append((done, total)))
-    assert [done for done, _ in told] == sorted({done for done, _ in told})
-    assert told[-1][0] == told[-1][1]
-    assert len({total for _, total in told}) == 1
-
-
 def test_near_in_both_is_the_intersection_by_the_lesser_similarity():
     first, second = build_neighbours(vectors(1, 200), 0.2), build_neighbours(vectors(2, 200), 0.1)
     both = near_in_both(first, second)

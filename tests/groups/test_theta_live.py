@@ -1,8 +1,5 @@
 """Groups as views of sorted lists are the groups that one would build from sets, at every theta."""
 
-from itertools import pairwise
-
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -75,18 +72,3 @@ def test_thetas_do_not_disturb_one_another():
     for one, other in zip(together, alone, strict=True):
         assert torch.equal(one.members, other.members)
         assert torch.equal(one.count, other.count)
-
-
-def test_statistics_tell_what_the_lists_occupy():
-    neighbours = lists(1, 400, 3)
-    sizes = [neighbours.groups_at(theta).statistics().bytes for theta in (0.2, 0.6, 0.99)]
-    assert all(more >= less > 0 for more, less in pairwise(sizes))
-    assert neighbours.bytes >= neighbours.neighbours.nbytes + neighbours.similarity.nbytes
-
-
-def test_shares_of_each_token_add_up_to_one():
-    groups = lists(9, 150, 3).groups_at(0.3)
-    total = np.zeros(151)
-    for k in range(len(groups)):
-        total[groups.members_of(k).numpy()] += groups.weights(k).numpy()
-    assert total == pytest.approx(np.ones(151))

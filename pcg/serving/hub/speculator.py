@@ -7,7 +7,7 @@ from transformers import LlamaForCausalLM
 
 from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError
-from pcg.groups.store import load_or_build
+from pcg.groups.library import load_or_build_neighbours
 from pcg.models.vocabulary import Vocabulary
 from pcg.places import CACHE
 from pcg.rules import Rule, coarse, exact, tolerant
@@ -58,5 +58,5 @@ def _rule(target: LlamaForCausalLM, settings: Settings, vocabulary: Vocabulary, 
         return tolerant(settings.beta) if settings.method == "ssd" else exact
     codes = slice(vocabulary.first_code, vocabulary.first_code + vocabulary.codes)
     embedding = target.get_input_embeddings().weight[codes].detach().float().cpu()
-    groups = load_or_build(embedding, settings.theta, None, cache, target.device.type).groups_at(settings.theta)
+    groups = load_or_build_neighbours(embedding, settings.theta, None, cache, target.device.type).groups_at(settings.theta)
     return coarse(groups, "thinning" if settings.theta < 1 else "dense")
