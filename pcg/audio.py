@@ -2,11 +2,9 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
 
 import numpy as np
 import soundfile
@@ -18,7 +16,6 @@ LOUDNESS_RMS = 0.08
 FADE_SECONDS = 0.005
 RATES = (1_000, 192_000)
 BLOCK_SAMPLES = 1 << 18
-MOST_CHUNKS = 256
 PCM_HEADER = 36
 """Bytes before the chunk of the samples in a WAV file without a comment."""
 # What phones and browsers record and libsndfile does not read. No playlists: they may name other files.
@@ -106,39 +103,6 @@ def _comment_chunk(comment: str) -> bytes:
     content += b"\0" * (len(content) % 2)
     part = b"INFOICMT" + len(content).to_bytes(4, "little") + content
     return b"LIST" + len(part).to_bytes(4, "little") + part
-
-
-def read_comment(path: Path, longest: int) -> bytes | None:
-    """The comment of a WAV file; None if it is no WAV file, or has no comment of at most `longest` bytes.
-
-    libsndfile writes long comments, but reads those alone that are shorter than 2 KB.
-    """
-    with path.open("rb") as file:
-        header, end = file.read(12), path.stat().st_size
-        if header[:4] != b"RIFF" or header[8:] != b"WAVE":
-            return None
-        for name, size in _chunks(file, end):
-            if name == b"LIST" and file.read(4) == b"INFO":
-                for part, length in _chunks(file, file.tell() + size - 4):
-                    if part == b"ICMT" and length <= longest:
-                        return file.read(length).rstrip(b"\0")
-    return None
-
-
-def _chunks(file: BinaryIO, end: int) -> Iterator[tuple[bytes, int]]:
-    """Name and size of each RIFF chunk from here to `end`, with `file` standing at its content.
-
-    A size is what the chunk claims, cut at `end`; every step goes forward, so that no file can hold the reader up.
-    """
-    at = file.tell()
-    for _ in range(MOST_CHUNKS):
-        file.seek(at)
-        header = file.read(8)
-        if len(header) < 8 or at + 8 > end:
-            return
-        size = int.from_bytes(header[4:], "little")
-        yield header[:4], min(size, end - at - 8)
-        at += 8 + size + size % 2
 
 
 def trim(samples: np.ndarray, sample_rate: int, margin: float = 0.06, threshold: float = 0.012) -> np.ndarray:

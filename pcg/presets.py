@@ -1,33 +1,18 @@
-"""Settings by name: those of the papers, and a visitor's own."""
+"""The settings of the papers, by name."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
-
-MOST_OWN = 40
-LONGEST_NAME = 40
-OWN = "Kept by you"
 
 
 @dataclass(frozen=True)
 class Preset:
-    """`source`: where the values stand; `note`: what differs with the embedded voice. The seed of a preset means nothing."""
+    """Settings with a name. source: where the values stand. note: what differs with the embedded voice."""
 
     name: str
     settings: Settings
-    source: str = OWN
+    source: str
     note: str = ""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.isprintable() or not 0 < len(self.name.strip()) <= LONGEST_NAME:
-            shown = self.name[:LONGEST_NAME] if isinstance(self.name, str) else f"a {type(self.name).__name__}"
-            raise InputError("preset name", shown, f"1 to {LONGEST_NAME} printable characters")
-
-    def over(self, settings: Settings) -> Settings:
-        """These settings, with the seed of `settings`: a preset is about odds, not about one take."""
-        return self.settings.with_(seed=settings.seed)
 
 
 PAPERS = (
@@ -62,40 +47,3 @@ PAPERS = (
         "The defaults: the papers' temperature and lookahead",
     ),
 )
-
-
-def read_presets(values: object) -> tuple[Preset, ...]:
-    """A visitor's own presets, from what `write_presets` wrote; a browser may hold anything, and bad ones are left out."""
-    own: tuple[Preset, ...] = ()
-    for value in values[:MOST_OWN] if isinstance(values, list) else ():
-        try:
-            own = keep(own, Preset(value["name"], Settings.from_dict(value["settings"])))
-        except (PCGError, TypeError, KeyError):
-            continue
-    return own
-
-
-def write_presets(own: Sequence[Preset]) -> list[dict[str, object]]:
-    """Ready for JSON."""
-    return [{"name": preset.name, "settings": preset.settings.as_dict()} for preset in own]
-
-
-def keep(own: Sequence[Preset], preset: Preset) -> tuple[Preset, ...]:
-    """`own` with `preset` last, in place of one of its name; raise InputError for a paper's name, or for one too many."""
-    if any(paper.name == preset.name for paper in PAPERS):
-        raise InputError("preset name", preset.name, "another than those of the papers")
-    others = forget(own, preset.name)
-    if len(others) >= MOST_OWN:
-        raise InputError("presets", f"{len(others) + 1} of your own", f"at most {MOST_OWN}")
-    return (*others, preset)
-
-
-def forget(own: Sequence[Preset], name: str) -> tuple[Preset, ...]:
-    return tuple(preset for preset in own if preset.name != name)
-
-
-def find_preset(own: Sequence[Preset], name: str) -> Preset:
-    for preset in (*PAPERS, *own):
-        if preset.name == name:
-            return preset
-    raise InputError("preset", name[:LONGEST_NAME], "one of " + ", ".join(preset.name for preset in (*PAPERS, *own)))

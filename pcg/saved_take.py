@@ -1,21 +1,19 @@
-"""All that rebuilds a take, in one validated schema: as JSON, and inside every WAV file."""
+"""Everything that rebuilds a take, in one validated schema: as JSON, as a link, inside every WAV file, and as code."""
 
-import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 from urllib.parse import parse_qsl, urlencode
 
-from pcg.audio import read_comment
+from pydantic import AfterValidator, ConfigDict, Field
+
 from pcg.errors import InputError
 from pcg.files import __version__
 from pcg.models.hub import content_digest, lies_beside
-from pcg.settings import Settings, is_numeric
+from pcg.settings import Checked, Settings, is_numeric, shown
 from pcg.text.reading import check_text
 
 if TYPE_CHECKING:
@@ -30,17 +28,13 @@ SHORT_DIGEST = 12
 """Hexadecimal digits of a digest that a link keeps."""
 LONGEST_NAME = 160
 RECORDING = "a recording"
-DEVICES = ("cpu", "cuda")
-OPTIONAL = ("licence", "draft", "precision", "verification", "lookahead_cost")
 PRECISIONS = {"cpu": "float32", "cuda": "bfloat16"}
-"""What is not said, by device."""
+"""The usual precision of products, by device."""
 WEIGHTS = ("voice.json", "usage.safetensors", "*/config.json", "*/model.safetensors")
 LLASA_WEIGHTS = ("config.json", "model*.safetensors", "tokenizer.json", "chat_template.jinja", "*/model-*.safetensors")
 CODEC_WEIGHTS = ("config.json", "*.safetensors", "*.ckpt", "*.bin")
 TRAINED, OTHER_DRAFT = "trained", "folder:"
-DRAFTS = rf"(?!auto\Z)[a-z0-9-]{{1,40}}|layers:[0-9]+(,[0-9]+)*|{OTHER_DRAFT}[0-9a-f]{{16}}"
-SPDX = r"[A-Za-z0-9.+-]{0,40}"
-OURS = "a WAV or JSON file that PCG Lab wrote"
+DRAFTS = rf"^((?!auto$)[a-z0-9-]{{1,40}}|layers:[0-9]+(,[0-9]+)*|{OTHER_DRAFT}[0-9a-f]{{16}})$"
 
 
 class VoiceFiles(Protocol):
@@ -59,40 +53,43 @@ class VoiceFiles(Protocol):
     def precision(self) -> str: ...
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What spoke: the name and the SHA-256 of the voice's files (of a link its first 12 digits), the kind of device, and the
+def _printable(name: str) -> str:
+    if not name.isprintable():
+        raise ValueError("a line break or a control character")
+    return name
+
+
+_NAME = f"a name of 1 to {LONGEST_NAME} printable characters"
+_DIGEST = f"64 hexadecimal digits, or the first {SHORT_DIGEST}"
+Name = Annotated[str, AfterValidator(_printable), Field(min_length=1, max_length=LONGEST_NAME, description=_NAME)]
+Digest = Annotated[str, Field(pattern=rf"^([0-9a-f]{{64}}|[0-9a-f]{{{SHORT_DIGEST}}})$", description=_DIGEST)]
+
+
+class Origin(Checked):
+    """What spoke: the name and the SHA-256 of the voice's files (in a link its first 12 digits), the kind of device, and the
     version of this program.
 
-    licence: that of the voice and so of the sound, as its SPDX identifier; nothing in files of before it was kept. draft: what
-    drafted (`pcg.synthesis.voice.Draft.kind`); left out of files where it is the trained one that belongs to the voice.
-    precision: of matrix products, "float32" or "bfloat16"; empty, and left out of files, where it is that of `PRECISIONS`.
+    licence: of the voice and so of the sound, as its SPDX identifier; empty where it is not known. draft: the draft
+    (`pcg.synthesis.voice.Draft.kind`). precision: of matrix products; empty where it is that of `PRECISIONS`.
     """
 
-    model: str
-    digest: str
-    device: str = "cpu"
-    app: str = __version__
-    licence: str = ""
-    draft: str = TRAINED
-    precision: str = ""
+    model: Name
+    digest: Digest
+    device: Literal["cpu", "cuda"] = "cpu"
+    app: Name = __version__
+    licence: str = Field("", pattern=r"^[A-Za-z0-9.+-]{0,40}$", description="an SPDX identifier, or empty")
+    draft: str = Field(
+        TRAINED,
+        pattern=DRAFTS,
+        max_length=LONGEST_NAME,
+        description="trained, none, a name, or layers of the target as in layers:0,1",
+    )
+    precision: Literal["", "float32", "bfloat16"] = ""
 
-    def __post_init__(self) -> None:
-        _check_name("model", self.model)
-        _check_name("app", self.app)
-        _check_digest("digest", self.digest)
-        if not isinstance(self.licence, str) or not re.fullmatch(SPDX, self.licence):
-            raise InputError("licence", _shown(self.licence), "an SPDX identifier, or empty")
-        if not isinstance(self.draft, str) or len(self.draft) > LONGEST_NAME or not re.fullmatch(DRAFTS, self.draft):
-            allowed = "trained, lookup, none, a name, or layers of the target as in layers:0,1"
-            raise InputError("draft", _shown(self.draft), allowed)
-        if self.device not in DEVICES:
-            raise InputError("device", _shown(self.device), "one of " + ", ".join(DEVICES))
-        if self.precision not in ("", *PRECISIONS.values()):
-            raise InputError("precision", _shown(self.precision), "float32, bfloat16, or empty")
+    model_config = ConfigDict(regex_engine="python-re")  # DRAFTS looks ahead
 
     def differs(self, other: "Origin", name: str) -> bool:
-        """Whether the two have another value of that name; of digests as many digits count as both have."""
+        """Compare a field of two origins; of digests as many digits as both have."""
         own, others = getattr(self, name), getattr(other, name)
         if name == "digest":
             known = min(len(own), len(others))
@@ -101,7 +98,7 @@ class Origin:
 
     @classmethod
     def of(cls, voice: VoiceFiles) -> "Origin":
-        """Reads every file of the voice: a few tenths of a second for the embedded one."""
+        """Read every file of the voice: a few tenths of a second for the embedded one."""
         digest = hashlib.sha256()
         patterns = {voice.folder: (*WEIGHTS, *LLASA_WEIGHTS), voice.codec_folder: CODEC_WEIGHTS}
         for folder, names in patterns.items():
@@ -109,43 +106,41 @@ class Origin:
             for file in (each for each in files if not lies_beside(each, folder)):
                 digest.update(f"{file.relative_to(folder).as_posix()} {content_digest(file)}\n".encode())
         precision = "" if voice.precision == PRECISIONS[voice.device] else voice.precision
-        return cls(voice.name, digest.hexdigest(), voice.device, __version__, voice.licence, voice.draft_kind, precision)
+        return cls(
+            model=voice.name,
+            digest=digest.hexdigest(),
+            device=voice.device,
+            licence=voice.licence,
+            draft=voice.draft_kind,
+            precision=precision,
+        )
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A take as it can be said again. It never holds a path, nor a recording.
+class Stored(Checked):
+    """A take as it can be made again. It never holds a path, nor a recording.
 
     reference: where a recording was the voice, the fingerprint of what was read from it. streamed: the sound was made in
     pieces, which gives the same tokens and almost the same samples as at once.
     """
 
-    text: str
-    voice: str
+    text: Annotated[str, Field(description="some English text")]
+    voice: Name
     settings: Settings
     origin: Origin
-    reference: str | None = None
-    streamed: bool = False
+    reference: Digest | None = Field(None, description=_DIGEST)
+    streamed: bool = Field(False, description="true or false")
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.text, str):
-            raise InputError("text", _shown(self.text), "some English text")
+    def model_post_init(self, context: object) -> None:
         check_text(self.text)
-        _check_name("voice", self.voice)
-        if self.reference is not None:
-            _check_digest("reference", self.reference)
-        if not isinstance(self.streamed, bool):
-            raise InputError("streamed", _shown(self.streamed), "true or false")
 
     @classmethod
     def of(cls, take: "Take", origin: Origin, reference: "Reference | None" = None, streamed: bool = False) -> "Stored":
-        """`reference`: what was passed to the synthesizer in place of a known voice; its file's name is left out."""
-        if reference is None:
-            return cls(take.text, take.voice, take.settings, origin, None, streamed)
-        return cls(take.text, RECORDING, take.settings, origin, fingerprint(reference), streamed)
+        """reference: what was passed to the synthesizer in place of a known voice; its file's name is left out."""
+        voice, mark = (take.voice, None) if reference is None else (RECORDING, fingerprint(reference))
+        return cls(text=take.text, voice=voice, settings=take.settings, origin=origin, reference=mark, streamed=streamed)
 
     def caveats(self, origin: Origin) -> tuple[str, ...]:
-        """Why `origin` cannot say it again, as sentences; empty if it can, on the machine that said it first: the same tokens,
+        """Say why `origin` cannot make the take again; empty if it can, on the machine that made it first: the same tokens,
         and with the same number of threads the same samples."""
         made = {
             "digest": "other weights",
@@ -160,12 +155,8 @@ class Stored:
         return tuple(told)
 
     def to_json(self, indent: int | None = None) -> str:
-        """ASCII alone, which every program that shows a WAV file's comment can read."""
-        values = asdict(self) | {"settings": self.settings.as_dict()}
-        for name, usual in (("draft", TRAINED), ("precision", "")):  # as in files of before there was a choice
-            if getattr(self.origin, name) == usual:
-                del values["origin"][name]
-        return json.dumps({"version": VERSION, **values}, indent=indent)
+        """Write ASCII alone, which every program that shows a WAV file's comment can read."""
+        return json.dumps({"version": VERSION, **self.model_dump()}, indent=indent)
 
     @classmethod
     def from_json(cls, content: str | bytes) -> "Stored":
@@ -176,19 +167,16 @@ class Stored:
             values = json.loads(content, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
             raise InputError("settings", "not JSON", "the JSON that PCG Lab wrote") from error
-        return cls._from_dict(values)
-
-    @classmethod
-    def _from_dict(cls, values: object) -> "Stored":
         own = _object("settings file", values)
         version = own.pop("version", None)
         if type(version) is not int or version != VERSION:
-            raise InputError("version", _shown(version), f"{VERSION}")
-        _check_keys(own, [f.name for f in fields(cls)])
-        settings, origin = (_object(name, own[name]) for name in ("settings", "origin"))
-        _check_keys(settings, list(Settings.model_fields))
-        _check_keys(origin, [f.name for f in fields(Origin)])
-        return cls(**{**own, "settings": Settings.from_dict(settings), "origin": Origin(**origin)})
+            raise InputError("version", shown(version), f"{VERSION}")
+        settings = _object("settings", own.get("settings"))
+        if missing := [name for name in Settings.model_fields if name not in settings]:
+            # The defaults of another version would stand in for it.
+            raise InputError(missing[0], "missing", "given")
+        origin = Origin(**_object("origin", own.get("origin")))
+        return cls(**{**own, "settings": Settings.from_dict(settings), "origin": origin})
 
 
 def fingerprint(reference: "Reference") -> str:
@@ -196,56 +184,10 @@ def fingerprint(reference: "Reference") -> str:
     return hashlib.sha256(reference.text.encode() + b"\0" + reference.codes.cpu().long().numpy().tobytes()).hexdigest()
 
 
-def read_stored(path: Path) -> Stored:
-    """The take that a WAV file carries, or that a JSON file holds; raise InputError if there is none."""
-    if not path.is_file():
-        raise InputError("settings file", path.name, "a file that is there")
-    try:
-        with path.open("rb") as file:
-            start = file.read(LARGEST + 1)
-        content = read_comment(path, LARGEST) if start[:4] == b"RIFF" else start
-    except OSError as error:
-        raise InputError("settings file", path.name, "a readable file") from error
-    if not content or content.lstrip()[:1] != b"{":
-        raise InputError("settings file", path.name, OURS)
-    return Stored.from_json(content)
-
-
 def _object(field: str, value: object) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise InputError(field, _shown(value), "an object of names and values")
+        raise InputError(field, shown(value), "an object of names and values")
     return dict(value)
-
-
-def _check_keys(values: Mapping[str, object], known: list[str]) -> None:
-    """Every field of `known`, and no other: a file that lacks one would be completed by the defaults of another version.
-
-    Only what older files lack may be missing: a licence, which no take depends on, a draft and a precision that are the
-    usual ones, and knobs that did not exist, whose defaults do nothing.
-    """
-    for key in values:
-        if key not in known:
-            raise InputError("setting", _shown(key), "one of " + ", ".join(known))
-    for key in known:
-        if key not in values and key not in OPTIONAL:
-            raise InputError(key, "missing", "given")
-
-
-def _check_name(field: str, value: object) -> None:
-    if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= LONGEST_NAME:
-        raise InputError(field, _shown(value), f"a name of 1 to {LONGEST_NAME} printable characters")
-
-
-def _check_digest(field: str, value: object) -> None:
-    if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{64}}|[0-9a-f]{{{SHORT_DIGEST}}}", value):
-        raise InputError(field, _shown(value), f"64 hexadecimal digits, or the first {SHORT_DIGEST}")
-
-
-def _shown(value: object) -> object:
-    """A value as one sentence can quote it."""
-    if isinstance(value, str):
-        return value[:40]
-    return value if isinstance(value, bool | int | float | None) else f"a {type(value).__name__}"
 
 
 def _refuse(constant: str) -> None:
@@ -369,15 +311,18 @@ def read_link(query: str) -> Stored | None:
         return None
     settings = USUAL | {name: _read(name, values[name]) for name in Settings.model_fields if name in values}
     try:
-        origin = Origin(values["model"], values["digest"], app=values["app"], **_chosen(values, ORIGIN))
-        reference, streamed = values.get("reference"), values.get("streamed") == "true"
-        return Stored(values["text"], values["voice"], Settings.from_dict(settings), origin, reference, streamed)
+        made = {name: values.get(name, usual) for name, usual in ORIGIN.items()}
+        origin = Origin(model=values["model"], digest=values["digest"], app=values["app"], **made)
+        return Stored(
+            text=values["text"],
+            voice=values["voice"],
+            settings=Settings.from_dict(settings),
+            origin=origin,
+            reference=values.get("reference"),
+            streamed=values.get("streamed") == "true",
+        )
     except KeyError as missing:
         raise InputError("link", f"one without {missing}", WHOLE_LINK) from missing
-
-
-def _chosen(values: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
-    return {name: values.get(name, usual) for name, usual in names.items()}
 
 
 def _written(value: object) -> object:
@@ -391,18 +336,3 @@ def _read(name: str, written: str) -> object:
     if is_numeric(name) and re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", written):
         return float(written) if re.search(r"[.e]", written) else int(written)
     return written
-
-
-def pack_json(values: object) -> str:
-    """Write any JSON in letters, digits, - and _."""
-    return base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode()).decode().rstrip("=")
-
-
-def unpack_json(packed: str) -> object:
-    """Read what `pack_json` wrote; anything else raises InputError."""
-    if not re.fullmatch("[A-Za-z0-9_-]*", packed) or len(packed) % 4 == 1 or len(packed) > LARGEST:
-        raise InputError("link", packed[:20], WHOLE_LINK)
-    try:
-        return json.loads(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
-    except (ValueError, RecursionError) as error:
-        raise InputError("link", packed[:20], WHOLE_LINK) from error

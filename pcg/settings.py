@@ -1,7 +1,7 @@
 """Every setting of a take, declared once: command line, sliders, HTTP schemas and docs are made from `Settings`."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -46,14 +46,57 @@ def _knob(default: float, low: float, high: float, step: float, description: str
     return Field(default, ge=low, le=high, json_schema_extra={"step": step}, description=description)
 
 
-class Settings(BaseModel):
-    """How a take is decoded.
+class Checked(BaseModel):
+    """Frozen values that are checked when they are made.
 
     Raises:
-        InputError: names the first field that is unknown or outside its range.
+        InputError: names the first field that is unknown, missing or not as its description says.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def __init__(self, **values: object) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise self._input_error(error) from None
+
+    @classmethod
+    def allowed(cls, name: str) -> str:
+        """Say in words what the field `name` may be."""
+        field = cls.model_fields[name]
+        if words := get_args(field.annotation) if get_origin(field.annotation) is Literal else ():
+            return "one of " + ", ".join(word or "nothing" for word in words)
+        if field.annotation is bool:
+            return "true or false"
+        if "step" in _extra(field):
+            return f"a {'whole ' if field.annotation is int else ''}number from {_bounds(field)}"
+        return str(field.description)
+
+    @classmethod
+    def _input_error(cls, error: ValidationError) -> InputError:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        if name not in cls.model_fields:
+            return InputError("setting", name[:LONGEST_WORD], "one of " + ", ".join(cls.model_fields))
+        if first["type"] == "missing":
+            return InputError(name, "missing", "given")
+        return InputError(name, shown(first["input"]), cls.allowed(name))
+
+    def with_(self, **changes: object) -> Self:
+        """Copy with other values of some fields, checked anew."""
+        return type(self)(**{**dict(self), **changes})
+
+
+def shown(value: object) -> object:
+    """A value as one sentence can quote it."""
+    if isinstance(value, str):
+        return value[:LONGEST_WORD]
+    return value if isinstance(value, bool | int | float | None) else f"a {type(value).__name__}"
+
+
+class Settings(Checked):
+    """How a take is decoded."""
 
     method: Literal["ar", "sd", "ssd", "pcg"] = Field(
         "pcg",
@@ -64,13 +107,13 @@ class Settings(BaseModel):
     beta: Number = _knob(0.3, 0.0, 1.0, 0.05, "Probability added to SSD's acceptance (SSD Eq. 5).")
     temperature: Number = _knob(0.8, 0.1, 2.0, 0.05, "Temperature of draft and target.")
     seed: Count = _knob(0, 0, 2**32 - 1, 1, "Seed of every random number of the take.")
-    adaptive: bool = Field(False, strict=True, description="Draft fewer tokens where the draft is unsure.")
+    adaptive: bool = Field(False, description="Draft fewer tokens where the draft is unsure.")
     similarity: Literal["cosine", "mel", "fsq", "both"] = Field("cosine", description="What makes two tokens alike.")
     sampler: Literal["plain", "ras", "eas"] = Field("plain", description="How draft and target sample (MSpoofTTS section 3).")
     top_k: Count = _knob(0, 0, 1000, 1, "Most likely tokens that are kept; 0: the sampler's own choice.")
     top_p: Number = _knob(0.0, 0.0, 1.0, 0.05, "Probability that is kept; 0: the sampler's own choice.")
     repetition_penalty: Number = _knob(1.0, 1.0, 2.0, 0.05, "Divides the logits of earlier tokens; plain sampler only.")
-    hierarchical: bool = Field(False, strict=True, description="Let spoof detectors choose among beams (MSpoofTTS).")
+    hierarchical: bool = Field(False, description="Let spoof detectors choose among beams (MSpoofTTS).")
     verification: Literal["token", "block"] = Field(
         "token", description="Test drafted tokens one by one, or together (arXiv 2403.10444; sd and pcg only)."
     )
@@ -79,10 +122,7 @@ class Settings(BaseModel):
     )
 
     def __init__(self, method: object = "pcg", /, **values: object) -> None:
-        try:
-            super().__init__(**{"method": method, **values})
-        except ValidationError as error:
-            raise _input_error(error) from None
+        super().__init__(**{"method": method, **values})
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Settings":
@@ -101,9 +141,6 @@ class Settings(BaseModel):
     def sampling(self) -> tuple[object, ...]:
         """The values of SAMPLING."""
         return tuple(getattr(self, name) for name in SAMPLING)
-
-    def with_(self, **changes: object) -> "Settings":
-        return Settings(**{**self.as_dict(), **changes})
 
     def for_method(self, method: str) -> "Settings":
         """The same settings for another method; block verification falls back to token verification."""
@@ -133,9 +170,7 @@ def choices(name: str) -> tuple[str, ...]:
 
 def bounds(name: str) -> Bounds:
     """The bounds of the numeric setting `name`."""
-    field = Settings.model_fields[name]
-    ends = {end: getattr(rule, end) for rule in field.metadata for end in ("ge", "le") if hasattr(rule, end)}
-    return Bounds(ends["ge"], ends["le"], _extra(field)["step"])
+    return _bounds(Settings.model_fields[name])
 
 
 def is_numeric(name: str) -> bool:
@@ -144,20 +179,13 @@ def is_numeric(name: str) -> bool:
 
 def allowed(name: str) -> str:
     """What setting `name` may be, in words."""
-    if choices(name):
-        return "one of " + ", ".join(choices(name))
-    if not is_numeric(name):
-        return "true or false"
-    return f"a {'whole ' if Settings.model_fields[name].annotation is int else ''}number from {bounds(name)}"
+    return Settings.allowed(name)
+
+
+def _bounds(field: FieldInfo) -> Bounds:
+    ends = {end: getattr(rule, end) for rule in field.metadata for end in ("ge", "le") if hasattr(rule, end)}
+    return Bounds(ends["ge"], ends["le"], _extra(field)["step"])
 
 
 def _extra(field: FieldInfo) -> dict[str, Any]:
     return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-
-
-def _input_error(error: ValidationError) -> InputError:
-    first = error.errors()[0]
-    name = str(first["loc"][0])
-    if name not in Settings.model_fields:
-        return InputError("setting", name[:LONGEST_WORD], "one of " + ", ".join(Settings.model_fields))
-    return InputError(name, first["input"], allowed(name))

@@ -25,7 +25,8 @@ ELSEWHERE = "This take was recorded on another computer: made again here, a few 
 
 def stored_of(shown: ShownTake, origin: Origin) -> Stored:
     reading = shown.reading
-    return Stored(reading.text, reading.voice, reading.settings, origin, streamed=shown.streamed)
+    asked = {"text": reading.text, "voice": reading.voice, "settings": reading.settings}
+    return Stored(**asked, origin=origin, streamed=shown.streamed)
 
 
 def link_of(shown: ShownTake, origin: Origin, voices: Collection[str]) -> dict[str, str]:

@@ -9,9 +9,9 @@ import soundfile
 
 from pcg.cli import main
 from pcg.metrics.intelligibility import read_sentences
-from pcg.saved_take import read_stored
 from pcg.settings import Settings, allowed, is_numeric
 from pcg.synthesis.synthesizer import Synthesizer
+from tests.wav_comment import read_stored
 
 REQUIRED = {
     "method", "text", "seed", "tokens", "audio_seconds", "wall_seconds", "tokens_per_second", "rtf", "rounds",

@@ -86,7 +86,7 @@ BROKEN = ("empty", "half a header", "not numbers", "infinite", "a rate of 1 Hz",
 
 def settings_texts(synthesizer: Synthesizer) -> dict[str, str]:
     """What is no stored take, though it looks like one."""
-    good = json.loads(Stored("Yes.", "one", Settings(), Origin.of(synthesizer.voice)).to_json())
+    good = json.loads(Stored(text="Yes.", voice="one", settings=Settings(), origin=Origin.of(synthesizer.voice)).to_json())
 
     def knob(value: object, name: str = "theta") -> str:
         return json.dumps({**good, "settings": {**good["settings"], name: value}})

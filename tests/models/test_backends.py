@@ -18,12 +18,12 @@ from pcg.analysis.swap import Swap, swap
 from pcg.cli import main
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.models.vocabulary import Vocabulary
-from pcg.saved_take import read_stored
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text import llasa, neutts
 from pcg.text.llasa import OWN_VOICE
 from pcg.text.prompt import PromptReader, Reference
+from tests.wav_comment import read_stored
 
 OWN = Reference("", torch.empty(0, dtype=torch.int64))
 

@@ -21,11 +21,12 @@ from pcg.experiments.worker import WorkerSpec
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import Checkpoint
-from pcg.saved_take import Origin, Stored, python_snippet, read_stored, shell_snippet
+from pcg.saved_take import Origin, Stored, python_snippet, shell_snippet
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.costs import step_costs
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import choose_draft, layer_subset, load_voice, untrained_layers
+from tests.wav_comment import read_stored
 
 WORDS = "hello, is this one sentence?"
 CHOICES = ("auto", "layers:0,2", "lookup", "none")
@@ -226,7 +227,7 @@ def test_the_command_line_names_the_draft_and_says_what_it_is(
 
 def test_a_stored_take_names_its_draft_unless_it_is_the_voices_own(synthesizers: dict[str, Synthesizer]) -> None:
     origins = {choice: Origin.of(each.voice) for choice, each in synthesizers.items()}
-    stored = {choice: Stored(WORDS, "one", Settings(), origin) for choice, origin in origins.items()}
+    stored = {choice: Stored(text=WORDS, voice="one", settings=Settings(), origin=origin) for choice, origin in origins.items()}
     assert [origins[choice].draft for choice in CHOICES] == ["trained", *CHOICES[1:]]
     for choice, each in stored.items():
         written = json.loads(each.to_json())["origin"]
@@ -243,10 +244,12 @@ def test_a_stored_take_names_its_draft_unless_it_is_the_voices_own(synthesizers:
 
 def test_the_lines_to_copy_choose_the_draft(synthesizers: dict[str, Synthesizer], tiny_voice_folder: Path) -> None:
     for choice in ("layers:0,2", "lookup"):
-        stored = Stored(WORDS, "one", Settings(), Origin.of(synthesizers[choice].voice))
+        origin = Origin.of(synthesizers[choice].voice)
+        stored = Stored(text=WORDS, voice="one", settings=Settings(), origin=origin)
         assert f"--draft {choice} " in shell_snippet(stored, "here")
         assert f"load_voice('here', draft={choice!r}, precision='float32')" in python_snippet(stored, "here")
-    own = Stored(WORDS, "one", Settings(), Origin.of(synthesizers["auto"].voice))
+    origin = Origin.of(synthesizers["auto"].voice)
+    own = Stored(text=WORDS, voice="one", settings=Settings(), origin=origin)
     assert "draft" not in shell_snippet(own) + python_snippet(own)
     other = replace(own, origin=replace(own.origin, draft="folder:" + "0" * 16))
     assert "say where it lies" in shell_snippet(other)

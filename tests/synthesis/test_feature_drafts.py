@@ -75,7 +75,7 @@ def test_every_method_speaks_with_a_feature_draft(featured: Path, tmp_path: Path
         assert take.tokens
         assert synthesizer.takes([WORDS, "yes"], [settings] * 2, "one")[0].tokens == take.tokens
         assert (subset.take(WORDS, settings, "one").tokens == take.tokens) == (method == "ar")
-    stored = Stored(WORDS, "one", Settings(), Origin.of(subset.voice))
+    stored = Stored(text=WORDS, voice="one", settings=Settings(), origin=Origin.of(subset.voice))
     assert stored.origin.draft == "subset"
     assert Stored.from_json(stored.to_json()) == stored
     assert "--draft subset " in shell_snippet(stored, "here")

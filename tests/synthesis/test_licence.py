@@ -17,11 +17,12 @@ from explorers.listen.share import wav_file
 from explorers.shared.readout import banner_html, masthead_html, voice_line
 from pcg.errors import AssetError, InputError
 from pcg.places import PROJECT
-from pcg.saved_take import Origin, Stored, read_stored
+from pcg.saved_take import Origin, Stored
 from pcg.serving.space import read_requirements
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice, load_voice
+from tests.wav_comment import read_stored
 
 ROOT = PROJECT
 ASSETS = ROOT / "assets"
@@ -64,16 +65,17 @@ def test_every_file_of_a_take_carries_the_licence(synthesizer: Synthesizer, tmp_
 
 def test_files_of_before_are_read_and_no_take_depends_on_a_licence(synthesizer: Synthesizer) -> None:
     origin = Origin.of(synthesizer.voice)
-    values = json.loads(Stored("Hello.", "one", Settings(), origin).to_json())
+    values = json.loads(Stored(text="Hello.", voice="one", settings=Settings(), origin=origin).to_json())
     del values["origin"]["licence"]
     before = Stored.from_json(json.dumps(values))
-    assert before.origin == replace(origin, licence="")
+    assert before.origin == origin.with_(licence="")
     assert before.caveats(origin) == ()
 
 
 @pytest.mark.parametrize("licence", [7, None, ["MIT"], "MIT\nGPL", "<b>", "x" * 41])
 def test_a_licence_that_is_none_is_one_sentence(licence: object, synthesizer: Synthesizer) -> None:
-    values = json.loads(Stored("Hello.", "one", Settings(), Origin.of(synthesizer.voice)).to_json())
+    origin = Origin.of(synthesizer.voice)
+    values = json.loads(Stored(text="Hello.", voice="one", settings=Settings(), origin=origin).to_json())
     values["origin"]["licence"] = licence
     with pytest.raises(InputError, match="licence is") as caught:
         Stored.from_json(json.dumps(values))

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +10,11 @@ import soundfile
 
 from pcg.audio import write_wav
 from pcg.cli import main
-from pcg.saved_take import Origin, Stored, python_snippet, read_stored, shell_snippet
+from pcg.saved_take import Origin, Stored, python_snippet, shell_snippet
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
+from tests.wav_comment import read_stored
 
 BASH = shutil.which("bash")
 TEXTS = (
@@ -90,7 +90,7 @@ def test_the_command_says_the_same_samples(model: str, text: str, settings: Sett
 
 def test_another_seed_is_another_take(model: str) -> None:
     stored, tokens, _ = said(model, TEXTS[0], SETTINGS[0])
-    other = replace(stored, settings=stored.settings.with_(seed=12))
+    other = stored.with_(settings=stored.settings.with_(seed=12))
     names: dict[str, object] = {}
     exec(compile(python_snippet(other, model), "snippet", "exec"), names)
     assert names["take"].tokens != tokens
@@ -98,7 +98,7 @@ def test_another_seed_is_another_take(model: str) -> None:
 
 def test_a_recording_has_to_be_brought(model: str) -> None:
     stored, _, _ = said(model, TEXTS[0], SETTINGS[0])
-    cloned = replace(stored, voice="a recording", reference="0" * 64)
+    cloned = stored.with_(voice="a recording", reference="0" * 64)
     for snippet in (python_snippet(cloned), shell_snippet(cloned)):
         assert "# recording.wav stands for the recording" in snippet
     compile(python_snippet(cloned), "snippet", "exec")

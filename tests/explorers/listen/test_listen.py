@@ -20,13 +20,14 @@ from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.metrics.intelligibility import Errors
 from pcg.metrics.recording import Sample
-from pcg.saved_take import Origin, Stored, read_link, read_stored, write_link
+from pcg.saved_take import Origin, Stored, read_link, write_link
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take
 from pcg.text.prompt import Reference
 from tests.explorers.raw import Raw
+from tests.wav_comment import read_stored
 
 TEXT = "The quick brown fox, yes."
 SETTINGS = Settings("pcg", theta=0.3, temperature=0.6, seed=7)
@@ -233,7 +234,8 @@ def test_a_take_is_studied(speaker: Speaker, judged: Synthesizer) -> None:
 @pytest.fixture
 def stored(synthesizer: Synthesizer) -> Stored:
     settings = Settings("ssd", theta=0.123456789 + 0.2, beta=0.35, seed=2**32 - 1, adaptive=True, sampler="ras", top_p=0.9)
-    return Stored('It costs $4.99 & "more"; [pause:1] né #1?', "two", settings, Origin.of(synthesizer.voice), streamed=True)
+    text, origin = 'It costs $4.99 & "more"; [pause:1] né #1?', Origin.of(synthesizer.voice)
+    return Stored(text=text, voice="two", settings=settings, origin=origin, streamed=True)
 
 
 def test_a_link_holds_a_take_to_the_last_digit(stored: Stored) -> None:
@@ -287,8 +289,8 @@ def test_what_is_brought_moves_the_controls(stored: Stored) -> None:
 
 
 def test_what_to_expect_of_a_shared_take_is_said_as_text(stored: Stored, synthesizer: Synthesizer) -> None:
-    odd = replace(stored, voice="<img>", settings=stored.settings.with_(sampler="plain", repetition_penalty=1.5))
-    told = share.caveats(odd, replace(stored.origin, digest="0" * 64), ("two",))
+    odd = stored.with_(voice="<img>", settings=stored.settings.with_(sampler="plain", repetition_penalty=1.5))
+    told = share.caveats(odd, stored.origin.with_(digest="0" * 64), ("two",))
     assert "The voice &lt;img&gt; is not available here" in told
     assert "repetition penalty cannot be set" in told
     assert "other weights" in told
