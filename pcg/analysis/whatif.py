@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pcg.decode.draft import RowRequest, acceptance_bound
 from pcg.decode.model_runner import ModelRunner
-from pcg.decode.runners import AnyRunner, make_runners
+from pcg.decode.runners import make_runners
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.phones import class_letters
@@ -273,7 +273,7 @@ def _logits(runners: ModelRunner, tokens: list[int]) -> Tensor:
     return runners.feed([0], [tokens], len(tokens) + 1)[0]
 
 
-def _draft_laws(runners: AnyRunner, tokens: list[int], trail: SampledSpan) -> np.ndarray:
+def _draft_laws(runners: ModelRunner, tokens: list[int], trail: SampledSpan) -> np.ndarray:
     """The draft's probabilities at each of `tokens` and behind the last, if its round began there, `[T + 1, V]`; zeros
     where nothing is proposed."""
     if isinstance(runners, ModelRunner):

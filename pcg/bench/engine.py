@@ -16,7 +16,6 @@ from pcg.take import Sound, Take, accepted_in_words
 from pcg.text.prompt import Reference
 
 TURNS = 20
-BATCH = 8
 TEXT = TEXTS[0]
 PER_METHOD = (
     *("tokens_per_second", "speedup", "bound", "bound_fraction", "acceptance_rate", "acceptance_of_tested"),
@@ -59,9 +58,7 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
         m: sum(r.rule_ms for t in takes for r in t.rounds) / sum(t.decoding_ms for t in takes) for m, takes in turns.items()
     }
 
-    batched = {method: batch_speedup(synthesizer, TEXT, name, settings.for_method(method), repeats) for method in ("ar", "pcg")}
     sound = first_sound_seconds(synthesizer, TEXT, name, settings, repeats)
-    print(f"{BATCH} takes side by side over one by one: AR {batched['ar']:.2f}x, PCG {batched['pcg']:.2f}x")
     print(f"first sound of a stream after {sound:.3f} s; PCG's rule takes {share['pcg']:.1%} of a round", flush=True)
     return {
         "ar_vs_generate": round(min(theirs["generate"], theirs["generate_static"]) / theirs["ar"], 3),
@@ -73,7 +70,6 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
         "draft_cost": round(costs.draft_cost(settings.lookahead), 4),
         "round_cost": rounded(costs.round_cost),
         "lookahead_cost": round(costs.line[0], 4),
-        "batch_speedup": {method: round(ratio, 3) for method, ratio in batched.items()},
         "first_sound_seconds": round(sound, 4),
         "generate_ms": {what: round(ms, 2) for what, ms in theirs.items()},
         "step_ms": {name: round(getattr(steps, name), 4) for name in ("ar", "draft", "verify")},
@@ -127,17 +123,6 @@ def said_in_turns(
                 chosen = settings.for_method(method).with_(seed=(settings.seed + reseed * turn) % 2**32)
                 takes[method].append(synthesizer.take(text, chosen, voice, reference))
     return takes
-
-
-def batch_speedup(synthesizer: Synthesizer, text: str, voice: str, settings: Settings, repeats: int) -> float:
-    """Return the time of `BATCH` takes one by one over that of the same takes in one batch."""
-    seeded = [settings.with_(seed=settings.seed + i) for i in range(BATCH)]
-    works = {
-        "alone": lambda: [synthesizer.take(text, each, voice) for each in seeded],
-        "together": lambda: synthesizer.takes([text] * BATCH, seeded, voice),
-    }
-    spent = medians(works, repeats)
-    return spent["alone"] / spent["together"]
 
 
 def first_sound_seconds(synthesizer: Synthesizer, text: str, voice: str, settings: Settings, repeats: int) -> float:

@@ -8,7 +8,6 @@ from transformers.utils import logging
 
 from pcg.bench.timing import medians
 from pcg.decode.cuda_graphs import GraphPool, GraphRunner
-from pcg.decode.draft import PromptLookup
 from pcg.decode.runners import make_runners
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, autoregressive, speculative
@@ -42,7 +41,7 @@ def against_generate(
     """Return milliseconds for `TOKENS` tokens behind one prompt, prompt included: ours and theirs, medians of runs in turns.
 
     "generate" has a dynamic cache, "generate_static" a static one, "assisted" the draft as its assistant, or transformers' own
-    prompt lookup, with as many tokens. draft: how the voice's was chosen (`pcg.synthesis.voice.choose_draft`).
+    its own drafts, with as many tokens. draft: how the voice's was chosen (`pcg.synthesis.voice.choose_draft`).
     """
     logging.set_verbosity_error()
     target = load_llama(voice.target_folder, voice.vocabulary).to(voice.target.device)
@@ -75,8 +74,6 @@ def against_generate(
 
 def _assistance(voice: Voice, target: LlamaForCausalLM, folder: Path, choice: str, lookahead: int) -> dict[str, object]:
     """Return the options by which `generate` drafts `lookahead` tokens with the voice's draft."""
-    if isinstance(voice.draft, PromptLookup):
-        return {"prompt_lookup_num_tokens": lookahead, "max_matching_ngram_size": voice.draft.longest}
     layers = target.config.num_hidden_layers
     origin = find_draft(AUTO if isinstance(voice.draft, FeatureDraft) else choice, layers, folder)
     if isinstance(origin, Path) and is_feature_draft(origin):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pcg.decode.cuda_graphs import GraphPool
-from pcg.decode.draft import LookupRunner, PromptLookup, Proposal, RowRequest
+from pcg.decode.draft import Proposal, RowRequest
 from pcg.decode.model_runner import ModelRunner, draft_each, joined
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama, Drawn, Turns
@@ -105,13 +105,12 @@ class FeatureRunner(ModelRunner):
         return self._model.run(self._model.behind_itself(ids, states[:, None]), rotary, self._cache, rows)[:, 0]
 
 
-AnyDraft = DecodingLlama | PromptLookup | FeatureDraft
-AnyRunner = ModelRunner | LookupRunner
+AnyDraft = DecodingLlama | FeatureDraft
 
 
 def make_runners(
     target: DecodingLlama, draft: AnyDraft | None, prompts: Sequence[Prompt], limit: int, pool: GraphPool | None = None
-) -> list[AnyRunner]:
+) -> list[ModelRunner]:
     """The runners of `target` and, unless it is None, of `draft`, for `prompts` and at most `limit` speech tokens a row (see
     `ModelRunner`).
 
@@ -127,6 +126,4 @@ def make_runners(
     first = plain(target)
     if isinstance(draft, FeatureDraft):
         return [first, FeatureRunner(draft, first)]
-    if isinstance(draft, PromptLookup):
-        return [first, draft.runners(prompts)]
     return [first] if draft is None else [first, plain(draft)]

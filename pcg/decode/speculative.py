@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
 
 import torch
 
-from pcg.decode.draft import Proposal, RowRequest
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import AnyDraft, make_runners
 from pcg.decode.sequence import DecodingSequence, Drafting
@@ -19,18 +17,8 @@ from pcg.take import Round
 from pcg.text.prompt import Prompt
 
 
-class Drafter(Protocol):
-    """A model that proposes: the `ModelRunner` of a draft, or a `LookupRunner`; see `ModelRunner` for each method."""
-
-    def read(self, row: int) -> int: ...
-
-    def propose(self, requests: Sequence[RowRequest], confidence: float | None = None) -> list[Proposal]: ...
-
-    def roll_back(self, row: int, read: int) -> None: ...
-
-
 def speculative(
-    target: ModelRunner, draft: Drafter, rule: Rule, drafting: Drafting, sequences: Sequence[DecodingSequence]
+    target: ModelRunner, draft: ModelRunner, rule: Rule, drafting: Drafting, sequences: Sequence[DecodingSequence]
 ) -> Iterator[dict[int, Round]]:
     """Yield a Round by row for every target call, until each sequence came to its end of speech, its pause or its limit.
 
@@ -47,7 +35,7 @@ def autoregressive(target: ModelRunner, sequences: Sequence[DecodingSequence]) -
 
 
 def _to_the_end(
-    target: ModelRunner, draft: Drafter | None, sequences: Sequence[DecodingSequence]
+    target: ModelRunner, draft: ModelRunner | None, sequences: Sequence[DecodingSequence]
 ) -> Iterator[dict[int, Round]]:
     while speaking := [sequence for sequence in sequences if sequence.speaking]:
         played = play_round(target, draft, speaking)
@@ -57,7 +45,7 @@ def _to_the_end(
 
 
 def play_round(
-    target: ModelRunner, draft: Drafter | None, sequences: Sequence[DecodingSequence]
+    target: ModelRunner, draft: ModelRunner | None, sequences: Sequence[DecodingSequence]
 ) -> dict[int, Round | Exception]:
     """Play one round of all `sequences`: one turn of the draft for those with a rule, and one pass of the target.
 
@@ -92,7 +80,7 @@ def play_round(
     return played
 
 
-def _propose(draft: Drafter | None, sequences: Sequence[DecodingSequence]) -> None:
+def _propose(draft: ModelRunner | None, sequences: Sequence[DecodingSequence]) -> None:
     """Draft for each sequence; one turn for all with the same confidence."""
     for confidence in {sequence.drafting.confidence for sequence in sequences}:
         chosen = [sequence for sequence in sequences if sequence.drafting.confidence == confidence]

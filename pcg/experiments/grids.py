@@ -22,7 +22,7 @@ _GRID = ("name", "title", "sections", "count", "texts", "voices", "seeds", "cond
 _KNOBS = tuple(name for name in Settings.model_fields if name != "seed")
 _CONDITION = ("name", "model", "rule", "swap", *_KNOBS)
 # Methods by the kinds of drafts that are no models.
-METHODS_OF = {"lookup": METHODS, "none": ("ar",)}
+METHODS_OF = {"none": ("ar",)}
 TITLES = {
     "main": "AR, SD, SSD and PCG (PCG Table 1)",
     "tradeoff": "Words against speed (PCG Fig. 3 and Table 3; SSD Tables 1 and 3)",

@@ -70,9 +70,9 @@ class Job:
         """The next chunk, as `Synthesizer.voiced` asks for it; waits until its prompt was read."""
         return Decoding(self._next(), self._rounds(), elsewhere=True)
 
-    def _rounds(self) -> Iterator[dict[int, Round]]:
+    def _rounds(self) -> Iterator[Round]:
         while (told := self._next()) is not None:
-            yield {0: told}
+            yield told
 
     def _next(self) -> float | Round | None:
         told = self._told.get()

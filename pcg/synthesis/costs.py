@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 from pcg.decode.cuda_graphs import GraphPool, GraphRunner
-from pcg.decode.runners import AnyRunner, make_runners
+from pcg.decode.model_runner import ModelRunner
+from pcg.decode.runners import make_runners
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, autoregressive, speculative
 from pcg.errors import InputError
@@ -112,7 +113,7 @@ class _Loop:
     def __init__(self, voice: Voice, prompt: Prompt, lookahead: int, temperature: float, pool: GraphPool | None):
         self._voice, self._prompt, self._lookahead, self._pool = voice, prompt, lookahead, pool
         self._memory, self._seeds = Plain(temperature), iter(range(2**31))
-        self._runners: list[AnyRunner] = []
+        self._runners: list[ModelRunner] = []
         self._steps: Iterator[dict[int, Round]] = iter(())
 
     def step(self) -> Round:

@@ -16,7 +16,8 @@ from pcg.audio import fade_ends
 from pcg.codec.streaming import AudioStream
 from pcg.decode.beam_search import Advance, Hierarchy, hierarchical
 from pcg.decode.cuda_graphs import GraphPool, GraphRunner
-from pcg.decode.runners import AnyRunner, make_runners
+from pcg.decode.model_runner import ModelRunner
+from pcg.decode.runners import make_runners
 from pcg.decode.sequence import DecodingSequence, begin
 from pcg.decode.speculative import Drafting, Request, autoregressive, speculative
 from pcg.errors import InputError, PCGError
@@ -42,7 +43,7 @@ class Decoding:
     another thread decodes it, so that the wait for a step is no measure of its work."""
 
     prefill_seconds: float
-    steps: Iterator[dict[int, Round] | Cycle]
+    steps: Iterator[Round | Cycle]
     elsewhere: bool = False
 
 
@@ -67,73 +68,62 @@ class Decoder:
 
     def steps(
         self,
-        texts: Sequence[str],
+        text: str,
         speaker: Reference,
         settings: Settings,
         rule: Rule,
-        generators: Sequence[torch.Generator],
+        generator: torch.Generator,
         plan: Hierarchy | None = None,
-    ) -> Iterator[dict[int, Round] | Cycle]:
-        """Read the prompts of `texts`; return the loop over them, a row a text. A hierarchical one takes one text, and yields a
-        Cycle and then its rounds."""
-        self._check(texts, settings)
-        pairs = zip(texts, generators, strict=True)
-        requests = [self.request(text, speaker, settings, rule, generator) for text, generator in pairs]
-        lines = begin(sampler_of(settings), [each.limit for each in requests], generators)
+    ) -> Iterator[Round | Cycle]:
+        """Read the prompt of `text`; return the loop behind it. A hierarchical one yields a Cycle and then its rounds."""
+        request = self.request(text, speaker, settings, rule, generator)
+        (sequence,) = begin(request.sampler, [request.limit], [generator])
         plan = (plan or Hierarchy()) if settings.hierarchical else None
-        rows = plan.beams[0] if plan else 1
+        prompts = [request.prompt] * (plan.beams[0] if plan else 1)
         draft = None if settings.method == "ar" else self.voice.draft
-        limit = max(each.limit for each in requests) + settings.lookahead + 1
-        runners = make_runners(self.voice.target, draft, [each.prompt for each in requests] * rows, limit, self._pool)
+        runners = make_runners(self.voice.target, draft, prompts, request.limit + settings.lookahead + 1, self._pool)
         for each in runners:
-            each.prefill([0] if plan else None)
+            each.prefill([0])
         advance = self._advance(runners, settings, rule)
-        steps = self._search(advance, runners, plan, lines[0]) if plan else advance(lines)
+        steps = self._search(advance, runners, plan, sequence) if plan else (step[0] for step in advance([sequence]))
         return self._to_the_end(steps, runners)
 
     def request(self, text: str, speaker: Reference, settings: Settings, rule: Rule, generator: torch.Generator) -> Request:
         """What a `RunningBatch` needs to know of a text; hierarchical decoding is nothing for one."""
-        self._check([text], settings)
+        self._check(settings)
         prompt = self.voice.reader.prompt(text, speaker)
         limit, memory = self._limit(text, speaker, prompt), sampler_of(settings)
         chosen = (None, None) if settings.method == "ar" else (rule, _drafting(settings))
         return Request(prompt, limit, generator, memory, *chosen)
 
-    def _check(self, texts: Sequence[str], settings: Settings) -> None:
+    def _check(self, settings: Settings) -> None:
         if settings.method not in self.methods:
             raise InputError("method", settings.method, "ar, as no draft is loaded")
-        if not settings.hierarchical:
-            return
-        if self.detectors is None:
+        if settings.hierarchical and self.detectors is None:
             raise InputError("hierarchical", "true", "false, as no spoof detectors know the codes of this voice")
-        if len(texts) > 1:
-            raise InputError("hierarchical", f"true for {len(texts)} texts side by side", "one text at a time")
 
-    def _advance(self, runners: Sequence[AnyRunner], settings: Settings, rule: Rule) -> Advance:
+    def _advance(self, runners: Sequence[ModelRunner], settings: Settings, rule: Rule) -> Advance:
         if settings.method == "ar":
             return partial(autoregressive, runners[0])
         return partial(speculative, *runners, rule, _drafting(settings))
 
     def _search(
-        self, advance: Advance, runners: Sequence[AnyRunner], plan: Hierarchy, utterance: DecodingSequence
-    ) -> Iterator[dict[int, Round] | Cycle]:
+        self, advance: Advance, runners: Sequence[ModelRunner], plan: Hierarchy, utterance: DecodingSequence
+    ) -> Iterator[Round | Cycle]:
         def fork(source: int, rows: Sequence[int]) -> None:
             for each in runners:
                 each.fork(source, rows)
 
         for cycle in hierarchical(advance, fork, self.detectors, plan, utterance):
             yield cycle
-            for round_ in cycle.rounds:
-                yield {0: round_}
+            yield from cycle.rounds
 
     def _limit(self, text: str, speaker: Reference, prompt: Prompt) -> int:
         """The most codes that `text` may take: a model that does not find its end must not speak for ever."""
         patience = int(1.6 * self.voice.reader.tokens_for(text, speaker)) + 40
         return patience if prompt.room is None else min(patience, prompt.room)
 
-    def _to_the_end(
-        self, steps: Iterator[dict[int, Round] | Cycle], runners: Sequence[AnyRunner]
-    ) -> Iterator[dict[int, Round] | Cycle]:
+    def _to_the_end(self, steps: Iterator[Round | Cycle], runners: Sequence[ModelRunner]) -> Iterator[Round | Cycle]:
         try:
             yield from steps
         finally:
@@ -239,7 +229,7 @@ class Synthesizer:
 
         def decode(part: str) -> Decoding:
             begun = perf_counter()
-            steps = self.decoder.steps([part], speaker, settings, rule or self.rule(settings), [generator])
+            steps = self.decoder.steps(part, speaker, settings, rule or self.rule(settings), generator)
             return Decoding(perf_counter() - begun, steps)
 
         yield from self.voiced(text, settings, voice, speaker, decode, stream)
@@ -275,13 +265,13 @@ class Synthesizer:
                 if isinstance(step, Cycle):
                     cycles.append(step)
                     continue
-                rounds.append(step[0])
-                decoding += step[0].milliseconds / 1e3 if chunk.elsewhere else perf_counter() - begun
+                rounds.append(step)
+                decoding += step.milliseconds / 1e3 if chunk.elsewhere else perf_counter() - begun
                 if prefill + decoding + codec > self.longest_seconds:
                     raise PCGError(f"The take was stopped after {self.longest_seconds:g} s: try a shorter text.")
-                yield step[0]
+                yield step
                 begun = perf_counter()
-                pieces.append(audio.push(step[0].tokens))
+                pieces.append(audio.push(step.tokens))
                 codec += perf_counter() - begun
                 if len(pieces[-1]):
                     yield Sound(pieces[-1], rate)
@@ -300,56 +290,6 @@ class Synthesizer:
     ) -> Take:
         """`speak` to the end."""
         return last_take(self.speak(text, settings, voice, reference, rule))
-
-    def takes(
-        self,
-        texts: Sequence[str],
-        settings: Sequence[Settings],
-        voice: str,
-        reference: Reference | None = None,
-        rule: Rule | None = None,
-    ) -> list[Take]:
-        """One take for each of `texts`, decoded side by side; `settings` (one for each) may differ in their seeds only.
-
-        Each take says what `take` would say. The times in it are those of the whole batch: tokens/s of the batch are all its
-        tokens over the wall seconds of any of its takes.
-        """
-        texts = [check_text(text) for text in texts]
-        if len(settings) != len(texts) or len({s.with_(seed=0) for s in settings}) != 1:
-            raise InputError("settings", f"{len(settings)} for {len(texts)} texts", "one for each text, equal but for the seed")
-        if len(texts) == 1 and settings[0].hierarchical:
-            return [self.take(texts[0], settings[0], voice, reference, rule)]
-        speaker = reference or self.voice.reference(voice)
-        begun = perf_counter()
-        scripts = [self.script(text) for text in texts]
-        chunks = [[part for part in script if isinstance(part, str)] for script in scripts]
-        generators = [torch.Generator().manual_seed(s.seed) for s in settings]
-        rounds: list[list[Round]] = [[] for _ in texts]
-        pieces: list[list[np.ndarray]] = [[] for _ in texts]
-        hit_limit = [False] * len(texts)
-        prefill = codec = 0.0
-        for turn in range(max(map(len, chunks))):
-            there = [i for i, of_text in enumerate(chunks) if turn < len(of_text)]
-            turned = perf_counter()
-            texts_now, coins = [chunks[i][turn] for i in there], [generators[i] for i in there]
-            steps = self.decoder.steps(texts_now, speaker, settings[0], rule or self.rule(settings[0]), coins)
-            prefill += perf_counter() - turned
-            spoken: list[list[int]] = [[] for _ in there]
-            for step in steps:
-                for row, round_ in step.items():
-                    rounds[there[row]].append(round_)
-                    spoken[row] += round_.tokens
-            decoded = perf_counter()
-            for i, tokens in zip(there, spoken, strict=True):
-                hit_limit[i] |= not rounds[i][-1].ended
-                pieces[i].append(self.decode(tokens, speaker))
-            codec += perf_counter() - decoded
-        wall, rate = perf_counter() - begun, self.voice.codec.sample_rate
-        costs, sounds = (1e3 * prefill, 1e3 * codec, wall), map(self._with_pauses, scripts, pieces)
-        return [
-            Take(t, voice, s, tuple(r), audio, rate, h, *costs, pauses=pauses)
-            for t, s, r, (audio, pauses), h in zip(texts, settings, rounds, sounds, hit_limit, strict=True)
-        ]
 
     def warm_up(self) -> None:
         """One short take a method: the first calls of a process are slow, and would flatter whatever is timed after them."""
@@ -380,20 +320,6 @@ class Synthesizer:
     def chunks(self, text: str) -> list[str]:
         """The pieces of `script` alone: each is decoded by itself."""
         return [part for part in self.script(text) if isinstance(part, str)]
-
-    def _with_pauses(
-        self, script: Sequence[str | float], pieces: Sequence[np.ndarray]
-    ) -> tuple[np.ndarray, tuple[tuple[int, float], ...]]:
-        """The sounds of the pieces of a script and the silence between them as one, and the pauses as `Take` has them."""
-        spoken, sounds, pauses, said = iter(pieces), [np.zeros(0, np.float32)], [], 0
-        for part in script:
-            if isinstance(part, float):
-                pauses.append((said, part))
-                sounds.append(np.zeros(round(part * self.voice.codec.sample_rate), np.float32))
-            else:
-                sounds.append(next(spoken))
-                said += len(sounds[-1]) // self.voice.codec.hop
-        return np.concatenate(sounds), tuple(pauses)
 
 
 class _Audio:

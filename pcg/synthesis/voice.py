@@ -21,7 +21,6 @@ from torch import Tensor
 from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
-from pcg.decode.draft import PromptLookup
 from pcg.decode.runners import AnyDraft
 from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.files import check_checksums
@@ -117,13 +116,12 @@ def _words(heard: str) -> str:
     return check_text(heard)
 
 
-AUTO, TRAINED, LOOKUP, NONE = "auto", "trained", "lookup", "none"
+AUTO, TRAINED, NONE = "auto", "trained", "none"
 LAYERS, FOLDER = "layers:", "folder:"
 NAMED = "draft-"
 NAME = "[a-z0-9-]{1,40}"
 LONGEST_SHOWN = 60
 NO_DRAFT = "No draft is loaded, so only AR can speak."
-COPIES = "Drafts are copied from what was said before (prompt lookup), and most rounds have none."
 
 
 @dataclass(frozen=True)
@@ -131,26 +129,24 @@ class Draft:
     """Who drafts.
 
     kind: its name wherever it is noted, and never a path: "trained" (the one that belongs to the voice), "layers:0,1,27" (of
-    the target, untrained), "lookup", "none", or "folder:" and the start of the SHA-256 of another trained one. model: None
+    the target, untrained), "none", or "folder:" and the start of the SHA-256 of another trained one. model: None
     where nothing drafts, so that only AR can speak. notice: what a listener has to know, one sentence, or "".
     """
 
     kind: str
-    model: DecodingLlama | FeatureDraft | PromptLookup | None
+    model: DecodingLlama | FeatureDraft | None
     notice: str
 
 
 def choose_draft(choice: str, target: Checkpoint, vocabulary: Vocabulary, folder: Path | None, rounded: bool = False) -> Draft:
     """The draft that `choice` asks for, on the device and in the type of `target`. rounded: see `DecodingLlama`.
 
-    choice: "auto" (the trained draft in `folder` if that is there, else three layers of the target), "layers:0,1,27", "lookup",
-    "none", NAME for `draft-NAME/` beside `folder`, or a folder that holds a trained draft. Raises InputError for anything else
+    choice: "auto" (the trained draft in `folder` if that is there, else three layers of the target), "layers:0,1,27", "none",
+    NAME for `draft-NAME/` beside `folder`, or a folder that holds a trained draft. Raises InputError for anything else
     and for a draft of other ids or of another shape than the target's, AssetError for a damaged one.
     """
     if choice == NONE:
         return Draft(NONE, None, NO_DRAFT)
-    if choice == LOOKUP:
-        return Draft(LOOKUP, PromptLookup(vocabulary), COPIES)
     origin = find_draft(choice, target.layers, folder)
     if not isinstance(origin, Path):
         kind = LAYERS + ",".join(map(str, origin))
@@ -179,7 +175,7 @@ def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int
     if named := named_draft(choice, folder):
         return named
     if not isdir(choice):  # which, unlike Path's, says no to a name of any length
-        ways = ", ".join([AUTO, *names_beside(folder), LOOKUP, NONE])
+        ways = ", ".join([AUTO, *names_beside(folder), NONE])
         layers = f"some of the target's layers as in {LAYERS}0,{depth - 1}"
         raise InputError("draft", choice[:LONGEST_SHOWN], f"{ways}, {layers}, or a folder that holds a draft")
     return Path(choice)
@@ -190,7 +186,7 @@ def named_draft(choice: str, folder: Path | None) -> Path | None:
 
     A name comes before a folder of the same name elsewhere, so that what is chosen does not depend on where a command runs.
     """
-    if folder is None or choice in (AUTO, TRAINED, LOOKUP, NONE) or not re.fullmatch(NAME, choice):
+    if folder is None or choice in (AUTO, TRAINED, NONE) or not re.fullmatch(NAME, choice):
         return None
     named = folder.with_name(NAMED + choice)
     return named if named.is_dir() else None
@@ -305,7 +301,7 @@ class Voice:
 
     @property
     def draft_speaks_alone(self) -> bool:
-        """Whether the draft needs no other to speak: a feature draft reads its target, and lookup is no model."""
+        """Whether the draft needs no other to speak: a feature draft reads its target."""
         return isinstance(self.draft, DecodingLlama)
 
     @property

@@ -10,7 +10,7 @@ from tiny_xcodec2 import save_tiny_neucodec, save_tiny_xcodec2
 
 from pcg.bench.batching import bench_batching
 from pcg.bench.codec import bench_codec, open_codec
-from pcg.bench.engine import batch_speedup, bench_engine, first_sound_seconds
+from pcg.bench.engine import bench_engine, first_sound_seconds
 from pcg.bench.gpu import PARTS, gpu_check, run_part
 from pcg.bench.shapes import ModelShape, forced, random_pair, shape_of
 from pcg.bench.timing import medians
@@ -44,7 +44,7 @@ def test_works_take_turns_and_the_first_round_is_not_counted():
 @pytest.mark.slow
 def test_the_bench_prints_what_rounds_allow_beside_the_speed_of_takes(synthesizer, tiny_voice_folder, monkeypatch, capsys):
     monkeypatch.setattr("pcg.bench.engine.EMBEDDED", tiny_voice_folder)
-    for name, value in (("generate.TOKENS", 6), ("engine.TURNS", 2), ("timing.COPY_MIB", 1), ("engine.BATCH", 2)):
+    for name, value in (("generate.TOKENS", 6), ("engine.TURNS", 2), ("timing.COPY_MIB", 1)):
         monkeypatch.setattr(f"pcg.bench.{name}", value)
     figures = bench_engine(synthesizer, Settings(), repeats=1)
     lines = capsys.readouterr().out.splitlines()
@@ -61,7 +61,7 @@ def test_the_bench_prints_what_rounds_allow_beside_the_speed_of_takes(synthesize
 
 @pytest.mark.slow
 def test_batches_and_streams_are_timed(synthesizer):
-    for measure in (batch_speedup, first_sound_seconds):
+    for measure in first_sound_seconds:
         assert measure(synthesizer, "hello", "one", Settings("sd"), 1) > 0
 
 

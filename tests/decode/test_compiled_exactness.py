@@ -11,7 +11,8 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.decode.draft import Proposal
-from pcg.decode.runners import AnyRunner, make_runners
+from pcg.decode.model_runner import ModelRunner
+from pcg.decode.runners import make_runners
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
@@ -29,7 +30,7 @@ DRAFTINGS = {"fixed": FIXED, "auto": Drafting(3, cost=0.25), "adaptive": Draftin
 DRAWS = pytest.mark.parametrize("draws", [FEW, pytest.param(200_000, marks=pytest.mark.slow)])
 
 Pair = tuple[DecodingLlama, FeatureDraft]
-Wrap = Callable[[AnyRunner], AnyRunner]
+Wrap = Callable[[ModelRunner], ModelRunner]
 
 
 @pytest.fixture(scope="module", params=[torch.float16, torch.bfloat16], ids=["float32", "bfloat16"])
@@ -102,7 +103,7 @@ def law(model: LlamaForCausalLM, spoken: Sequence[int] = ()) -> Tensor:
 class Peeking:
     """Ends a round's drafts before a token that it does not like, which it may not know when it decides."""
 
-    def __init__(self, draft: AnyRunner) -> None:
+    def __init__(self, draft: ModelRunner) -> None:
         self._draft = draft
         self.read, self.roll_back = draft.read, draft.roll_back
 

@@ -45,10 +45,10 @@ def fond(synthesizer: Synthesizer) -> Synthesizer:
 
 def search(synthesizer: Synthesizer, plan: Hierarchy, method: str = "ar", seed: int = 1) -> tuple[list[Cycle], list[Round]]:
     settings = Settings(method, temperature=1.0, hierarchical=True)
-    speaker, generators = synthesizer.voice.reference("one"), [torch.Generator().manual_seed(seed)]
+    speaker, generator = synthesizer.voice.reference("one"), torch.Generator().manual_seed(seed)
     rule = synthesizer.rule(settings) if method != "sd" else exact
-    steps = list(synthesizer.decoder.steps([TEXT], speaker, settings, rule, generators, plan))
-    return [s for s in steps if isinstance(s, Cycle)], [s[0] for s in steps if not isinstance(s, Cycle)]
+    steps = list(synthesizer.decoder.steps(TEXT, speaker, settings, rule, generator, plan))
+    return [s for s in steps if isinstance(s, Cycle)], [s for s in steps if not isinstance(s, Cycle)]
 
 
 def tokens(rounds: Sequence[Round]) -> list[int]:
@@ -61,10 +61,10 @@ def test_with_one_beam_it_is_plain_sampling(synthesizer: Synthesizer, method: st
     settings, speaker = Settings(method, temperature=0.9, sampler=sampler), synthesizer.voice.reference("one")
     said = []
     for hierarchical in (False, True):
-        chosen, generators = settings.with_(hierarchical=hierarchical), [torch.Generator().manual_seed(4)]
+        chosen, generator = settings.with_(hierarchical=hierarchical), torch.Generator().manual_seed(4)
         one = Hierarchy(beams=(1, 1, 1))
-        steps = synthesizer.decoder.steps([TEXT], speaker, chosen, synthesizer.rule(settings), generators, one)
-        said.append(tokens([step[0] for step in steps if not isinstance(step, Cycle)]))
+        steps = synthesizer.decoder.steps(TEXT, speaker, chosen, synthesizer.rule(settings), generator, one)
+        said.append(tokens([step for step in steps if not isinstance(step, Cycle)]))
     assert said[0] == said[1]
     assert len(said[0]) > 12
 
@@ -74,9 +74,9 @@ def test_with_one_beam_the_lookahead_that_pays_is_the_same(synthesizer: Synthesi
     settings = Settings("sd", lookahead=8, lookahead_cost=0.05)
     speaker, one, drafted = synthesizer.voice.reference("one"), Hierarchy(warmup=4, beams=(1, 1, 1)), []
     for hierarchical in (False, True):
-        chosen, generators = settings.with_(hierarchical=hierarchical), [torch.Generator().manual_seed(4)]
-        steps = synthesizer.decoder.steps([TEXT], speaker, chosen, synthesizer.rule(settings), generators, one)
-        drafted.append([step[0].drafted for step in steps if not isinstance(step, Cycle)])
+        chosen, generator = settings.with_(hierarchical=hierarchical), torch.Generator().manual_seed(4)
+        steps = synthesizer.decoder.steps(TEXT, speaker, chosen, synthesizer.rule(settings), generator, one)
+        drafted.append([step.drafted for step in steps if not isinstance(step, Cycle)])
     assert drafted[0] == drafted[1]
     assert len(set(map(len, drafted[0]))) > 1
 
@@ -147,19 +147,10 @@ def test_a_take_knows_what_it_cost(synthesizer: Synthesizer) -> None:
     assert len(searched.audio) == len(searched.tokens) * synthesizer.voice.codec.hop
 
 
-def test_one_text_of_a_batch_is_searched_as_alone(synthesizer: Synthesizer) -> None:
-    settings = Settings("pcg", hierarchical=True)
-    (take,) = synthesizer.takes([TEXT], [settings], "one")
-    assert take.tokens == synthesizer.take(TEXT, settings, "one").tokens
-    assert take.cycles
-
-
 def test_without_detectors_there_is_no_hierarchy(synthesizer: Synthesizer) -> None:
     bare = Synthesizer(synthesizer.voice)
     with pytest.raises(InputError, match="spoof detectors"):
         bare.take(TEXT, Settings(hierarchical=True), "one")
-    with pytest.raises(InputError, match="one text at a time"):
-        synthesizer.takes([TEXT, TEXT], [Settings(hierarchical=True)] * 2, "one")
 
 
 @pytest.mark.parametrize(

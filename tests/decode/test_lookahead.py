@@ -71,8 +71,6 @@ def test_a_take_is_said_again_from_its_settings(tiny_voice_folder, tmp_path):
     assert lengths == take.summary()["drafted_lengths"]
     assert len(set(lengths)) > 1
     assert max(lengths) <= 6
-    together = synthesizer.takes(["hello", "hello, is this one sentence?"], [settings] * 2, "one")
-    assert together[1].tokens == take.tokens
 
 
 def test_block_verification_is_reached_by_settings(tiny_voice_folder, tmp_path):

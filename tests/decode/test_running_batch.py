@@ -8,7 +8,6 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.decode.draft import PromptLookup
 from pcg.decode.runners import AnyDraft
 from pcg.decode.speculative import Drafting, Request, RunningBatch
 from pcg.errors import PCGError
@@ -72,8 +71,6 @@ def models(kind: str, compiled: bool = True) -> tuple[DecodingLlama, AnyDraft]:
             weight.mul_(3.0) if weight.ndim == 2 else weight.add_(0.1 * torch.randn(weight.shape))
     checkpoint = Checkpoint.of(model)
     target = DecodingLlama(checkpoint, VOCABULARY, compiled)
-    if kind == "lookup":
-        return target, PromptLookup(VOCABULARY)
     if kind == "layers":
         return target, DecodingLlama(checkpoint.subset((0, 2)), VOCABULARY, compiled)
     shape, generator = FeatureShape.of(checkpoint, (1, 3), 24), torch.Generator().manual_seed(5)
@@ -117,7 +114,7 @@ def tokens(rounds: Sequence[tuple]) -> list[int]:
 
 
 @pytest.mark.parametrize("rows", [9, 3])
-@pytest.mark.parametrize("kind", ["feature", "layers", "lookup"])
+@pytest.mark.parametrize("kind", ["feature", "layers"])
 def test_compiled_rows_say_to_the_last_bit_what_they_say_alone(kind: str, rows: int) -> None:
     """Rounds are compared with all the probabilities in their tests. With three rows most have to wait for one."""
     pair = models(kind)
@@ -133,7 +130,7 @@ def test_compiled_rows_say_to_the_last_bit_what_they_say_alone(kind: str, rows: 
     assert len({tuple(tokens(rounds)) for rounds in together if rounds}) >= len(MIXED) - 1
 
 
-@pytest.mark.parametrize("kind", ["feature", "layers", "lookup"])
+@pytest.mark.parametrize("kind", ["feature", "layers"])
 def test_rows_that_pytorch_reads_say_what_they_say_alone(kind: str) -> None:
     pair = models(kind, compiled=False)
     for wish, rounds in zip(MIXED, run(RunningBatch(*pair, 4, POSITIONS), MIXED), strict=True):

@@ -10,10 +10,8 @@ from pcg.decode.draft import acceptance_bound
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, autoregressive, speculative
-from pcg.errors import InputError
 from pcg.rules import Test, Verdict, all_accepted, coarse, exact
 from pcg.sampling import Plain, as_array, probabilities
-from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 
@@ -154,30 +152,6 @@ def test_a_seed_fixes_every_token(voice):
     first, again, other = (run(voice, exact, limit=30, seed=s) for s in (1, 1, 2))
     assert [r.tokens for r in first] == [r.tokens for r in again]
     assert [r.tokens for r in first] != [r.tokens for r in other]
-
-
-@pytest.mark.parametrize("method", ["ar", "sd", "pcg"])
-def test_a_batch_says_what_each_row_says_alone(voice, tmp_path, method):
-    """Rows of unequal prompts and unequal acceptance, with an early end among them."""
-    synthesizer = Synthesizer(voice, tmp_path)
-    texts = ["hello", "hello, this is one sentence", "yes", "yes"]
-    settings = [Settings(method, seed=seed, temperature=1.0) for seed in (1, 2, 3, 4)]
-    together = synthesizer.takes(texts, settings, "one")
-    for text, each, take in zip(texts, settings, together, strict=True):
-        alone = synthesizer.take(text, each, "one")
-        assert take.tokens == alone.tokens
-        assert [r.drafted for r in take.rounds] == [r.drafted for r in alone.rounds]
-        assert take.hit_limit == alone.hit_limit
-        assert take.audio.shape == alone.audio.shape
-    assert len({take.tokens for take in together}) == 4
-
-
-def test_settings_of_a_batch_differ_in_the_seed_only(voice, tmp_path):
-    synthesizer = Synthesizer(voice, tmp_path)
-    with pytest.raises(InputError, match="settings"):
-        synthesizer.takes(["hello", "yes"], [Settings("ar"), Settings("sd")], "one")
-    with pytest.raises(InputError, match="settings"):
-        synthesizer.takes(["hello", "yes"], [Settings("ar")], "one")
 
 
 def adaptive(voice, confidence, seed=0, rule=exact):

@@ -2,18 +2,16 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.analysis.whatif import follow, what_if
+from pcg.analysis.whatif import follow
 from pcg.bench.engine import compare_methods
 from pcg.bench.generate import against_generate
 from pcg.cli import main
-from pcg.decode.draft import PromptLookup
 from pcg.errors import AssetError, InputError
 from pcg.experiments.grids import Grid
 from pcg.experiments.unit import Condition, Utterance
@@ -29,7 +27,7 @@ from pcg.synthesis.voice import choose_draft, layer_subset, load_voice, untraine
 from tests.wav_comment import read_stored
 
 WORDS = "hello, is this one sentence?"
-CHOICES = ("auto", "layers:0,2", "lookup", "none")
+CHOICES = ("auto", "layers:0,2", "none")
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +59,10 @@ def test_the_trained_draft_is_taken_where_there_is_one(
 
 
 def test_no_model_is_chosen_where_none_is_wanted(target: Checkpoint, vocabulary: Vocabulary) -> None:
-    copies, nothing = (choose_draft(choice, target, vocabulary, None) for choice in ("lookup", "none"))
-    assert isinstance(copies.model, PromptLookup)
+    nothing = choose_draft("none", target, vocabulary, None)
     assert nothing.model is None
-    assert (copies.kind, nothing.kind) == ("lookup", "none")
+    assert nothing.kind == "none"
     assert "only AR" in nothing.notice
-    assert "prompt lookup" in copies.notice
 
 
 def test_another_trained_draft_goes_by_its_content(
@@ -162,43 +158,32 @@ def test_every_method_speaks_with_every_draft_but_none(choice: str, synthesizers
         refusal = f"method is '{method}', but must be ar, as no draft is loaded"
         with pytest.raises(InputError, match=refusal):
             synthesizer.take(WORDS, settings, "one")
-        with pytest.raises(InputError, match=refusal):
-            synthesizer.takes([WORDS], [settings], "one")
 
 
 def test_ar_does_not_depend_on_the_draft(synthesizers: dict[str, Synthesizer]) -> None:
     takes = {each.take(WORDS, Settings("ar", seed=3), "one").tokens for each in synthesizers.values()}
     assert len(takes) == 1
-    assert len({each.take(WORDS, Settings("sd", seed=3), "one").tokens for each in list(synthesizers.values())[:3]}) == 3
+    assert len({each.take(WORDS, Settings("sd", seed=3), "one").tokens for each in list(synthesizers.values())[:2]}) == 2
 
 
-def test_what_if_knows_what_would_have_been_copied(synthesizers: dict[str, Synthesizer]) -> None:
-    synthesizer = synthesizers["lookup"]
-    take = synthesizer.take(WORDS, Settings("sd", seed=1, temperature=1.0), "one")
-    path, at = follow(synthesizer, take), 0
-    for round_ in take.rounds:
-        assert (at in path.silent) == (not round_.drafted)
-        if round_.drafted:
-            assert path.p[at].nonzero()[0].tolist() == [round_.drafted[0]]
-        at += len(round_.tokens)
-    assert 0 < len(path.silent) < len(path.p)
-    own = what_if(synthesizer, take).own
-    assert 0 < own.acceptance_rate < 1
+def test_what_if_needs_a_draft(synthesizers: dict[str, Synthesizer]) -> None:
+    synthesizer = synthesizers["none"]
     with pytest.raises(InputError, match="draft is 'none'"):
-        follow(synthesizers["none"], take)
+        follow(synthesizer, synthesizer.take(WORDS, Settings("ar", seed=1), "one"))
 
 
 def test_benches_measure_whatever_drafts(
     synthesizers: dict[str, Synthesizer], tiny_voice_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pcg.bench.generate.TOKENS", 6)
-    for choice in ("layers:0,2", "lookup"):
+    for choice in ("auto", "layers:0,2"):
         theirs = against_generate(synthesizers[choice].voice, tiny_voice_folder, "hello", "one", Settings(), 1, choice)
         assert min(theirs.values()) > 0
     voice = synthesizers["none"].voice
     costs = step_costs(voice, voice.reader.prompt("hello", voice.references["one"]), 3, 0.8, turns=6)
     assert costs.draft < min(costs.ar, costs.verify)
-    _, rows = compare_methods(synthesizers["lookup"], ["hello"], Settings(seed=1), "one", 1, costs)
+    varied = Settings(seed=1, lookahead=6, lookahead_cost=0.2)
+    _, rows = compare_methods(synthesizers["layers:0,2"], [WORDS], varied, "one", 1, costs)
     assert rows["pcg"]["bound"] is None
     assert 0 <= rows["pcg"]["acceptance_rate"] <= 1
     assert set(compare_methods(synthesizers["none"], ["hello"], Settings(), "one", 1, costs)[1]) == {"ar"}
@@ -210,9 +195,6 @@ def test_the_command_line_names_the_draft_and_says_what_it_is(
     monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     speak = ["speak", "hello, yes", "--model", str(tiny_voice_folder)]
-    assert main([*speak, "--draft", "lookup"]) == 0
-    assert "prompt lookup" in capsys.readouterr().err
-    assert read_stored(Path("speech.wav")).origin.draft == "lookup"
     assert main([*speak, "--draft", "none"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == "pcg: method is 'pcg', but must be ar, as no draft is loaded."
     assert main([*speak, "--draft", "none", "--method", "ar"]) == 0
@@ -231,34 +213,33 @@ def test_a_stored_take_names_its_draft_unless_it_is_the_voices_own(synthesizers:
     assert [origins[choice].draft for choice in CHOICES] == ["trained", *CHOICES[1:]]
     for choice, each in stored.items():
         written = json.loads(each.to_json())["origin"]
-        assert written.get("draft") == (None if choice == "auto" else choice)
+        assert written["draft"] == ("trained" if choice == "auto" else choice)
         assert Stored.from_json(each.to_json()) == each
         wanted = () if choice == "auto" else ("It was made with another draft.",)
         assert stored["auto"].caveats(origins[choice]) == each.caveats(origins["auto"]) == wanted
     for bad in ("/etc/passwd", "auto", "layers:a", "folder:../..", 7, None, "layers:1" + ",1" * 900):
-        values = json.loads(stored["lookup"].to_json())
+        values = json.loads(stored["none"].to_json())
         values["origin"]["draft"] = bad
         with pytest.raises(InputError, match="draft"):
             Stored.from_json(json.dumps(values))
 
 
 def test_the_lines_to_copy_choose_the_draft(synthesizers: dict[str, Synthesizer], tiny_voice_folder: Path) -> None:
-    for choice in ("layers:0,2", "lookup"):
-        origin = Origin.of(synthesizers[choice].voice)
-        stored = Stored(text=WORDS, voice="one", settings=Settings(), origin=origin)
-        assert f"--draft {choice} " in shell_snippet(stored, "here")
-        assert f"load_voice('here', draft={choice!r}, precision='float32')" in python_snippet(stored, "here")
+    choice = "layers:0,2"
+    stored = Stored(text=WORDS, voice="one", settings=Settings(), origin=Origin.of(synthesizers[choice].voice))
+    assert f"--draft {choice} " in shell_snippet(stored, "here")
+    assert f"load_voice('here', draft={choice!r}, precision='float32')" in python_snippet(stored, "here")
     origin = Origin.of(synthesizers["auto"].voice)
     own = Stored(text=WORDS, voice="one", settings=Settings(), origin=origin)
     assert "draft" not in shell_snippet(own) + python_snippet(own)
-    other = replace(own, origin=replace(own.origin, draft="folder:" + "0" * 16))
+    other = own.with_(origin=own.origin.with_(draft="folder:" + "0" * 16))
     assert "say where it lies" in shell_snippet(other)
     compile(python_snippet(other), "snippet", "exec")
 
 
 def test_experiments_keep_drafts_apart_and_leave_out_what_cannot_be(tiny_voice_folder: Path) -> None:
     specs = [WorkerSpec(str(tiny_voice_folder), draft=choice) for choice in (*CHOICES, str(tiny_voice_folder / "draft"))]
-    assert len({spec.voice_id for spec in specs}) == 5
+    assert len({spec.voice_id for spec in specs}) == 4
     assert specs[0].voice_id == WorkerSpec(str(tiny_voice_folder)).voice_id
     alone, sd = Condition("draft alone", Settings("ar"), model="draft"), Condition("SD", Settings("sd"))
     grid = Grid("g", "g", (alone, Condition("AR", Settings("ar")), sd), (Utterance("hello", "one", "s"),), (0,))
@@ -267,6 +248,6 @@ def test_experiments_keep_drafts_apart_and_leave_out_what_cannot_be(tiny_voice_f
         return [condition.name for condition in grid.for_draft(draft).conditions]
 
     assert left("trained") == left("layers:0,2") == ["draft alone", "AR", "SD"]
-    assert (left("lookup"), left("none")) == (["AR", "SD"], ["AR"])
+    assert left("none") == ["AR"]
     feature = grid.for_draft("trained", alone=False)
     assert [condition.name for condition in feature.conditions] == ["AR", "SD"]

@@ -65,19 +65,13 @@ def test_tokens_are_those_of_the_parts(synthesizer: Synthesizer, take: Take) -> 
     assert alone.pauses == ()
 
 
-def test_streamed_or_side_by_side_it_is_the_same_take(synthesizer: Synthesizer, take: Take) -> None:
+def test_streamed_it_is_the_same_take(synthesizer: Synthesizer, take: Take) -> None:
     *steps, streamed = synthesizer.speak(PAUSED, SETTINGS, "one", stream=True)
     sounds = [step.samples for step in steps if isinstance(step, Sound)]
     np.testing.assert_array_equal(np.concatenate(sounds), streamed.audio)
     assert next(len(sound) for sound in sounds if not sound.any()) == round(0.2 * take.sample_rate)
-    others = ["no pause at all.", "yes! [pause:3] hello. [pause:0.2]"]
-    together = synthesizer.takes([PAUSED, *others], [SETTINGS] * 3, "one")
-    for same in (streamed, together[0]):
-        assert (same.tokens, same.pauses) == (take.tokens, take.pauses)
-        assert len(same.audio) == len(take.audio)
-    np.testing.assert_array_equal(together[0].audio, take.audio)
-    assert together[1].pauses == ()
-    assert [seconds for _, seconds in together[2].pauses] == [3.0, 0.2]
+    assert (streamed.tokens, streamed.pauses) == (take.tokens, take.pauses)
+    assert len(streamed.audio) == len(take.audio)
 
 
 def test_a_text_without_pauses_is_as_it_was(synthesizer: Synthesizer) -> None:
@@ -108,8 +102,6 @@ def test_a_take_with_pauses_is_read_again(synthesizer: Synthesizer, monkeypatch:
 def test_a_bad_pause_is_refused_before_anything_is_said(synthesizer: Synthesizer) -> None:
     with pytest.raises(InputError, match="pause is"):
         next(synthesizer.speak("hello [pause:9]", SETTINGS, "one"))
-    with pytest.raises(InputError, match="pause is"):
-        synthesizer.takes(["hello", "hello [pause:9]"], [SETTINGS] * 2, "one")
 
 
 @pytest.mark.parametrize("family", ["llasa", "neutts"])
