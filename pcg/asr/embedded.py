@@ -27,7 +27,7 @@ from pcg.asr.network import (
     Subwords,
     read_path,
 )
-from pcg.asr.recogniser import Heard, Reading, reading
+from pcg.asr.recogniser import Heard, Reading, continue_greedily, reading
 from pcg.errors import AssetError, first_line
 from pcg.files import check_checksums, replacing, write_json, write_safetensors
 from pcg.models.llama import Cache, DecodingLlama
@@ -119,39 +119,16 @@ class EmbeddedRecogniser:
         limits = [h.most_tokens for h in heard]
         cache = self._restore([r.crop(len(prefix)) for r, prefix in zip(readings, prefixes, strict=True)], max(limits))
         at = [int(self._written(prefix)[-1]) for prefix in prefixes]
-        newest = [r.choices[len(prefix)] for r, prefix in zip(readings, prefixes, strict=True)]
-        written: list[list[int]] = [[] for _ in heard]
-        rows = [row for row in range(len(heard)) if newest[row] != self.end]
-        while rows:
-            for row in rows:
-                written[row].append(newest[row])
-                at[row] += self._lengths[newest[row]].item()
-            rows = [row for row in rows if len(written[row]) < limits[row]]
-            if not rows:
-                break
-            ids = torch.tensor([[newest[row] + 1] for row in rows])
-            rotary = self._lm.rotary(torch.tensor([[at[row]] for row in rows]))
-            likeliest = self._lm.forward(ids, rotary, cache, 1, rows)[:, 0].argmax(-1).tolist()
-            for row, token in zip(rows, likeliest, strict=True):
-                newest[row] = token
-            rows = [row for row in rows if newest[row] != self.end]
-        return written
 
-    @torch.inference_mode()
-    def score(self, reading: Reading, hypotheses: Sequence[Sequence[int]]) -> Tensor:
-        # The opening token is read anew, since its cache does not hold what it said of the first token.
-        before = reading.prompt - 1
-        width, prompt = 1 + max(map(len, hypotheses)), (reading.keys[:, :, :before], reading.values[:, :, :before])
-        ids, positions, wanted = (torch.zeros(len(hypotheses), width, dtype=torch.int64) for _ in range(3))
-        for row, tokens in enumerate(hypotheses):
-            count = len(tokens) + 1
-            wanted[row, :count] = torch.tensor([*tokens, self.end])
-            ids[row, 1:count] = wanted[row, : count - 1] + 1
-            positions[row, :count] = self._written(tokens)
-        cache = self._restore([prompt] * len(hypotheses), width)
-        log_probs = self._lm.forward(ids, self._lm.rotary(positions), cache).float().log_softmax(-1)
-        said = torch.arange(width) <= torch.tensor([[len(tokens)] for tokens in hypotheses])
-        return (log_probs.gather(2, wanted[..., None])[..., 0] * said).sum(1)
+        def step(rows: list[int], tokens: list[int]) -> list[int]:
+            for row, token in zip(rows, tokens, strict=True):
+                at[row] += self._lengths[token].item()
+            ids = torch.tensor([[token + 1] for token in tokens])
+            rotary = self._lm.rotary(torch.tensor([[at[row]] for row in rows]))
+            return self._lm.forward(ids, rotary, cache, 1, rows)[:, 0].argmax(-1).tolist()
+
+        first = [r.choices[len(prefix)] for r, prefix in zip(readings, prefixes, strict=True)]
+        return continue_greedily(first, self.end, limits, step)
 
     def _written(self, tokens: Sequence[int]) -> Tensor:
         """Characters written before each of the U + 1 tokens after the opening one, `[U + 1]`: the positions of the inputs."""

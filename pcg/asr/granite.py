@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, DynamicCache, GraniteSpeechForConditionalGeneration, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from pcg.asr.recogniser import Heard, Reading, reading
+from pcg.asr.recogniser import Heard, Reading, continue_greedily, reading
 from pcg.errors import AssetError, InputError, first_line
 from pcg.metrics.speaker import weights_digest
 
@@ -88,25 +88,22 @@ class GraniteRecogniser:
 
     @torch.inference_mode()
     def go_on(self, heard: Sequence[Heard], readings: Sequence[Reading], prefixes: Sequence[Sequence[int]]) -> list[list[int]]:
-        device = self._model.device
         cache, known = self._restore([r.crop(len(p)) for r, p in zip(readings, prefixes, strict=True)])
         positions = known.sum(1, keepdim=True)
-        newest = [r.choices[len(p)] for r, p in zip(readings, prefixes, strict=True)]
-        written: list[list[int]] = [[] for _ in heard]
-        limits = [h.most_tokens for h in heard]
-        while True:
-            going = [t != self.end and len(w) < n for t, w, n in zip(newest, written, limits, strict=True)]
-            if not any(going):
-                return written
-            for row in (row for row, goes in enumerate(going) if goes):
-                written[row].append(newest[row])
-            # A row that has ended repeats its end: the batch stays one block, and nothing of the row is read any more.
-            newest = [token if goes else self.end for token, goes in zip(newest, going, strict=True)]
-            known = torch.cat([known, torch.ones(len(newest), 1, dtype=torch.bool, device=device)], 1)
+
+        def step(rows: list[int], tokens: list[int]) -> list[int]:
+            nonlocal known, positions
+            # A row that has ended reads its end again and again: the batch stays one block, and the row's output is not used.
+            newest = [self.end] * len(heard)
+            for row, token in zip(rows, tokens, strict=True):
+                newest[row] = token
+            known = torch.cat([known, torch.ones_like(known[:, :1])], 1)
             hidden = self._run(self._embed(newest)[:, None], known, positions, cache)
-            likeliest = self._logits(hidden[:, -1]).argmax(-1).tolist()
-            newest = [token if goes else self.end for token, goes in zip(likeliest, going, strict=True)]
             positions = positions + 1
+            return self._logits(hidden[rows, -1]).argmax(-1).tolist()
+
+        first = [r.choices[len(p)] for r, p in zip(readings, prefixes, strict=True)]
+        return continue_greedily(first, self.end, [h.most_tokens for h in heard], step)
 
     def _run(self, embeddings: Tensor, known: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:
         output = self._lm(

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from pcg.asr.embedded import EMBEDDED, load_recogniser
-from pcg.asr.listening import as_speech, listen_to_all
+from pcg.asr.listening import Way, as_speech, listen_to_all
 from pcg.asr.recogniser import Recogniser
 from pcg.asr.self_speculative import PRESETS
-from pcg.asr.word_search import Lexicon, Way, load_lexicon
+from pcg.asr.word_search import Lexicon, load_lexicon
 from pcg.errors import AssetError, InputError, first_line
 from pcg.metrics.intelligibility import Judge
 from pcg.metrics.speaker import weights_digest
@@ -20,14 +20,16 @@ HUBERT, LARGE_WHISPER = "facebook/hubert-large-ls960-ft", "large-v3"
 RATE = 16_000
 WORDS = "words"
 MODES = (*PRESETS, WORDS)
+JUDGES = ("whisper", "embedded", "whisper-large", "hubert", "granite")
+FIRST_JUDGE = "whisper"
 
 
 class ListeningJudge:
-    """A `Recogniser`, and how it writes down what it hears."""
+    """A `Recogniser` in one of MODES."""
 
-    def __init__(self, recogniser: Recogniser, way: Way, mode: str) -> None:
-        self._recogniser, self._way = recogniser, way
-        self.name = f"{recogniser.name}, {way.name if isinstance(way, Lexicon) else mode}"
+    def __init__(self, recogniser: Recogniser, mode: str) -> None:
+        self._recogniser, self._way = recogniser, way_of(mode)
+        self.name = f"{recogniser.name}, {self._way.name if isinstance(self._way, Lexicon) else mode}"
 
     def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
         return [r.text for r in listen_to_all(self._recogniser, recordings, sample_rate, self._way)]
@@ -98,41 +100,39 @@ def _shipped_whisper() -> str:
 
 
 def load_judge(name: str, device: str = "cpu", mode: str | None = None, checkpoint: str | None = None) -> Judge:
-    """name: one of JUDGES. mode: for "embedded" one of MODES (by default "words"), for "granite" a preset of self-speculative
-    decoding (by default "accurate"). checkpoint: another folder or name on the hub than the judge's own."""
+    """Load a judge by its name.
+
+    Args:
+        name: one of JUDGES.
+        device: "cpu" or "cuda"; the embedded recogniser stays on the CPU.
+        mode: for "embedded" one of MODES (by default "words"), for "granite" a preset of self-speculative decoding (by default
+            "accurate").
+        checkpoint: another folder or name on the hub than the judge's own.
+    """
     if name not in JUDGES:
         raise InputError("judge", name, "one of " + ", ".join(JUDGES))
     allowed = MODES if name == "embedded" else tuple(PRESETS)
     if mode is not None and mode not in allowed:
         raise InputError("mode", mode, "one of " + ", ".join(allowed))
-    return JUDGES[name](device, mode, checkpoint)
+    match name:
+        case "embedded":
+            return ListeningJudge(load_recogniser(Path(checkpoint or EMBEDDED)), mode or WORDS)
+        case "granite":
+            from pcg.asr.granite import CHECKPOINT, load_granite  # transformers takes seconds to import
+
+            return ListeningJudge(load_granite(checkpoint or CHECKPOINT, device), mode or "accurate")
+        case "hubert":
+            return CTCJudge(checkpoint or HUBERT, device)
+        case "whisper-large":
+            return WhisperJudge(checkpoint or LARGE_WHISPER, device)
+    return WhisperJudge(checkpoint or "", device)
 
 
 def way_of(mode: str) -> Way:
-    """How the embedded recogniser writes in one of MODES."""
+    """How a recogniser transcribes in one of MODES."""
     if mode not in MODES:
         raise InputError("mode", mode, "one of " + ", ".join(MODES))
     return load_lexicon() if mode == WORDS else PRESETS[mode]
-
-
-JUDGES: dict[str, Callable[[str, str | None, str | None], Judge]] = {
-    "whisper": lambda device, _, at: WhisperJudge(at or "", device),
-    "embedded": lambda _, mode, at: _embedded(Path(at) if at else EMBEDDED, mode or WORDS),
-    "whisper-large": lambda device, _, at: WhisperJudge(at or LARGE_WHISPER, device),
-    "hubert": lambda device, _, at: CTCJudge(at or HUBERT, device),
-    "granite": lambda device, mode, at: _granite(at, device, mode or "accurate"),
-}
-FIRST_JUDGE = "whisper"
-
-
-def _embedded(folder: Path, mode: str) -> Judge:
-    return ListeningJudge(load_recogniser(folder), way_of(mode), mode)
-
-
-def _granite(checkpoint: str | None, device: str, mode: str) -> Judge:
-    from pcg.asr.granite import CHECKPOINT, load_granite  # transformers takes seconds to import
-
-    return ListeningJudge(load_granite(checkpoint or CHECKPOINT, device), PRESETS[mode], mode)
 
 
 def _load(load: Callable[..., object], checkpoint: str, **options: object):  # type: ignore[no-untyped-def]

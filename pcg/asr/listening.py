@@ -1,4 +1,4 @@
-"""Whatever comes in as audio -> utterances that a recogniser can read, and their transcripts as one text."""
+"""Recordings -> utterances that a recogniser can read, and their transcripts as one text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from pcg.asr.recogniser import Recogniser
-from pcg.asr.self_speculative import Transcript
-from pcg.asr.word_search import Way, write_down
+from pcg.asr.self_speculative import Thresholds, Transcript, transcribe
+from pcg.asr.word_search import Lexicon, transcribe_in_words
 from pcg.audio import load_audio
 from pcg.errors import InputError
 
@@ -22,6 +22,8 @@ _FRAME_SECONDS = 0.02
 _PAUSE_FRAMES = 10
 _SILENCE = 10.0 ** (-60 / 20)
 _SHORTEST_SECONDS = 0.1
+Way = Thresholds | Lexicon
+"""Self-speculative decoding by thresholds, or a search among listed words."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +38,12 @@ class Recognition:
 
 
 def as_speech(samples: np.ndarray, sample_rate: int, wanted_rate: int) -> np.ndarray:
-    """One channel, float32 `[M]` at `wanted_rate`, within -1..1.
-
-    samples: `[N]`, or `[N, channels]` or `[channels, N]` with at most 8 channels; floats, or signed integers. Raises InputError
-    for anything else.
-    """
+    """Resample `samples [N]`, floats, to float32 `[M]` at `wanted_rate`, within -1..1. Raises InputError for anything else."""
     if not RATES[0] <= sample_rate <= RATES[1]:
         raise InputError("sample rate", sample_rate, f"{RATES[0]} to {RATES[1]} Hz")
-    samples = np.asarray(samples)
-    if samples.ndim == 2 and min(samples.shape) <= 8:
-        samples = _scaled(samples).mean(axis=int(np.argmin(samples.shape)))
-    if samples.ndim != 1:
-        raise InputError("audio", f"an array of shape {samples.shape}", "one or a few channels of samples")
-    mono = _scaled(samples)
+    if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
+        raise InputError("audio", f"{samples.dtype} of shape {samples.shape}", "one channel of samples, as floats")
+    mono = samples.astype(np.float32)
     if not np.isfinite(mono).all():
         raise InputError("audio", f"{int((~np.isfinite(mono)).sum())} samples that are no finite numbers", "finite samples")
     if sample_rate != wanted_rate and len(mono):
@@ -94,17 +89,15 @@ def listen_to_all(recogniser: Recogniser, recordings: Sequence[np.ndarray], samp
     return recognitions
 
 
+def write_down(recogniser: Recogniser, utterances: Sequence[Tensor], way: Way) -> list[Transcript]:
+    """Transcribe utterances `[N]`, float32 at the recogniser's rate, none of them empty."""
+    decode = transcribe_in_words if isinstance(way, Lexicon) else transcribe
+    return decode(recogniser, utterances, way)
+
+
 def listen_to_file(recogniser: Recogniser, path: Path, way: Way) -> Recognition:
     """`listen` to the first two hours of a file that `load_audio` can read; raise InputError if it cannot."""
     if not path.is_file():
         raise InputError("audio file", str(path), "a file that is there")
     samples = load_audio(path, recogniser.sample_rate, LONGEST_SECONDS)
     return listen(recogniser, samples, recogniser.sample_rate, way)
-
-
-def _scaled(samples: np.ndarray) -> np.ndarray:
-    if np.issubdtype(samples.dtype, np.floating):
-        return samples.astype(np.float32)
-    if np.issubdtype(samples.dtype, np.signedinteger):
-        return samples.astype(np.float32) / float(-np.iinfo(samples.dtype).min)
-    raise InputError("audio", f"samples of type {samples.dtype}", "floats or signed integers")

@@ -3,7 +3,7 @@
 Its language model's tokens are integers; `end` is the one that closes a text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -78,12 +78,25 @@ class Recogniser(Protocol):
         ...
 
 
-class ScoringRecogniser(Recogniser, Protocol):
-    """A Recogniser whose CTC classes are those of `network/alphabet.py`, and whose language model compares texts."""
+def continue_greedily(
+    first: Sequence[int], end: int, limits: Sequence[int], step: Callable[[list[int], list[int]], list[int]]
+) -> list[list[int]]:
+    """Write the likeliest token of every row until `end`, which is left out, or until a row has as many as `limits` allows.
 
-    def score(self, reading: Reading, hypotheses: Sequence[Sequence[int]]) -> Tensor:
-        """log p(y, end | g) `[H]` of whole hypotheses behind the prompt that was read."""
-        ...
+    Args:
+        first: each row's first token.
+        step: rows and their newest tokens -> the likeliest next token of each of these rows.
+    """
+    newest, written = list(first), [[] for _ in first]
+    rows = [row for row, token in enumerate(first) if token != end]
+    while rows:
+        for row in rows:
+            written[row].append(newest[row])
+        rows = [row for row in rows if len(written[row]) < limits[row]]
+        for row, token in zip(rows, step(rows, [newest[row] for row in rows]) if rows else (), strict=True):
+            newest[row] = token
+        rows = [row for row in rows if newest[row] != end]
+    return written
 
 
 def reading(logits: Tensor, hypothesis: Sequence[int], prompt: int, keys: Tensor, values: Tensor) -> Reading:
@@ -91,18 +104,3 @@ def reading(logits: Tensor, hypothesis: Sequence[int], prompt: int, keys: Tensor
     log_probs = logits.float().log_softmax(-1)
     picked = log_probs[:-1].gather(1, torch.tensor(hypothesis, dtype=torch.int64, device=log_probs.device)[:, None])[:, 0]
     return Reading(picked.cpu(), tuple(logits.argmax(-1).tolist()), prompt, keys, values)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A text, and its log-probability in nats: ctc: of its characters in the sound; lm: of its tokens and the end behind the
-    sound; bigrams: of its words, whatever the sound."""
-
-    text: str
-    ctc: float
-    lm: float
-    bigrams: float
-
-    @property
-    def words(self) -> int:
-        return len(self.text.split())

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from pcg.asr.recogniser import Candidate, Heard, Reading, Recogniser
+from pcg.asr.recogniser import Heard, Reading, Recogniser
 
 Stage = Literal["ctc", "lm", "ar", "words"]
 BATCH_SECONDS = 60.0
@@ -54,10 +54,10 @@ class Times:
 
 @dataclass(frozen=True)
 class Transcript:
-    """What was heard, and who decided it.
+    """The text of an utterance, and the step that decided it.
 
-    stage: who accepted the text: "ctc" (step 1), "lm" (step 2) or "ar" (step 3); or "words", the search among listed words,
-    with its candidates, the best first. entropies `[T]`, nats, of every CTC frame.
+    stage: the step that accepted the text: "ctc" (step 1), "lm" (step 2) or "ar" (step 3); or "words", the search among listed
+    words. entropies `[T]`, nats, of every CTC frame.
     tokens: the text's tokens (of step 1 none, it has characters). hypothesis: the CTC draft's tokens, and likelihoods `[U]` of
     each if the language model read them. accepted: how many of these stand at the front of the text; accepted_text: the same as
     text.
@@ -73,7 +73,6 @@ class Transcript:
     accepted: int = 0
     accepted_text: str = ""
     times: Times = Times()
-    candidates: tuple[Candidate, ...] = ()
 
 
 def frame_entropies(log_probs: Tensor) -> Tensor:

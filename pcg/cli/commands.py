@@ -37,7 +37,7 @@ from pcg.errors import InputError
 from pcg.settings import Settings, bounds
 
 if TYPE_CHECKING:
-    from pcg.asr.word_search import Way
+    from pcg.asr.listening import Way
     from pcg.take import Round, Sound, Take
 
 THETAS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 1.0)

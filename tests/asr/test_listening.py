@@ -32,23 +32,13 @@ def test_every_rate_becomes_the_recognisers(rate: int) -> None:
     assert np.allclose(heard[middle], tone(1.0, RATE)[middle], atol=0.02)
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-def test_channels_are_mixed(axis: int) -> None:
-    mono = tone(0.5, RATE)
-    assert np.allclose(as_speech(np.stack([mono, 0 * mono], axis), RATE, RATE), mono / 2)
-
-
-def test_integers_are_scaled() -> None:
-    assert np.allclose(as_speech(np.array([-32768, 0, 16384], np.int16), RATE, RATE), [-1.0, 0.0, 0.5])
-
-
 @pytest.mark.parametrize(
     ("samples", "rate"),
     [
         (np.array([0.1, np.nan, 0.2], np.float32), RATE),
         (np.array([0.1, np.inf], np.float32), RATE),
-        (np.zeros((9, 10), np.float32), RATE),
-        (np.zeros((2, 2, 100), np.float32), RATE),
+        (np.zeros((2, 100), np.float32), RATE),
+        (np.zeros(100, np.int16), RATE),
         (np.array(["a", "b"]), RATE),
         (np.zeros(100, np.float32), 0),
     ],

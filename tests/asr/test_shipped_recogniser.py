@@ -6,8 +6,8 @@ import torch
 
 from pcg.asr.embedded import EMBEDDED, load_recogniser
 from pcg.asr.judges import MODES, way_of
+from pcg.asr.listening import write_down
 from pcg.asr.self_speculative import PRESETS, transcribe
-from pcg.asr.word_search import write_down
 from pcg.metrics.intelligibility import pooled, word_errors
 from pcg.synthesis.voice import load_voice
 
