@@ -135,7 +135,7 @@ def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     config = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=7)
     encoder, subwords = ConformerCTC(config), Subwords.learn(SENTENCES, 48)
-    reader = new_reader(ReaderShape(48, layers=2, width=32, heads=2, feed_forward=48), config, subwords, seed=0)
+    reader = new_reader(ReaderShape(subwords=48, layers=2, width=32, heads=2, feed_forward=48), config, subwords, seed=0)
     with torch.no_grad():
         # Far from the tiny initial weights, so that layers, frames and positions matter.
         for weight in reader["lm"].parameters():

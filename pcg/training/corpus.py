@@ -33,19 +33,16 @@ class CorpusEntry:
     length: int
 
 
-@dataclass(frozen=True)
-class CorpusPlan:
-    """Who speaks, and how many held-out sentences of each kind each voice says."""
+def make_corpus(
+    directory: Path, prose: Path, speakers: Mapping[str, Speaker], held_out_each: int, seed: int, processes: int
+) -> float:
+    """Speak the corpus into `directory`, and return its hours. Shards that exist are kept.
 
-    speakers: Mapping[str, Speaker]
-    held_out_each: int
-    seed: int
-
-
-def make_corpus(directory: Path, prose: Path, plan: CorpusPlan, processes: int) -> float:
-    """Speak the corpus into `directory`; return the hours that are there. Shards that exist are kept."""
-    pool = build_pool(prose, plan.seed)
-    jobs = list(_jobs(directory, pool, plan))
+    Args:
+        held_out_each: held-out sentences of each kind that each voice says.
+    """
+    pool = build_pool(prose, seed)
+    jobs = list(_jobs(directory, pool, speakers, held_out_each, seed))
     missing = sorted((j for j in jobs if not j.path.with_suffix(".json").exists()), key=lambda j: (j.path.stem, str(j.path)))
     with multiprocessing.Pool(processes) as workers:
         for done, job in enumerate(workers.imap_unordered(_speak_shard, missing), start=1):
@@ -88,14 +85,6 @@ def shards(directory: Path, split: str = "train") -> list[Path]:
     return sorted((directory / split).glob("*/*.npy"), key=lambda p: (p.stem, p.parent.name))
 
 
-def held_out(directory: Path, split: str, count: int) -> list[tuple[str, np.ndarray]]:
-    """Texts and samples of `count` utterances of a held-out split, of all voices alike; InputError where there is no corpus."""
-    found = [(u.text, samples) for shard in shards(directory, split) for u, samples in read_shard(shard)]
-    if not found:
-        raise InputError("work", str(directory.parent), "a folder that `pcg train corpus` has filled")
-    return [found[i * len(found) // count] for i in range(min(count, len(found)))]
-
-
 def recorded(voice: str, text: str, rate: int) -> np.ndarray:
     """Let the teacher of `voice` say `text`, float32 `[N]`; raise InputError for another voice or rate."""
     if voice not in SPEAKERS:
@@ -114,19 +103,21 @@ class _Job:
     varied: bool
 
 
-def _jobs(directory: Path, pool: SentencePool, plan: CorpusPlan) -> Iterator[_Job]:
+def _jobs(
+    directory: Path, pool: SentencePool, speakers: Mapping[str, Speaker], held_out_each: int, seed: int
+) -> Iterator[_Job]:
     average_hours = SHARD_SIZE * AVERAGE_SECONDS / 3600
-    order = random.Random(plan.seed)
+    order = random.Random(seed)
     cursor = 0
-    for number, (voice, speaker) in enumerate(plan.speakers.items()):
+    for number, (voice, speaker) in enumerate(speakers.items()):
         for index in range(max(1, round(speaker.hours / average_hours))):
             picked = [pool.train[(cursor + i) % len(pool.train)] for i in range(SHARD_SIZE)]
             cursor += SHARD_SIZE
-            seed = plan.seed * 1_000_003 + number * 10_007 + index
-            yield _Job(directory / "train" / voice / f"{index:05d}.npy", speaker, picked, seed, True)
+            own_seed = seed * 1_000_003 + number * 10_007 + index
+            yield _Job(directory / "train" / voice / f"{index:05d}.npy", speaker, picked, own_seed, True)
         for split, sentences in zip(HELD_OUT, (pool.held_out_sentences, pool.held_out_word_sentences), strict=True):
-            picked = order.sample(sentences, min(plan.held_out_each, len(sentences)))
-            yield _Job(directory / split / voice / "00000.npy", speaker, picked, plan.seed, False)
+            picked = order.sample(sentences, min(held_out_each, len(sentences)))
+            yield _Job(directory / split / voice / "00000.npy", speaker, picked, seed, False)
 
 
 def _speak_shard(job: _Job) -> _Job:

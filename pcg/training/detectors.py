@@ -3,10 +3,12 @@
 import hashlib
 import random
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.optim import AdamW
 
@@ -20,29 +22,46 @@ from pcg.synthesis.voice import Voice
 from pcg.training.corpus import read_shard, shards
 from pcg.training.loop import Stage, agrees, generator, run, update
 from pcg.training.publish import detector_card
-from pcg.training.samples import Sampling, own_samples, read_shards, tokens_path, write_shard
+from pcg.training.recipe import Count, Recipe
+from pcg.training.samples import own_samples, read_shards, tokens_path, write_shard
 from pcg.training.tokens import TokenizedUtterance
 
-NAME = "detector"
+HELD_OUT = "held_out_sentences"
 # Codes that stand far apart tell less of their order, and it takes longer to learn it.
 STEPS = {"M50": 900, "M25": 900, "M10": 1500, "M50<-25": 3000, "M50<-10": 4000}
 
 
-@dataclass(frozen=True)
-class SpoofPlan:
-    """What shapes the detectors: steps by resolution, segments in a batch, the optimizer, and what batches are made of."""
+class DetectorRecipe(Recipe):
+    """Every choice that shapes the detectors."""
 
-    steps: Mapping[str, int] = field(default_factory=lambda: dict(STEPS))
-    batch: int = 192
-    lr: float = 1e-3
-    weight_decay: float = 1e-2
-    mix: Mix = field(default_factory=Mix)
+    size: Literal["small", "paper"] = Field(
+        "small", description="small: for a codebook of a few thousand codes and a few hours of speech; paper: MSpoofTTS's."
+    )
+    shards: Count = Field(96, description="Shards of the corpus that are learned from.")
+    samples: dict[str, Count] = Field(
+        {f"{Settings().temperature:g}": 6144, "1": 512}, description="Texts that the voice says, by temperature.", min_length=1
+    )
+    held_out_samples: Count = Field(256, description="Held-out texts, at the first of these temperatures.")
+    steps: dict[str, Count] = Field(STEPS, description="By resolution.")
+    batch: Count = Field(192, description="Segments in a batch.")
+    lr: Annotated[float, Field(gt=0, lt=1)] = 1e-3
+    weight_decay: Annotated[float, Field(ge=0)] = 1e-2
+    mix: Mix = Mix()
 
     @classmethod
-    def paper(cls) -> "SpoofPlan":
-        """The paper's learning rate, weight decay and three synthetic segments for each real one (sections 3.1 and 3.2), for
-        its larger detectors. How long it trains, and in which batches, it does not tell."""
-        return cls({r.name: 6000 for r in RESOLUTIONS}, lr=1e-4, weight_decay=1e-4, mix=Mix(synthetic=3))
+    def of(cls, values: object) -> "DetectorRecipe":
+        """Build from plain values. Size "paper" brings the paper's learning rate, weight decay and three synthetic segments for
+        each real one (sections 3.1 and 3.2); the paper does not say how long it trains, and in which batches."""
+        if isinstance(values, dict) and values.get("size") == "paper":
+            steps = {resolution.name: 6000 for resolution in RESOLUTIONS}
+            values = {"steps": steps, "lr": 1e-4, "weight_decay": 1e-4, "mix": {"synthetic": 3}} | values
+        return super().of(values)
+
+    def config(self, codes: int, code_width: int) -> DetectorConfig:
+        """Return the shape of detectors of `codes` codes whose embeddings begin with a language model's, `code_width` wide."""
+        if self.size == "paper":
+            return DetectorConfig(codes, code_width=code_width)
+        return DetectorConfig.small(codes, code_width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +78,14 @@ def train_detectors(
     config: DetectorConfig,
     start: Tensor | None,
     examples: Examples,
-    plan: SpoofPlan,
+    recipe: DetectorRecipe,
     seed: int,
     device: str,
 ) -> dict[str, Detector]:
-    """Binary cross-entropy, AdamW, one detector a resolution; resumes where it stopped, and ends on the CPU.
+    """Train one detector a resolution by binary cross-entropy; resume where it stopped, and end on the CPU.
 
-    start `[codes, code_width]`: the embeddings that all of them begin with, brought to unit scale.
+    Args:
+        start: embeddings `[codes, code_width]` that all of them begin with, brought to unit scale.
     """
     detectors = {}
     for place, resolution in enumerate(RESOLUTIONS):
@@ -73,7 +93,7 @@ def train_detectors(
         detector = Detector(config)
         if start is not None:
             _begin_with(detector, start)
-        _train(directory, detector.to(device), resolution, examples, plan, seed, device)
+        _train(directory, detector.to(device), resolution, examples, recipe, seed, device)
         detectors[resolution.name] = detector.cpu().eval()
     return detectors
 
@@ -83,18 +103,18 @@ def _train(
     detector: Detector,
     resolution: Resolution,
     examples: Examples,
-    plan: SpoofPlan,
+    recipe: DetectorRecipe,
     seed: int,
     device: str,
 ) -> None:
-    optimizer = AdamW(detector.parameters(), lr=plan.lr, weight_decay=plan.weight_decay)
+    optimizer = AdamW(detector.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)
     loss_of = nn.BCEWithLogitsLoss()
 
     def step(index: int) -> dict[str, float]:
         detector.train()
         torch.manual_seed(seed * 1_000_003 + index)
         rng = random.Random(generator(seed, index).initial_seed())
-        batch = examples.train.batch(resolution, plan.batch, plan.mix, examples.garbage, rng)
+        batch = examples.train.batch(resolution, recipe.batch, recipe.mix, examples.garbage, rng)
         with torch.autocast(device, torch.bfloat16):
             logits = detector(batch.segments[:, :: resolution.stride].to(device))
         loss = loss_of(logits.float(), batch.real.to(device))
@@ -106,14 +126,12 @@ def _train(
         detector.eval()
         check = examples.held_out.every(resolution)
         logits = detector(check.segments[:, :: resolution.stride].to(device)).float().cpu()
-        return {
-            "loss": loss_of(logits, check.real).item(),
-            "accuracy": ((logits > 0) == (check.real > 0)).float().mean().item(),
-        }
+        accuracy = ((logits > 0) == (check.real > 0)).float().mean().item()
+        return {"loss": loss_of(logits, check.real).item(), "accuracy": accuracy}
 
-    steps = plan.steps[resolution.name]
-    modules, name = {"detector": detector}, f"{NAME}_{resolution.key}"
-    run(Stage(name, directory, steps, modules, {"adamw": optimizer}, step, evaluate, warmup=max(1, steps // 20)), seed)
+    steps, name = recipe.steps[resolution.name], f"detector_{resolution.key}"
+    modules, optimizers = {"detector": detector}, {"adamw": optimizer}
+    run(Stage(name, directory, steps, modules, optimizers, step, evaluate, warmup=max(1, steps // 20)), seed)
 
 
 @torch.no_grad()
@@ -122,44 +140,12 @@ def _begin_with(detector: Detector, embedding: Tensor) -> None:
     detector.embedding.weight.copy_(centred / centred.std())
 
 
-HELD_OUT = "held_out_sentences"
-SIZES = ("small", "paper")
-
-
-@dataclass(frozen=True)
-class DetectorRecipe:
-    """shards: of the corpus that are learned from. samples: how many texts the voice says, by temperature, as text;
-    held_out_samples: at the first of these temperatures alone. size: of the detectors, "small", for a codebook of a few
-    thousand codes and a few hours of speech, or "paper" (MSpoofTTS section 3.2)."""
-
-    shards: int = 96
-    samples: Mapping[str, int] = field(default_factory=lambda: {f"{Settings().temperature:g}": 6144, "1": 512})
-    held_out_samples: int = 256
-    size: str = "small"
-    plan: SpoofPlan = field(default_factory=SpoofPlan)
-
-    def __post_init__(self) -> None:
-        if self.size not in SIZES:
-            raise InputError("size", self.size, "one of " + ", ".join(SIZES))
-
-    @classmethod
-    def of_size(cls, size: str) -> "DetectorRecipe":
-        """The recipe for detectors of this size: the paper's learn by its plan."""
-        return cls(size=size, plan=SpoofPlan.paper() if size == "paper" else SpoofPlan())
-
-    def config(self, codes: int, code_width: int) -> DetectorConfig:
-        """The shape of detectors of `codes` codes whose embeddings begin with a language model's, `code_width` wide."""
-        if self.size == "paper":
-            return DetectorConfig(codes, code_width=code_width)
-        return DetectorConfig.small(codes, code_width)
-
-
 def train_detectors_of(
-    voice: Voice, work: Path, out: Path, device: str, seed: int, recipe: DetectorRecipe | None = None
+    voice: Voice, work: Path, out: Path, device: str, seed: int, recipe: DetectorRecipe
 ) -> dict[str, object]:
     """Train the detectors of `voice` on `work`/corpus, write them to `out`, and return their figures on held-out utterances."""
-    recipe, state, corpus = recipe or DetectorRecipe(), work / "detectors", work / "corpus"
-    if not agrees(state / "plan.json", identity(voice) | {"seed": seed} | asdict(recipe)):
+    state, corpus = work / "detectors", work / "corpus"
+    if not agrees(state / "plan.json", identity(voice) | {"seed": seed} | recipe.as_dict()):
         raise InputError("work", str(work), "a folder without detectors of another recipe or voice")
     start, garbage = voice.code_embedding, Garbage(voice.usage, voice.code_embedding)
     config = recipe.config(voice.codec.codebook_size, start.shape[1])
@@ -167,28 +153,22 @@ def train_detectors_of(
     train = _segments(voice, state, "train", spoken["train"], recipe.samples, seed)
     usual = next(iter(recipe.samples))
     held_out = _segments(voice, state, HELD_OUT, spoken[HELD_OUT], {usual: recipe.held_out_samples}, seed)
-    trained = train_detectors(state, config, start, Examples(train, held_out, garbage), recipe.plan, seed, device)
+    trained = train_detectors(state, config, start, Examples(train, held_out, garbage), recipe, seed, device)
     save_detectors(out, voice.name, trained, corpus=corpus_digest(voice.usage))
     held_out.save(out / "held_out.safetensors")
     write_checksums(out)  # without which they would not load
     figures = held_out_figures(load_detectors(out), held_out, garbage)
     write_json(out / "figures.json", figures)
+    hours = sum(len(u) for u in train.real) * voice.codec.hop / voice.codec.sample_rate / 3600
+    facts = {"recipe": recipe.as_dict(), "hours": hours, "utterances": len(train.real), "config": asdict(config)}
     with replacing(out / "MODEL_CARD.md") as temporary:
-        hours = sum(len(u) for u in train.real) * voice.codec.hop / voice.codec.sample_rate / 3600
-        facts = {
-            "recipe": asdict(recipe),
-            "seed": seed,
-            "hours": hours,
-            "utterances": len(train.real),
-            "config": asdict(config),
-        }
         temporary.write_text(detector_card(facts, figures), encoding="utf-8")
     write_checksums(out)
     return figures
 
 
 def identity(voice: Voice) -> dict[str, str]:
-    """What a run notes of the voice that it is for: two of one name are different voices. Its drafts do not count."""
+    """Return name and digests of the voice that a run is for: voices of one name may differ. Drafts do not count."""
     codec = hashlib.sha256()
     add_content(codec, voice.codec_folder or voice.folder / "codec")
     return {"voice": voice.name, "target": weights_digest(voice.target_folder), "codec": codec.hexdigest()}
@@ -211,8 +191,8 @@ def voice_tokens(voice: Voice, corpus: Path, tokens: Path, split: str, count: in
 def _segments(
     voice: Voice, state: Path, split: str, spoken: list[TokenizedUtterance], samples: Mapping[str, int], seed: int
 ) -> Segments:
-    said: list[TokenizedUtterance] = []
+    synthetic: list[TokenizedUtterance] = []
     for temperature, count in samples.items():
-        sampling = Sampling(count, float(temperature), seed)
-        said += own_samples(state / f"samples_{split}_{temperature}", voice.target, spoken, voice.reader, sampling)
-    return Segments([u.codes for u in spoken], [u.codes for u in said])
+        folder = state / f"samples_{split}_{temperature}"
+        synthetic += own_samples(folder, voice.target, spoken, voice.reader, count, float(temperature), seed)
+    return Segments([u.codes for u in spoken], [u.codes for u in synthetic])

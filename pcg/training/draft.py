@@ -1,176 +1,254 @@
-"""The recipe of a draft for any target: tokens, the target's own samples, training with trials, and the draft's folder.
+"""Drafts for any target: the recipe, what they learn from, how they are tried, and their folder.
 
-Everything that a killed run goes on from lies in `training/` inside that folder.
+A run keeps what it resumes from in `training/` inside the draft's folder.
 """
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from transformers import LlamaForCausalLM
 
+from pcg.decode.runners import AnyDraft, make_runners
+from pcg.decode.sequence import begin
+from pcg.decode.speculative import Drafting, speculative
 from pcg.errors import InputError
 from pcg.files import renew_checksums
+from pcg.groups.neighbours import build_neighbours
 from pcg.models.feature_draft import usual_taps
 from pcg.models.hub import is_neutts, weights_digest
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import Checkpoint, load_llama
-from pcg.settings import Settings
+from pcg.rules import Rule, coarse, exact
+from pcg.sampling import Plain
+from pcg.settings import Settings, bounds
 from pcg.synthesis.voice import EMBEDDED, load_voice
 from pcg.text import llasa, neutts
 from pcg.text.prompt import PromptReader
-from pcg.training.feature_draft import FeatureModel, hold_out, train_feature
-from pcg.training.layer_draft import FEATURE, OBJECTIVE_OF, OTHERWISE, DraftPlan, new_draft, train_draft
-from pcg.training.loop import agrees
-from pcg.training.publish import write_draft, write_feature_draft
-from pcg.training.samples import (
-    OBJECTIVES,
-    AcceptanceTrial,
-    Examiner,
-    Material,
-    Objective,
-    Pair,
-    Sampling,
-    Schedule,
-    draw_pairs,
-    own_samples,
-    read_manifest,
-    read_shards,
-    sd_and_pcg,
-)
-from pcg.training.tokens import TokenizedUtterance, used_codes
+from pcg.training.feature_draft import FeatureLoss, FeatureModel, start_from
+from pcg.training.layer_draft import NAMED_PLANS, OBJECTIVES, DraftPlan, LayerLoss, Objective, new_draft
+from pcg.training.loop import Stage, agrees, learn, load_checkpoint, make_optimizers, read_log, run
+from pcg.training.publish import write_draft
+from pcg.training.recipe import Count, Recipe
+from pcg.training.samples import by_voice, own_samples, read_manifest, read_shards
+from pcg.training.tokens import Batch, Epochs, TokenizedUtterance, lay_out, used_codes
 
+FEATURE = "feature"
 TRIALS = 24
+EVERY = 50
+"""Steps between two rows of the log."""
 USUAL_LR, USUAL_WIDTH = 3e-3, 256
+# PCG's draft learns without distillation (section 3.1), SSD's by cross-entropy (section 2.3).
+OBJECTIVE_OF = {"pcg": "ce", "ssd": "ce", FEATURE: "overlap"}
+
+Pair = tuple[TokenizedUtterance, TokenizedUtterance]
 
 
-@dataclass(frozen=True)
-class DraftJob:
-    """What is asked for. target: "embedded" or a folder; tokens: what `prepare_tokens` wrote; out: the draft's folder; samples:
-    how many texts the target says for it; lr: None for one that falls with the target's width; objective: None for that of the
-    plan. taps: layers of the target as in "3,6,9,12", counted from 1, and rank: of the head, for plan "feature" alone; None for
-    the layers behind each quarter, 0 for the target's own head."""
+class DraftRecipe(Recipe):
+    """Choices of a draft's training."""
 
-    target: str
-    tokens: Path
-    out: Path
-    plan: str = "pcg"
-    objective: str | None = None
-    steps: int = 2000
-    samples: int = 2400
-    temperature: float = 0.8
-    budget: int = 4096
-    longest: int = 800
-    lr: float | None = None
-    precision: str = "bf16"
-    seed: int = 0
-    taps: str | None = None
-    rank: int = 0
-
-    def __post_init__(self) -> None:
-        if self.objective is not None and self.objective not in OBJECTIVES:
-            raise InputError("objective", self.objective, "one of " + ", ".join(OBJECTIVES))
-        for name in ("taps", "rank"):
-            if getattr(self, name) and self.plan != FEATURE:
-                raise InputError(name, getattr(self, name), f"left out where the plan is not {FEATURE}")
-        if self.samples < 2:
-            raise InputError("samples", self.samples, "a whole number from 2 up")
-        if self.plan == FEATURE and self.minimised.ce:
-            raise InputError("objective", self.objective, f"distil or overlap, where the plan is {FEATURE}")
-        Settings(temperature=self.temperature, seed=self.seed)
-        self.schedule(USUAL_WIDTH)  # refuses what no training can use, before anything is written
+    plan: str = Field("pcg", description="feature, pcg, ssd, subset, or numbers of layers of the target, as in 0,1,27.")
+    objective: Literal["ce", "distil", "overlap"] | None = Field(None, description="The plan's own where it is left out.")
+    steps: Count = 2000
+    samples: Annotated[int, Field(ge=2, description="Texts that the target says for its draft.")] = 2400
+    temperature: Annotated[float, Field(ge=bounds("temperature").low, le=bounds("temperature").high)] = 0.8
+    budget: Annotated[Count, Field(description="Tokens in a batch.")] = 4096
+    longest: Annotated[Count, Field(description="Speech codes in a row of a batch.")] = 800
+    lr: Annotated[float, Field(gt=0, lt=1)] | None = Field(None, description="0.003 at width 256, less for wider targets.")
+    precision: Literal["bf16", "fp32"] = "bf16"
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    taps: tuple[Count, ...] | None = Field(None, description="Layers that a feature draft reads; those after each quarter.")
+    rank: Annotated[int, Field(ge=0, description="Of a feature draft's head; 0: the target's own head.")] = 0
 
     @property
     def minimised(self) -> Objective:
-        return OBJECTIVES[self.objective or OBJECTIVE_OF.get(self.plan, OTHERWISE)]
+        chosen = OBJECTIVES[self.objective or OBJECTIVE_OF.get(self.plan, "distil")]
+        if self.plan == FEATURE and chosen.ce:
+            raise InputError("objective", self.objective, "distil or overlap, where the plan is feature")
+        return chosen
 
-    def tapped(self, depth: int) -> tuple[int, ...]:
-        """The layers that a feature draft of a target of `depth` layers reads."""
-        if self.taps is None:
-            return usual_taps(depth)
-        numbers = [int(n) for n in self.taps.split(",") if n.isascii() and n.isdigit() and len(n) < 5]
-        if len(numbers) != self.taps.count(",") + 1 or sorted({0, *numbers}) != [0, *numbers] or numbers[-1] > depth:
-            raise InputError("taps", self.taps[:40], f"numbers from 1 to {depth}, rising, with commas between them")
-        return tuple(numbers)
+    def rate(self, width: int) -> float:
+        """Return the learning rate of Muon for a target of this width; AdamW's is two thirds of it."""
+        return USUAL_LR * USUAL_WIDTH / width if self.lr is None else self.lr
 
-    def schedule(self, width: int) -> Schedule:
-        lr = USUAL_LR * USUAL_WIDTH / width if self.lr is None else self.lr
-        return Schedule(self.steps, self.budget, lr, self.longest, self.precision, rows_between=2)
+    def new_draft(self, target: LlamaForCausalLM, vocabulary: Vocabulary) -> LlamaForCausalLM | FeatureModel:
+        """Return the untrained draft; raise InputError where plan, taps or rank do not fit the target."""
+        depth = target.config.num_hidden_layers
+        if self.plan != FEATURE:
+            if self.taps or self.rank:
+                raise InputError("taps or rank", self.taps or self.rank, f"left out where the plan is not {FEATURE}")
+            return new_draft(target, DraftPlan.read(self.plan, depth))
+        taps = usual_taps(depth) if self.taps is None else self.taps
+        if not taps or sorted(set(taps)) != list(taps) or taps[-1] > depth:
+            raise InputError("taps", list(taps), f"numbers from 1 to {depth}, rising")
+        return FeatureModel(target, vocabulary, taps, self.rank)
 
 
-def train_for(job: DraftJob, device: str) -> dict[str, float]:
-    """Train the draft that `job` asks for, write it, and return the figures of its last trial."""
-    target, vocabulary, reader = open_target(job.target, job.tokens)
-    depth = target.config.num_hidden_layers
-    plan = FEATURE if job.plan == FEATURE else DraftPlan.read(job.plan, depth)
-    draft = FeatureModel(target, vocabulary, job.tapped(depth), job.rank) if plan == FEATURE else new_draft(target, plan)
-    corpus, pairs = _corpus(job, reader, vocabulary)
-    state = job.out / "training"
-    if not agrees(state / "job.json", _asked(job)):
-        raise InputError("out", str(job.out), "a new folder, or one whose draft was begun with the same options")
+@dataclass(frozen=True)
+class Material:
+    """What is learned from. `samples` may be empty where the objective takes none."""
+
+    corpus: Sequence[TokenizedUtterance]
+    samples: Sequence[TokenizedUtterance]
+    reader: PromptReader
+    vocabulary: Vocabulary
+
+    def batches(self, objective: Objective, recipe: DraftRecipe) -> Callable[[int], Batch]:
+        """Return a function that makes batch n of a run, always the same."""
+
+        def epochs(spoken: Sequence[TokenizedUtterance], what: str) -> Epochs:
+            chained = Epochs(spoken, self.reader, self.vocabulary.codes, recipe.budget, recipe.seed, recipe.longest)
+            if not chained.per_epoch:
+                raise InputError(what, f"{len(spoken)} utterances", "at least two of one voice")
+            return chained
+
+        own = epochs(self.samples, "samples") if objective.own > 0 else None
+        given = epochs(self.corpus, "tokens") if objective.own < 1 else None
+        return lambda number: (own if objective.takes_own(number) else given).batch(number)
+
+
+def draw_pairs(spoken: Sequence[TokenizedUtterance], count: int, seed: int) -> list[Pair]:
+    """Draw `count` pairs of utterances of one voice, or as many as there are; voices take turns, no utterance comes twice."""
+    rng = random.Random(seed)
+    voices = [rng.sample(group, len(group)) for group in by_voice(spoken).values()]
+    turns = max((len(group) // 2 for group in voices), default=0)
+    pairs = [(group[2 * i], group[2 * i + 1]) for i in range(turns) for group in voices if 2 * i + 1 < len(group)]
+    return pairs[:count]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Tries drafts of one target by the engine: for each pair the second's text is said with the first as reference."""
+
+    target: LlamaForCausalLM
+    pairs: Sequence[Pair]
+    reader: PromptReader
+    vocabulary: Vocabulary
+    rules: Mapping[str, Rule]
+    settings: Settings
+
+    @classmethod
+    def of(cls, target: LlamaForCausalLM, material: Material, pairs: Sequence[Pair], settings: Settings) -> "Trial":
+        """A trial by SD, and by PCG with the target's groups; codes that the corpus does not use stand alone."""
+        vocabulary, theta = material.vocabulary, settings.theta
+        codes = slice(vocabulary.first_code, vocabulary.first_code + vocabulary.codes)
+        embedding = target.get_input_embeddings().weight.detach()[codes].float().cpu()
+        used = used_codes(material.corpus, vocabulary.codes) > 0
+        groups = build_neighbours(embedding, theta, used, device=target.device.type).groups_at(theta)
+        return cls(target, pairs, material.reader, vocabulary, {"sd": exact, "pcg": coarse(groups, "thinning")}, settings)
+
+    def accepted(self, draft: LlamaForCausalLM | FeatureModel) -> dict[str, float]:
+        """Return for each rule the share of drafted tokens that is accepted; coins are the same at each call."""
+        if isinstance(draft, FeatureModel):
+            drafting: AnyDraft = draft.decoding(Checkpoint.of(self.target))
+        else:
+            drafting = DecodingLlama(draft, self.vocabulary)
+        return {name: round(self._accepted(drafting, rule), 4) for name, rule in self.rules.items()}
+
+    def _accepted(self, draft: AnyDraft, rule: Rule) -> float:
+        settings, target = self.settings, DecodingLlama(self.target, self.vocabulary)
+        prompts = [lay_out(a, [b], self.reader) for a, b in self.pairs]
+        limits = [int(1.6 * len(b.codes)) + 40 for _, b in self.pairs]
+        runners = make_runners(target, draft, prompts, max(limits) + settings.lookahead + 1)
+        for runner in runners:
+            runner.prefill()
+        coins = [torch.Generator().manual_seed(settings.seed + i) for i in range(len(prompts))]
+        sequences = begin(Plain(settings.temperature), limits, coins)
+        accepted = drafted = 0
+        for step in speculative(*runners, rule, Drafting(settings.lookahead), sequences):
+            for round_ in step.values():
+                accepted += round_.accepted
+                drafted += len(round_.drafted)
+        return accepted / max(1, drafted)
+
+
+def train_draft(
+    directory: Path,
+    draft: LlamaForCausalLM | FeatureModel,
+    target: LlamaForCausalLM,
+    material: Material,
+    recipe: DraftRecipe,
+    device: str,
+    trial: Trial,
+    name: str = "draft",
+    fresh: bool = True,
+) -> dict[str, float]:
+    """Train `draft` in place; log and checkpoint lie in `directory` under `name`.
+
+    Args:
+        trial: its figures are logged on the way.
+        fresh: begin a feature draft at the least squares; False for one that was trained before.
+
+    Returns:
+        The figures of the last trial.
+    """
+    objective, features = recipe.minimised, isinstance(draft, FeatureModel)
+    draft.to(device).train()
+    target.to(device).eval().requires_grad_(False)
+    if features:
+        losses = FeatureLoss(draft, target, objective, recipe.temperature, recipe.precision)
+    else:
+        # On a CPU the fused kernel's backward pass is the slower one.
+        draft.set_attn_implementation("eager" if device == "cpu" else "sdpa")
+        losses = LayerLoss(draft, target, material.vocabulary, objective, recipe.precision)
+    batch, rate = material.batches(objective, recipe), recipe.rate(target.config.hidden_size)
+    optimizers = make_optimizers(draft, lr=2 / 3 * rate, muon_lr=rate, weight_decay=0.0)
+    stage = Stage(
+        name,
+        directory,
+        recipe.steps,
+        {"draft": draft},
+        optimizers,
+        lambda index: learn(batch(index).to(device), losses, draft, optimizers),
+        lambda: trial.accepted(draft),
+        warmup=max(1, min(30 if features else 100, recipe.steps // 4)),
+        # A feature draft's overlap hardly rises until its rate falls.
+        decay_share=0.8 if features else 0.4,
+        every=EVERY,
+    )
+    if features and fresh and not stage.checkpoint.exists():
+        with torch.autocast(device, torch.bfloat16, enabled=recipe.precision == "bf16"):
+            start_from(draft, target, lambda index: batch(index).to(device), recipe.budget)
+    return run(stage, recipe.seed) or trial.accepted(draft)
+
+
+def train_for(recipe: DraftRecipe, model: str, tokens: Path, out: Path, device: str) -> dict[str, float]:
+    """Train a draft for the target `model` on the shards in `tokens`, write it to `out`, and return the figures of its last
+    trial.
+
+    Raises:
+        InputError: if the target, the tokens or the recipe do not fit together, or `out` holds a draft of other options.
+    """
+    target, vocabulary, reader = open_target(model, tokens)
+    draft, objective = recipe.new_draft(target, vocabulary), recipe.minimised
+    corpus, pairs = _corpus(recipe, tokens, reader, vocabulary)
+    state = out / "training"
+    # A run that resumes may have more steps than before, and nothing else that differs.
+    asked = {name: value for name, value in recipe.as_dict().items() if name != "steps"} | {"objective": asdict(objective)}
+    if not agrees(state / "job.json", asked | {"target": weights_digest(_weights(model)), "tokens": read_manifest(tokens)}):
+        raise InputError("out", str(out), "a new folder, or one whose draft was begun with the same options")
     target.to(device, torch.bfloat16 if device == "cuda" else torch.float32).requires_grad_(False)
     samples: list[TokenizedUtterance] = []
-    if job.minimised.own:
-        sampling = Sampling(job.samples, job.temperature, job.seed)
-        samples = own_samples(state / "samples", DecodingLlama(target, vocabulary), corpus, reader, sampling)
-    settings = Settings(temperature=job.temperature, seed=job.seed)
-    rules = sd_and_pcg(target, vocabulary, used_codes(corpus, vocabulary.codes) > 0, settings.theta)
-    examiner = Examiner(target, AcceptanceTrial(pairs, reader, vocabulary, rules, settings))
+    if objective.own:
+        speaker, chosen = DecodingLlama(target, vocabulary), (recipe.samples, recipe.temperature, recipe.seed)
+        samples = own_samples(state / "samples", speaker, corpus, reader, *chosen)
     material = Material(corpus, samples, reader, vocabulary)
-    learn_by = _feature if plan == FEATURE else _layers
-    found = learn_by(job, draft, target, material, pairs, examiner, device)
-    found = {name: round(value, 4) for name, value in found.items()}
-    facts = {"target": Path(job.target).name, "plan": plan if plan == FEATURE else asdict(plan)}
-    facts |= {"objective": asdict(job.minimised), "schedule": asdict(job.schedule(target.config.hidden_size))}
-    write = write_feature_draft if plan == FEATURE else write_draft
-    write(job.out, draft, facts | {"acceptance": found, "settings": settings.as_dict()})
-    renew_checksums(job.out)
-    return found
-
-
-def _layers(
-    job: DraftJob,
-    draft: LlamaForCausalLM,
-    target: LlamaForCausalLM,
-    material: Material,
-    pairs: Sequence[Pair],
-    examiner: Examiner,
-    device: str,
-) -> dict[str, float]:
-    """Train layers of the target; what came of their last trial."""
-    trials: list[dict[str, float]] = []
-
-    def evaluate() -> dict[str, float]:
-        trials.append(examiner.figures(draft))
-        return trials[-1]
-
-    state, schedule = job.out / "training", job.schedule(target.config.hidden_size)
-    train_draft(state, draft, target, material, job.minimised, schedule, job.seed, device, evaluate)
-    return trials[-1] if trials else evaluate()  # a run that was done already tries nothing
-
-
-def _feature(
-    job: DraftJob,
-    draft: FeatureModel,
-    target: LlamaForCausalLM,
-    material: Material,
-    pairs: Sequence[Pair],
-    examiner: Examiner,
-    device: str,
-) -> dict[str, float]:
-    """Train a feature draft; its overlaps with the target on held-out rows, and what the engine accepts of it."""
-    learned, held_out = hold_out(material, pairs, TRIALS, job.seed)
-    state, schedule, asked = job.out / "training", job.schedule(target.config.hidden_size), (job.temperature, job.seed)
-    overlaps = train_feature(state, draft, target, learned, job.minimised, schedule, *asked, device, held_out)
-    accepted = examiner.accepted(draft.decoding(Checkpoint.of(target)))
-    return {name: estimate.value for name, estimate in accepted.items()} | overlaps
+    settings = Settings(temperature=recipe.temperature, seed=recipe.seed)
+    accepted = train_draft(state, draft, target, material, recipe, device, Trial.of(target, material, pairs, settings))
+    facts = {"target": Path(model).name, "recipe": recipe.as_dict(), "objective": asdict(objective)}
+    write_draft(out, draft, facts | {"acceptance": accepted, "settings": settings.as_dict()})
+    renew_checksums(out)
+    return accepted
 
 
 def open_target(model: str, tokens: Path) -> tuple[LlamaForCausalLM, Vocabulary, PromptReader]:
-    """The target of the shipped voice ("embedded"), of the voice in a folder, or the LLaSA in a folder, for the codes of which
-    `tokens` was made."""
+    """Load the target of the shipped voice ("embedded"), of the voice in a folder, or the LLaSA or NeuTTS in a folder, for the
+    codes of which `tokens` was made."""
     folder = _weights(model)
     if (folder.parent / "voice.json").is_file():
         voice = load_voice(str(folder.parent), draft="none")
@@ -182,7 +260,7 @@ def open_target(model: str, tokens: Path) -> tuple[LlamaForCausalLM, Vocabulary,
 
 
 def _weights(model: str) -> Path:
-    """The folder of the target's own weights."""
+    """Return the folder of the target's own weights."""
     folder = EMBEDDED if model == "embedded" else Path(model)
     if (folder / "voice.json").is_file():
         return folder / "target"
@@ -191,22 +269,41 @@ def _weights(model: str) -> Path:
     return folder
 
 
-def _corpus(job: DraftJob, reader: PromptReader, vocabulary: Vocabulary) -> tuple[list[TokenizedUtterance], list[Pair]]:
-    """The utterances to learn from, and pairs to try the draft on, none of which is among them."""
-    if int(read_manifest(job.tokens)["codes"]) != vocabulary.codes:
-        raise InputError("tokens", str(job.tokens), f"made by the target's codec, of {vocabulary.codes} codes")
-    longest = job.longest // 2  # so that two fit into a row
-    spoken = read_shards(job.tokens, reader, longest)
-    pairs = draw_pairs(spoken, min(TRIALS, len(spoken) // 8), job.seed)
+def _corpus(
+    recipe: DraftRecipe, tokens: Path, reader: PromptReader, vocabulary: Vocabulary
+) -> tuple[list[TokenizedUtterance], list[Pair]]:
+    """Return the utterances to learn from, and pairs of others to try the draft on."""
+    if int(read_manifest(tokens)["codes"]) != vocabulary.codes:
+        raise InputError("tokens", str(tokens), f"made by the target's codec, of {vocabulary.codes} codes")
+    longest = recipe.longest // 2  # so that two fit into a row
+    spoken = read_shards(tokens, reader, longest)
+    pairs = draw_pairs(spoken, min(TRIALS, len(spoken) // 8), recipe.seed)
     held_out = {id(utterance) for pair in pairs for utterance in pair}
     if not pairs:
         raise InputError("tokens", f"{len(spoken)} utterances of at most {longest} codes", "at least 8, two of one voice")
     return [utterance for utterance in spoken if id(utterance) not in held_out], pairs
 
 
-def _asked(job: DraftJob) -> dict[str, object]:
-    """What a run shares with the one it goes on from, which may have had fewer steps: its options, and what lies in the places
-    that they name."""
-    asked = {k: v for k, v in asdict(job).items() if k not in ("steps", "out", "target", "tokens")}
-    made_from = {"target": weights_digest(_weights(job.target)), "tokens": read_manifest(job.tokens)}
-    return asked | {"objective": asdict(job.minimised)} | made_from
+def train_baselines(
+    directory: Path, target: LlamaForCausalLM, material: Material, recipe: DraftRecipe, device: str, trial: Trial
+) -> None:
+    """Train the drafts of the papers, and the lowest and highest layer; checkpoints and logs lie in `directory`."""
+    for name in NAMED_PLANS:
+        own = recipe.model_copy(update={"plan": name})
+        train_draft(directory, own.new_draft(target, material.vocabulary), target, material, own, device, trial, name)
+
+
+def write_baselines(out: Path, directory: Path, target: LlamaForCausalLM) -> None:
+    """Write the baselines that are trained in `directory` beside the voice's own draft, each as `draft-NAME`."""
+    for name in NAMED_PLANS:
+        saved = directory / f"{name}.safetensors"
+        if not saved.exists():
+            continue
+        plan = DraftPlan.read(name, target.config.num_hidden_layers)
+        draft = new_draft(target, plan)
+        step = load_checkpoint(saved, {"draft": draft}, {})["step"]
+        figures = {k: v for row in read_log(directory / f"{name}.jsonl") for k, v in row.items() if k.startswith("held_out")}
+        objective = OBJECTIVES[OBJECTIVE_OF.get(name, "distil")]
+        facts = {"plan": asdict(plan), "objective": asdict(objective), "steps": int(step), "acceptance": figures}
+        with torch.no_grad():
+            write_draft(out / f"draft-{name}", draft, facts)

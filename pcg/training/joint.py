@@ -18,13 +18,13 @@ from pcg.errors import InputError
 from pcg.models.feature_draft import unit
 from pcg.models.vocabulary import Vocabulary
 from pcg.text.prompt import PhonemeReader
-from pcg.training.feature_draft import FeatureModel, TapPlaces, divergence, tapping
-from pcg.training.llama import tapped_states
+from pcg.training.feature_draft import FeatureModel, read_target, unrolled_divergence
 from pcg.training.loop import Stage, generator, learn, make_optimizers, run
 from pcg.training.tokens import IGNORED, Batch, Epochs, TokenizedUtterance
 
-UNROLLED = (1.0, 0.7, 0.5)
 DRAFT_SHARE, KL, TV = 0.3, 0.6, 0.6
+LONGEST = 720
+"""Speech codes in a row of a batch."""
 MISHEARD_ROWS, MISHEARD_CODES = 0.5, 1 / 8
 """So many rows hear up to this share of their codes wrongly, with true labels: a swapped code or a slip is forgiven."""
 
@@ -37,44 +37,19 @@ class JointLoss:
     target: LlamaForCausalLM
     draft: FeatureModel
     vocabulary: Vocabulary
-    through: bool = True
 
     def __call__(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        taps, last = self._read(batch)
-        places, head = TapPlaces.of(batch), self._head()
+        with torch.autocast(batch.ids.device.type, torch.bfloat16):
+            taps, last = read_target(self.target, batch, self.draft.shape.tapped_layers)
         learned = batch.labels != IGNORED
+        head = self.target.get_output_embeddings().weight[self.vocabulary.model_ids().to(self.target.device)]
         logits = F.linear(last[learned], head.to(last.dtype)).float()
         labels = batch.labels[learned]
         loss = F.cross_entropy(logits, labels, reduction="sum")
-        found = {"loss": loss.detach(), "top1": (logits.argmax(-1) == labels).sum()}
         self.draft.embedding = unit(self.target.get_input_embeddings().weight.detach().float())
-        states = self.draft.unroll(batch, taps if self.through else taps.detach(), places, len(UNROLLED))
-        hidden = torch.stack([self.draft.hidden(state[places.real]) for state in states])
-        depth = torch.arange(places.slots.shape[1], device=hidden.device).expand_as(places.slots)[places.real]
-        counts = torch.stack([depth >= step for step in range(len(UNROLLED))]).float()
-        weights = counts * torch.tensor(UNROLLED, device=hidden.device)[:, None]
-        wanted = places.pick(last)[places.real].detach()
-        kind = wanted.dtype
-        parts = hidden.to(kind), self.draft.head.to(kind), wanted, head.detach().to(kind)
-        divergent, overlap = divergence(*parts, weights, KL, TV, 1.0)
-        means = (overlap * counts).sum(1) / counts.sum(1).clamp(min=1)
-        found |= {f"overlap_{step}": mean * len(wanted) for step, mean in enumerate(means.detach(), 1)}
-        return loss + DRAFT_SHARE * divergent, found
-
-    def _head(self) -> Tensor:
-        return self.target.get_output_embeddings().weight[self.vocabulary.model_ids().to(self.target.device)]
-
-    def _read(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The target's hidden states behind its taps `[B, S, layers, D]` and its last ones `[B, S, D]`, with gradients."""
-        tapped = self.draft.shape.tapped_layers
-        if self.target.device.type == "cpu":
-            found, last = tapped_states(self.target, batch.ids, batch.positions, tapped)
-        else:
-            mask = torch.ones_like(batch.ids)  # keeps transformers from reading overlapping positions as packed sequences
-            with torch.autocast(self.target.device.type, torch.bfloat16), tapping(self.target, tapped) as found:
-                read = self.target.model(batch.ids, attention_mask=mask, position_ids=batch.positions, use_cache=False)
-            last = read.last_hidden_state
-        return torch.stack([found[layer] for layer in tapped], 2), last
+        divergent, overlaps = unrolled_divergence(self.draft, batch, taps, last, head, KL, TV, 1.0, last.dtype)
+        figures = {"loss": loss.detach(), "top1": (logits.argmax(-1) == labels).sum()}
+        return loss + DRAFT_SHARE * divergent, figures | overlaps
 
 
 def train_jointly(
@@ -88,8 +63,7 @@ def train_jointly(
     steps: int,
     seed: int,
     device: str,
-    budget: int = 8192,
-    longest: int = 720,
+    budget: int,
     decay_share: float = 0.4,
 ) -> None:
     """Train target and draft in place; log loss, top-1 and overlaps, and those of each `held_out` set.
@@ -98,8 +72,8 @@ def train_jointly(
         InputError: if a split holds fewer than two utterances of one voice.
     """
     both = nn.ModuleDict({"target": target, "draft": draft}).to(device)
-    epochs = Epochs(train, reader, vocabulary.codes, budget, seed, longest)
-    checks = {name: Epochs(spoken, reader, vocabulary.codes, budget, 0, longest) for name, spoken in held_out.items()}
+    epochs = Epochs(train, reader, vocabulary.codes, budget, seed, LONGEST)
+    checks = {name: Epochs(spoken, reader, vocabulary.codes, budget, 0, LONGEST) for name, spoken in held_out.items()}
     for name, split in {"train": epochs, **checks}.items():
         if not split.per_epoch:
             raise InputError(f"the corpus's split {name}", "too small", "at least two utterances of one voice")

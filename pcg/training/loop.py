@@ -13,7 +13,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from pcg.errors import AssetError, first_line
+from pcg.errors import AssetError, InputError, first_line
 from pcg.files import write_json, write_safetensors
 from pcg.training.tokens import IGNORED, Batch
 
@@ -56,6 +56,12 @@ def _restored(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, O
                 state.setdefault(int(index), {})[field] = tensor
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     return meta
+
+
+def check_device(device: str) -> None:
+    """Raise InputError unless `device` is one that this machine has."""
+    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
 
 
 def agrees(note: Path, asked: Mapping[str, object]) -> bool:
@@ -102,16 +108,19 @@ class Stage:
         return self.directory / f"{self.name}.jsonl"
 
 
-def run(stage: Stage, seed: int) -> None:
-    """Train `stage` to its last step, from its checkpoint if there is one."""
+def run(stage: Stage, seed: int) -> dict[str, float]:
+    """Train `stage` to its last step, from its checkpoint if there is one.
+
+    Returns:
+        The held-out figures of the last step; none where no step was left.
+    """
     base = {name: [g["lr"] for g in o.param_groups] for name, o in stage.optimizers.items()}
     done, seconds = 0, 0.0
     if stage.checkpoint.exists():
         meta = load_checkpoint(stage.checkpoint, stage.modules, stage.optimizers)
         done, seconds = int(meta["step"]), float(meta["seconds"])
-    if done >= stage.steps:
-        return
     sums: dict[str, float] = {}
+    held_out: dict[str, float] = {}
     begun = time.monotonic()
     for index in range(done, stage.steps):
         factor = learning_rate_factor(index, stage.steps, stage.warmup, stage.decay_share)
@@ -125,12 +134,14 @@ def run(stage: Stage, seed: int) -> None:
             count = min(step - done, (step - 1) % stage.every + 1)
             elapsed = seconds + time.monotonic() - begun
             row = {"step": step, "seconds": round(elapsed, 1)} | {k: round(v / count, 5) for k, v in sums.items()}
-            if step % (stage.rows_between * stage.every) == 0 or step == stage.steps:
-                row |= _held_out(stage)
+            if stage.evaluate and (step % (stage.rows_between * stage.every) == 0 or step == stage.steps):
+                held_out = {name: round(value, 5) for name, value in stage.evaluate().items()}
+                row |= {f"held_out_{name}": value for name, value in held_out.items()}
             sums = {}
             _note(stage, row)
             meta = {"step": step, "seconds": elapsed, "seed": seed, "steps": stage.steps}
             save_checkpoint(stage.checkpoint, stage.modules, stage.optimizers, meta)
+    return held_out
 
 
 def learning_rate_factor(index: int, steps: int, warmup: int, decay_share: float) -> float:
@@ -239,10 +250,6 @@ def read_log(log: Path) -> list[dict[str, float]]:
         with suppress(ValueError):
             rows.append(json.loads(line))
     return rows
-
-
-def _held_out(stage: Stage) -> dict[str, float]:
-    return {f"held_out_{k}": round(v, 5) for k, v in stage.evaluate().items()} if stage.evaluate else {}
 
 
 def _note(stage: Stage, row: dict[str, float]) -> None:

@@ -30,8 +30,8 @@ def write_voice(
     phones: Tensor | None = None,
 ) -> None:
     """Write everything that a Voice is made of; files that are there are replaced one by one."""
-    write_llama(folder / "target", target)
-    (write_feature if isinstance(draft, FeatureModel) else write_llama)(folder / "draft", draft)
+    write_model(folder / "target", target)
+    write_model(folder / "draft", draft)
     write_json(folder / "codec" / "config.json", codec.config.as_dict())
     write_tensors(folder / "codec" / "model.safetensors", {k: v.half() for k, v in codec.state_dict().items()})
     codes = {"usage": usage.to(torch.int32)} | ({} if phones is None else {"phones": phones})
@@ -47,20 +47,24 @@ def write_voice(
         temporary.write_text(json.dumps(card, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_llama(folder: Path, model: LlamaForCausalLM) -> None:
-    """What `save_pretrained` would write for this model, but each file whole or not at all. In bfloat16, which the CPU kernel
-    reads fastest (`pcg.models.kernel.vectors.pair`)."""
-    config = model.config.to_dict() | {"dtype": "bfloat16", "architectures": ["LlamaForCausalLM"]}
+def write_model(folder: Path, model: LlamaForCausalLM | FeatureModel) -> None:
+    """Write a Llama as `save_pretrained` would, or a feature draft as `read_feature_draft` reads it, each file whole or not at
+    all. In bfloat16, which the CPU kernel reads fastest (`pcg.models.kernel.vectors.pair`)."""
+    state = model.state_dict()
+    if isinstance(model, FeatureModel):
+        config = config_of(model.shape)
+    else:
+        config = model.config.to_dict() | {"dtype": "bfloat16", "architectures": ["LlamaForCausalLM"]}
+        if model.config.tie_word_embeddings:
+            del state["lm_head.weight"]
     write_json(folder / "config.json", config)
-    tied = model.config.tie_word_embeddings
-    state = {k: v.detach().bfloat16() for k, v in model.state_dict().items() if not (tied and k == "lm_head.weight")}
-    write_tensors(folder / "model.safetensors", state)
+    write_tensors(folder / "model.safetensors", {name: tensor.bfloat16() for name, tensor in state.items()})
 
 
-def write_feature(folder: Path, draft: FeatureModel) -> None:
-    """A feature draft as `pcg.models.feature_draft.read_feature_draft` reads it."""
-    write_json(folder / "config.json", config_of(draft.shape))
-    write_tensors(folder / "model.safetensors", {name: tensor.bfloat16() for name, tensor in draft.state_dict().items()})
+def write_draft(folder: Path, draft: LlamaForCausalLM | FeatureModel, facts: Mapping[str, object]) -> None:
+    """Write the folder of a trained draft, which `load_voice(..., draft=folder)` reads, with `facts` on how it was made."""
+    write_model(folder, draft)
+    write_json(folder / "draft.json", facts)
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
@@ -103,15 +107,3 @@ def _stages(logs: dict[str, Log]) -> list[dict[str, object]]:
         losses = {kind: value for row in log for kind, value in row.items() if kind not in ("step", "seconds")}
         stages.append({"name": name, "step": int(log[-1]["step"]), "seconds": log[-1]["seconds"], "losses": losses})
     return stages
-
-
-def write_draft(folder: Path, draft: LlamaForCausalLM, facts: Mapping[str, object]) -> None:
-    """Write the folder of a trained draft, which `load_voice(..., draft=folder)` reads, with `facts` on how it was made."""
-    write_llama(folder, draft)
-    write_json(folder / "draft.json", facts)
-
-
-def write_feature_draft(folder: Path, draft: FeatureModel, facts: Mapping[str, object]) -> None:
-    """As `write_draft`, of a feature draft."""
-    write_feature(folder, draft)
-    write_json(folder / "draft.json", facts)

@@ -1,9 +1,13 @@
-"""The embedded recogniser: an encoder that spells what it hears, a language model that reads it, and the word list."""
+"""The embedded recogniser: an encoder that spells what it hears, a language model that reads it, and the word list.
+
+Three stages, each of which resumes where it was stopped: the encoder alone by CTC, the language model behind the frozen
+encoder, and both together.
+"""
 
 import gzip
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log10, prod
 from pathlib import Path
@@ -12,7 +16,6 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.asr.embedded import PARTS, EmbeddedRecogniser, load_parts, save_recogniser
 from pcg.asr.network import (
@@ -36,8 +39,19 @@ from pcg.files import renew_checksums, replacing, write_checksums
 from pcg.metrics.intelligibility import spoken_words, word_errors
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training.corpus import HELD_OUT, shards
-from pcg.training.loop import Stage, generator, load_checkpoint, make_optimizers, read_log, run, save_checkpoint, update
+from pcg.training.loop import (
+    Stage,
+    check_device,
+    generator,
+    load_checkpoint,
+    make_optimizers,
+    read_log,
+    run,
+    save_checkpoint,
+    update,
+)
 from pcg.training.publish import recogniser_card
+from pcg.training.recipe import Count, Recipe
 from pcg.training.sentences import build_pool, dictionary
 from pcg.training.speech import (
     HELD_OUT_VOICES,
@@ -51,63 +65,181 @@ from pcg.training.speech import (
     mask_features,
     read_hearings,
 )
+from pcg.training.target import Shape, new_llama
 from pcg.training.tokens import IGNORED
 
-DRAFT_SHARE = 0.3
-CHECKED = 48
+NAME = "embedded recogniser 2"
 CTC, LM, TOGETHER = "recogniser_ctc", "recogniser_lm", "recogniser_together"
+SUBWORDS = "recogniser_subwords.json"
+DRAFT_SHARE = 0.3
+SECONDS = 80.0
+"""Padded speech in a batch."""
+CHECKED = 24
+"""Utterances of a held-out set that are checked while training."""
 
 
 @dataclass(frozen=True)
-class ReaderShape:
-    """Size of the language model and of its vocabulary."""
+class ReaderShape(Shape):
+    """Size of the language model, of its vocabulary, and how many frames the projector stacks."""
 
-    subwords: int = 256
     layers: int = 6
-    width: int = 256
-    heads: int = 4
     feed_forward: int = 704
+    subwords: int = 256
     stack: int = 2
 
 
-def train_recogniser_ctc(
-    directory: Path,
-    encoder: ConformerCTC,
-    train: Sequence[Hearing],
-    held_out: dict[str, Sequence[Hearing]],
-    steps: int,
-    seed: int,
-    device: str,
-    seconds: float = 80.0,
-) -> ConformerCTC:
-    """CTC over characters, at the end and at the draft in the middle; logs the loss and the greedy WER of each held-out set."""
-    torch.manual_seed(seed)
-    encoder, mel = encoder.to(device), LogMel().to(device)
-    batches = HearingBatches(train, seconds, seed, Disturbances())
-    checks = {name: in_order(spread(heard, CHECKED), seconds) for name, heard in held_out.items()}
-    optimizers = make_optimizers(encoder, lr=1e-3, muon_lr=1e-3)
-    print(f"{CTC}: {sum(p.numel() for p in encoder.parameters())} parameters, {batches.per_epoch} batches an epoch", flush=True)
+class RecogniserRecipe(Recipe):
+    """Every choice that shapes the recogniser."""
 
-    def step(index: int) -> dict[str, float]:
-        encoder.train()
-        batch = batches.batch(index)
-        with torch.autocast(device, torch.bfloat16):
-            encoded = encoder(*masked_mel(mel, batch, device, generator(seed + 1, index)))
-        final, draft = losses_of_spelling(encoded, batch.texts)
-        update((1 - DRAFT_SHARE) * final + DRAFT_SHARE * draft, encoder, optimizers.values())
-        return {"loss": final.item(), "draft_loss": draft.item()}
-
-    def evaluate() -> dict[str, float]:
-        return {f"{name}_wer": greedy_wer(encoder, mel, check, device) for name, check in checks.items()}
-
-    run(Stage(CTC, directory, steps, {"encoder": encoder}, optimizers, step, evaluate, warmup=200, every=50), seed)
-    return encoder.eval()
+    encoder: EncoderConfig = EncoderConfig()
+    reader: ReaderShape = ReaderShape()
+    ctc_steps: Count = 2600
+    lm_steps: Count = 1500
+    together_steps: Count = 2200
 
 
-def masked_mel(mel: LogMel, batch: HeardBatch, device: str, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """The features of a batch on `device`, with parts of them hidden, and their counts."""
-    features, counts = mel(batch.samples.to(device), batch.lengths.to(device))
-    return mask_features(features.cpu(), counts.cpu(), rng).to(device), counts
+def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: int, recipe: RecogniserRecipe) -> None:
+    """Run all stages in `work`, which has a `corpus`, and write the recogniser to `out`; finished stages are not repeated."""
+    corpus, more = work / "corpus", work / "recogniser_corpus"
+    if not shards(corpus):
+        raise InputError("work", str(work), "a folder whose corpus `pcg train corpus` has made")
+    check_device(device)
+    make_voices(more, corpus, seed, processes)
+    codec = load_codec(EMBEDDED / "codec")
+    for split in ("train", *HELD_OUT):
+        make_round_trips(more, corpus, codec, seed, split)
+    held_out_voices = read_hearings([more], HELD_OUT_VOICES)
+    held_out = {
+        "sentences": read_hearings([corpus], "held_out_sentences"),
+        "words": read_hearings([corpus], "held_out_words"),
+        "codec": read_hearings([more], "held_out_sentences"),
+        **{name: [h for h in held_out_voices if h.voice == name] for name in ("espeak", "kal")},
+    }
+    training = RecogniserTraining(work, device, seed, recipe, read_hearings([corpus, more], "train"), held_out)
+    training.spell()
+    training.read()
+    training.together()
+    publish(work, out, seed, recipe)
+
+
+@dataclass(frozen=True)
+class RecogniserTraining:
+    """A run: its folder, and the sentences that it learns from and is checked on."""
+
+    work: Path
+    device: str
+    seed: int
+    recipe: RecogniserRecipe
+    train: Sequence[Hearing]
+    held_out: Mapping[str, Sequence[Hearing]]
+    seconds: float = SECONDS
+
+    def spell(self) -> None:
+        """Train the encoder by CTC over characters, at its end and at the draft in its middle."""
+        torch.manual_seed(self.seed)
+        encoder, batches = ConformerCTC(self.recipe.encoder), self._batches(self.seed)
+        self._learn(CTC, self.recipe.ctc_steps, encoder, None, {"encoder": 1e-3}, batches, warmup=200, every=50)
+
+    def read(self) -> None:
+        """Train projector and language model by the cross-entropy of the text behind the frozen encoder's frames."""
+        encoder, reader = self._saved_encoder(), self._new_reader()
+        batches = self._batches(self.seed + 2)
+        self._learn(LM, self.recipe.lm_steps, encoder, reader, {"reader": 3e-3}, batches, warmup=200, every=50)
+
+    def together(self) -> None:
+        """Train encoder and reader on, each by its own loss."""
+        encoder, reader, batches = self._saved_encoder(), self._new_reader(), self._batches(self.seed + 3, easy=0)
+        load_checkpoint(self.work / f"{LM}.safetensors", dict(reader.items()), {})
+        rates = {"encoder": 1e-3, "reader": 2e-3}
+        self._learn(TOGETHER, self.recipe.together_steps, encoder, reader, rates, batches, decay_share=0.6)
+
+    @property
+    def subwords(self) -> Subwords:
+        """The subwords of this run, learned once."""
+        path = self.work / SUBWORDS
+        if not path.exists():
+            with replacing(path) as temporary:
+                text = Subwords.learn((h.text for h in self.train), self.recipe.reader.subwords).to_json()
+                temporary.write_text(text, encoding="utf-8")
+        return Subwords.load(path)
+
+    def _saved_encoder(self) -> ConformerCTC:
+        return trained_encoder(self.work, self.recipe.encoder)
+
+    def _new_reader(self) -> nn.ModuleDict:
+        return new_reader(self.recipe.reader, self.recipe.encoder, self.subwords, self.seed)
+
+    def _batches(self, seed: int, **options: int) -> HearingBatches:
+        return HearingBatches(self.train, self.seconds, seed, Disturbances(), **options)
+
+    def _learn(
+        self,
+        name: str,
+        steps: int,
+        encoder: ConformerCTC,
+        reader: nn.ModuleDict | None,
+        rates: Mapping[str, float],
+        batches: HearingBatches,
+        **pace: float,
+    ) -> None:
+        """Train stage `name` in place, and log losses and the word error rates of each held-out set.
+
+        Args:
+            reader: `projector` and `lm`, None in the stage that has none yet.
+            rates: learning rates of "encoder", "reader" or both; the other one is frozen.
+            pace: fields of the Stage.
+        """
+        device, mel = self.device, LogMel().to(self.device)
+        learned: dict[str, nn.Module] = {part: {"encoder": encoder, "reader": reader}[part].to(device) for part in rates}
+        encoder.to(device).eval().requires_grad_("encoder" in rates)
+        if reader is not None:
+            # On a CPU the fused kernel's backward pass is the slower one.
+            reader.to(device)["lm"].set_attn_implementation("eager" if device == "cpu" else "sdpa")
+        made = {part: make_optimizers(module, rates[part], rates[part]) for part, module in learned.items()}
+        checks = {split: spread(hearings, CHECKED) for split, hearings in self.held_out.items()}
+        subwords = self.subwords
+        print(f"{name}: {batches.per_epoch} batches an epoch", flush=True)
+
+        def step(index: int) -> dict[str, float]:
+            for module in learned.values():
+                module.train()
+            batch, figures = batches.batch(index), {}
+            features, counts = mel(batch.samples.to(device), batch.lengths.to(device))
+            if "encoder" in learned:
+                hidden = mask_features(features.cpu(), counts.cpu(), generator(self.seed + 1, index))
+                features = hidden.to(device)
+            with torch.autocast(device, torch.bfloat16):
+                encoded = encoder(features, counts)
+                read = loss_of_reading(reader, subwords, encoded, batch.texts) if "reader" in learned else None
+            if "encoder" in learned:
+                final, draft = losses_of_spelling(encoded, batch.texts)
+                update((1 - DRAFT_SHARE) * final + DRAFT_SHARE * draft, encoder, made["encoder"].values())
+                figures = {"ctc_loss": final.item(), "draft_loss": draft.item()}
+            if read is not None:
+                update(read, reader, made["reader"].values())
+                figures["lm_loss"] = read.item()
+            return figures
+
+        def evaluate() -> dict[str, float]:
+            encoder.eval()
+            figures = {}
+            if "encoder" in learned:
+                figures |= {
+                    f"{k}_ctc_wer": greedy_wer(encoder, mel, in_order(c, self.seconds), device) for k, c in checks.items()
+                }
+            if reader is not None:
+                parts = (encoder.cpu(), reader["projector"].cpu(), reader["lm"].cpu().eval())
+                recogniser = EmbeddedRecogniser("in training", *parts, subwords)
+                figures |= {f"{k}_wer": autoregressive_wer(recogniser, check) for k, check in checks.items()}
+                encoder.to(device)
+                reader.to(device)
+            return figures
+
+        modules = {
+            n: m for part, module in learned.items() for n, m in ([(part, module)] if part == "encoder" else module.items())
+        }
+        optimizers = {f"{part}_{kind}": optimizer for part in made for kind, optimizer in made[part].items()}
+        run(Stage(name, self.work, steps, modules, optimizers, step, evaluate, **pace), self.seed)
 
 
 def losses_of_spelling(encoded: Encoded, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -147,151 +279,44 @@ def spread(hearings: Sequence[Hearing], count: int) -> list[Hearing]:
     return [hearings[i * len(hearings) // count] for i in range(min(count, len(hearings)))]
 
 
-@dataclass(frozen=True)
-class ReadingBatch:
-    """What the language model is trained on: embeddings of frames and text `[B, T, D]`, their positions and labels `[B, T]`
-    (model ids, -100 where nothing is learned)."""
-
-    embeddings: Tensor
-    positions: Tensor
-    labels: Tensor
-
-
 def new_reader(shape: ReaderShape, encoder: EncoderConfig, subwords: Subwords, seed: int) -> nn.ModuleDict:
-    """A random `projector` and `lm`."""
+    """Return a random `projector` and `lm`."""
     torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=1 + subwords.size,
-        hidden_size=shape.width,
-        intermediate_size=shape.feed_forward,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.heads,
-        max_position_embeddings=2048,
-        tie_word_embeddings=True,
-        bos_token_id=0,
-        eos_token_id=0,
-        attn_implementation="sdpa",
-    )
     projector = Projector(ProjectorConfig(shape.stack, encoder.width, LABELS_PER_FRAME, shape.width))
-    return nn.ModuleDict({"projector": projector, "lm": LlamaForCausalLM(config)})
+    return nn.ModuleDict({"projector": projector, "lm": new_llama(shape, 1 + subwords.size, 0, 0)})
 
 
-def lay_out(
-    reader: nn.ModuleDict, frames: Sequence[Tensor], paths: Sequence[Tensor], tokens: Sequence[Sequence[int]], lengths: Tensor
-) -> ReadingBatch:
-    """Rows as `EmbeddedRecogniser.read` lays them out: each row's frames `[S, D]`, standing where its CTC path `[labels]` has
-    spelled to, then its text after the opening id. lengths: characters of every token."""
-    projector, lm = reader["projector"], reader["lm"]
-    rows = []
-    for heard, path, said in zip(frames, paths, tokens, strict=True):
-        embeddings, text = projector(heard), torch.tensor(said, dtype=torch.int64, device=heard.device)
+def loss_of_reading(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded, texts: Sequence[str]) -> Tensor:
+    """Return the mean cross-entropy of the subwords of `texts`, and of the end, behind the frames that were heard. No gradient
+    goes through the frames."""
+    projector, lm, rows = reader["projector"], reader["lm"], []
+    lengths = torch.tensor(subwords.lengths, device=encoded.frames.device)
+    for frames, log_probs, count, written in zip(
+        encoded.frames.detach(), encoded.log_probs, encoded.counts.tolist(), texts, strict=True
+    ):
+        # Rows as `EmbeddedRecogniser.read` lays them out: frames stand where the CTC path has spelled to, then the text after
+        # the opening id, each token so far on as it has characters.
+        path = log_probs[: LABELS_PER_FRAME * count].argmax(-1)
+        embeddings, text = projector(frames[:count]), torch.tensor(subwords.encode(written), device=frames.device).long()
         ids = F.pad(text + 1, (1, 0))
         positions = torch.cat([projector.positions(path), F.pad(lengths[text].cumsum(0), (1, 0))])
         labels = F.pad(torch.cat([text + 1, ids[:1]]), (len(embeddings), 0), value=IGNORED)
         rows.append((torch.cat([embeddings, lm.get_input_embeddings()(ids).to(embeddings.dtype)]), positions, labels))
     pad = nn.utils.rnn.pad_sequence
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return ReadingBatch(
-        pad(columns[0], batch_first=True),
-        pad(columns[1], batch_first=True),
-        pad(columns[2], batch_first=True, padding_value=IGNORED),
-    )
-
-
-def loss_of_reading(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded, texts: Sequence[str]) -> Tensor:
-    """Mean cross-entropy of the subwords of `texts`, and of the end, behind the frames that were heard. No gradient goes
-    through the frames."""
-    counts, lengths = encoded.counts.tolist(), torch.tensor(subwords.lengths, device=encoded.frames.device)
-    frames = [row[:count] for row, count in zip(encoded.frames.detach(), counts, strict=True)]
-    paths = [row[: LABELS_PER_FRAME * count] for row, count in zip(encoded.log_probs.argmax(-1), counts, strict=True)]
-    batch, lm = lay_out(reader, frames, paths, [subwords.encode(text) for text in texts], lengths), reader["lm"]
-    # The all-ones mask keeps transformers from taking our positions for packed sequences; with causal attention nothing that
-    # counts sees the padding.
-    mask = torch.ones_like(batch.positions)
-    hidden = lm.model(
-        inputs_embeds=batch.embeddings, attention_mask=mask, position_ids=batch.positions, use_cache=False
-    ).last_hidden_state
-    learned = batch.labels != IGNORED
-    return F.cross_entropy(lm.get_output_embeddings()(hidden[learned]).float(), batch.labels[learned])
-
-
-def train_recogniser_lm(
-    directory: Path,
-    encoder: ConformerCTC,
-    shape: ReaderShape,
-    train: Sequence[Hearing],
-    held_out: dict[str, Sequence[Hearing]],
-    steps: int,
-    seed: int,
-    device: str,
-    seconds: float = 80.0,
-) -> tuple[nn.ModuleDict, Subwords]:
-    """Train projector and language model from nothing (see `learn_to_read`)."""
-    subwords = learn_subwords(directory, train, shape.subwords)
-    reader = new_reader(shape, encoder.config, subwords, seed)
-    batches = HearingBatches(train, seconds, seed + 2, Disturbances())
-    learn_to_read(LM, directory, encoder, reader, subwords, batches, held_out, steps, seed, device, 3e-3, warmup=200, every=50)
-    return reader.eval(), subwords
-
-
-def learn_to_read(
-    name: str,
-    directory: Path,
-    encoder: ConformerCTC,
-    reader: nn.ModuleDict,
-    subwords: Subwords,
-    batches: HearingBatches,
-    held_out: dict[str, Sequence[Hearing]],
-    steps: int,
-    seed: int,
-    device: str,
-    lr: float,
-    **pace: int,
-) -> None:
-    """Stage `name`: train those weights of `reader` (`projector` and `lm`) that ask for gradients, by the cross-entropy of the
-    text behind the frozen encoder's frames; log the autoregressive WER of each held-out set. pace: fields of the Stage."""
-    encoder, mel = encoder.to(device).eval().requires_grad_(False), LogMel().to(device)
-    reader.to(device)
-    # On a CPU the fused kernel's backward pass is the slower one.
-    reader["lm"].set_attn_implementation("eager" if device == "cpu" else "sdpa")
-    optimizers = make_optimizers(reader, lr=lr, muon_lr=lr)
-    learned = sum(p.numel() for p in reader.parameters() if p.requires_grad)
-    print(f"{name}: {learned} parameters to learn, {batches.per_epoch} batches an epoch", flush=True)
-
-    def step(index: int) -> dict[str, float]:
-        batch = batches.batch(index)
-        with torch.autocast(device, torch.bfloat16):
-            with torch.no_grad():
-                encoded = encoder(*mel(batch.samples.to(device), batch.lengths.to(device)))
-            loss = loss_of_reading(reader, subwords, encoded, batch.texts)
-        update(loss, reader, optimizers.values())
-        return {"loss": loss.item()}
-
-    def evaluate() -> dict[str, float]:
-        heard = EmbeddedRecogniser("in training", encoder.cpu(), reader["projector"].cpu(), reader["lm"].cpu(), subwords)
-        figures = {f"{each}_wer": autoregressive_wer(heard, spread(check, CHECKED // 2)) for each, check in held_out.items()}
-        encoder.to(device)
-        reader.to(device).train()
-        return figures
-
-    modules = {"projector": reader["projector"], "lm": reader["lm"]}
-    run(Stage(name, directory, steps, modules, optimizers, step, evaluate, **pace), seed)
+    embeddings, positions = (pad([row[column] for row in rows], batch_first=True) for column in (0, 1))
+    labels = pad([row[2] for row in rows], batch_first=True, padding_value=IGNORED)
+    # The all-ones mask keeps transformers from taking our positions for packed sequences; with causal attention the padding
+    # changes nothing before it.
+    mask = torch.ones_like(positions)
+    read = lm.model(inputs_embeds=embeddings, attention_mask=mask, position_ids=positions, use_cache=False)
+    learned = labels != IGNORED
+    return F.cross_entropy(lm.get_output_embeddings()(read.last_hidden_state[learned]).float(), labels[learned])
 
 
 def autoregressive_wer(recogniser: EmbeddedRecogniser, check: Sequence[Hearing]) -> float:
     found = transcribe(recogniser, [h.samples() for h in check], PRESETS["ar"])
     errors = [word_errors(h.text, t.text) for h, t in zip(check, found, strict=True)]
     return sum(e.errors for e in errors) / sum(e.length for e in errors)
-
-
-def learn_subwords(directory: Path, train: Sequence[Hearing], size: int) -> Subwords:
-    """The subwords of this run, learned once."""
-    path = directory / "recogniser_subwords.json"
-    if not path.exists():
-        with replacing(path) as temporary:
-            temporary.write_text(Subwords.learn((h.text for h in train), size).to_json(), encoding="utf-8")
-    return Subwords.load(path)
 
 
 def trained_encoder(directory: Path, config: EncoderConfig) -> ConformerCTC:
@@ -304,91 +329,53 @@ def trained_encoder(directory: Path, config: EncoderConfig) -> ConformerCTC:
     return encoder.eval()
 
 
-def publish_recogniser(directory: Path, out: Path, name: str, config: EncoderConfig, shape: ReaderShape, seed: int) -> None:
-    """Write what is trained in `directory`, together if it was, as the folder that `load_recogniser` reads."""
-    saved, learned = directory / f"{LM}.safetensors", directory / "recogniser_subwords.json"
+def publish(work: Path, out: Path, seed: int, recipe: RecogniserRecipe) -> None:
+    """Write what is trained in `work`, and its card; `RECOGNISER_NOTES.md` in there, if there is one, goes into the card."""
+    saved, together = work / f"{LM}.safetensors", work / f"{TOGETHER}.safetensors"
     if not saved.exists():
-        raise PCGError(f"The recogniser's language model is not trained yet: no {saved.name} in {directory}.")
-    subwords = Subwords.load(learned)
-    encoder, reader = trained_encoder(directory, config), new_reader(shape, config, subwords, seed)
-    parts = {"projector": reader["projector"], "lm": reader["lm"]}
-    together = directory / f"{TOGETHER}.safetensors"
+        raise PCGError(f"The recogniser's language model is not trained yet: no {saved.name} in {work}.")
+    subwords, encoder = Subwords.load(work / SUBWORDS), trained_encoder(work, recipe.encoder)
+    parts = dict(new_reader(recipe.reader, recipe.encoder, subwords, seed).items())
     if together.exists():
         load_checkpoint(together, {"encoder": encoder} | parts, {})
     else:
         load_checkpoint(saved, parts, {})
-    save_recogniser(out, name, encoder, reader["projector"], reader["lm"], subwords)
+    save_recogniser(out, NAME, encoder, parts["projector"], parts["lm"], subwords)
+    parameters = {}
+    for part in PARTS:
+        with safe_open(out / part / "model.safetensors", framework="pt") as file:
+            parameters[part] = sum(prod(file.get_slice(key).get_shape()) for key in file.keys())  # noqa: SIM118
+    logs = {p.stem: read_log(p) for p in sorted(work.glob("recogniser_*.jsonl"))}
+    notes = work / "RECOGNISER_NOTES.md"
+    written = notes.read_text(encoding="utf-8").strip() if notes.exists() else ""
+    with replacing(out / "MODEL_CARD.md") as temporary:
+        temporary.write_text(recogniser_card(parameters, logs, seed, written), encoding="utf-8")
+    write_checksums(out)
+    print(f"published to {out}", flush=True)
 
 
-CHECKED = 24
-
-
-def train_recogniser_together(
-    directory: Path,
-    encoder: ConformerCTC,
-    reader: nn.ModuleDict,
-    subwords: Subwords,
-    train: Sequence[Hearing],
-    held_out: dict[str, Sequence[Hearing]],
-    steps: int,
-    seed: int,
-    device: str,
-    seconds: float = 80.0,
-    every: int = 100,
-) -> None:
-    """Train `encoder` and `reader` (its `projector` and `lm`) in place; logs the losses, and of each held-out set the WER of
-    the best path and of the language model."""
-    encoder, reader, mel = encoder.to(device), reader.to(device), LogMel().to(device)
-    # On a CPU the fused kernel's backward pass is the slower one.
-    reader["lm"].set_attn_implementation("eager" if device == "cpu" else "sdpa")
-    batches = HearingBatches(train, seconds, seed + 3, Disturbances(), easy=0)
-    checks = {name: spread(heard, CHECKED) for name, heard in held_out.items()}
-    hearing, reading = make_optimizers(encoder, lr=1e-3, muon_lr=1e-3), make_optimizers(reader, lr=2e-3, muon_lr=2e-3)
-    print(f"{TOGETHER}: {batches.per_epoch} batches an epoch", flush=True)
-
-    def step(index: int) -> dict[str, float]:
-        encoder.train()
-        reader.train()
-        batch = batches.batch(index)
-        with torch.autocast(device, torch.bfloat16):
-            encoded = encoder(*masked_mel(mel, batch, device, generator(seed + 1, index)))
-            read = loss_of_reading(reader, subwords, encoded, batch.texts)
-        final, draft = losses_of_spelling(encoded, batch.texts)
-        update((1 - DRAFT_SHARE) * final + DRAFT_SHARE * draft, encoder, hearing.values())
-        update(read, reader, reading.values())
-        return {"ctc_loss": final.item(), "draft_loss": draft.item(), "lm_loss": read.item()}
-
-    def evaluate() -> dict[str, float]:
-        encoder.eval()
-        heard = EmbeddedRecogniser("in training", encoder.cpu(), reader["projector"].cpu(), reader["lm"].cpu().eval(), subwords)
-        figures = {f"{name}_wer": autoregressive_wer(heard, check) for name, check in checks.items()}
-        encoder.to(device)
-        reader.to(device)
-        spelled = {f"{name}_ctc_wer": greedy_wer(encoder, mel, in_order(c, seconds), device) for name, c in checks.items()}
-        return figures | spelled
-
-    modules = {"encoder": encoder, "projector": reader["projector"], "lm": reader["lm"]}
-    optimizers = {f"encoder_{k}": o for k, o in hearing.items()} | {f"reader_{k}": o for k, o in reading.items()}
-    run(Stage(TOGETHER, directory, steps, modules, optimizers, step, evaluate, 100, 0.6, every), seed)
-
-
-def unpack_recogniser(directory: Path, published: Path, steps: dict[str, int], seed: int) -> None:
-    """Checkpoints of the recogniser in `published`, as if the stages before this one had just ended in `directory` after as
-    many `steps`."""
+def unpack(work: Path, published: Path, seed: int, recipe: RecogniserRecipe) -> None:
+    """Write checkpoints of the recogniser in `published`, as if the stages before "together" had just ended in `work`."""
+    if there := [p.name for p in sorted(work.glob("recogniser_*.safetensors"))]:
+        raise InputError("work", str(work), f"a folder without a recogniser's training of its own, and this one has {there[0]}")
     parts = load_parts(published)
-    with replacing(directory / "recogniser_subwords.json") as temporary:
+    with replacing(work / SUBWORDS) as temporary:
         temporary.write_text(parts.subwords.to_json(), encoding="utf-8")
-    for name, modules in {CTC: {"encoder": parts.encoder}, LM: {"projector": parts.projector, "lm": parts.lm}}.items():
-        meta = {"step": steps[name], "seconds": 0.0, "seed": seed, "steps": steps[name]}
-        save_checkpoint(directory / f"{name}.safetensors", modules, {}, meta)
+    for name, modules, steps in (
+        (CTC, {"encoder": parts.encoder}, recipe.ctc_steps),
+        (LM, {"projector": parts.projector, "lm": parts.lm}, recipe.lm_steps),
+    ):
+        meta = {"step": steps, "seconds": 0.0, "seed": seed, "steps": steps}
+        save_checkpoint(work / f"{name}.safetensors", modules, {}, meta)
+    print(f"unpacked {published} into {work}", flush=True)
 
 
 BEGIN, END = "<s>", "</s>"
 DISCOUNT = 0.75
 FEWEST = 2
-# A word that is listed and was never seen counts as this share of one use.
+# A listed word that was never seen counts as this share of one use.
 UNSEEN = 0.3
-# As log10: what is not in the list is no word, unless the sound leaves no doubt.
+# log10 of the probability of a word that is not in the list.
 OUTSIDE = -18.0
 
 
@@ -421,98 +408,14 @@ def write_bigrams(path: Path, sentences: Iterable[str], listed: Iterable[str]) -
     return len(single) - 1, len(kept)
 
 
-NAME = "embedded recogniser 2"
 LONGEST_WORD = 24
 
 
-@dataclass(frozen=True)
-class JudgeRecipe:
-    """Every choice that shapes the recogniser."""
-
-    encoder: EncoderConfig = EncoderConfig()
-    reader: ReaderShape = ReaderShape()
-    ctc_steps: int = 2600
-    lm_steps: int = 1500
-    together_steps: int = 2200
-
-
-def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: int, recipe: JudgeRecipe | None = None) -> None:
-    """Run all stages in `work`, whose `corpus` is there, and write the recogniser to `out`; what is done is not done again."""
-    recipe = recipe or JudgeRecipe()
-    _speech(work, device, seed, processes)
-    torch.manual_seed(seed)
-    encoder = ConformerCTC(recipe.encoder)
-    train, held_out = _hearings(work)
-    train_recogniser_ctc(work, encoder, train, held_out, recipe.ctc_steps, seed, device)
-    encoder = trained_encoder(work, recipe.encoder)
-    reader, subwords = train_recogniser_lm(work, encoder, recipe.reader, train, held_out, recipe.lm_steps, seed, device)
-    encoder.requires_grad_(True)
-    train_recogniser_together(work, encoder, reader, subwords, train, held_out, recipe.together_steps, seed, device)
-    publish(work, out, seed, recipe)
-
-
-def _speech(work: Path, device: str, seed: int, processes: int) -> list[Path]:
-    """What the recogniser hears, made where it is missing; the shards of the voice's corpus."""
-    corpus, more = work / "corpus", work / "recogniser_corpus"
-    spoken = shards(corpus)
-    if not spoken:
-        raise InputError("work", str(work), "a folder whose corpus `pcg train corpus` has made")
-    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
-        raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
-    make_voices(more, corpus, seed, processes)
-    codec = load_codec(EMBEDDED / "codec")
-    for split in ("train", *HELD_OUT):
-        make_round_trips(more, corpus, codec, seed, split)
-    return spoken
-
-
-def _hearings(work: Path) -> tuple[list[Hearing], dict[str, list[Hearing]]]:
-    """What it learns from, and the held-out sets."""
-    corpus, more = work / "corpus", work / "recogniser_corpus"
-    return read_hearings([corpus, more], "train"), checks(corpus, more)
-
-
-def unpack(work: Path, published: Path, seed: int, recipe: JudgeRecipe | None = None) -> None:
-    """Checkpoints of the recogniser in `published`, so that `train_recogniser` goes on from it together."""
-    recipe = recipe or JudgeRecipe()
-    if there := [p.name for p in sorted(work.glob("recogniser_*.safetensors"))]:
-        raise InputError("work", str(work), f"a folder without a recogniser's training of its own, and this one has {there[0]}")
-    unpack_recogniser(work, published, {CTC: recipe.ctc_steps, LM: recipe.lm_steps}, seed)
-    print(f"unpacked {published} into {work}", flush=True)
-
-
 def publish_words(prose: Path | None, out: Path, seed: int) -> None:
-    """Write the word list in `out`: what the corpus may say in training, spoken or not, and the dictionary. No sentence in it
-    is held out; the dictionary's words may be."""
+    """Write the word list in `out`, of all sentences that the corpus may say in training and of the dictionary. No sentence in
+    it is held out; the dictionary's words may be."""
     if prose is None or not prose.is_file():
         raise InputError("prose", str(prose), "a text file with one sentence a line")
     words, pairs = write_bigrams(out / WORDS, build_pool(prose, seed).train, dictionary(LONGEST_WORD))
     renew_checksums(out / WORDS)
     print(f"words: {words} words and {pairs} pairs in {out / WORDS}", flush=True)
-
-
-def publish(work: Path, out: Path, seed: int, recipe: JudgeRecipe) -> None:
-    """Write what is trained in `work`, and its card; `RECOGNISER_NOTES.md` in there, if there is one, goes into the card."""
-    publish_recogniser(work, out, NAME, recipe.encoder, recipe.reader, seed)
-    parameters = {}
-    for part in PARTS:
-        with safe_open(out / part / "model.safetensors", framework="pt") as file:
-            parameters[part] = sum(prod(file.get_slice(key).get_shape()) for key in file.keys())  # noqa: SIM118
-    logs = {p.stem: read_log(p) for p in sorted(work.glob("recogniser_*.jsonl"))}
-    notes = work / "RECOGNISER_NOTES.md"
-    said = notes.read_text(encoding="utf-8").strip() if notes.exists() else ""
-    with replacing(out / "MODEL_CARD.md") as temporary:
-        temporary.write_text(recogniser_card(parameters, logs, seed, said), encoding="utf-8")
-    write_checksums(out)
-    print(f"published to {out}", flush=True)
-
-
-def checks(corpus: Path, more: Path) -> dict[str, list[Hearing]]:
-    """What no training hears: the corpus's held-out sentences and words, those through the codec, and the held-out voices."""
-    voices = read_hearings([more], HELD_OUT_VOICES)
-    return {
-        "sentences": read_hearings([corpus], "held_out_sentences"),
-        "words": read_hearings([corpus], "held_out_words"),
-        "codec": read_hearings([more], "held_out_sentences"),
-        **{name: [h for h in voices if h.voice == name] for name in ("espeak", "kal")},
-    }

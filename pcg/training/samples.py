@@ -1,38 +1,33 @@
-"""What drafts learn from: recordings as speech codes in shards, and the target's own samples; and how good a draft is."""
+"""Speech codes in shards: recordings that a codec encodes, and the target's own samples.
+
+A shard is `00000.json` (voice, text and number of codes of each utterance) beside `00000.npy` (uint16 codes, back to back).
+"""
 
 import hashlib
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import LlamaForCausalLM
 
 from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.codec.codec import Codec
 from pcg.decode.model_runner import ModelRunner
-from pcg.decode.runners import AnyDraft, make_runners
 from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, autoregressive, speculative
+from pcg.decode.speculative import autoregressive
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.files import replacing, write_json
-from pcg.groups.neighbours import build_neighbours
-from pcg.metrics.estimate import Estimate, bootstrap
 from pcg.models.hub import weights_digest
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.rules import Rule, coarse, exact
-from pcg.sampling import Plain, probabilities
-from pcg.settings import Settings
+from pcg.sampling import Plain
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.text.prompt import PhonemeReader, Prompt, PromptReader
 from pcg.training.loop import agrees
-from pcg.training.target import speech_logits
-from pcg.training.tokens import Batch, Epochs, TokenizedUtterance, collate, lay_out, make_row
+from pcg.training.tokens import TokenizedUtterance, lay_out
 
 SHARD = 500
 SOUNDS = (".wav", ".flac")
@@ -47,15 +42,6 @@ class TranscribedRecording:
     voice: str
     sound: Path
     words: Path
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What became of the recordings of a folder."""
-
-    utterances: int
-    left_out: int
-    hours: float
 
 
 def find_recordings(speech: Path) -> list[TranscribedRecording]:
@@ -76,14 +62,20 @@ def find_recordings(speech: Path) -> list[TranscribedRecording]:
     return found
 
 
-def prepare_tokens(
-    speech: Path, codec: Codec, digest: str, tokens: Path, progress: Callable[[int, int], None] | None = None
-) -> Prepared:
-    """Encode the recordings of `speech` into shards in `tokens`, those that are there already excepted.
+def prepare_tokens(speech: Path, codec: Codec, digest: str, tokens: Path) -> tuple[int, int, float]:
+    """Encode the recordings of `speech` into shards in `tokens`; shards that exist are kept.
 
-    Each is trimmed and brought to one loudness, as references are. What is too short, too long, empty or unreadable is left
-    out. digest: tells the codec from others (`open_codec`). progress(shards done, of all). Raises InputError if `tokens` holds
-    codes of other recordings or of another codec.
+    Each recording is trimmed and brought to one loudness, as references are. A recording that is too short, too long,
+    unreadable or without words is left out.
+
+    Args:
+        digest: of the codec's files (`open_codec`).
+
+    Returns:
+        The number of utterances, of recordings that were left out, and the hours of speech.
+
+    Raises:
+        InputError: if `tokens` holds codes of other recordings or of another codec.
     """
     recordings = find_recordings(speech)
     names = "\n".join(r.sound.relative_to(speech).as_posix() for r in recordings)
@@ -102,11 +94,9 @@ def prepare_tokens(
         if not shard.exists():
             encoded = (_encode(recording, codec) for recording in recordings[number * SHARD : (number + 1) * SHARD])
             write_shard(shard, [utterance for utterance in encoded if utterance])
-        if progress:
-            progress(number + 1, count)
-    index = [row for number in range(count) for row in _read_index(tokens_path(tokens, number))]
-    hours = sum(row.length for row in index) * codec.hop / codec.sample_rate / 3600
-    return Prepared(len(index), len(recordings) - len(index), hours)
+        print(f"tokens: {number + 1}/{count} shards", flush=True)
+    lengths = [length for number in range(count) for _, _, length in _read_index(tokens_path(tokens, number))]
+    return len(lengths), len(recordings) - len(lengths), sum(lengths) * codec.hop / codec.sample_rate / 3600
 
 
 def open_codec(source: str, device: str) -> tuple[Codec, str]:
@@ -147,35 +137,29 @@ def write_shard(shard: Path, spoken: Sequence[TokenizedUtterance]) -> None:
     joined = torch.cat([s.codes for s in spoken]) if spoken else torch.zeros(0, dtype=torch.int64)
     with replacing(shard.with_suffix(".npy")) as temporary:
         np.save(temporary, joined.numpy().astype(np.uint16), allow_pickle=False)
-    write_json(shard, [asdict(_Entry(s.voice, s.text, len(s.codes))) for s in spoken])
+    write_json(shard, [{"voice": s.voice, "text": s.text, "length": len(s.codes)} for s in spoken])
 
 
 def read_shards(folder: Path, reader: PromptReader, longest: int | None = None) -> list[TokenizedUtterance]:
-    """Every utterance in `folder` of at most `longest` codes whose text `reader` can read; symbols are noted for a
+    """Read every utterance in `folder` of at most `longest` codes whose text `reader` can read; symbols are noted for a
     PhonemeReader."""
     spoken = []
     for shard in sorted(folder.glob("[0-9]*.json")):
-        index, start = _read_index(shard), 0
-        codes = _read_codes(shard, sum(row.length for row in index))
-        for row in index:
-            own, start = codes[start : start + row.length], start + row.length
-            symbols = _symbols(row.text, reader)
-            if symbols is not None and (longest is None or row.length <= longest):
-                spoken.append(TokenizedUtterance(row.voice, row.text, symbols, own))
+        index = _read_index(shard)
+        lengths = [length for _, _, length in index]
+        for (voice, text, length), codes in zip(index, _read_codes(shard, sum(lengths)).split(lengths), strict=True):
+            symbols = _symbols(text, reader)
+            if symbols is not None and (longest is None or length <= longest):
+                spoken.append(TokenizedUtterance(voice, text, symbols, codes))
     return spoken
 
 
-@dataclass(frozen=True)
-class _Entry:
-    voice: str
-    text: str
-    length: int
-
-
-def _read_index(shard: Path) -> list[_Entry]:
+def _read_index(shard: Path) -> list[tuple[str, str, int]]:
+    """Read voice, text and number of codes of each utterance."""
     try:
-        return [_Entry(**row) for row in json.loads(shard.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
+        rows = json.loads(shard.read_text(encoding="utf-8"))
+        return [(row["voice"], row["text"], row["length"]) for row in rows]
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise AssetError(f"The index {shard} is damaged; without it, its shard is made again.") from error
 
 
@@ -212,18 +196,9 @@ def _encode(recording: TranscribedRecording, codec: Codec) -> TokenizedUtterance
     return TokenizedUtterance(recording.voice, text, [], codec.encode(torch.from_numpy(speech)))
 
 
-SAMPLE_SHARD = 256
+SAMPLE_SHARD, SAMPLES_AT_ONCE = 256, 64
 SHORTEST = 6
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How much the target says for its draft, and how: `texts` of them, `batch` at a time."""
-
-    texts: int
-    temperature: float = 0.8
-    seed: int = 0
-    batch: int = 64
+"""Codes of a sample that is kept."""
 
 
 def own_samples(
@@ -231,58 +206,58 @@ def own_samples(
     target: DecodingLlama,
     spoken: Sequence[TokenizedUtterance],
     reader: PromptReader,
-    sampling: Sampling,
+    texts: int,
+    temperature: float = 0.8,
+    seed: int = 0,
 ) -> list[TokenizedUtterance]:
-    """Let the target say texts of `spoken`, each after a reference of the same voice; what never ends is left out.
-
-    Shards of what it said lie in `folder`, and those that are there are not made again.
-    """
-    shards = -(-sampling.texts // SAMPLE_SHARD)
+    """Let the target say `texts` texts of `spoken`, each after a reference of the same voice; shards in `folder` that exist are
+    kept, and a sample without an end is left out."""
+    shards = -(-texts // SAMPLE_SHARD)
     for number in range(shards):
-        if not tokens_path(folder, number).exists():
-            texts = min(SAMPLE_SHARD, sampling.texts - number * SAMPLE_SHARD)
-            write_shard(tokens_path(folder, number), _shard(number, texts, target, spoken, reader, sampling))
+        path = tokens_path(folder, number)
+        if not path.exists():
+            count = min(SAMPLE_SHARD, texts - number * SAMPLE_SHARD)
+            write_shard(path, list(_samples(target, spoken, reader, count, temperature, seed, number)))
             print(f"samples: shard {number + 1} of {shards}", flush=True)
     return read_shards(folder, reader)
 
 
-def voices(spoken: Sequence[TokenizedUtterance]) -> dict[str, list[TokenizedUtterance]]:
-    """What each voice says, of those voices that say at least two things."""
-    by_voice: dict[str, list[TokenizedUtterance]] = {}
+def by_voice(spoken: Sequence[TokenizedUtterance]) -> dict[str, list[TokenizedUtterance]]:
+    """Group utterances by voice; voices with a single utterance are left out."""
+    groups: dict[str, list[TokenizedUtterance]] = {}
     for utterance in spoken:
-        by_voice.setdefault(utterance.voice, []).append(utterance)
-    return {voice: said for voice, said in sorted(by_voice.items()) if len(said) > 1}
+        groups.setdefault(utterance.voice, []).append(utterance)
+    return {voice: group for voice, group in sorted(groups.items()) if len(group) > 1}
 
 
-def _shard(
-    number: int,
-    texts: int,
+def _samples(
     target: DecodingLlama,
     spoken: Sequence[TokenizedUtterance],
     reader: PromptReader,
-    sampling: Sampling,
-) -> list[TokenizedUtterance]:
-    """Shard `number`, from coins of its own, so that it matters neither when nor where it is made."""
-    rng = random.Random(sampling.seed * 7919 + number)
-    generator = torch.Generator().manual_seed(sampling.seed * 1_000_003 + number)
-    by_voice = voices(spoken)
-    pairs = [rng.sample(by_voice[rng.choice(list(by_voice))], 2) for _ in range(texts)]
+    texts: int,
+    temperature: float,
+    seed: int,
+    shard: int,
+) -> Iterator[TokenizedUtterance]:
+    """Sample a shard from coins of its own, so that shards do not depend on each other."""
+    rng = random.Random(seed * 7919 + shard)
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + shard)
+    voices = by_voice(spoken)
+    pairs = [rng.sample(voices[rng.choice(list(voices))], 2) for _ in range(texts)]
     pairs.sort(key=lambda pair: sum(len(u.codes) for u in pair))
-    said = []
-    for first in range(0, len(pairs), sampling.batch):
-        group = pairs[first : first + sampling.batch]
+    for first in range(0, len(pairs), SAMPLES_AT_ONCE):
+        group = pairs[first : first + SAMPLES_AT_ONCE]
         prompts = [lay_out(a, [b], reader) for a, b in group]
         limit = int(1.5 * max(len(b.codes) for _, b in group)) + 20
-        for (_, b), codes in zip(group, sample(target, prompts, limit, sampling.temperature, generator), strict=True):
+        for (_, b), codes in zip(group, _sample(target, prompts, limit, temperature, generator), strict=True):
             if codes is not None and len(codes) >= SHORTEST:
-                said.append(TokenizedUtterance(b.voice, b.text, b.symbols, codes))
-    return said
+                yield TokenizedUtterance(b.voice, b.text, b.symbols, codes)
 
 
-def sample(
+def _sample(
     model: DecodingLlama, prompts: Sequence[Prompt], limit: int, temperature: float, generator: torch.Generator
 ) -> list[Tensor | None]:
-    """Speak all `prompts` at once; return the codes of each `[T]`, or None where no end of speech came within `limit`."""
+    """Decode all `prompts` at once; return the codes of each `[T]`, or None where no end of speech came within `limit`."""
     target = ModelRunner(model, prompts, limit + 1)
     target.prefill()
     seeds = torch.randint(2**62, (len(prompts),), generator=generator).tolist()
@@ -294,171 +269,3 @@ def sample(
             spoken[row] += round_.tokens
             ended[row] |= round_.ended
     return [torch.tensor(codes) if done else None for codes, done in zip(spoken, ended, strict=True)]
-
-
-EXPECTED = "expected"
-
-
-Pair = tuple[TokenizedUtterance, TokenizedUtterance]
-
-
-def draw_pairs(spoken: Sequence[TokenizedUtterance], count: int, seed: int) -> list[Pair]:
-    """`count` pairs of utterances of one voice, or as many as there are; voices take turns, and no utterance comes twice."""
-    rng = random.Random(seed)
-    by_voice = [rng.sample(said, len(said)) for said in voices(spoken).values()]
-    turns = max((len(said) // 2 for said in by_voice), default=0)
-    pairs = [(said[2 * i], said[2 * i + 1]) for i in range(turns) for said in by_voice if 2 * i + 1 < len(said)]
-    return pairs[:count]
-
-
-def sd_and_pcg(target: LlamaForCausalLM, vocabulary: Vocabulary, used: Tensor, theta: float) -> dict[str, Rule]:
-    """The rules of SD, and of PCG with the target's groups at `theta`; codes that are not `used [codes]` stand alone."""
-    first = vocabulary.first_code
-    embedding = target.get_input_embeddings().weight.detach()[first : first + vocabulary.codes].float().cpu()
-    groups = build_neighbours(embedding, theta, used, device=target.device.type).groups_at(theta)
-    return {"sd": exact, "pcg": coarse(groups, "thinning")}
-
-
-@dataclass(frozen=True)
-class AcceptanceTrial:
-    """What a draft is tried on: for each pair, the second's text is said with the first as reference."""
-
-    pairs: Sequence[Pair]
-    reader: PromptReader
-    vocabulary: Vocabulary
-    rules: Mapping[str, Rule]
-    settings: Settings
-
-
-class Examiner:
-    """Tries drafts of one target on texts that none of them learned."""
-
-    def __init__(self, target: LlamaForCausalLM, trial: AcceptanceTrial) -> None:
-        self._target, self._trial = target, trial
-        self._decoding = DecodingLlama(target, trial.vocabulary)
-
-    def examine(self, draft: LlamaForCausalLM) -> dict[str, Estimate]:
-        """For each rule the share of drafted tokens that the engine accepts, and, as "expected", the overlap of the
-        probabilities.
-
-        The overlap is the mean of sum min(p, q) over the positions of the second utterances: the chance that a token drawn from
-        p there passes exact speculative decoding. Coins are the same at each call.
-        """
-        return self.accepted(DecodingLlama(draft, self._trial.vocabulary)) | {EXPECTED: self._overlap(draft)}
-
-    def accepted(self, draft: AnyDraft) -> dict[str, Estimate]:
-        """For each rule the share of the tokens drafted by any draft that the engine accepts."""
-        trial = self._trial
-        prompts = [lay_out(a, [b], trial.reader) for a, b in trial.pairs]
-        limits = [int(1.6 * len(b.codes)) + 40 for _, b in trial.pairs]
-        return {name: self._accepted(draft, rule, prompts, limits) for name, rule in trial.rules.items()}
-
-    def figures(self, draft: LlamaForCausalLM) -> dict[str, float]:
-        """`examine` without intervals, for a log."""
-        return {name: estimate.value for name, estimate in self.examine(draft).items()}
-
-    def _accepted(self, draft: AnyDraft, rule: Rule, prompts: Sequence[Prompt], limits: Sequence[int]) -> Estimate:
-        settings = self._trial.settings
-        runners = make_runners(self._decoding, draft, prompts, max(limits) + settings.lookahead + 1)
-        for each in runners:
-            each.prefill()
-        coins = [torch.Generator().manual_seed(settings.seed + i) for i in range(len(prompts))]
-        accepted, drafted = [0] * len(prompts), [0] * len(prompts)
-        drafting = Drafting(settings.lookahead)
-        for step in speculative(*runners, rule, drafting, begin(Plain(settings.temperature), limits, coins)):
-            for row, round_ in step.items():
-                accepted[row] += round_.accepted
-                drafted[row] += len(round_.drafted)
-        return bootstrap(accepted, drafted)
-
-    @torch.inference_mode()
-    def _overlap(self, draft: LlamaForCausalLM) -> Estimate:
-        sums, counts = [], []
-        for pair in self._trial.pairs:
-            said = len(pair[1].codes) + 1
-            p, q = (self._law(model, pair)[-said:] for model in (draft, self._target))
-            sums.append(float(torch.minimum(p, q).sum()))
-            counts.append(said)
-        return bootstrap(sums, counts)
-
-    def _law(self, model: LlamaForCausalLM, pair: Pair) -> Tensor:
-        trial = self._trial
-        batch = collate([make_row(pair, trial.reader, trial.vocabulary.codes)]).to(str(model.device))
-        return probabilities(speech_logits(model, batch, trial.vocabulary)[0], trial.settings.temperature)
-
-
-PRECISIONS = ("bf16", "fp32")
-
-
-@dataclass(frozen=True)
-class Objective:
-    """What is minimised: `ce` times the cross-entropy of a batch's tokens, `kl` times the forward KL from the target's
-    probabilities of speech, and `tv` times the total variation between both, per token (LK losses: arXiv 2602.23881). own: the
-    share of batches that are the target's own samples; the others are the corpus's."""
-
-    ce: float
-    kl: float
-    own: float
-    tv: float = 0.0
-
-    def takes_own(self, number: int) -> bool:
-        """Whether batch `number` holds own samples; the corpus's batches are spread evenly among them."""
-        given = 1.0 - self.own
-        return int((number + 1) * given) == int(number * given)
-
-
-OBJECTIVES = {
-    "ce": Objective(ce=1.0, kl=0.0, own=0.0),
-    "distil": Objective(ce=0.0, kl=1.0, own=0.75),
-    "both": Objective(ce=0.5, kl=0.5, own=0.5),
-    "overlap": Objective(ce=0.0, kl=0.3, own=0.75, tv=1.0),
-}
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long a draft learns, and from how many tokens a step.
-
-    lr: of Muon; AdamW's is two thirds of it. longest: codes in a row of a batch. every: steps between two rows of the log, and
-    `rows_between` rows between two trials.
-    """
-
-    steps: int
-    budget: int = 4096
-    lr: float = 3e-3
-    longest: int = 800
-    precision: str = "bf16"
-    every: int = 50
-    rows_between: int = 5
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "budget", "longest"):
-            if getattr(self, name) < 1:
-                raise InputError(name, getattr(self, name), "a whole number from 1 up")
-        if not 0 < self.lr < 1:
-            raise InputError("lr", self.lr, "a number between 0 and 1")
-        if self.precision not in PRECISIONS:
-            raise InputError("precision", self.precision, "one of " + ", ".join(PRECISIONS))
-
-
-@dataclass(frozen=True)
-class Material:
-    """What is learned from. `samples` may be empty where the objective takes none."""
-
-    corpus: Sequence[TokenizedUtterance]
-    samples: Sequence[TokenizedUtterance]
-    reader: PromptReader
-    vocabulary: Vocabulary
-
-    def batches(self, objective: Objective, schedule: Schedule, seed: int) -> Callable[[int], Batch]:
-        """Batch n of a run, the same whenever it is asked for."""
-
-        def epochs(spoken: Sequence[TokenizedUtterance], what: str) -> Epochs:
-            chained = Epochs(spoken, self.reader, self.vocabulary.codes, schedule.budget, seed, schedule.longest)
-            if not chained.per_epoch:
-                raise InputError(what, f"{len(spoken)} utterances", "at least two of one voice")
-            return chained
-
-        own = epochs(self.samples, "samples") if objective.own > 0 else None
-        given = epochs(self.corpus, "tokens") if objective.own < 1 else None
-        return lambda number: (own if objective.takes_own(number) else given).batch(number)

@@ -1,4 +1,4 @@
-"""The target of the embedded voice: a deep and narrow Llama over specials, phoneme symbols and speech codes."""
+"""Llamas that are trained from nothing: the target of the embedded voice, and its logits of speech."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from pcg.training.tokens import IGNORED, Batch
 
 @dataclass(frozen=True)
 class Shape:
-    """Size of the target."""
+    """Size of a Llama."""
 
     layers: int = 12
     width: int = 256
@@ -22,11 +22,10 @@ class Shape:
     feed_forward: int = 768
 
 
-def new_target(reader: PhonemeReader, vocabulary: Vocabulary, shape: Shape, seed: int) -> LlamaForCausalLM:
-    """A random LlamaForCausalLM with tied embeddings over specials, phoneme symbols and speech codes."""
-    torch.manual_seed(seed)
+def new_llama(shape: Shape, ids: int, begin: int | None, end: int) -> LlamaForCausalLM:
+    """Return a LlamaForCausalLM over so many ids, with tied embeddings and weights that torch draws."""
     config = LlamaConfig(
-        vocab_size=reader.first_code + vocabulary.codes,
+        vocab_size=ids,
         hidden_size=shape.width,
         intermediate_size=shape.feed_forward,
         num_hidden_layers=shape.layers,
@@ -34,11 +33,17 @@ def new_target(reader: PhonemeReader, vocabulary: Vocabulary, shape: Shape, seed
         num_key_value_heads=shape.heads,
         max_position_embeddings=2048,
         tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=vocabulary.end,
+        bos_token_id=begin,
+        eos_token_id=end,
         attn_implementation="sdpa",
     )
     return LlamaForCausalLM(config)
+
+
+def new_target(reader: PhonemeReader, vocabulary: Vocabulary, shape: Shape, seed: int) -> LlamaForCausalLM:
+    """Return a random target over specials, phoneme symbols and speech codes."""
+    torch.manual_seed(seed)
+    return new_llama(shape, reader.first_code + vocabulary.codes, None, vocabulary.end)
 
 
 @torch.no_grad()
@@ -58,16 +63,12 @@ def start_from_digits(model: LlamaForCausalLM, fsq: FSQ, vocabulary: Vocabulary,
 
 
 def speech_logits(model: LlamaForCausalLM, batch: Batch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
-    """Logits `[S, V]` at the S positions that have a label, and those labels `[S]`.
+    """Return logits `[S, V]` at the S positions that have a label, and those labels `[S]`.
 
     The all-ones mask keeps transformers from reading our overlapping positions as several packed sequences.
     """
     mask = torch.ones_like(batch.ids)
     hidden = model.model(batch.ids, attention_mask=mask, position_ids=batch.positions, use_cache=False).last_hidden_state
-    return _head(model, hidden, batch, vocabulary)
-
-
-def _head(model: LlamaForCausalLM, hidden: Tensor, batch: Batch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
     learned = batch.labels != IGNORED
     head = model.get_output_embeddings().weight[vocabulary.model_ids().to(batch.ids.device)]
     return nn.functional.linear(hidden[learned], head.to(hidden.dtype)), batch.labels[learned]

@@ -11,13 +11,14 @@ from fractions import Fraction
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
+from pydantic import Field
 from scipy.signal import resample_poly
 
 from pcg.audio import fade_ends, normalise_loudness, trim
-from pcg.errors import InputError, PCGError
+from pcg.errors import PCGError
 from pcg.text.espeak import espeak_phonemes
 from pcg.text.reading import normalise, phonemise
 
@@ -92,17 +93,9 @@ TEACHERS: dict[str, type[Teacher]] = {"hibari": Hibari, "joe": Joe}
 class Speaker:
     """One voice of a corpus: a teacher, how far it is shifted, and how many hours it speaks."""
 
-    teacher: str
-    shift: float = 1.0
-    hours: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.teacher not in TEACHERS:
-            raise InputError("teacher", self.teacher, "one of " + ", ".join(TEACHERS))
-        if not 0.7 <= self.shift <= 1.4:
-            raise InputError("shift", self.shift, "a number from 0.7 to 1.4")
-        if not 0 < self.hours <= 1000:
-            raise InputError("hours", self.hours, "a number above 0, at most 1000")
+    teacher: Literal["hibari", "joe"] = "hibari"
+    shift: Annotated[float, Field(ge=0.7, le=1.4)] = 1.0
+    hours: Annotated[float, Field(gt=0, le=1000)] = 1.0
 
 
 SPEAKERS = {

@@ -20,12 +20,12 @@ from pcg.spoof.detectors import (
     save_detectors,
 )
 from pcg.spoof.segments import KINDS, Garbage, Mix, Segments, held_out_figures
-from pcg.training.detectors import Examples, SpoofPlan, train_detectors
+from pcg.training.detectors import DetectorRecipe, Examples, train_detectors
 
 CODES = 16
 TINY = DetectorConfig(CODES, width=16, heads=2, layers=1, feed_forward=32)
 STEPS = {"M50": 40, "M25": 40, "M10": 60, "M50<-25": 1, "M50<-10": 1}
-PLAN = SpoofPlan(steps=STEPS, batch=32, lr=1e-2, mix=Mix(garbage={}))
+PLAN = DetectorRecipe(steps=STEPS, batch=32, lr=1e-2, mix=Mix(garbage={}))
 GARBAGE = Garbage(torch.ones(CODES), torch.eye(CODES))
 
 
@@ -48,7 +48,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Detectors:
     return learned(work, toy(60, 1), PLAN)
 
 
-def learned(work: Path, train: Segments, plan: SpoofPlan) -> Detectors:
+def learned(work: Path, train: Segments, plan: DetectorRecipe) -> Detectors:
     return Detectors("toy", train_detectors(work, TINY, None, Examples(train, toy(10, 3), GARBAGE), plan, 0, "cpu"))
 
 
@@ -71,7 +71,7 @@ def test_garbage_sounds_less_real_than_speech_to_whoever_learned_from_garbage(tm
     spoken = Segments(utterances(60, 0.25, 21), utterances(60, 0.02, 22))
     steps = {r.name: 120 if r is M50 else 1 for r in RESOLUTIONS}
     taught, naive = (
-        learned(tmp_path / str(bool(shares)), spoken, SpoofPlan(steps, 64, 1e-2, mix=Mix(garbage=shares)))
+        learned(tmp_path / str(bool(shares)), spoken, DetectorRecipe(steps=steps, batch=64, lr=1e-2, mix=Mix(garbage=shares)))
         for shares in (dict.fromkeys(KINDS, 0.1), {})
     )
     held_out = Segments(utterances(80, 0.25, 23), utterances(80, 0.02, 24))
@@ -135,7 +135,7 @@ def test_wrong_segments_are_refused(trained: Detectors) -> None:
 @pytest.mark.slow
 def test_training_goes_on_where_it_stopped(tmp_path: Path) -> None:
     examples, whole, halves = Examples(toy(20, 15), toy(20, 15), GARBAGE), tmp_path / "whole", tmp_path / "halves"
-    plan = SpoofPlan(steps={r.name: 2 for r in RESOLUTIONS}, batch=8)
+    plan = DetectorRecipe(steps={r.name: 2 for r in RESOLUTIONS}, batch=8)
     train_detectors(whole, TINY, None, examples, plan, 0, "cpu")
     train_detectors(halves, TINY, None, examples, plan, 0, "cpu")
     (halves / "detector_m10.safetensors").unlink()

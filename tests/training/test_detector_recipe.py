@@ -1,7 +1,6 @@
 """The detectors' recipe on the tiny voice and a corpus of chirps, from nothing to a folder that is loaded."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,18 +8,17 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from pcg.cli import main
-from pcg.cli import train as train_command
 from pcg.errors import InputError
 from pcg.files import LIST
 from pcg.spoof.detectors import RESOLUTIONS, DetectorConfig, load_detectors
 from pcg.spoof.segments import Segments
 from pcg.synthesis.voice import load_voice
 from pcg.training.corpus import write_shard
-from pcg.training.detectors import SIZES, DetectorRecipe, SpoofPlan, identity, train_detectors_of
+from pcg.training.detectors import DetectorRecipe, identity, train_detectors_of
 
 TEXTS = ("the quick brown fox jumps over a lazy dog", "is this one sentence", "hello over a lazy fox", "the dog jumps")
 TINY = DetectorRecipe(
-    shards=2, samples={"0.6": 24, "1": 24}, held_out_samples=24, plan=SpoofPlan(steps={r.name: 2 for r in RESOLUTIONS}, batch=8)
+    shards=2, samples={"0.6": 24, "1": 24}, held_out_samples=24, steps={r.name: 2 for r in RESOLUTIONS}, batch=8
 )
 
 
@@ -51,29 +49,27 @@ def test_from_a_corpus_to_detectors_that_load(tiny_voice_folder: Path, work: Pat
     assert f"| swapped | {found['spoof']:.3f}, AUC {found['auc']:.3f} |" in card
     assert "among the synthetic ones: random 10 %, uniform 5 %, shuffled 15 %, reversed 25 %, swapped 5 %." in card
     assert train_detectors_of(voice, work, tmp_path, "cpu", 0, TINY) == figures, "a second run finds all done"
-    for seed, recipe in ((1, TINY), (0, replace(TINY, size="paper"))):
+    for seed, recipe in ((1, TINY), (0, TINY.model_copy(update={"size": "paper"}))):
         with pytest.raises(InputError, match="another recipe"):
             train_detectors_of(voice, work, tmp_path, "cpu", seed, recipe)
 
 
-def test_the_paper_s_size_learns_by_the_paper_s_settings() -> None:
-    paper, small = DetectorRecipe.of_size("paper"), DetectorRecipe.of_size("small")
-    assert paper.config(64, 48) == DetectorConfig(64, width=256, heads=8, layers=4, feed_forward=1024, code_width=48)
-    assert (paper.plan.lr, paper.plan.weight_decay, paper.plan.mix.synthetic) == (1e-4, 1e-4, 3)
-    assert small == DetectorRecipe()
-    assert (small.config(64, 48).width, small.plan.mix.synthetic) == (128, 1)
-    assert paper.samples == small.samples
-    with pytest.raises(InputError, match="size is 'huge', but must be one of small, paper"):
-        DetectorRecipe.of_size("huge")
-
-
-def test_the_command_hands_the_size_on(tiny_voice_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_hands_the_size_on(
+    tiny_voice_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked: list[DetectorRecipe] = []
     monkeypatch.setattr("pcg.training.detectors.train_detectors_of", lambda *given: asked.append(given[-1]))
+    command = ["train", "detectors", "--target", str(tiny_voice_folder), "--out", str(tmp_path)]
     for given in ([], ["--size", "paper"]):
-        assert main(["train", "detectors", "--target", str(tiny_voice_folder), "--out", str(tmp_path), *given]) in (0, None)
-    assert asked == [DetectorRecipe(), DetectorRecipe.of_size("paper")]
-    assert SIZES == train_command.SIZES
+        assert main([*command, *given]) in (0, None)
+    small, paper = asked
+    assert small == DetectorRecipe()
+    assert paper.config(64, 48) == DetectorConfig(64, width=256, heads=8, layers=4, feed_forward=1024, code_width=48)
+    assert (paper.lr, paper.weight_decay, paper.mix.synthetic) == (1e-4, 1e-4, 3)
+    assert (small.config(64, 48).width, small.mix.synthetic) == (128, 1)
+    assert paper.samples == small.samples
+    assert main([*command, "--size", "huge"]) == 2
+    assert "size is 'huge', but must be 'small' or 'paper'" in capsys.readouterr().err
 
 
 def test_voices_of_one_name_are_told_apart_by_what_speaks(tiny_voice_folder: Path, tmp_path: Path) -> None:

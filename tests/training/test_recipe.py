@@ -21,9 +21,9 @@ from pcg.training.corpus import read_shard, shards
 from pcg.training.target import Shape
 from pcg.training.teachers import Speaker
 from pcg.training.tokens import read_codes, tokenize_corpus
-from pcg.training.voice import Recipe, train
+from pcg.training.voice import VoiceRecipe, train
 
-TINY = Recipe(
+TINY = VoiceRecipe(
     speakers={"heart": Speaker("hibari", 1.0, 0.01)},
     symbol_uses=1,
     codec=CodecConfig(
@@ -38,6 +38,12 @@ TINY = Recipe(
     baseline_steps=2,
     samples=8,
 )
+
+
+def changed(**choices):
+    return TINY.model_copy(update=choices)
+
+
 TEXTS = ["the old boat moved slowly along the river.", "good morning, and thank you.", "where is the red horse?"]
 
 
@@ -62,7 +68,7 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     out = tmp_path / "voice"
     for stage in ("codec", "target", "draft", "baselines", "publish"):
         train(stage, work, None, out, "cpu", 0, 1, TINY)
-    longer = replace(TINY, codec_sound_steps=6, target_steps=3, draft_steps=3)
+    longer = changed(codec_sound_steps=6, target_steps=3, draft_steps=3)
     for stage in ("codec", "target", "draft", "publish"):
         train(stage, work, None, out, "cpu", 0, 1, longer)
     steps = {p.stem: [json.loads(line)["step"] for line in p.read_text().splitlines()] for p in work.glob("*.jsonl")}
@@ -93,7 +99,7 @@ def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
     """The encoder and the language models stay; only what is trained further changes."""
     shutil.copytree(work / "corpus", unpacked / "corpus")
     train("unpack", unpacked, None, published, "cpu", 0, 1, recipe)
-    again, further = unpacked / "voice", replace(recipe, codec_sound_steps=recipe.codec_sound_steps + 3)
+    again, further = unpacked / "voice", recipe.model_copy(update={"codec_sound_steps": recipe.codec_sound_steps + 3})
     for stage in ("codec", "target", "draft", "publish"):
         train(stage, unpacked, None, again, "cpu", 0, 1, further)
     before, after = load_voice(str(published)), load_voice(str(again))
@@ -107,7 +113,7 @@ def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
         train("unpack", unpacked, None, published, "cpu", 0, 1, recipe)
     for other in (replace(TINY.codec, levels=(2, 8)), replace(TINY.codec, frame=80)):
         with pytest.raises(InputError, match="codec is"):
-            train("unpack", unpacked / "other", None, published, "cpu", 0, 1, replace(recipe, codec=other))
+            train("unpack", unpacked / "other", None, published, "cpu", 0, 1, recipe.model_copy(update={"codec": other}))
 
 
 def test_codes_of_the_largest_codebook_are_kept(work):
@@ -137,13 +143,13 @@ def test_a_work_folder_stays_with_its_recipe(work, tmp_path):
     train("codec", work, None, tmp_path / "voice", "cpu", 0, 1, TINY)
     for seed, recipe in (
         (1, TINY),
-        (0, replace(TINY, target=replace(TINY.target, heads=1))),
-        (0, replace(TINY, codec=replace(TINY.codec, levels=(2, 8)))),
-        (0, replace(TINY, target_budget=64)),
+        (0, changed(target=replace(TINY.target, heads=1))),
+        (0, changed(codec=replace(TINY.codec, levels=(2, 8)))),
+        (0, changed(target_budget=64)),
     ):
         with pytest.raises(InputError, match=r"recipe\.json tells of the same recipe and seed"):
             train("target", work, None, tmp_path / "voice", "cpu", seed, 1, recipe)
-    train("target", work, None, tmp_path / "voice", "cpu", 0, 1, replace(TINY, target_steps=1, target_decay_share=0.9))
+    train("target", work, None, tmp_path / "voice", "cpu", 0, 1, changed(target_steps=1, target_decay_share=0.9))
 
 
 def test_a_sound_that_was_interrupted_is_that_of_an_unbroken_run(work):

@@ -1,7 +1,6 @@
 """A recipe of one's own: what a YAML file changes, and what it is refused for."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from pcg.experiments.grids import read_grid
 from pcg.places import PROJECT
 from pcg.training.target import Shape
 from pcg.training.teachers import Speaker
-from pcg.training.voice import Recipe, read_recipe
+from pcg.training.voice import VoiceRecipe
 
 OWN = """
 speakers: {anna: {teacher: hibari, shift: 1.1, hours: 12}}
@@ -32,9 +31,9 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> None:
-    assert read_recipe(written(tmp_path, "{}")) == Recipe()
-    assert read_recipe(written(tmp_path, OWN)) == replace(
-        Recipe(),
+    assert VoiceRecipe.read(written(tmp_path, "{}")) == VoiceRecipe()
+    assert VoiceRecipe.read(written(tmp_path, "target: {width: 384}")).target == Shape(24, 384, 4, 768)
+    assert VoiceRecipe.read(written(tmp_path, OWN)) == VoiceRecipe(
         speakers={"anna": Speaker("hibari", 1.1, 12.0)},
         codec=CodecConfig(frames_per_token=4, levels=(8, 8, 8)),
         target=Shape(layers=16, width=384, heads=6),
@@ -70,13 +69,15 @@ def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> N
         ("target_decay_share: all", "target_decay_share"),
         ("speakers: {}", "speakers"),
         ("speakers: {anna: {hours: -1}}", "hours"),
+        ("speakers: {anna: {shift: 2}}", "shift"),
+        ("speakers: {anna: {hour: 1}}", "key of the anna"),
         ("speakers: {anna: {teacher: flite}}", "teacher"),
         ("speakers: {", "recipe"),
     ],
 )
 def test_a_wrong_choice_is_named(tmp_path: Path, text: str, field: str) -> None:
     with pytest.raises(InputError) as refused:
-        read_recipe(written(tmp_path, text))
+        VoiceRecipe.read(written(tmp_path, text))
     assert refused.value.field == field
 
 
@@ -85,7 +86,8 @@ def test_the_command_line_refuses_in_one_sentence(tmp_path: Path, capsys: pytest
     for words, field in (
         (["train", "codec", *own, str(tmp_path / "none.yaml")], "recipe"),
         (["train", "publish", *own, str(written(tmp_path, OWN))], "out"),
-        (["train", "recogniser", *own, str(written(tmp_path, OWN))], "recipe"),
+        (["train", "recogniser", *own, str(written(tmp_path, OWN))], "key of the recipe"),
+        (["train", "detectors", *own, str(written(tmp_path, OWN))], "key of the recipe"),
     ):
         assert main(words) == 2
         said = capsys.readouterr().err
@@ -98,7 +100,7 @@ def test_the_recipes_and_grids_of_the_documents_can_be_read(tmp_path: Path) -> N
     recipes = [block for text in documents for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
     grids = list((PROJECT / "docs").glob("*.yaml"))
     for recipe in recipes:
-        read_recipe(written(tmp_path, recipe))
+        VoiceRecipe.read(written(tmp_path, recipe))
     for grid in grids:
         assert read_grid(grid).conditions
     assert len(recipes) >= 2

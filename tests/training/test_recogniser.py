@@ -11,29 +11,25 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.asr.embedded import PARTS, Parts, load_parts, load_recogniser, save_recogniser
+from pcg.asr.embedded import PARTS, load_parts, load_recogniser, save_recogniser
 from pcg.asr.network import BLANK, CLASSES, ConformerCTC, EncoderConfig, LogMel, Subwords, spell
 from pcg.asr.self_speculative import PRESETS, transcribe
-from pcg.errors import AssetError, PCGError
+from pcg.errors import AssetError, InputError, PCGError
 from pcg.files import LIST, check_checksums, write_checksums
 from pcg.training.corpus import SAMPLE_RATE, CorpusEntry
 from pcg.training.recogniser import (
     CTC,
     LM,
-    JudgeRecipe,
     ReaderShape,
+    RecogniserRecipe,
+    RecogniserTraining,
     ctc_loss,
-    learn_subwords,
     loss_of_reading,
     new_reader,
     publish,
-    publish_recogniser,
     publish_words,
-    train_recogniser_ctc,
-    train_recogniser_lm,
-    train_recogniser_together,
     trained_encoder,
-    unpack_recogniser,
+    unpack,
 )
 from pcg.training.speech import (
     Disturbances,
@@ -48,6 +44,7 @@ from pcg.training.speech import (
 
 ENCODER = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=5)
 READER = ReaderShape(subwords=40, layers=2, width=32, heads=2, feed_forward=48)
+RECIPE = RecogniserRecipe(encoder=ENCODER, reader=READER, ctc_steps=3, lm_steps=3, together_steps=4)
 WORDS = ("up", "down", "low", "high", "don't", "stop")
 
 
@@ -140,21 +137,26 @@ def test_ctc_loss_is_that_of_the_alignments() -> None:
     assert float(ctc_loss(log_probs, torch.tensor([1]), ["a"])) == pytest.approx(wanted, abs=1e-5)
 
 
+def training(work: Path, hearings: list[Hearing], **steps: int) -> RecogniserTraining:
+    recipe = RECIPE.model_copy(update=steps)
+    return RecogniserTraining(work, "cpu", 0, recipe, hearings, {"chirps": hearings[:4]}, seconds=8.0)
+
+
 def test_stages_learn_resume_and_publish(hearings: list[Hearing], tmp_path: Path) -> None:
-    held_out = {"chirps": hearings[:4]}
-    train_recogniser_ctc(tmp_path, ConformerCTC(ENCODER), hearings, held_out, 3, 0, "cpu", seconds=8.0)
+    training(tmp_path, hearings).spell()
     before = trained_encoder(tmp_path, ENCODER).state_dict()
-    encoder = train_recogniser_ctc(tmp_path, ConformerCTC(ENCODER), hearings, held_out, 5, 0, "cpu", seconds=8.0)
+    training(tmp_path, hearings, ctc_steps=5).spell()
     rows = [json.loads(line) for line in (tmp_path / "recogniser_ctc.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [3, 5]
-    assert all(math.isfinite(row["loss"]) and "held_out_chirps_wer" in row for row in rows)
-    assert any(not torch.equal(t, encoder.state_dict()[key]) for key, t in before.items())
+    assert all(math.isfinite(row["ctc_loss"]) and "held_out_chirps_ctc_wer" in row for row in rows)
+    after = trained_encoder(tmp_path, ENCODER).state_dict()
+    assert any(not torch.equal(t, after[key]) for key, t in before.items())
     with pytest.raises(PCGError, match="language model is not trained"):
-        publish_recogniser(tmp_path, tmp_path / "out", "chirps", ENCODER, READER, 0)
-    frozen = {key: t.clone() for key, t in encoder.state_dict().items()}
-    train_recogniser_lm(tmp_path, encoder, READER, hearings, held_out, 3, 0, "cpu", seconds=8.0)
-    assert all(torch.equal(t, encoder.state_dict()[key]) for key, t in frozen.items())
-    publish(tmp_path, tmp_path / "out", 0, JudgeRecipe(encoder=ENCODER, reader=READER))
+        publish(tmp_path, tmp_path / "out", 0, RECIPE)
+    training(tmp_path, hearings).read()
+    publish(tmp_path, tmp_path / "out", 0, RECIPE)
+    encoder = load_parts(tmp_path / "out").encoder.state_dict()
+    assert all(torch.equal(t.bfloat16(), encoder[key].bfloat16()) for key, t in after.items())
     listed = {line.split("  ")[1] for line in (tmp_path / "out" / LIST).read_text().splitlines()}
     assert {"MODEL_CARD.md", "encoder/model.safetensors", "subwords.json"} <= listed
     recogniser = load_recogniser(tmp_path / "out")
@@ -180,29 +182,29 @@ def test_another_list_of_words_is_listed_anew_and_nothing_else_is(
 
 
 def test_both_learn_on_together_from_what_was_published(hearings: list[Hearing], tmp_path: Path) -> None:
-    subwords = learn_subwords(tmp_path / "first", hearings, READER.subwords)
+    subwords = training(tmp_path / "first", hearings).subwords
     reader = new_reader(READER, ENCODER, subwords, 0)
     save_recogniser(
         tmp_path / "out", "chirps", ConformerCTC(ENCODER), reader["projector"], reader["lm"], subwords, torch.float32
     )
     work = tmp_path / "second"
-    unpack_recogniser(work, tmp_path / "out", {CTC: 3, LM: 3}, 0)
-    held_out = {"chirps": hearings[:4]}
-    encoder = train_recogniser_ctc(work, ConformerCTC(ENCODER), hearings, held_out, 3, 0, "cpu", seconds=8.0)
-    reader, subwords = train_recogniser_lm(work, encoder, READER, hearings, held_out, 3, 0, "cpu", seconds=8.0)
-    published = load_parts(tmp_path / "out")
-    for part, module in (("encoder", encoder), ("projector", reader["projector"]), ("lm", reader["lm"])):
-        assert all(torch.equal(t, getattr(published, part).state_dict()[k]) for k, t in module.state_dict().items())
+    unpack(work, tmp_path / "out", 0, RECIPE)
     for steps in (4, 6):
-        encoder.requires_grad_(True)
-        train_recogniser_together(work, encoder, reader, subwords, hearings, held_out, steps, 0, "cpu", seconds=8.0)
+        run = training(work, hearings, together_steps=steps)
+        run.spell()
+        run.read()
+        run.together()
+    assert not any((work / f"{name}.jsonl").exists() for name in (CTC, LM)), "these stages were done"
     rows = [json.loads(line) for line in (work / "recogniser_together.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [4, 6]
     assert all(math.isfinite(row["ctc_loss"] + row["lm_loss"]) for row in rows)
-    publish_recogniser(work, tmp_path / "again", "chirps", ENCODER, READER, 0)
+    publish(work, tmp_path / "again", 0, RECIPE)
+    before, after = load_parts(tmp_path / "out"), load_parts(tmp_path / "again")
     for part in PARTS:
-        learned = getattr(load_parts(tmp_path / "again"), part).state_dict()
-        assert any(not torch.equal(t, learned[k]) for k, t in getattr(published, part).state_dict().items())
+        learned = getattr(after, part).state_dict()
+        assert any(not torch.equal(t, learned[k]) for k, t in getattr(before, part).state_dict().items())
+    with pytest.raises(InputError, match="recogniser_ctc"):
+        unpack(work, tmp_path / "out", 0, RECIPE)
 
 
 def test_reading_sends_no_gradient_to_the_encoder(hearings: list[Hearing]) -> None:
@@ -218,13 +220,3 @@ def test_reading_sends_no_gradient_to_the_encoder(hearings: list[Hearing]) -> No
 def test_what_is_not_trained_says_so(tmp_path: Path) -> None:
     with pytest.raises(PCGError, match="not trained yet"):
         trained_encoder(tmp_path, ENCODER)
-
-
-def parts_of(hearings: list[Hearing], folder: Path) -> Parts:
-    """A recogniser with random weights, as it is published."""
-    torch.manual_seed(1)
-    subwords = learn_subwords(folder, hearings, READER.subwords)
-    reader = new_reader(READER, ENCODER, subwords, 0)
-    save_recogniser(folder / "published", "test", ConformerCTC(ENCODER), reader["projector"], reader["lm"], subwords)
-    write_checksums(folder / "published")
-    return load_parts(folder / "published")

@@ -13,6 +13,7 @@ from pcg.cli import main
 from pcg.files import write_checksums
 from pcg.models.feature_draft import FeatureDraft
 from pcg.synthesis.voice import load_voice
+from pcg.training.loop import read_log
 from pcg.training.samples import MANIFEST, tokens_path, write_shard
 from pcg.training.tokens import TokenizedUtterance
 
@@ -32,35 +33,41 @@ def tokens(tmp_path, tiny_voice_folder):
 def command(tokens, tmp_path, tiny_voice_folder):
     """The words of `pcg train draft` for the tiny voice, two steps of it."""
     asked = ["--target", str(tiny_voice_folder), "--tokens", str(tokens), "--out", str(tmp_path / "draft")]
-    return ["train", "draft", *asked, "--samples", "30", "--steps", "2", "--budget", "300"]
+    return ["train", "draft", *asked, "--steps", "2", *recipe(tmp_path)]
 
 
-@pytest.mark.slow
+def recipe(folder, **choices):
+    """The option --recipe for a small run."""
+    path = folder / "draft.yaml"
+    path.write_text(json.dumps({"samples": 30, "budget": 300} | choices))
+    return ["--recipe", str(path)]
+
+
 def test_the_command_trains_a_draft_that_the_voice_speaks_with(command, tmp_path, tiny_voice_folder, capsys):
+    """In place of the published one, too, whose folder is then listed anew."""
+    folder = shutil.copytree(tiny_voice_folder, tmp_path / "voice")
+    write_checksums(folder)
+    command[command.index("--out") + 1] = str(folder / "draft")
     assert main([*command, "--plan", "0,2"]) == 0
     assert "accepted of what it drafts: sd 0." in capsys.readouterr().out
-    facts = json.loads((tmp_path / "draft" / "draft.json").read_text())
-    assert facts["plan"] == {"layers": [0, 2], "trained": None, "head": True}
-    assert set(facts["acceptance"]) == {"sd", "pcg", "expected"}
-    voice = load_voice(str(tiny_voice_folder), draft=str(tmp_path / "draft"))
+    facts = json.loads((folder / "draft" / "draft.json").read_text())
+    assert facts["recipe"]["plan"] == "0,2"
+    assert set(facts["acceptance"]) == {"sd", "pcg"}
+    voice = load_voice(str(folder))
     assert voice.draft.weights.layers == 2
     assert voice.notice == ""
-    log = tmp_path / "draft" / "training" / "draft.jsonl"
-    assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == [0, 2]
     assert main([*command, "--plan", "0,2", "--steps", "3"]) == 0
-    assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == [0, 2, 3]
+    assert [row["step"] for row in read_log(folder / "draft" / "training" / "draft.jsonl")] == [2, 3]
     assert main([*command, "--plan", "0,1"]) == 2
     assert "begun with the same options" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_a_draft_in_the_place_of_a_published_one_is_listed_anew(command, tmp_path, tiny_voice_folder):
-    voice = shutil.copytree(tiny_voice_folder, tmp_path / "voice")
-    write_checksums(voice)
-    before = (voice / "draft" / "model.safetensors").read_bytes()
-    assert main([*command, "--plan", "0,2", "--out", str(voice / "draft")]) == 0
-    assert (voice / "draft" / "model.safetensors").read_bytes() != before
-    assert load_voice(str(voice)).draft.weights.layers == 2
+def test_the_command_trains_a_feature_draft(command, tmp_path, tiny_voice_folder):
+    recipe(tmp_path, taps=[1, 3], rank=8)
+    assert main([*command, "--plan", "feature"]) == 0
+    voice = load_voice(str(tiny_voice_folder), draft=str(tmp_path / "draft"))
+    assert isinstance(voice.draft, FeatureDraft)
+    assert (voice.draft.tapped, voice.draft.shape.rank) == ((1, 3), 8)
 
 
 @pytest.fixture
@@ -77,7 +84,8 @@ def llasa_tokens(tmp_path):
 @pytest.mark.slow
 def test_a_llasa_gets_a_draft_by_the_same_command(llasa_folder, llasa_tokens, tmp_path):
     asked = ["--target", str(llasa_folder), "--tokens", str(llasa_tokens), "--out", str(tmp_path / "draft")]
-    assert main(["train", "draft", *asked, "--plan", "0,2", "--objective", "ce", "--steps", "1", "--budget", "200"]) == 0
+    asked += recipe(tmp_path, budget=200)
+    assert main(["train", "draft", *asked, "--plan", "0,2", "--objective", "ce", "--steps", "1"]) == 0
     voice = load_voice(str(llasa_folder), draft=str(tmp_path / "draft"))
     assert voice.draft.weights.layers == 2
     assert voice.draft_kind.startswith("folder:")
@@ -100,11 +108,10 @@ def ending(llasa_folder, folder):
 
 
 @pytest.mark.slow
-def test_a_llasa_gets_a_feature_draft_by_the_same_command(llasa_folder, llasa_tokens, tmp_path, capsys):
+def test_a_llasa_gets_a_feature_draft_by_the_same_command(llasa_folder, llasa_tokens, tmp_path):
     target, out = ending(llasa_folder, tmp_path / "ending"), tmp_path / "draft"
     asked = ["train", "draft", "--target", str(target), "--tokens", str(llasa_tokens), "--out", str(out), "--plan", "feature"]
-    assert main([*asked, "--rank", "8", "--samples", "24", "--steps", "2", "--budget", "200"]) == 0
-    assert "overlap_1" in capsys.readouterr().out
+    assert main([*asked, "--steps", "2", *recipe(tmp_path, rank=8, samples=24, budget=200)]) == 0
     voice = load_voice(str(target), draft=str(out))
     assert isinstance(voice.draft, FeatureDraft)
     assert voice.draft.shape.rank == 8
@@ -116,10 +123,6 @@ def test_a_llasa_gets_a_feature_draft_by_the_same_command(llasa_folder, llasa_to
         (["--plan", "best"], "plan is 'best'"),
         (["--objective", "luck"], "objective is 'luck'"),
         (["--steps", "0"], "steps is 0"),
-        (["--precision", "fp8"], "precision is 'fp8'"),
-        (["--lr", "nan"], "lr is nan"),
-        (["--samples", "1"], "samples is 1"),
-        (["--temperature", "9"], "temperature is 9.0"),
         (["--longest", "10"], "tokens is '0 utterances"),
         (["--target", "nowhere"], "target is 'nowhere'"),
         (["--tokens", "nowhere"], "tokens is 'nowhere'"),
@@ -131,6 +134,22 @@ def test_bad_options_are_one_sentence(command, capsys, more, said):
     error = capsys.readouterr().err
     assert error.startswith(f"pcg: {said}")
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ({"precision": "fp8"}, "precision is 'fp8'"),
+        ({"lr": 2}, "lr is 2"),
+        ({"samples": 1}, "samples is 1"),
+        ({"temperature": 9}, "temperature is 9"),
+        ({"depth": 9}, "key of the recipe is 'depth'"),
+    ],
+)
+def test_bad_choices_of_a_recipe_are_one_sentence(command, tmp_path, capsys, choice, said):
+    recipe(tmp_path, **choice)
+    assert main(command) == 2
+    assert capsys.readouterr().err.startswith(f"pcg: {said}")
 
 
 def test_codes_of_another_codec_are_refused(command, tokens, capsys):

@@ -1,0 +1,66 @@
+"""Recipes: every choice of a training as a field with bounds, of which a YAML file names those that differ."""
+
+import json
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pcg.errors import InputError
+from pcg.files import read_yaml
+
+Count = Annotated[int, Field(ge=1, lt=2**31)]
+
+
+class Recipe(BaseModel):
+    """Choices of a training.
+
+    Raises:
+        InputError: from `of` and `read`; it names the first field that is unknown or outside its bounds.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def read(cls, path: Path | None, **given: object) -> Self:
+        """Read a YAML file of the choices that differ from the defaults, if there is one; values that are `given` (not None)
+        replace its own."""
+        values = {} if path is None else read_yaml("recipe", path)
+        chosen = {name: value for name, value in given.items() if value is not None}
+        return cls.of(values | chosen if isinstance(values, dict) else values)
+
+    @classmethod
+    def of(cls, values: object) -> Self:
+        """Build from plain values, for example parsed YAML."""
+        if isinstance(values, dict):
+            # A mapping changes those fields of a part, for example `target`, that it names; the others keep their defaults.
+            parts = {name: asdict(field.default) for name, field in cls.model_fields.items() if is_dataclass(field.default)}
+            changed = {name for name in parts if isinstance(values.get(name), dict)}
+            values = values | {name: parts[name] | values[name] for name in changed}
+        try:
+            return cls.model_validate_json(json.dumps(values, default=str), strict=True)
+        except ValidationError as error:
+            raise _input_error(error) from None
+
+    @model_validator(mode="after")
+    def _sizes_are_positive(self) -> Self:
+        for part in filter(is_dataclass, (getattr(self, name) for name in type(self).model_fields)):
+            for name, value in asdict(part).items():
+                if isinstance(value, int) and value < 1:
+                    raise InputError(name, value, "a whole number from 1 up")
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the choices ready for JSON."""
+        return self.model_dump(mode="json")
+
+
+def _input_error(error: ValidationError) -> InputError:
+    first = error.errors()[0]
+    names = [part for part in first["loc"] if isinstance(part, str)] or ["recipe"]
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        part = names[-2] if len(names) > 1 else "recipe"
+        return InputError(f"key of the {part}", names[-1], f"a field of the {part}")
+    rule = first["msg"].partition(" should ")[2]
+    return InputError(names[-1], first["input"], rule.removeprefix("be ") if rule.startswith("be ") else f"such as to {rule}")

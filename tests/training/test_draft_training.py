@@ -1,0 +1,140 @@
+"""A draft is cut from its target as its plan says, learns what its objective says, and is tried by the engine itself."""
+
+import json
+
+import pytest
+import torch
+from tiny_target import READER, VOCABULARY, coins, make_material, make_spoken, make_target, make_trial
+
+from pcg.errors import InputError
+from pcg.models.llama import DecodingLlama
+from pcg.models.weights import load_llama
+from pcg.training.draft import DraftRecipe, draw_pairs, train_draft
+from pcg.training.layer_draft import OBJECTIVES, DraftPlan, Objective, new_draft
+from pcg.training.publish import write_draft
+from pcg.training.samples import own_samples, tokens_path
+from pcg.training.tokens import TokenizedUtterance
+
+
+def read_rows(log):
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "depth", "layers"),
+    [
+        ("pcg", 32, (0, 30, 31)),
+        ("pcg", 3, (0, 1, 2)),
+        ("pcg", 2, (0, 1)),
+        ("ssd", 24, (0, 1, 18, 19, 20, 21, 22, 23)),
+        ("ssd", 12, (0, 1, 6, 7, 8, 9, 10, 11)),
+        ("ssd", 5, (0, 1, 2, 3, 4)),
+        ("0,1,27", 28, (0, 1, 27)),
+    ],
+)
+def test_plans_name_the_papers_layers_for_any_depth(words, depth, layers):
+    assert DraftPlan.read(words, depth).layers == layers
+
+
+@pytest.mark.parametrize("words", ["", "best", "3,1", "1,1", "0,28", "-1,2", "0,,1", "0 1", "²", "9" * 5000])
+def test_other_plans_are_refused(words):
+    with pytest.raises(InputError, match="plan is"):
+        DraftPlan.read(words, 28)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_of_an_ssd_draft_only_the_first_two_layers_and_the_head_learn(tmp_path, tied):
+    target = make_target(9, tied)
+    draft = new_draft(target, DraftPlan.read("ssd", 9))
+    before = {name: weight.clone() for name, weight in draft.state_dict().items()}
+    assert torch.equal(before["lm_head.weight"], target.lm_head.weight)
+    recipe = DraftRecipe(plan="ssd", steps=2, budget=300)
+    train_draft(tmp_path, draft, target, make_material(), recipe, "cpu", make_trial(target))
+    changed = {name for name, weight in draft.state_dict().items() if not torch.equal(weight, before[name])}
+    assert changed == {n for n in before if n.startswith(("model.layers.0.", "model.layers.1.", "lm_head"))}
+
+
+@pytest.mark.parametrize(("tied", "plan"), [(True, "pcg"), (True, "ssd"), (False, "pcg"), (False, "ssd")])
+def test_a_written_draft_comes_back_tied_as_it_was(tmp_path, tied, plan):
+    draft = new_draft(make_target(9, tied), DraftPlan.read(plan, 9))
+    with torch.no_grad():
+        draft.lm_head.weight.add_(1.0)
+    write_draft(tmp_path, draft, {"plan": plan})
+    again = load_llama(tmp_path, VOCABULARY)
+    for name, weight in draft.state_dict().items():
+        assert torch.equal(again.state_dict()[name], weight.bfloat16().float()), name
+    assert (again.lm_head.weight is again.get_input_embeddings().weight) == (tied and plan == "pcg")
+
+
+def test_a_target_whose_config_lies_about_its_head_keeps_the_head():
+    target = make_target(tied=False)
+    target.config.tie_word_embeddings = True
+    draft = new_draft(target, DraftPlan((0, 3)))
+    assert torch.equal(draft.lm_head.weight, target.lm_head.weight)
+    assert torch.equal(draft.get_input_embeddings().weight, target.get_input_embeddings().weight)
+    assert not draft.config.tie_word_embeddings
+
+
+def test_batches_are_own_samples_as_often_as_the_objective_says():
+    taken = [OBJECTIVES["distil"].takes_own(n) for n in range(8)]
+    assert taken == [True, True, True, False] * 2
+    assert not any(OBJECTIVES["ce"].takes_own(n) for n in range(20))
+    assert all(Objective(0, 1, 1).takes_own(n) for n in range(20))
+    assert sum(Objective(0, 1, 0.3).takes_own(n) for n in range(1000)) == pytest.approx(300, abs=1)
+
+
+@pytest.mark.parametrize(("objective", "figure"), [("ce", "ce"), ("distil", "kl")])
+def test_an_objective_brings_down_what_it_minimises(tmp_path, objective, figure, monkeypatch):
+    monkeypatch.setattr("pcg.training.draft.EVERY", 5)
+    target = make_target()
+    samples = own_samples(tmp_path / "s", DecodingLlama(target, VOCABULARY), make_spoken(40), READER, 60, 1.0)
+    recipe = DraftRecipe(plan="0,3", objective=objective, steps=20, budget=300, lr=1e-2)
+    draft = recipe.new_draft(target, VOCABULARY)
+    material = make_material(samples)
+    if objective == "ce":
+        material = type(material)(samples, [], READER, VOCABULARY)
+    found = train_draft(tmp_path, draft, target, material, recipe, "cpu", make_trial(target))
+    rows = read_rows(tmp_path / "draft.jsonl")
+    assert rows[-1][figure] < rows[0][figure] - 0.05
+    assert ("expected_acceptance" in rows[-1]) == (objective == "distil")
+    assert found == {name.removeprefix("held_out_"): value for name, value in rows[-1].items() if "held_out" in name}
+
+
+def test_a_trial_accepts_all_of_the_target_and_little_of_another_model():
+    target = make_target()
+    # Drafted one by one, since what is drafted behind an end of speech counts as not accepted.
+    trial = make_trial(target, lookahead=1)
+    itself = trial.accepted(new_draft(target, DraftPlan((0, 1, 2, 3))))
+    assert itself["sd"] > 0.99
+    assert itself["pcg"] > 0.99
+    with torch.no_grad():
+        stranger = new_draft(target, DraftPlan((0, 3)))
+        for weight in stranger.parameters():
+            weight.copy_(torch.randn(weight.shape, generator=coins(1)))
+    other = trial.accepted(stranger)
+    assert other["sd"] < other["pcg"] + 1e-9
+    assert other["sd"] < 0.6
+    assert trial.accepted(stranger) == other
+
+
+def test_held_out_pairs_share_a_voice_and_no_utterance():
+    spoken = [*make_spoken(11), TokenizedUtterance("alone", "hello", [1, 2], torch.zeros(3).long())]
+    pairs = draw_pairs(spoken, 100, seed=0)
+    assert len(pairs) == 5
+    assert all(a.voice == b.voice for a, b in pairs)
+    assert len({id(u) for pair in pairs for u in pair}) == 10
+    assert [a.voice for a, _ in draw_pairs(spoken, 4, seed=0)] == ["x", "y", "x", "y"]
+
+
+def test_own_samples_resume(tmp_path, monkeypatch):
+    monkeypatch.setattr("pcg.training.samples.SAMPLE_SHARD", 16)
+    asked = (DecodingLlama(make_target(), VOCABULARY), make_spoken(20), READER, 40, 1.0)
+    whole = own_samples(tmp_path / "whole", *asked)
+    assert 10 < len(whole) <= 40
+    own_samples(tmp_path / "two", *asked)
+    kept = tokens_path(tmp_path / "two", 1)
+    written = kept.stat().st_mtime_ns
+    tokens_path(tmp_path / "two", 0).unlink()
+    again = own_samples(tmp_path / "two", *asked)
+    assert [u.codes.tolist() for u in again] == [u.codes.tolist() for u in whole]
+    assert kept.stat().st_mtime_ns == written
