@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log10, prod
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from safetensors import safe_open
@@ -286,31 +287,44 @@ def new_reader(shape: ReaderShape, encoder: EncoderConfig, subwords: Subwords, s
     return nn.ModuleDict({"projector": projector, "lm": new_llama(shape, 1 + subwords.size, 0, 0)})
 
 
-def loss_of_reading(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded, texts: Sequence[str]) -> Tensor:
-    """Return the mean cross-entropy of the subwords of `texts`, and of the end, behind the frames that were heard. No gradient
-    goes through the frames."""
+class ReadingBatch(NamedTuple):
+    """embeddings of frames and text `[B, T, D]`, their positions and labels `[B, T]` (model ids, -100 where nothing is
+    learned)."""
+
+    embeddings: Tensor
+    positions: Tensor
+    labels: Tensor
+
+
+def lay_out(
+    reader: nn.ModuleDict, frames: Sequence[Tensor], paths: Sequence[Tensor], tokens: Sequence[Sequence[int]], lengths: Tensor
+) -> ReadingBatch:
+    """Lay out rows as `EmbeddedRecogniser.read` does: each row's frames `[S, D]`, at the places that its CTC path `[labels]`
+    has spelled to, then its text after the opening id. lengths: characters of every token."""
     projector, lm, rows = reader["projector"], reader["lm"], []
-    lengths = torch.tensor(subwords.lengths, device=encoded.frames.device)
-    for frames, log_probs, count, written in zip(
-        encoded.frames.detach(), encoded.log_probs, encoded.counts.tolist(), texts, strict=True
-    ):
-        # Rows as `EmbeddedRecogniser.read` lays them out: frames stand where the CTC path has spelled to, then the text after
-        # the opening id, each token so far on as it has characters.
-        path = log_probs[: LABELS_PER_FRAME * count].argmax(-1)
-        embeddings, text = projector(frames[:count]), torch.tensor(subwords.encode(written), device=frames.device).long()
+    for heard, path, written in zip(frames, paths, tokens, strict=True):
+        embeddings, text = projector(heard), torch.tensor(written, dtype=torch.int64, device=heard.device)
         ids = F.pad(text + 1, (1, 0))
         positions = torch.cat([projector.positions(path), F.pad(lengths[text].cumsum(0), (1, 0))])
         labels = F.pad(torch.cat([text + 1, ids[:1]]), (len(embeddings), 0), value=IGNORED)
         rows.append((torch.cat([embeddings, lm.get_input_embeddings()(ids).to(embeddings.dtype)]), positions, labels))
-    pad = nn.utils.rnn.pad_sequence
-    embeddings, positions = (pad([row[column] for row in rows], batch_first=True) for column in (0, 1))
-    labels = pad([row[2] for row in rows], batch_first=True, padding_value=IGNORED)
+    columns = zip(zip(*rows, strict=True), (0, 0, IGNORED), strict=True)
+    return ReadingBatch(*(nn.utils.rnn.pad_sequence(list(c), batch_first=True, padding_value=pad) for c, pad in columns))
+
+
+def loss_of_reading(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded, texts: Sequence[str]) -> Tensor:
+    """Return the mean cross-entropy of the subwords of `texts`, and of the end, behind the frames that were heard. No gradient
+    goes through the frames."""
+    counts, lengths, lm = encoded.counts.tolist(), torch.tensor(subwords.lengths, device=encoded.frames.device), reader["lm"]
+    frames = [row[:count] for row, count in zip(encoded.frames.detach(), counts, strict=True)]
+    paths = [row[: LABELS_PER_FRAME * count] for row, count in zip(encoded.log_probs.argmax(-1), counts, strict=True)]
+    batch = lay_out(reader, frames, paths, [subwords.encode(text) for text in texts], lengths)
     # The all-ones mask keeps transformers from taking our positions for packed sequences; with causal attention the padding
     # changes nothing before it.
-    mask = torch.ones_like(positions)
-    read = lm.model(inputs_embeds=embeddings, attention_mask=mask, position_ids=positions, use_cache=False)
-    learned = labels != IGNORED
-    return F.cross_entropy(lm.get_output_embeddings()(read.last_hidden_state[learned]).float(), labels[learned])
+    mask = torch.ones_like(batch.positions)
+    read = lm.model(inputs_embeds=batch.embeddings, attention_mask=mask, position_ids=batch.positions, use_cache=False)
+    learned = batch.labels != IGNORED
+    return F.cross_entropy(lm.get_output_embeddings()(read.last_hidden_state[learned]).float(), batch.labels[learned])
 
 
 def autoregressive_wer(recogniser: EmbeddedRecogniser, check: Sequence[Hearing]) -> float:
