@@ -40,8 +40,8 @@ def against_generate(
 ) -> dict[str, float]:
     """Return milliseconds for `TOKENS` tokens behind one prompt, prompt included: ours and theirs, medians of runs in turns.
 
-    "generate" has a dynamic cache, "generate_static" a static one, "assisted" the draft as its assistant, or transformers' own
-    its own drafts, with as many tokens. draft: how the voice's was chosen (`pcg.synthesis.voice.choose_draft`).
+    "generate" has a dynamic cache, "generate_static" a static one, "assisted" the draft as its assistant, with as
+    many tokens. draft: how the voice's was chosen (`pcg.synthesis.voice.choose_draft`).
     """
     logging.set_verbosity_error()
     target = load_llama(voice.target_folder, voice.vocabulary).to(voice.target.device)

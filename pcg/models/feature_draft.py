@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from pcg.errors import AssetError, InputError, first_line
 from pcg.models.kernel.packing import Packed, fits, lanes_here, pack, words_here
-from pcg.models.llama import Cache, Drawn, FusedWeights, Turns, compiled_turns
+from pcg.models.llama import Cache, Drawn, FusedWeights, Turns, compiled_turns, run_layer, visible
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import Checkpoint, read_tensors
 
@@ -188,29 +188,17 @@ class FeatureDraft:
     def run(self, x: Tensor, rotary: tuple[Tensor, Tensor], cache: Cache, rows: Sequence[int]) -> Tensor:
         """Append inputs `x [R, T, D]`, whose positions have the tables `rotary`, to the `rows` of `cache`; return the states
         `[R, T, D]`."""
-        batch, count = x.shape[:2]
+        count = x.shape[1]
         starts = torch.tensor([cache.lengths[row] for row in rows], device=self.device)
-        where = torch.tensor(rows, device=self.device)[:, None]
         slots = starts[:, None] + torch.arange(count, device=self.device)
         width = max(cache.lengths[row] for row in rows) + count
         if width > cache.capacity:
             raise ValueError(f"{width} positions do not fit into a cache of {cache.capacity}")
-        mask = (torch.arange(width, device=self.device) <= slots[..., None])[:, None]
-        (cos, sin), w = (table[:, None] for table in rotary), self.weights
-        qkv = F.linear(F.rms_norm(x, x.shape[-1:], w.norm[0], self.epsilon), w.qkv[0])
-        qkv = qkv.view(batch, count, -1, self.dim).transpose(1, 2)
-        rotated = qkv[:, : self.heads + self.kv_heads]
-        rotated = rotated * cos + rotated.roll(self.dim // 2, -1) * sin
-        cache.keys[0][where, :, slots] = rotated[:, self.heads :].transpose(1, 2)
-        cache.values[0][where, :, slots] = qkv[:, self.heads + self.kv_heads :].transpose(1, 2)
-        keys, values = (part[0, where[:, 0], :, :width] for part in (cache.keys, cache.values))
-        grouped = self.heads != self.kv_heads
-        mixed = F.scaled_dot_product_attention(rotated[:, : self.heads], keys, values, mask, enable_gqa=grouped)
-        x = x + F.linear(mixed.transpose(1, 2).reshape(batch, count, -1), w.out[0])
-        gate, up = F.linear(F.rms_norm(x, x.shape[-1:], w.mlp_norm[0], self.epsilon), w.gate_up[0]).chunk(2, -1)
+        picked = torch.tensor(rows, device=self.device)
+        states = run_layer(self, 0, x, rotary, cache, slots, visible(slots, width), picked)
         for row in rows:
             cache.lengths[row] += count
-        return x + F.linear(F.silu(gate) * up, w.down[0])
+        return states
 
     @torch.inference_mode()
     def logits(self, states: Tensor) -> Tensor:

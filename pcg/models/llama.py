@@ -8,7 +8,7 @@ transformers remains the one that trains and saves.
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -225,27 +225,12 @@ class DecodingLlama:
 
         starts `[R]`: the slot of each row's first token. width: how many slots of the caches are read.
         """
-        batch, count = ids.shape
-        cos, sin = (table[:, None] for table in rotary)
-        slots = starts[:, None] + torch.arange(count, device=ids.device)
-        mask = (torch.arange(width, device=ids.device) <= slots[..., None])[:, None]
-        where = torch.arange(batch, device=ids.device) if rows is None else rows
-        x, w = F.embedding(ids, self.embedding), self.weights
-        for layer in range(w.layers):
-            keys, values = cache.keys[layer], cache.values[layer]
-            bias = w.qkv_bias[layer] if w.qkv_bias.shape[1] else None
-            qkv = F.linear(F.rms_norm(x, x.shape[-1:], w.norm[layer], self.epsilon), w.qkv[layer], bias)
-            qkv = qkv.view(batch, count, -1, self.dim).transpose(1, 2)
-            rotated = qkv[:, : self.heads + self.kv_heads]
-            rotated = rotated * cos + rotated.roll(self.dim // 2, -1) * sin
-            keys[where[:, None], :, slots] = rotated[:, self.heads :].transpose(1, 2)
-            values[where[:, None], :, slots] = qkv[:, self.heads + self.kv_heads :].transpose(1, 2)
-            keys, values = (t[:, :, :width] if rows is None else t[rows, :, :width] for t in (keys, values))
-            grouped = self.heads != self.kv_heads
-            mixed = F.scaled_dot_product_attention(rotated[:, : self.heads], keys, values, mask, enable_gqa=grouped)
-            x = x + F.linear(mixed.transpose(1, 2).reshape(batch, count, -1), w.out[layer])
-            gate, up = F.linear(F.rms_norm(x, x.shape[-1:], w.mlp_norm[layer], self.epsilon), w.gate_up[layer]).chunk(2, -1)
-            x = x + F.linear(F.silu(gate) * up, w.down[layer])
+        slots = starts[:, None] + torch.arange(ids.shape[1], device=ids.device)
+        where = torch.arange(len(ids), device=ids.device) if rows is None else rows
+        mask = visible(slots, width)
+        x = F.embedding(ids, self.embedding)
+        for layer in range(self.weights.layers):
+            x = run_layer(self, layer, x, rotary, cache, slots, mask, rows)
             if layer + 1 in cache.tapped:
                 cache.taps[where[:, None], slots, cache.tapped.index(layer + 1)] = x
         return F.linear(F.rms_norm(x[:, -last:], x.shape[-1:], self.norm, self.epsilon), self.head)
@@ -254,6 +239,63 @@ class DecodingLlama:
         """A draft's whole turn in one compiled call, for a `compiled` model and up to `TOKENS_AT_ONCE` ids: see `Turns`."""
         taps = np.empty((len(turns.ids), 0, self.embedding.shape[1]), np.float32)
         return compiled_turns(self._packed, self._ids_of, turns, taps, cache)
+
+
+def visible(slots: Tensor, width: int) -> Tensor:
+    """The mask [R, 1, T, width] of the slots up to each of `slots [R, T]`."""
+    return (torch.arange(width, device=slots.device) <= slots[..., None])[:, None]
+
+
+class LayerSizes(Protocol):
+    """What `run_layer` asks of a model: the sizes of its attention, and its weights."""
+
+    heads: int
+    kv_heads: int
+    dim: int
+    epsilon: float
+    weights: FusedWeights
+
+
+def run_layer(
+    model: LayerSizes,
+    layer: int,
+    x: Tensor,
+    rotary: tuple[Tensor, Tensor],
+    cache: Cache,
+    slots: Tensor,
+    mask: Tensor,
+    rows: Tensor | None = None,
+) -> Tensor:
+    """Run one decoder layer: attention over a cache, then the gated MLP.
+
+    Args:
+        x: hidden states [R, T, D].
+        rotary: cosines and sines of their positions, each [R, T, dim].
+        cache: gets their keys and values.
+        slots: where in the cache they stand [R, T].
+        mask: which slots each of them sees (`visible`).
+        rows: rows of the cache [R]; None: all of them.
+
+    Returns:
+        The hidden states behind the layer [R, T, D].
+    """
+    (batch, count), width, w = slots.shape, mask.shape[-1], model.weights
+    cos, sin = (table[:, None] for table in rotary)
+    where = (torch.arange(batch, device=x.device) if rows is None else rows)[:, None]
+    bias = w.qkv_bias[layer] if w.qkv_bias.shape[1] else None
+    qkv = F.linear(F.rms_norm(x, x.shape[-1:], w.norm[layer], model.epsilon), w.qkv[layer], bias)
+    qkv = qkv.view(batch, count, -1, model.dim).transpose(1, 2)
+    rotated = qkv[:, : model.heads + model.kv_heads]
+    rotated = rotated * cos + rotated.roll(model.dim // 2, -1) * sin
+    keys, values = cache.keys[layer], cache.values[layer]
+    keys[where, :, slots] = rotated[:, model.heads :].transpose(1, 2)
+    values[where, :, slots] = qkv[:, model.heads + model.kv_heads :].transpose(1, 2)
+    keys, values = (t[:, :, :width] if rows is None else t[rows, :, :width] for t in (keys, values))
+    grouped = model.heads != model.kv_heads
+    mixed = F.scaled_dot_product_attention(rotated[:, : model.heads], keys, values, mask, enable_gqa=grouped)
+    x = x + F.linear(mixed.transpose(1, 2).reshape(batch, count, -1), w.out[layer])
+    gate, up = F.linear(F.rms_norm(x, x.shape[-1:], w.mlp_norm[layer], model.epsilon), w.gate_up[layer]).chunk(2, -1)
+    return x + F.linear(F.silu(gate) * up, w.down[layer])
 
 
 class Turns(NamedTuple):
