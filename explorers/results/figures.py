@@ -12,11 +12,11 @@ from explorers.colours import BLUE, GREEN, INK, METHODS, ORANGE, SKY
 from explorers.shared.figures import GRID, MARGIN, axis, layout
 from pcg.experiments import papers
 from pcg.experiments.results import (
+    Difference,
     Results,
     Summary,
     alike,
     curve,
-    difference,
     is_usual,
     knob,
     lookaheads,
@@ -159,7 +159,7 @@ def swap_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
     traces = []
     for name in (name for name in STYLES if "swap" in name):
         points = sorted((s for s in rows if s.method == name), key=lambda s: s.swapped.value)
-        pairs = [(s, difference(results, s.condition, base).wer) for s in points if (base := results.baseline(s.condition))]
+        pairs = [(s, Difference(results, s.condition, base).wer) for s in points if (base := results.baseline(s.condition))]
         pairs = [(s, percent(lost)) for s, lost in pairs if lost]
         if pairs:
             traces.append(

@@ -10,7 +10,6 @@ from pcg.experiments.results import (
     Results,
     Summary,
     alike,
-    difference,
     estimate,
     is_usual,
     lookaheads_by_knob,
@@ -132,7 +131,7 @@ def interchangeable_row(summaries: Sequence[Summary]) -> Summary | None:
 def _interchangeable(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
     row, most = interchangeable_row(summaries), papers.PCG_TABLE_2[-1]
     if row and (baseline := results.baseline(row.condition)):
-        lost = difference(results, row.condition, baseline)
+        lost = Difference(results, row.condition, baseline)
         text = "Members of a group stand for each other: swapping them costs at most one point of WER"
         paper = f"{100 * most.values['wer']:+.1f} points, {most.values['swapped']:g} % swapped"
         ours = f"{points(lost.wer)}, {100 * row.swapped.value:.0f} % swapped"
@@ -179,7 +178,7 @@ def _ssd_keeps_words(results: Results, summaries: Sequence[Summary]) -> Iterable
     exact = _usual(summaries, "SD")
     for row in summaries:
         if exact and row.method == "SSD" and row.condition.settings.beta == papers.SSD_BETA and is_usual(row):
-            lost = difference(results, row.condition, exact.condition)
+            lost = Difference(results, row.condition, exact.condition)
             text = "SSD's tolerance (beta 0.4 against 0) costs at most a point of WER"
             verdict = verdict_below(lost.wer, SMALL_LOSS)
             yield Claim(text, "SSD Table 3", "5.70 against 6.34 %", points(lost.wer), lost.utterances, verdict)
@@ -196,7 +195,7 @@ def _samplers(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]
         inside = results.within(by_scheme.values(), [s for s in results.sections if (s == TWISTERS) == twisters])
         for name, rival in COMPARED:
             if {name, rival} <= by_scheme.keys() and by_scheme[name] in inside and by_scheme[rival] in inside:
-                lost = difference(inside, by_scheme[name], by_scheme[rival])
+                lost = Difference(inside, by_scheme[name], by_scheme[rival])
                 quoted = [f"{theirs[each].values['wer']:g}" for each in (name, rival) if each in theirs]
                 paper = f"{' against '.join(quoted)} %" if len(quoted) > 1 else "-"
                 text = f"{name} makes fewer word errors than {rival}{where}"
@@ -225,7 +224,7 @@ def headlines(results: Results, summaries: Sequence[Summary]) -> list[Headline]:
         speeds = ", ".join(f"{row.name} {_times(row.speedup)}" for row in fastest.values())
         made.append(Headline(f"Speed of the decoding loop over AR: {speeds}. SD is exact.", "main"))
     relaxed = [s for s in shown if s.method in ("SSD", PCG) and shared.baseline(s.condition)]
-    lost = [difference(shared, s.condition, shared.baseline(s.condition)) for s in relaxed]
+    lost = [Difference(shared, s.condition, shared.baseline(s.condition)) for s in relaxed]
     if lost := [each for each in lost if each.wer]:
         worst, certain = max(lost, key=lambda each: each.wer.value), sum(each.wer.low > 0 for each in lost)
         text = f"{certain} of {len(lost)} relaxed settings lose words beyond chance (n = {worst.utterances})"
@@ -242,7 +241,7 @@ def headlines(results: Results, summaries: Sequence[Summary]) -> list[Headline]:
         made.append(Headline(f"{text} (n = {pair.utterances}).", "work"))
     row = interchangeable_row(summaries)
     if row and (baseline := results.baseline(row.condition)):
-        cost = points(difference(results, row.condition, baseline).wer)
+        cost = points(Difference(results, row.condition, baseline).wer)
         share, theta = f"{100 * row.swapped.value:.0f} %", f"{row.condition.swap.theta:g}"
         made.append(
             Headline(f"Swapping {share} of all tokens within groups (theta {theta}) costs {cost} of word errors.", "swap")

@@ -1,46 +1,27 @@
 """Grids of utterances, conditions and seeds: the named ones for the papers' tables, and those of a YAML file."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import soundfile
+from pydantic import Field
 
 from pcg.analysis.swap import Swap
 from pcg.errors import AssetError, InputError
 from pcg.experiments.results import CONTROL
 from pcg.experiments.unit import RECORDED, Condition, Unit, Utterance
-from pcg.files import mapping, read_yaml
 from pcg.metrics.intelligibility import read_sentences
+from pcg.recipe import Count, Recipe
 from pcg.settings import METHODS, Settings
 from pcg.text.reading import check_text
 
-_GRID = ("name", "title", "sections", "count", "texts", "voices", "seeds", "conditions")
-_KNOBS = tuple(name for name in Settings.model_fields if name != "seed")
-_CONDITION = ("name", "model", "rule", "swap", *_KNOBS)
 # Methods by the kinds of drafts that are no models.
 METHODS_OF = {"none": ("ar",)}
-TITLES = {
-    "main": "AR, SD, SSD and PCG (PCG Table 1)",
-    "tradeoff": "Words against speed (PCG Fig. 3 and Table 3; SSD Tables 1 and 3)",
-    "lookahead": "Speed by lookahead (PCG Fig. 4; SSD Fig. 3)",
-    "swap": "Swap test: tokens replaced within their group (PCG Table 2)",
-    "ablations": "Variants of groups, drafting and verification",
-    "temperature": "The methods at three temperatures",
-    "mspoof": "Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)",
-    "originals": "Recordings of the same sentences, as they are and through the codec",
-    "paper": "The conditions of PCG's Tables 1 to 3 in one run (500 sentences with --libritts, else 200)",
-}
-APART = ("originals", "paper")
-SET = tuple(name for name in TITLES if name not in APART)
-# Utterances of a grid, full and quick; half of those of mspoof are tongue twisters.
-COUNTS = {
-    "main": (200, 12), "tradeoff": (50, 12), "lookahead": (16, 6), "swap": (40, 6), "ablations": (40, 6),
-    "temperature": (24, 3), "mspoof": (80, 2), "originals": (200, 12), "paper": (500, 12),
-}  # fmt: skip
 THETAS = (0.5, 0.4, 0.3)
 # So far down that PCG's curve reaches the work of SSD at its usual beta.
 MAIN_THETAS = (0.4, 0.3, 0.2)
@@ -59,6 +40,7 @@ SUBSET = "test-clean"
 PROMPT_SECONDS, PROMPT_RANGE = 3.0, (2.0, 4.0)
 
 ThetaFor = Callable[[str, float], float]
+Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -109,86 +91,58 @@ def at_temperature(condition: Condition, temperature: float) -> Condition:
     return replace(condition, name=name, settings=settings)
 
 
-def read_grid(path: Path) -> Grid:
-    """Read a grid from a YAML file.
+class ConditionFile(Recipe):
+    """A condition in a YAML file, without its settings."""
 
-    `name`, `title` (the name), `seeds` ([0]), `voices`, `conditions`, and either `texts`, or `sections` of the evaluation
-    sentences with the `count` to take of each (all). Every voice says every text. A condition has a `name`, any settings but
-    the seed, and `model`, `rule` and `swap` (a mapping) as in `Condition`. Raises InputError for anything else.
+    name: str = Field(min_length=1)
+    model: str = "target"
+    rule: str = ""
+    swap: Swap | None = None
+
+
+class GridFile(Recipe):
+    """A grid in a YAML file: either `texts`, or `sections` of the evaluation sentences with the `count` to take of each.
+
+    Every voice says every text. A condition has a `name`, any settings but the seed, and `model`, `rule` and `swap` as in
+    `Condition`.
     """
-    values = mapping("grid", read_yaml("grid file", path), _GRID)
-    name = _text("name", values.get("name"))
-    title = _text("title", values.get("title", name))
-    conditions = tuple(_condition(each) for each in _list("conditions", values.get("conditions")))
-    voices = [_text("voices", voice) for voice in _list("voices", values.get("voices"))]
-    utterances = tuple(Utterance(text, voice, section) for section, text in _texts(values) for voice in voices)
-    return Grid(name, title, conditions, utterances, tuple(_list("seeds", values.get("seeds", [0]))))
+
+    name: str = Field(min_length=1)
+    title: str = ""
+    voices: Words
+    conditions: tuple[dict[str, Any], ...] = Field(min_length=1)
+    seeds: tuple[int, ...] = Field((0,), min_length=1)
+    texts: Words | None = None
+    sections: Words | None = None
+    count: Count | None = None
 
 
-def _texts(values: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return pairs of section and text."""
-    if ("texts" in values) == ("sections" in values):
+def read_grid(path: Path) -> Grid:
+    """Read a grid from a YAML file (`GridFile`); raise InputError for anything else."""
+    file = GridFile.read(path, "grid")
+    if (file.texts is None) == (file.sections is None):
         raise InputError("texts and sections", "both or neither", "one of the two")
-    if "texts" in values:
-        if "count" in values:
-            raise InputError("count", values["count"], "left out where texts are given")
-        return [("", check_text(_text("texts", text))) for text in _list("texts", values["texts"])]
-    sections = [_text("sections", section) for section in _list("sections", values["sections"])]
-    return [(section, text) for section in sections for text in _spread(read_sentences(section), values.get("count"))]
+    if file.texts is not None and file.count is not None:
+        raise InputError("count", file.count, "left out where texts are given")
+    texts = [("", check_text(text)) for text in file.texts or ()]
+    texts += [(section, text) for section in file.sections or () for text in _spread(read_sentences(section), file.count)]
+    utterances = tuple(Utterance(text, voice, section) for section, text in texts for voice in file.voices)
+    conditions = tuple(_condition(values) for values in file.conditions)
+    return Grid(file.name, file.title or file.name, conditions, utterances, file.seeds)
 
 
-def _spread(sentences: Sequence[str], count: object) -> list[str]:
+def _spread(sentences: Sequence[str], count: int | None) -> list[str]:
     """Return `count` of the sentences, spread evenly over them."""
-    if count is None:
-        return list(sentences)
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= len(sentences):
+    count = len(sentences) if count is None else count
+    if count > len(sentences):
         raise InputError("count", count, f"a whole number from 1 to {len(sentences)}, the sentences of the section")
     return [sentences[i * len(sentences) // count] for i in range(count)]
 
 
-def _condition(value: object) -> Condition:
-    values = mapping("condition", value, _CONDITION)
-    name = _text("name", values.get("name"))
-    settings = Settings.from_dict({knob: values[knob] for knob in _KNOBS if knob in values})
-    model, rule = (_text(field, values[field]) if field in values else "" for field in ("model", "rule"))
-    return Condition(name, settings, model or "target", rule, _read_swap(values.get("swap")))
-
-
-def _read_swap(value: object) -> Swap | None:
-    if value is None:
-        return None
-    values = mapping("swap", value, [f.name for f in fields(Swap)])
-    swap = Swap(**{"theta": None} | values)
-    return Swap(float(swap.theta), swap.similarity, swap.replacement, float(swap.fraction))
-
-
-def _list(field: str, value: object) -> list[object]:
-    if not isinstance(value, list) or not value:
-        raise InputError(field, value, "a list of at least one")
-    return value
-
-
-def _text(field: str, value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InputError(field, value, "a text")
-    return value
-
-
-def declared(name: str, utterances: Sequence[Utterance], quick: bool, theta_for: ThetaFor) -> Grid:
-    """Return the grid `name` over the first of `utterances`; `quick` takes few of them and few conditions.
-
-    theta_for(similarity, theta): the theta at which the groups of `similarity` have the mean size of cosine groups at `theta`
-    (`pcg.analysis.swap.same_size_theta`). A similarity without such groups (InputError) is left out.
-    """
-    if name not in TITLES:
-        raise InputError("experiment", name, "one of " + ", ".join(TITLES))
-    makers = {
-        "main": _main, "tradeoff": _tradeoff, "lookahead": _lookahead, "swap": _swap, "ablations": _ablations,
-        "temperature": _temperature, "mspoof": _mspoof, "originals": _originals, "paper": _paper,
-    }  # fmt: skip
-    count, conditions = COUNTS[name][quick], tuple(makers[name](quick, theta_for))
-    chosen = _half_twisters(utterances, count) if name == "mspoof" else utterances[:count]
-    return Grid(name, TITLES[name], conditions, tuple(chosen), (0,))
+def _condition(values: dict[str, Any]) -> Condition:
+    knobs = {name: value for name, value in values.items() if name in Settings.model_fields and name != "seed"}
+    file = ConditionFile.of({name: value for name, value in values.items() if name not in knobs}, "condition")
+    return Condition(file.name, Settings.from_dict(knobs), file.model, file.rule, file.swap)
 
 
 def ar() -> Condition:
@@ -308,6 +262,49 @@ def _paper(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     sizes = (MIDDLE_THETA,) if quick else THETAS
     others = [pcg(at, kind) for kind in GROUP_NAMES for at in _equal_sizes(kind, sizes, theta_for)]
     return [*_originals(quick, theta_for), draft(), *_main(quick, theta_for), *others, *(swapped(theta) for theta in sizes)]
+
+
+@dataclass(frozen=True)
+class NamedGrid:
+    """A declared grid: its utterances, full and quick, and a function of (quick, theta_for) that makes its conditions."""
+
+    title: str
+    count: int
+    quick_count: int
+    conditions: Callable[[bool, ThetaFor], list[Condition]]
+
+
+NAMED = {
+    "main": NamedGrid("AR, SD, SSD and PCG (PCG Table 1)", 200, 12, _main),
+    "tradeoff": NamedGrid("Words against speed (PCG Fig. 3 and Table 3; SSD Tables 1 and 3)", 50, 12, _tradeoff),
+    "lookahead": NamedGrid("Speed by lookahead (PCG Fig. 4; SSD Fig. 3)", 16, 6, _lookahead),
+    "swap": NamedGrid("Swap test: tokens replaced within their group (PCG Table 2)", 40, 6, _swap),
+    "ablations": NamedGrid("Variants of groups, drafting and verification", 40, 6, _ablations),
+    "temperature": NamedGrid("The methods at three temperatures", 24, 3, _temperature),
+    # Half of the utterances are tongue twisters.
+    "mspoof": NamedGrid("Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)", 80, 2, _mspoof),
+    "originals": NamedGrid("Recordings of the same sentences, as they are and through the codec", 200, 12, _originals),
+    "paper": NamedGrid(
+        "The conditions of PCG's Tables 1 to 3 in one run (500 sentences with --libritts, else 200)", 500, 12, _paper
+    ),
+}
+TITLES = {name: grid.title for name, grid in NAMED.items()}
+COUNTS = {name: (grid.count, grid.quick_count) for name, grid in NAMED.items()}
+APART = ("originals", "paper")
+SET = tuple(name for name in NAMED if name not in APART)
+
+
+def declared(name: str, utterances: Sequence[Utterance], quick: bool, theta_for: ThetaFor) -> Grid:
+    """Return the grid `name` over the first of `utterances`; `quick` takes few of them and few conditions.
+
+    theta_for(similarity, theta): the theta at which the groups of `similarity` have the mean size of cosine groups at `theta`
+    (`pcg.analysis.swap.same_size_theta`). A similarity without such groups (InputError) is left out.
+    """
+    if name not in NAMED:
+        raise InputError("experiment", name, "one of " + ", ".join(NAMED))
+    count, conditions = COUNTS[name][quick], tuple(NAMED[name].conditions(quick, theta_for))
+    chosen = _half_twisters(utterances, count) if name == "mspoof" else utterances[:count]
+    return Grid(name, TITLES[name], conditions, tuple(chosen), (0,))
 
 
 def _half_twisters(utterances: Sequence[Utterance], count: int) -> list[Utterance]:

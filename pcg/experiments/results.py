@@ -158,7 +158,7 @@ def ratio(above: str, below: str = "count") -> Statistic:
     return lambda sums: sums.ratio(above, below)
 
 
-wer, cer, spoof = ratio("word_errors", "words"), ratio("character_errors", "characters"), ratio("spoof", "spoofed")
+wer = ratio("word_errors", "words")
 
 
 def speedup(sums: Sums, baseline: Sums, time: str = "decoding") -> np.ndarray:
@@ -291,106 +291,99 @@ class Results:
         return keys
 
 
-@dataclass(frozen=True)
 class Summary:
-    """The figures of a condition over its `n` records; rates are fractions, None where there is no number.
+    """The figures of a condition over its `n` records; rates are fractions.
 
-    speedup, wall_speedup: over AR, on the `timed` utterances that both have from one machine. acceptance: the share of rounds
-    that accepted at position 1 .. lookahead; conditional: the share of tests there. trials_per_rejection: None by block
-    verification. nll: -log of a token's probability under the target, in nats. lost: the share of utterances with more than
-    half of the words wrong. rtf: all work per second of audio, lm_rtf: the decoding loop alone. computed: tokens that the
-    target read for each token of the output. For a swap the similarity is that to the utterance before it.
+    Every name in FIGURES is an attribute, computed when it is asked for; None where there is no number.
     """
 
-    condition: Condition
-    n: int
-    utterances: int
-    timed: int
-    wer: Estimate | None
-    cer: Estimate | None
-    lost: Estimate | None
-    similarity: Estimate | None
-    dnsmos: Estimate | None
-    spoof: Estimate | None
-    nll: Estimate | None
-    speedup: Estimate | None
-    wall_speedup: Estimate | None
-    tokens_per_second: float | None
-    lm_rtf: Estimate | None
-    rtf: Estimate | None
-    computed: Estimate | None
-    acceptance_rate: Estimate | None
-    acceptance_of_tested: float | None
-    mean_acceptance_length: Estimate | None
-    acceptance: tuple[float, ...]
-    conditional: tuple[float, ...]
-    trials_per_rejection: Estimate | None
-    relaxed: Estimate | None
-    hit_limit: Estimate
-    swapped: Estimate | None
-    mel_distance: Estimate | None
+    def __init__(self, results: "Results", condition: Condition) -> None:
+        self.condition, self.name, self.method = condition, condition.name, method(condition)
+        self.records = results.of(condition)
+        if not self.records:
+            raise InputError("condition", condition.name, "one that has records")
+        (self.sums,) = results.sums(condition)
+        self.n, self.utterances = len(self.records), len(self.sums)
+        # Whether times are those of decoding.
+        self.spoken = condition.swap is None and condition.model not in RECORDED
+        self._results = results
 
-    @property
-    def name(self) -> str:
-        return self.condition.name
+    def __getattr__(self, name: str) -> object:
+        if name not in FIGURES:
+            raise AttributeError(name)
+        setattr(self, name, FIGURES[name](self))
+        return self.__dict__[name]
 
-    @property
-    def method(self) -> str:
-        return method(self.condition)
+    def pooled(self, above: str, below: str = "count", meaningful: object = True) -> Estimate | None:
+        """Return one sum over another with its interval."""
+        return estimate(ratio(above, below), self.sums) if meaningful else None
+
+    @cached_property
+    def with_baseline(self) -> tuple[Sums, Sums]:
+        """The sums of the condition and of AR over the utterances that both have from one machine."""
+        baseline = self._results.baseline(self.condition)
+        if baseline is None or not self.spoken:
+            return (Sums(self.sums.columns[:0]),) * 2
+        return self._results.sums(self.condition, baseline, timed=True)
+
+    @cached_property
+    def by_position(self) -> np.ndarray:
+        """Tests and acceptances at position 1 .. lookahead, `[2, L]`."""
+        both = np.zeros((2, max(len(record.result.tested) for record in self.records)))
+        for record in self.records:
+            both[0, : len(record.result.tested)] += record.result.tested
+            both[1, : len(record.result.accepted_at)] += record.result.accepted_at
+        return both
 
     def as_dict(self) -> dict[str, object]:
         """Return the figures ready for JSON."""
         condition = asdict(self.condition) | {"settings": self.condition.settings.as_dict()}
-        return asdict(self) | {"condition": condition, "method": self.method}
+        values = {name: getattr(self, name) for name in ("method", "n", "utterances", *FIGURES)}
+        figures = {name: asdict(value) if isinstance(value, Estimate) else value for name, value in values.items()}
+        return {"condition": condition} | figures
+
+
+FIGURES: dict[str, Callable[[Summary], object]] = {
+    "wer": lambda s: s.pooled("word_errors", "words"),
+    "cer": lambda s: s.pooled("character_errors", "characters"),
+    # The share of utterances with more than half of the words wrong.
+    "lost": lambda s: s.pooled("lost", meaningful=s.sums.total["words"]),
+    # To the reference voice; of a swap, to the utterance before it.
+    "similarity": lambda s: s.pooled("similarity"),
+    "dnsmos": lambda s: s.pooled("dnsmos"),
+    "spoof": lambda s: s.pooled("spoof", "spoofed"),
+    # -log of a token's probability under the target, in nats: of all tokens, of the first and of the last fifth.
+    "nll": lambda s: s.pooled("nll", "nll_n"),
+    "early": lambda s: s.pooled("early", "early_n"),
+    "late": lambda s: s.pooled("late", "late_n"),
+    # Speeds over AR, of the decoding loop and of all work, on so many `timed` utterances.
+    "timed": lambda s: len(s.with_baseline[0]),
+    "speedup": lambda s: estimate(speedup, *s.with_baseline),
+    "wall_speedup": lambda s: estimate(lambda ours, theirs: speedup(ours, theirs, "wall"), *s.with_baseline),
+    "tokens_per_second": lambda s: float(s.sums.total.ratio("tokens", "decoding")) if s.spoken else None,
+    # Work per second of audio: of the decoding loop, and all.
+    "lm_rtf": lambda s: s.pooled("decoding", "audio", s.spoken),
+    "rtf": lambda s: s.pooled("wall", "audio", s.spoken),
+    # Tokens that the target read for each token of the output.
+    "computed": lambda s: s.pooled("computed", "tokens", s.spoken),
+    "acceptance_rate": lambda s: s.pooled("accepted", "drafted", s.sums.total["drafted"]),
+    "acceptance_of_tested": lambda s: float(s.by_position[1].sum() / s.by_position[0].sum()) if s.by_position.any() else None,
+    "mean_acceptance_length": lambda s: estimate(tokens_per_call, s.sums) if s.spoken else None,
+    # Shares at position 1 .. lookahead: of the rounds, and of the tests there.
+    "acceptance": lambda s: tuple((s.by_position[1] / np.maximum(s.by_position[0], 1)[:1]).tolist()),
+    "conditional": lambda s: tuple((s.by_position[1] / np.maximum(s.by_position[0], 1)).tolist()),
+    "trials_per_rejection": lambda s: s.pooled(
+        "trials", "rejections", s.sums.total["trials"] and s.condition.settings.verification == "token"
+    ),
+    "relaxed": lambda s: s.pooled("relaxed", "relaxed_n"),
+    "hit_limit": lambda s: share(sum(record.result.hit_limit for record in s.records), s.n),
+    "swapped": lambda s: s.pooled("swapped", meaningful=s.condition.swap),
+    "mel_distance": lambda s: s.pooled("mel_distance", meaningful=s.condition.swap),
+}
 
 
 def summarise(results: Results) -> list[Summary]:
-    return [summary(results, condition) for condition in results.conditions]
-
-
-def summary(results: Results, condition: Condition) -> Summary:
-    records = results.of(condition)
-    if not records:
-        raise InputError("condition", condition.name, "one that has records")
-    (sums,) = results.sums(condition)
-    baseline = results.baseline(condition)
-    spoken = condition.swap is None and condition.model not in RECORDED
-    pair = results.sums(condition, baseline, timed=True) if baseline and spoken else (Sums(sums.columns[:0]),) * 2
-    drafts, thins = bool(sums.total["drafted"]), bool(sums.total["trials"]) and condition.settings.verification == "token"
-    tested, accepted = _by_position(records)
-
-    def of(above: str, below: str = "count", given: bool = True) -> Estimate | None:
-        return estimate(ratio(above, below), sums) if given else None
-
-    return Summary(
-        condition,
-        n=len(records),
-        utterances=len(sums),
-        timed=len(pair[0]),
-        wer=of("word_errors", "words"),
-        cer=of("character_errors", "characters"),
-        lost=of("lost", given=bool(sums.total["words"])),
-        similarity=of("similarity"),
-        dnsmos=of("dnsmos"),
-        spoof=of("spoof", "spoofed"),
-        nll=of("nll", "nll_n"),
-        speedup=estimate(speedup, *pair),
-        wall_speedup=estimate(lambda ours, theirs: speedup(ours, theirs, "wall"), *pair),
-        tokens_per_second=float(sums.total.ratio("tokens", "decoding")) if spoken else None,
-        lm_rtf=of("decoding", "audio", spoken),
-        rtf=of("wall", "audio", spoken),
-        computed=of("computed", "tokens", spoken),
-        acceptance_rate=of("accepted", "drafted", drafts),
-        acceptance_of_tested=float(accepted.sum() / tested.sum()) if tested.any() else None,
-        mean_acceptance_length=estimate(tokens_per_call, sums) if spoken else None,
-        acceptance=tuple((accepted / np.maximum(tested, 1)[:1]).tolist()),
-        conditional=tuple((accepted / np.maximum(tested, 1)).tolist()),
-        trials_per_rejection=of("trials", "rejections", thins),
-        relaxed=of("relaxed", "relaxed_n"),
-        hit_limit=share(sum(r.result.hit_limit for r in records), len(records)),
-        swapped=of("swapped", given=bool(condition.swap)),
-        mel_distance=of("mel_distance", given=bool(condition.swap)),
-    )
+    return [Summary(results, condition) for condition in results.conditions]
 
 
 def alike(results: Results, rows: Iterable[Summary]) -> tuple[Results, list[Summary]]:
@@ -399,7 +392,7 @@ def alike(results: Results, rows: Iterable[Summary]) -> tuple[Results, list[Summ
     shared = results.alike([row.condition for row in rows]) if rows else results
     if not rows or not shared.of(rows[0].condition):
         return results, []
-    return shared, [summary(shared, row.condition) for row in rows]
+    return shared, [Summary(shared, row.condition) for row in rows]
 
 
 def of_one_temperature(results: Results, summaries: Sequence[Summary]) -> tuple[Results, Sequence[Summary]]:
@@ -423,45 +416,43 @@ def most_heard(rows: Iterable[Summary]) -> list[Summary]:
     return [row for row in rows if row.n == max(each.n for each in rows)]
 
 
-@dataclass(frozen=True)
-class Difference:
-    """`condition` less `baseline` over the `utterances` that both have, with paired intervals.
+CHANGES = {
+    "wer": ("word_errors", "words"),
+    "cer": ("character_errors", "characters"),
+    "spoof": ("spoof", "spoofed"),
+    "similarity": ("similarity", "count"),
+    "dnsmos": ("dnsmos", "count"),
+    **{name: (name, f"{name}_n") for name in ("nll", "early", "late")},
+}
 
-    p: of Student's paired t-test on the utterances' word error rates (PCG section 4), None where all differences are equal.
+
+class Difference:
+    """`condition` less `baseline` over the `utterances` that both have.
+
+    Every name in CHANGES is an attribute, an Estimate with a paired interval or None, computed when it is asked for.
     """
 
-    condition: Condition
-    baseline: Condition
-    utterances: int
-    wer: Estimate | None
-    cer: Estimate | None
-    similarity: Estimate | None
-    dnsmos: Estimate | None
-    spoof: Estimate | None
-    nll: Estimate | None
-    early: Estimate | None
-    late: Estimate | None
-    p: float | None
+    def __init__(self, results: Results, condition: Condition, baseline: Condition) -> None:
+        self.condition, self.baseline = condition, baseline
+        self._pair = results.sums(condition, baseline)
+        self.utterances = len(self._pair[0])
 
+    def __getattr__(self, name: str) -> Estimate | None:
+        if name not in CHANGES:
+            raise AttributeError(name)
+        of = ratio(*CHANGES[name])
+        setattr(self, name, estimate(lambda ours, theirs: of(ours) - of(theirs), *self._pair))
+        return self.__dict__[name]
 
-def difference(results: Results, condition: Condition, baseline: Condition) -> Difference:
-    pair = results.sums(condition, baseline)
+    @cached_property
+    def p(self) -> float | None:
+        """Student's paired t-test on the utterances' word error rates (PCG section 4); None where all differences are equal."""
+        ours, theirs = map(wer, self._pair)
+        if len(ours) < 2 or np.allclose(ours - theirs, (ours - theirs)[0]):
+            return None
+        from scipy.stats import ttest_rel
 
-    def less(statistic: Statistic) -> Estimate | None:
-        return estimate(lambda ours, theirs: statistic(ours) - statistic(theirs), *pair)
-
-    return Difference(
-        condition,
-        baseline,
-        utterances=len(pair[0]),
-        wer=less(wer),
-        cer=less(cer),
-        similarity=less(ratio("similarity")),
-        dnsmos=less(ratio("dnsmos")),
-        spoof=less(spoof),
-        **{name: less(ratio(name, f"{name}_n")) for name in ("nll", "early", "late")},
-        p=_p_value(wer(pair[0]), wer(pair[1])),
-    )
+        return float(ttest_rel(ours, theirs).pvalue)
 
 
 def nearest(results: Results, name: str, point: Condition) -> Difference | None:
@@ -477,7 +468,7 @@ def nearest(results: Results, name: str, point: Condition) -> Difference | None:
         ours, theirs = results.sums(condition, point)
         return abs(float(tokens_per_call(ours.total) - tokens_per_call(theirs.total)))
 
-    return difference(results, min(others, key=distance), point)
+    return Difference(results, min(others, key=distance), point)
 
 
 def pareto(summaries: Sequence[Summary]) -> list[Summary]:
@@ -530,15 +521,6 @@ def schemes(results: Results) -> dict[str, Condition]:
     return {name: by_name[name] for name in SCHEMES.values() if name in by_name}
 
 
-def _by_position(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
-    """Return tests and acceptances `[L]`, added up over the records."""
-    both = np.zeros((2, max(len(r.result.tested) for r in records)))
-    for record in records:
-        both[0, : len(record.result.tested)] += record.result.tested
-        both[1, : len(record.result.accepted_at)] += record.result.accepted_at
-    return both[0], both[1]
-
-
 def _place(record: Record) -> dict[str, object]:
     return {name: value for name, value in record.context.items() if name not in NOT_THE_MACHINE}
 
@@ -551,11 +533,3 @@ def _check_sources(records: Sequence[Record]) -> None:
         for field, source in (sources | {"voice": context.get("voice")}).items():
             if first.setdefault(field, source) != source:
                 raise InputError(field, source, f"{first[field]!r} as in the other records")
-
-
-def _p_value(ours: np.ndarray, theirs: np.ndarray) -> float | None:
-    if len(ours) < 2 or np.allclose(ours - theirs, (ours - theirs)[0]):
-        return None
-    from scipy.stats import ttest_rel
-
-    return float(ttest_rel(ours, theirs).pvalue)

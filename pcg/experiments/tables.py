@@ -21,7 +21,6 @@ from pcg.experiments.results import (
     Results,
     Summary,
     alike,
-    difference,
     identity,
     is_usual,
     knob,
@@ -32,7 +31,6 @@ from pcg.experiments.results import (
     sampler_name,
     schemes,
     summarise,
-    summary,
 )
 from pcg.experiments.unit import DEFAULTS, Condition
 from pcg.groups.phones import CLASSES
@@ -66,13 +64,13 @@ class Row:
 
     @cached_property
     def summary(self) -> Summary:
-        return summary(self.results, self.condition)
+        return Summary(self.results, self.condition)
 
     @cached_property
     def change(self) -> Difference | None:
         if self.against is None or identity(self.against) == identity(self.condition):
             return None
-        return difference(self.results, self.condition, self.against)
+        return Difference(self.results, self.condition, self.against)
 
 
 @dataclass(frozen=True)
@@ -351,7 +349,7 @@ def _equal_work(results: Results, usual: Sequence[Summary]) -> Table:
     for row in by_method(usual, ("SSD", "PCG Mel", "PCG FSQ", "membership", "typical")):
         near = {judge: nearest(of, "PCG cosine", row.condition) for judge, of in judges.items()}
         if near[""] is not None:
-            calls = [summary(results, c).mean_acceptance_length for c in (row.condition, near[""].condition)]
+            calls = [Summary(results, c).mean_acceptance_length for c in (row.condition, near[""].condition)]
             lost = [cell for each in near.values() for cell in (each.wer, each.p)]
             rows.append((row.name, near[""].utterances, calls[0], near[""].condition.name, calls[1], *lost, near[""].nll))
     note = f"{BRACKETS} Below zero: fewer word errors, or likelier text, by PCG. p: Student's paired t-test. {DIFFERS['equal']}"
@@ -389,7 +387,7 @@ def _samplers(results: Results, twisters: bool) -> Table:
     """MSpoofTTS Tables 1 (all sentences but tongue twisters) and 2 (tongue twisters)."""
     by_name = schemes(results)
     inside = results.within(by_name.values(), [s for s in results.sections if (s == TWISTERS) == twisters])
-    rows = [summary(inside, condition) for condition in by_name.values() if condition in inside]
+    rows = [Summary(inside, condition) for condition in by_name.values() if condition in inside]
     names = {identity(condition): name for name, condition in by_name.items()}
     quoted = papers.MSPOOF_TABLE_2 if twisters else papers.MSPOOF_TABLE_1_LIBRISPEECH
     columns = (

@@ -15,6 +15,7 @@ from torch.optim import AdamW
 from pcg.errors import InputError
 from pcg.files import replacing, write_checksums, write_json
 from pcg.models.hub import add_content, weights_digest
+from pcg.recipe import Count, Recipe
 from pcg.settings import Settings
 from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Resolution, corpus_digest, load_detectors, save_detectors
 from pcg.spoof.segments import Garbage, Mix, Segments, held_out_figures
@@ -22,7 +23,6 @@ from pcg.synthesis.voice import Voice
 from pcg.training.corpus import read_shard, shards
 from pcg.training.loop import Stage, agrees, generator, run, update
 from pcg.training.publish import detector_card
-from pcg.training.recipe import Count, Recipe
 from pcg.training.samples import own_samples, read_shards, tokens_path, write_shard
 from pcg.training.tokens import TokenizedUtterance
 
@@ -49,13 +49,13 @@ class DetectorRecipe(Recipe):
     mix: Mix = Mix()
 
     @classmethod
-    def of(cls, values: object) -> "DetectorRecipe":
+    def of(cls, values: object, what: str = "recipe") -> "DetectorRecipe":
         """Build from plain values. Size "paper" brings the paper's learning rate, weight decay and three synthetic segments for
         each real one (sections 3.1 and 3.2); the paper does not say how long it trains, and in which batches."""
         if isinstance(values, dict) and values.get("size") == "paper":
             steps = {resolution.name: 6000 for resolution in RESOLUTIONS}
             values = {"steps": steps, "lr": 1e-4, "weight_decay": 1e-4, "mix": {"synthetic": 3}} | values
-        return super().of(values)
+        return super().of(values, what)
 
     def config(self, codes: int, code_width: int) -> DetectorConfig:
         """Return the shape of detectors of `codes` codes whose embeddings begin with a language model's, `code_width` wide."""

@@ -24,6 +24,7 @@ from pcg.models.hub import is_neutts, weights_digest
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import Checkpoint, load_llama
+from pcg.recipe import Count, Recipe
 from pcg.rules import Rule, coarse, exact
 from pcg.sampling import Plain
 from pcg.settings import Settings, bounds
@@ -34,7 +35,6 @@ from pcg.training.feature_draft import FeatureLoss, FeatureModel, start_from
 from pcg.training.layer_draft import NAMED_PLANS, OBJECTIVES, DraftPlan, LayerLoss, Objective, new_draft
 from pcg.training.loop import Stage, agrees, learn, load_checkpoint, make_optimizers, read_log, run
 from pcg.training.publish import write_draft
-from pcg.training.recipe import Count, Recipe
 from pcg.training.samples import by_voice, own_samples, read_manifest, read_shards
 from pcg.training.tokens import Batch, Epochs, TokenizedUtterance, lay_out, used_codes
 

@@ -38,6 +38,7 @@ from pcg.asr.word_search import UNKNOWN
 from pcg.errors import InputError, PCGError
 from pcg.files import renew_checksums, replacing, write_checksums
 from pcg.metrics.intelligibility import spoken_words, word_errors
+from pcg.recipe import Count, Recipe
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training.corpus import HELD_OUT, shards
 from pcg.training.loop import (
@@ -52,7 +53,6 @@ from pcg.training.loop import (
     update,
 )
 from pcg.training.publish import recogniser_card
-from pcg.training.recipe import Count, Recipe
 from pcg.training.sentences import build_pool, dictionary
 from pcg.training.speech import (
     HELD_OUT_VOICES,

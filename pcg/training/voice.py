@@ -18,6 +18,7 @@ from pcg.models.feature_draft import usual_taps
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
+from pcg.recipe import Count, Recipe
 from pcg.settings import Settings, bounds
 from pcg.synthesis.voice import load_voice
 from pcg.text.prompt import PhonemeReader, Reference
@@ -28,7 +29,6 @@ from pcg.training.feature_draft import FeatureModel, read_feature_model
 from pcg.training.joint import average, train_jointly
 from pcg.training.loop import agrees, check_device, load_checkpoint, read_log, save_checkpoint
 from pcg.training.publish import model_card, write_voice
-from pcg.training.recipe import Count, Recipe
 from pcg.training.samples import own_samples
 from pcg.training.target import Shape, new_target, start_from_digits
 from pcg.training.teachers import SAMPLE_RATE, SPEAKERS, Speaker, speak

@@ -9,15 +9,15 @@ from pcg.analysis.swap import Swap
 from pcg.analysis.whatif import STEPS, Trace, digits
 from pcg.errors import InputError
 from pcg.experiments.results import (
+    Difference,
     Results,
+    Summary,
     curve,
-    difference,
     estimate,
     method,
     nearest,
     pareto,
     summarise,
-    summary,
     wer,
 )
 from pcg.experiments.unit import Condition, Record
@@ -47,7 +47,7 @@ def test_spoof_is_the_mean_of_the_utterances_that_are_long_enough() -> None:
     assert by_name([record(AR, 0)])["AR"].spoof is None
     changed = [record(SD, i, spoof=spoof and spoof + 0.1) for i, spoof in enumerate(spoofs)]
     results = Results([record(AR, i, spoof=spoof) for i, spoof in enumerate(spoofs)] + changed)
-    assert difference(results, SD, AR).spoof.value == pytest.approx(0.1)
+    assert Difference(results, SD, AR).spoof.value == pytest.approx(0.1)
 
 
 def test_tokens_computed_count_the_pruned_beams_and_without_any_what_rounds_read() -> None:
@@ -151,7 +151,7 @@ def test_what_has_no_number_is_none() -> None:
     assert (row.dnsmos, row.acceptance_rate, row.trials_per_rejection, row.swapped, row.nll) == (None,) * 5
     assert row.acceptance == ()
     with pytest.raises(InputError, match="has records"):
-        summary(Results([record(AR, 0)]), SD)
+        Summary(Results([record(AR, 0)]), SD)
 
 
 def test_a_swap_has_no_speed() -> None:
@@ -160,7 +160,7 @@ def test_a_swap_has_no_speed() -> None:
     row = by_name(records)["swap"]
     assert (row.speedup, row.mean_acceptance_length, row.lm_rtf) == (None, None, None)
     assert (row.swapped.value, row.mel_distance.value) == (0.9, 4.0)
-    assert difference(Results(records), swap, AR).wer.value == pytest.approx(0.2)
+    assert Difference(Results(records), swap, AR).wer.value == pytest.approx(0.2)
 
 
 def test_a_paired_difference_sees_what_unpaired_intervals_hide() -> None:
@@ -170,7 +170,7 @@ def test_a_paired_difference_sees_what_unpaired_intervals_hide() -> None:
     records = [record(SD, i, int(e)) for i, e in enumerate(hard)] + [record(ssd(0.3), i, int(e)) for i, e in enumerate(worse)]
     rows = by_name(records)
     assert rows["SSD 0.3"].wer.low < rows["SD"].wer.high
-    found = difference(Results(records), ssd(0.3), SD)
+    found = Difference(Results(records), ssd(0.3), SD)
     assert found.utterances == 60
     assert found.wer.value == pytest.approx((worse - hard).sum() / 600)
     assert 0 < found.wer.low < found.wer.value < found.wer.high
@@ -184,13 +184,13 @@ def test_two_of_the_same_kind_do_not_differ() -> None:
     for _ in range(50):
         errors = coins.poisson(1.0, (2, 40))
         records = [record(c, i, int(e)) for c, row in zip((SD, ssd(0.3)), errors, strict=True) for i, e in enumerate(row)]
-        found = difference(Results(records), ssd(0.3), SD)
+        found = Difference(Results(records), ssd(0.3), SD)
         missed += not found.wer.low <= 0 <= found.wer.high
         rejected += found.p < 0.05
     assert missed <= 8
     assert rejected <= 8
     same = [record(SD, 0, 2), record(SD, 1, 3), record(ssd(0.3), 0, 2), record(ssd(0.3), 1, 3)]
-    assert difference(Results(same), ssd(0.3), SD).p is None
+    assert Difference(Results(same), ssd(0.3), SD).p is None
 
 
 def test_intervals_cover_the_truth() -> None:
@@ -263,13 +263,13 @@ def test_the_likelihood_of_a_text_under_the_target_is_compared_with_that_of_ar()
     results = Results([record(pcg(0.3), 1, trace=relaxed), record(AR, 1, trace=traced([1.0] * 10, "t" * 10))])
     row = {row.method: row for row in summarise(results)}["PCG cosine"]
     assert (row.nll.value, row.relaxed.value) == (pytest.approx(2.4), pytest.approx(0.1))
-    change = difference(results, pcg(0.3), AR)
+    change = Difference(results, pcg(0.3), AR)
     assert (change.nll.value, change.early.value, change.late.value) == (
         pytest.approx(1.4),
         pytest.approx(2.5),
         pytest.approx(0.5),
     )
-    assert difference(Results([record(pcg(0.3), 1), record(AR, 1)]), pcg(0.3), AR).nll is None
+    assert Difference(Results([record(pcg(0.3), 1), record(AR, 1)]), pcg(0.3), AR).nll is None
 
 
 def test_utterances_with_more_than_half_of_the_words_wrong_are_lost() -> None:

@@ -1,4 +1,4 @@
-"""Recipes: every choice of a training as a field with bounds, of which a YAML file names those that differ."""
+"""Recipes: the choices of a training or an experiment as fields with bounds, which a YAML file sets."""
 
 import json
 from dataclasses import asdict, is_dataclass
@@ -14,7 +14,7 @@ Count = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 class Recipe(BaseModel):
-    """Choices of a training.
+    """Choices that a YAML file may set.
 
     Raises:
         InputError: from `of` and `read`; it names the first field that is unknown or outside its bounds.
@@ -23,15 +23,14 @@ class Recipe(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
-    def read(cls, path: Path | None, **given: object) -> Self:
-        """Read a YAML file of the choices that differ from the defaults, if there is one; values that are `given` (not None)
-        replace its own."""
-        values = {} if path is None else read_yaml("recipe", path)
+    def read(cls, path: Path | None, what: str = "recipe", **given: object) -> Self:
+        """Read a YAML file, if there is one; values that are `given` (not None) replace its own. what: its name in errors."""
+        values = {} if path is None else read_yaml(what, path)
         chosen = {name: value for name, value in given.items() if value is not None}
-        return cls.of(values | chosen if isinstance(values, dict) else values)
+        return cls.of(values | chosen if isinstance(values, dict) else values, what)
 
     @classmethod
-    def of(cls, values: object) -> Self:
+    def of(cls, values: object, what: str = "recipe") -> Self:
         """Build from plain values, for example parsed YAML."""
         if isinstance(values, dict):
             # A mapping changes those fields of a part, for example `target`, that it names; the others keep their defaults.
@@ -41,7 +40,7 @@ class Recipe(BaseModel):
         try:
             return cls.model_validate_json(json.dumps(values, default=str), strict=True)
         except ValidationError as error:
-            raise _input_error(error) from None
+            raise _input_error(error, what) from None
 
     @model_validator(mode="after")
     def _sizes_are_positive(self) -> Self:
@@ -56,11 +55,13 @@ class Recipe(BaseModel):
         return self.model_dump(mode="json")
 
 
-def _input_error(error: ValidationError) -> InputError:
+def _input_error(error: ValidationError, what: str) -> InputError:
     first = error.errors()[0]
-    names = [part for part in first["loc"] if isinstance(part, str)] or ["recipe"]
+    names = [part for part in first["loc"] if isinstance(part, str)] or [what]
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        part = names[-2] if len(names) > 1 else "recipe"
+        part = names[-2] if len(names) > 1 else what
         return InputError(f"key of the {part}", names[-1], f"a field of the {part}")
+    if first["type"] in ("missing", "missing_argument"):
+        return InputError(names[-1], None, "given")
     rule = first["msg"].partition(" should ")[2]
     return InputError(names[-1], first["input"], rule.removeprefix("be ") if rule.startswith("be ") else f"such as to {rule}")
