@@ -11,7 +11,6 @@ from explorers.session import LONGEST_SECONDS, Session, ShownTake
 from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.audio import load_audio
 from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, word_errors
-from pcg.metrics.memory import JudgementMemory, RememberedJudge, RememberedMetric
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, Metric, Recording, Sample, for_judges
 from pcg.metrics.speaker import Resemblyzer, Similarity
@@ -31,19 +30,15 @@ class JudgedTake:
 
 
 class Judges:
-    """The judges of words, of speakers and of quality. `memory` keeps results by the content of a sound."""
+    """The judges of words, of speakers and of quality."""
 
-    def __init__(
-        self, words: Judge, speaker: Metric | None = None, quality: Metric | None = None, memory: JudgementMemory | None = None
-    ) -> None:
-        others = (speaker or Similarity(Resemblyzer()), quality or DNSMOS())
-        self._words = RememberedJudge(words, memory) if memory else words
-        self._speaker, self._quality = (RememberedMetric(m, memory) for m in others) if memory else others
+    def __init__(self, words: Judge, speaker: Metric | None = None, quality: Metric | None = None) -> None:
+        self._words, self._speaker, self._quality = words, speaker or Similarity(Resemblyzer()), quality or DNSMOS()
 
     @classmethod
-    def load(cls, judge: str, device: str = "cpu", memory: JudgementMemory | None = None) -> "Judges":
-        """The judge of words of that name, and the usual ones of speakers and quality; the usual memory if none is given."""
-        return cls(load_judge(judge, device), memory=memory or JudgementMemory())
+    def load(cls, judge: str, device: str = "cpu") -> "Judges":
+        """Load the judge of words of that name, and the usual ones of speakers and quality."""
+        return cls(load_judge(judge, device))
 
     def names(self, reference: str) -> dict[str, str]:
         """The name of the judge of each figure; `reference`: what speakers are compared with, in words."""

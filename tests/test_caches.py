@@ -13,9 +13,8 @@ from pcg.errors import PCGError
 from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record
 from pcg.groups.library import GroupLibrary
-from pcg.metrics.memory import JudgementMemory
 from pcg.synthesis.voice import Voice, load_voice
-from tests.damage import DAMAGES, FULL_DISKS, empty, flip, no_room_to_rename, removed, without_privileges
+from tests.damage import DAMAGES, FULL_DISKS, flip, removed, without_privileges
 from tests.experiments.fake_worker import result_of, units_of
 
 UNITS = units_of(4)
@@ -55,14 +54,9 @@ def caches(voice: Voice, monkeypatch: pytest.MonkeyPatch) -> dict[str, Cache]:
         "neighbours": Cache(lambda folder: lists(folder, "cosine"), "neighbours-*.safetensors"),
         "mel": Cache(lambda folder: lists(folder, "mel"), "mel-*.safetensors"),
         "map": Cache(atlas, "atlas-*.safetensors"),
-        "judgements": Cache(judgements, "judgements-*.sqlite"),
         "results": Cache(lambda folder: stored(folder, packed=False), FILE, lost=True),
         "packed results": Cache(lambda folder: stored(folder, packed=True), PACKED, lost=True),
     }
-
-
-def judgements(folder: Path) -> list[float]:
-    return JudgementMemory(folder).complete([f"sound {i}" for i in range(40)], lambda missing: [i / 3 for i in missing])
 
 
 def stored(folder: Path, packed: bool) -> list[Record]:
@@ -76,8 +70,8 @@ def stored(folder: Path, packed: bool) -> list[Record]:
     return store.all()
 
 
-KINDS = ("neighbours", "mel", "map", "judgements", "results", "packed results")
-MADE_AGAIN = KINDS[:4]
+KINDS = ("neighbours", "mel", "map", "results", "packed results")
+MADE_AGAIN = KINDS[:3]
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
@@ -94,8 +88,7 @@ def test_a_damaged_file_is_made_again_or_told_of(
         assert_true_so_far(found, truth)
     else:
         assert_same(found, truth)
-        # An empty database is one in which nothing is known yet.
-        assert told or (kind, damage) == ("judgements", empty)
+        assert told
         removed(file)
         assert_same(cache.make(folder), truth)
         with warnings.catch_warnings():
@@ -121,8 +114,6 @@ def test_no_flipped_bytes_change_what_is_read(kind: str, caches: dict[str, Cache
 def test_where_a_cache_has_no_room_work_goes_on_without_it(
     kind: str, full: Callable, caches: dict[str, Cache], tmp_path: Path
 ) -> None:
-    if (kind, full) == ("judgements", no_room_to_rename):
-        pytest.skip("SQLite renames nothing")
     cache, folder = caches[kind], tmp_path / "cache"
     truth = cache.make(tmp_path / "elsewhere")
     with full():

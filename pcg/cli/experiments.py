@@ -1,12 +1,9 @@
 """Commands of experiments: experiment, swap, report, listening-test."""
 
-import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
-from datetime import timedelta
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from tqdm import tqdm
 
 from pcg.cli.options import (
     BOTH_JUDGES,
@@ -34,13 +32,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pcg.experiments.grids import Grid
-    from pcg.experiments.runner import Progress
     from pcg.experiments.tables import MeanSize, Table
     from pcg.experiments.unit import Record, Unit, Utterance
     from pcg.experiments.worker import WorkerSpec
     from pcg.synthesis.synthesizer import Synthesizer
 
-ALL, PAGE, STUDY, DRAFTS = "all", "report.html", "study.json", "drafts.json"
+ALL, PAGE, STUDY = "all", "report.html", "study.json"
 GRID_FILES = (".yaml", ".yml")
 RESULTS, RECOGNITION = Path("runs/results"), Path("runs/recognition")
 SWAP_THETAS = ",".join(f"{theta:g}" for theta in sorted({0.6, 0.5, 0.4, Settings().theta}, reverse=True))
@@ -111,15 +108,10 @@ def show_status(options: SimpleNamespace, name: NAMES = [ALL]) -> None:  # noqa:
 
 
 @with_options(CHOICES, JUDGING, MODEL, FOLDER, WORKERS)
-def compare_drafts(
-    options: SimpleNamespace,
-    drafts: Annotated[list[str], typer.Argument(help="as for --draft")],
-    only: Annotated[list[str], typer.Option(help='a rule, named as in "PCG, theta 0.3"; may be repeated')] = [],  # noqa: B006
-) -> None:
+def compare_drafts(options: SimpleNamespace, drafts: Annotated[list[str], typer.Argument(help="as for --draft")]) -> None:
     """Run the main experiment with one draft after another."""
     from pcg.experiments.results import Results
     from pcg.experiments.tables import draft_table
-    from pcg.files import renew_checksums, write_json
 
     _check_workers(options)
     if "none" in drafts:
@@ -128,16 +120,9 @@ def compare_drafts(
     for draft in dict.fromkeys(drafts):
         options.draft = draft
         (grid,) = _grids(["main"], options, _loader(options))
-        known = [condition.name for condition in grid.conditions]
-        if unknown := [name for name in only if name not in known]:
-            raise InputError("only", unknown[0], "one of " + "; ".join(known))
-        kept = [c for c in grid.conditions if not only or c.name in only or c.settings.method == "ar"]
         print(f"draft {draft}", file=sys.stderr)
-        by_draft[draft] = Results(_do_units(replace(grid, conditions=tuple(kept)).units(), _worker_spec(options), options))
-    table = draft_table(by_draft)
-    write_json(options.results / DRAFTS, {"tables": [table.as_dict()]})
-    renew_checksums(options.results / DRAFTS)
-    print(table.markdown())
+        by_draft[draft] = Results(_do_units(grid.units(), _worker_spec(options), options))
+    print(draft_table(by_draft).markdown())
 
 
 def list_grids() -> None:
@@ -157,9 +142,8 @@ def run_recognition(
 ) -> None:
     """Measure self-speculative recognition: Table 1 and Figures 3 and 4 of its paper."""
     from pcg.asr.embedded import EMBEDDED, load_recogniser
-    from pcg.experiments.recognition import NOISY, recognition_tables, recorded_set, spoken_sets, study
+    from pcg.experiments.recognition import NOISY, identity, recognition_tables, recorded_set, spoken_sets, study
     from pcg.experiments.store import Store
-    from pcg.models.hub import content_digest
 
     check_count("count", count)
     if Store(results).exists:
@@ -167,14 +151,9 @@ def run_recognition(
     loaded, sets = load_recogniser(recogniser or EMBEDDED), spoken_sets(count)
     if speech:
         sets[speech.resolve().name] = recorded_set(speech, count)
-    digest = hashlib.sha256()
-    for file in sorted((recogniser or EMBEDDED).rglob("*.safetensors")):
-        digest.update(content_digest(file).encode())
-    for name, spoken in sets.items():
-        digest.update(name.encode() + b"".join(each.text.encode() + each.samples.tobytes() for each in spoken))
     # Thresholds matter in noise.
     swept = NOISY if NOISY in sets else next(iter(sets))
-    measured, seconds = study(loaded, sets, swept, results / STUDY, digest.hexdigest()[:16])
+    measured, seconds = study(loaded, sets, swept, results / STUDY, identity(recogniser or EMBEDDED, sets))
     for table in recognition_tables(measured, seconds):
         print(table.markdown(), end="\n\n")
 
@@ -352,9 +331,11 @@ def _do_units(units: "Sequence[Unit]", spec: "WorkerSpec", options: SimpleNamesp
     todo, total = runner.missing(units, spec, store), _count(units, spec)
     run = ray_runner.run if options.ray else runner.run
     records = run(todo, spec, store, options.ray or options.processes)
+    shape = "{n_fmt} of {total_fmt} units, {remaining} left"
     try:
-        with closing(runner.with_progress(records, total, total - len(todo))) as steps:
-            _watch(progress for _, progress in steps)
+        with closing(records):
+            for _ in tqdm(records, total=total, initial=total - len(todo), bar_format=shape, disable=not todo):
+                pass
     except KeyboardInterrupt:
         stored = total - len(runner.missing(units, spec, store))
         print(f"{stored} of {total} units are stored; the same command continues from there.", file=sys.stderr)
@@ -368,19 +349,6 @@ def _count(units: "Sequence[Unit]", spec: "WorkerSpec") -> int:
 
 def _mean_sizes(synthesizer: "Synthesizer") -> "MeanSize":
     return lambda similarity, theta: synthesizer.library.neighbours(similarity).mean_size_at(theta)
-
-
-def _watch(steps: "Iterable[Progress]") -> None:
-    """Rewrite one line of standard error at each step."""
-    begun = False
-    try:
-        for progress in steps:
-            begun = True
-            left = "" if progress.seconds_left is None else f", {timedelta(seconds=round(progress.seconds_left))} left"
-            print(f"\r{progress.done} of {progress.total} units{left}\x1b[K", end="", file=sys.stderr, flush=True)
-    finally:
-        if begun:
-            print(file=sys.stderr)
 
 
 def _loader(options: SimpleNamespace) -> "Callable[[], Synthesizer]":

@@ -3,6 +3,7 @@
 A set at a setting is a unit of work: it is stored when it is done, and not done again.
 """
 
+import hashlib
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ from pcg.files import write_json
 from pcg.metrics.estimate import Estimate, between, resampled
 from pcg.metrics.intelligibility import Errors, pooled, read_sentences, word_errors
 from pcg.metrics.recording import JUDGE_RATE
+from pcg.models.hub import content_digest
 
 FORMAT = 1
 SECTIONS = ("everyday", "balanced")
@@ -93,6 +95,16 @@ def recorded_set(folder: Path, count: int) -> list[SpokenText]:
     count = min(count, len(short))
     chosen = [short[i * len(short) // count] for i in range(count)]
     return [SpokenText(r.words.read_text(encoding="utf-8").strip(), load_audio(r.sound, JUDGE_RATE)) for r in chosen]
+
+
+def identity(recogniser: Path, sets: Mapping[str, Sequence[SpokenText]]) -> str:
+    """Return a digest of the recogniser's weights and of all sounds and texts."""
+    digest = hashlib.sha256()
+    for file in sorted(recogniser.rglob("*.safetensors")):
+        digest.update(content_digest(file).encode())
+    for name, spoken in sets.items():
+        digest.update(name.encode() + b"".join(each.text.encode() + each.samples.tobytes() for each in spoken))
+    return digest.hexdigest()[:16]
 
 
 def noisy(spoken: Sequence[SpokenText], decibels: float, seed: int) -> list[SpokenText]:

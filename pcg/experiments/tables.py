@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 
-import numpy as np
-
-from pcg.analysis.whatif import ACCEPTED, RELAXED, Trace
 from pcg.errors import InputError
 from pcg.experiments import papers
 from pcg.experiments.claims import claims
@@ -33,8 +30,7 @@ from pcg.experiments.results import (
     summarise,
 )
 from pcg.experiments.unit import DEFAULTS, Condition
-from pcg.groups.phones import CLASSES
-from pcg.metrics.estimate import Estimate, between, resampled
+from pcg.metrics.estimate import Estimate
 
 Cell = str | int | float | Estimate | None
 MeanSize = Callable[[str, float], float]
@@ -276,7 +272,6 @@ def tables(results: Results, summaries: Sequence[Summary] | None = None, mean_si
              of("trials per rejection", "trials_per_rejection", 2), LIMIT),
             f"By position: share of rounds that accepted there; if tested: share of the tests there. {DIFFERS['acceptance']}",
         ),
-        factor_table(results, heard),
         pivot(
             "drift", "How far relaxed texts drift from the target", results, [s for s in by_method(usual, METHODS) if s.nll],
             (N, RELAXED_SHARE, NLL, NLL_CHANGE, change("first fifth", "early", 2, 1), change("last fifth", "late", 2, 1),
@@ -423,82 +418,6 @@ def draft_table(by_draft: Mapping[str, Results]) -> Table:
     return Table(
         "drafts", "Every rule with every draft", columns, tuple(rows), note, "python -m pcg experiment drafts DRAFT ..."
     )
-
-
-@dataclass(frozen=True)
-class Factor:
-    """A property of a token that tests are grouped by: level(trace) gives an index into `levels` for each token, or -1."""
-
-    name: str
-    levels: tuple[str, ...]
-    level: Callable[[Trace], np.ndarray]
-
-
-FACTORS = (
-    Factor("phone", tuple(CLASSES),
-           lambda trace: np.array(["".join(name[0] for name in CLASSES).find(phone) for phone in trace.phones], int)),
-    Factor("entropy of the target, nats", ("below 1", "1 to 2", "2 to 3", "3 to 4", "4 and above"),
-           lambda trace: np.digitize(trace.nats("entropy"), (1, 2, 3, 4))),
-    Factor("size of the group", ("1", "2-3", "4-7", "8-15", "16-31", "32 and above"),
-           lambda trace: np.digitize(trace.group_sizes, (1.5, 3.5, 7.5, 15.5, 31.5))),
-    Factor("place in the draft", tuple(map(str, range(1, 9))), lambda trace: np.where(trace.depths <= 8, trace.depths - 1, -1)),
-    Factor("place in the utterance", ("1st fifth", "2nd fifth", "3rd fifth", "4th fifth", "last fifth"),
-           lambda trace: np.arange(len(trace.kinds)) * 5 // max(1, len(trace.kinds))),
-)  # fmt: skip
-# With fewer tests an interval over utterances means little.
-FEWEST_TESTS = 100
-
-
-def acceptance_by(results: Results, condition: Condition, factor: Factor) -> dict[str, tuple[int, Estimate, Estimate]]:
-    """Return for each tested level of `factor` the tests, the share accepted, and the share that SD would have rejected."""
-    by_utterance: dict[object, np.ndarray] = {}
-    for record in results.of(condition):
-        if (trace := record.result.trace) is not None:
-            kinds, level = np.array(list(trace.kinds)), factor.level(trace)
-            known, relaxed = trace.tested & (level >= 0), kinds == RELAXED
-            wanted = (known, known & (relaxed | (kinds == ACCEPTED)), known & relaxed)
-            counts = np.stack([np.bincount(level[each], minlength=len(factor.levels)) for each in wanted], axis=1)
-            by_utterance[record.unit.utterance] = by_utterance.get(record.unit.utterance, 0) + counts
-    counts = np.array(list(by_utterance.values()), float)
-    if not counts.sum():
-        return {}
-    total, draws = counts.sum(0), resampled(counts.reshape(len(counts), -1)).reshape(-1, *counts.shape[1:])
-    levels = {}
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for number, level in enumerate(factor.levels):
-            if tests := total[number, 0]:
-                accepted, relaxed = (
-                    between(total[number, k] / tests, draws[:, number, k] / draws[:, number, 0]) for k in (1, 2)
-                )
-                levels[level] = (int(tests), accepted, relaxed)
-    return levels
-
-
-def chosen_by_method(summaries: Sequence[Summary], methods: Sequence[str] = ("SD", "SSD", "PCG cosine")) -> list[Summary]:
-    """Return of each method the setting in the middle of its knob, of those with most records."""
-    chosen = []
-    for name in methods:
-        rows = sorted(most_heard(s for s in summaries if s.method == name and is_usual(s)), key=lambda s: knob(s.condition))
-        chosen += rows[(len(rows) - 1) // 2 :][:1]
-    return chosen
-
-
-def factor_table(results: Results, summaries: Sequence[Summary]) -> Table:
-    """Where acceptance fails."""
-    shared, shown = alike(results, chosen_by_method(summaries))
-    columns = [Column("by", words=True), Column("level", words=True), Column("tests")]
-    columns += [Column(f"{row.name}: accepted of tested %", 1, 100) for row in shown]
-    columns += [Column(f"{row.name}: relaxed %", 1, 100) for row in shown if row.method != "SD"]
-    rows: list[tuple[Cell, ...]] = []
-    for factor in FACTORS:
-        levels = [acceptance_by(shared, row.condition, factor) for row in shown]
-        for level in factor.levels:
-            if any(level in of for of in levels):
-                at = [of[level] if level in of and of[level][0] >= FEWEST_TESTS else None for of in levels]
-                loose = [each and each[2] for each, row in zip(at, shown, strict=True) if row.method != "SD"]
-                rows.append((factor.name, level, at[0] and at[0][0], *(each and each[1] for each in at), *loose))
-    note = f"{BRACKETS} Relaxed: tests that SD would have rejected by the same coin. Nothing below {FEWEST_TESTS} tests."
-    return Table("factors", "Where acceptance fails", tuple(columns), tuple(rows), note, f"{RUN} main")
 
 
 MARKED = re.compile(r"(<!-- table (\S+) of (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)

@@ -12,7 +12,6 @@ WORST_MOS = 1.0
 class DNSMOS:
     """DNSMOS P.835, overall quality from 1 to 5. It punishes noise and does not punish a robotic voice."""
 
-    key = "dnsmos"
     SEGMENT = int(9.01 * JUDGE_RATE)
     CALIBRATION = (-0.06766283, 1.11546468, 0.04602535)
 

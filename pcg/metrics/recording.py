@@ -1,6 +1,5 @@
-"""One channel of sound, its digest, and the form in which judges hear it: 16 kHz, float32, within -1..1."""
+"""One channel of sound, and the form in which judges hear it: 16 kHz, float32, within -1..1."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,10 +28,6 @@ class Recording:
         if self.sample_rate < 1:
             raise InputError("sample rate", self.sample_rate, "a positive number of Hz")
 
-    @property
-    def fingerprint(self) -> str:
-        return fingerprint(self.samples, self.sample_rate)
-
 
 @dataclass(frozen=True, eq=False)
 class Sample(Recording):
@@ -56,20 +51,9 @@ class Metric(Protocol):
     """A figure of merit for each sample of a batch; equal names promise equal numbers."""
 
     @property
-    def key(self) -> str: ...
-
-    @property
     def name(self) -> str: ...
 
     def measure(self, batch: Sequence[Sample]) -> list[float]: ...
-
-
-def fingerprint(samples: np.ndarray, sample_rate: int) -> str:
-    """Return the SHA-256 of rate and samples (floats as float32); arrays of another kind or shape differ."""
-    content = samples.astype(np.float32, copy=False) if np.issubdtype(samples.dtype, np.floating) else samples
-    digest = hashlib.sha256(f"{sample_rate} {content.dtype.str} {content.shape} ".encode())
-    digest.update(np.ascontiguousarray(content).tobytes())
-    return digest.hexdigest()
 
 
 def for_judges(samples: np.ndarray, sample_rate: int) -> np.ndarray:

@@ -37,19 +37,15 @@ class SpeakerEncoder(Protocol):
 class Similarity:
     """Cosine of a sample's embedding and its reference's, from -1 to 1; each reference of a batch is embedded once."""
 
-    key = "sim"
-
     def __init__(self, encoder: SpeakerEncoder) -> None:
         self.name = f"cosine by {encoder.name}"
         self._encoder = encoder
 
     def measure(self, batch: Sequence[Sample]) -> list[float]:
-        references = [sample.reference_for(self.key) for sample in batch]
-        prints = [reference.fingerprint for reference in references]
-        distinct = dict(zip(prints, references, strict=True))
-        speakers = {f: self._encoder.embed(r.samples, r.sample_rate) for f, r in distinct.items()}
+        references = [sample.reference_for(self.name) for sample in batch]
+        speakers = {id(r): self._encoder.embed(r.samples, r.sample_rate) for r in {id(r): r for r in references}.values()}
         voices = [self._encoder.embed(sample.samples, sample.sample_rate) for sample in batch]
-        return [cosine(voice, speakers[f]) for voice, f in zip(voices, prints, strict=True)]
+        return [cosine(voice, speakers[id(reference)]) for voice, reference in zip(voices, references, strict=True)]
 
 
 class Resemblyzer:

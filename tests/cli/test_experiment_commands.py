@@ -96,21 +96,13 @@ def test_the_papers_tables_come_from_one_command(where, calls, capsys):
     assert sum(a != b for a, b in pairwise(texts)) == len(set(texts)) - 1
 
 
-def test_one_draft_after_another_fills_a_table(where, calls, tmp_path, capsys):
+def test_one_draft_after_another_fills_a_table(where, calls, capsys):
     assert main(["experiment", "drafts", "auto", "layers:0,1", "--quick", "--count", "3", *where]) == 0
-    printed = capsys.readouterr().out
-    (table,) = json.loads((tmp_path / "results" / "drafts.json").read_text())["tables"]
-    assert printed.count("| layers:0,1 |") == printed.count("| auto |") == len(table["rows"]) / 2 > 4
-    assert {row["n"] for row in table["rows"]} == {3}
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("| auto", "| layers:0,1"))]
+    assert sum(row.startswith("| auto |") for row in rows) == len(rows) / 2 > 4
     # Every draft's rules are compared with an AR of their own run.
-    assert len(calls) == len(table["rows"]) * 3 + 2 * 3
+    assert len(calls) == len(rows) * 3 + 2 * 3
     assert main(["experiment", "drafts", "none", "--quick", *where]) == 2
-    few = ["--quick", "--count", "3", *where]
-    assert main(["experiment", "drafts", "auto", *few, "--only", "SSD, beta 0.3", "--only", "PCG, theta 0.5"]) == 0
-    (table,) = json.loads((tmp_path / "results" / "drafts.json").read_text())["tables"]
-    assert [row["setting"] for row in table["rows"]] == ["SSD, beta 0.3", "PCG, theta 0.5"]
-    assert main(["experiment", "drafts", "auto", *few, "--only", "magic"]) == 2
-    assert "only is 'magic', but must be one of AR; SD; " in capsys.readouterr().err
 
 
 def test_experiments_are_listed(capsys):
@@ -147,7 +139,7 @@ def test_as_many_workers_are_started_as_were_asked_for(where, grid, monkeypatch,
         (["swap", "--device", "tpu"], "device"),
         (["swap", "--model", "nowhere"], "model"),
         (["experiment", "run", "table7"], "experiment"),
-        (["experiment", "run", "missing.yaml"], "grid file"),
+        (["experiment", "run", "missing.yaml"], "grid"),
         (["experiment", "run", "--ray", "0"], "ray"),
         (["experiment", "run", "--judge", "nobody"], "judge"),
         (["experiment", "run", "--judge", "embedded,nobody"], "judge"),

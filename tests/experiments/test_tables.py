@@ -13,7 +13,7 @@ from pcg.experiments import papers
 from pcg.experiments.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, claims, headlines
 from pcg.experiments.grids import TITLES, ar, blockwise, declared, draft, pcg, sd, ssd, swapped
 from pcg.experiments.results import Results, summarise
-from pcg.experiments.tables import FACTORS, Column, Table, acceptance_by, draft_table, fill, tables
+from pcg.experiments.tables import Column, Table, draft_table, fill, tables
 from pcg.experiments.unit import Condition, Hearing, Record, Utterance
 from pcg.metrics.estimate import Estimate
 from pcg.places import PROJECT
@@ -118,10 +118,10 @@ def test_every_declared_setting_has_a_place_and_no_table_mixes_utterances() -> N
             records += spoken(condition, 1, 100, count, section, trace=trace, spoof=0.3, also_heard=also, **drafting, **swap)
     all_tables = made(records)
     assert set(all_tables) == {
-        "claims", "overview", "main", "tradeoff", "work", "swap", "ssd", "lookahead", "acceptance", "factors", "drift",
+        "claims", "overview", "main", "tradeoff", "work", "swap", "ssd", "lookahead", "acceptance", "drift",
         "ablations", "sampling", "twisters", "temperature", "conditions",
     }  # fmt: skip
-    for name in set(all_tables) - {"conditions", "claims", "work", "factors"}:
+    for name in set(all_tables) - {"conditions", "claims", "work"}:
         (place,) = [at for at, column in enumerate(all_tables[name].columns) if column.title == "n"]
         assert len({row[place] for row in all_tables[name].rows}) == 1, name
     assert "WER, points, another" in [column.title for column in all_tables["swap"].columns]
@@ -179,20 +179,6 @@ def test_samplers_are_compared_apart_from_tongue_twisters() -> None:
     assert verdicts(records)["EAS makes fewer word errors than Original"] == HOLDS
     bare = made([*spoken(ar(), 2), *spoken(sd(), 2)])
     assert not any("spoof" in column.title for table in bare.values() for column in table.columns), "no column of dashes"
-
-
-def test_acceptance_is_counted_by_phone_entropy_size_and_place() -> None:
-    sizes, places = digits([2.0] * 8, STEPS["sizes"]), digits([1, 2, 3, 4, 1, 2, 3, 4], STEPS["places"])
-    nats = [digits([1.0] * 8, STEPS[name]) for name in ("entropy", "surprisal")]
-    results = Results([record(pcg(0.3), 1, trace=Trace("aagrbaab", sizes, places, *nats, "vvvspsss"))])
-    by = {factor.name: acceptance_by(results, pcg(0.3), factor) for factor in FACTORS}
-    (tests, accepted, relaxed), stops = by["phone"]["vowel"], by["phone"]["stop"]
-    assert (tests, accepted.value, relaxed.value) == (3, 1.0, pytest.approx(1 / 3))
-    assert stops[1].value == pytest.approx(2 / 3)
-    assert by["size of the group"].keys() == {"4-7"}
-    assert by["entropy of the target, nats"].keys() == {"1 to 2"}
-    assert {depth: of[1].value for depth, of in by["place in the draft"].items()} == {"1": 1.0, "2": 1.0, "3": 1.0, "4": 0.0}
-    assert acceptance_by(Results([record(pcg(0.3), 1)]), pcg(0.3), FACTORS[0]) == {}
 
 
 def test_drafts_are_compared_on_what_all_of_them_said() -> None:

@@ -37,7 +37,7 @@ def test_similarity_is_a_cosine_and_embeds_a_reference_once() -> None:
 
 def test_what_a_sample_lacks_is_said_before_anybody_listens() -> None:
     ear, bare = Levels(), Sample(constant(0.5), RATE)
-    with pytest.raises(InputError, match=r"reference is missing, but must be .* sim compares with"):
+    with pytest.raises(InputError, match=r"reference is missing, but must be .* levels 1.0 compares with"):
         Similarity(ear).measure([bare])
     with pytest.raises(InputError, match=r"text is missing, but must be .* wer compares with"):
         bare.text_for("wer")
@@ -58,23 +58,15 @@ def test_what_is_no_audio_is_refused(samples: np.ndarray, rate: int, complaint: 
         Recording(samples, rate)
 
 
-def test_a_recording_is_known_by_its_content() -> None:
-    one = Recording(constant(0.5), RATE)
-    assert one.fingerprint == Recording(constant(0.5).astype(np.float64), RATE).fingerprint
-    others = [Recording(constant(0.5), 8000), Recording(constant(0.51), RATE), Recording(constant(0.5)[:-1], RATE)]
-    assert len({r.fingerprint for r in (one, *others)}) == 4
-
-
 def test_the_offline_metrics_have_names_and_numbers() -> None:
     metrics: list[Metric] = [DNSMOS(), Similarity(Resemblyzer())]
-    assert [m.key for m in metrics] == ["dnsmos", "sim"]
     assert all(part in m.name for m, part in zip(metrics, ("speechmos 0", "resemblyzer 0"), strict=True))
     noise = np.random.default_rng(0).normal(0, 0.1, RATE).astype(np.float32)
     batch = [Sample(s, RATE, reference=Recording(noise, RATE)) for s in (np.zeros(RATE, np.float32), noise)]
-    values = {m.key: m.measure(batch) for m in metrics}
-    assert values["dnsmos"][0] == WORST_MOS
-    assert values["dnsmos"][1] > 0
-    assert values["sim"] == [0.0, pytest.approx(1.0, abs=1e-5)]
+    quality, similarity = (metric.measure(batch) for metric in metrics)
+    assert quality[0] == WORST_MOS
+    assert quality[1] > 0
+    assert similarity == [0.0, pytest.approx(1.0, abs=1e-5)]
 
 
 @pytest.mark.slow
