@@ -96,17 +96,34 @@ def verified_prefix(log_likelihoods: Tensor, threshold: float) -> int:
     return int(refused[0]) if len(refused) else len(log_likelihoods)
 
 
-@dataclass(frozen=True)
-class _Pending:
-    """An utterance between the steps."""
+@dataclass
+class _Utterance:
+    """An utterance on its way through the steps; the step that accepts its text sets `stage`."""
 
-    index: int
     heard: Heard
     entropies: Tensor
-    hypothesis: tuple[int, ...]
-    times: Times
+    milliseconds: dict[str, float]
+    hypothesis: tuple[int, ...] = ()
+    stage: Stage | None = None
     reading: Reading | None = None
     accepted: int = 0
+    tokens: tuple[int, ...] = ()
+
+    def transcript(self, recogniser: Recogniser) -> Transcript:
+        draft, likelihoods = self.heard.draft, self.reading.log_likelihoods.exp() if self.reading else torch.zeros(0)
+        return Transcript(
+            # A verified hypothesis is the CTC text itself (Eq. 7), which tokens might spell with other spaces.
+            text=recogniser.text(self.tokens) if self.stage == "ar" else draft,
+            stage=self.stage,
+            draft=draft,
+            entropies=self.entropies,
+            tokens=self.tokens,
+            hypothesis=self.hypothesis,
+            likelihoods=likelihoods,
+            accepted=self.accepted,
+            accepted_text=draft if self.stage == "ctc" else recogniser.text(self.hypothesis[: self.accepted]),
+            times=Times(**self.milliseconds),
+        )
 
 
 @torch.inference_mode()
@@ -117,18 +134,16 @@ def transcribe(
 
     batch_seconds: the most padded speech in a batch.
     """
-    budget = batch_seconds * recogniser.sample_rate
-    done: dict[int, Transcript] = {}
-    waiting: list[_Pending] = []
-    for group in batches(range(len(samples)), lambda i: len(samples[i]), budget):
-        refused = _gate(recogniser, group, [samples[i] for i in group], thresholds.ctc, done)
-        waiting += _verify(recogniser, refused, thresholds.lm, done)
+    utterances: dict[int, _Utterance] = {}
+    for group in batches(range(len(samples)), lambda i: len(samples[i]), batch_seconds * recogniser.sample_rate):
+        gated = _gate(recogniser, [samples[i] for i in group], thresholds.ctc)
+        _verify(recogniser, [utterance for utterance in gated if not utterance.stage], thresholds.lm)
+        utterances |= dict(zip(group, gated, strict=True))
+    rest = [utterance for utterance in utterances.values() if not utterance.stage]
     # The cache's length stands for the work of a step, whatever a second of speech is in tokens.
-    by_length = {p.index: p for p in waiting}
-    longest = int(batch_seconds * 25)
-    for group in batches(by_length, lambda i: by_length[i].reading.prompt + by_length[i].accepted, longest):
-        _go_on(recogniser, [by_length[i] for i in group], done)
-    return [done[i] for i in range(len(samples))]
+    for group in batches(rest, lambda utterance: utterance.reading.prompt + utterance.accepted, int(batch_seconds * 25)):
+        _go_on(recogniser, group)
+    return [utterances[i].transcript(recogniser) for i in range(len(samples))]
 
 
 def batches(items: Iterable[_T], length: Callable[[_T], int], budget: float) -> list[list[_T]]:
@@ -141,76 +156,48 @@ def batches(items: Iterable[_T], length: Callable[[_T], int], budget: float) -> 
     return groups
 
 
-def _gate(
-    recogniser: Recogniser,
-    indices: Sequence[int],
-    samples: Sequence[Tensor],
-    threshold: float | None,
-    done: dict[int, Transcript],
-) -> list[_Pending]:
-    """Step 1: write what is certain to `done`, return the rest."""
+def _gate(recogniser: Recogniser, samples: Sequence[Tensor], threshold: float | None) -> list[_Utterance]:
+    """Step 1: encode, and accept the drafts whose frames are all certain."""
     begun = time.perf_counter()
     heard = recogniser.hear(samples)
     encoded = time.perf_counter()
-    entropies = [frame_entropies(h.log_probs).cpu() for h in heard]
-    accepted = [threshold is not None and certain(e, threshold) for e in entropies]
-    times = Times(encode=share(begun, encoded, len(indices)), gate=share(encoded, time.perf_counter(), len(indices)))
-    rest = []
-    for index, h, frames, is_certain in zip(indices, heard, entropies, accepted, strict=True):
-        if is_certain:
-            done[index] = Transcript(h.draft, "ctc", h.draft, frames, accepted_text=h.draft, times=times)
+    utterances = [_Utterance(h, frame_entropies(h.log_probs).cpu(), {}) for h in heard]
+    for utterance in utterances:
+        if threshold is not None and certain(utterance.entropies, threshold):
+            utterance.stage = "ctc"
         else:
-            rest.append(_Pending(index, h, frames, tuple(recogniser.tokens(h.draft)), times))
-    return rest
+            utterance.hypothesis = tuple(recogniser.tokens(utterance.heard.draft))
+    gate = share(encoded, time.perf_counter(), len(heard))
+    for utterance in utterances:
+        utterance.milliseconds |= {"encode": share(begun, encoded, len(heard)), "gate": gate}
+    return utterances
 
 
-def _verify(
-    recogniser: Recogniser, pending: Sequence[_Pending], threshold: float | None, done: dict[int, Transcript]
-) -> list[_Pending]:
-    """Step 2: write what is verified to `done`, return the rest with its cache. Without a threshold only the prompt is read."""
-    if not pending:
-        return []
+def _verify(recogniser: Recogniser, utterances: Sequence[_Utterance], threshold: float | None) -> None:
+    """Step 2: read prompt and draft, and accept what is likely enough. Without a threshold only the prompt is read."""
+    if not utterances:
+        return
     begun = time.perf_counter()
-    hypotheses = [p.hypothesis if threshold is not None else () for p in pending]
-    readings = recogniser.read([p.heard for p in pending], hypotheses)
-    spent = share(begun, time.perf_counter(), len(pending))
-    rest = []
-    for p, r, hypothesis in zip(pending, readings, hypotheses, strict=True):
-        count = verified_prefix(r.log_likelihoods, threshold) if threshold is not None else 0
-        times = Times(p.times.encode, p.times.gate, spent)
-        checked = _Pending(p.index, p.heard, p.entropies, p.hypothesis, times, r, count)
-        if threshold is not None and count == len(hypothesis):
-            done[p.index] = _finished(recogniser, checked, "lm", hypothesis, times)
-        else:
-            rest.append(checked)
-    return rest
+    hypotheses = [() if threshold is None else utterance.hypothesis for utterance in utterances]
+    readings = recogniser.read([utterance.heard for utterance in utterances], hypotheses)
+    spent = share(begun, time.perf_counter(), len(utterances))
+    for utterance, read in zip(utterances, readings, strict=True):
+        utterance.reading, utterance.milliseconds["verify"] = read, spent
+        if threshold is not None:
+            utterance.accepted = verified_prefix(read.log_likelihoods, threshold)
+            if utterance.accepted == len(utterance.hypothesis):
+                utterance.stage, utterance.tokens = "lm", utterance.hypothesis
 
 
-def _go_on(recogniser: Recogniser, pending: Sequence[_Pending], done: dict[int, Transcript]) -> None:
-    """Step 3."""
+def _go_on(recogniser: Recogniser, utterances: Sequence[_Utterance]) -> None:
+    """Step 3: continue from the accepted prefix."""
     begun = time.perf_counter()
-    prefixes = [p.hypothesis[: p.accepted] for p in pending]
-    written = recogniser.go_on([p.heard for p in pending], [p.reading for p in pending], prefixes)
-    spent = share(begun, time.perf_counter(), len(pending))
-    for p, prefix, tokens in zip(pending, prefixes, written, strict=True):
-        times = Times(p.times.encode, p.times.gate, p.times.verify, spent)
-        done[p.index] = _finished(recogniser, p, "ar", (*prefix, *tokens), times)
-
-
-def _finished(recogniser: Recogniser, p: _Pending, stage: Stage, tokens: tuple[int, ...], times: Times) -> Transcript:
-    return Transcript(
-        # A verified hypothesis is the CTC text itself (Eq. 7), which tokens might spell with other spaces.
-        text=p.heard.draft if stage == "lm" else recogniser.text(tokens),
-        stage=stage,
-        draft=p.heard.draft,
-        entropies=p.entropies,
-        tokens=tokens,
-        hypothesis=p.hypothesis,
-        likelihoods=p.reading.log_likelihoods.exp() if p.reading else torch.zeros(0),
-        accepted=p.accepted,
-        accepted_text=recogniser.text(p.hypothesis[: p.accepted]),
-        times=times,
-    )
+    prefixes = [utterance.hypothesis[: utterance.accepted] for utterance in utterances]
+    heard, readings = [utterance.heard for utterance in utterances], [utterance.reading for utterance in utterances]
+    written = recogniser.go_on(heard, readings, prefixes)
+    spent = share(begun, time.perf_counter(), len(utterances))
+    for utterance, prefix, tokens in zip(utterances, prefixes, written, strict=True):
+        utterance.stage, utterance.tokens, utterance.milliseconds["go_on"] = "ar", (*prefix, *tokens), spent
 
 
 def share(begun: float, ended: float, rows: int) -> float:
