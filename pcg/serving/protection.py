@@ -7,9 +7,8 @@ import re
 import shutil
 import tempfile
 from asyncio import CancelledError
-from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from getpass import getuser
@@ -33,7 +32,7 @@ class Limits:
     """Sizes in bytes, times in seconds."""
 
     body: int = 1 << 20  # of a request
-    body_seconds: float = 30.0  # until the body of a request for speech has come
+    body_seconds: float = 30.0  # until the body of a request has come
     upload: int = 20 << 20  # of an upload, all its parts together
     upload_seconds: float = 120.0  # until an upload has come
     uploads_each_hour: int = 200 << 20  # of one visitor
@@ -58,11 +57,12 @@ POLICY = (
     "img-src 'self' data: blob:; media-src 'self' data: blob:; connect-src 'self' data: blob:; font-src 'self' data:; "
     "worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors "
 )
+EVERY_PATH = re.compile(".*")
 _visitor: ContextVar[str] = ContextVar("visitor", default="")
 
 
 def current_visitor() -> str:
-    """The address of who sent the request that is being answered; "" outside of one."""
+    """The address that the request came from which is being answered; "" outside of one."""
     return _visitor.get()
 
 
@@ -73,19 +73,22 @@ def _as_detail(sentence: str, status: int) -> Response:
 class Guard:
     """ASGI middleware.
 
-    hosts: the names that this server answers to, beside those of the computer itself and plain addresses: any other name may
-    lead here by DNS rebinding. A first label of "*" stands for any. paths: what is open, as a pattern of
-    the whole path. frames: pages elsewhere that may show this one in a frame. unexpected: told of an exception that no handler
-    caught; answers with the sentence for the visitor. answer: the response that tells a sentence, given its status.
+    Args:
+        hosts: the names that this server answers to, beside those of the computer itself and plain addresses; any other name
+            may lead here by DNS rebinding. A first label of "*" stands for any.
+        unexpected: called with an exception that no handler caught; returns the sentence for the visitor.
+        paths: a pattern of the whole path; other paths do not exist.
+        frames: pages elsewhere that may show this one in a frame.
+        answer: makes the response from a sentence and its status.
     """
 
     def __init__(
         self,
         app: ASGIApp,
         hosts: Sequence[str],
-        paths: re.Pattern[str],
-        frames: Sequence[str],
         unexpected: Callable[[Exception], str],
+        paths: re.Pattern[str] = EVERY_PATH,
+        frames: Sequence[str] = (),
         answer: Callable[[str, int], Response] = _as_detail,
     ) -> None:
         self.app, self._hosts, self._paths, self._unexpected = app, hosts, paths, unexpected
@@ -164,13 +167,15 @@ CHUNK = 1 << 16
 
 
 class Bodies:
-    """ASGI middleware. A POST to `upload_path` is an upload: it is kept aside until all of it has come, so that one that is cut
-    off leaves nothing behind; then it goes on, one at a time. Everything else has at most `limits.body` bytes.
+    """ASGI middleware: a body has at most `limits.body` bytes, and comes within `limits.body_seconds`.
 
-    folder: tells where the uploads end up.
+    A POST to `upload_path` is an upload, with limits of its own: it is kept aside until all of it has come, so that one that is
+    cut off leaves nothing behind; then it goes on, one at a time. folder: returns the place of uploads.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, upload_path: str, folder: Callable[[], Path]) -> None:
+    def __init__(
+        self, app: ASGIApp, limits: Limits, upload_path: str | None = None, folder: Callable[[], Path] | None = None
+    ) -> None:
         self.app, self._limits, self._upload_path, self._folder = app, limits, upload_path, folder
         self._uploads = Uploads(limits)
         self._one_at_a_time = asyncio.Lock()
@@ -181,20 +186,27 @@ class Bodies:
         elif scope["path"] == self._upload_path:
             await self._upload(scope, receive, send)
         else:
-            await self.app(scope, self._counted(receive), send)
+            await self.app(scope, self._limited(receive), send)
 
-    def _counted(self, receive: Receive) -> Receive:
-        taken = 0
+    def _limited(self, receive: Receive) -> Receive:
+        size, ended, deadline = 0, False, asyncio.get_running_loop().time() + self._limits.body_seconds
 
-        async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > self._limits.body:
+        async def limited() -> Message:
+            nonlocal size, ended
+            if ended:
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError as error:
+                raise HTTPException(408, f"The body took longer than {self._limits.body_seconds:g} s.") from error
+            size += len(message.get("body", b""))
+            ended = not message.get("more_body", False)
+            if size > self._limits.body:
                 raise HTTPException(413, f"A request must have at most {self._limits.body:,} bytes.")
             return message
 
-        return counted
+        return limited
 
     async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
         folder = self._folder()
@@ -210,8 +222,8 @@ class Bodies:
                         await self.app(scope, _replayed(body, receive), send)
                     finally:
                         self._uploads.remove_leftovers(folder)
-        except Refused as refused:
-            await PlainTextResponse(str(refused), refused.status)(scope, receive, send)
+        except HTTPException as refused:
+            await PlainTextResponse(refused.detail, refused.status_code)(scope, receive, send)
         except TimeoutError:
             sentence = f"The upload took longer than {self._limits.upload_seconds:g} s."
             await PlainTextResponse(sentence, 408)(scope, receive, send)
@@ -230,7 +242,7 @@ class Bodies:
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > self._limits.upload:
-                raise Refused(413, f"An upload must have at most {self._limits.upload >> 20} MB.")
+                raise HTTPException(413, f"An upload must have at most {self._limits.upload >> 20} MB.")
             self._uploads.charge(visitor, len(chunk))
             body.write(chunk)
             if not message.get("more_body", False):
@@ -253,50 +265,34 @@ def _replayed(body: IO[bytes], receive: Receive) -> Receive:
     return replayed
 
 
-MINUTE, HOUR = 60.0, 3600.0
+MINUTE, MINUTES = 60.0, 60
 # Gradio writes each part of a form to such a file, and leaves those that no field of its own holds.
 LEFTOVERS = "tmp*"
 
 
-class Refused(Exception):
-    """An upload that is not taken; `status` is that of the HTTP answer."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
-
-
 class Uploads:
-    """What each visitor sent in the last hour, and the room that is left."""
+    """The bytes that each visitor sent in the last hour, and the room that is left."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._sent: defaultdict[str, deque[tuple[float, int]]] = defaultdict(deque)
+        self._sent: dict[str, dict[int, int]] = {}  # by visitor: bytes by minute
 
     def charge(self, visitor: str, size: int) -> None:
-        """Count `size` bytes of `visitor`, or raise Refused."""
-        now = monotonic()
-        for other in [v for v, sent in self._sent.items() if not sent or sent[-1][0] < now - HOUR]:
-            del self._sent[other]
-        sent = self._sent[visitor]
-        while sent and sent[0][0] < now - HOUR:
-            sent.popleft()
-        if sum(each for _, each in sent) + size > self._limits.uploads_each_hour:
-            allowed = self._limits.uploads_each_hour >> 20
-            raise Refused(429, f"You may upload {allowed} MB an hour: try again later.")
-        begun = now
-        if sent and sent[-1][0] > now - MINUTE:  # one entry a minute, with the time at which it began
-            begun, before = sent.pop()
-            size += before
-        sent.append((begun, size))
+        """Count `size` bytes of `visitor`, or raise HTTPException."""
+        minute = int(monotonic() // MINUTE)
+        self._sent = {other: sent for other, sent in self._sent.items() if max(sent) > minute - MINUTES}
+        sent = {at: before for at, before in self._sent.get(visitor, {}).items() if at > minute - MINUTES}
+        if sum(sent.values()) + size > self._limits.uploads_each_hour:
+            raise HTTPException(429, f"You may upload {self._limits.uploads_each_hour >> 20} MB an hour: try again later.")
+        self._sent[visitor] = sent | {minute: sent.get(minute, 0) + size}
 
     def check_room(self, folder: Path) -> None:
-        """Sweep `folder`, and raise Refused where no upload fits."""
+        """Sweep `folder`, and raise HTTPException where no upload fits."""
         sweep(folder, self._limits.keep_seconds)
         if size_of(folder) + self._limits.upload > self._limits.kept:
-            raise Refused(507, "This server has no room for uploads at the moment: try again later.")
+            raise HTTPException(507, "This server has no room for uploads at the moment: try again later.")
         if shutil.disk_usage(folder).free - self._limits.upload < self._limits.free:
-            raise Refused(507, "The disk of this server is nearly full: nothing was kept.")
+            raise HTTPException(507, "The disk of this server is nearly full: nothing was kept.")
 
     def remove_leftovers(self, folder: Path) -> None:
         """Remove the parts of a form that nothing holds. Only while no form is being read."""
@@ -324,11 +320,11 @@ def own_folder(name: str) -> Iterator[Path]:
     which were killed are removed first."""
     root = Path(tempfile.gettempdir()) / f"{name}-{getuser()}"
     root.mkdir(mode=0o700, exist_ok=True)
-    for lock in root.glob("*.lock"):
-        _remove_if_left(lock)
-    for left in root.iterdir():
-        if left.is_dir() and not left.with_suffix(".lock").exists():
-            shutil.rmtree(left, ignore_errors=True)
+    for path in root.iterdir():
+        lock = path.with_suffix(".lock")
+        with suppress(Timeout, OSError), FileLock(lock, timeout=0):  # a living process holds its lock
+            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+            lock.unlink(missing_ok=True)
     folder = root / token_hex(8)
     with FileLock(folder.with_suffix(".lock")):
         folder.mkdir(mode=0o700)
@@ -339,16 +335,6 @@ def own_folder(name: str) -> Iterator[Path]:
             folder.with_suffix(".lock").unlink(missing_ok=True)
             # What is still decoded as the server stops is written until its threads have ended.
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
-
-
-def _remove_if_left(lock: Path) -> None:
-    """A living process holds its lock."""
-    try:
-        with FileLock(lock, timeout=0):
-            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
-            lock.unlink(missing_ok=True)
-    except (Timeout, OSError):
-        return
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, int, float]]:

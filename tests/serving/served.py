@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import uvicorn
 
-from pcg.serving.openai import Service, create_api
+from pcg.serving.openai import create_api
 
 
-def serve(service: Service, **options: object) -> Iterator[str]:
+def serve(service: object, **options: object) -> Iterator[str]:
     """Yield where `service` speaks under the name "tiny"; it ends with the server."""
     api = create_api(service, "tiny", **options)
     server = uvicorn.Server(uvicorn.Config(api, host="127.0.0.1", port=0, log_level="critical"))

@@ -1,6 +1,5 @@
 """No request is larger than it may be, and no upload leaves more on the disk than it may."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from pcg.serving import protection as bodies
-from pcg.serving import protection as uploads
+from pcg.serving import protection
 from pcg.serving.protection import LIMITS, Bodies, Guard
 
 SMALL = replace(LIMITS, body=1000, upload=10_000, uploads_each_hour=25_000, kept=100_000, free=0)
@@ -39,7 +37,7 @@ def server(folder: Path, limits=SMALL):
 
     app = Starlette(routes=[Route(UPLOAD, keep, methods=["POST"]), Route("/{path:path}", size, methods=["POST", "GET"])])
     app.add_middleware(Bodies, limits=limits, upload_path=UPLOAD, folder=lambda: folder)
-    app.add_middleware(Guard, hosts=(), paths=re.compile(".*"), frames=(), unexpected=str)
+    app.add_middleware(Guard, hosts=(), unexpected=str)
     return app
 
 
@@ -73,9 +71,9 @@ def test_a_visitor_has_a_share_of_every_hour(ask, folder, monkeypatch):
         assert sent("POST", UPLOAD, content=chunks(20)).status_code == 200
     assert sent("POST", UPLOAD, content=chunks(20)).status_code == 429
     assert sent("POST", UPLOAD, content=chunks(20), client=("10.0.0.2", 1)).status_code == 200
-    now = uploads.monotonic()
+    now = protection.monotonic()
     # Not the clock of `time` itself: by that, servers of other tests in this process would sleep for an hour.
-    monkeypatch.setattr(uploads, "monotonic", lambda: now + uploads.HOUR + 1)
+    monkeypatch.setattr(protection, "monotonic", lambda: now + 3601)
     assert sent("POST", UPLOAD, content=chunks(20)).status_code == 200
 
 
@@ -84,8 +82,8 @@ def test_the_folder_has_a_quota_and_is_swept(ask, folder, monkeypatch):
     (folder / "old.wav").write_bytes(bytes(95_000))
     sent = ask(server(folder))
     assert sent("POST", UPLOAD, content=b"x").status_code == 507
-    later = uploads.time() + SMALL.keep_seconds + 1
-    monkeypatch.setattr(uploads, "time", lambda: later)
+    later = protection.time() + SMALL.keep_seconds + 1
+    monkeypatch.setattr(protection, "time", lambda: later)
     assert sent("POST", UPLOAD, content=b"x").status_code == 200
     assert not (folder / "old.wav").exists()
 
@@ -100,6 +98,6 @@ def test_a_full_disk_is_one_sentence(ask, folder, monkeypatch):
     def full(**options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(bodies, "TemporaryFile", full)
+    monkeypatch.setattr(protection, "TemporaryFile", full)
     answer = ask(server(folder))("POST", UPLOAD, content=b"x")
     assert (answer.status_code, answer.text) == (507, "The disk of this server is full: nothing was kept.")

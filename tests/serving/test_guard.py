@@ -19,7 +19,7 @@ async def fail(scope, receive, send):
 
 def guard(app=tell_visitor, hosts=("pcg.example", "*.spaces.example")):
     return Guard(
-        app, hosts, re.compile("/|/open/.*"), ["https://frames.example"], lambda error: f"Logged {type(error).__name__}."
+        app, hosts, lambda error: f"Logged {type(error).__name__}.", re.compile("/|/open/.*"), ["https://frames.example"]
     )
 
 
