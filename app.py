@@ -15,18 +15,18 @@ from time import sleep
 
 import gradio as gr
 
-from explorers.how_it_works.map import connect_map, create_map
+from explorers.how_it_works.map import create_map
 from explorers.how_it_works.swap import create_swap
 from explorers.judging import usual_judges
 from explorers.listen.example import EXAMPLE, read_example
 from explorers.listen.layout import create_listen
 from explorers.more.recognition import create_recognition
 from explorers.more.spoof import can_judge, create_spoof
-from explorers.requests.page import Page, offer_tools
+from explorers.requests import Page, offer_tools
 from explorers.results.listening import create_listening_test
 from explorers.results.results import LastingWorker, create_results, shipped_ids
 from explorers.session import Session
-from explorers.shared.one_state import share_controls
+from explorers.shared.controls import share_controls
 from explorers.shared.readout import banner_html, masthead_html
 from explorers.shared.terms import create_terms
 from explorers.theme import launch_options
@@ -76,16 +76,15 @@ def build_page(
             listen = create_listen(page, synthesizer, origin, session, usual_judges(), recorded, shipped_ids(spec))
         with gr.Tab("How it works", elem_id="how-tab") as how, gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Map", elem_id="map") as part:
-                view = create_map(synthesizer, session, listen.in_hand)
-                connect_map(view, listen.stage, session, listen.in_hand)
-                share_controls([how, part], listen.controls, view.controls)
+                view = create_map(synthesizer, session, listen.in_hand, listen.stage)
+                share_controls([how, part], listen.controls, view)
             with gr.Tab("Swap test", elem_id="swap") as part:
                 share_controls([how, part], listen.controls, create_swap(synthesizer, usual_judges(), session, listen.in_hand))
         with gr.Tab("Results", elem_id="results-tab") as results, gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Measured", elem_id="measured"):
                 create_results(page, synthesizer, spec)
             with gr.Tab("Listening test", elem_id="listening") as part:
-                test = create_listening_test(page, synthesizer, origin.digest, listen.controls, listen.speak)
+                test = create_listening_test(page, synthesizer, origin.digest, listen.controls, listen.speaker.speak)
                 share_controls([results, part], listen.controls, test)
         if recogniser.is_dir() or can_judge(synthesizer):
             with gr.Tab("More", elem_id="more-tab") as more, gr.Tabs(elem_classes="lab-parts"):
@@ -95,7 +94,7 @@ def build_page(
                         create_recognition(synthesizer, load, session, listen.in_hand)
                 if can_judge(synthesizer):
                     with gr.Tab("Spoof detectors", elem_id="spoof") as part:
-                        spoof = create_spoof(synthesizer, listen.speak, session, listen.keep, listen.turn)
+                        spoof = create_spoof(synthesizer, listen.speaker.speak)
                         share_controls([more, part], listen.controls, spoof)
         create_terms()
     return page.queue(max_size=QUEUE_LENGTH, api_open=False)
@@ -151,10 +150,10 @@ def _load(options: argparse.Namespace) -> tuple[Voice, str]:
 def _serve(app: gr.Blocks, options: argparse.Namespace, synthesizer: Synthesizer) -> None:
     """Open the page, then warm up, when a browser that waited for it has drawn it: the example can be played meanwhile. The
     first takes of a process are slow."""
-    served = {"server_name": options.host, "server_port": options.port, "share": options.share, "mcp_server": options.mcp}
+    served = {"server_name": options.host, "server_port": options.port, "share": options.share}
     served["prevent_thread_lock"] = True
     try:
-        app.launch(**served, **launch_options(tuple(options.allow_host)))
+        app.launch(**served, **launch_options(tuple(options.allow_host), options.mcp))
     except OSError as error:
         address = f"{options.host or 'default'}:{options.port or 'default'}"
         raise InputError("host and port", address, "a free address of this computer") from error

@@ -1,4 +1,4 @@
-"""The colours of the page that mean something: Okabe and Ito's, and the one that each method has everywhere."""
+"""How the page draws: Okabe and Ito's colours, the one of each method, and what all plotly figures share."""
 
 from dataclasses import dataclass
 
@@ -55,3 +55,29 @@ def swatch_html(name: str) -> str:
 
 def _dashes(line: Line) -> str:
     return " ".join(map(str, line.dashes)) or "none"
+
+
+GRID = "rgba(125, 130, 136, 0.25)"
+MARGIN = {"l": 52, "r": 12, "t": 34, "b": 44}
+
+
+def axis(title: str | None, **own: object) -> dict[str, object]:
+    """Return a plotly axis that does not zoom, so that a finger on it scrolls the page."""
+    lines = {"gridcolor": GRID, "linecolor": INK, "zeroline": False, "ticks": "outside", "ticklen": 3, "tickcolor": INK}
+    return lines | {"title": {"text": title, "font": {"size": 12}, "standoff": 4}, "fixedrange": True} | own
+
+
+def layout(title: str | None) -> dict[str, object]:
+    """Return the layout of a plotly figure, legible on light and dark, and on a phone."""
+    return {
+        "template": "none",
+        "title": {"text": title, "x": 0, "xref": "paper", "y": 1, "yanchor": "top", "pad": {"t": 8}, "font": {"size": 14}},
+        "autosize": True,
+        "margin": MARGIN,
+        "font": {"family": "system-ui, -apple-system, Segoe UI, Roboto, sans-serif", "size": 12, "color": INK},
+        "paper_bgcolor": "rgba(0, 0, 0, 0)",
+        "plot_bgcolor": "rgba(0, 0, 0, 0)",
+        "dragmode": False,
+        "modebar": {"remove": ["zoom", "pan", "zoomin", "zoomout", "autoscale", "resetscale", "toimage", "select", "lasso"]},
+        "hoverlabel": {"bgcolor": "#24282d", "font": {"color": "#f6f5f2"}},
+    }

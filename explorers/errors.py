@@ -7,7 +7,7 @@ from html import escape
 
 import gradio as gr
 
-from pcg.errors import PCGError, unexpected
+from pcg.errors import InputError, PCGError, unexpected
 
 PLAIN = (
     ("must be some English text", "Type an English text first."),
@@ -39,6 +39,14 @@ def showing_errors() -> Iterator[None]:
         yield
     except PCGError as error:
         raise page_error(error) from error
+
+
+def check_whole(field: str, value: object, low: int, high: int) -> int:
+    """Return `value` as a whole number from `low` to `high`; raise InputError for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high or value != int(value):
+        raise InputError(field, value, f"a whole number from {low} to {high}")
+    return int(value)
 
 
 def fault(error: Exception) -> PCGError:

@@ -66,19 +66,8 @@ class Judges:
 
 
 def usual_judges() -> Callable[[], Judges]:
-    """What loads the offline judges, once, when they are first needed."""
-    return lru_cache(maxsize=1)(lambda: Judges.load(usual_judge()))
-
-
-def transcriber(synthesizer: Synthesizer, load_judges: Callable[[], Judges]) -> Callable[[np.ndarray], str]:
-    """What recognises the words of `[N]` samples at the rate of the codec."""
-    rate = synthesizer.voice.codec.sample_rate
-    return lambda samples: load_judges().transcribe(samples, rate)
-
-
-def usual_judge() -> str:
-    """The name of the offline judge of words."""
-    return FIRST_JUDGE
+    """Return what loads the offline judges, once, when they are first needed."""
+    return lru_cache(maxsize=1)(lambda: Judges.load(FIRST_JUDGE))
 
 
 def judge_takes(
@@ -90,19 +79,19 @@ def judge_takes(
     """
     references: dict[object, Recording | None] = {}
     for card in session.cards.values():
-        shown = card.first
+        shown = card.shown
         if shown.sound and shown.sound not in session.verdicts and shown.sound.is_file():
             yield shown.sound, load_judges().verdicts([_sample(synthesizer, shown, references)])[0]
 
 
 def _sample(synthesizer: Synthesizer, shown: ShownTake, references: dict[object, Recording | None]) -> Sample:
     """A take as a sample for judges. `references` caches the sound of every voice."""
-    rate, reading = synthesizer.voice.codec.sample_rate, shown.reading
+    rate, take = synthesizer.voice.codec.sample_rate, shown.take
     # The recordings of one page may differ, and all have one name.
-    name = id(shown.reference) if shown.reference else reading.voice
+    name = id(shown.reference) if shown.reference else take.voice
     if name not in references:
         references[name] = _sound_of(synthesizer, shown.speaker(synthesizer.voice.references))
-    return Sample(load_audio(shown.sound, rate, LONGEST_SECONDS), rate, reading.text, references[name])
+    return Sample(load_audio(shown.sound, rate, LONGEST_SECONDS), rate, take.text, references[name])
 
 
 def _sound_of(synthesizer: Synthesizer, speaker: Reference) -> Recording | None:

@@ -1,8 +1,8 @@
-"""The state of one visitor's page: its takes with their figures and sounds. Knows nothing of gradio."""
+"""The state of one visitor's page: its takes with their sounds and verdicts. Knows nothing of gradio."""
 
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,128 +25,83 @@ FEWEST_TOKENS = 10
 """A take with fewer tokens tells nothing about speed."""
 
 
-@dataclass(frozen=True)
-class TakeView:
-    """The figures of one take. `kinds`, `group_sizes` and `tokens` run side by side; `drafts`: the tested tokens, and whether
-    each was accepted."""
-
-    settings: Settings
-    text: str
-    voice: str
-    audio_seconds: float
-    tokens_per_second: float
-    rtf: float | None
-    acceptance_rate: float | None
-    mean_acceptance_length: float
-    hit_limit: bool
-    kinds: tuple[str, ...]
-    group_sizes: tuple[int, ...]
-    tokens: tuple[int, ...]
-    drafts: tuple[tuple[int, bool], ...]
-    calls: int = 0
-
-    @classmethod
-    def of(cls, take: Take) -> "TakeView":
-        return cls(
-            settings=take.settings,
-            text=take.text,
-            voice=take.voice,
-            audio_seconds=take.audio_seconds,
-            tokens_per_second=take.tokens_per_second,
-            rtf=take.rtf if take.audio_seconds else None,
-            acceptance_rate=take.acceptance_rate,
-            mean_acceptance_length=take.mean_acceptance_length,
-            hit_limit=take.hit_limit,
-            kinds=take.kinds,
-            group_sizes=take.group_sizes,
-            tokens=take.tokens,
-            drafts=tuple((test.token, test.accepted) for round_ in take.rounds for test in round_.tests),
-            calls=len(take.rounds),
-        )
-
-    @property
-    def method(self) -> str:
-        return self.settings.method
-
-    @property
-    def acceptance_of_tested(self) -> float | None:
-        """Accepted / tested tokens; None where nothing was tested."""
-        return sum(accepted for _, accepted in self.drafts) / len(self.drafts) if self.drafts else None
-
-    def speed_up_over(self, other: "TakeView") -> float | None:
-        """The ratio of tokens per second; None where a take is too short to tell."""
-        told = min(len(self.tokens), len(other.tokens)) >= FEWEST_TOKENS and other.tokens_per_second
-        return self.tokens_per_second / other.tokens_per_second if told else None
-
-
 def task_of(text: str, voice: str, reference: Reference | None, settings: Settings) -> tuple[object, ...]:
     """Text, voice, sampling and seed: the speeds of takes with the same task can be compared."""
     return (text, voice, reference and (reference.text, *reference.codes.tolist()), settings.sampling, settings.seed)
 
 
+def speed_up(take: Take, ar: Take) -> float | None:
+    """Return the ratio of tokens per second; None where a take is too short to tell."""
+    long_enough = min(len(take.tokens), len(ar.tokens)) >= FEWEST_TOKENS and ar.tokens_per_second
+    return take.tokens_per_second / ar.tokens_per_second if long_enough else None
+
+
 @dataclass(frozen=True)
 class ShownTake:
-    """A take on the page.
+    """A take on the page, packed into a few kilobytes.
 
     Attributes:
-        reading: its figures.
-        sound: its WAV file; None where it is silent, or the file is gone.
+        packed: the take without its sound (`pcg.take`).
+        samples: the length of its sound.
+        sound: its WAV file; None where it is silent.
         reference: the visitor's own voice, if that spoke it.
         speed_up: tokens per second over AR of the same run.
-        packed: the take without its sound (`pcg.take`).
-        streamed: whether the sound was made in pieces.
         recorded: whether it belongs to the shipped example.
     """
 
-    reading: TakeView
+    packed: bytes = field(repr=False, compare=False)
+    samples: int
     sound: Path | None = None
     reference: Reference | None = field(default=None, repr=False, compare=False)
     speed_up: float | None = None
-    packed: bytes = field(default=b"", repr=False, compare=False)
-    streamed: bool = True
     recorded: bool = False
+
+    @classmethod
+    def of(cls, take: Take, sound: Path | None = None, reference: Reference | None = None) -> "ShownTake":
+        return cls(pack_take(take), len(take.audio), sound, reference)
+
+    @property
+    def take(self) -> Take:
+        """The take with silence in place of its sound."""
+        return _unpacked(self.packed, self.samples)
 
     @property
     def task(self) -> tuple[object, ...]:
-        return task_of(self.reading.text, self.reading.voice, self.reference, self.reading.settings)
+        return task_of(self.take.text, self.take.voice, self.reference, self.take.settings)
 
     def speaker(self, references: Mapping[str, Reference]) -> Reference:
-        """The visitor's own voice, or the voice of its name."""
-        return self.reference or references[self.reading.voice]
+        """Return the visitor's own voice, or the voice of its name."""
+        return self.reference or references[self.take.voice]
 
-    def take(self) -> Take:
-        """The take itself; raise PCGError where it is not kept any more."""
-        if not self.packed or (self.sound and not self.sound.is_file()):
+    def with_sound(self) -> Take:
+        """Return the take with its sound; raise PCGError where the file is gone."""
+        if self.sound is None:
+            return self.take
+        if not self.sound.is_file():
             raise PCGError(GONE)
-        take = unpack_take(self.packed, np.zeros(0, np.float32))
-        return replace(take, audio=load_audio(self.sound, take.sample_rate, LONGEST_SECONDS)) if self.sound else take
+        return replace(self.take, audio=load_audio(self.sound, self.take.sample_rate, LONGEST_SECONDS))
+
+
+@lru_cache(maxsize=128)
+def _unpacked(packed: bytes, samples: int) -> Take:
+    """Unpack a take with `samples` of silence, which need no memory."""
+    return unpack_take(packed, np.broadcast_to(np.float32(0), samples))
 
 
 @dataclass(frozen=True)
 class Card:
     """The newest take of a method. outdated: the last request had another task."""
 
-    first: ShownTake
+    shown: ShownTake
     outdated: bool = False
-
-    @property
-    def reading(self) -> TakeView:
-        return self.first.reading
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A take in the history. number: counts the takes of a page from 1. key: the card that it came on."""
+    """A take in the history. number: counts the takes of a page from 1."""
 
     number: int
-    key: str
     shown: ShownTake
-    name: str = ""
-
-    @property
-    def title(self) -> str:
-        settings = self.shown.reading.settings
-        return self.name or f"{settings.method.upper()}, seed {settings.seed}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,37 +124,34 @@ class Session:
     def of_recorded(
         cls, takes: Mapping[str, Take], sounds: Mapping[str, Path], verdicts: Mapping[Path, "JudgedTake"] | None = None
     ) -> "Session":
-        """Takes made earlier, all in one run, and their files."""
-        shown, ar = {}, TakeView.of(takes["ar"])
+        """Return the session of takes that were made earlier, all in one run, and their files."""
+        session = cls(verdicts=dict(verdicts or {}))
         for method, take in takes.items():
-            view, speed_up = TakeView.of(take), TakeView.of(take).speed_up_over(ar)
-            shown[method] = ShownTake(view, sounds[method], None, speed_up, pack_take(take), streamed=False, recorded=True)
-        history = tuple(Kept(number, method, take) for number, (method, take) in enumerate(shown.items(), 1))
-        return cls({method: Card(take) for method, take in shown.items()}, history, verdicts=dict(verdicts or {}))
+            ratio = speed_up(take, takes["ar"])
+            shown = replace(ShownTake.of(take, sounds[method]), speed_up=ratio, recorded=True)
+            session = replace(session._remembering(shown), cards={**session.cards, method: Card(shown)})
+        return session
 
     def with_marks(self, task: tuple[object, ...], renewed: Collection[str] = ()) -> "Session":
         """Mark the cards that are being renewed or have another task; one of the cards is in hand again."""
-        outdated = {key: key in renewed or card.first.task != task for key, card in self.cards.items()}
-        return replace(self, cards={key: replace(card, outdated=outdated[key]) for key, card in self.cards.items()}, held=None)
+        cards = {key: Card(card.shown, key in renewed or card.shown.task != task) for key, card in self.cards.items()}
+        return replace(self, cards=cards, held=None)
 
-    def with_take(
-        self,
-        reading: TakeView,
-        *,
-        sound: Path | None = None,
-        reference: Reference | None = None,
-        packed: bytes = b"",
-        streamed: bool = True,
-    ) -> "Session":
+    def with_take(self, shown: ShownTake) -> "Session":
         """Add a take on its method's card, compared with AR's card if that has the same task and is not outdated."""
-        shown = ShownTake(reading, sound, reference, packed=packed, streamed=streamed)
-        ar = self.cards.get("ar")
-        if reading.method == "ar":
+        method, ar = shown.take.settings.method, self.cards.get("ar")
+        if method == "ar":
             shown = replace(shown, speed_up=1.0)
-        elif ar and not (ar.outdated or ar.first.recorded) and ar.first.task == shown.task:
-            shown = replace(shown, speed_up=reading.speed_up_over(ar.reading))
-        others = {key: card for key, card in self.cards.items() if key != reading.method}
-        return replace(self.remembering(shown, reading.method, ""), cards={**others, reading.method: Card(shown)})
+        elif ar and not (ar.outdated or ar.shown.recorded) and ar.shown.task == shown.task:
+            shown = replace(shown, speed_up=speed_up(shown.take, ar.shown.take))
+        others = {key: card for key, card in self.cards.items() if key != method}
+        return replace(self._remembering(shown), cards={**others, method: Card(shown)})
+
+    def _remembering(self, shown: ShownTake) -> "Session":
+        """Add a take to the history, in place of an equal one."""
+        number = self.history[-1].number + 1 if self.history else 1
+        others = [kept for kept in self.history if not _is_again(kept.shown, shown)]
+        return replace(self, history=(*others, Kept(number, shown))[-REMEMBERED:])
 
     def with_verdict(self, sound: Path, verdict: "JudgedTake") -> "Session":
         known = {kept.shown.sound for kept in self.history}
@@ -209,41 +161,33 @@ class Session:
     def verdict(self, shown: ShownTake) -> "JudgedTake | None":
         return self.verdicts.get(shown.sound) if shown.sound else None
 
-    def remembering(self, shown: ShownTake, key: str, name: str) -> "Session":
-        """Add a take to the history alone, in place of an equal one. key: what its file is named by."""
-        number = self.history[-1].number + 1 if self.history else 1
-        others = [kept for kept in self.history if not _is_again(kept.shown, shown)]
-        return replace(self, history=(*others, Kept(number, key, shown, name))[-REMEMBERED:])
-
     def kept(self, number: object) -> Kept:
-        """The take of that number in the history; raise InputError where there is none."""
+        """Return the take of that number in the history; raise InputError where there is none."""
         for kept in self.history:
             if kept.number == number and type(number) is int:
                 return kept
         raise InputError("take", str(number)[:40], "the number of a take in the history")
 
-    def number_of(self, shown: ShownTake) -> int:
-        """The number of that take in the history; raise PCGError where it is gone."""
-        for kept in self.history:
-            if kept.shown is shown:
-                return kept.number
-        raise PCGError(GONE)
+    def number_of(self, shown: ShownTake | None) -> int | None:
+        """Return the number of that take in the history; None where it is gone."""
+        return next((kept.number for kept in self.history if kept.shown is shown), None)
 
     def holding(self, number: object) -> "Session":
         """Take a take of the history in hand."""
         return replace(self, held=self.kept(number).number)
 
     def in_hand(self, key: str) -> ShownTake | None:
-        """The take that was taken in hand; else that of the card `key`, of PCG, or the newest card; None without any."""
-        if self.held is not None and any(kept.number == self.held for kept in self.history):
-            return self.kept(self.held).shown
+        """Return the take of the history that is held; else that of the card `key`, of PCG, or of the newest card."""
+        if held := [kept.shown for kept in self.history if kept.number == self.held]:
+            return held[0]
         card = self.cards.get(key) or self.cards.get("pcg") or next(reversed(self.cards.values()), None)
-        return card.first if card else None
+        return card.shown if card else None
 
 
 def _is_again(old: ShownTake, new: ShownTake) -> bool:
-    method, settings = new.reading.method, new.reading.settings
-    alike = old.reading.method == method and (method == "ar" or old.reading.settings == settings)
+    """Return whether a take repeats another; AR does so with any settings of the other methods."""
+    before, settings = old.take.settings, new.take.settings
+    alike = before.method == settings.method and (settings.method == "ar" or before == settings)
     return alike and old.task == new.task and not old.recorded
 
 
@@ -253,57 +197,28 @@ class Turn:
     Attributes:
         session: the takes of the current run so far, None before the first; the page gets them when the run ends.
         stopped: the takes of the run that was stopped last.
-        changes: changes of the page's session by other panels during the run.
     """
 
     def __init__(self) -> None:
         self.number = 0
+        self.session: Session | None = None
         self.stopped: Session | None = None
-        self._clear()
-
-    def _clear(self) -> None:
-        self.running, self.session = False, None
-        self.changes: list[Callable[[Session], Session]] = []
-
-    def next(self) -> int:
-        """Count another run, which replaces the current one."""
-        self.number += 1
-        self._clear()
-        return self.number
 
     def begin(self, session: Session) -> tuple[int, Session]:
         """Start a run; return its number and its session: `session`, or that of the run that it replaces."""
-        held = self.so_far()
-        number = self.next()
-        self.running, self.session = True, held
-        return number, held or session
+        self.number += 1
+        return self.number, self.session or session
 
     def halt(self) -> None:
-        """Cancel the current run and start the next with its session."""
+        """Cancel the current run; the next one starts with its session."""
         self.number += 1
 
     def stop(self) -> None:
-        """End the current run."""
-        self.stopped = self.so_far()
-        self.next()
+        """End the current run, and keep its takes for the page."""
+        self.number += 1
+        self.session, self.stopped = None, self.session
 
     def end(self, number: int) -> None:
         """End the run of that number; the page has its takes."""
         if self.number == number:
-            self._clear()
-
-    def change(self, how: Callable[[Session], Session]) -> None:
-        """Apply a change by another panel to the session of the current run, too."""
-        if self.running:
-            self.changes.append(how)
-
-    def changed(self, session: Session) -> Session:
-        """Return the session of a run after the changes by other panels."""
-        for how in self.changes:
-            with suppress(PCGError):  # a take that the history has no more
-                session = how(session)
-        return session
-
-    def so_far(self) -> Session | None:
-        """Return the takes of the current run so far, after the changes by other panels."""
-        return self.changed(self.session) if self.session else None
+            self.session = None

@@ -3,8 +3,7 @@
 import base64
 import json
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,16 +14,14 @@ import plotly
 from gradio.components import Component
 from gradio.events import Dependency
 
-from explorers.errors import showing_errors
+from explorers.errors import check_whole, showing_errors
 from explorers.session import Session, ShownTake
-from explorers.shared.blocks import pcm, player, similarity_choice
-from explorers.shared.one_state import BEFORE, MOVES
+from explorers.shared.controls import BEFORE, MOVES, pcm, player, similarity_choice
 from explorers.shared.terms import explained, term_html
 from explorers.zero_gpu import STARTING_SECONDS, on_gpu
 from pcg.analysis.audition import REPEATS, Audition, alone, guarded, in_context
 from pcg.codec.embedded import EmbeddedCodec
-from pcg.errors import InputError, counted
-from pcg.files import write_json
+from pcg.errors import counted
 from pcg.groups.groups import Groups
 from pcg.groups.library import GroupLibrary
 from pcg.groups.phones import CLASSES, PHONES, UNKNOWN
@@ -67,62 +64,36 @@ TEMPLATE = """
 """
 
 
-@dataclass(frozen=True)
-class TokenGroup:
-    """The group G(t) around one token t at theta.
-
-    Attributes:
-        size: |G(t)|, the token included.
-        count: N(t), the number of groups that hold the token.
-        usage: uses of the token in the corpus.
-        members: the tokens of the group, `token` first, then by descending similarity; at most MOST_MEMBERS.
-        similarities: of each member to the token.
-    """
-
-    token: int
-    theta: float
-    similarity: str
-    size: int
-    count: int
-    usage: int
-    members: tuple[int, ...]
-    similarities: tuple[float, ...]
-
-
-def check_token(field: str, value: object, codes: int) -> int:
-    """Return `value` as a token number below `codes`; raise InputError for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < codes or value != int(value):
-        raise InputError(field, value, f"a whole number from 0 to {codes - 1}")
-    return int(value)
-
-
 def groups_at(library: GroupLibrary, theta: float, similarity: str) -> Groups:
     """Return the groups of all tokens; raise InputError if theta or the similarity is unknown."""
     bounds("theta").check("theta", theta)
     return library.groups(theta, similarity)
 
 
-def token_group(library: GroupLibrary, usage: object, token: object, theta: float, similarity: str) -> TokenGroup:
-    """Return the group around `token`; raise InputError for bad input. usage: [V - 1], uses of every code."""
-    groups = groups_at(library, theta, similarity)
-    token = check_token("token", token, groups.vocabulary - 1)
-    neighbours, values = (row.numpy() for row in library.neighbours(similarity).of(token))
+def token_group(synthesizer: Synthesizer, token: object, theta: float, similarity: str) -> dict[str, object]:
+    """Describe the group G(t) around a token t at theta; raise InputError for bad input.
+
+    Returns:
+        size: |G(t)|, the token included; count: N(t), the number of groups that hold it; usage: its uses in the corpus;
+        members: the tokens of the group, `token` first, then by descending similarity, at most MOST_MEMBERS;
+        similarities: of each member to the token.
+    """
+    groups = groups_at(synthesizer.library, theta, similarity)
+    token = check_whole("token", token, 0, groups.vocabulary - 2)
+    neighbours, values = (row.numpy() for row in synthesizer.library.neighbours(similarity).of(token))
     size = groups.size(int(groups.group_of_centre[token]))
     shown = min(size, MOST_MEMBERS)
-    # Six digits distinguish any two float16.
-    similarities = tuple(round(float(value), 6) for value in values[:shown])
-    count = int(groups.count[token])
-    return TokenGroup(
-        token, theta, similarity, size, count, int(usage[token]), tuple(neighbours[:shown].tolist()), similarities
-    )
-
-
-def centre_of(groups: Groups, group: object) -> int:
-    """Return the token around which group number `group` lies; raise InputError for an unknown number."""
-    if isinstance(group, bool) or not isinstance(group, int) or not 0 <= group < len(groups):
-        raise InputError("group", str(group)[:40], f"a whole number from 0 to {len(groups) - 1}")
-    return int(groups.first_centres[group])
+    return {
+        "token": token,
+        "theta": theta,
+        "similarity": similarity,
+        "size": size,
+        "count": int(groups.count[token]),
+        "usage": int(synthesizer.voice.usage[token]),
+        "members": neighbours[:shown].tolist(),
+        # Six digits distinguish any two float16.
+        "similarities": [round(float(value), 6) for value in values[:shown]],
+    }
 
 
 def equal_theta(library: GroupLibrary, theta: float, before: str, after: str) -> float:
@@ -150,12 +121,12 @@ def take_tokens(shown: ShownTake | None, codes: int) -> dict[str, object] | None
     """Return the tokens of a take, and its drafted tokens that were accepted and rejected, without the end of speech."""
     if shown is None:
         return None
-    drafts = [(token, accepted) for token, accepted in shown.reading.drafts if token < codes]
+    tests = [test for round_ in shown.take.rounds for test in round_.tests if test.token < codes]
     return {
-        "method": shown.reading.method.upper(),
-        "tokens": [token for token in shown.reading.tokens if token < codes],
-        "accepted": [token for token, accepted in drafts if accepted],
-        "rejected": [token for token, accepted in drafts if not accepted],
+        "method": shown.take.settings.method.upper(),
+        "tokens": [token for token in shown.take.tokens if token < codes],
+        "accepted": [test.token for test in tests if test.accepted],
+        "rejected": [test.token for test in tests if not test.accepted],
     }
 
 
@@ -176,30 +147,9 @@ def write_points(synthesizer: Synthesizer, path: Path) -> None:
     path.write_text(json.dumps({"columns": pack(*columns), "phones": phones, "levels": levels, "count": places.shape[1]}))
 
 
-@dataclass(frozen=True)
-class MapView:
-    """What other parts of the page use. token: a State with the chosen token or None; seen: fires after theta has changed."""
-
-    synthesizer: Synthesizer
-    map: gr.HTML
-    token: gr.State
-    theta: gr.Slider
-    similarity: gr.Dropdown
-    before: gr.Textbox
-    moves: Dependency
-    seen: Dependency
-
-    @property
-    def controls(self) -> Mapping[str, object]:
-        """The controls that share their values with other panels."""
-        return {"theta": self.theta, "similarity": self.similarity, BEFORE: self.before, MOVES: [self.moves]}
-
-
 def scene(synthesizer: Synthesizer, token: object, theta: float, similarity: str) -> dict[str, object]:
-    """Return what the map shows of `token`, nothing for None; raise InputError for bad input."""
-    if token is None:
-        return {}  # gradio sends no None
-    return asdict(token_group(synthesizer.library, synthesizer.voice.usage, token, theta, similarity))
+    """Return what the map shows of `token`; nothing for None, as gradio sends no None."""
+    return {} if token is None else token_group(synthesizer, token, theta, similarity)
 
 
 def whole_view(
@@ -213,8 +163,13 @@ def whole_view(
     }
 
 
-def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio) -> MapView:
-    """Lay the panel out. session: holds a Session; `in_hand`: which of its takes the map shows."""
+def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, stage: gr.HTML) -> Mapping[str, object]:
+    """Lay the panel out; return the controls that share their values with other panels.
+
+    Args:
+        session: holds a Session; `in_hand`: which of its takes the map shows.
+        stage: its event `locate` asks for a `token`, or for the `group` that a test of the take drew.
+    """
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(elem_classes="lab-seed"):
@@ -222,7 +177,6 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio) -
         map_ = _create_plot(synthesizer, whole_view(synthesizer, session.value.in_hand("pcg"), None, theta.value, "cosine"))
         token = gr.State()
         _create_sound(synthesizer, token, theta, similarity, in_hand, session)
-        _create_export(synthesizer, theta, similarity)
     before, moves = keep_mean_size(synthesizer, theta, similarity)
 
     def redraw(theta: float, similarity: str, token: int | None, session: Session, key: str) -> object:
@@ -237,11 +191,24 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio) -
 
     def search(number: float | None, theta: float, similarity: str) -> list[object]:
         with showing_errors():
-            chosen = check_token("token", number, synthesizer.voice.codec.codebook_size)
-            return [gr.update(scene=scene(synthesizer, chosen, theta, similarity)), chosen]
+            picture = token_group(synthesizer, number, theta, similarity)
+        return [gr.update(scene=picture), picture["token"]]
+
+    def locate(theta: float, similarity: str, session: Session, key: str, event: gr.EventData) -> list[object]:
+        asked = event._data if isinstance(event._data, Mapping) else {}
+        shown, token = session.in_hand(key), asked.get("token")
+        with showing_errors():
+            if shown and asked.get("group") is not None:
+                theta, similarity = shown.take.settings.theta, shown.take.settings.similarity
+                groups = groups_at(synthesizer.library, theta, similarity)
+                centre = int(groups.first_centres[check_whole("group", asked["group"], 0, len(groups) - 1)])
+                # The end of speech is no point of the map.
+                token = centre if centre < synthesizer.voice.codec.codebook_size else token
+            props = whole_view(synthesizer, shown, token, theta, similarity)
+        return [gr.update(**props), token, theta, similarity, similarity]
 
     drawn = [theta, similarity, token, session, in_hand]
-    seen = gr.on([theta.change, similarity.change], redraw, drawn, map_, trigger_mode="always_last", **QUICK)
+    gr.on([theta.change, similarity.change], redraw, drawn, map_, trigger_mode="always_last", **QUICK)
     session.change(redraw, drawn, map_, **QUICK)
     # "always_last" would repeat the data of the first event.
     getattr(map_, PICK)(pick, [theta, similarity], [map_, token, token_box], trigger_mode="multiple", **QUICK)
@@ -249,8 +216,10 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio) -
         [token_box.submit, find.click], search, [token_box, theta, similarity], [map_, token],
         trigger_mode="always_last", **QUICK,
     )  # fmt: skip
+    places = [map_, token, theta, similarity, before]
+    stage.locate(locate, [theta, similarity, session, in_hand], places, trigger_mode="multiple", **QUICK)
     _create_endpoints(synthesizer)
-    return MapView(synthesizer, map_, token, theta, similarity, before, moves, seen)
+    return {"theta": theta, "similarity": similarity, BEFORE: before, MOVES: moves}
 
 
 def _controls(synthesizer: Synthesizer) -> tuple[gr.Slider, gr.Dropdown, gr.Number, gr.Button]:
@@ -302,17 +271,18 @@ def hear_token(
 ) -> tuple[str, Audition, Audition | None]:
     """Return what was done in words, the token alone, and the take with the token in place of its group's members."""
     groups, codec = groups_at(synthesizer.library, theta, similarity), synthesizer.voice.codec
-    token = check_token("token", token, codec.codebook_size)
+    token = check_whole("token", token, 0, codec.codebook_size - 1)
     references = synthesizer.voice.references
     speaker = shown.speaker(references) if shown else next(iter(references.values()))
     sound = alone(codec, token, speaker.codes[-CONTEXT_TOKENS:])
     size = groups.size(int(groups.group_of_centre[token]))
     words = f"Token <b>{token}</b>, {REPEATS} times in a row. Its group at theta {theta:g} has {counted(size, 'token')}."
-    if shown is None or not shown.reading.tokens:
+    if shown is None or not shown.take.tokens:
         return f"{words} {NO_TAKE}", *guarded([sound]), None
-    placed = in_context(synthesizer, shown.reading.tokens, groups, token, speaker)
-    places, length = len(placed.positions), counted(len(shown.reading.tokens), "token")
-    words += f" {places} of {length} of the {shown.reading.method.upper()} take are in it"
+    take = shown.take
+    placed = in_context(synthesizer, take.tokens, groups, token, speaker)
+    places, length = len(placed.positions), counted(len(take.tokens), "token")
+    words += f" {places} of {length} of the {take.settings.method.upper()} take are in it"
     if not places:
         return f"{words}: there is nothing to replace.", *guarded([sound]), None
     return f"{words}: all were replaced by token {token}.", *guarded([sound, placed])
@@ -350,69 +320,20 @@ def _captioned(synthesizer: Synthesizer, caption: str, name: str, **options: obj
         return player(synthesizer, caption, f"hear-{name}", **options)
 
 
-def _create_export(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr.Dropdown) -> None:
-    # Lives as long as the page: the same theta is written to the same place, so the folder stays small.
-    folder = TemporaryDirectory(prefix="pcg-lab-groups-")
-
-    def export(theta: float, similarity: str) -> object:
-        with showing_errors():
-            groups = groups_at(synthesizer.library, theta, similarity)
-        name = f"groups-{similarity}-{theta:g}"
-        return gr.update(value=write_groups(groups, Path(folder.name) / name, similarity, synthesizer.voice.name), visible=True)
-
-    with gr.Row():
-        button = gr.Button("Download the groups", elem_id="export", size="md", scale=0, min_width=180)
-        files = gr.Files(label="Groups as JSON, tokens as CSV", visible=False, interactive=False, elem_id="export-files")
-    button.click(
-        export, [theta, similarity], files, show_progress="minimal", api_name="export_groups",
-        api_description="The groups at a theta as JSON, and the tokens with group size and N(t) as CSV.",
-    )  # fmt: skip
-
-
-def write_groups(groups: Groups, stem: Path, similarity: str, model: str) -> list[str]:
-    """Write the groups as JSON and a row for every token as CSV; return both paths."""
-    rows = [groups.members_of(k).tolist() for k in range(len(groups))]
-    facts = {"model": model, "similarity": similarity, "theta": groups.theta, "vocabulary": groups.vocabulary}
-    write_json(stem.with_name(f"{stem.name}.json"), facts | {"groups": rows})
-    own, sizes, counts = groups.group_of_centre.tolist(), groups.sizes.tolist(), groups.count.int().tolist()
-    lines = [f"{t},{own[t]},{sizes[own[t]]},{counts[t]}" for t in range(groups.vocabulary)]
-    table = stem.with_name(f"{stem.name}.csv")
-    table.write_text("\n".join(["token,group,group_size,groups_that_hold_it", *lines, ""]), encoding="utf-8")
-    return [str(stem.with_name(f"{stem.name}.json")), str(table)]
-
-
-def connect_map(view: MapView, stage: gr.HTML, session: gr.State, in_hand: gr.Radio) -> None:
-    """Show on the map what the stage asks for: a `token`, or the `group` that one of the take's tests drew."""
-
-    def locate(theta: float, similarity: str, session: Session, key: str, event: gr.EventData) -> list[object]:
-        asked = event._data if isinstance(event._data, Mapping) else {}
-        shown, token = session.in_hand(key), asked.get("token")
-        with showing_errors():
-            if shown and asked.get("group") is not None:
-                settings = shown.reading.settings
-                theta, similarity = settings.theta, settings.similarity
-                centre = centre_of(view.synthesizer.groups(theta, similarity), asked["group"])
-                # The end of speech is no point of the map.
-                token = centre if centre < view.synthesizer.voice.codec.codebook_size else token
-            props = whole_view(view.synthesizer, shown, token, theta, similarity)
-        return [gr.update(**props), token, theta, similarity, similarity]
-
-    places = [view.map, view.token, view.theta, view.similarity, view.before]
-    stage.locate(locate, [view.theta, view.similarity, session, in_hand], places, trigger_mode="multiple", **QUICK)
-
-
 def _create_endpoints(synthesizer: Synthesizer) -> None:
     def group(token: int, theta: float = Settings().theta, similarity: str = "cosine") -> dict:
         with showing_errors():
-            return asdict(token_group(synthesizer.library, synthesizer.voice.usage, token, theta, similarity))
+            return token_group(synthesizer, token, theta, similarity)
 
     def sizes(theta: float = Settings().theta, similarity: str = "cosine") -> str:
         with showing_errors():
             return group_sizes(groups_at(synthesizer.library, theta, similarity))
 
-    descriptions: dict[Callable[..., object], str] = {
-        group: "The group of a token at theta: its members, most similar first, and their similarities.",
-        sizes: "|G(t)| and |G(t)| - N(t) of all tokens: two columns of uint32, base64 of their deflated bytes, lowest first.",
-    }
-    for endpoint, description in descriptions.items():
-        gr.api(endpoint, api_name=f"token_{endpoint.__name__}", api_description=description, queue=False)
+    gr.api(
+        group, api_name="token_group", queue=False,
+        api_description="The group of a token at theta: its members, most similar first, and their similarities.",
+    )  # fmt: skip
+    gr.api(
+        sizes, api_name="token_sizes", queue=False,
+        api_description="|G(t)| and |G(t)| - N(t) of all tokens: two columns of uint32, base64 of their deflated bytes.",
+    )  # fmt: skip

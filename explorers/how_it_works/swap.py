@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass, field, replace
+from functools import partial
 from html import escape
 
 import gradio as gr
@@ -13,10 +13,10 @@ from gradio.components import Component
 from explorers.errors import page_error
 from explorers.how_it_works.map import EQUAL_SIZE_INFO, keep_mean_size
 from explorers.judging import JudgedTake, Judges
-from explorers.listen.actions import new_seed
-from explorers.session import Session, ShownTake, TakeView
-from explorers.shared.blocks import (
-    DECODING,
+from explorers.session import Session, ShownTake
+from explorers.shared.controls import (
+    BEFORE,
+    MOVES,
     json_drawer,
     knob,
     pcm,
@@ -25,8 +25,7 @@ from explorers.shared.blocks import (
     seed_and_dice,
     similarity_choice,
 )
-from explorers.shared.one_state import BEFORE, MOVES
-from explorers.shared.readout import failure_html, message_html
+from explorers.shared.readout import failure_html, message_html, percent
 from explorers.shared.terms import explained, term_html, titled_html
 from explorers.zero_gpu import LONGEST_SECONDS, on_gpu
 from pcg.analysis.swap import Swap, Swapped, mel_distance, swap, swap_coins
@@ -35,8 +34,9 @@ from pcg.metrics.intelligibility import comparable
 from pcg.metrics.recording import Recording, Sample
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.take import Take
 
-ORIGINAL, SWAPPED, CONTROL = VERSIONS = ("original", "swapped", "control")
+ORIGINAL, SWAPPED, CONTROL = "original", "swapped", "control"
 NO_TAKE = "There is no take yet: generate one first."
 CUT = "It ran to the length limit, before the end of the text."
 NOTE = "One utterance proves nothing. Over many, with intervals: python -m pcg swap."
@@ -44,17 +44,21 @@ READY = "Choose theta, then swap."
 HEADING = f"""<header class="title"><h2>Swap test<small>may similar tokens stand for each other?</small></h2>
 <p>Tokens are {term_html("swapped")} for other members of their group, whatever the target thinks of them (PCG section 4,
 Table 2). The control puts any other codes in the same places.</p></header>"""
-NOTES = {
+VERSIONS = {
     ORIGINAL: "unchanged",
     SWAPPED: "other members of the token's group",
     CONTROL: "any other codes, in the same places",
 }
-# Key, name, factor, digits and unit.
-FIGURES = (
-    ("swapped", "swapped", 100, 0, " %"), ("mean_group_size", "average |G|", 1, 1, ""), ("wer", "WER", 100, 1, " %"),
-    ("cer", "CER", 100, 1, " %"), ("similarity", "speaker similarity", 1, 3, ""), ("dnsmos", "DNSMOS", 1, 2, ""),
-    ("mel_distance", "mel distance", 1, 2, " dB"),
-)  # fmt: skip
+FIGURES = {
+    "swapped": ("swapped", percent),
+    "mean_group_size": ("average |G|", "{:.1f}".format),
+    "wer": ("WER", percent),
+    "cer": ("CER", percent),
+    "similarity": ("speaker similarity", "{:.3f}".format),
+    "dnsmos": ("DNSMOS", "{:.2f}".format),
+    "mel_distance": ("mel distance", "{:.2f} dB".format),
+}
+"""The name and the form of each figure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +67,6 @@ class Version:
     None until judged."""
 
     name: str
-    swap: Swap | None
     swapped: Swapped
     samples: np.ndarray = field(repr=False)
     verdict: JudgedTake | None = None
@@ -72,39 +75,41 @@ class Version:
     @property
     def figures(self) -> dict[str, float | None]:
         """A row of the paper's Table 2; None where a figure has no meaning, or is not judged yet."""
-        size = self.swapped.mean_group_size if self.name == SWAPPED else None
-        row = {"swapped": self.swapped.share, "mean_group_size": size, "mel_distance": self.mel_distance}
-        if (verdict := self.verdict) is None:
-            return dict.fromkeys(("wer", "cer", "similarity", "dnsmos")) | row
-        rates = {"wer": verdict.words.rate, "cer": verdict.characters.rate}
-        return row | rates | {"similarity": verdict.similarity, "dnsmos": verdict.dnsmos}
-
-    def record(self) -> dict[str, object]:
-        figures = {name: None if value is None else round(value, 6) for name, value in self.figures.items()}
-        tokens = {"tokens": list(self.swapped.tokens), "positions": list(self.swapped.positions)}
-        return {"swap": self.swap and asdict(self.swap), **tokens, "heard": self.verdict and self.verdict.heard, **figures}
+        verdict = self.verdict
+        return {
+            "swapped": self.swapped.share,
+            "mean_group_size": self.swapped.mean_group_size if self.name == SWAPPED else None,
+            "wer": verdict and verdict.words.rate,
+            "cer": verdict and verdict.characters.rate,
+            "similarity": verdict and verdict.similarity,
+            "dnsmos": verdict and verdict.dnsmos,
+            "mel_distance": self.mel_distance,
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class SwapTest:
     """A swap test, without verdicts first. judges: the name of the judge of each figure, once they are known."""
 
-    original: TakeView
+    original: Take
     versions: tuple[Version, ...]
-    sample_rate: int
     judges: Mapping[str, str] = field(default_factory=dict)
 
     def record(self) -> dict[str, object]:
         """Return everything, ready for JSON."""
-        take = {name: getattr(self.original, name) for name in ("text", "method", "voice")}
-        versions = {version.name: version.record() for version in self.versions}
-        return {**take, "versions": versions, "judges": dict(self.judges), "note": NOTE}
+        take, versions = self.original, {}
+        for version in self.versions:
+            tokens = {"tokens": list(version.swapped.tokens), "positions": list(version.swapped.positions)}
+            figures = {name: None if value is None else round(value, 6) for name, value in version.figures.items()}
+            versions[version.name] = {**tokens, "heard": version.verdict and version.verdict.heard, **figures}
+        told = {"text": take.text, "method": take.settings.method, "voice": take.voice, "judges": dict(self.judges)}
+        return {**told, "versions": versions, "note": NOTE}
 
 
 def take_to_swap(session: Session, key: str) -> ShownTake | None:
     """Return the chosen take, or AR's of the same request where there is one: the paper's test starts there."""
     chosen, alone = session.in_hand(key), session.cards.get("ar")
-    return alone.first if chosen and alone and session.held is None and alone.first.task == chosen.task else chosen
+    return alone.shown if chosen and alone and session.held is None and alone.shown.task == chosen.task else chosen
 
 
 def swap_test(
@@ -125,32 +130,31 @@ def swap_test(
     Raises:
         PCGError: if there is no take, or a value is out of range.
     """
-    if shown is None or not shown.reading.tokens:
+    if shown is None or not shown.take.tokens:
         raise PCGError(NO_TAKE)
     Settings(theta=theta, similarity=similarity, seed=seed)
-    reading, speaker = shown.reading, shown.speaker(synthesizer.voice.references)
-    if not comparable(reading.text):
-        raise InputError("text", reading.text, "a text with at least one word")
+    take, speaker = shown.take, shown.speaker(synthesizer.voice.references)
+    if not comparable(take.text):
+        raise InputError("text", take.text, "a text with at least one word")
     groups, usable = synthesizer.groups(theta, similarity), synthesizer.voice.usage > 0
-    inside = Swap(theta, similarity)
-    plans = {SWAPPED: inside, CONTROL: replace(inside, replacement="random")}
-    # The same coins for the swap and its control: they differ in nothing but the codes.
-    made = {name: swap(reading.tokens, groups, plan, usable, swap_coins(seed)) for name, plan in plans.items()}
-    made = {ORIGINAL: replace(made[SWAPPED], tokens=reading.tokens, positions=()), **made}
-    rate = synthesizer.voice.codec.sample_rate
-    versions = tuple(
-        Version(name, plans.get(name), swapped, synthesizer.decode(list(swapped.tokens), speaker))
-        for name, swapped in made.items()
-    )
-    yield (heard := SwapTest(reading, versions, rate))
-    judges, first = load_judges(), versions[0].samples
+
+    def swapped_for(replacement: str) -> Swapped:
+        # The same coins for the swap and its control: they differ in nothing but the codes.
+        return swap(take.tokens, groups, Swap(theta, similarity, replacement), usable, swap_coins(seed))
+
+    inside = swapped_for("group")
+    made = {ORIGINAL: replace(inside, tokens=take.tokens, positions=()), SWAPPED: inside, CONTROL: swapped_for("random")}
+    sounds = {name: synthesizer.decode(list(swapped.tokens), speaker) for name, swapped in made.items()}
+    versions = tuple(Version(name, swapped, sounds[name]) for name, swapped in made.items())
+    yield SwapTest(take, versions)
+    judges, rate, first = load_judges(), take.sample_rate, sounds[ORIGINAL]
     names = {**judges.names("the original"), "Mel distance": "mean absolute difference of log-mels to the original"}
-    verdicts = judges.verdicts([Sample(v.samples, rate, reading.text, Recording(first, rate)) for v in versions])
+    verdicts = judges.verdicts([Sample(v.samples, rate, take.text, Recording(first, rate)) for v in versions])
     judged = tuple(
         replace(version, verdict=verdict, mel_distance=mel_distance(version.samples, first, rate))
         for version, verdict in zip(versions, verdicts, strict=True)
     )
-    yield replace(heard, versions=judged, judges=names)
+    yield SwapTest(take, judged, names)
 
 
 def create_swap(
@@ -165,7 +169,7 @@ def create_swap(
         with gr.Row(elem_classes="lab-seed"):
             theta = knob("theta", Settings(), "swap-", explained("theta", "Lower is a harder test."))
             similarity = similarity_choice(synthesizer, "swap-", info=EQUAL_SIZE_INFO)
-            seed, dice = seed_and_dice("swap-", Settings().seed)
+            seed = seed_and_dice("swap-")
         with gr.Row(elem_classes="lab-seed"):
             run = gr.Button("Swap", variant="primary", elem_id="swap-run", size="md", scale=0, min_width=120)
             status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="swap-status")
@@ -174,17 +178,20 @@ def create_swap(
             views = {name: _create_version(synthesizer, name) for name in VERSIONS}
         table = gr.HTML("", apply_default_css=False, elem_id="swap-table")
         record = json_drawer("swap-record")
-    load = lru_cache(maxsize=1)(load_judges)
-    lent = on_gpu(partial(swap_test, synthesizer, load), lambda *_: LONGEST_SECONDS)
+    lent = on_gpu(partial(swap_test, synthesizer, load_judges), lambda *_: LONGEST_SECONDS)
 
     def handle(theta: float, similarity: str, seed: int, key: str, session: Session) -> Iterator[dict[Component, object]]:
         try:
             with closing(lent(take_to_swap(session, key), theta, similarity, seed)) as steps:
                 for test in steps:
-                    yield _updates(test, views) | {
-                        record: test.record(), text: original_html(test.original), table: table_html(test),
-                        status: message_html("Swapped and judged." if test.judges else "Swapped. The judges listen."),
-                    }  # fmt: skip
+                    updates: dict[Component, object] = {record: test.record(), text: original_html(test.original)}
+                    for version in test.versions:
+                        sound, words = views[version.name]
+                        updates |= {words: heard_html(version)}
+                        if not test.judges:
+                            updates |= {sound: pcm(version.samples, test.original.sample_rate)}
+                    told = "Swapped and judged." if test.judges else "Swapped. The judges listen."
+                    yield updates | {table: table_html(test), status: message_html(told)}
         except PCGError as error:
             yield {status: failure_html(error)}
             raise page_error(error) from error
@@ -192,35 +199,24 @@ def create_swap(
     run.click(
         handle, [theta, similarity, seed, in_hand, session],
         [record, text, table, *(place for view in views.values() for place in view), status],
-        **queued_beside(status), concurrency_id=DECODING, concurrency_limit=1, api_name="swap",
+        **queued_beside(status), api_name="swap",
         api_description="Swap the tokens of a take within their groups, and judge the sound beside the original and a control; "
         "streams a record, then the same as HTML and sounds.",
     )  # fmt: skip
-    dice.click(new_seed, None, seed, queue=False, show_progress="hidden", api_visibility="private")
     before, moves = keep_mean_size(synthesizer, theta, similarity)
-    return {"theta": theta, "similarity": similarity, "seed": seed, BEFORE: before, MOVES: [moves]}
+    return {"theta": theta, "similarity": similarity, "seed": seed, BEFORE: before, MOVES: moves}
 
 
 def _create_version(synthesizer: Synthesizer, name: str) -> tuple[gr.Audio, gr.HTML]:
     with gr.Column(min_width=260, elem_id=f"swap-{name}"):
-        gr.HTML(f"<h3>{name.capitalize()}</h3><p class='map-note'>{NOTES[name]}</p>", apply_default_css=False)
+        gr.HTML(f"<h3>{name.capitalize()}</h3><p class='map-note'>{VERSIONS[name]}</p>", apply_default_css=False)
         sound = player(synthesizer, name.capitalize(), f"swap-sound-{name}")
         return sound, gr.HTML("", apply_default_css=False, elem_id=f"swap-heard-{name}")
 
 
-def _updates(test: SwapTest, views: Mapping[str, tuple[gr.Audio, gr.HTML]]) -> dict[Component, object]:
-    updates: dict[Component, object] = {}
-    for version in test.versions:
-        sound, words = views[version.name]
-        updates[words] = heard_html(version)
-        if not test.judges:
-            updates[sound] = pcm(version.samples, test.sample_rate)
-    return updates
-
-
-def original_html(take: TakeView) -> str:
+def original_html(take: Take) -> str:
     """The method, the voice and the text of the utterance, escaped."""
-    method = "AR" if take.method == "ar" else f"{take.method.upper()}, not by AR as in the paper"
+    method = "AR" if take.settings.method == "ar" else f"{take.settings.method.upper()}, not by AR as in the paper"
     cut = f" {CUT}" if take.hit_limit else ""
     return f'<p class="swap-words">By {method}, voice {escape(take.voice)}: <q>{escape(take.text)}</q>{cut}</p>'
 
@@ -240,15 +236,11 @@ def heard_html(version: Version) -> str:
 def table_html(test: SwapTest) -> str:
     """The figures of all versions, and the judges, escaped."""
     head = "".join(f'<th scope="col">{title}</th>' for title in ("", *VERSIONS))
-    rows = "".join(
-        f'<tr><th scope="row">{titled_html(name)}</th>'
-        + "".join(
-            f"<td>{'–' if (value := version.figures[key]) is None else f'{factor * value:.{digits}f}{unit}'}</td>"
-            for version in test.versions
-        )
-        + "</tr>"
-        for key, name, factor, digits, unit in FIGURES
-    )
+    rows = ""
+    for key, (name, form) in FIGURES.items():
+        values = [version.figures[key] for version in test.versions]
+        cells = "".join(f"<td>{'–' if value is None else form(value)}</td>" for value in values)
+        rows += f'<tr><th scope="row">{titled_html(name)}</th>{cells}</tr>'
     judges = "".join(f"<br>{escape(figure)}: {escape(judge)}." for figure, judge in test.judges.items())
     return (
         '<div class="results-wide"><table class="lab-table" aria-label="The swap beside the original">'

@@ -1,7 +1,7 @@
 """Generates takes for the Listen tab: plain generators of steps over a Synthesizer. Knows nothing of gradio."""
 
+import base64
 import json
-import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -11,22 +11,20 @@ from time import perf_counter
 
 import numpy as np
 
-from explorers.session import Session, TakeView, task_of
+from explorers.session import Session, ShownTake, task_of
 from explorers.shared.readout import TITLES
-from explorers.shared.scripts import packed
-from explorers.shared.waiting import while_waiting
 from pcg.audio import load_audio, trim
 from pcg.errors import InputError, PCGError, counted
 from pcg.serving.speech_service import Speech, SpeechService
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import LONGEST_FILE_SECONDS, LOWEST_PEAK, QUIETEST
-from pcg.take import Round, Sound, Take, pack_take
+from pcg.take import Round, Sound, Take
 from pcg.text.prompt import Reference
 from pcg.text.reading import check_text, without_pauses
 
-SEEDS = 10_000
 PROGRESS_SECONDS = 0.2
+WAIT_SECONDS = 0.5
 AHEAD_SECONDS = 0.3
 LONGEST_IN_TURNS = 600
 NEWEST = 12
@@ -37,9 +35,10 @@ RECORDING = "your recording"
 CLIPPED, MOST_CLIPPED = 0.999, 0.005
 NARROW_HERTZ, NARROW_SHARE = 3_700, 1e-5
 EMPTY = "Type an English text first."
+PREPARING = "The page warms up; at its very first start this can take a minute. The takes on this page can be played meanwhile."
 Speaking = Generator[Round | Sound | Take, None, None]
-Keep = Callable[[Take, Reference | None, bool], Path]
-"""Writes a take, its reference if a visitor's recording is the voice, and whether its sound was made in pieces."""
+Keep = Callable[[Take, Reference | None], Path]
+"""Writes a take, and its reference if a visitor's recording is the voice."""
 Transcribe = Callable[[np.ndarray], str]
 """Samples [N] at the rate of the codec -> the words."""
 
@@ -100,7 +99,8 @@ class Live:
             self.calls.append(len(event.tokens))
             return False
         if self.sounding and len(event.samples):
-            self.pieces.append(packed(event.samples))
+            samples = (event.samples.clip(-1, 1) * 32767).astype("<i2")
+            self.pieces.append(base64.b64encode(samples.tobytes()).decode("ascii"))
         return self.sounding and len(self.pieces) == 1
 
     def catch_up(self, rounds: Sequence[Round]) -> None:
@@ -167,9 +167,8 @@ def generate(speaker: Speaker, request: Request, session: Session) -> Iterator[S
     for turn in [methods] if in_turns else [[method] for method in methods]:
         takes = yield from _speak_turn(speaker, turn, request.settings, said, session)
         for take in takes:
-            sound = speaker.keep(take, reference, False) if len(take.audio) else None
-            own = {"sound": sound, "reference": reference, "packed": pack_take(take), "streamed": False}
-            session = session.with_take(TakeView.of(take), **own)
+            sound = speaker.keep(take, reference) if len(take.audio) else None
+            session = session.with_take(ShownTake.of(take, sound, reference))
         names = ", ".join(TITLES[method][0] for method in methods[: methods.index(turn[-1]) + 1])
         yield Step(session, f"{names} in {perf_counter() - begun:.1f} s.", changed=True)
 
@@ -265,11 +264,14 @@ def stopped(session: Session | None) -> str:
     return f"Stopped. Finished: {', '.join(fresh)}." if fresh else "Stopped. What you heard can be played again."
 
 
-def new_seed() -> int:
-    return secrets.randbelow(SEEDS)
+def while_waiting(speech: object, synthesizer: Synthesizer) -> Iterator[str]:
+    """Yield messages now and then until `speech` is being decoded; without a service it never waits."""
+    while isinstance(speech, Speech) and speech.waits(WAIT_SECONDS):
+        yield PREPARING if synthesizer.preparing else place_in_queue(speech.place, speech.seconds_left)
 
 
-def token_rate(synthesizer: Synthesizer) -> float:
-    """Speech tokens in a second of sound."""
-    codec = synthesizer.voice.codec
-    return codec.sample_rate / codec.hop
+def place_in_queue(place: int, seconds_left: float | None) -> str:
+    """Describe the place of a take in the queue, from 1, and the time until it is decoded."""
+    before = "You are next" if place <= 1 else f"{counted(place - 1, 'take')} of other visitors before yours"
+    left = "" if seconds_left is None else f", about {counted(max(1, round(seconds_left)), 'second')} left"
+    return f"{before}{left}. The takes on this page can be played meanwhile."

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from explorers.judging import JudgedTake, Judges, usual_judge
+from explorers.judging import JudgedTake, Judges, usual_judges
 from explorers.session import Session
 from pcg.analysis.swap import REPLACEMENTS, Swap, swap, swap_coins
 from pcg.audio import load_audio, write_wav
@@ -174,5 +174,5 @@ def _read(written: Mapping[str, object], method: str, sound: Path) -> Take:
 if __name__ == "__main__":
     from pcg.synthesis.voice import load_voice
 
-    ears, sentences = Judges.load(usual_judge()), read_sentences()[:SENTENCES]
+    ears, sentences = usual_judges()(), read_sentences()[:SENTENCES]
     write_example(EXAMPLE, Synthesizer(load_voice()), judges=ears, pairs=PAIRS, sentences=sentences)

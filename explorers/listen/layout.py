@@ -8,19 +8,28 @@ from functools import partial
 from pathlib import Path
 
 import gradio as gr
+import numpy as np
 from gradio.blocks import Block
 from gradio.components import Component
 
 from explorers.errors import page_error, plain, showing_errors
-from explorers.judging import Judges, judge_takes, transcriber
+from explorers.judging import Judges, judge_takes
 from explorers.listen import share
-from explorers.listen.actions import ALL, CHOICES, Request, Speaker, generate, new_seed, recording_note, stopped
+from explorers.listen.actions import ALL, CHOICES, Request, Speaker, generate, recording_note, stopped
 from explorers.listen.example import Example
 from explorers.listen.value import read_results, stage_value, study_of
 from explorers.session import CARDS, Session, Turn
-from explorers.shared.blocks import DECODING, knob, own_voice, recognised_update, similarity_choice, text_box, voice_choice
+from explorers.shared.controls import (
+    DECODING,
+    PRIVATE,
+    knob,
+    new_seed,
+    similarity_choice,
+    text_box,
+    voice_choice,
+    with_parameters,
+)
 from explorers.shared.readout import message_html
-from explorers.shared.scripts import BARS, DECK, ONE_SOUND, PIECES, SHARED, joined
 from explorers.shared.terms import TERMS, term_info
 from explorers.zero_gpu import gpu_seconds, is_lent, on_gpu
 from pcg.errors import PCGError
@@ -28,22 +37,18 @@ from pcg.saved_take import Origin, Stored
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import Settings, bounds, choices, is_numeric
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.take import Speak, Take
+from pcg.take import Take
 from pcg.text.prompt import Reference
 
 HERE = Path(__file__).parent
-STYLES = HERE / "stage.css"
-SCRIPTS = [
-    SHARED,
-    DECK,
-    PIECES,
-    BARS,
-    ONE_SOUND,
-    *(HERE / f"{name}.js" for name in ("sound", "lanes", "tokens", "more", "stage")),
-]
+SCRIPTS = ("script", "deck", "pieces", "bars", "one_sound", "sound", "lanes", "tokens", "more", "stage")
+"""Gradio runs them joined, as the body of one function."""
 FIRST = ("theta", "lookahead", "beta", "temperature", "seed")
 ASKED = ("text", "voice", "method", "recording", "transcript", "consent")
 TUNED = tuple(name for name in Settings.model_fields if name not in ("method", *share.NO_CONTROL))
+TRANSCRIPT = "Leave it empty to let the recogniser transcribe the recording. A longer recording is then cut at a pause."
+RECOGNISED = "Recognised in the recording. Correct it where it is wrong, and run again."
+CUT = "The recording is too long, so only its beginning is used. Leave this empty: the recogniser transcribes what is used."
 EXAMPLES = ("Could you tell me the way?", "It costs $4.99.", "She sells sea shells.")
 READY = "Ready."
 RECORDED = "A recorded example: press Play, or type a text and press Generate."
@@ -61,26 +66,6 @@ WITH_METHOD = """(...values) => {
 Updates = dict[Block, object]
 
 
-@dataclass(frozen=True)
-class ListenView:
-    """What other parts of the page connect to.
-
-    Attributes:
-        controls: by the names of ASKED and TUNED; under "method" the key of the take in hand (`in_hand`).
-        stage: draws the tab; its event `locate` brings a `token` for the map.
-        speak: as `Synthesizer.speak`, so that every panel's takes are decoded by one thread.
-        keep: writes a take into a file.
-        turn: holds the Turn of what is generated.
-    """
-
-    controls: Mapping[str, Component]
-    in_hand: gr.Radio
-    stage: gr.HTML
-    speak: Speak
-    keep: Callable[[Take, Reference | None, bool], Path]
-    turn: gr.State
-
-
 def create_listen(
     page: gr.Blocks,
     synthesizer: Synthesizer,
@@ -89,7 +74,7 @@ def create_listen(
     load_judges: Callable[[], Judges],
     example: Example | None = None,
     voice_ids: frozenset[str] = frozenset(),
-) -> ListenView:
+) -> "Listen":
     """Lay the tab out within `page`, which is being built.
 
     Args:
@@ -97,16 +82,15 @@ def create_listen(
         load_judges: called when there is something to judge, or a recording comes without its transcript.
         voice_ids: the names of the voice in the shipped results.
     """
-    results = read_results(voice_ids)
     in_hand = gr.Radio(list(CARDS), value="pcg", label="Take in hand", visible=False)
-    shown = session.value.cards["pcg"].reading if example else None
+    shown = session.value.cards["pcg"].shown.take if example else None
     controls = _controls(synthesizer, shown.settings if shown else Settings(), shown.text if shown else "")
     codec = synthesizer.voice.codec
-    value = partial(stage_value, synthesizer, origin, results=results, example=example)
+    value = partial(stage_value, synthesizer, origin, results=read_results(voice_ids), example=example)
     stage = gr.HTML(
         value(session.value, "pcg", status=RECORDED if example else READY),
         html_template=(HERE / "stage.html").read_text(encoding="utf-8"),
-        js_on_load=joined(SCRIPTS),
+        js_on_load="\n".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS),
         apply_default_css=False,
         elem_id="stage",
         sample_rate=codec.sample_rate,
@@ -114,16 +98,18 @@ def create_listen(
         live="",
         presets=share.presets(),
     )
-    cache, turn = Path(stage.GRADIO_CACHE), gr.State(Turn())
+    cache = Path(stage.GRADIO_CACHE)
 
-    def keep(take: Take, reference: Reference | None, streamed: bool) -> Path:
-        return share.wav_file(take, Stored.of(take, origin, reference, streamed), cache)
+    def keep(take: Take, reference: Reference | None) -> Path:
+        return share.wav_file(take, Stored.of(take, origin, reference), cache)
 
-    speaker = Speaker(synthesizer, keep, transcriber(synthesizer, load_judges), _service(synthesizer))
-    tab = Tab(speaker, load_judges, value, controls, stage, session)
-    view = ListenView({**controls, "method": in_hand}, in_hand, stage, speaker.speak, keep, turn)
-    _wire(page, tab, view, origin)
-    return view
+    def transcribe(samples: np.ndarray) -> str:
+        return load_judges().transcribe(samples, codec.sample_rate)
+
+    speaker = Speaker(synthesizer, keep, transcribe, _service(synthesizer))
+    listen = Listen(speaker, load_judges, value, controls, stage, session, in_hand)
+    _wire(page, listen, origin)
+    return listen
 
 
 def _service(synthesizer: Synthesizer) -> SpeechService | None:
@@ -147,7 +133,7 @@ def _controls(synthesizer: Synthesizer, settings: Settings, text: str) -> dict[s
         with gr.Row(elem_classes="ask-chips"):
             for sentence in EXAMPLES:
                 chip = gr.Button(f"“{sentence}”", size="sm", scale=0, min_width=60)
-                chip.click(None, None, made["text"], js=f"() => {sentence!r}", api_visibility="private")
+                chip.click(None, None, made["text"], js=f"() => {sentence!r}", **PRIVATE)
     with gr.Accordion("Tune", open=False, elem_id="knobs", elem_classes="lab-form"):
         with gr.Row(elem_classes="knob-row"):
             made["voice"] = voice_choice(synthesizer, "")
@@ -156,7 +142,14 @@ def _controls(synthesizer: Synthesizer, settings: Settings, text: str) -> dict[s
             made["dice"] = gr.Button("⚄ Roll the seed", elem_id="dice", size="sm", scale=0, min_width=120)
         with gr.Accordion("More settings", open=False, elem_id="more-settings"), gr.Row(elem_classes="knob-row"):
             made |= {name: _control(synthesizer, name, settings) for name in TUNED if name not in FIRST}
-        made["recording"], made["transcript"], made["consent"] = own_voice(synthesizer, "")
+        low, high = synthesizer.voice.reference_seconds
+        with gr.Accordion("Another voice, from a recording", open=False):
+            made["recording"] = gr.Audio(
+                sources=["upload", "microphone"], type="filepath", label=f"{low:g} to {high:g} seconds of one speaker",
+                elem_id="recording",
+            )  # fmt: skip
+            made["transcript"] = gr.Textbox("", label="Transcript", info=TRANSCRIPT, lines=2, elem_id="transcript")
+            made["consent"] = gr.Checkbox(label="The speaker agrees to the imitation of this voice.", elem_id="consent")
         made["note"] = gr.HTML("", apply_default_css=False, elem_id="recording-note")
     made["method"] = gr.Radio(list(CHOICES), value=ALL, label="Method", visible=False)
     return made
@@ -180,8 +173,16 @@ def _control(synthesizer: Synthesizer, name: str, settings: Settings) -> Compone
 
 
 @dataclass(frozen=True)
-class Tab:
-    """The parts of the tab that its handlers use. value: `stage_value` of a session and the key in hand."""
+class Listen:
+    """The tab: its handlers, and what other panels connect to.
+
+    Attributes:
+        speaker: generates the takes; its `speak` serves every panel, so that one thread decodes.
+        value: `stage_value` of a session and the key in hand.
+        controls: by the names of ASKED and TUNED.
+        stage: draws the tab; its event `locate` brings a `token` for the map.
+        in_hand: the key of the take in hand.
+    """
 
     speaker: Speaker
     load_judges: Callable[[], Judges]
@@ -189,6 +190,7 @@ class Tab:
     controls: Mapping[str, Component]
     stage: gr.HTML
     session: gr.State
+    in_hand: gr.Radio
 
     def shown(self, session: Session, hand: str, status: str) -> object:
         """Show what a run has made. `live` goes with every update, as the page may skip all but the last one."""
@@ -216,14 +218,15 @@ class Tab:
                         update["value"] = self.value(session, hand, status=status)
                     updates: Updates = {self.stage: gr.update(**update)}
                     if step.recognised is not None:
-                        updates[self.controls["transcript"]] = recognised_update(step.recognised)
+                        info = RECOGNISED if step.recognised else CUT
+                        updates[self.controls["transcript"]] = gr.update(value=step.recognised, info=info)
                     yield updates
             # Not before: what the page does with new takes would run beside the next method, whose time is measured.
-            session = turn.so_far() or session
+            session = turn.session or session
             yield {self.stage: self.shown(session, hand, status), self.session: session}
             yield from self._judge(session, hand, turn, number, status)
         except PCGError as error:
-            kept = turn.so_far() if turn.number == number else None
+            kept = turn.session if turn.number == number else None
             turn.end(number)
             told = {self.stage: self.shown(kept or session, hand, plain(error))}
             yield told | ({self.session: kept} if kept else {})
@@ -237,7 +240,6 @@ class Tab:
                 session = turn.session = session.with_verdict(sound, verdict)
                 yield {self.stage: self.shown(session, hand, status)}
         if turn.number == number:
-            session = turn.changed(session)
             turn.end(number)
             yield {self.stage: self.shown(session, hand, status), self.session: session}
 
@@ -254,12 +256,17 @@ class Tab:
         return self.value(session, hand, study=found)
 
 
-def _wire(page: gr.Blocks, tab: Tab, view: ListenView, origin: Origin) -> None:
-    stage, controls, session, hand, turn = tab.stage, tab.controls, tab.session, view.in_hand, view.turn
+def _wire(page: gr.Blocks, tab: Listen, origin: Origin) -> None:
+    stage, controls, session, hand, turn = tab.stage, tab.controls, tab.session, tab.in_hand, gr.State(Turn())
     service = tab.speaker.service is not None
     asked = [controls[name] for name in (*ASKED, *TUNED)]
+
+    @with_parameters(*ASKED, *TUNED, "hand", "session", "turn")
+    def run(*values: object) -> Iterator[Updates]:
+        yield from tab.generate(*values)
+
     running = {
-        "fn": _named(tab.generate), "inputs": [*asked, hand, session, turn],
+        "fn": run, "inputs": [*asked, hand, session, turn],
         "outputs": [stage, session, controls["transcript"]], "js": WITH_METHOD.replace("METHOD", str(ASKED.index("method"))),
         "show_progress": "hidden", "trigger_mode": "always_last",
         "concurrency_id": SPEAKING if service else DECODING, "concurrency_limit": VISITORS if service else 1,
@@ -270,17 +277,16 @@ def _wire(page: gr.Blocks, tab: Tab, view: ListenView, origin: Origin) -> None:
         "stage, whose `state` is JSON: lanes with rounds, figures and verdicts.",
     )  # fmt: skip
     runs = [full, stage.again(**running, api_visibility="private")]
-    for run in runs:  # also of a request that was refused before the handler saw it
-        for ended in (run.success, run.failure):
+    for each in runs:  # also of a request that was refused before the handler saw it
+        for ended in (each.success, each.failure):
             ended(js="() => { document.dispatchEvent(new CustomEvent('run-ended')); }", api_visibility="private")
-    private = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     # Through the queue where a state changes: gradio tells the page of that nowhere else.
-    queued = {**private, "queue": True, "concurrency_limit": None, "trigger_mode": "multiple"}
+    queued = {**PRIVATE, "queue": True, "concurrency_limit": None, "trigger_mode": "multiple"}
     # In two steps: what the run sent last may reach the page after the answer to the first.
-    halted = controls["stop"].click(lambda turn: turn.stop(), turn, None, cancels=runs, **private)
+    halted = controls["stop"].click(lambda turn: turn.stop(), turn, None, cancels=runs, **PRIVATE)
     halted.then(tab.stop, [hand, session, turn], [stage, session], **queued)
-    stage.halt(lambda turn: turn.halt(), turn, None, **private)
-    page.load(tab.show, [hand, session], stage, **private)
+    stage.halt(lambda turn: turn.halt(), turn, None, **PRIVATE)
+    page.load(tab.show, [hand, session], stage, **PRIVATE)
 
     def choose(session: Session, event: gr.EventData) -> list[object]:
         key = _sent(event).get("key")
@@ -291,7 +297,7 @@ def _wire(page: gr.Blocks, tab: Tab, view: ListenView, origin: Origin) -> None:
 
     stage.choose(choose, session, [hand, session, stage], **queued)
     studying = {"concurrency_id": DECODING, "concurrency_limit": 1, "trigger_mode": "always_last"}
-    stage.study(tab.study, [hand, session], stage, **{**private, "queue": True, **studying})
+    stage.study(tab.study, [hand, session], stage, **{**PRIVATE, "queue": True, **studying})
     moved = {name: place for name, place in controls.items() if name in (*TUNED, "text", "voice", "recording")}
     voices = tab.speaker.synthesizer.voice.references
 
@@ -318,26 +324,14 @@ def _wire(page: gr.Blocks, tab: Tab, view: ListenView, origin: Origin) -> None:
     controls["dice"].click(new_seed, None, controls["seed"], api_name="new_seed", queue=False, show_progress="hidden").then(
         js="() => document.dispatchEvent(new CustomEvent('knob-moved'))", api_visibility="private"
     )
-    controls["recording"].clear(lambda: ("", ""), None, [controls["transcript"], controls["note"]], **private)
+    controls["recording"].clear(lambda: ("", ""), None, [controls["transcript"], controls["note"]], **PRIVATE)
 
     def check(recording: str | None) -> str:
         with showing_errors():
             note = recording_note(tab.speaker.synthesizer, recording)
         return message_html(note) if note else ""
 
-    controls["recording"].change(check, controls["recording"], controls["note"], **private)
-
-
-def _named(handler: Callable[..., object]) -> Callable[..., object]:
-    """Name the parameters of the endpoint by the controls."""
-    from inspect import Parameter, Signature
-
-    def named(*values: object) -> Iterator[Updates]:
-        yield from handler(*values)
-
-    names = (*ASKED, *TUNED, "hand", "session", "turn")
-    named.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names])
-    return named
+    controls["recording"].change(check, controls["recording"], controls["note"], **PRIVATE)
 
 
 def _sent(event: gr.EventData) -> dict[str, object]:

@@ -19,20 +19,17 @@ from pcg.take import Take
 NO_CONTROL = ("repetition_penalty", "hierarchical")
 """Settings of a take that no control of the page sets."""
 OWN_RECORDING = "It was spoken with your recording, which no link holds."
-BEAMS = "It was made with beams, which only Spoof can make again."
 ELSEWHERE = "This take was recorded on another computer: made again here, a few tokens may differ."
 
 
 def stored_of(shown: ShownTake, origin: Origin) -> Stored:
-    reading = shown.reading
-    asked = {"text": reading.text, "voice": reading.voice, "settings": reading.settings}
-    return Stored(**asked, origin=origin, streamed=shown.streamed)
+    return Stored.of(shown.take, origin)
 
 
 def link_of(shown: ShownTake, origin: Origin, voices: Collection[str]) -> dict[str, str]:
     """The query string of a take, what to say beside it, and why there is none."""
-    if shown.reading.settings.hierarchical or shown.reading.voice not in voices:
-        return {"link": "", "note": BEAMS if shown.reading.settings.hierarchical else OWN_RECORDING}
+    if shown.take.voice not in voices:
+        return {"link": "", "note": OWN_RECORDING}
     return {"link": write_link(stored_of(shown, origin)), "note": ELSEWHERE if shown.recorded else ""}
 
 

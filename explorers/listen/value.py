@@ -4,7 +4,6 @@ import json
 from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from io import BytesIO
 from math import isnan
 from pathlib import Path
@@ -16,18 +15,19 @@ from explorers.judging import JudgedTake
 from explorers.listen.example import Example
 from explorers.listen.share import link_of, texts_of
 from explorers.session import CARDS, Session, ShownTake
-from explorers.shared.readout import KNOBS, TITLES
+from explorers.shared.readout import KNOBS, TITLES, percent
 from pcg.analysis.audition import FRAME_SECONDS
 from pcg.analysis.swap import log_mel_db
 from pcg.analysis.whatif import Choice, what_if
 from pcg.errors import InputError
 from pcg.metrics.intelligibility import comparable, misheard_words
 from pcg.places import ASSETS
+from pcg.rules import Test
 from pcg.saved_take import Origin
 from pcg.settings import Settings
 from pcg.spoof.detectors import RESOLUTIONS
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.take import Round, unpack_take
+from pcg.take import Round
 from pcg.text.reading import at_pauses, without_pauses
 
 SHIPPED = ASSETS / "results"
@@ -69,24 +69,23 @@ def stage_value(
         study: what `study_of` found out about the take in hand.
         note: a sentence about a take that came by a link, escaped.
     """
-    voices = synthesizer.voice.references
-    hand = session.in_hand(key)
-    kept = [take for take in session.history if take.number == session.held]
-    lanes = [(name, session.cards[name].first, session.cards[name].outdated) for name in CARDS if name in session.cards]
-    lanes += [("kept", take.shown, False) for take in kept if all(take.shown is not shown for _, shown, _ in lanes)]
-    newest = list(reversed(session.history))
+    voices, hand = synthesizer.voice.references, session.in_hand(key)
+    lanes = [(name, session.cards[name].shown, session.cards[name].outdated) for name in CARDS if name in session.cards]
+    held = [kept.shown for kept in session.history if kept.number == session.held]
+    lanes += [("kept", shown, False) for shown in held if all(shown is not card.shown for card in session.cards.values())]
+    newest = [kept.shown for kept in reversed(session.history)]
     state = {
         "lanes": [_lane(name, shown, outdated, session, origin, voices) for name, shown, outdated in lanes],
-        "hand": session.number_of(hand) if hand and any(take.shown is hand for take in session.history) else None,
-        "history": [_row(take.number, take.title, take.shown, session, origin, voices) for take in newest],
+        "hand": session.number_of(hand),
+        "history": [_row(shown, session, origin, voices) for shown in newest],
         "share": texts_of(hand, origin, synthesizer.voice) if hand else {},
         "verdict": verdict_lines(session, results),
         "status": status,
         "note": note,
         "study": study,
     }
-    files = [shown.sound for _, shown, _ in lanes] + [take.shown.sound for take in newest]
-    return {"state": json.dumps(state), "sounds": [_file(sound) for sound in files], **example_value(example)}
+    sounds = [shown.sound for _, shown, _ in lanes] + [shown.sound for shown in newest]
+    return {"state": json.dumps(state), "sounds": [_file(sound) for sound in sounds], **example_value(example)}
 
 
 def example_value(example: Example | None) -> dict[str, object]:
@@ -118,7 +117,8 @@ def verdict_lines(session: Session, results: Mapping[str, Measured]) -> list[str
         misheard = [f"{TITLES[n][0]} {percent(results[n].wer)}" for n in ("ar", *rules)]
         floor = f"; recordings by the same judge {percent(results['floor'].wer)}" if "floor" in results else ""
         lines.append(f"{', '.join(others)}. Words misheard: {', '.join(misheard)}{floor}." if others else "")
-    here = {n: card.first.speed_up for n, card in session.cards.items() if n != "ar" and card.first.speed_up is not None}
+    ratios = {name: card.shown.speed_up for name, card in session.cards.items()}
+    here = {name: ratio for name, ratio in ratios.items() if name != "ar" and ratio is not None}
     if here:
         best = max(here, key=lambda name: here[name])
         wins = f"{TITLES[best][0]} is {here[best]:.2f} times as fast as AR" if here[best] > 1 else "no rule is faster than AR"
@@ -154,7 +154,7 @@ def study_of(synthesizer: Synthesizer, session: Session, key: str) -> dict[str, 
     shown = session.in_hand(key)
     if shown is None:
         return None
-    take, curves = shown.take(), []
+    take, curves = shown.with_sound(), []
     if detectors := synthesizer.decoder.detectors:
         for r in RESOLUTIONS:
             values = [None if isnan(v) else round(v, 3) for v in detectors.curve(take.tokens, r).tolist()]
@@ -187,11 +187,6 @@ def _mel(samples: np.ndarray, rate: int) -> dict[str, object] | None:
     return {"picture": picture, "seconds": round(len(mel) * FRAME_SECONDS, 2), "kilohertz": rate / 2000}
 
 
-def percent(share: float) -> str:
-    """The one form of percentages on the page."""
-    return f"{100 * share:.1f} %".replace(".0 %", " %")
-
-
 def _estimates(choices: Sequence[Choice]) -> list[list[object]]:
     return [[choice.value, choice.estimate.acceptance_rate, choice.estimate.mean_acceptance_length] for choice in choices]
 
@@ -201,20 +196,19 @@ def _file(sound: Path | None) -> dict[str, object] | None:
     return {"path": str(sound), "meta": {"_type": "gradio.FileData"}} if sound and sound.is_file() else None
 
 
-def _row(
-    number: int, title: str, shown: ShownTake, session: Session, origin: Origin, voices: Collection[str]
-) -> dict[str, object]:
-    reading, verdict = shown.reading, session.verdict(shown)
-    knobs = [*KNOBS[reading.method], "temperature", "seed"]
+def _row(shown: ShownTake, session: Session, origin: Origin, voices: Collection[str]) -> dict[str, object]:
+    take, verdict = shown.take, session.verdict(shown)
+    settings = take.settings
+    knobs = [*KNOBS[settings.method], "temperature", "seed"]
     return {
-        "number": number,
-        "title": title,
-        "method": reading.method,
-        "text": reading.text,
-        "voice": reading.voice,
-        "knobs": ", ".join(f"{name} {getattr(reading.settings, name):g}" for name in knobs),
-        "seconds": round(reading.audio_seconds, 2),
-        "calls": reading.calls,
+        "number": session.number_of(shown),
+        "title": f"{TITLES[settings.method][0]}, seed {settings.seed}",
+        "method": settings.method,
+        "text": take.text,
+        "voice": take.voice,
+        "knobs": ", ".join(f"{name} {getattr(settings, name):g}" for name in knobs),
+        "seconds": round(take.audio_seconds, 2),
+        "calls": len(take.rounds),
         "ratio": None if shown.speed_up is None else round(shown.speed_up, 2),
         "errors": None if verdict is None else verdict.words.errors,
         "length": None if verdict is None else verdict.words.length,
@@ -226,42 +220,34 @@ def _row(
 def _lane(
     key: str, shown: ShownTake, outdated: bool, session: Session, origin: Origin, voices: Collection[str]
 ) -> dict[str, object]:
-    reading, verdict = shown.reading, session.verdict(shown)
-    words = without_pauses(reading.text).split()
-    number = session.number_of(shown) if any(take.shown is shown for take in session.history) else 0
-    name = TITLES[key][0] if key in TITLES else f"#{number}"
+    take, verdict = shown.take, session.verdict(shown)
+    words = without_pauses(take.text).split()
     return {
-        **_row(number, name, shown, session, origin, voices),
+        **_row(shown, session, origin, voices),
         "key": key,
-        "name": name,
+        "name": TITLES[key][0] if key in TITLES else f"#{session.number_of(shown)}",
         "outdated": outdated,
         "recorded": shown.recorded,
-        "cut": reading.hit_limit,
-        "speed": round(reading.tokens_per_second),
-        "accepted": reading.acceptance_rate,
-        "tested": reading.acceptance_of_tested,
+        "cut": take.hit_limit,
+        "speed": round(take.tokens_per_second),
+        "accepted": take.acceptance_rate,
+        "tested": take.acceptance_of_tested,
         "words": words,
-        "starts": _starts(reading.text, reading.audio_seconds),
-        "wrong": None if verdict is None else _wrong(words, reading.text, verdict),
-        **json.loads(_rounds(shown.packed) if shown.packed else "{}"),
+        "starts": _starts(take.text, take.audio_seconds),
+        "wrong": None if verdict is None else _wrong(words, take.text, verdict),
+        "pauses": take.pauses,
+        "verification": take.settings.verification,
+        "rounds": [[round(r.milliseconds, 3), r.drafted, _tokens(r)] for r in take.rounds],
     }
 
 
-@lru_cache(maxsize=256)
-def _rounds(packed: bytes) -> str:
-    """The rounds of a take and its pauses as JSON: [ms, drafted, [[token, kind, size, test] ...]], a test as `_test` has it."""
-    take = unpack_take(packed, np.zeros(0, np.float32))
-    rounds = [[round(r.milliseconds, 3), list(r.drafted), _tokens(r)] for r in take.rounds]
-    return json.dumps({"rounds": rounds, "pauses": take.pauses, "verification": take.settings.verification})
-
-
-def _tokens(round_: Round) -> list[list[object]]:
+def _tokens(round_: Round) -> list[tuple[object, ...]]:
+    """Each token of a round: [token, kind, size of its group, its test]."""
     tests = [*map(_test, round_.tests), *[None] * len(round_.tokens)]
-    zipped = zip(round_.tokens, round_.kinds, round_.group_sizes, tests, strict=False)
-    return [list(token) for token in zipped]
+    return list(zip(round_.tokens, round_.kinds, round_.group_sizes, tests, strict=False))
 
 
-def _test(test: object) -> list[object]:
+def _test(test: Test) -> list[object]:
     """[drafted, accepted, group, size of the group, p, q, P_c, Q_c, ratio, coin]; group -1: none."""
     numbers = [float(f"{getattr(test, name):.{DIGITS}g}") for name in ("p", "q", "mass_p", "mass_q", "ratio", "coin")]
     return [test.token, test.accepted, test.group, test.group_size, *numbers]

@@ -1,23 +1,22 @@
 """The beams of a search by spoof detectors (MSpoofTTS, Algorithm 2): as a tree over time, and how one of them sounds."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import gradio as gr
 import numpy as np
 
-from explorers.errors import showing_errors
-from explorers.shared.blocks import pcm, player
-from explorers.shared.spoof_curves import spoken
+from explorers.errors import check_whole, showing_errors
+from explorers.shared.controls import PRIVATE, pcm, player
 from explorers.shared.terms import term_html
 from explorers.zero_gpu import STARTING_SECONDS, on_gpu
 from pcg.decode.beam_search import Hierarchy
-from pcg.errors import InputError, PCGError, counted
+from pcg.errors import PCGError, counted
 from pcg.spoof.detectors import M10, M25, M50
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.take import Take
+from pcg.take import Branch, Cycle, Take
 
 SCRIPT, PICK = Path(__file__).with_name("more.js"), "pick"
 PLAN = Hierarchy()
@@ -40,40 +39,26 @@ after {PLAN.stages[2]} the one with the best sum of ranks is chosen.</p>"""
 
 
 @dataclass(frozen=True)
-class Beam:
-    """One branch, numbered from 1.
-
-    Attributes:
-        scores: P(real) of each detector that scored it.
-        stages: after how many stages it was pruned; 3 if not before the choice.
-        rank: weighted rank among the last beams, lower is better; None if pruned before.
-    """
-
-    number: int
-    tokens: tuple[int, ...]
-    scores: Mapping[str, float]
-    stages: int
-    rank: float | None
-
-
-@dataclass(frozen=True)
 class Fan:
     """All beams that continue from token `start` of the utterance, in the piece of text whose first token is `piece`. One beam
-    alone is a warm-up. chosen: the number of the beam that was kept."""
+    alone is a warm-up."""
 
     start: int
     piece: int
-    beams: tuple[Beam, ...]
-    chosen: int
+    cycle: Cycle
 
     @property
-    def kept(self) -> Beam:
-        return self.beams[self.chosen - 1]
+    def beams(self) -> tuple[Branch, ...]:
+        return self.cycle.branches
 
-    def fate(self, beam: Beam) -> str:
-        return "chosen" if beam.number == self.chosen else ("first", "second", "lost")[beam.stages - 1]
+    @property
+    def kept(self) -> Branch:
+        return self.beams[self.cycle.chosen]
 
-    def place(self, beam: Beam, resolution: str) -> tuple[int, int]:
+    def fate(self, beam: Branch) -> str:
+        return "chosen" if beam is self.kept else ("first", "second", "lost")[beam.stages - 1]
+
+    def place(self, beam: Branch, resolution: str) -> tuple[int, int]:
         """Return the place of `beam` by one detector, 1 being the most real, and the number of beams that it scored."""
         scores = [other.scores[resolution] for other in self.beams if resolution in other.scores]
         return 1 + sum(score > beam.scores[resolution] for score in scores), len(scores)
@@ -95,17 +80,16 @@ class Tree:
         start = piece = 0
         for cycle in take.cycles:
             piece = start if cycle.start == 0 else piece
-            beams = tuple(Beam(b.number + 1, b.tokens, dict(b.scores), b.stages, b.rank) for b in cycle.branches)
-            fans.append(Fan(start, piece, beams, cycle.chosen + 1))
+            fans.append(Fan(start, piece, cycle))
             start += len(fans[-1].kept.tokens)
         return cls(name, take.voice, rate, tuple(fans))
 
     @property
     def cycles(self) -> tuple[Fan, ...]:
-        """The fans with a choice; page and endpoints count them from 1."""
+        """The fans with a choice; page and endpoints count them, and their beams, from 1."""
         return tuple(fan for fan in self.fans if len(fan.beams) > 1)
 
-    def pieces(self, fan: Fan, beam: Beam) -> list[list[int]]:
+    def pieces(self, fan: Fan, beam: Branch) -> list[list[int]]:
         """Return the tokens of each piece of the text up to the end of `beam`, which replaces the chosen one."""
         pieces: dict[int, list[int]] = {}
         for earlier in self.fans[: self.fans.index(fan)]:
@@ -113,66 +97,36 @@ class Tree:
         pieces.setdefault(fan.piece, []).extend(beam.tokens)
         return list(pieces.values())
 
-    def record(self) -> list[dict[str, object]]:
-        """Return the cycles, ready for JSON."""
 
-        def beam(beam: Beam) -> dict[str, object]:
-            real = {name: round(score, 4) for name, score in beam.scores.items()}
-            return {"beam": beam.number, "stages": beam.stages, "real": real, "rank": beam.rank, "tokens": len(beam.tokens)}
-
-        return [
-            {"start_seconds": round(fan.start / self.rate, 4), "chosen": fan.chosen, "beams": list(map(beam, fan.beams))}
-            for fan in self.cycles
-        ]
-
-
-@dataclass(frozen=True, eq=False)
-class HeardBeam:
-    """An utterance up to the end of one beam: its sound `samples [N]`, and the second at which the beam begins."""
-
-    name: str
-    cycle: int
-    fan: Fan
-    beam: Beam
-    samples: np.ndarray = field(repr=False)
-    sample_rate: int
-    from_seconds: float
-
-    def record(self) -> dict[str, object]:
-        seconds = {"from_seconds": round(self.from_seconds, 4), "audio_seconds": round(len(self.samples) / self.sample_rate, 4)}
-        chosen = self.beam.number == self.fan.chosen
-        return {"sampler": self.name, "cycle": self.cycle, "beam": self.beam.number, "chosen": chosen, **seconds}
-
-
-def hear_beam(synthesizer: Synthesizer, trees: Mapping[str, Tree], key: str, cycle: object, beam: object) -> HeardBeam:
+def hear_beam(
+    synthesizer: Synthesizer, trees: Mapping[str, Tree], key: str, cycle: object, beam: object
+) -> tuple[str, np.ndarray]:
     """Decode the utterance up to the end of a beam, which replaces the chosen one.
 
     Args:
         trees: by the key of the sampler.
         cycle, beam: count from 1.
 
+    Returns:
+        What is heard, as HTML, and samples [N].
+
     Raises:
         InputError: for numbers that do not exist.
         PCGError: if that sampler has not run.
     """
-    if key not in trees:
+    if key not in trees or not trees[key].cycles:
         raise PCGError(NO_BEAMS.format(name=str(key)[:40]))
     tree = trees[key]
-    fan = tree.cycles[_number("cycle", cycle, len(tree.cycles)) - 1]
-    chosen = fan.beams[_number("beam", beam, len(fan.beams)) - 1]
+    fan = tree.cycles[check_whole("cycle", cycle, 1, len(tree.cycles)) - 1]
+    chosen = fan.beams[check_whole("beam", beam, 1, len(fan.beams)) - 1]
     speaker, rate = synthesizer.voice.reference(tree.voice), synthesizer.voice.codec.sample_rate
     samples = np.concatenate([synthesizer.decode(piece, speaker) for piece in tree.pieces(fan, chosen)])
-    begin = len(samples) / rate - len(chosen.tokens) / tree.rate
-    return HeardBeam(tree.name, int(cycle), fan, chosen, samples, rate, begin)
-
-
-def _number(name: str, value: object, highest: int) -> int:
-    if not highest:
-        raise PCGError("This take has no beams to choose from.")
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 1 <= value <= highest or value != int(value):
-        raise InputError(name, value, f"a whole number from 1 to {highest}")
-    return int(value)
+    end, fate = len(samples) / rate, FATES[fan.fate(chosen)].removesuffix(" tokens")
+    words = (
+        f'<p class="beams-note" role="status"><b>{tree.name}, cycle {int(cycle)}, beam {int(beam)}</b> ({fate}): the take up '
+        f"to {end - len(chosen.tokens) / tree.rate:.2f} s, then this beam up to {end:.2f} s.</p>"
+    )
+    return words, samples
 
 
 @dataclass(frozen=True)
@@ -192,21 +146,20 @@ def create_beams(synthesizer: Synthesizer, samplers: Mapping[str, str]) -> BeamV
             [(name, key) for key, name in samplers.items()], value=list(samplers)[-1], label="Sampler", show_label=False,
             container=False, elem_id="spoof-way", elem_classes="lab-picker",
         )  # fmt: skip
-        script = SCRIPT.read_text(encoding="utf-8")
-        tree = gr.HTML(EMPTY, js_on_load=script, apply_default_css=False, elem_id="spoof-tree")
+        tree = gr.HTML(EMPTY, js_on_load=SCRIPT.read_text(encoding="utf-8"), apply_default_css=False, elem_id="spoof-tree")
         with gr.Row(elem_classes="lab-seed"):
             cycle = gr.Number(1, label="Cycle", precision=0, minimum=1, min_width=80, elem_id="spoof-cycle")
             beam = gr.Number(1, label="Beam", precision=0, minimum=1, min_width=80, elem_id="spoof-beam")
             hear = gr.Button("Play this beam", elem_id="spoof-hear", size="md", min_width=140)
         words = gr.HTML("", apply_default_css=False, elem_id="spoof-words")
         sound = player(synthesizer, "Beam", "spoof-sound-beam", autoplay=True)
-    record, trees = gr.JSON(visible=False), gr.State({})
+    trees = gr.State({})
     lent = on_gpu(partial(hear_beam, synthesizer), lambda *_: STARTING_SECONDS)
 
     def play(key: str, cycle: object, beam: object, trees: Mapping[str, Tree]) -> list[object]:
         with showing_errors():
-            heard = lent(trees, key, cycle, beam)
-        return [heard.record(), heard_html(heard), pcm(heard.samples, heard.sample_rate) if len(heard.samples) else None]
+            what, samples = lent(trees, key, cycle, beam)
+        return [what, pcm(samples, synthesizer.voice.codec.sample_rate)]
 
     def play_picked(key: str, trees: Mapping[str, Tree], event: gr.EventData) -> list[object]:
         picked = event._data if isinstance(event._data, Mapping) else {}
@@ -214,26 +167,19 @@ def create_beams(synthesizer: Synthesizer, samplers: Mapping[str, str]) -> BeamV
         return [cycle, beam, *play(key, cycle, beam, trees)]
 
     once = {"show_progress": "minimal", "trigger_mode": "always_last"}
-    key.input(
-        lambda key, trees: tree_html(trees.get(key)), [key, trees], tree,
-        queue=False, show_progress="hidden", api_visibility="private",
-    )  # fmt: skip
+    key.input(lambda key, trees: tree_html(trees.get(key)), [key, trees], tree, **PRIVATE)
     hear.click(
-        play, [key, cycle, beam, trees], [record, words, sound], api_name="spoof_beam",
+        play, [key, cycle, beam, trees], [words, sound], api_name="spoof_beam",
         api_description="The sound of this session's last run of `spoof` up to the end of one beam, which replaces the chosen "
         "one; cycle and beam count from 1, as in its record.", **once,
     )  # fmt: skip
-    getattr(tree, PICK)(play_picked, [key, trees], [cycle, beam, record, words, sound], api_visibility="private", **once)
+    getattr(tree, PICK)(play_picked, [key, trees], [cycle, beam, words, sound], api_visibility="private", **once)
     return BeamView(trees, key, tree)
 
 
-def heard_html(heard: HeardBeam) -> str:
-    """What is heard: from where to where the beam runs."""
-    end, fate = len(heard.samples) / heard.sample_rate, FATES[heard.fan.fate(heard.beam)].removesuffix(" tokens")
-    return (
-        f'<p class="beams-note" role="status"><b>{heard.name}, cycle {heard.cycle}, beam {heard.beam.number}</b> ({fate}): '
-        f"the take up to {heard.from_seconds:.2f} s, then this beam up to {end:.2f} s.</p>"
-    )
+def spoken(resolution: str) -> str:
+    """Return a resolution's name without the sign of markup in it."""
+    return resolution.replace("<-", " from ")
 
 
 def tree_html(tree: Tree | None) -> str:
@@ -266,16 +212,16 @@ def _fans(tree: Tree, lanes: int) -> Iterator[str]:
         yield f'<text class="cycle" x="{x + 4:.1f}" y="{ABOVE - 10}">cycle {number}</text>'
         yield f'<path class="edge" d="M{x:.1f} {ABOVE - 6}V{ABOVE + LANE * lanes}"/>'
         # The chosen one last, above the others.
-        for beam in sorted(fan.beams, key=lambda beam: beam.number == fan.chosen):
+        for beam in sorted(fan.beams, key=lambda beam: beam is fan.kept):
             yield _beam(fan, beam, number, tree.rate, lane)
-        lane = fan.chosen - 1
+        lane = fan.cycle.chosen
 
 
-def _beam(fan: Fan, beam: Beam, cycle: int, rate: float, lane: float) -> str:
+def _beam(fan: Fan, beam: Branch, cycle: int, rate: float, lane: float) -> str:
     def x(token: float) -> str:
         return f"{BEFORE + (fan.start + token) / rate * SECOND:.1f}"
 
-    root, y, count, fate = _y(lane), _y(beam.number - 1), len(beam.tokens), fan.fate(beam)
+    root, y, count, fate = _y(lane), _y(beam.number), len(beam.tokens), fan.fate(beam)
     turn = min(SPREAD_TOKENS, count)
     curve = f"M{x(0)} {root}C{x(turn / 2)} {root} {x(turn / 2)} {y} {x(turn)} {y}"
     # A beam may end within a stage.
@@ -290,10 +236,10 @@ def _beam(fan: Fan, beam: Beam, cycle: int, rate: float, lane: float) -> str:
     scores = ", ".join(f"{spoken(n)} {1 - beam.scores[n]:.2f} ({at} of {of})" for n, (at, of) in places.items())
     rank = "" if beam.rank is None else f"; sum of ranks {beam.rank:g}"
     span = f"{fan.start / rate:.2f} to {(fan.start + count) / rate:.2f} s"
-    label = f"Cycle {cycle}, beam {beam.number}, {span}: {FATES[fate]}; spoof probability {scores}{rank}"
-    first = 0 if cycle == 1 and beam.number == 1 else -1
+    label = f"Cycle {cycle}, beam {beam.number + 1}, {span}: {FATES[fate]}; spoof probability {scores}{rank}"
+    first = 0 if cycle == 1 and beam.number == 0 else -1
     return (
-        f'<g class="beam {fate}" role="button" aria-pressed="false" data-cycle="{cycle}" data-beam="{beam.number}" '
+        f'<g class="beam {fate}" role="button" aria-pressed="false" data-cycle="{cycle}" data-beam="{beam.number + 1}" '
         f'tabindex={first} aria-label="{label}"><path class="hit" d="{curve}H{x(count)}"/>{"".join(stages)}'
         f"{_mark(fate, float(x(count)), float(y))}</g>"
     )

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from html import escape
 from itertools import takewhile
-from math import isfinite
 from operator import eq
 from pathlib import Path
 
@@ -13,11 +12,10 @@ import gradio as gr
 import numpy as np
 import plotly.graph_objects as go
 
-from explorers.colours import BLUE, ORANGE, SOUND_COLOUR, WAVE_COLOUR
+from explorers.colours import BLUE, ORANGE, SOUND_COLOUR, WAVE_COLOUR, axis, layout
 from explorers.errors import showing_errors
-from explorers.session import Session, ShownTake
-from explorers.shared.blocks import DECODING, json_drawer, pcm, queued_beside
-from explorers.shared.figures import axis, layout
+from explorers.session import Session
+from explorers.shared.controls import PRIVATE, json_drawer, pcm, queued_beside
 from explorers.shared.readout import message_html
 from explorers.shared.terms import explained, term_html
 from pcg.asr.listening import as_speech, cut, listen
@@ -26,6 +24,7 @@ from pcg.asr.self_speculative import PRESETS, Thresholds, Times, Transcript
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError, counted
 from pcg.metrics.intelligibility import comparable
+from pcg.settings import Bounds
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.reading import MAX_CHARACTERS
 
@@ -48,9 +47,8 @@ Word = tuple[str, str, str]
 
 def thresholds_of(tau_ctc: float, tau_slm: float) -> Thresholds:
     """Return the thresholds of two sliders: 0 nats switches the CTC gate off, likelihood 1 the verification."""
-    for name, value, high in (("tau_ctc", tau_ctc, HIGHEST_CTC), ("tau_slm", tau_slm, HIGHEST_LM)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not (isfinite(value) and 0 <= value <= high):
-            raise InputError(name, value, f"a number from 0 to {high:g}")
+    Bounds(0, HIGHEST_CTC, 0).check("tau_ctc", tau_ctc)
+    Bounds(0, HIGHEST_LM, 0).check("tau_slm", tau_slm)
     return Thresholds(float(tau_ctc) or None, float(tau_slm) if tau_slm < HIGHEST_LM else None)
 
 
@@ -177,15 +175,6 @@ def read_sound(path: Path, sample_rate: int) -> np.ndarray:
     return samples
 
 
-def sound_of_take(synthesizer: Synthesizer, shown: ShownTake | None) -> np.ndarray:
-    """Return the samples of a take with its pauses, decoded again if its file is gone; raise PCGError without a take."""
-    if shown is None or not shown.reading.tokens:
-        raise PCGError(NO_TAKE)
-    if shown.packed and shown.sound and shown.sound.is_file():
-        return shown.take().audio
-    return synthesizer.decode(list(shown.reading.tokens), shown.speaker(synthesizer.voice.references))
-
-
 def warmed_up(load: Callable[[], Recogniser], synthesizer: Synthesizer) -> Recogniser:
     """Load the recogniser and run all three steps once: the first calls are slow and would distort the times."""
     recogniser, speaker = load(), next(iter(synthesizer.voice.references.values()))
@@ -245,18 +234,18 @@ def create_recognition(synthesizer: Synthesizer, load: Callable[[], Recogniser],
     def take(key: str, session: Session) -> list[object]:
         with showing_errors():
             shown = session.in_hand(key)
-            samples = sound_of_take(synthesizer, shown)
-        return [pcm(samples, synthesizer.voice.codec.sample_rate), shown.reading.text]
+            if shown is None or not shown.take.tokens:
+                raise PCGError(NO_TAKE)
+            made = shown.with_sound()
+        return [pcm(made.audio, made.sample_rate), made.text]
 
-    # Beside a take that is being generated, the times of both would be wrong.
-    alone = {"concurrency_id": DECODING, "concurrency_limit": 1, **queued_beside(status)}
     asked, shown = [sound, ctc, slm, reference], [record, text, errors, entropies, status]
     run.click(
         transcribe, asked, shown, api_name="transcribe",
         api_description="Transcribe a sound at two thresholds: a record with text, stage, RTFx, times, entropies and, with a "
-        "reference, WER; then the same as HTML and a figure.", **alone,
+        "reference, WER; then the same as HTML and a figure.", **queued_beside(status),
     )  # fmt: skip
-    preset.input(sliders_of, preset, [ctc, slm], queue=False, show_progress="hidden", api_visibility="private")
+    preset.input(sliders_of, preset, [ctc, slm], **PRIVATE)
     last.click(
         take, [in_hand, session], [sound, reference],
         api_name="last_take", api_description="The sound of the chosen take, and its text.",
@@ -359,15 +348,7 @@ def entropy_figure(result: Recognition) -> go.Figure:
     hover = "%{x:.2f}: %{y:.3f} nats<extra></extra>"
     line = go.Scatter(x=np.concatenate(times), y=np.concatenate(nats), line={"color": BLUE, "width": 1.5}, hovertemplate=hover)
     gate = result.thresholds.ctc
-    mark = {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "y0": gate,
-        "y1": gate,
-        "line": {"color": ORANGE, "width": 2, "dash": "dash"},
-    }
     axes = {"xaxis": axis(None, ticksuffix=" s", range=[0, result.seconds]), "yaxis": axis("nats", rangemode="tozero")}
     title = layout("Entropy of every CTC frame" + ("" if gate is None else f", and the gate at {gate:g} nats"))
-    return go.Figure(line, title | axes | {"height": 220, "shapes": [] if gate is None else [mark]})
+    figure = go.Figure(line, title | axes | {"height": 220})
+    return figure if gate is None else figure.add_hline(gate, line={"color": ORANGE, "width": 2, "dash": "dash"})

@@ -4,18 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from operator import methodcaller
+from html import escape
+from math import ceil, isnan
 
 import gradio as gr
 import numpy as np
 from gradio.components import Component
 
 from explorers.errors import page_error
-from explorers.listen.actions import Keep, new_seed, token_rate
-from explorers.more.beams import BeamView, Tree, create_beams, tree_html
-from explorers.session import Session, ShownTake, TakeView, Turn
-from explorers.shared.blocks import (
-    DECODING,
+from explorers.listen.actions import while_waiting
+from explorers.more.beams import BeamView, Fan, Tree, create_beams, spoken, tree_html
+from explorers.shared.controls import (
     json_drawer,
     knob,
     pcm,
@@ -28,15 +27,13 @@ from explorers.shared.blocks import (
     wire_stop,
 )
 from explorers.shared.readout import busy_html, failure_html, message_html
-from explorers.shared.spoof_curves import curves_html
 from explorers.shared.terms import TERMS, explained, term_html
-from explorers.shared.waiting import while_waiting
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.errors import InputError, PCGError, counted
 from pcg.settings import Settings
-from pcg.spoof.detectors import STEP
+from pcg.spoof.detectors import RESOLUTIONS, STEP
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.take import Speak, Take, last_take, pack_take
+from pcg.take import Speak, Take, last_take
 from pcg.text.reading import check_text
 
 NOTE = "One text and one seed (n = 1): nothing follows for the samplers in general."
@@ -50,6 +47,7 @@ STOPPED = "Stopped. Finished takes stay."
 DONE = "All six takes are ready."
 # The two searches cost about eleven plain takes.
 TAKES = 15
+HEIGHT, MOST_TICKS = 100, 6
 
 
 @dataclass(frozen=True)
@@ -88,16 +86,23 @@ class SpoofTake:
     tree: Tree | None = field(repr=False)
 
     def record(self) -> dict[str, object]:
-        """Return everything, ready for JSON; every `STEP`-th value of the curves."""
-        take, means = self.take, {name: curve.mean() if len(curve) else np.nan for name, curve in self.curves.items()}
-        return {
-            "settings": take.settings.as_dict(), "tokens": len(take.tokens), "audio_seconds": round(take.audio_seconds, 4),
-            "hit_limit": take.hit_limit, "computed_per_token": round(take.computed_per_token, 4),
-            "rtf": round(take.rtf, 4) if len(take.audio) else None,
+        """Return the figures of the take, the means and every `STEP`-th value of its curves, and its beams; ready for JSON."""
+        means = {name: curve.mean() if len(curve) else np.nan for name, curve in self.curves.items()}
+        return self.take.summary() | {
             "spoof": {name: _finite(mean) for name, mean in means.items()},
             "curves": {name: [_finite(value) for value in curve[::STEP]] for name, curve in self.curves.items()},
-            "curve_step_tokens": STEP, "cycles": self.tree.record() if self.tree else [],
-        }  # fmt: skip
+            "curve_step_tokens": STEP,
+            "cycles": [_cycle(fan) for fan in self.tree.cycles] if self.tree else [],
+        }
+
+
+def _cycle(fan: Fan) -> dict[str, object]:
+    beams = [
+        {"beam": beam.number + 1, "stages": beam.stages, "rank": beam.rank, "tokens": len(beam.tokens),
+         "real": {name: round(score, 4) for name, score in beam.scores.items()}}
+        for beam in fan.beams
+    ]  # fmt: skip
+    return {"start_token": fan.start, "chosen": fan.cycle.chosen + 1, "beams": beams}
 
 
 def can_judge(synthesizer: Synthesizer) -> bool:
@@ -112,7 +117,7 @@ def generate_all(
 
     Closing the generator stops it. speak: that of the synthesizer, or of a service that serves several visitors.
     """
-    text, rate = check_text(text), token_rate(synthesizer)
+    text, codec = check_text(text), synthesizer.voice.codec
     synthesizer.voice.reference(voice)
     if not can_judge(synthesizer):
         raise InputError("voice", synthesizer.voice.name, "one whose codes the spoof detectors know")
@@ -124,36 +129,17 @@ def generate_all(
             yield from while_waiting(events, synthesizer)
             take = last_take(events)
         curves = {name: curve.numpy() for name, curve in synthesizer.decoder.detectors.curves(take.tokens).items()}
-        yield SpoofTake(key, take, curves, Tree.of(SAMPLERS[key].name, take, rate) if key in SEARCHED else None)
+        tree = Tree.of(SAMPLERS[key].name, take, codec.sample_rate / codec.hop) if key in SEARCHED else None
+        yield SpoofTake(key, take, curves, tree)
 
 
-def remembered(session: Session, takes: Sequence[SpoofTake], keep: Keep, turn: Turn) -> Session:
-    """Return the session with these takes in its history; the run of `turn` gets the same change."""
-    for made in takes:
-        sound = keep(made.take, None, False) if len(made.take.audio) else None
-        shown = ShownTake(TakeView.of(made.take), sound, packed=pack_take(made.take), streamed=False)
-        remember = methodcaller("remembering", shown, made.key, SAMPLERS[made.key].name)
-        session = remember(session)
-        turn.change(remember)
-    return session
-
-
-def create_spoof(
-    synthesizer: Synthesizer,
-    speak: Speak | None = None,
-    session: gr.State | None = None,
-    keep: Keep | None = None,
-    turn: gr.State | None = None,
-) -> Mapping[str, Component]:
-    """Lay the panel out; return the controls that share their values with other panels.
-
-    session: holds a Session, whose history gets the takes; keep: writes a take to a file; turn: holds the Turn of Listen.
-    """
+def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mapping[str, Component]:
+    """Lay the panel out; return the controls that share their values with other panels. speak: as in `generate_all`."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"), gr.Column(elem_classes="lab-form"):
             text, voice = text_box("spoof-", EXAMPLE), voice_choice(synthesizer, "spoof-")
             temperature = knob("temperature", Settings(), "spoof-", explained("temperature", "The paper uses 1.0."))
-            seed, dice = seed_and_dice("spoof-")
+            seed = seed_and_dice("spoof-")
             run, stop = run_and_stop("spoof-", "Compare all six")
             status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="spoof-status")
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
@@ -165,7 +151,6 @@ def create_spoof(
                     views |= {key: _create_take(synthesizer, key) for key in row}
             beams = create_beams(synthesizer, SEARCHED)
             record = json_drawer("spoof-record")
-    finished = gr.State(())
     lent = on_gpu(partial(generate_all, synthesizer, speak=speak), lambda text, *_: gpu_seconds(text, TAKES))
 
     def compare_samplers(text: str, voice: str, temperature: float, seed: int) -> Iterator[dict[Component, object]]:
@@ -180,36 +165,20 @@ def create_spoof(
                         continue
                     takes.append(step)
                     updates = {record: asked | {"ways": {made.key: made.record() for made in takes}}}
-                    done = {status: message_html(DONE), finished: tuple(takes)} if step.key == LAST else {}
+                    done = {status: message_html(DONE)} if step.key == LAST else {}
                     yield updates | done | _updates(step, views[step.key]) | _tree_updates(takes, beams)
         except PCGError as error:
             yield {status: failure_html(error)}
             raise page_error(error) from error
 
-    places = [
-        record,
-        finished,
-        beams.trees,
-        beams.key,
-        beams.tree,
-        *(place for view in views.values() for place in view),
-        status,
-    ]
+    places = [place for view in views.values() for place in view]
     running = run.click(
-        compare_samplers, [text, voice, temperature, seed], places, **queued_beside(status),
-        concurrency_id=DECODING, concurrency_limit=1, api_name="spoof",
+        compare_samplers, [text, voice, temperature, seed],
+        [record, beams.trees, beams.key, beams.tree, *places, status], **queued_beside(status), api_name="spoof",
         api_description="Takes of a text by six samplers at one seed; streams a record (cost, spoof probabilities and curves, "
         "beams), then the same as HTML and sounds.",
     )  # fmt: skip
-    quiet = {"api_visibility": "private", "show_progress": "hidden"}
     wire_stop(stop, running, status, STOPPED)
-    dice.click(new_seed, None, seed, queue=False, **quiet)
-    if session and keep and turn:
-        # When it is over, as other takes may have come into the session meanwhile.
-        running.success(
-            lambda session, takes, turn: remembered(session, takes, keep, turn), [session, finished, turn], session,
-            concurrency_limit=None, **quiet,
-        )  # fmt: skip
     return {"text": text, "voice": voice, "temperature": temperature, "seed": seed}
 
 
@@ -232,8 +201,8 @@ def _emptied(views: Mapping[str, View], beams: BeamView) -> dict[Component, obje
 
 def _updates(made: SpoofTake, view: View) -> dict[Component, object]:
     (head, sound, curves), take = view, made.take
-    samples = pcm(take.audio, take.sample_rate) if len(take.audio) else None
-    return {head: sampler_html(made.key, take), sound: samples, curves: curves_html(made.curves, take.audio_seconds)}
+    drawn = curves_html(made.curves, take.audio_seconds)
+    return {head: sampler_html(made.key, take), sound: pcm(take.audio, take.sample_rate), curves: drawn}
 
 
 def _tree_updates(takes: Sequence[SpoofTake], beams: BeamView) -> dict[Component, object]:
@@ -259,3 +228,42 @@ def sampler_html(key: str, take: Take | None = None) -> str:
 def _finite(value: float) -> float | None:
     """JSON has no NaN."""
     return None if np.isnan(value) else round(float(value), 4)
+
+
+def curves_html(curves: Mapping[str, Sequence[float]], seconds: float) -> str:
+    """Draw the curves of an utterance of so many seconds, and their means.
+
+    Args:
+        curves: by resolution, the spoof probability of each token `[T]`, NaN where the utterance is too short for it.
+    """
+    count = max(map(len, curves.values()))
+    means = {name: f"{sum(curve) / len(curve):.2f}" if _is_known(curve) else "too short" for name, curve in curves.items()}
+    listed = ", ".join(f"{spoken(name)} {mean}" for name, mean in means.items())
+    lines = "".join(
+        f'<polyline class="{r.key}" points="{_points(curves[r.name])}"/>' for r in RESOLUTIONS if _is_known(curves[r.name])
+    )
+    apart = max(1, ceil(seconds / MOST_TICKS))
+    ticks = "".join(f'<span style="--at:{s / seconds:.2%}">{s} s</span>' for s in range(apart, int(seconds) + 1, apart))
+    levels = "".join(f'<span style="--at:{level:.0%}">{level:g}</span>' for level in (0, 0.5, 1))
+    legend = "".join(
+        '<div><dt><svg class="spoof-key" width="26" height="8" aria-hidden="true">'
+        f'<line class="{r.key}" x2="26" y1="4" y2="4"/></svg>{escape(r.name)}</dt><dd>{means[r.name]}</dd></div>'
+        for r in RESOLUTIONS
+    )
+    return (
+        f'<div class="spoof-curves"><p>{term_html("spoof")}, 0 to 1, and its means</p><div class="spoof-plane" role="img" '
+        f'aria-label="Spoof probability along {seconds:.1f} s; means: {listed}">'
+        f'<div class="spoof-levels">{levels}</div>'
+        f'<svg viewBox="0 0 {max(1, count)} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">{lines}</svg>'
+        f'<div class="spoof-seconds">{ticks}</div></div><dl class="spoof-means">{legend}</dl></div>'
+    )
+
+
+def _is_known(curve: Sequence[float]) -> bool:
+    return len(curve) > 0 and not isnan(curve[0])
+
+
+def _points(curve: Sequence[float]) -> str:
+    """A curve changes at every `STEP`-th token at most."""
+    places = sorted({*range(0, len(curve), STEP), len(curve) - 1})
+    return " ".join(f"{place + 0.5:g},{HEIGHT * (1 - curve[place]):.1f}" for place in places)

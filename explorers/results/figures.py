@@ -8,8 +8,7 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from explorers.colours import BLUE, GREEN, INK, METHODS, ORANGE, SKY
-from explorers.shared.figures import GRID, MARGIN, axis, layout
+from explorers.colours import BLUE, GREEN, GRID, INK, MARGIN, METHODS, ORANGE, SKY, axis, layout
 from pcg.experiments import papers
 from pcg.experiments.results import (
     Difference,

@@ -19,23 +19,21 @@ from gradio.components import Component
 
 from explorers.colours import swatch_html
 from explorers.errors import page_error, showing_errors
-from explorers.listen.actions import new_seed
-from explorers.shared.blocks import (
-    DECODING,
-    by_name,
+from explorers.listen.actions import while_waiting
+from explorers.shared.controls import (
+    PRIVATE,
     json_drawer,
     knob,
-    parameters_of,
     queued_beside,
     run_and_stop,
     seed_and_dice,
     similarity_choice,
     voice_choice,
     wire_stop,
+    with_parameters,
 )
 from explorers.shared.readout import failure_html, message_html
 from explorers.shared.terms import explained
-from explorers.shared.waiting import while_waiting
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
@@ -341,7 +339,7 @@ def create_listening_test(
     """
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
-            inputs, rating, own, run, stop, dice, status, make, link = _create_form(synthesizer)
+            inputs, rating, own, run, stop, status, make, link = _create_form(synthesizer)
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
             with gr.Column(elem_classes="lab-card"):
                 gr.HTML(HEADING, apply_default_css=False)
@@ -357,7 +355,7 @@ def create_listening_test(
                 save = gr.Button("Save as CSV and JSON", size="md", elem_id="listening-export")
                 files = gr.Files(label="Files", visible=False, interactive=False, elem_id="listening-files")
                 record = json_drawer("listening-record")
-    state, address, named = gr.State(), gr.Textbox(visible=False, label="address"), by_name(ListeningRequest, inputs)
+    state, address, named = gr.State(), gr.Textbox(visible=False, label="address"), dict(zip(NAMES, inputs, strict=True))
     outputs = [record, ballot, finish, revealed, reveal, files, state, status]
     decode = on_gpu(partial(prepare, synthesizer, speak=speak), lambda *_: LONGEST_SECONDS)
     render = on_gpu(partial(sounds, synthesizer), lambda *_: STARTING_SECONDS)
@@ -380,10 +378,10 @@ def create_listening_test(
             # Gradio has copied the sounds to its cache when it asks for the next step.
             yield updates | {record: asked, reveal: "", ballot: gr.update(value=asked | {"sounds": urls})}
 
-    @parameters_of(ListeningRequest)
+    @with_parameters(*NAMES)
     def prepare_test(*values: object) -> Iterator[Updates]:
         try:
-            with closing(decode(ListeningRequest(**by_name(ListeningRequest, values)))) as steps:
+            with closing(decode(ListeningRequest(*values))) as steps:
                 for step in steps:
                     yield from [{status: message_html(step)}] if isinstance(step, str) else shown(step)
         except PCGError as error:
@@ -409,12 +407,11 @@ def create_listening_test(
         with showing_errors(), TemporaryDirectory() as folder:
             yield gr.update(value=export(Path(folder), test), visible=True)
 
-    @parameters_of(ListeningRequest, "address")
+    @with_parameters(*NAMES, "address")
     def make_link(*values: object) -> object:
         *asked, here = values
         with showing_errors():
-            request = ListeningRequest(**by_name(ListeningRequest, asked))
-            return gr.update(value=write_test(request, digest, here), visible=True)
+            return gr.update(value=write_test(ListeningRequest(*asked), digest, here), visible=True)
 
     moved = {name: place for name, place in shared.items() if name in ("voice", "similarity", *KNOBS)}
 
@@ -434,15 +431,13 @@ def create_listening_test(
         }  # fmt: skip
 
     running = run.click(
-        prepare_test, inputs, outputs, **queued_beside(status), concurrency_id=DECODING, concurrency_limit=1,
-        api_name="listening_prepare",
+        prepare_test, inputs, outputs, **queued_beside(status), api_name="listening_prepare",
         api_description="Prepare a blind listening test and decode its takes; streams its progress, then the first trial: a "
         "record with number, count, kind, letters and text, then the trial with its sounds.",
     )  # fmt: skip
     wire_stop(stop, running, status, STOPPED)
     # A vote does not wait for a take that is being generated.
     quick = {"concurrency_limit": None, "show_progress": "hidden"}
-    quiet = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     getattr(ballot, VOTE)(cast_by_person, state, outputs, api_visibility="private", **quick)
     cast.click(
         cast_vote, [given, state], outputs, api_name="listening_vote", **quick,
@@ -466,9 +461,8 @@ def create_listening_test(
         api_name="open_listening_link", api_description="The listening test that a link holds, for every control.",
     )  # fmt: skip
     opened.then(js=OPEN_TAB, api_visibility="private")
-    named["design"].input(lambda design: gr.update(visible=design == "rating"), named["design"], rating, **quiet)
-    named["source"].input(lambda source: gr.update(visible=source == "own"), named["source"], own, **quiet)
-    dice.click(new_seed, None, named["seed"], **quiet)
+    named["design"].input(lambda design: gr.update(visible=design == "rating"), named["design"], rating, **PRIVATE)
+    named["source"].input(lambda source: gr.update(visible=source == "own"), named["source"], own, **PRIVATE)
     return {name: named[name] for name in ("voice", "similarity", *KNOBS)}
 
 
@@ -502,7 +496,7 @@ def _create_form(synthesizer: Synthesizer) -> tuple:
         status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="listening-status")
     with gr.Column(elem_classes="lab-form"):
         voice = voice_choice(synthesizer, "listening-")
-        seed, dice = seed_and_dice("listening-", Settings().seed, "Seed of the test")
+        seed = seed_and_dice("listening-", "Seed of the test")
         with gr.Accordion("Settings of the methods", open=False):
             knobs = [knob(name, Settings(), "listening-", explained(name)) for name in KNOBS]
             similarity = similarity_choice(synthesizer, "listening-")
@@ -512,4 +506,4 @@ def _create_form(synthesizer: Synthesizer) -> tuple:
             buttons=["copy"], lines=2, elem_id="listening-link",
         )  # fmt: skip
     inputs = [design, compared, reference, anchor, source, lines, trials, voice, *knobs, seed, similarity]
-    return inputs, rating, own, run, stop, dice, status, make, link
+    return inputs, rating, own, run, stop, status, make, link

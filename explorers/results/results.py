@@ -16,7 +16,7 @@ from gradio.components import Component
 from explorers.errors import page_error, showing_errors
 from explorers.results.figures import CAPTIONS
 from explorers.results.report import RESULTS, table_html, write_report
-from explorers.shared.blocks import DECODING, queued_beside, run_and_stop, wire_stop
+from explorers.shared.controls import queued_beside, run_and_stop, wire_stop
 from explorers.shared.readout import busy_html, failure_html, message_html
 from pcg.analysis.swap import same_size_theta
 from pcg.errors import AssetError, InputError, PCGError, counted, first_line
@@ -242,7 +242,7 @@ def create_results(
         concurrency_limit=1, api_name="experiments",
         api_description="The results of a source, shipped or own: a record with every table; then HTML and figures.",
     )  # fmt: skip
-    queued = {**queued_beside(status), "concurrency_id": DECODING, "concurrency_limit": 1}
+    queued = queued_beside(status)
     running = start.click(
         run_them, [names, size], [*places, source, status], api_name="run_experiments", **queued,
         api_description=f"Run the missing units of experiments ({', '.join(TITLES)}); streams its progress.",

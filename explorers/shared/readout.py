@@ -1,13 +1,11 @@
-"""The head of the page, its messages as HTML, and the names of the methods."""
+"""Words of the page: its head, its messages as HTML, the names of the methods, and the form of percentages."""
 
 from html import escape
-from pathlib import Path
 
 from explorers.errors import plain
 from pcg.errors import PCGError
 from pcg.synthesis.voice import Voice
 
-STYLES = Path(__file__).with_name("readout.css")
 TITLES = {
     "ar": ("AR", "autoregressive"),
     "sd": ("SD", "speculative decoding"),
@@ -64,3 +62,8 @@ def banner_html(*sentences: str) -> str:
     """Important notices, one paragraph each; empty without any."""
     paragraphs = "".join(f"<p>{escape(sentence, quote=False)}</p>" for sentence in sentences if sentence)
     return f'<div class="banner" role="status">{paragraphs}</div>' if paragraphs else ""
+
+
+def percent(share: float) -> str:
+    """The one form of percentages on the page."""
+    return f"{100 * share:.1f} %".replace(".0 %", " %")

@@ -1,9 +1,9 @@
 import base64
-import csv
 import json
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import gradio as gr
 import numpy as np
@@ -13,8 +13,6 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from explorers.how_it_works.map import (
-    centre_of,
-    check_token,
     create_map,
     equal_theta,
     group_sizes,
@@ -22,11 +20,10 @@ from explorers.how_it_works.map import (
     pack,
     take_tokens,
     token_group,
-    write_groups,
     write_points,
 )
-from explorers.session import Session, TakeView
-from explorers.shared.blocks import SIMILARITY_NAMES
+from explorers.session import Session, ShownTake
+from explorers.shared.controls import SIMILARITY_NAMES
 from explorers.theme import launch_options
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
@@ -55,6 +52,7 @@ class Library:
 
 
 LIBRARY = Library()
+CROWDED = SimpleNamespace(library=LIBRARY, voice=SimpleNamespace(usage=USAGE))
 
 
 def unpacked(text: str, rows: int) -> np.ndarray:
@@ -64,13 +62,14 @@ def unpacked(text: str, rows: int) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def session(synthesizer: Synthesizer) -> Session:
-    return Session().with_take(TakeView.of(synthesizer.take("The quick brown fox.", Settings("pcg", seed=7), "two")))
+    return Session().with_take(ShownTake.of(synthesizer.take("The quick brown fox.", Settings("pcg", seed=7), "two")))
 
 
 @pytest.mark.parametrize("token", [0, 4, 7, 31])
 @pytest.mark.parametrize("theta", [0.3, 0.6, 1.0])
 def test_a_token_shows_its_group(token: int, theta: float) -> None:
-    shown, groups = token_group(LIBRARY, USAGE, token, theta, "cosine"), LIBRARY.groups(theta, "cosine")
+    shown = SimpleNamespace(**token_group(CROWDED, token, theta, "cosine"))
+    groups = LIBRARY.groups(theta, "cosine")
     sets = [set(groups.members_of(k).tolist()) for k in range(len(groups))]
     assert set(shown.members) == sets[int(groups.group_of_centre[token])]
     assert (len(shown.members), shown.members[0], shown.usage) == (shown.size, token, token)
@@ -79,27 +78,13 @@ def test_a_token_shows_its_group(token: int, theta: float) -> None:
     assert shown.count == sum(token in members for members in sets)
 
 
-@pytest.mark.parametrize("theta", [0.25, 0.5, 0.8])
-def test_the_map_counts_a_tested_group_as_the_engine_does(theta: float) -> None:
-    """A test of PCG draws a group that holds the token; it is not always the group around it."""
-    groups = LIBRARY.groups(theta, "cosine")
-    drawn = {k: centre_of(groups, k) for k in range(len(groups))}
-    assert CODES in drawn.values()  # the end of speech is a group, but no point of the map
-    for group, centre in drawn.items():
-        if centre < CODES:
-            assert token_group(LIBRARY, USAGE, centre, theta, "cosine").size == groups.size(group)
-    for wrong in (-1, len(groups), 0.5, True, None, "0"):
-        with pytest.raises(InputError, match="group is "):
-            centre_of(groups, wrong)
-
-
 @pytest.mark.parametrize("token", [-1, CODES, 2.5, float("nan"), float("inf"), None, True, "3", [1], {"a": 1}])
 def test_a_token_is_a_whole_number_of_the_vocabulary(token: object) -> None:
     with pytest.raises(InputError, match=r"token is .*, but must be a whole number from 0 to 59\."):
-        token_group(LIBRARY, USAGE, token, THETA, "cosine")
-    assert check_token("token", 3.0, CODES) == 3
+        token_group(CROWDED, token, THETA, "cosine")
+    assert token_group(CROWDED, 3.0, THETA, "cosine")["token"] == 3
     with pytest.raises(InputError, match=r"theta is 0\.1"):
-        token_group(LIBRARY, USAGE, 5, 0.1, "cosine")
+        token_group(CROWDED, 5, 0.1, "cosine")
 
 
 def test_sizes_and_counts_travel_packed() -> None:
@@ -131,9 +116,9 @@ def test_the_points_keep_their_places_and_the_unused_stay_at_the_border(synthesi
 def test_a_take_keeps_to_the_map(session: Session) -> None:
     shown = session.in_hand("pcg")
     tokens = take_tokens(shown, 64)
-    assert (tokens["method"], tokens["tokens"]) == ("PCG", [t for t in shown.reading.tokens if t < 64])
-    drafts = shown.reading.drafts
-    assert len(tokens["accepted"]) + len(tokens["rejected"]) == sum(t < 64 for t, _ in drafts)
+    assert (tokens["method"], tokens["tokens"]) == ("PCG", [t for t in shown.take.tokens if t < 64])
+    tested = [test.token for round_ in shown.take.rounds for test in round_.tests]
+    assert len(tokens["accepted"]) + len(tokens["rejected"]) == sum(token < 64 for token in tested)
     assert take_tokens(None, 64) is None
 
 
@@ -152,42 +137,30 @@ def test_another_similarity_keeps_the_groups_as_large(synthesizer: Synthesizer, 
 
 def test_a_token_is_heard_alone_and_for_its_group_in_the_take(synthesizer: Synthesizer, session: Session) -> None:
     shown = session.in_hand("pcg")
-    token = shown.reading.tokens[3]
+    token = shown.take.tokens[3]
     words, single, placed = hear_token(synthesizer, shown, token, THETA, "cosine")
-    members = token_group(synthesizer.library, synthesizer.voice.usage, token, THETA, "cosine").members
-    count = sum(t in members for t in shown.reading.tokens)
-    assert f"{count} of {len(shown.reading.tokens)} tokens" in words
+    members = token_group(synthesizer, token, THETA, "cosine")["members"]
+    count = sum(t in members for t in shown.take.tokens)
+    assert f"{count} of {len(shown.take.tokens)} tokens" in words
     assert len(placed.positions) == count > 0
-    assert len(placed.samples) == len(shown.reading.tokens) * synthesizer.voice.codec.hop
+    assert len(placed.samples) == len(shown.take.tokens) * synthesizer.voice.codec.hop
     assert len(single.samples) > 0
     words, _, placed = hear_token(synthesizer, None, token, THETA, "cosine")
     assert ("no take yet" in words, placed) == (True, None)
 
 
-def test_groups_are_written_for_other_programs(tmp_path: Path) -> None:
-    groups = LIBRARY.groups(0.5, "cosine")
-    as_json, as_csv = write_groups(groups, tmp_path / "groups-cosine-0.5", "cosine", "a voice")
-    written = json.loads(Path(as_json).read_text())
-    assert [set(members) for members in written["groups"]] == [set(groups.members_of(k).tolist()) for k in range(len(groups))]
-    rows = list(csv.DictReader(Path(as_csv).read_text().splitlines()))
-    assert [int(row["groups_that_hold_it"]) for row in rows] == groups.count.int().tolist()
-    assert all(int(row["group_size"]) == groups.size(int(row["group"])) for row in rows)
-
-
 @pytest.fixture(scope="module")
 def client(synthesizer: Synthesizer, session: Session) -> Iterator[Client]:
     with gr.Blocks() as app:
-        create_map(synthesizer, gr.State(session), in_hand())
+        create_map(synthesizer, gr.State(session), in_hand(), gr.HTML(js_on_load="trigger('locate')"))
     yield from serve_clients(app, **launch_options())
 
 
 def test_programs_get_the_same_answers(client: Client, synthesizer: Synthesizer) -> None:
     group = client.predict(3, THETA, "cosine", api_name="/token_group")
-    own = token_group(synthesizer.library, synthesizer.voice.usage, 3, THETA, "cosine")
-    assert tuple(group["members"]) == own.members
+    assert group == token_group(synthesizer, 3, THETA, "cosine")
     sizes = unpacked(client.predict(THETA, api_name="/token_sizes"), synthesizer.voice.codec.codebook_size)
-    assert sizes[0, 3] == group["size"] == own.size
-    assert len(client.predict(THETA, "cosine", api_name="/export_groups")["value"]) == 2
+    assert sizes[0, 3] == group["size"]
 
 
 def test_programs_are_told_what_is_wrong(client: Client) -> None:

@@ -9,7 +9,7 @@ import torch
 from playwright.sync_api import Page, expect
 
 from explorers.how_it_works.map import create_map
-from explorers.session import Session, TakeView
+from explorers.session import Session, ShownTake
 from explorers.theme import launch_options
 from pcg.groups.atlas import Atlas
 from pcg.groups.neighbours import build_neighbours
@@ -29,14 +29,14 @@ def two_tabs(synthesizer: object, session: Session) -> gr.Blocks:
         with gr.Tab("First"):
             gr.Markdown("The map is hidden at first.")
         with gr.Tab("Map"):
-            create_map(synthesizer, gr.State(session), in_hand())
+            create_map(synthesizer, gr.State(session), in_hand(), gr.HTML(js_on_load="trigger('locate')"))
     return app
 
 
 @pytest.fixture(scope="module")
 def address(synthesizer: Synthesizer) -> Iterator[str]:
     take = synthesizer.take("The quick brown fox.", Settings("pcg", theta=0.3, seed=7), "two")
-    yield from serve(two_tabs(synthesizer, Session().with_take(TakeView.of(take))), **launch_options())
+    yield from serve(two_tabs(synthesizer, Session().with_take(ShownTake.of(take))), **launch_options())
 
 
 @pytest.fixture(params=[390, 1440])

@@ -14,8 +14,9 @@ from explorers.judging import JudgedTake, judge_takes
 from explorers.listen import share
 from explorers.listen.actions import Request, Speaker, Step, generate, stopped
 from explorers.listen.example import read_example, write_example
-from explorers.listen.value import Measured, example_value, percent, read_results, stage_value, study_of, verdict_lines
-from explorers.session import REMEMBERED, Session, TakeView
+from explorers.listen.value import Measured, example_value, read_results, stage_value, study_of, verdict_lines
+from explorers.session import REMEMBERED, Session, ShownTake, speed_up
+from explorers.shared.readout import percent
 from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.metrics.intelligibility import Errors
@@ -43,8 +44,8 @@ class FakeJudges:
 
 @pytest.fixture
 def speaker(synthesizer: Synthesizer, tmp_path: Path) -> Speaker:
-    def keep(take: Take, reference: Reference | None, streamed: bool) -> Path:
-        return share.wav_file(take, Stored.of(take, Origin.of(synthesizer.voice), reference, streamed), tmp_path)
+    def keep(take: Take, reference: Reference | None) -> Path:
+        return share.wav_file(take, Stored.of(take, Origin.of(synthesizer.voice), reference), tmp_path)
 
     return Speaker(synthesizer, keep)
 
@@ -73,23 +74,19 @@ def test_a_full_run_makes_the_takes_of_all_methods(speaker: Speaker, synthesizer
     assert tuple(session.cards) == METHODS
     for method, card in session.cards.items():
         alone = synthesizer.take(TEXT, SETTINGS.for_method(method), "two")
-        assert card.reading.tokens == alone.tokens
-        assert card.first.take().rounds == tuple(replace(r, **_times(r)) for r in card.first.take().rounds)
+        assert card.shown.take.tokens == alone.tokens
+        assert np.abs(card.shown.with_sound().audio - alone.audio).max() < 1e-4
         assert not card.outdated
-
-
-def _times(round_: object) -> dict[str, float]:
-    return {name: getattr(round_, name) for name in ("draft_ms", "verify_ms", "rule_ms")}
 
 
 def test_a_method_runs_again_beside_ar_so_that_its_speed_is_known(speaker: Speaker) -> None:
     session = last(generate(speaker, REQUEST, Session()))
     again = last(generate(speaker, replace(REQUEST, settings=SETTINGS.with_(theta=0.5), method="pcg"), session))
-    assert again.cards["pcg"].reading.settings.theta == 0.5
-    assert again.cards["pcg"].first.speed_up is not None
-    assert again.cards["sd"].first is session.cards["sd"].first
+    assert again.cards["pcg"].shown.take.settings.theta == 0.5
+    assert again.cards["pcg"].shown.speed_up is not None
+    assert again.cards["sd"].shown is session.cards["sd"].shown
     assert not again.cards["sd"].outdated
-    assert len([kept for kept in again.history if kept.key == "ar"]) == 1
+    assert [kept.shown.take.settings.method for kept in again.history].count("ar") == 1
 
 
 def test_cards_of_another_text_are_marked(speaker: Speaker) -> None:
@@ -107,7 +104,7 @@ def test_takes_in_turns_have_the_same_tokens(speaker: Speaker, synthesizer: Synt
     turned = last(generate(replace(speaker, service=service), REQUEST, Session()))
     service.close()
     plain = last(generate(speaker, REQUEST, Session()))
-    assert {k: c.reading.tokens for k, c in turned.cards.items()} == {k: c.reading.tokens for k, c in plain.cards.items()}
+    assert {k: c.shown.take.tokens for k, c in turned.cards.items()} == {k: c.shown.take.tokens for k, c in plain.cards.items()}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +132,7 @@ def test_a_recording_speaks_and_its_words_are_recognised(speaker: Speaker, synth
     heard = replace(speaker, transcribe=lambda samples: "hello")
     first, *_, final = generate(heard, request, Session())
     assert first.recognised == "hello"
-    shown = final.session.cards["sd"].first
+    shown = final.session.cards["sd"].shown
     assert shown.reference.text == "hello"
     assert not share.link_of(shown, Origin.of(synthesizer.voice), synthesizer.voice.references)["link"]
 
@@ -147,19 +144,19 @@ def test_what_a_stopped_run_has_finished_is_named(speaker: Speaker) -> None:
 
 
 def test_a_silent_or_tiny_take_claims_no_speed(synthesizer: Synthesizer) -> None:
-    view = TakeView.of(synthesizer.take(TEXT, SETTINGS, "two"))
-    tiny = replace(view, tokens=view.tokens[:1])
-    assert tiny.speed_up_over(view) is None
-    assert view.speed_up_over(tiny) is None
+    take = synthesizer.take(TEXT, SETTINGS, "two")
+    tiny = replace(take, rounds=take.rounds[:1])
+    assert speed_up(tiny, take) is None
+    assert speed_up(take, tiny) is None
 
 
 def test_the_history_is_bounded_and_a_take_comes_back(synthesizer: Synthesizer) -> None:
-    view, session = TakeView.of(synthesizer.take("yes", SETTINGS, "two")), Session()
+    take, session = synthesizer.take("yes", SETTINGS, "two"), Session()
     for seed in range(REMEMBERED + 3):
-        session = session.with_take(replace(view, settings=SETTINGS.with_(seed=seed)))
+        session = session.with_take(ShownTake.of(replace(take, settings=SETTINGS.with_(seed=seed))))
     assert [kept.number for kept in session.history] == list(range(4, REMEMBERED + 4))
     held = session.holding(5)
-    assert held.in_hand("pcg").reading.settings.seed == 4
+    assert held.in_hand("pcg").take.settings.seed == 4
     for number in (1, "5", True, None, 10**30):
         with pytest.raises(InputError, match="number of a take in the history"):
             session.holding(number)
@@ -170,7 +167,7 @@ def test_the_value_has_every_round_and_what_was_heard(speaker: Speaker, value: C
     for sound, verdict in judge_takes(speaker.synthesizer, FakeJudges, session):
         session = session.with_verdict(sound, verdict)
     state = value(session)
-    take = session.cards["pcg"].first.take()
+    take = session.cards["pcg"].shown.with_sound()
     lane = {lane["key"]: lane for lane in state["lanes"]}["pcg"]
     assert lane["calls"] == len(lane["rounds"]) == len(take.rounds)
     assert [token for _, _, tokens in lane["rounds"] for token, *_ in tokens] == list(take.tokens)
@@ -185,7 +182,7 @@ def test_the_value_has_every_round_and_what_was_heard(speaker: Speaker, value: C
 
 def test_a_take_of_the_history_is_a_lane_of_its_own(speaker: Speaker, value: Callable[..., dict[str, object]]) -> None:
     session = last(generate(speaker, REQUEST, Session()))
-    number = session.number_of(session.cards["pcg"].first)
+    number = session.number_of(session.cards["pcg"].shown)
     again = last(generate(speaker, replace(REQUEST, settings=SETTINGS.with_(theta=0.9), method="pcg"), session))
     state = value(again.holding(number))
     assert (state["hand"], state["lanes"][-1]["key"], state["lanes"][-1]["number"]) == (number, "kept", number)
@@ -221,12 +218,12 @@ def test_percentages_have_one_form(share_: float, words: str) -> None:
 def test_a_take_is_studied(speaker: Speaker, judged: Synthesizer) -> None:
     session = last(generate(speaker, REQUEST, Session()))
     studied = study_of(judged, session, "pcg")
-    assert studied["number"] == session.number_of(session.cards["pcg"].first)
+    assert studied["number"] == session.number_of(session.cards["pcg"].shown)
     assert {curve["name"] for curve in studied["curves"]} >= {"M50", "M25", "M10"}
     assert set(studied["estimates"]) == {"PCG, theta", "SSD, beta", "PCG, lookahead"}
     assert studied["mel"]["picture"].startswith("data:image/webp;base64,")
     assert study_of(judged, Session(), "pcg") is None
-    session.cards["pcg"].first.sound.unlink()
+    session.cards["pcg"].shown.sound.unlink()
     with pytest.raises(PCGError, match="no longer kept"):
         study_of(judged, session, "pcg")
 
@@ -299,9 +296,9 @@ def test_what_to_expect_of_a_shared_take_is_said_as_text(stored: Stored, synthes
 def test_every_sound_carries_its_settings(speaker: Speaker, synthesizer: Synthesizer) -> None:
     session = last(generate(speaker, REQUEST, Session()))
     for card in session.cards.values():
-        stored = read_stored(card.first.sound)
-        assert (stored.text, stored.settings) == (TEXT, card.reading.settings)
-    texts = share.texts_of(session.cards["pcg"].first, Origin.of(synthesizer.voice), synthesizer.voice)
+        stored = read_stored(card.shown.sound)
+        assert (stored.text, stored.settings) == (TEXT, card.shown.take.settings)
+    texts = share.texts_of(session.cards["pcg"].shown, Origin.of(synthesizer.voice), synthesizer.voice)
     assert json.loads(texts["json"])["settings"]["theta"] == 0.3
     compile(texts["python"], "snippet", "exec")
 
@@ -315,7 +312,7 @@ def test_the_example_is_recorded_and_read_back(synthesizer: Synthesizer, tmp_pat
     shown = example_value(example)
     assert len(shown["recorded"]) == 3 + 2 * shown["pairs"] == 7
     assert all(shown["recorded"])
-    assert example.session.cards["pcg"].first.recorded
+    assert example.session.cards["pcg"].shown.recorded
     assert read_example(tmp_path / "nowhere") is None
     assert example_value(None)["pairs"] == 0
     (tmp_path / "pcg.wav").write_bytes(b"")

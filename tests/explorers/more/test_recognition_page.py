@@ -15,7 +15,6 @@ from torch import Tensor
 
 from explorers.more.recognition import (
     NO_SOUND,
-    NO_TAKE,
     Recognition,
     accepted_text,
     align,
@@ -26,20 +25,18 @@ from explorers.more.recognition import (
     error_rate,
     recognise,
     sliders_of,
-    sound_of_take,
     thresholds_of,
     transcript_html,
 )
-from explorers.session import Session, ShownTake, TakeView
+from explorers.session import Session, ShownTake
 from pcg.asr.embedded import EmbeddedRecogniser, load_recogniser
 from pcg.asr.recogniser import Recogniser
 from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
-from pcg.audio import write_wav
-from pcg.errors import AssetError, InputError, PCGError
+from pcg.errors import AssetError, InputError
 from pcg.metrics.intelligibility import comparable, word_errors
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.take import Take, pack_take
+from pcg.take import Take
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
 from tests.explorers.served import in_hand, serve_clients
 
@@ -150,19 +147,6 @@ def test_silence_has_no_parts_and_is_told(recogniser: EmbeddedRecogniser) -> Non
     assert "The sound contains no speech" in transcript_html(result)
 
 
-def test_a_take_is_heard_with_its_pauses_or_decoded_again(synthesizer: Synthesizer, tmp_path: Path) -> None:
-    take = synthesizer.take("One fox.[pause:1]Two foxes.", Settings("pcg", theta=0.3), "two")
-    write_wav(tmp_path / "take.wav", take.audio, take.sample_rate)
-    kept = ShownTake(TakeView.of(take), tmp_path / "take.wav", packed=pack_take(take))
-    assert len(sound_of_take(synthesizer, kept)) == len(take.audio)
-    (tmp_path / "take.wav").unlink()
-    assert len(sound_of_take(synthesizer, kept)) == len(take.audio) - take.sample_rate
-    own = ShownTake(TakeView.of(replace(take, voice="your recording")), reference=synthesizer.voice.reference("one"))
-    assert np.array_equal(sound_of_take(synthesizer, own), synthesizer.decode(list(take.tokens), own.reference))
-    with pytest.raises(PCGError, match=NO_TAKE):
-        sound_of_take(synthesizer, None)
-
-
 def served(synthesizer: Synthesizer, load: Callable[[], Recogniser], session: Session) -> Iterator[Client]:
     with gr.Blocks() as app:
         create_recognition(synthesizer, load, gr.State(session), in_hand())
@@ -176,7 +160,7 @@ def take(synthesizer: Synthesizer) -> Take:
 
 @pytest.fixture(scope="module")
 def client(synthesizer: Synthesizer, recogniser: EmbeddedRecogniser, take: Take) -> Iterator[Client]:
-    yield from served(synthesizer, lambda: recogniser, Session().with_take(TakeView.of(take)))
+    yield from served(synthesizer, lambda: recogniser, Session().with_take(ShownTake.of(take)))
 
 
 @pytest.fixture

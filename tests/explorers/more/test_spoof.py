@@ -12,16 +12,15 @@ import torch
 from playwright.sync_api import Page, expect
 
 from explorers.measure_page import axe_faults
-from explorers.more.beams import FATES, PLAN, SECOND, Beam, Tree, hear_beam, heard_html, tree_html
-from explorers.more.spoof import SAMPLERS, SEARCHED, SpoofTake, can_judge, create_spoof, generate_all, remembered, sampler_html
-from explorers.session import Session, Turn
-from explorers.shared.spoof_curves import curves_html
+from explorers.more.beams import FATES, PLAN, SECOND, Tree, hear_beam, tree_html
+from explorers.more.spoof import SAMPLERS, SEARCHED, SpoofTake, can_judge, create_spoof, curves_html, generate_all, sampler_html
 from explorers.shared.terms import create_terms
 from explorers.theme import launch_options
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
 from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.take import Branch
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch
 from tests.explorers.served import serve
 
@@ -82,18 +81,13 @@ def test_a_record_is_json_with_the_means_of_the_curves(judging: Synthesizer, tak
     assert takes["eas"].record()["cycles"] == []
 
 
-def test_the_takes_go_into_the_history_once(takes: dict[str, SpoofTake]) -> None:
-    session = remembered(Session(), list(takes.values())[:2], lambda *_: None, Turn())
-    assert [kept.title for kept in session.history] == ["Original", "top-p"]
-
-
 def test_the_tree_is_the_engines_search(takes: dict[str, SpoofTake], tree: Tree) -> None:
     take = takes["hiereas"].take
     assert tuple(token for fan in tree.fans for token in fan.kept.tokens) == take.tokens
     assert len(tree.fans) == len(take.cycles)
     assert len(tree.cycles) > 0
     for fan in tree.cycles:
-        assert [beam.number for beam in fan.beams] == list(range(1, 9))
+        assert [beam.number for beam in fan.beams] == list(range(8))
         assert sorted(beam.stages for beam in fan.beams) == [1, 1, 1, 2, 2, 3, 3, 3]
         assert take.tokens[fan.start : fan.start + len(fan.kept.tokens)] == fan.kept.tokens
         for beam in fan.beams:
@@ -102,7 +96,7 @@ def test_the_tree_is_the_engines_search(takes: dict[str, SpoofTake], tree: Tree)
                 assert (place > 5 or tied(fan.beams, beam), of) == (True, 8)
 
 
-def tied(beams: tuple[Beam, ...], beam: Beam) -> bool:
+def tied(beams: tuple[Branch, ...], beam: Branch) -> bool:
     return sum(each.scores["M10"] == beam.scores["M10"] for each in beams) > 1
 
 
@@ -111,20 +105,20 @@ def test_the_chosen_beam_sounds_as_the_take_and_a_pruned_one_differs_from_its_be
 ) -> None:
     hop, trees = judging.voice.codec.hop, {"hiereas": tree}
     number, fan = len(tree.cycles), tree.cycles[-1]
-    whole = hear_beam(judging, trees, "hiereas", number, fan.chosen)
+    _, whole = hear_beam(judging, trees, "hiereas", number, fan.cycle.chosen + 1)
     if fan is tree.fans[-1]:
-        np.testing.assert_array_equal(whole.samples, takes["hiereas"].take.audio)
+        np.testing.assert_array_equal(whole, takes["hiereas"].take.audio)
     pruned = next(beam for beam in fan.beams if beam.stages == 1 and beam.tokens)
-    heard = hear_beam(judging, trees, "hiereas", number, pruned.number)
-    assert len(heard.samples) == hop * (fan.start + len(pruned.tokens))
-    assert heard.from_seconds == pytest.approx(hop * fan.start / heard.sample_rate)
+    words, heard = hear_beam(judging, trees, "hiereas", number, pruned.number + 1)
+    assert len(heard) == hop * (fan.start + len(pruned.tokens))
+    assert f"the take up to {hop * fan.start / judging.voice.codec.sample_rate:.2f} s" in words
     # A codec looks around a token: what lies well before the beam is the same, and what lies in it is not.
     before = hop * (fan.start - 12)
-    error = heard.samples[:before] - whole.samples[:before]
-    assert np.square(error).mean() < 1e-6 * np.square(whole.samples[:before]).mean(), "-60 dB: rounding, and no sound"
-    ends = (each.samples[hop * fan.start : min(len(heard.samples), len(whole.samples))] for each in (heard, whole))
+    error = heard[:before] - whole[:before]
+    assert np.square(error).mean() < 1e-6 * np.square(whole[:before]).mean(), "-60 dB: rounding, and no sound"
+    ends = (each[hop * fan.start : min(len(heard), len(whole))] for each in (heard, whole))
     assert not np.allclose(*ends, atol=3e-4)
-    assert f"cycle {number}, beam {pruned.number}" in heard_html(heard)
+    assert f"cycle {number}, beam {pruned.number + 1}" in words
 
 
 def test_a_long_text_is_searched_and_decoded_piece_by_piece(judging: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +141,7 @@ REFUSED: list[tuple[Callable[[Synthesizer, Tree], object], str]] = [
     (lambda s, tree: hear_beam(s, {"hiereas": tree}, "hiereas", 1, 9), "beam is 9, but must be a whole number from 1 to 8"),
     (lambda s, tree: hear_beam(s, {"hiereas": tree}, "hiereas", 1, 1.5), "beam is 1.5"),
     (lambda s, tree: hear_beam(s, {"hiereas": tree}, "hiereas", None, 1), "cycle is missing"),
-    (lambda s, tree: hear_beam(s, {"hiereas": replace(tree, fans=())}, "hiereas", 1, 1), "no beams to choose from"),
+    (lambda s, tree: hear_beam(s, {"hiereas": replace(tree, fans=())}, "hiereas", 1, 1), "no beams of hiereas yet"),
     (lambda s, tree: list(generate_all(s, " ", *ASKED[1:])), "text is missing"),
     (lambda s, tree: list(generate_all(s, TEXT, "nobody", 1.0, 3)), "voice is 'nobody'"),
     (lambda s, tree: list(generate_all(s, TEXT, "one", 9.0, 3)), "temperature is 9.0"),
@@ -187,7 +181,8 @@ def test_every_beam_is_drawn_with_its_fate_and_the_same_quantity_as_the_curves(t
 def test_the_name_of_the_last_cycle_is_not_cut(tree: Tree) -> None:
     """Even where its beams say one token."""
     last = tree.cycles[-1]
-    short = replace(last, beams=tuple(replace(beam, tokens=beam.tokens[:1]) for beam in last.beams))
+    beams = tuple(replace(beam, rounds=beam.rounds[:1]) for beam in last.beams)
+    short = replace(last, cycle=replace(last.cycle, branches=beams))
     html = tree_html(replace(tree, fans=(*(fan for fan in tree.fans if fan.start < last.start), short)))
     width = float(re.search(r'<svg width="(\d+)"', html)[1])
     begin = max(float(x) for x in re.findall(r'class="cycle" x="([\d.]+)"', html))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import app
-from explorers.requests.page import offer_tools
+from explorers.requests import offer_tools
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
 
@@ -43,13 +43,13 @@ def test_tools_without_their_package_are_one_sentence(
     synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(app, "Synthesizer", lambda voice, **_: synthesizer)
-    monkeypatch.setattr("explorers.requests.page.find_spec", lambda name: None)
+    monkeypatch.setattr("explorers.requests.find_spec", lambda name: None)
     assert app.main(["--model", str(synthesizer.voice.folder), "--mcp"]) == 2
     assert capsys.readouterr().err == "The MCP server needs one more package: pip install -r requirements-mcp.txt.\n"
 
 
 def test_tools_are_called_as_their_endpoints(synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorers.requests.page.find_spec", lambda name: object())
+    monkeypatch.setattr("explorers.requests.find_spec", lambda name: object())
     page = app.build_page(synthesizer)
     offer_tools(page)
     names = [e.fn.__name__ for e in page.fns.values() if isinstance(e.api_name, str) and e.api_visibility == "public"]

@@ -10,8 +10,7 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from explorers.requests.page import Page
-from explorers.requests.server import app_options
+from explorers.requests import Page, app_options
 from pcg.errors import PCGError
 from pcg.serving.protection import LIMITS, Limits
 from tests.explorers.raw import Raw

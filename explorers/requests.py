@@ -1,6 +1,10 @@
-"""Every request is checked before a handler sees it, and ends in time and in one sentence."""
+"""What every request passes before a panel sees it: the middleware of the server, checks of values, and a limit on time."""
 
 import inspect
+import os
+import re
+import socket
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import wraps
@@ -11,13 +15,40 @@ from time import monotonic
 
 import gradio as gr
 from gradio.components.api_component import Api
+from gradio.route_utils import FnIndexInferError
 from gradio.utils import get_function_params, get_upload_folder, is_in_or_equal
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from explorers.errors import fault, page_error, showing_errors
 from pcg.errors import InputError, PCGError
-from pcg.serving.protection import LIMITS, STOPPING, Limits
+from pcg.places import ASSETS
+from pcg.serving.protection import LIMITS, NOWHERE, STOPPING, Bodies, Guard, Limits, current_visitor
 from pcg.settings import Bounds
 
+# What the page and Gradio's clients request. Gradio's other endpoints serve developers.
+OPEN_PATHS = re.compile(
+    r"/|/(?:config|assets/.*|static/.*|svelte/.*|theme\.css|favicon\.ico|robots\.txt|manifest\.json|pwa_icon(?:/\d+)?)/?"
+    r"|/gradio_api/(?:info|openapi\.json|app_id|startup-events|heartbeat/\w+|upload|upload_progress|queue/(?:join|data)"
+    r"|call/(?!v2/)[\w-]+(?:/\w+)?|run/predict|cancel|reset|file=.*|stream/.*|custom_component/.*|mcp(?:/.*)?)/?"
+    r"|/monitoring/summary|/preview\.png"
+)
+UPLOAD_PATH = "/gradio_api/upload"
+SPACES = ("*.hf.space", "huggingface.co")
+SHARED = "*.gradio.live"
+ADDRESSES = 4096
+PREVIEW = {
+    b'content="Gradio"': b'content="PCG Lab"',
+    b'content="Click to try out the app!"': b'content="Speech comes faster when a model accepts sound-alikes."',
+    b'content="https://raw.githubusercontent.com/gradio-app/gradio/main/js/_website/src/lib/assets/img/header-image.jpg"': (
+        b'content="ADDRESSpreview.png"'
+    ),
+}
+"""What other sites show of a link to the page, in place of what Gradio writes."""
 DEEPEST = 32
 LARGEST_NUMBER = 2.0**63
 MOST_CHOICES = 12
@@ -26,6 +57,84 @@ LAST_STEP_SECONDS = 30.0
 UPLOADED = "a file that was uploaded to this page"
 MISSING = "The MCP server needs one more package: pip install -r requirements-mcp.txt."
 WRONG_KIND = "A value has a type that this page does not send."
+
+
+def app_options(hosts: tuple[str, ...] = (), limits: Limits = LIMITS, mcp: bool = False) -> dict[str, object]:
+    """Return the options of the web framework. hosts: names of this server beside those of the computer; mcp: whether it offers
+    tools to models."""
+    # What Gradio's page on the API requests and this server lacks: a browser logs every 404. After a 2xx, MCP would be on.
+    lacking = {"/monitoring/summary": ({"functions": {}}, 200)} | ({} if mcp else {"/gradio_api/mcp/schema": ([], 300)})
+    on_space = "SPACE_ID" in os.environ
+    names = (*hosts, socket.gethostname().lower(), SHARED, *(SPACES if on_space else ()))
+    frames = [f"https://{name}" for name in SPACES] if on_space else []
+    return {
+        "middleware": [
+            Middleware(Guard, hosts=names, paths=OPEN_PATHS, frames=frames, unexpected=lambda error: str(fault(error))),
+            Middleware(Rate, most=limits.posts_each_minute),
+            Middleware(Preview),
+            Middleware(Bodies, limits=limits, upload_path=UPLOAD_PATH, folder=lambda: Path(get_upload_folder())),
+        ],
+        "routes": [
+            Route("/preview.png", lambda request: FileResponse(ASSETS / "page.png")),
+            *(Route(path, lambda request, answer=answer: JSONResponse(*answer)) for path, answer in lacking.items()),
+        ],
+        # Gradio looks endpoints up by number outside of its handlers.
+        "exception_handlers": dict.fromkeys((KeyError, FnIndexInferError), _nowhere),
+    }
+
+
+def _nowhere(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": NOWHERE}, status_code=404)
+
+
+class Rate:
+    """ASGI middleware: refuse an address that sends more than `most` POST requests in a minute."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self.app, self._most = app, most
+        self._times: OrderedDict[str, deque[float]] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST" and not self._allows(current_visitor()):
+            sentence = f"This address sent more than {self._most} requests in a minute: wait a little."
+            await JSONResponse({"detail": sentence, "error": sentence}, 429)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    def _allows(self, visitor: str) -> bool:
+        now, times = monotonic(), self._times.setdefault(visitor, deque(maxlen=self._most))
+        self._times.move_to_end(visitor)
+        if len(self._times) > ADDRESSES:
+            self._times.popitem(last=False)
+        if len(times) == self._most and now - times[0] < 60:
+            return False
+        times.append(now)
+        return True
+
+
+class Preview:
+    """ASGI middleware: put PREVIEW into the head of the page."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != "/" or scope["method"] != "GET":
+            await self.app(scope, receive, send)
+            return
+        messages: list[Message] = []
+
+        async def collect(message: Message) -> None:
+            messages.append(message)
+
+        await self.app(scope, receive, collect)
+        start, *parts = messages
+        body = b"".join(part.get("body", b"") for part in parts)
+        for old, new in PREVIEW.items():
+            body = body.replace(old, new.replace(b"ADDRESS", str(Request(scope).base_url).encode()))
+        MutableHeaders(scope=start)["content-length"] = str(len(body))
+        await send(start)
+        await send({"type": "http.response.body", "body": body})
 
 
 class Page(gr.Blocks):
@@ -116,6 +225,13 @@ def _in_time(steps: Callable[..., Iterator[object]], seconds: float, working: Wo
     return timed
 
 
+def _fields(block_fn: object) -> list[str]:
+    """Return the names of the arguments in the documentation of the endpoint."""
+    names = [name for name, *_ in get_function_params(block_fn.fn)]
+    labels = [str(getattr(component, "label", None) or "value").lower() for component in block_fn.inputs]
+    return names + labels[len(names) :]
+
+
 def checked(field: str, component: gr.blocks.Block, value: object) -> object:
     """Return `value` if the component may send it.
 
@@ -140,18 +256,9 @@ def checked(field: str, component: gr.blocks.Block, value: object) -> object:
         _check_choice(field, value, component)
     elif isinstance(component, Api) and isinstance(value, dict | list):
         raise InputError(field, value, "a word, a number, true or false")
-    elif isinstance(component, gr.Audio | gr.File) and value is not None:
-        many = getattr(component, "file_count", "single") != "single" and isinstance(value, list)
-        if not all(isinstance(file, dict) and "path" in file for file in (value if many else [value])):
-            raise InputError(field, value, UPLOADED)
+    elif isinstance(component, gr.Audio | gr.File) and value is not None and not (isinstance(value, dict) and "path" in value):
+        raise InputError(field, value, UPLOADED)
     return value
-
-
-def _fields(block_fn: object) -> list[str]:
-    """The names of the arguments in the documentation of the endpoint."""
-    names = [name for name, *_ in get_function_params(block_fn.fn)]
-    labels = [str(getattr(component, "label", None) or "value").lower() for component in block_fn.inputs]
-    return names + labels[len(names) :]
 
 
 def _check_content(field: str, value: object, depth: int = 0) -> None:

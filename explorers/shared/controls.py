@@ -1,0 +1,175 @@
+"""Controls that several panels have, and how they share their values. The ids of a panel's controls begin with its `prefix`."""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature
+from typing import TypeVar
+
+import gradio as gr
+import numpy as np
+from gradio.components import Component
+from gradio.events import Dependency
+
+from explorers.colours import SOUND_COLOUR, WAVE_COLOUR
+from explorers.shared.readout import message_html
+from pcg.settings import Settings, bounds
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.text.reading import MAX_CHARACTERS
+
+DECODING = "decoding"
+"""The queue of everything that is timed: one at a time."""
+PRIVATE = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+"""Options of an event that changes the page alone."""
+SIMILARITY_NAMES = {
+    "cosine": "the voice's embeddings (cosine)",
+    "mel": "their sound (mel spectrum)",
+    "fsq": "their FSQ digits",
+    "both": "embeddings and sound, both",
+}
+LENGTH = """text => {
+  const [count, most] = [[...text.trim()].length, MOST];
+  const [written, allowed] = [count, most].map((number) => number.toLocaleString("en"));
+  const long = count > 300 && count <= most ? `, about ${Math.round(count / 15)} s of speech` : "";
+  return `<p>${written} of ${allowed} characters${long}${count > most ? "<b>: too long</b>" : ""}. HINT</p>`;
+}"""
+"""Counts characters as Python does, not UTF-16 halves."""
+PAUSE_HINT = "[pause:1] is a second of silence."
+SEEDS = 10_000
+
+Handler = TypeVar("Handler", bound=Callable[..., object])
+
+
+def with_parameters(*names: str) -> Callable[[Handler], Handler]:
+    """Name the parameters of a handler of `*values`, as the documentation of its endpoint shows them."""
+
+    def named(handler: Handler) -> Handler:
+        handler.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names])
+        return handler
+
+    return named
+
+
+def text_box(prefix: str, text: str = "", lines: int = 3) -> gr.Textbox:
+    """A text box, and under it the length of the text. A limit of its own would cut a pasted text without a word."""
+    box = gr.Textbox(
+        text, label="Text", lines=lines, max_lines=8, placeholder="English, from a word to a few pages", elem_id=f"{prefix}text"
+    )
+    counted = f"<p>{len(text.strip()):,} of {MAX_CHARACTERS:,} characters. {PAUSE_HINT}</p>"
+    length = gr.HTML(counted, apply_default_css=False, elem_id=f"{prefix}text-length", elem_classes="lab-length")
+    box.change(None, box, length, js=LENGTH.replace("MOST", str(MAX_CHARACTERS)).replace("HINT", PAUSE_HINT), **PRIVATE)
+    return box
+
+
+def voice_choice(synthesizer: Synthesizer, prefix: str) -> gr.Dropdown:
+    voices = list(synthesizer.voice.references)
+    return gr.Dropdown(voices, value=voices[0], label="Voice", elem_id=f"{prefix}voice")
+
+
+def knob(name: str, settings: Settings, prefix: str, info: str, label: str | None = None) -> gr.Slider:
+    """The slider of the setting `name`, at its value in `settings`."""
+    allowed = bounds(name)
+    # No reset button: it would move the slider without the event of a user's input.
+    return gr.Slider(
+        allowed.low, allowed.high, getattr(settings, name), step=allowed.step, info=info, buttons=[],
+        label=label or name.capitalize(), elem_id=prefix + name.replace("_", "-"),
+    )  # fmt: skip
+
+
+def similarity_choice(
+    synthesizer: Synthesizer, prefix: str, chosen: str = Settings().similarity, info: str | None = None
+) -> gr.Dropdown:
+    """A menu of the similarities by which tokens are grouped."""
+    choices = [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities]
+    return gr.Dropdown(choices, value=chosen, label="Similarity measure", info=info, elem_id=f"{prefix}similarity")
+
+
+def new_seed() -> int:
+    return secrets.randbelow(SEEDS)
+
+
+def seed_and_dice(prefix: str, label: str = "Seed") -> gr.Number:
+    """A seed, and a button that draws another one."""
+    with gr.Row(elem_classes="lab-seed"):
+        number = gr.Number(Settings().seed, label=label, precision=0, scale=3, elem_id=f"{prefix}seed")
+        dice = gr.Button("⚄ Roll", elem_id=f"{prefix}dice", size="md", scale=1, min_width=80)
+    dice.click(new_seed, None, number, **PRIVATE)
+    return number
+
+
+def run_and_stop(prefix: str, words: str, variant: str = "primary") -> tuple[gr.Button, gr.Button]:
+    with gr.Row():
+        run = gr.Button(words, variant=variant, elem_id=f"{prefix}run", scale=3)
+        return run, gr.Button("Stop", elem_id=f"{prefix}stop", scale=1, min_width=80)
+
+
+def queued_beside(status: gr.HTML) -> dict[str, object]:
+    """Options of an event that waits for all decoding: its place in the queue stands beside `status`."""
+    shown = {"show_progress": "minimal", "show_progress_on": status, "trigger_mode": "always_last"}
+    return {"concurrency_id": DECODING, "concurrency_limit": 1, **shown}
+
+
+def wire_stop(stop: gr.Button, running: Dependency, status: gr.HTML, words: str) -> None:
+    """Let `stop` cancel `running` and then show `words`; the second step is queued behind the last update of the run."""
+    ended = stop.click(lambda: None, None, None, cancels=running, **PRIVATE)
+    ended.then(lambda: message_html(words), None, status, **PRIVATE | {"queue": True, "concurrency_limit": None})
+
+
+def player(synthesizer: Synthesizer, label: str, elem_id: str, **options: object) -> gr.Audio:
+    """A player of a sound of the synthesizer."""
+    waveform = gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate)
+    return gr.Audio(
+        label=label, interactive=False, editable=False, buttons=["download"], container=False, elem_id=elem_id,
+        waveform_options=waveform, show_label=False, **options,
+    )  # fmt: skip
+
+
+def pcm(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray] | None:
+    """Convert samples [N] from -1 to 1 to int16, or to None without any: a player scales floats to their own peak, and loudness
+    would not compare."""
+    return (sample_rate, (samples.clip(-1, 1) * 32767).astype(np.int16)) if len(samples) else None
+
+
+def json_drawer(elem_id: str) -> gr.JSON:
+    """A folded JSON record of the same figures."""
+    with gr.Accordion("As JSON", open=False):
+        return gr.JSON(show_label=False, elem_id=elem_id, max_height=320)
+
+
+SHARED = ("text", "voice", "similarity", "theta", "lookahead", "beta", "temperature", "seed")
+BEFORE = "similarity before"
+"""The name of a panel's hidden component that holds the similarity of its theta."""
+MOVES = "moves of theta"
+"""The name of a panel's event that moves its theta."""
+# A slider refuses what lies beyond its ends, and those of the map may be narrower.
+TAKE_OVER = """(...values) => values.map((value, i) => {
+  const [low, high] = ENDS[i];
+  return low === null || typeof value !== "number" ? value : Math.min(high, Math.max(low, value));
+})"""
+# What a panel took over, within the ends of its own slider, is no news.
+GIVE_BACK = "(mine, its) => ((SCRIPT)(its)[0] === mine ? its : mine)"
+
+
+def share_controls(tabs: Sequence[gr.Tab], form: Mapping[str, Component], own: Mapping[str, object]) -> None:
+    """Let a panel have one text, voice and position of every knob with the form of Listen.
+
+    The controls `own` take over the values of `form` when a visitor opens one of `tabs`, and give back what a visitor changes
+    there. The browser does it.
+    """
+    names = [name for name in SHARED if name in form and name in own]
+    here, there = [own[name] for name in names], [form[name] for name in names]
+    sources, taken = ([*there, form["similarity"]], [*here, own[BEFORE]]) if BEFORE in own else (there, here)
+    gr.on([tab.select for tab in tabs], None, sources, taken, js=_script(taken), **PRIVATE)
+    for mine, its in zip(here, there, strict=True):
+        # What replaces a whole text at once, as tools do, is no input to gradio.
+        changes = [mine.input, *([mine.blur] if isinstance(mine, gr.Textbox) else [])]
+        gr.on(changes, None, mine, its, js="value => value", **PRIVATE)
+    # Not `change` of the slider: gradio sends it without a change, too, and what a closed tab still holds would come back.
+    if MOVES in own:
+        mine, its = own["theta"], form["theta"]
+        own[MOVES].then(None, [mine, its], its, js=GIVE_BACK.replace("SCRIPT", _script([mine])), **PRIVATE)
+
+
+def _script(places: list[Component]) -> str:
+    ends = [(place.minimum, place.maximum) if isinstance(place, gr.Slider) else (None, None) for place in places]
+    written = ", ".join("[null, null]" if low is None else f"[{low}, {high}]" for low, high in ends)
+    return TAKE_OVER.replace("ENDS", f"[{written}]")

@@ -1,0 +1,82 @@
+"""The terms of the page (`terms.yaml`), shown at every dotted word and in one list.
+
+A dotted word is a link to its entry in the list, so it works with the keyboard and with a screen reader; `terms.js` shows the
+entry beside the word instead of following the link.
+"""
+
+from html import escape
+from pathlib import Path
+
+import gradio as gr
+import yaml
+from pydantic import BaseModel, TypeAdapter
+
+HERE = Path(__file__).parent
+
+
+class Term(BaseModel, frozen=True, extra="forbid"):
+    """A term of the field.
+
+    Attributes:
+        name: as the page writes it.
+        meaning: one sentence.
+        equation: as HTML.
+        source: where the equation is from.
+        also: other names in tables and figures.
+    """
+
+    name: str
+    meaning: str
+    equation: str = ""
+    source: str = ""
+    also: tuple[str, ...] = ()
+
+
+TERMS = TypeAdapter(dict[str, Term]).validate_python(yaml.safe_load((HERE / "terms.yaml").read_text(encoding="utf-8")))
+# A letter alone has another meaning in a table: the p of a test, for one.
+KEYS = {name: key for key, term in TERMS.items() for name in (term.name, *term.also) if len(name) > 1}
+
+
+def term_html(key: str, words: str | None = None) -> str:
+    """Return a dotted word that explains the term `key`: `words`, or the term's name; both are the page's own."""
+    return f'<a class="term" href="#term-{key}" aria-describedby="term-{key}">{words or TERMS[key].name}</a>'
+
+
+def term_info(key: str, words: str | None = None) -> str:
+    """Return the same for the `info` of a gradio component, which knows links but no HTML."""
+    return f"[{words or TERMS[key].name}](#term-{key})"
+
+
+def explained(key: str, more: str = "") -> str:
+    """Return the `info` of a control: the meaning of the term, one sentence of the panel, and a link to the equation."""
+    return " ".join(filter(None, (TERMS[key].meaning, more, term_info(key, "Equation"))))
+
+
+def titled_html(title: str) -> str:
+    """Escape the title of a column or a figure; it is dotted if it names a term. A unit may follow the name."""
+    key = KEYS.get(title.removesuffix(" %").partition(",")[0])
+    return term_html(key, escape(title)) if key else escape(title)
+
+
+def terms_html() -> str:
+    """Return all terms as one folded list."""
+    entries = "".join(_entry(key, term) for key, term in sorted(TERMS.items(), key=lambda item: item[1].name.lower()))
+    return f'<details class="terms" id="terms"><summary>Terms and equations</summary><dl>{entries}</dl></details>'
+
+
+def create_terms() -> gr.HTML:
+    """Lay the list out within the Blocks that is being built; its script serves every dotted word of the page."""
+    return gr.HTML(
+        html_template=terms_html() + '<div class="term-tip" data-part="tip" role="tooltip" popover="manual"></div>',
+        js_on_load=(HERE / "terms.js").read_text(encoding="utf-8"),
+        apply_default_css=False,
+        elem_id="terms-list",
+    )
+
+
+def _entry(key: str, term: Term) -> str:
+    stem, _, index = term.name.partition("_")
+    name = f"{stem}<sub>{index}</sub>" if index else term.name
+    equation = f'<span class="term-equation">{term.equation}</span>' if term.equation else ""
+    source = f"<small>{term.source}</small>" if term.source else ""
+    return f'<div id="term-{key}"><dt>{name}</dt><dd>{term.meaning} {equation} {source}</dd></div>'
