@@ -15,7 +15,7 @@ from playwright.sync_api import sync_playwright
 from explorers.results.figures import STYLES, figures
 from explorers.results.report import Findings, table_html, write_report
 from pcg.errors import AssetError, InputError
-from pcg.experiments.grids import ar, pcg, sd, ssd, swapped, variant
+from pcg.experiments.grids import ar, membership, pcg, sd, ssd, swapped
 from pcg.experiments.results import Results, summarise
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Record, Unit
@@ -34,7 +34,7 @@ def study() -> list[Record]:
     return [
         *units(ar(), 1), *units(sd(), 1, 90, **DRAFTING), *units(ssd(0.3), 6, 140, **DRAFTING),
         *units(pcg(0.5), 2, 120, **DRAFTING), *units(pcg(0.4), 3, 160, **DRAFTING),
-        *units(pcg(0.5, lookahead=1), 1, 95, **DRAFTING), *units(variant("weighted", 0.5), 4, 126, **DRAFTING),
+        *units(pcg(0.5, lookahead=1), 1, 95, **DRAFTING), *units(membership(5), 4, 126, **DRAFTING),
         *units(swapped(0.5), 2, swapped=0.9, mel_distance=3.0),
     ]  # fmt: skip
 
