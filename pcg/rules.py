@@ -171,23 +171,23 @@ def coarse(groups: Groups, residual: str = "dense") -> Rule:
     residual. Not exact: the token within an accepted group follows p, and so everything after it. With singleton groups and the
     dense residual this is `exact`, coin for coin.
     """
-    replace = _replacement(residual)
+    _replacement(residual)  # which refuses a bad name
+    return partial(coarse_sampling, groups=groups, residual=residual)
 
-    def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
-        _check_vocabulary(groups, q)
-        p, q, tests = as_array(p), as_array(q), []
-        labels, accept = coins.group.tolist(), coins.accept.tolist()
-        for i, x in enumerate(drafted.tolist()):
-            group = groups.label(x, labels[i])
-            p_group, q_group = groups.mass(p[i], group), groups.mass(q[i], group)
-            ratio = capped_ratio(q_group, p_group)
-            p_x, q_x = float(p[i, x]), float(q[i, x])
-            tests.append(Test(x, p_x, q_x, p_group, q_group, ratio, accept[i], accept[i] < ratio, group, groups.size(group)))
-            if not tests[-1].accepted:
-                return replace(groups, p[i], q[i], coins).verdict(i, tests)
-        return all_accepted(tests, q, coins)
 
-    return rule
+def coarse_sampling(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins, groups: Groups, residual: str) -> Verdict:
+    _check_vocabulary(groups, q)
+    p, q, tests = as_array(p), as_array(q), []
+    labels, accept = coins.group.tolist(), coins.accept.tolist()
+    for i, x in enumerate(drafted.tolist()):
+        group = groups.label(x, labels[i])
+        p_group, q_group = groups.mass(p[i], group), groups.mass(q[i], group)
+        ratio = capped_ratio(q_group, p_group)
+        p_x, q_x = float(p[i, x]), float(q[i, x])
+        tests.append(Test(x, p_x, q_x, p_group, q_group, ratio, accept[i], accept[i] < ratio, group, groups.size(group)))
+        if not tests[-1].accepted:
+            return _replacement(residual)(groups, p[i], q[i], coins).verdict(i, tests)
+    return all_accepted(tests, q, coins)
 
 
 def group_excess(groups: Groups, p: np.ndarray, q: np.ndarray, share: float = 1.0) -> Tensor:
