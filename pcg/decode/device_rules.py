@@ -180,15 +180,18 @@ class GroupRule:
 DeviceRule = TokenRule | GroupRule
 
 
-def on_device(rule: Rule | None, device: torch.device) -> DeviceRule | None:
-    """Return the tensor program of a rule of `pcg.rules` (None: of AR, which tests nothing); None for any other rule."""
-    if rule is None or rule is exact:
+def has_program(rule: Rule | None) -> bool:
+    """Whether `on_device` knows a rule: AR's None, `exact`, `tolerant` and `coarse` of `pcg.rules`."""
+    return rule in (None, exact) or (isinstance(rule, partial) and rule.func in (speculative_sampling, coarse_sampling))
+
+
+def on_device(rule: Rule | None, device: torch.device) -> DeviceRule:
+    """Make the tensor program of a rule that has one."""
+    if rule in (None, exact):  # AR tests nothing, and draws as after a full acceptance
         return TokenRule()
-    if isinstance(rule, partial) and rule.func is speculative_sampling:
+    if rule.func is speculative_sampling:
         return TokenRule(**rule.keywords)
-    if isinstance(rule, partial) and rule.func is coarse_sampling:
-        return GroupRule(DeviceGroups.of(rule.keywords["groups"], device), rule.keywords["residual"] == "thinning")
-    return None
+    return GroupRule(DeviceGroups.of(rule.keywords["groups"], device), rule.keywords["residual"] == "thinning")
 
 
 def capped_ratios(q: Tensor, p: Tensor) -> Tensor:

@@ -73,7 +73,7 @@ def play_round(
             played[row] = verdict
             continue
         room = sequence.limit - len(sequence.emitted)
-        played[row] = _round(verdict, sequence.drafted, target.vocabulary_size - 1, room, times)
+        played[row] = cut_round(verdict, sequence.drafted, target.vocabulary_size - 1, room, times)
         sequence.commit(played[row], verdict, span.after(verdict.accepted, verdict.next_token))
         for reader in (target, draft) if sequence.rule else (target,):
             reader.roll_back(row, max(0, min(reader.read(row), len(sequence.emitted) - 1)))
@@ -100,7 +100,7 @@ def _judge(sequence: DecodingSequence, span: SampledSpan) -> Verdict | Exception
         return error
 
 
-def _round(verdict: Verdict, drafted: list[int], eos: int, room: int, times: dict[str, float]) -> Round:
+def cut_round(verdict: Verdict, drafted: list[int], eos: int, room: int, times: dict[str, float]) -> Round:
     """Cut what a verdict emits, and its tests, before the end of speech and to the `room` that is left."""
     tokens = [*drafted[: verdict.accepted], verdict.next_token]
     kinds = ["accepted"] * verdict.accepted + [verdict.next_kind]

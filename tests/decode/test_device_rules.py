@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcg.decode.device_rules import CoinBlock, DeviceRule, TokenRule, on_device
+from pcg.decode.device_rules import CoinBlock, DeviceRule, TokenRule, has_program, on_device
 from pcg.groups.groups import Groups
 from pcg.rules import THINNING_TRIALS, Coins, Rule, block, coarse, exact, tolerant
 
@@ -76,8 +76,9 @@ def test_another_tolerance_is_noticed() -> None:
 
 
 def test_other_rules_have_no_program() -> None:
-    assert on_device(block, CPU) is None
-    assert on_device(lambda drafted, p, q, coins: exact(drafted, p, q, coins), CPU) is None
+    assert not has_program(block)
+    assert not has_program(lambda drafted, p, q, coins: exact(drafted, p, q, coins))
+    assert all(map(has_program, (None, *RULES.values())))
     assert on_device(None, CPU) == on_device(exact, CPU) == TokenRule()
 
 

@@ -1,0 +1,268 @@
+"""A whole round of speculative decoding as one tensor program of fixed shapes: draft, verify, judge, commit.
+
+On a GPU it is recorded once as a CUDA graph and replayed. A CPU runs the same program as it is, which is how it is tested.
+
+Nothing is rolled back: `length` says how many ids of a row are true, and a slot behind them is written again before it is read.
+The host launches `BLOCK` rounds, and then reads what they decided in one copy. It sees the end of speech that late, and cuts
+off what was played behind it. Coins are drawn on the host, from the same generators as in the loop of `speculative.py`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from pcg.decode.device_rules import CoinBlock, DeviceRule, draw_each, has_program, on_device
+from pcg.decode.sequence import DecodingSequence, Drafting
+from pcg.decode.speculative import Request, cut_round
+from pcg.models.feature_draft import FeatureDraft
+from pcg.models.llama import DecodingLlama, run_layer, visible
+from pcg.rules import Coins, Test, Verdict
+from pcg.sampling import Plain, truncated
+from pcg.take import Round
+
+BLOCK = 8
+"""Rounds between two looks of the host: the wait for one is then below 1 % of their time."""
+SMALLEST = 256
+"""Slots of the caches that a pass reads at least; it reads powers of two."""
+BEYOND = 32
+"""Ids behind a row's limit that a round may still write."""
+PER_ROUND, PER_POSITION = 5, 8
+"""Numbers that a round and each of its positions leave for the host."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a recorded round depends on beside the models: rule, lookahead (0: AR), truncation."""
+
+    rule: DeviceRule
+    lookahead: int
+    top_k: int
+    top_p: float
+
+
+def fits(requests: Sequence[Request]) -> bool:
+    """Whether these requests can be decoded by one program: one rule of `pcg.rules`, a fixed lookahead, and plain sampling that
+    remembers nothing and is truncated alike."""
+    first = requests[0]
+    fixed = all(r.drafting in (None, Drafting(r.drafting.lookahead)) for r in requests)
+    plain = all(isinstance(r.sampler, Plain) and not r.sampler.remembers for r in requests)
+    if not fixed or not plain or any((r.rule, r.drafting) != (first.rule, first.drafting) for r in requests):
+        return False
+    longest = 2 + (first.drafting.lookahead if first.drafting else 0)
+    alike = len({(r.sampler.top_k, r.sampler.top_p) for r in requests}) == 1
+    return alike and has_program(first.rule) and all(len(r.prompt.ids) >= longest for r in requests)
+
+
+class DeviceLoop:
+    """Caches and state of `rows` utterances of up to `capacity` ids each, and the rounds that were recorded on them.
+
+    ids `[B, capacity]` are the model's; temperature `[B, 1]`; room `[B]`: tokens that a row may still emit, 0 after its end of
+    speech; clock `[1]`: which round of the block comes next; report `[BLOCK, B, ...]`: what each round decided.
+    """
+
+    def __init__(self, target: DecodingLlama, draft: DecodingLlama | FeatureDraft | None, rows: int, capacity: int) -> None:
+        self.target, self.draft, self.rows, self.capacity = target, draft, rows, capacity
+        tapped = draft.tapped if isinstance(draft, FeatureDraft) else ()
+        self._cache = target.cache(rows, capacity, tapped)
+        self._draft_cache = draft.cache(rows, capacity) if draft else None
+        device = target.device
+        self._rotary = target.rotary(torch.zeros(rows, capacity, device=device))
+        self._ids = torch.zeros(rows, capacity, dtype=torch.int64, device=device)
+        self._ids_of = target.vocabulary.model_ids().to(device)
+        self._length, self._room = (torch.ones(rows, dtype=torch.int64, device=device) for _ in range(2))
+        self._temperature = torch.ones(rows, 1, device=device)
+        self._clock = torch.zeros(1, dtype=torch.int64, device=device)
+        self._every = torch.arange(rows, device=device)[:, None]
+        self._on_device = lru_cache(maxsize=4)(partial(on_device, device=device))
+        self._recorded = lru_cache(maxsize=16)(self._record)
+
+    @torch.inference_mode()
+    def decode(self, requests: Sequence[Request]) -> Iterator[dict[int, Round]]:
+        """Yield a Round by row for every target call, as `pcg.decode.speculative.speculative` does, `BLOCK` calls at a time.
+
+        requests: one for each row, together such as `fits` allows.
+        """
+        if len(requests) != self.rows or any(r.positions + BEYOND > self.capacity for r in requests):
+            raise ValueError(f"{len(requests)} requests do not fit into {self.rows} rows of {self.capacity} ids")
+        sampler, rule, drafting = requests[0].sampler, requests[0].rule, requests[0].drafting
+        lookahead = drafting.lookahead if drafting else 0
+        program = Program(self._on_device(rule), lookahead, sampler.top_k, sampler.top_p)
+        sequences = [DecodingSequence(row, r.limit, r.generator, r.sampler, rule, drafting) for row, r in enumerate(requests)]
+        longest = self._prefill(requests)
+        while any(sequence.speaking for sequence in sequences):
+            begun = perf_counter()
+            starts = [sequence.generator.get_state() for sequence in sequences]
+            coins = [[_coins(sequence) for sequence in sequences] for _ in range(BLOCK)]
+            longest += BLOCK * (lookahead + 1)
+            report = self._play(program, CoinBlock.of(coins), min(longest, self.capacity))
+            cost = 1e3 * (perf_counter() - begun) / BLOCK
+            played = [0] * len(sequences)
+            for rows, made in zip(report.tolist(), coins, strict=True):
+                rounds: dict[int, Round] = {}
+                for sequence in (s for s in sequences if s.speaking):
+                    row = sequence.row
+                    verdict, drafted = _verdict(rows[row], made[row], lookahead)
+                    room = sequence.limit - len(sequence.emitted)
+                    rounds[row] = cut_round(verdict, drafted, self.target.vocabulary.eos, room, {"verify_ms": cost})
+                    sequence.emitted += rounds[row].tokens
+                    sequence.ended |= rounds[row].ended
+                    played[row] += 1
+                if rounds:
+                    yield rounds
+            for sequence, start, count in zip(sequences, starts, played, strict=True):
+                if count < BLOCK:  # the coins of rounds that were cut off are drawn by what comes next
+                    sequence.generator.set_state(start)
+                    for _ in range(count):
+                        _coins(sequence)
+
+    def _prefill(self, requests: Sequence[Request]) -> int:
+        """Read the prompts but for their last ids; return the length of the longest."""
+        self._room.zero_()
+        for row, request in enumerate(requests):
+            prompt, count = request.prompt, len(request.prompt.ids)
+            self._ids[row, :count] = prompt.ids.to(self._ids)
+            later = prompt.next_position + torch.arange(self.capacity - count)
+            positions = torch.cat([prompt.positions, later]).to(self.target.device)
+            for table, new in zip(self._rotary, self.target.rotary(positions), strict=True):
+                table[row] = new
+            self._length[row], self._room[row], self._temperature[row] = count, request.limit, request.sampler.temperature
+            slots, one = torch.arange(count - 1, device=self._ids.device)[None], torch.tensor([row], device=self._ids.device)
+            tables = tuple(table[row : row + 1, : count - 1] for table in self._rotary)
+            start, ids = torch.zeros_like(one), self._ids[row : row + 1, : count - 1]
+            self.target.run(ids, tables, self._cache, start, count - 1, 1, one)
+            if isinstance(self.draft, FeatureDraft):
+                inputs = self.draft.behind_target(ids, self._taps(one[:, None], slots))
+                run_layer(self.draft, 0, inputs, tables, self._draft_cache, slots, visible(slots, count - 1), one)
+            elif self.draft:
+                self.draft.run(ids, tables, self._draft_cache, start, count - 1, 1, one)
+        return max(len(request.prompt.ids) for request in requests)
+
+    def _play(self, program: Program, coins: CoinBlock, longest: int) -> Tensor:
+        """Play `BLOCK` rounds, which read no more than `longest` slots; return the report `[BLOCK, B, ...]` on the host."""
+        width = SMALLEST
+        while width < longest:
+            width *= 2
+        width = min(width, self.capacity)
+        tables, report, graph = self._recorded(program, width)
+        for table, new in zip(tables, coins, strict=True):
+            table.copy_(new)
+        self._clock.zero_()
+        for _ in range(BLOCK):
+            if graph is None:
+                self._round(program, width, tables, report)
+            else:
+                graph.replay()
+        return report.cpu()
+
+    def _record(self, program: Program, width: int) -> tuple[CoinBlock, Tensor, "torch.cuda.CUDAGraph | None"]:
+        """Make the tables that a round reads and writes, and on a GPU its graph."""
+        device = self._ids.device
+        none = CoinBlock.of([[Coins.draw(program.lookahead, torch.Generator())] * self.rows] * BLOCK)
+        tables = CoinBlock(*(table.to(device) for table in none))
+        size = PER_ROUND + PER_POSITION * program.lookahead
+        report = torch.zeros(BLOCK, self.rows, size, dtype=torch.float64, device=device)
+        if device.type != "cuda":
+            return tables, report, None
+        kept = [state.clone() for state in (self._ids, self._length, self._room, self._clock)]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # libraries pick kernels and allocate on first use, which a recording must not see
+            for _ in range(2):
+                self._round(program, width, tables, report)
+                self._clock.zero_()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._round(program, width, tables, report)
+        for state, before in zip((self._ids, self._length, self._room, self._clock), kept, strict=True):
+            state.copy_(before)
+        return tables, report, graph
+
+    def _round(self, program: Program, width: int, tables: CoinBlock, report: Tensor) -> None:
+        """Play one round of every row, on tensors alone."""
+        coins, lookahead = tables.at(self._clock), program.lookahead
+        drafted, p = self._drafted(program, width, coins.draft)
+        slots = self._length[:, None] - 1 + torch.arange(lookahead + 1, device=self._ids.device)
+        ids = torch.cat([self._ids.gather(1, slots[:, :1]), self._ids_of[drafted]], 1)
+        logits = self.target.run(ids, self._tables(slots), self._cache, slots[:, 0], width, lookahead + 1)
+        q = self._softened(program, logits)
+        verdicts = program.rule(drafted, p, q, coins)
+        # Commit: the accepted tokens and the next one.
+        accepted, next_token = verdicts.accepted[:, None], verdicts.next_token[:, None]
+        emitted = torch.cat([drafted, next_token], 1).scatter(1, accepted, next_token)
+        counted = torch.arange(lookahead + 1, device=slots.device) <= accepted
+        ended = ((emitted == self.target.vocabulary.eos) & counted).any(1)
+        self._ids.scatter_(1, (slots + 1).clamp(max=self.capacity - 1), self._ids_of[emitted])
+        self._length += (verdicts.accepted + 1) * (self._room > 0)
+        self._room.copy_(torch.where(ended, 0, (self._room - verdicts.accepted - 1).clamp(min=0)))
+        chances = [probs.gather(-1, drafted[..., None])[..., 0] for probs in (p, q[:, :-1])]
+        by_position = torch.stack([each.double() for each in (drafted, *chances, *verdicts[5:])], -1)
+        of_round = torch.stack([each.double() for each in verdicts[:5]], -1)
+        report.index_copy_(0, self._clock, torch.cat([of_round, by_position.flatten(1)], 1)[None])
+        self._clock += 1
+
+    def _drafted(self, program: Program, width: int, coins: Tensor) -> tuple[Tensor, Tensor]:
+        """Draft a token by each of `coins [B, L]`: tokens `[B, L]` and their probabilities `[B, L, V]`."""
+        if not program.lookahead:
+            empty = self._length.new_empty(self.rows, 0)
+            return empty, torch.empty(self.rows, 0, self.target.vocabulary.size, device=empty.device)
+        # The newest tokens are read once more, as many as a round can have emitted, so that every round has the same shape.
+        is_feature = isinstance(self.draft, FeatureDraft)
+        unread = program.lookahead + 1 if is_feature else 2
+        slots = self._length[:, None] + torch.arange(-unread, 0, device=self._ids.device)
+        ids, tokens, probs, states = self._ids.gather(1, slots), [], [], None
+        for step in range(program.lookahead):
+            tables = self._tables(slots)
+            if is_feature:
+                if states is None:
+                    x = self.draft.behind_target(ids, self._taps(self._every, slots))
+                else:
+                    x = self.draft.behind_itself(ids, states)
+                cache, mask = self._draft_cache, visible(slots, width)
+                states = run_layer(self.draft, 0, x, tables, cache, slots, mask)[:, -1:]
+                logits = self.draft.logits(states)
+            else:
+                logits = self.draft.run(ids, tables, self._draft_cache, slots[:, 0], width, 1)
+            probs.append(self._softened(program, logits)[:, 0])
+            tokens.append(draw_each(probs[-1], coins[:, step : step + 1]))
+            ids, slots = self._ids_of[tokens[-1]], slots[:, -1:] + 1
+        return torch.cat(tokens, 1), torch.stack(probs, 1)
+
+    def _softened(self, program: Program, logits: Tensor) -> Tensor:
+        """Probabilities `[B, N, V]`, float32, as `pcg.sampling.Plain` computes them."""
+        probs = (logits.float() / self._temperature[..., None]).softmax(-1)
+        plain = program.top_k == 0 and program.top_p >= 1
+        return probs if plain else truncated(probs, program.top_k, program.top_p)
+
+    def _tables(self, slots: Tensor) -> tuple[Tensor, Tensor]:
+        return self._rotary[0][self._every, slots], self._rotary[1][self._every, slots]
+
+    def _taps(self, rows: Tensor, slots: Tensor) -> Tensor:
+        """The target's hidden states before each of `slots [R, T]`, `[R, T, layers, D]`; nothing is before slot 0."""
+        taps = self._cache.taps[rows, (slots - 1).clamp(min=0)]
+        return taps * (slots > 0)[..., None, None]
+
+
+def _coins(sequence: DecodingSequence) -> Coins:
+    """Draw what the loop on the host would draw for a round."""
+    if sequence.drafting:
+        return Coins.draw(sequence.drafting.lookahead, sequence.generator)
+    coin = float(torch.rand(1, generator=sequence.generator, dtype=torch.float64))
+    return replace(Coins.draw(0, torch.Generator()), bonus=coin)
+
+
+def _verdict(row: list[float], coins: Coins, lookahead: int) -> tuple[Verdict, list[int]]:
+    """Read a round's report: its verdict and the drafted tokens."""
+    accepted, next_token, trials, next_group, next_size = map(int, row[:PER_ROUND])
+    positions = [row[PER_ROUND + n * PER_POSITION :][:PER_POSITION] for n in range(lookahead)]
+    drafted = [int(position[0]) for position in positions]
+    tests = tuple(
+        Test(int(token), p, q, mass_p, mass_q, ratio, coin, coin < ratio, int(group), int(size))
+        for (token, p, q, mass_p, mass_q, ratio, group, size), coin in zip(positions, coins.accept.tolist(), strict=True)
+    )
+    kind = "target" if not lookahead else "bonus" if accepted == lookahead else "resampled"
+    return Verdict(accepted, next_token, kind, tests[: accepted + 1], trials, next_group, next_size), drafted
