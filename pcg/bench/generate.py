@@ -7,10 +7,8 @@ from transformers import LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
 from transformers.utils import logging
 
 from pcg.bench.timing import medians
-from pcg.decode.cuda_graphs import GraphPool, GraphRunner
-from pcg.decode.runners import make_runners
-from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, autoregressive, speculative
+from pcg.decode.device_loop import DevicePool, decode
+from pcg.decode.speculative import Drafting, Request
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
@@ -50,7 +48,7 @@ def against_generate(
     ids = voice.reader.prompt(text, voice.reference(name)).ids
     prompt = Prompt(ids, torch.arange(len(ids), dtype=torch.float32), float(len(ids)))
     ids = prompt.ids[None].to(voice.target.device)
-    pool = GraphPool() if voice.device == "cuda" else None  # takes on a GPU use it, too
+    pool = DevicePool() if voice.device == "cuda" else None  # takes on a GPU use it, too
     common = {
         "attention_mask": torch.ones_like(ids),
         "do_sample": True,
@@ -88,20 +86,11 @@ def _assistance(voice: Voice, target: LlamaForCausalLM, folder: Path, choice: st
     return {"assistant_model": draft}
 
 
-def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings, pool: GraphPool | None) -> int:
+def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings, pool: DevicePool | None) -> int:
     """Decode `TOKENS` tokens; a take that ends early continues from the prompt, so that lengths are equal."""
     spoken, generator = 0, torch.Generator().manual_seed(settings.seed)
     while spoken < TOKENS:
-        left = TOKENS - spoken
-        room = left + settings.lookahead + 1
-        runners = make_runners(voice.target, None if method == "ar" else voice.draft, [prompt], room, pool)
-        for each in runners:
-            each.prefill()
-        utterances = begin(Plain(settings.temperature), [left], [generator])
-        drafting = Drafting(settings.lookahead)
-        steps = autoregressive(*runners, utterances) if method == "ar" else speculative(*runners, exact, drafting, utterances)
-        spoken += sum(len(step[0].tokens) for step in steps)
-        for each in runners:
-            if isinstance(each, GraphRunner):
-                pool.give_back(each)
+        chosen = (None, None) if method == "ar" else (exact, Drafting(settings.lookahead))
+        request = Request(prompt, TOKENS - spoken, generator, Plain(settings.temperature), *chosen)
+        spoken += sum(len(step[0].tokens) for step in decode(voice.target, voice.draft, [request], pool))
     return spoken

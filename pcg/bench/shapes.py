@@ -9,17 +9,17 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.bench.timing import copy_bandwidth, milliseconds
-from pcg.decode.cuda_graphs import GraphPool, GraphRunner
-from pcg.decode.runners import AnyDraft, make_runners
-from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, autoregressive, speculative
+from pcg.decode.device_loop import DevicePool, decode
+from pcg.decode.device_rules import CoinBlock, DeviceRule, DeviceVerdicts, TokenRule, at_first_failure, draw_each
+from pcg.decode.runners import AnyDraft
+from pcg.decode.speculative import Drafting, Request
 from pcg.errors import InputError
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, usual_taps
 from pcg.models.kernel.panels import HEAD_DIM
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import Checkpoint
-from pcg.rules import Coins, Rule, Test, Verdict, all_accepted
+from pcg.rules import Coins, Test, Verdict, all_accepted
 from pcg.sampling import Plain, as_array, draw
 from pcg.synthesis.voice import layer_subset
 from pcg.text.prompt import Prompt
@@ -118,18 +118,31 @@ def _with_feature_draft(target: LlamaForCausalLM, vocabulary: Vocabulary) -> tup
     return DecodingLlama(read, vocabulary, rounded=True), FeatureDraft(shape, tensors, read, vocabulary, rounded=True)
 
 
-def forced(rate: float) -> Rule:
-    """Accept every drafted token with the same probability, whatever p and q say: for timing only."""
+@dataclass(frozen=True)
+class Forced:
+    """A rule that accepts every drafted token with the same probability, whatever p and q are: for timing only."""
 
-    def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
+    rate: float
+
+    def __call__(self, drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
         probs, coin = as_array(q), coins.accept.tolist()
-        tests = [Test(x, 0.0, 0.0, 0.0, 0.0, rate, c, c < rate) for x, c in zip(drafted.tolist(), coin, strict=False)]
+        tests = [Test(x, 0.0, 0.0, 0.0, 0.0, self.rate, c, c < self.rate) for x, c in zip(drafted.tolist(), coin, strict=False)]
         accepted = next((i for i, test in enumerate(tests) if not test.accepted), len(tests))
         if accepted == len(tests):
             return all_accepted(tests, probs, coins)
         return Verdict(accepted, draw(probs[accepted], float(coins.residual[0])), "resampled", tuple(tests[: accepted + 1]))
 
-    return rule
+    def program(self) -> DeviceRule:
+        """Do all the work of SD on the device, and then accept by the rate."""
+
+        def decide(drafted: Tensor, p: Tensor, q: Tensor, coins: CoinBlock) -> DeviceVerdicts:
+            verdicts = TokenRule()(drafted, p, q, coins)
+            ratio = torch.full_like(verdicts.ratio, self.rate)
+            accepted, _, q_next = at_first_failure(coins.accept < ratio, p, q)
+            coin = torch.where(accepted == drafted.shape[1], coins.bonus, coins.residual[:, 0])
+            return verdicts._replace(accepted=accepted, ratio=ratio, next_token=draw_each(q_next, coin[:, None])[:, 0])
+
+        return decide
 
 
 def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LOOKAHEADS) -> ShapeSweep:
@@ -141,7 +154,7 @@ def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LO
         f"ceiling: {bandwidth / 1e9:.0f} GB/s over {target.bytes_per_step / 1e6:.0f} MB a step: {roofline:.0f} tokens/s",
         flush=True,
     )
-    pool = GraphPool() if device == "cuda" else None
+    pool = DevicePool() if device == "cuda" else None
     ar = _tokens_per_second(pool, target, None, None, 0, repeats)
     print(f"AR: {ar:.1f} tokens/s, {ar / roofline:.1%} of the ceiling", flush=True)
     speeds: dict[str, dict[str, float]] = {}
@@ -155,7 +168,7 @@ def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LO
 
 
 def _tokens_per_second(
-    pool: GraphPool | None, target: DecodingLlama, draft: AnyDraft | None, rate: float | None, lookahead: int, repeats: int
+    pool: DevicePool | None, target: DecodingLlama, draft: AnyDraft | None, rate: float | None, lookahead: int, repeats: int
 ) -> float:
     """Of the decoding loop alone, AR where there is no draft: the median of `repeats` runs after one that records and warms up.
     The end of speech, which random weights say as often as any code, ends nothing here: what is missing is decoded in another
@@ -165,17 +178,9 @@ def _tokens_per_second(
     generator = torch.Generator().manual_seed(0)
     speeds = []
     for _ in range(repeats + 1):
-        runners = make_runners(target, draft, [prompt], TOKENS + lookahead + 2, pool)
-        for each in runners:
-            each.prefill()
-        if rate is None:
-            steps = autoregressive(runners[0], begin(Plain(1.0), [TOKENS], [generator]))
-        else:
-            steps = speculative(*runners, forced(rate), Drafting(lookahead), begin(Plain(1.0), [TOKENS], [generator]))
+        chosen = (None, None) if rate is None else (Forced(rate), Drafting(lookahead))
+        steps = decode(target, draft, [Request(prompt, TOKENS, generator, Plain(1.0), *chosen)], pool)
         rounds = []
         spent = milliseconds(lambda steps=steps, rounds=rounds: rounds.extend(steps))
         speeds.append(1e3 * sum(len(r[0].tokens) for r in rounds) / spent)
-        for each in runners:
-            if pool and isinstance(each, GraphRunner):
-                pool.give_back(each)
     return median(speeds[1:])

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from pcg.decode.device_rules import CoinBlock, DeviceRule, draw_each, has_program, on_device
+from pcg.decode.runners import AnyDraft
 from pcg.decode.sequence import DecodingSequence, Drafting
-from pcg.decode.speculative import Request, cut_round
+from pcg.decode.speculative import Request, cut_round, decode_on_host
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama, run_layer, visible
 from pcg.rules import Coins, Test, Verdict
@@ -64,7 +65,7 @@ class DeviceLoop:
     speech; clock `[1]`: which round of the block comes next; report `[BLOCK, B, ...]`: what each round decided.
     """
 
-    def __init__(self, target: DecodingLlama, draft: DecodingLlama | FeatureDraft | None, rows: int, capacity: int) -> None:
+    def __init__(self, target: DecodingLlama, draft: AnyDraft | None, rows: int, capacity: int) -> None:
         self.target, self.draft, self.rows, self.capacity = target, draft, rows, capacity
         tapped = draft.tapped if isinstance(draft, FeatureDraft) else ()
         self._cache = target.cache(rows, capacity, tapped)
@@ -81,18 +82,17 @@ class DeviceLoop:
         self._recorded = lru_cache(maxsize=16)(self._record)
 
     @torch.inference_mode()
-    def decode(self, requests: Sequence[Request]) -> Iterator[dict[int, Round]]:
-        """Yield a Round by row for every target call, as `pcg.decode.speculative.speculative` does, `BLOCK` calls at a time.
+    def rounds(self, requests: Sequence[Request], longest: int) -> Iterator[dict[int, Round]]:
+        """Yield a Round by row for every target call, `BLOCK` calls at a time.
 
-        requests: one for each row, together such as `fits` allows.
+        Args:
+            requests: one for each row, together such as `fits` allows, whose prompts were read.
+            longest: the ids of the longest prompt.
         """
-        if len(requests) != self.rows or any(r.positions + BEYOND > self.capacity for r in requests):
-            raise ValueError(f"{len(requests)} requests do not fit into {self.rows} rows of {self.capacity} ids")
         sampler, rule, drafting = requests[0].sampler, requests[0].rule, requests[0].drafting
         lookahead = drafting.lookahead if drafting else 0
         program = Program(self._on_device(rule), lookahead, sampler.top_k, sampler.top_p)
         sequences = [DecodingSequence(row, r.limit, r.generator, r.sampler, rule, drafting) for row, r in enumerate(requests)]
-        longest = self._prefill(requests)
         while any(sequence.speaking for sequence in sequences):
             begun = perf_counter()
             starts = [sequence.generator.get_state() for sequence in sequences]
@@ -119,8 +119,11 @@ class DeviceLoop:
                     for _ in range(count):
                         _coins(sequence)
 
-    def _prefill(self, requests: Sequence[Request]) -> int:
+    @torch.inference_mode()
+    def prefill(self, requests: Sequence[Request]) -> int:
         """Read the prompts but for their last ids; return the length of the longest."""
+        if len(requests) != self.rows or any(r.positions + BEYOND > self.capacity for r in requests):
+            raise ValueError(f"{len(requests)} requests do not fit into {self.rows} rows of {self.capacity} ids")
         self._room.zero_()
         for row, request in enumerate(requests):
             prompt, count = request.prompt, len(request.prompt.ids)
@@ -245,6 +248,39 @@ class DeviceLoop:
         """The target's hidden states before each of `slots [R, T]`, `[R, T, layers, D]`; nothing is before slot 0."""
         taps = self._cache.taps[rows, (slots - 1).clamp(min=0)]
         return taps * (slots > 0)[..., None, None]
+
+
+class DevicePool:
+    """Idle loops, with all that was recorded on them. A loop is lent to one borrower at a time."""
+
+    def __init__(self) -> None:
+        self._idle: list[DeviceLoop] = []
+
+    def decode(self, target: DecodingLlama, draft: AnyDraft | None, requests: Sequence[Request]) -> Iterator[dict[int, Round]]:
+        """Read the prompts of `requests` on an idle loop that is large enough, or on a new one; return its rounds."""
+        needed = max(request.positions for request in requests) + BEYOND
+        for loop in self._idle:
+            if (loop.target, loop.draft, loop.rows) == (target, draft, len(requests)) and loop.capacity >= needed:
+                self._idle.remove(loop)
+                break
+        else:
+            loop = DeviceLoop(target, draft, len(requests), -(-needed // SMALLEST) * SMALLEST)
+        return self._lent(loop, requests, loop.prefill(requests))
+
+    def _lent(self, loop: DeviceLoop, requests: Sequence[Request], longest: int) -> Iterator[dict[int, Round]]:
+        try:
+            yield from loop.rounds(requests, longest)
+        finally:
+            self._idle.append(loop)
+
+
+def decode(
+    target: DecodingLlama, draft: AnyDraft | None, requests: Sequence[Request], pool: DevicePool | None
+) -> Iterator[dict[int, Round]]:
+    """Read the prompts of `requests`; return their rounds, in fixed shapes where there is a `pool` and they fit."""
+    if pool and fits(requests):
+        return pool.decode(target, draft if requests[0].rule else None, requests)
+    return decode_on_host(target, draft, requests)
 
 
 def _coins(sequence: DecodingSequence) -> Coins:

@@ -3,6 +3,7 @@
 They compute for a batch of rows what `pcg.rules` computes for one, coin for coin (tested), and run on any device.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -129,7 +130,7 @@ class TokenRule:
         """drafted `[B, L]`, p `[B, L, V]`, q `[B, L + 1, V]`."""
         p_x, q_x = (probs.gather(-1, drafted[..., None])[..., 0].double() for probs in (p, q[:, :-1]))
         ratio = (capped_ratios(q_x, p_x) + self.beta).clamp(max=1.0)
-        accepted, p_next, q_next = _at_first_failure(coins.accept < ratio, p, q)
+        accepted, p_next, q_next = at_first_failure(coins.accept < ratio, p, q)
         # Behind the last drafted token p is zero, so the residual is q itself: the bonus token needs no branch.
         residual = (q_next.double() - p_next).clamp(min=0)
         residual = torch.where((residual > 0).any(-1, keepdim=True), residual, q_next.double())
@@ -152,7 +153,7 @@ class GroupRule:
         group = groups.label(drafted, coins.group)
         mass_p, mass_q = (groups.mass(probs, group[..., None])[..., 0] for probs in (p, q[:, :-1]))
         ratio = capped_ratios(mass_q, mass_p)
-        accepted, p_next, q_next = _at_first_failure(coins.accept < ratio, p, q)
+        accepted, p_next, q_next = at_first_failure(coins.accept < ratio, p, q)
         token, next_group, trials = self._dense(p_next, q_next, coins)
         if self.thinning:
             tried = draw_each(q_next, coins.thinning[..., 0])
@@ -177,18 +178,22 @@ class GroupRule:
         return self.groups.draw_within(group, q, coins.residual[:, 1]), group, torch.zeros_like(group)
 
 
-DeviceRule = TokenRule | GroupRule
+DeviceRule = Callable[[Tensor, Tensor, Tensor, CoinBlock], DeviceVerdicts]
+"""drafted `[B, L]`, p `[B, L, V]`, q `[B, L + 1, V]` and coins to verdicts; hashable, since a graph is recorded for each."""
 
 
 def has_program(rule: Rule | None) -> bool:
-    """Whether `on_device` knows a rule: AR's None, `exact`, `tolerant` and `coarse` of `pcg.rules`."""
-    return rule in (None, exact) or (isinstance(rule, partial) and rule.func in (speculative_sampling, coarse_sampling))
+    """Whether `on_device` knows a rule: AR's None, `exact`, `tolerant` and `coarse`, or one that makes its own (`program`)."""
+    known = isinstance(rule, partial) and rule.func in (speculative_sampling, coarse_sampling)
+    return known or rule in (None, exact) or hasattr(rule, "program")
 
 
 def on_device(rule: Rule | None, device: torch.device) -> DeviceRule:
     """Make the tensor program of a rule that has one."""
     if rule in (None, exact):  # AR tests nothing, and draws as after a full acceptance
         return TokenRule()
+    if hasattr(rule, "program"):
+        return rule.program()
     if rule.func is speculative_sampling:
         return TokenRule(**rule.keywords)
     return GroupRule(DeviceGroups.of(rule.keywords["groups"], device), rule.keywords["residual"] == "thinning")
@@ -199,7 +204,7 @@ def capped_ratios(q: Tensor, p: Tensor) -> Tensor:
     return torch.where(q >= p, 1.0, q / p) * (q > 0)
 
 
-def _at_first_failure(passed: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def at_first_failure(passed: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """How many tests passed before the first that failed `[B]`, and the probabilities of draft and target there, `[B, V]`."""
     accepted = passed.int().cumprod(1).sum(1)
     rows = torch.arange(len(q), device=q.device)

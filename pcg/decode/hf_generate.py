@@ -14,10 +14,8 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, LlamaForCausalLM, LogitsProcessorList, StoppingCriteriaList
 
-from pcg.decode.cuda_graphs import GraphPool
-from pcg.decode.model_runner import ModelRunner
-from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, speculative
+from pcg.decode.device_loop import DevicePool, decode
+from pcg.decode.speculative import Drafting, Request
 from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
@@ -75,7 +73,7 @@ class SpeculativeGenerate:
         self.rounds: list[list[Round]] = []
         self._model = target
         self._views = [DecodingLlama(model, vocabulary) for model in (target, draft)]
-        self._pool = GraphPool() if self._views[0].device.type == "cuda" else None
+        self._pool = DevicePool() if self._views[0].device.type == "cuda" else None
         self._rule, self._drafting, self.seed = rule, Drafting(lookahead, confidence), seed
 
     def __call__(
@@ -111,18 +109,12 @@ class SpeculativeGenerate:
     def _decode(self, prompts: list[Prompt], room: int, temperature: float) -> list[list[Round]]:
         generators = [torch.Generator().manual_seed(self.seed + row) for row in range(len(prompts))]
         self.seed += len(prompts)
-        make = self._pool.runners if self._pool else ModelRunner
-        runners = [make(view, prompts, room + self._drafting.lookahead + 1) for view in self._views]
-        for each in runners:
-            each.prefill()
+        asked = (Plain(temperature), self._rule, self._drafting)
+        requests = [Request(prompt, room, generator, *asked) for prompt, generator in zip(prompts, generators, strict=True)]
         rounds: list[list[Round]] = [[] for _ in prompts]
-        limits = [room] * len(prompts)
-        for step in speculative(*runners, self._rule, self._drafting, begin(Plain(temperature), limits, generators)):
+        for step in decode(*self._views, requests, self._pool):
             for row, round_ in step.items():
                 rounds[row].append(round_)
-        if self._pool:
-            for each in runners:
-                self._pool.give_back(each)
         return rounds
 
     def _ids(self, rounds: list[Round], room: int) -> Tensor:

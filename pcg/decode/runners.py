@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.decode.cuda_graphs import GraphPool
 from pcg.decode.draft import Proposal, RowRequest
 from pcg.decode.model_runner import ModelRunner, draft_each, joined
 from pcg.models.feature_draft import FeatureDraft
@@ -108,22 +107,14 @@ class FeatureRunner(ModelRunner):
 AnyDraft = DecodingLlama | FeatureDraft
 
 
-def make_runners(
-    target: DecodingLlama, draft: AnyDraft | None, prompts: Sequence[Prompt], limit: int, pool: GraphPool | None = None
-) -> list[ModelRunner]:
+def make_runners(target: DecodingLlama, draft: AnyDraft | None, prompts: Sequence[Prompt], limit: int) -> list[ModelRunner]:
     """The runners of `target` and, unless it is None, of `draft`, for `prompts` and at most `limit` speech tokens a row (see
     `ModelRunner`).
 
     They read in this order: first the target's prompts, then the draft's (`prefill`), since a feature draft reads the target's
-    hidden states. pool: where runners of fixed shapes come from, on a GPU; a feature draft has none.
+    hidden states.
     """
-    tapped = draft.tapped if isinstance(draft, FeatureDraft) else ()
-    static = pool is not None and not tapped
-
-    def plain(model: DecodingLlama) -> ModelRunner:
-        return pool.runners(model, prompts, limit) if static else ModelRunner(model, prompts, limit, tapped)
-
-    first = plain(target)
-    if isinstance(draft, FeatureDraft):
-        return [first, FeatureRunner(draft, first)]
-    return [first] if draft is None else [first, plain(draft)]
+    first = ModelRunner(target, prompts, limit, draft.tapped if isinstance(draft, FeatureDraft) else ())
+    if draft is None:
+        return [first]
+    return [first, FeatureRunner(draft, first) if isinstance(draft, FeatureDraft) else ModelRunner(draft, prompts, limit)]

@@ -144,6 +144,16 @@ class Request:
         return len(self.prompt.ids) + self.limit + (self.drafting.lookahead if self.drafting else 0) + 1
 
 
+def decode_on_host(target: DecodingLlama, draft: AnyDraft | None, requests: Sequence[Request]) -> Iterator[dict[int, Round]]:
+    """Read the prompts of `requests`, one a row; return their rounds as `speculative` yields them."""
+    prompts, limit = [request.prompt for request in requests], max(r.positions - len(r.prompt.ids) for r in requests)
+    runners = make_runners(target, draft if any(r.rule for r in requests) else None, prompts, limit)
+    for runner in runners:
+        runner.prefill()
+    asked = [(r.limit, r.generator, r.sampler, r.rule, r.drafting) for r in requests]
+    return _to_the_end(*(*runners, None)[:2], [DecodingSequence(row, *each) for row, each in enumerate(asked)])
+
+
 class RunningBatch:
     """Up to `rows` requests side by side, each of up to `positions` positions. The caches are allotted once. Rows may differ in
     all that a `Request` says; each says what it would say alone."""

@@ -4,6 +4,7 @@ v, a target pass of w tokens, is the verification of a round of w - 1 drafts; c,
 over its drafts; R is the whole round, rule included. Rounds of each lookahead take turns with steps of AR.
 """
 
+import itertools
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +16,8 @@ from statistics import median
 import numpy as np
 import torch
 
-from pcg.decode.cuda_graphs import GraphPool, GraphRunner
-from pcg.decode.model_runner import ModelRunner
-from pcg.decode.runners import make_runners
-from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, autoregressive, speculative
+from pcg.decode.device_loop import DevicePool, decode
+from pcg.decode.speculative import Drafting, Request
 from pcg.errors import InputError
 from pcg.rules import exact
 from pcg.sampling import Plain
@@ -107,37 +105,13 @@ class RoundCosts:
         return min(max(round(self.line[0], 2), allowed.step), allowed.high)
 
 
-class _Loop:
-    """An endless decoding loop: it begins anew where its utterance ends."""
-
-    def __init__(self, voice: Voice, prompt: Prompt, lookahead: int, temperature: float, pool: GraphPool | None):
-        self._voice, self._prompt, self._lookahead, self._pool = voice, prompt, lookahead, pool
-        self._memory, self._seeds = Plain(temperature), iter(range(2**31))
-        self._runners: list[ModelRunner] = []
-        self._steps: Iterator[dict[int, Round]] = iter(())
-
-    def step(self) -> Round:
-        while (step := next(self._steps, None)) is None:
-            self._begin()
-        return step[0]
-
-    def close(self) -> None:
-        for each in self._runners:
-            if isinstance(each, GraphRunner) and self._pool:
-                self._pool.give_back(each)
-        self._runners = []
-
-    def _begin(self) -> None:
-        self.close()
-        drafting = Drafting(self._lookahead)
-        draft = self._voice.draft if self._lookahead else None
-        limit = SPAN + self._lookahead + 2
-        self._runners = make_runners(self._voice.target, draft, [self._prompt], limit, self._pool)
-        for each in self._runners:
-            each.prefill()
-        utterances = begin(self._memory, [SPAN], [torch.Generator().manual_seed(next(self._seeds))])
-        loop = speculative(*self._runners, exact, drafting, utterances) if draft else None
-        self._steps = loop or autoregressive(self._runners[0], utterances)
+def _rounds(voice: Voice, prompt: Prompt, lookahead: int, temperature: float, pool: DevicePool | None) -> Iterator[Round]:
+    """Yield rounds without end behind `prompt`: a new utterance begins where one ends."""
+    for seed in itertools.count():
+        chosen = (exact, Drafting(lookahead)) if lookahead and voice.draft else (None, None)
+        request = Request(prompt, SPAN, torch.Generator().manual_seed(seed), Plain(temperature), *chosen)
+        for step in decode(voice.target, voice.draft, [request], pool):
+            yield step[0]
 
 
 def round_costs(
@@ -153,18 +127,16 @@ def round_costs(
     The order changes from turn to turn: the last in a fixed order would be flattered. Rounds that drafted fewer tokens count
     only where no round drafted all.
     """
-    pool = GraphPool() if voice.target.device.type == "cuda" else None
-    loops = {count: _Loop(voice, prompt, count, temperature, pool) for count in (0, *lookaheads)}
+    pool = DevicePool() if voice.target.device.type == "cuda" else None
+    loops = {n: _rounds(voice, prompt, n, temperature, pool) for n in (0, *lookaheads)}
     seen: dict[int, list[Round]] = defaultdict(list)
     order, shuffle = list(loops), random.Random(0)
     for turn in range(turns + warm):
         shuffle.shuffle(order)
         for count in order:
-            round_ = loops[count].step()
+            round_ = next(loops[count])
             if turn >= warm:
                 seen[count].append(round_)
-    for loop in loops.values():
-        loop.close()
 
     def middle(count: int, *parts: str) -> float:
         full = [r for r in seen[count] if len(r.drafted) == count] or seen[count]

@@ -14,11 +14,10 @@ from torch import Tensor
 
 from pcg.audio import fade_ends
 from pcg.codec.streaming import AudioStream
-from pcg.decode.beam_search import Advance, Hierarchy, hierarchical
-from pcg.decode.cuda_graphs import GraphPool, GraphRunner
-from pcg.decode.model_runner import ModelRunner
+from pcg.decode.beam_search import Hierarchy, hierarchical
+from pcg.decode.device_loop import DevicePool, decode
 from pcg.decode.runners import make_runners
-from pcg.decode.sequence import DecodingSequence, begin
+from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, Request, autoregressive, speculative
 from pcg.errors import InputError, PCGError
 from pcg.groups.atlas import Atlas
@@ -53,7 +52,7 @@ class Decoder:
     def __init__(self, voice: Voice, detectors: Detectors | None = None) -> None:
         self.voice = voice
         self._given = detectors
-        self._pool = GraphPool() if voice.target.device.type == "cuda" else None
+        self._pool = DevicePool() if voice.target.device.type == "cuda" else None
 
     @cached_property
     def detectors(self) -> Detectors | None:
@@ -77,16 +76,9 @@ class Decoder:
     ) -> Iterator[Round | Cycle]:
         """Read the prompt of `text`; return the loop behind it. A hierarchical one yields a Cycle and then its rounds."""
         request = self.request(text, speaker, settings, rule, generator)
-        (sequence,) = begin(request.sampler, [request.limit], [generator])
-        plan = (plan or Hierarchy()) if settings.hierarchical else None
-        prompts = [request.prompt] * (plan.beams[0] if plan else 1)
-        draft = None if settings.method == "ar" else self.voice.draft
-        runners = make_runners(self.voice.target, draft, prompts, request.limit + settings.lookahead + 1, self._pool)
-        for each in runners:
-            each.prefill([0])
-        advance = self._advance(runners, settings, rule)
-        steps = self._search(advance, runners, plan, sequence) if plan else (step[0] for step in advance([sequence]))
-        return self._to_the_end(steps, runners)
+        if settings.hierarchical:
+            return self._search(request, plan or Hierarchy())
+        return (step[0] for step in decode(self.voice.target, self.voice.draft, [request], self._pool))
 
     def request(self, text: str, speaker: Reference, settings: Settings, rule: Rule, generator: torch.Generator) -> Request:
         """What a `RunningBatch` needs to know of a text; hierarchical decoding is nothing for one."""
@@ -102,19 +94,20 @@ class Decoder:
         if settings.hierarchical and self.detectors is None:
             raise InputError("hierarchical", "true", "false, as no spoof detectors know the codes of this voice")
 
-    def _advance(self, runners: Sequence[ModelRunner], settings: Settings, rule: Rule) -> Advance:
-        if settings.method == "ar":
-            return partial(autoregressive, runners[0])
-        return partial(speculative, *runners, rule, _drafting(settings))
+    def _search(self, request: Request, plan: Hierarchy) -> Iterator[Round | Cycle]:
+        prompts, limit = [request.prompt] * plan.beams[0], request.positions - len(request.prompt.ids)
+        runners = make_runners(self.voice.target, self.voice.draft if request.rule else None, prompts, limit)
+        for runner in runners:
+            runner.prefill([0])
+        (sequence,) = begin(request.sampler, [request.limit], [request.generator])
+        alone = partial(autoregressive, *runners)
+        advance = partial(speculative, *runners, request.rule, request.drafting) if request.rule else alone
 
-    def _search(
-        self, advance: Advance, runners: Sequence[ModelRunner], plan: Hierarchy, utterance: DecodingSequence
-    ) -> Iterator[Round | Cycle]:
         def fork(source: int, rows: Sequence[int]) -> None:
-            for each in runners:
-                each.fork(source, rows)
+            for runner in runners:
+                runner.fork(source, rows)
 
-        for cycle in hierarchical(advance, fork, self.detectors, plan, utterance):
+        for cycle in hierarchical(advance, fork, self.detectors, plan, sequence):
             yield cycle
             yield from cycle.rounds
 
@@ -122,14 +115,6 @@ class Decoder:
         """The most codes that `text` may take: a model that does not find its end must not speak for ever."""
         patience = int(1.6 * self.voice.reader.tokens_for(text, speaker)) + 40
         return patience if prompt.room is None else min(patience, prompt.room)
-
-    def _to_the_end(self, steps: Iterator[Round | Cycle], runners: Sequence[ModelRunner]) -> Iterator[Round | Cycle]:
-        try:
-            yield from steps
-        finally:
-            for each in runners:
-                if isinstance(each, GraphRunner):
-                    self._pool.give_back(each)
 
 
 def _drafting(settings: Settings) -> Drafting:

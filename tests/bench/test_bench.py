@@ -12,7 +12,7 @@ from pcg.bench.batching import bench_batching
 from pcg.bench.codec import bench_codec, open_codec
 from pcg.bench.engine import bench_engine, first_sound_seconds
 from pcg.bench.gpu import PARTS, gpu_check, run_part
-from pcg.bench.shapes import ModelShape, forced, random_pair, shape_of
+from pcg.bench.shapes import Forced, ModelShape, random_pair, shape_of
 from pcg.bench.timing import medians
 from pcg.cli import main
 from pcg.codec.embedded import EmbeddedCodec
@@ -83,7 +83,7 @@ def test_clients_at_once_are_measured_against_one_by_one(synthesizer):
 def test_forced_acceptance_accepts_at_its_rate(rate):
     coins = Coins.draw(3, torch.Generator().manual_seed(0))
     probabilities = torch.full((4, 8), 1 / 8)
-    verdict = forced(rate)(torch.tensor([1, 2, 3]), probabilities[:3], probabilities, coins)
+    verdict = Forced(rate)(torch.tensor([1, 2, 3]), probabilities[:3], probabilities, coins)
     assert verdict.accepted == 3 * rate
     assert verdict.next_kind == ("bonus" if rate else "resampled")
 

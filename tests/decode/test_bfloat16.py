@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.decode.cuda_graphs import GraphModel, GraphRunner
-from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, speculative
+from pcg.decode.device_loop import DevicePool, decode
+from pcg.decode.model_runner import ModelRunner
+from pcg.decode.speculative import Drafting, Request
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.rules import block, exact, tolerant
@@ -43,41 +43,34 @@ def models():
     return [DecodingLlama(model.to(DEVICE, torch.bfloat16), SPEECH) for model in (target, draft)]
 
 
-def started(static, rows=ROWS):
-    runners = GraphRunner(static, [PROMPT] * rows, 8)
-    runners.prefill()
-    return runners
-
-
-def probs_behind(static, tokens, last=1):
-    return probabilities(started(static, 1).feed([0], [tokens], last)[0], TEMPERATURE).double().cpu()
+def probs_behind(model, tokens, last=1):
+    runner = ModelRunner(model, [PROMPT], 8)
+    runner.prefill()
+    return probabilities(runner.feed([0], [tokens], last)[0], TEMPERATURE).double().cpu()
 
 
 @pytest.fixture(scope="module")
 def second(models):
     """P(second token), the end of speech included, and one place for what had ended before: by passes of one token."""
-    static = GraphModel(models[0], 1, 32)
-    first = probs_behind(static, [])[0]
+    first = probs_behind(models[0], [])[0]
     total = torch.zeros(SPEECH.size + 1, dtype=torch.float64)
     for token in range(SPEECH.codes):
-        total[:-1] += first[token] * probs_behind(static, [token])[0]
+        total[:-1] += first[token] * probs_behind(models[0], [token])[0]
     total[-1] = first[SPEECH.eos]
     return total
 
 
 def said(models, rule):
     """How often each second token is said."""
-    runners, found = [started(GraphModel(model, ROWS, 32)) for model in models], torch.zeros(SPEECH.size + 1).double()
+    pool, found = DevicePool(), torch.zeros(SPEECH.size + 1).double()
     for start in range(0, DRAWS, ROWS):
         generators = [torch.Generator().manual_seed(start + row) for row in range(ROWS)]
-        utterances = begin(Plain(TEMPERATURE), [LIMIT] * ROWS, generators)
-        for each in runners:
-            for row in range(ROWS):
-                each.roll_back(row, -1)  # to where the prompt's last id waits to be read, as after `prefill`
-        for _ in speculative(*runners, rule, Drafting(2), utterances):
-            pass
-        for u in utterances:
-            tokens = [*u.emitted, *([SPEECH.eos] if u.ended else [])]
+        requests = [Request(PROMPT, LIMIT, each, Plain(TEMPERATURE), rule, Drafting(2)) for each in generators]
+        spoken = [[] for _ in requests]
+        for step in decode(*models, requests, pool):
+            for row, round_ in step.items():
+                spoken[row] += [*round_.tokens, *([SPEECH.eos] if round_.ended else [])]
+        for tokens in spoken:
             found[tokens[1] if len(tokens) > 1 else SPEECH.eos + 1] += 1
     return found / found.sum()
 
@@ -87,11 +80,10 @@ def distance(one, other):
 
 
 def test_a_wide_pass_rounds_within_its_bound(models):
-    static = GraphModel(models[0], 1, 32)
     for tokens in ([0, 1, 2], [3, 3, 6], [5, 0, 4]):
-        wide = probs_behind(static, tokens, last=4)
+        wide = probs_behind(models[0], tokens, last=4)
         for count, together in enumerate(wide):
-            assert distance(together, probs_behind(static, tokens[:count])[0]) < ROUNDING
+            assert distance(together, probs_behind(models[0], tokens[:count])[0]) < ROUNDING
 
 
 @pytest.mark.parametrize("rule", [exact, block])

@@ -7,10 +7,9 @@ import pytest
 import torch
 from test_running_batch import models
 
-from pcg.decode.device_loop import BLOCK, DeviceLoop, fits
-from pcg.decode.runners import make_runners
-from pcg.decode.sequence import Drafting, begin
-from pcg.decode.speculative import Request, autoregressive, speculative
+from pcg.decode.device_loop import BLOCK, DeviceLoop, DevicePool, fits
+from pcg.decode.sequence import Drafting
+from pcg.decode.speculative import Request, decode_on_host
 from pcg.groups.groups import Groups
 from pcg.rules import Rule, block, coarse, exact, tolerant
 from pcg.sampling import Plain, RepetitionAware, SamplerState
@@ -36,21 +35,12 @@ def requests_of(
 
 
 def by_host(pair: tuple, requests: Sequence[Request]) -> list[dict[int, Round]]:
-    target, draft = pair
-    rule, lookahead = requests[0].rule, requests[0].drafting.lookahead if requests[0].drafting else 0
-    limit = max(r.limit for r in requests) + lookahead + 1
-    runners = make_runners(target, draft if rule else None, [r.prompt for r in requests], limit)
-    for runner in runners:
-        runner.prefill()
-    sequences = begin(requests[0].sampler, [r.limit for r in requests], [r.generator for r in requests])
-    steps = speculative(*runners, rule, requests[0].drafting, sequences) if rule else autoregressive(*runners, sequences)
-    return list(steps)
+    return list(decode_on_host(*pair, requests))
 
 
 def by_device(pair: tuple, requests: Sequence[Request]) -> list[dict[int, Round]]:
     target, draft = pair
-    loop = DeviceLoop(target, draft if requests[0].rule else None, len(requests), 128)
-    return list(loop.decode(requests))
+    return list(DevicePool().decode(target, draft if requests[0].rule else None, requests))
 
 
 def known(steps: Sequence[dict[int, Round]]) -> list[dict[int, tuple]]:
@@ -122,4 +112,13 @@ def test_what_has_no_program_is_left_to_the_loop_on_the_host() -> None:
 def test_too_long_a_text_is_refused() -> None:
     target, _ = models("layers", compiled=False)
     with pytest.raises(ValueError, match="do not fit"):
-        next(DeviceLoop(target, None, 3, 50).decode(requests_of(None, Plain(0.8))))
+        DeviceLoop(target, None, 3, 50).prefill(requests_of(None, Plain(0.8)))
+
+
+def test_a_pool_lends_a_loop_to_one_borrower_at_a_time() -> None:
+    pair, pool = models("layers", compiled=False), DevicePool()
+    wanted = known(by_host(pair, requests_of(exact, Plain(0.8))))
+    one, other = (pool.decode(*pair, requests_of(exact, Plain(0.8))) for _ in range(2))
+    said = [known(steps) for steps in zip(*zip(one, other, strict=True), strict=True)]
+    assert said == [wanted, wanted]
+    assert known(list(pool.decode(*pair, requests_of(exact, Plain(0.8))))) == wanted
