@@ -53,10 +53,10 @@ gpu-check: $(VENV)/dev.done
 	$(VENV)/bin/python -m pcg bench gpu
 
 hub-generate: $(VENV)/app.done
-	$(VENV)/bin/python -m pcg.serving.hub build/hub
+	$(VENV)/bin/python -m pcg.serving.staging hub build/hub
 
 space: $(VENV)/app.done
-	$(VENV)/bin/python -m pcg.serving.space $(OUT) --model $(MODEL)
+	$(VENV)/bin/python -m pcg.serving.staging space $(OUT) --model $(MODEL)
 
 space-test: space $(VENV)/dev.done
 	$(PYTHON) -m venv --clear $(OUT).venv

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from pcg.errors import PCGError
 from pcg.metrics.speaker import speaker_encoder
 from pcg.places import PROJECT
-from pcg.serving.space import read_requirements
+from pcg.serving.staging import read_requirements
 
 LISTS = ("requirements.txt", "requirements-nodeps.txt")
 LOCK = (PROJECT / "requirements.lock").read_text(encoding="utf-8")

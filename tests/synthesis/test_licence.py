@@ -18,7 +18,7 @@ from explorers.shared.readout import banner_html, masthead_html, voice_line
 from pcg.errors import AssetError, InputError
 from pcg.places import PROJECT
 from pcg.saved_take import Origin, Stored
-from pcg.serving.space import read_requirements
+from pcg.serving.staging import read_requirements
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice, load_voice

@@ -11,8 +11,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.errors import InputError
 from pcg.files import __version__
-from pcg.serving.hub.__main__ import main
 from pcg.serving.hub.generate import generate
+from pcg.serving.staging import main
 from pcg.settings import Settings
 from pcg.synthesis.voice import layer_subset
 
@@ -24,7 +24,7 @@ PROMPT = torch.tensor([[1, 3, 4, 5]])
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     out = tmp_path_factory.mktemp("hub") / "pcg"
-    assert main([str(out)]) == 0
+    assert main(["hub", str(out)]) == 0
     return str(out)
 
 
@@ -95,5 +95,5 @@ def test_without_trust_nothing_of_it_runs(target: LlamaForCausalLM, folder: str)
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "there").write_text("")
-    assert main([str(tmp_path / "there")]) == 2
+    assert main(["hub", str(tmp_path / "there")]) == 2
     assert "must be a folder" in capsys.readouterr().err

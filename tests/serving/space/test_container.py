@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 
 import app
 from pcg.places import PROJECT as ROOT
-from pcg.serving.space import pinned_versions
+from pcg.serving.staging import read_requirements
 
 
 def test_the_container_copies_what_is_there_and_starts_the_makefiles_command() -> None:
@@ -37,7 +37,10 @@ def test_the_container_runs_as_nobody_special_and_says_how_it_is() -> None:
     variables = dict(pair.split("=", 1) for kind, rest in steps if kind == "ENV" for pair in rest.split())
     assert {"MODEL", "DRAFT", "DEVICE"} <= variables.keys()
     (wheel,) = {part for kind, rest in steps if kind == "RUN" for part in rest.split() if part.startswith("torch==")}
-    assert Requirement(wheel.split("+")[0]).specifier == Requirement(f"torch=={pinned_versions(ROOT)['torch']}").specifier
+    assert (
+        Requirement(wheel.split("+")[0]).specifier
+        == next(each for each in read_requirements(ROOT / "requirements.txt") if each.name == "torch").specifier
+    )
 
 
 def _dockerfile() -> list[tuple[str, str]]:

@@ -1,11 +1,11 @@
-"""What would be uploaded as a Space, and what a container would be built from: whole, accepted, and able to start."""
+"""What would be uploaded as a Space: whole, with a front matter that fits, and able to start."""
 
 import os
 import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
 from urllib.error import URLError
@@ -13,7 +13,6 @@ from urllib.request import urlopen
 
 import pytest
 import soundfile
-import yaml
 from gradio_client import Client
 
 from pcg.errors import InputError
@@ -21,31 +20,14 @@ from pcg.files import LIST, check_checksums
 from pcg.models.hub import NAMES
 from pcg.places import PROJECT
 from pcg.saved_take import Stored
-from pcg.serving.space import (
-    ATTRIBUTES,
-    CPU_WHEELS,
-    LARGEST_PLAIN,
-    LFS,
-    FrontMatter,
-    check,
-    front_of,
-    main,
-    read_front_matter,
-    read_requirements,
-    split,
-    stage,
-    third_party,
-    uncovered,
-    with_changes,
-)
+from pcg.serving.staging import CPU_WHEELS, main, read_card, read_requirements, stage_space
 
-ROOT = PROJECT
 PATIENCE_SECONDS = 420
 
 
 @pytest.fixture(scope="module")
 def space(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stage(ROOT, tmp_path_factory.mktemp("space")).folder
+    return stage_space(PROJECT, tmp_path_factory.mktemp("space"))
 
 
 @pytest.fixture
@@ -54,22 +36,11 @@ def little(tmp_path: Path) -> Path:
     root = tmp_path / "repository"
     for name in ("pcg", "explorers", "docs", "assets/results"):
         (root / name).mkdir(parents=True)
-    for name in (
-        "pyproject.toml",
-        "requirements.txt",
-        "requirements-nodeps.txt",
-        "README.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-    ):
-        (root / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
-    for name in ("app.py", "LICENSE", "NOTICE"):
+    for name in ("pyproject.toml", "requirements.txt", "requirements-nodeps.txt", "README.md"):
+        (root / name).write_text((PROJECT / name).read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ("app.py", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE"):
         (root / name).write_text("", encoding="utf-8")
     return root
-
-
-def edited(path: Path, change: Callable[[str], str]) -> None:
-    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def test_it_holds_what_serves_and_nothing_else(space: Path) -> None:
@@ -78,7 +49,6 @@ def test_it_holds_what_serves_and_nothing_else(space: Path) -> None:
     assert {name.split("/")[0] for name in files} == {
         "app.py", "pcg", "explorers", "assets", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md",
         "requirements.txt", "pyproject.toml", "LICENSE", "NOTICE",
-        ATTRIBUTES,
     }  # fmt: skip
     assert "assets/results/results.jsonl.xz" in files
     reached = re.findall(r'PROJECT / "([\w.]+)"', "".join(p.read_text(encoding="utf-8") for p in space.rglob("*.py")))
@@ -93,33 +63,12 @@ def test_what_is_left_out_is_not_missed(space: Path) -> None:
         check_checksums(folder)
 
 
-def test_every_file_that_the_hub_refuses_otherwise_goes_through_lfs(space: Path) -> None:
-    staged = check(ROOT, space)
-    big = {path.relative_to(space).as_posix() for path in space.rglob("*") if path.stat().st_size > LARGEST_PLAIN}
-    assert "assets/voice/codec/model.safetensors" in big
-    assert big <= set(staged.large)
-    for name in set(staged.files) - set(staged.large):
-        (space / name).read_text(encoding="utf-8")
-    asked = subprocess.run(
-        ["git", "check-attr", "filter", *staged.large], cwd=_as_repository(space), capture_output=True, text=True, check=True
-    )
-    assert asked.stdout.count("filter: lfs") == len(staged.large)
-
-
-def _as_repository(space: Path) -> Path:
-    subprocess.run(["git", "init", "--quiet"], cwd=space, check=True)
-    return space
-
-
 def test_staging_again_replaces_its_own_and_keeps_a_clone(little: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    stage(little, out)
+    out = stage_space(little, tmp_path / "out")
     (out / ".git").mkdir()
     (out / "stray.txt").write_text("old")
-    assert set(stage(little, out).files) == {
-        "app.py", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "requirements.txt", "pyproject.toml", "LICENSE", "NOTICE",
-        ATTRIBUTES,
-    }  # fmt: skip
+    stage_space(little, out)
+    assert not (out / "stray.txt").exists()
     assert (out / ".git").is_dir()
 
 
@@ -128,83 +77,44 @@ def test_it_never_writes_over_what_it_did_not_write(little: Path, tmp_path: Path
     out.mkdir()
     (out / "thesis.txt").write_text("the only copy")
     with pytest.raises(InputError, match="one that `make space` wrote"):
-        stage(little, out)
+        stage_space(little, out)
     with pytest.raises(InputError, match="out is"):
-        stage(little, out / "thesis.txt")
+        stage_space(little, out / "thesis.txt")
     assert (out / "thesis.txt").read_text() == "the only copy"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
-        ("short_description: .*", "short_description: " + "x" * 61, "short_description"),
-        ("colorFrom: .*", "colorFrom: mauve", "colorFrom"),
-        ("sdk: .*", "sdk: docker", "sdk"),
         ("sdk_version: .*", "sdk_version: 6.0.0", "sdk_version"),
-        ("python_version: .*", "python_version: 3.11", "python_version"),
         ("python_version: .*", 'python_version: "3.9"', "python_version"),
         ("app_file: .*", "app_file: main.py", "app_file"),
-        ("emoji: .*", "emojis: x", "emoji"),
-        ("pinned: .*|tags:", "hardware: big\ntags:", "hardware"),
-        ("suggested_hardware: .*", "suggested_hardware: abacus", "suggested_hardware"),
         ("title: .*", "title: [", "YAML"),
         ("---\n", "", "front matter"),
     ],
 )
 def test_a_wrong_front_matter_is_one_sentence(old: str, new: str, named: str, little: Path, tmp_path: Path) -> None:
-    edited(little / "README.md", lambda text: re.sub(old, new, text, count=1))
+    readme = little / "README.md"
+    readme.write_text(re.sub(old, new, readme.read_text(encoding="utf-8"), count=1), encoding="utf-8")
     with pytest.raises(InputError, match=named) as caught:
-        stage(little, tmp_path / "out")
+        stage_space(little, tmp_path / "out")
     assert "\n" not in str(caught.value)
 
 
-def test_what_the_hub_would_refuse_is_one_sentence(little: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    stage(little, out)
-    (out / "assets" / "new.bin").write_bytes(b"\0")
-    with pytest.raises(InputError, match=re.escape("without assets/new.bin")):
-        check(little, out)
-    (out / "assets" / "new.bin").unlink()
-    (out / "assets" / "new.txt").write_bytes(b"x" * (LARGEST_PLAIN + 1))
-    with pytest.raises(InputError, match="over 10 MB"):
-        check(little, out)
-    edited(out / ATTRIBUTES, lambda text: f"{text}assets/new.txt {LFS}\n")
-    assert check(little, out).large == ("assets/new.txt",)
-
-
-def test_an_import_without_its_requirement_is_one_sentence(little: Path, tmp_path: Path) -> None:
-    (little / "pcg" / "late.py").write_text("import json\n\ndef work():\n    from playwright.sync_api import Page\n")
-    with pytest.raises(InputError, match=re.escape("pcg/late.py imports it")):
-        stage(little, tmp_path / "out")
-    (little / "requirements-dev.txt").write_text("-r requirements.txt\nplaywright==1\n")
-    (little / "pcg" / "late.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import nowhere\n")
-    stage(little, tmp_path / "out")
-
-
-@pytest.mark.slow
-def test_all_imports_are_found_and_covered(space: Path) -> None:
-    imported = third_party(space)
-    assert {"gradio", "spaces", "torch", "resemblyzer", "umap", "yaml", "espeakng_loader"} <= imported.keys()
-    requirements = read_requirements(space / "requirements.txt")
-    without = [each for each in requirements if each.name != "faster-whisper"]
-    assert set(uncovered(imported, without)) - set(uncovered(imported, requirements)) == {"faster_whisper"}
-    assert set(uncovered(imported, requirements)) <= {"axe_playwright_python", "espeakng_loader", "playwright", "ray"}
-
-
 def test_a_space_of_llasa_names_its_weights_and_asks_for_a_gpu(little: Path, tmp_path: Path) -> None:
-    plain, large = stage(little, tmp_path / "plain").folder, stage(little, tmp_path / "large", front_of("llasa-1b")).folder
-    front = read_front_matter(large)
-    assert front.models == front.preload_from_hub == [NAMES["llasa-1b"].repository, "HKUSTAudio/xcodec2-hf"]
-    assert front.suggested_hardware == "zero-a10g"
-    assert read_front_matter(plain).models == read_front_matter(plain).preload_from_hub == []
-    assert (plain / "requirements.txt").read_text().startswith(CPU_WHEELS)
+    plain, large = stage_space(little, tmp_path / "plain"), stage_space(little, tmp_path / "large", "llasa-1b")
+    card = read_card(large)
+    assert card.data.models == card.data.preload_from_hub == [NAMES["llasa-1b"].repository, "HKUSTAudio/xcodec2-hf"]
+    assert card.data.suggested_hardware == "zero-a10g"
+    assert read_card(plain).data.get("models") is None
+    assert card.text == read_card(plain).text
+    assert CPU_WHEELS in (plain / "requirements.txt").read_text()
     assert CPU_WHEELS not in (large / "requirements.txt").read_text()
-    assert split((plain / "README.md").read_text())[1] == split((large / "README.md").read_text())[1]
 
 
 def test_a_space_installs_what_make_app_installs(space: Path) -> None:
     staged = {each.name: each for each in read_requirements(space / "requirements.txt")}
-    usual = [*read_requirements(ROOT / "requirements.txt"), *read_requirements(ROOT / "requirements-nodeps.txt")]
+    usual = [*read_requirements(PROJECT / "requirements.txt"), *read_requirements(PROJECT / "requirements-nodeps.txt")]
     assert {each.name for each in usual} - staged.keys() == {"webrtcvad-wheels"}
     assert all(staged[each.name] == each for each in usual if each.name in staged)
 
@@ -212,20 +122,13 @@ def test_a_space_installs_what_make_app_installs(space: Path) -> None:
 def test_the_command_says_what_to_do_next_or_one_sentence(
     little: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pcg.serving.space.PROJECT", little)
-    assert main([str(tmp_path), "--model", "gpt"]) == 2
-    assert capsys.readouterr().err.startswith("space: model is 'gpt', but must be one of embedded, llasa-1b")
-    assert main([str(tmp_path / "out"), "--model", "llasa-3b"]) == 0
-    told = capsys.readouterr().out
-    assert "through Git LFS" in told
-    assert "MODEL to llasa-3b" in told
-
-
-def test_changes_keep_the_text_below() -> None:
-    changed = with_changes((ROOT / "README.md").read_text(encoding="utf-8"), {"pinned": True, "title": "Ω"})
-    header, body = split(changed)
-    assert FrontMatter.model_validate(yaml.safe_load(header)).title == "Ω"
-    assert body == split((ROOT / "README.md").read_text(encoding="utf-8"))[1]
+    monkeypatch.setattr("pcg.serving.staging.PROJECT", little)
+    assert main(["space", str(tmp_path), "--model", "gpt"]) == 2
+    assert capsys.readouterr().err.startswith("staging: model is 'gpt', but must be one of embedded, llasa-1b")
+    assert main(["space", str(tmp_path / "out"), "--model", "llasa-3b"]) == 0
+    printed = capsys.readouterr().out
+    assert "--repo-type space" in printed
+    assert "MODEL to llasa-3b" in printed
 
 
 @pytest.fixture

@@ -1,0 +1,148 @@
+"""Folders for the Hugging Face Hub: a Space that serves the page, and a repository for transformers' `custom_generate`.
+
+`python -m pcg.serving.staging space OUT [--model NAME]` and `python -m pcg.serving.staging hub OUT`.
+"""
+
+import argparse
+import shutil
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+from huggingface_hub import SpaceCard
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from pcg.errors import InputError, PCGError, first_line
+from pcg.files import __version__, renew_checksums, replacing
+from pcg.models.hub import EMBEDDED, NAMES, XCODEC2
+from pcg.places import PROJECT
+
+README = "README.md"
+REQUIREMENTS = "requirements.txt"
+MARK = "# Written by `make space`.\n"
+DOCUMENTS = ("docs", README, "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE")
+STAGED = ("app.py", "pcg", "explorers", "assets", *DOCUMENTS, REQUIREMENTS, "pyproject.toml")
+LEFT_OUT = ("assets/results/report.html", "assets/results/results.json")
+"""For readers of the repository: the page reads the results from `results.jsonl.xz`."""
+CLUTTER = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+CPU_WHEELS = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
+"""Where there is no GPU, a tenth of the download."""
+REPLACED = ("webrtcvad-wheels",)
+"""A Space installs requirements.txt only, and so resemblyzer with all that it asks for, which this stands in for elsewhere."""
+CUSTOM_GENERATE = Path(__file__).parent / "hub"
+
+
+def stage_space(root: Path, out: Path, model: str = EMBEDDED) -> Path:
+    """Copy what a Space of the repository `root` needs into `out`, in place of what this wrote there before.
+
+    A Space of another model than the embedded one asks for a GPU and for the model's weights, and gets torch with CUDA.
+    Raises InputError for a model without a name, if `out` holds anything else, and if the front matter does not fit.
+    """
+    if model not in (EMBEDDED, *NAMES):
+        raise InputError("model", model, f"one of {EMBEDDED}, " + ", ".join(NAMES))
+    _clear(out)
+    for name in STAGED:
+        _copy(root / name, out / name)
+    for name in LEFT_OUT:
+        (out / name).unlink(missing_ok=True)
+        renew_checksums(out / name)
+    card = read_card(root)
+    if model != EMBEDDED:
+        repositories = [NAMES[model].repository, XCODEC2.repository]
+        card.data.models, card.data.preload_from_hub = repositories, repositories
+        card.data.suggested_hardware, card.data.startup_duration_timeout = "zero-a10g", "1h"
+        card.save(out / README)
+    packages = [each for each in read_requirements(root / REQUIREMENTS) if each.name not in REPLACED]
+    packages += read_requirements(root / "requirements-nodeps.txt")
+    wheels = CPU_WHEELS if model == EMBEDDED else ""
+    _write(out / REQUIREMENTS, MARK + wheels + "".join(f"{each}\n" for each in packages))
+    return out
+
+
+def read_card(root: Path) -> SpaceCard:
+    """Read the front matter of the README in `root`; raise InputError unless it fits the files beside it."""
+    try:
+        card = SpaceCard.load(root / README, ignore_metadata_errors=False)
+    except Exception as error:
+        raise InputError("front matter", first_line(error), "YAML between two lines of ---") from error
+    front, pins = card.data, {each.name: str(each.specifier) for each in read_requirements(root / REQUIREMENTS)}
+    if f"=={front.get('sdk_version')}" != pins["gradio"]:
+        raise InputError(
+            "front matter's sdk_version", front.get("sdk_version"), f"the gradio of {REQUIREMENTS}, {pins['gradio']}"
+        )
+    allowed = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["requires-python"]
+    if str(front.get("python_version")) not in SpecifierSet(allowed):
+        raise InputError("front matter's python_version", front.get("python_version"), f"a Python {allowed}")
+    if not (root / str(front.get("app_file"))).is_file():
+        raise InputError("front matter's app_file", front.get("app_file"), "a file of the Space")
+    return card
+
+
+def read_requirements(path: Path) -> list[Requirement]:
+    """The packages that a file of requirements asks for, without comments and without pip's own options."""
+    lines = [line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    return [Requirement(line) for line in lines if line and not line.startswith("-")]
+
+
+def stage_custom_generate(out: Path) -> Path:
+    """Write the files of a Hub repository for `generate(custom_generate=...)` into the folder `out`."""
+    if out.exists() and not out.is_dir():
+        raise InputError("out", str(out), "a folder")
+    _write(out / README, (CUSTOM_GENERATE / README).read_text(encoding="utf-8"))
+    _write(out / "custom_generate" / "generate.py", (CUSTOM_GENERATE / "generate.py").read_text(encoding="utf-8"))
+    _write(out / "custom_generate" / REQUIREMENTS, f"pcg-lab>={__version__}\n")
+    return out
+
+
+def _clear(out: Path) -> None:
+    """Empty a folder that this wrote; a clone of the Space keeps its `.git`."""
+    if not out.exists():
+        return
+    requirements = out / REQUIREMENTS if out.is_dir() else out
+    ours = requirements.is_file() and requirements.read_bytes().startswith(MARK.encode())
+    entries = [path for path in out.iterdir() if path.name != ".git"] if out.is_dir() else [out]
+    if entries and not ours:
+        raise InputError("out", str(out), "a new or empty folder, or one that `make space` wrote")
+    for path in entries:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _copy(source: Path, place: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, place, ignore=CLUTTER)
+    elif source.is_file():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, place)
+    else:
+        raise InputError("repository", source.name, "there, as a Space needs it")
+
+
+def _write(path: Path, content: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(content, encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Stage a folder and print how to upload it; return the exit code."""
+    parser = argparse.ArgumentParser(prog="pcg.serving.staging", description="Stage a folder for the Hugging Face Hub.")
+    parser.add_argument("kind", choices=("space", "hub"), help="a Space, or the loop for transformers' custom_generate")
+    parser.add_argument("out", type=Path, help="a new folder, or one that this wrote")
+    parser.add_argument("--model", default=EMBEDDED, help=f"of the Space: {EMBEDDED} (the default), " + ", ".join(NAMES))
+    options = parser.parse_args(arguments)
+    try:
+        if options.kind == "hub":
+            print(f"Upload it: hf upload OWNER/pcg {stage_custom_generate(options.out)} .")
+            return 0
+        print(f"Upload it: hf upload OWNER/NAME {stage_space(PROJECT, options.out, options.model)} . --repo-type space")
+    except PCGError as error:
+        print(f"staging: {error}", file=sys.stderr)
+        return 2
+    if options.model != EMBEDDED:
+        print(f"In the Space's settings, set the variable MODEL to {options.model}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
