@@ -47,7 +47,13 @@ def make_corpus(
     with multiprocessing.Pool(processes) as workers:
         for done, job in enumerate(workers.imap_unordered(_speak_shard, missing), start=1):
             print(f"corpus {done}/{len(missing)} {job.path.parent.name}/{job.path.stem}", flush=True)
-    return sum(u.length for job in jobs for u in read_index(job.path)) / SAMPLE_RATE / 3600
+    return corpus_hours(directory)
+
+
+def corpus_hours(directory: Path, voice: str = "*") -> float:
+    """Return the hours of training speech of a voice, or of all."""
+    paths = (directory / "train").glob(f"{voice}/*.npy")
+    return sum(u.length for path in paths for u in read_index(path)) / SAMPLE_RATE / 3600
 
 
 def read_index(shard: Path) -> list[CorpusEntry]:

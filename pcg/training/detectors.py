@@ -20,10 +20,9 @@ from pcg.settings import Settings
 from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Resolution, corpus_digest, load_detectors, save_detectors
 from pcg.spoof.segments import Garbage, Mix, Segments, held_out_figures
 from pcg.synthesis.voice import Voice
-from pcg.training.corpus import read_shard, shards
 from pcg.training.loop import Stage, agrees, generator, run, update
 from pcg.training.publish import detector_card
-from pcg.training.samples import own_samples, read_shards, tokens_path, write_shard
+from pcg.training.samples import encode_corpus, own_samples, read_shards
 from pcg.training.tokens import TokenizedUtterance
 
 HELD_OUT = "held_out_sentences"
@@ -149,7 +148,9 @@ def train_detectors_of(
         raise InputError("work", str(work), "a folder without detectors of another recipe or voice")
     start, garbage = voice.code_embedding, Garbage(voice.usage, voice.code_embedding)
     config = recipe.config(voice.codec.codebook_size, start.shape[1])
-    spoken = {split: voice_tokens(voice, corpus, state / "tokens", split, recipe.shards) for split in ("train", HELD_OUT)}
+    for split in ("train", HELD_OUT):
+        encode_corpus(state / "tokens" / split, corpus, split, voice.codec, recipe.shards)
+    spoken = {split: read_shards(state / "tokens" / split, voice.reader) for split in ("train", HELD_OUT)}
     train = _segments(voice, state, "train", spoken["train"], recipe.samples, seed)
     usual = next(iter(recipe.samples))
     held_out = _segments(voice, state, HELD_OUT, spoken[HELD_OUT], {usual: recipe.held_out_samples}, seed)
@@ -172,20 +173,6 @@ def identity(voice: Voice) -> dict[str, str]:
     codec = hashlib.sha256()
     add_content(codec, voice.codec_folder or voice.folder / "codec")
     return {"voice": voice.name, "target": weights_digest(voice.target_folder), "codec": codec.hexdigest()}
-
-
-def voice_tokens(voice: Voice, corpus: Path, tokens: Path, split: str, count: int) -> list[TokenizedUtterance]:
-    """The first `count` shards of a split of `corpus`, voices in turn, as `voice`'s codes, which are kept in `tokens`."""
-    chosen = shards(corpus, split)[:count]
-    if not chosen:
-        raise InputError("work", str(corpus.parent), "a folder whose corpus/ was made by `pcg train corpus`")
-    for number, shard in enumerate(chosen):
-        path = tokens_path(tokens / split, number)
-        if not path.exists():
-            encoded = ((u.text, voice.codec.encode(torch.from_numpy(wave))) for u, wave in read_shard(shard))
-            write_shard(path, [TokenizedUtterance(shard.parent.name, text, [], codes) for text, codes in encoded])
-            print(f"tokens: {split} {number + 1} of {len(chosen)}", flush=True)
-    return read_shards(tokens / split, voice.reader)
 
 
 def _segments(

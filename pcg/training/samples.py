@@ -1,4 +1,4 @@
-"""Speech codes in shards: recordings that a codec encodes, and the target's own samples.
+"""Speech codes in shards: recordings and a corpus that a codec encodes, and the target's own samples.
 
 A shard is `00000.json` (voice, text and number of codes of each utterance) beside `00000.npy` (uint16 codes, back to back).
 """
@@ -26,6 +26,7 @@ from pcg.models.llama import DecodingLlama
 from pcg.sampling import Plain
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.text.prompt import PhonemeReader, Prompt, PromptReader
+from pcg.training.corpus import read_shard, shards
 from pcg.training.loop import agrees
 from pcg.training.tokens import TokenizedUtterance, lay_out
 
@@ -95,8 +96,22 @@ def prepare_tokens(speech: Path, codec: Codec, digest: str, tokens: Path) -> tup
             encoded = (_encode(recording, codec) for recording in recordings[number * SHARD : (number + 1) * SHARD])
             write_shard(shard, [utterance for utterance in encoded if utterance])
         print(f"tokens: {number + 1}/{count} shards", flush=True)
-    lengths = [length for number in range(count) for _, _, length in _read_index(tokens_path(tokens, number))]
+    lengths = [length for number in range(count) for _, _, length in read_index(tokens_path(tokens, number))]
     return len(lengths), len(recordings) - len(lengths), sum(lengths) * codec.hop / codec.sample_rate / 3600
+
+
+def encode_corpus(folder: Path, corpus: Path, split: str, codec: Codec, count: int | None = None) -> None:
+    """Encode the first `count` shards of a split of `corpus` (all by default), voices in turn, into shards in `folder`; shards
+    that exist are kept."""
+    chosen = shards(corpus, split)[:count]
+    if not chosen:
+        raise InputError("work", str(corpus.parent), "a folder whose corpus/ was made by `pcg train corpus`")
+    for number, shard in enumerate(chosen):
+        path = folder / f"{shard.stem}-{shard.parent.name}.json"
+        if not path.exists():
+            encoded = ((u.text, codec.encode(torch.from_numpy(wave)).cpu()) for u, wave in read_shard(shard))
+            write_shard(path, [TokenizedUtterance(shard.parent.name, text, [], codes) for text, codes in encoded])
+            print(f"tokens: {split} {number + 1} of {len(chosen)}", flush=True)
 
 
 def open_codec(source: str, device: str) -> tuple[Codec, str]:
@@ -145,7 +160,7 @@ def read_shards(folder: Path, reader: PromptReader, longest: int | None = None) 
     PhonemeReader."""
     spoken = []
     for shard in sorted(folder.glob("[0-9]*.json")):
-        index = _read_index(shard)
+        index = read_index(shard)
         lengths = [length for _, _, length in index]
         for (voice, text, length), codes in zip(index, _read_codes(shard, sum(lengths)).split(lengths), strict=True):
             symbols = _symbols(text, reader)
@@ -154,7 +169,7 @@ def read_shards(folder: Path, reader: PromptReader, longest: int | None = None) 
     return spoken
 
 
-def _read_index(shard: Path) -> list[tuple[str, str, int]]:
+def read_index(shard: Path) -> list[tuple[str, str, int]]:
     """Read voice, text and number of codes of each utterance."""
     try:
         rows = json.loads(shard.read_text(encoding="utf-8"))
@@ -212,13 +227,13 @@ def own_samples(
 ) -> list[TokenizedUtterance]:
     """Let the target say `texts` texts of `spoken`, each after a reference of the same voice; shards in `folder` that exist are
     kept, and a sample without an end is left out."""
-    shards = -(-texts // SAMPLE_SHARD)
-    for number in range(shards):
+    count_of_shards = -(-texts // SAMPLE_SHARD)
+    for number in range(count_of_shards):
         path = tokens_path(folder, number)
         if not path.exists():
             count = min(SAMPLE_SHARD, texts - number * SAMPLE_SHARD)
             write_shard(path, list(_samples(target, spoken, reader, count, temperature, seed, number)))
-            print(f"samples: shard {number + 1} of {shards}", flush=True)
+            print(f"samples: shard {number + 1} of {count_of_shards}", flush=True)
     return read_shards(folder, reader)
 
 

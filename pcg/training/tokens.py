@@ -1,6 +1,6 @@
-"""Between codec and target: the corpus as codes and symbols, durations of symbols, and training batches of them.
+"""Training batches: rows of utterances of one voice, one after another, in the prompt's shape; and the reader that is learned.
 
-A row holds utterances of one voice, one after another, in the prompt's shape; every speech code is learned from.
+Every speech code of a row is learned from.
 """
 
 import json
@@ -15,13 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.codec.embedded import EmbeddedCodec
-from pcg.files import replacing, write_json
+from pcg.files import write_json
 from pcg.text.prompt import PhonemeReader, Prompt, PromptReader, Reference
-from pcg.text.reading import PUNCTUATION, phonemise
-from pcg.training.corpus import read_index, read_shard, shards
-
-SPLITS = ("train", "held_out_sentences", "held_out_words")
+from pcg.text.reading import phonemise
 
 
 @dataclass(frozen=True)
@@ -34,62 +30,22 @@ class TokenizedUtterance:
     codes: Tensor
 
 
-def tokenize_corpus(directory: Path, corpus: Path, codec: EmbeddedCodec, device: str, together: int = 12) -> None:
-    """Encode every shard that has no codes yet. Utterances of equal length share a batch, so none sees padding."""
-    codec.eval().to(device)
-    missing = [(s, p) for s in SPLITS for p in shards(corpus, s) if not _codes_path(directory, s, p).exists()]
-    for first in range(0, len(missing), together):
-        group = missing[first : first + together]
-        waves = {(split, path): [w for _, w in read_shard(path)] for split, path in group}
-        by_length: dict[int, list[tuple[Path, int]]] = defaultdict(list)
-        for (split, path), list_of_waves in waves.items():
-            for row, wave in enumerate(list_of_waves):
-                by_length[-(-len(wave) // codec.hop)].append(((split, path), row))
-        codes: dict[tuple[object, int], np.ndarray] = {}
-        for length, rows in by_length.items():
-            batch = torch.zeros(len(rows), length * codec.hop)
-            for i, (key, row) in enumerate(rows):
-                batch[i, : len(waves[key][row])] = torch.from_numpy(waves[key][row])
-            codes |= dict(zip(rows, _encode_batch(codec, batch.to(device)), strict=True))
-        for (split, path), list_of_waves in waves.items():
-            joined = np.concatenate([codes[((split, path), row)] for row in range(len(list_of_waves))])
-            with replacing(_codes_path(directory, split, path)) as temporary:
-                np.save(temporary, joined, allow_pickle=False)
-        print(f"tokens {min(first + together, len(missing))}/{len(missing)}", flush=True)
+def make_reader(saved: Path, spoken: Sequence[tuple[str, int]], minimum_uses: int) -> PhonemeReader:
+    """Return the reader in the file `saved`; where there is none, learn it.
 
+    Its symbols are those of the training texts, and their durations come from a ridge regression of lengths on symbol counts.
 
-def read_spoken(directory: Path, corpus: Path, split: str, hop: int, reader: PhonemeReader) -> list[TokenizedUtterance]:
-    """Every utterance of `split` with its symbols and codes."""
-    number = {symbol: i for i, symbol in enumerate(reader.symbols)}
-    spoken = []
-    for path in shards(corpus, split):
-        rows = zip(read_index(path), _symbols(directory, split, path), read_codes(directory, split, path, hop), strict=True)
-        for utterance, symbols, codes in rows:
-            numbers = [number[s] for s in symbols if s in number]
-            spoken.append(TokenizedUtterance(path.parent.name, utterance.text, numbers, codes))
-    return spoken
-
-
-def read_codes(directory: Path, split: str, shard: Path, hop: int) -> tuple[Tensor, ...]:
-    """The codes of each utterance of a shard, `[T]` int64."""
-    codes = torch.from_numpy(np.load(_codes_path(directory, split, shard), allow_pickle=False).astype(np.int64))
-    return codes.split([-(-utterance.length // hop) for utterance in read_index(shard)])
-
-
-def make_reader(directory: Path, corpus: Path, hop: int, minimum_uses: int) -> PhonemeReader:
-    """The symbols of the training text, and their durations by ridge regression of utterance length on symbol counts."""
-    saved = directory / "reader.json"
-    if saved.exists():
-        return PhonemeReader(**{k: tuple(v) for k, v in json.loads(saved.read_text(encoding="utf-8")).items()})
-    texts: list[list[str]] = []
-    lengths: list[int] = []
-    for path in shards(corpus):
-        texts += _symbols(directory, "train", path)
-        lengths += [-(-u.length // hop) for u in read_index(path)]
-    uses = Counter(s for text in texts for s in text)
-    symbols = tuple(sorted(s for s, n in uses.items() if n >= minimum_uses))
-    write_json(saved, {"symbols": symbols, "durations": _durations(symbols, texts, lengths)})
-    return make_reader(directory, corpus, hop, minimum_uses)
+    Args:
+        spoken: text and number of codes of each training utterance.
+        minimum_uses: symbols that are rarer are left out.
+    """
+    if not saved.exists():
+        texts = [phonemise(text) for text, _ in spoken]
+        uses = Counter(symbol for text in texts for symbol in text)
+        symbols = tuple(sorted(symbol for symbol, n in uses.items() if n >= minimum_uses))
+        durations = _durations(symbols, texts, [length for _, length in spoken])
+        write_json(saved, {"symbols": symbols, "durations": durations})
+    return PhonemeReader(**{k: tuple(v) for k, v in json.loads(saved.read_text(encoding="utf-8")).items()})
 
 
 def used_codes(spoken: Sequence[TokenizedUtterance], codebook_size: int) -> Tensor:
@@ -110,24 +66,6 @@ def _durations(symbols: Sequence[str], texts: Sequence[Sequence[str]], lengths: 
     return [round(float(max(0.05, w)), 4) for w in weights[:-1]]
 
 
-def _symbols(directory: Path, split: str, shard: Path) -> list[list[str]]:
-    saved = _codes_path(directory, split, shard).with_suffix(".symbols.json")
-    if not saved.exists():
-        texts = [u.text for u in read_index(shard)]
-        write_json(saved, [phonemise(t if t[-1] in PUNCTUATION else t + ".") for t in texts])
-    return json.loads(saved.read_text(encoding="utf-8"))
-
-
-def _codes_path(directory: Path, split: str, shard: Path) -> Path:
-    return directory / "tokens" / split / shard.parent.name / shard.name
-
-
-@torch.inference_mode()
-def _encode_batch(codec: EmbeddedCodec, waves: Tensor) -> list[np.ndarray]:
-    codes = codec.fsq.codes(codec.quantize(codec.log_mel(waves)))
-    return list(codes.cpu().numpy().astype(np.uint16))
-
-
 IGNORED = -100
 
 
@@ -143,15 +81,8 @@ class Batch:
         return Batch(self.ids.to(device), self.positions.to(device), self.labels.to(device))
 
 
-@dataclass(frozen=True)
-class TrainingRow:
-    ids: Tensor
-    positions: Tensor
-    labels: Tensor
-
-
-def make_row(utterances: Sequence[TokenizedUtterance], reader: PromptReader, codes: int) -> TrainingRow:
-    """One sequence: `utterances[0]` as reference, then the others, then the end of speech."""
+def make_row(utterances: Sequence[TokenizedUtterance], reader: PromptReader, codes: int) -> Batch:
+    """Return one sequence, its tensors `[T]`: `utterances[0]` as reference, then the others, then the end of speech."""
     first, rest = utterances[0], utterances[1:]
     prompt = lay_out(first, rest, reader)
     said = torch.cat([u.codes for u in rest])
@@ -160,7 +91,7 @@ def make_row(utterances: Sequence[TokenizedUtterance], reader: PromptReader, cod
     speech = torch.cat([first.codes, said, torch.tensor([codes])])
     labels = torch.full_like(ids, IGNORED)
     labels[len(ids) - len(speech) :] = speech
-    return TrainingRow(ids, positions, labels)
+    return Batch(ids, positions, labels)
 
 
 def lay_out(first: TokenizedUtterance, rest: Sequence[TokenizedUtterance], reader: PromptReader) -> Prompt:
@@ -170,7 +101,7 @@ def lay_out(first: TokenizedUtterance, rest: Sequence[TokenizedUtterance], reade
     return reader.learned(" ".join(u.text for u in rest), Reference(first.text, first.codes))
 
 
-def collate(rows: Sequence[TrainingRow]) -> Batch:
+def collate(rows: Sequence[Batch]) -> Batch:
     """Pad on the right: with causal attention nothing that counts sees the padding."""
     pad = torch.nn.utils.rnn.pad_sequence
     return Batch(

@@ -23,16 +23,16 @@ from pcg.settings import Settings, bounds
 from pcg.synthesis.voice import load_voice
 from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training.codec import train_sound, train_tokens
-from pcg.training.corpus import make_corpus, read_index, shards
+from pcg.training.corpus import HELD_OUT, corpus_hours, make_corpus
 from pcg.training.draft import FEATURE, DraftRecipe, Material, Trial, draw_pairs, train_baselines, train_draft, write_baselines
 from pcg.training.feature_draft import FeatureModel, read_feature_model
 from pcg.training.joint import average, train_jointly
 from pcg.training.loop import agrees, check_device, load_checkpoint, read_log, save_checkpoint
 from pcg.training.publish import model_card, write_voice
-from pcg.training.samples import own_samples
+from pcg.training.samples import encode_corpus, own_samples, read_index, read_shards
 from pcg.training.target import Shape, new_target, start_from_digits
 from pcg.training.teachers import SAMPLE_RATE, SPEAKERS, Speaker, speak
-from pcg.training.tokens import TokenizedUtterance, make_reader, read_spoken, tokenize_corpus, used_codes
+from pcg.training.tokens import TokenizedUtterance, make_reader, used_codes
 
 STAGES = ("corpus", "codec", "target", "draft", "baselines", "publish")
 TRIALS = 16
@@ -131,9 +131,11 @@ class VoiceTraining:
 
     def target_stage(self) -> None:
         recipe = self.recipe
-        tokenize_corpus(self.work, self.corpus, self.codec(), self.device)
+        codec = self.codec().to(self.device)
+        for split in ("train", *HELD_OUT):
+            encode_corpus(self.work / "tokens" / split, self.corpus, split, codec)
         target, draft = self.new_pair()
-        start_from_digits(target, self.codec().fsq, self.vocabulary(), self.seed)
+        start_from_digits(target, codec.cpu().fsq, self.vocabulary(), self.seed)
         if self.begun.exists():
             load_checkpoint(self.begun, {"target": target, "draft": draft}, {})
         held_out = {name: self.spoken(f"held_out_{name}") for name in ("sentences", "words")}
@@ -165,10 +167,7 @@ class VoiceTraining:
         write_baselines(out, self.work / "baselines", target)
         write_checksums(out)  # without which it would not load
         write_map(out)
-        hours = {
-            v: sum(u.length for p in shards(self.corpus) if p.parent.name == v for u in read_index(p)) / SAMPLE_RATE / 3600
-            for v in self.recipe.speakers
-        }
+        hours = {voice: corpus_hours(self.corpus, voice) for voice in self.recipe.speakers}
         notes = self.work / "NOTES.md"
         written = notes.read_text(encoding="utf-8").strip() if notes.exists() else ""
         recipe = self.recipe.model_dump()
@@ -205,10 +204,6 @@ class VoiceTraining:
         """Target and draft of the published voice that this run continues from."""
         return self._saved("unpacked")
 
-    @property
-    def hop(self) -> int:
-        return self.recipe.codec.frame * self.recipe.codec.frames_per_token
-
     def codec(self) -> EmbeddedCodec:
         """Load the codec as far as it is trained."""
         codec = EmbeddedCodec(self.recipe.codec)
@@ -218,14 +213,16 @@ class VoiceTraining:
         return codec.eval()
 
     def reader(self) -> PhonemeReader:
-        return make_reader(self.work, self.corpus, self.hop, self.recipe.symbol_uses)
+        shards_of_tokens = sorted((self.work / "tokens" / "train").glob("*.json"))
+        spoken = [(text, length) for shard in shards_of_tokens for _, text, length in read_index(shard)]
+        return make_reader(self.work / "reader.json", spoken, self.recipe.symbol_uses)
 
     def vocabulary(self) -> Vocabulary:
         reader = self.reader()
         return Vocabulary(prod(self.recipe.codec.levels), reader.first_code, reader.end)
 
     def spoken(self, split: str) -> list[TokenizedUtterance]:
-        return read_spoken(self.work, self.corpus, split, self.hop, self.reader())
+        return read_shards(self.work / "tokens" / split, self.reader())
 
     def new_pair(self) -> tuple[LlamaForCausalLM, FeatureModel]:
         """Make a random target and its draft."""

@@ -16,11 +16,13 @@ from pcg.files import LIST
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
+from pcg.text.prompt import PhonemeReader
+from pcg.text.reading import phonemise
 from pcg.training.codec import train_sound, train_tokens
 from pcg.training.corpus import read_shard, shards
+from pcg.training.samples import encode_corpus, read_shards
 from pcg.training.target import Shape
 from pcg.training.teachers import Speaker
-from pcg.training.tokens import read_codes, tokenize_corpus
 from pcg.training.voice import VoiceRecipe, train
 
 TINY = VoiceRecipe(
@@ -38,6 +40,9 @@ TINY = VoiceRecipe(
     baseline_steps=2,
     samples=8,
 )
+
+
+READER = PhonemeReader(tuple(sorted(set(phonemise("the old boat, good morning, where is the red horse?")))), (1.0,) * 40)
 
 
 def changed(**choices):
@@ -118,13 +123,13 @@ def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
 
 def test_codes_of_the_largest_codebook_are_kept(work):
     torch.manual_seed(0)
-    codec = EmbeddedCodec(replace(TINY.codec, levels=(16, 16, 16, 16)))
-    tokenize_corpus(work, work / "corpus", codec, "cpu")
+    codec = EmbeddedCodec(replace(TINY.codec, levels=(16, 16, 16, 16))).eval()
+    encode_corpus(work / "tokens", work / "corpus", "train", codec)
+    kept = read_shards(work / "tokens", READER)
+    assert max(int(spoken.codes.max()) for spoken in kept) >= 2**15
     (shard,) = shards(work / "corpus")
-    kept = read_codes(work, "train", shard, codec.hop)
-    assert max(int(codes.max()) for codes in kept) >= 2**15
     spoken = [codec.encode(torch.from_numpy(samples)) for _, samples in read_shard(shard)]
-    assert all(torch.equal(one, other) for one, other in zip(kept, spoken, strict=True))
+    assert all(torch.equal(one.codes, other) for one, other in zip(kept, spoken, strict=True))
 
 
 def test_a_stage_before_its_turn_says_what_is_missing(work, tmp_path):
