@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from pcg.errors import InputError, PCGError
+from pcg.errors import InputError, PCGError, counted
 from pcg.metrics.estimate import Estimate, bootstrap, share
 
 VERSION = 1
 KINDS = ("ab", "abx", "rating")
 MOST_TRIALS, MOST_RATED = 60, 6
-ANCHOR, TIE, OPEN, UNKNOWN = "anchor", "tie", "R", "X"
+ANCHOR, TIE, OPEN, UNKNOWN, RECOGNISED = "anchor", "tie", "R", "X", "recognised"
 LETTERS = "ABCDEFG"
 BEST = 100
 # EBU R128: programmes at -23 LUFS, with true peaks at -1 dB at most.
@@ -27,7 +27,7 @@ ANCHOR_HZ = 3500
 STEP = 2.0**-15
 LEVEL, POWER, CLEAR_SHARE = 0.05, 0.8, 0.75
 # ITU-R BS.1534-3, 4.1.2: a listener who rates the hidden reference lower in more than 15 % of the trials is left out.
-RECOGNISED, MISSED_SHARE = 90, 0.15
+RECOGNISED_SCORE, MISSED_SHARE = 90, 0.15
 COLUMNS = ("version", "design", "seed", "trial", "text", "take_seed", "letter", "system", "plays", "vote", "score")
 LARGEST_BYTES = 4 << 20
 
@@ -124,32 +124,34 @@ def _trial(design: Design, item: int, coins: np.random.Generator) -> Trial:
 def check_vote(design: Design, answer: object, plays: object) -> Vote:
     """Return the vote; raise InputError unless it answers the question and everything was played."""
     letters = design.letters
-    if not _whole(plays) or len(plays) != len(letters):
+    counts = plays if isinstance(plays, Sequence) and all(type(n) is int and 0 <= n < 10**6 for n in plays) else ()
+    if len(counts) != len(letters):
         raise InputError("plays", plays, f"{len(letters)} whole numbers, for {', '.join(letters)}")
-    if not all(plays):
-        unheard = ", ".join(letter for letter, count in zip(letters, plays, strict=True) if not count)
-        raise InputError("vote", f"given before {unheard} was played", "given after everything was played")
-    return Vote(_scores(design, answer) if design.kind == "rating" else _letter(design, answer), tuple(plays))
-
-
-def _letter(design: Design, answer: object) -> str:
+    if unheard := [letter for letter, count in zip(letters, counts, strict=True) if not count]:
+        raise InputError("vote", f"given before {', '.join(unheard)} was played", "given after everything was played")
+    if design.kind == "rating":
+        scores = answer if isinstance(answer, Sequence) and not isinstance(answer, str) else ()
+        numbers = [float(s) for s in scores if type(s) in (int, float) and isfinite(s) and 0 <= s <= BEST]
+        if len(scores) != len(design.rated) or len(numbers) != len(scores):
+            raise InputError("answer", answer, f"{len(design.rated)} scores from 0 to {BEST}")
+        return Vote(tuple(numbers), tuple(counts))
     allowed = ("A", "B", TIE) if design.kind == "ab" else ("A", "B")
     if answer not in allowed:
         raise InputError("answer", answer, "one of " + ", ".join(allowed))
-    return str(answer)
+    return Vote(str(answer), tuple(counts))
 
 
-def _scores(design: Design, answer: object) -> tuple[float, ...]:
-    count = len(design.rated)
-    scores = answer if isinstance(answer, Sequence) and not isinstance(answer, str) else ()
-    numbers = [s for s in scores if isinstance(s, int | float) and not isinstance(s, bool) and isfinite(s) and 0 <= s <= BEST]
-    if len(scores) != count or len(numbers) != count:
-        raise InputError("answer", answer, f"{count} scores from 0 to {BEST}")
-    return tuple(float(score) for score in numbers)
+def by_system(kind: str, order: Mapping[str, str], answer: Answer) -> dict[str, float]:
+    """Return an answer by system: a score, or 1 for the chosen system and .5 each for a tie; in "abx" whether X was recognised.
 
-
-def _whole(plays: object) -> bool:
-    return isinstance(plays, Sequence) and all(type(count) is int and 0 <= count < 10**6 for count in plays)
+    order: the systems by letter.
+    """
+    if kind == "rating":
+        letters = [letter for letter in order if letter != OPEN]
+        return {order[letter]: float(score) for letter, score in zip(letters, answer, strict=True)}
+    if kind == "abx":
+        return {RECOGNISED: float(order[answer] == order[UNKNOWN])}
+    return {system: 0.5 if answer == TIE else float(order[answer] == system) for system in order.values()}
 
 
 def loudness(samples: np.ndarray, sample_rate: int) -> float:
@@ -226,80 +228,60 @@ class Outcome:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The outcome in words."""
-        return tuple(filter(None, (self._verdict(), self._ties(), self._reference(), "One listener, one sitting.")))
+        told = [self._verdict()]
+        if self.ties:
+            told.append(f"{counted(self.ties, 'tie')} left out.")
+        if self.missed:
+            doubt = "; by BS.1534 these ratings would be left out" if self.missed > MISSED_SHARE * self.n else ""
+            told.append(f"The hidden reference got less than {RECOGNISED_SCORE} in {self.missed} of {self.n} trials{doubt}.")
+        return (*told, "One listener, one sitting.")
 
     def _verdict(self) -> str:
+        find = f"about {self.enough} to find a share of {CLEAR_SHARE:.0%} four times of five"
         if self.too_small:
-            needed = f"at least {self.fewest}"
-            if self.kind != "rating":
-                needed += f", if all agree, and about {self.enough} to find a share of {CLEAR_SHARE:.0%} four times of five"
-            return f"n too small: {self.n} {_votes(self.n)}; to show anything it takes {needed}."
+            needed = f"at least {self.fewest}" + ("" if self.kind == "rating" else f", if all agree, and {find}")
+            count = "1 vote counts" if self.n == 1 else f"{self.n} votes count"
+            return f"n too small: {count}; to show anything it takes {needed}."
         if self.kind == "rating":
             return "Intervals over the trials of this listener; systems whose differences hold 0 were not told apart."
-        found = "shown" if self.p is not None and self.p < LEVEL else "not shown"
         what = "a difference was heard" if self.kind == "abx" else "one is preferred"
-        more = f"; about {self.enough} votes would find a share of {CLEAR_SHARE:.0%} four times of five"
-        return f"That {what} is {found} (p = {self.p:.3g}, n = {self.n}{'' if found == 'shown' else more})."
-
-    def _ties(self) -> str:
-        return f"{self.ties} {'tie' if self.ties == 1 else 'ties'} left out." if self.ties else ""
-
-    def _reference(self) -> str:
-        if not self.missed:
-            return ""
-        doubt = "; by BS.1534 these ratings would be left out" if self.missed > MISSED_SHARE * self.n else ""
-        return f"The hidden reference got less than {RECOGNISED} in {self.missed} of {self.n} trials{doubt}."
+        if self.p is not None and self.p < LEVEL:
+            return f"That {what} is shown (p = {self.p:.3g}, n = {self.n})."
+        return f"That {what} is not shown (p = {self.p:.3g}, n = {self.n}; it takes {find})."
 
 
 def outcome(plan: Plan, votes: Sequence[Vote]) -> Outcome:
     """Return the outcome of `votes` on the first trials."""
     if len(votes) > len(plan.trials):
         raise ValueError("there are more votes than trials")
-    return {"ab": _preference, "abx": _recognition, "rating": _ratings}[plan.design.kind](plan, votes)
+    design, answers = plan.design, answers_of(plan, votes)
+    tail = "greater" if design.kind == "abx" else "two-sided"
+    needed = (fewest(tail), votes_needed(tail))
+    if design.kind == "rating":
+        n = len(answers)
+        columns = {system: [answer[system] for answer in answers] for system in design.rated}
+        reference = columns[str(design.reference)]
+        differences = {
+            f"{system} less {design.reference}": [a - b for a, b in zip(column, reference, strict=True)]
+            for system, column in columns.items()
+            if system != design.reference
+        }
+        figures = tuple(Figure(name, n, bootstrap(c) if n else None) for name, c in (columns | differences).items())
+        missed = sum(score < RECOGNISED_SCORE for score in reference)
+        return Outcome("rating", n, 0, figures, None, *needed, missed)
+    decided = [answer for answer in answers if 0.5 not in answer.values()]
+    n, named = len(decided), {system: f"{system} preferred" for system in design.systems}
+    named = named if design.kind == "ab" else {RECOGNISED: f"{UNKNOWN} recognised"}
+    counts = {title: sum(int(answer[system]) for answer in decided) for system, title in named.items()}
+    figures = tuple(Figure(title, n, share(k, n) if n else None, k) for title, k in counts.items())
+    p = _p_value(figures[0].count, n, tail) if n else None
+    return Outcome(design.kind, n, len(answers) - n, figures, p, *needed)
 
 
-def _preference(plan: Plan, votes: Sequence[Vote]) -> Outcome:
-    chosen = [chosen_system(plan, i, vote) for i, vote in enumerate(votes)]
-    decided = [system for system in chosen if system is not None]
-    n, counts = len(decided), {system: decided.count(system) for system in plan.design.systems}
-    figures = tuple(Figure(f"{name} preferred", n, share(k, n) if n else None, k) for name, k in counts.items())
-    p = _p_value(figures[0].count, n, "two-sided") if n else None
-    return Outcome("ab", n, len(votes) - n, figures, p, fewest("two-sided"), votes_needed("two-sided"))
-
-
-def _recognition(plan: Plan, votes: Sequence[Vote]) -> Outcome:
-    right = sum(chosen_system(plan, i, vote) == plan.trials[i].systems[-1] for i, vote in enumerate(votes))
-    n = len(votes)
-    figure = Figure(f"{UNKNOWN} recognised", n, share(right, n) if n else None, right)
-    p = _p_value(right, n, "greater") if n else None
-    return Outcome("abx", n, 0, (figure,), p, fewest("greater"), votes_needed("greater"))
-
-
-def _ratings(plan: Plan, votes: Sequence[Vote]) -> Outcome:
-    design, n = plan.design, len(votes)
-    scores = [scores_of(plan, i, vote) for i, vote in enumerate(votes)]
-    columns = {system: [row[system] for row in scores] for system in design.rated}
-    figures = [Figure(system, n, bootstrap(column) if n else None) for system, column in columns.items()]
-    reference = columns[str(design.reference)]
-    for system, column in columns.items():
-        if system != design.reference:
-            difference = [a - b for a, b in zip(column, reference, strict=True)]
-            figures.append(Figure(f"{system} less {design.reference}", n, bootstrap(difference) if n else None))
-    missed = sum(score < RECOGNISED for score in reference)
-    return Outcome("rating", n, 0, tuple(figures), None, fewest("two-sided"), votes_needed("two-sided"), missed)
-
-
-def chosen_system(plan: Plan, trial: int, vote: Vote) -> str | None:
-    """Return the system that was voted for; None for a tie."""
-    if vote.answer == TIE:
-        return None
-    return plan.trials[trial].systems[plan.design.letters.index(str(vote.answer))]
-
-
-def scores_of(plan: Plan, trial: int, vote: Vote) -> dict[str, float]:
-    """Return the scores of one trial by system."""
-    hidden = [s for s, letter in zip(plan.trials[trial].systems, plan.design.letters, strict=True) if letter != OPEN]
-    return dict(zip(hidden, vote.answer, strict=True))
+def answers_of(plan: Plan, votes: Sequence[Vote]) -> list[dict[str, float]]:
+    """Return the answers by system."""
+    orders = [dict(zip(plan.design.letters, trial.systems, strict=True)) for trial in plan.trials]
+    return [by_system(plan.design.kind, order, vote.answer) for order, vote in zip(orders, votes, strict=False)]
 
 
 @lru_cache
@@ -356,9 +338,8 @@ def as_csv(plan: Plan, texts: Sequence[str], votes: Sequence[Vote]) -> str:
     file = io.StringIO()
     lines = csv.writer(file, lineterminator="\n")
     lines.writerow(COLUMNS)
-    for i, vote in enumerate(votes):
+    for i, (vote, scores) in enumerate(zip(votes, answers_of(plan, votes), strict=True)):
         trial, rated = plan.trials[i], plan.design.kind == "rating"
-        scores = scores_of(plan, i, vote) if rated else {}
         head = (VERSION, plan.design.kind, plan.seed, i + 1, texts[trial.item], trial.seed)
         for letter, system, plays in zip(plan.design.letters, trial.systems, vote.plays, strict=True):
             score = "" if not rated or letter == OPEN else f"{scores[system]:g}"
@@ -368,7 +349,7 @@ def as_csv(plan: Plan, texts: Sequence[str], votes: Sequence[Vote]) -> str:
 
 @dataclass(frozen=True)
 class Listener:
-    """A record of one listener. answers: by trial the vote by system: a score, or 1 for the chosen one, .5 each for a tie."""
+    """A record of one listener, the answers by system (`by_system`)."""
 
     kind: str
     systems: tuple[str, ...]
@@ -381,7 +362,7 @@ class Listener:
     @property
     def attentive(self) -> bool:
         """Whether the hidden reference was recognised often enough."""
-        missed = sum(answer[self.reference] < RECOGNISED for answer in self.answers) if self.reference else 0
+        missed = sum(answer[self.reference] < RECOGNISED_SCORE for answer in self.answers) if self.reference else 0
         return missed <= MISSED_SHARE * len(self.answers)
 
 
@@ -400,10 +381,20 @@ class Pooled:
     shares: dict[str, Estimate]
     p: float | None
 
+    @classmethod
+    def of(cls, kind: str, systems: tuple[str, ...], group: Sequence[Listener]) -> "Pooled":
+        kept = [listener for listener in group if kind != "rating" or listener.attentive]
+        shares = {name: bootstrap([listener.mean(name) for listener in kept]) for name in systems} if kept else {}
+        trials = sum(len(listener.answers) for listener in kept)
+        better = [each.mean(systems[0]) - (0.5 if kind == "abx" else each.mean(systems[-1])) for each in kept]
+        decided = [difference > 0 for difference in better if difference]
+        p = _p_value(sum(decided), len(decided), "two-sided") if decided and kind != "rating" else None
+        return cls(kind, len(kept), trials, len(group) - len(kept), shares, p)
+
     def as_dict(self) -> dict[str, object]:
-        """Ready for JSON."""
+        """Return the votes ready for JSON."""
         shares = {name: [round(x, 4) for x in (e.value, e.low, e.high)] for name, e in self.shares.items()}
-        return {name: getattr(self, name) for name in ("kind", "listeners", "trials", "left_out", "p")} | {"shares": shares}
+        return asdict(self) | {"shares": shares}
 
 
 def read_listener(path: Path) -> Listener:
@@ -416,7 +407,7 @@ def read_listener(path: Path) -> Listener:
         if record["version"] != VERSION or design["kind"] not in KINDS:
             raise ValueError
         voted = [trial for trial in record["trials"] if trial["vote"] is not None]
-        answers = tuple(_by_system(design["kind"], trial["order"], trial["vote"]["answer"]) for trial in voted)
+        answers = tuple(by_system(design["kind"], trial["order"], trial["vote"]["answer"]) for trial in voted)
         systems = tuple(sorted(answers[0])) if answers else tuple(sorted(design["systems"]))
         if any(tuple(sorted(answer)) != systems for answer in answers):
             raise ValueError
@@ -433,30 +424,4 @@ def pool(listeners: Sequence[Listener]) -> list[Pooled]:
             groups.setdefault((listener.kind, listener.systems), []).append(listener)
     if not groups:
         raise PCGError("None of these records has a vote.")
-    return [_pooled(*key, group) for key, group in groups.items()]
-
-
-def _pooled(kind: str, systems: tuple[str, ...], group: Sequence[Listener]) -> Pooled:
-    kept = [listener for listener in group if kind != "rating" or listener.attentive]
-    shares = {name: bootstrap([listener.mean(name) for listener in kept]) for name in systems} if kept else {}
-    trials = sum(len(listener.answers) for listener in kept)
-    return Pooled(kind, len(kept), trials, len(group) - len(kept), shares, _sign_test(kind, systems, kept))
-
-
-def _sign_test(kind: str, systems: tuple[str, ...], kept: Sequence[Listener]) -> float | None:
-    from scipy.stats import binomtest
-
-    better = [each.mean(systems[0]) - (0.5 if kind == "abx" else each.mean(systems[-1])) for each in kept]
-    decided = [difference for difference in better if difference]
-    if kind == "rating" or not decided:
-        return None
-    return float(binomtest(sum(difference > 0 for difference in decided), len(decided)).pvalue)
-
-
-def _by_system(kind: str, order: dict[str, str], answer: object) -> dict[str, float]:
-    if kind == "rating":
-        letters = [letter for letter in order if letter != "R"]
-        return {order[letter]: float(score) for letter, score in zip(letters, answer, strict=True)}
-    if kind == "abx":
-        return {"recognised": float(order[answer] == order["X"])}
-    return {system: 0.5 if answer == TIE else float(order[answer] == system) for system in order.values()}
+    return [Pooled.of(*key, group) for key, group in groups.items()]

@@ -26,7 +26,7 @@ from pcg.codec.codec import Codec
 from pcg.errors import InputError
 from pcg.experiments.unit import FORMAT, RECORDED, Condition, Hearing, Record, Result, Unit, Utterance
 from pcg.files import __version__
-from pcg.metrics.intelligibility import NORMALISED, char_errors, word_errors
+from pcg.metrics.intelligibility import NORMALISED, Judge, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, for_judges
 from pcg.metrics.speaker import cosine, speaker_encoder
@@ -145,11 +145,11 @@ class Worker:
             self.judges["DNSMOS"] = f"{self._mos.name}; less than nine seconds repeated to fill one window"
         if self._detectors:
             self.judges["Spoof"] = judge_name(self._detectors)
-        self._method = lru_cache(METHODS_KEPT)(self._prepared)
-        self._reference = lru_cache(METHODS_KEPT)(self._found)
-        self._embedded = lru_cache(METHODS_KEPT)(self._embedded_reference)
-        self._take = lru_cache(TAKES_KEPT)(self._said)
-        self._before_swap = lru_cache(TAKES_KEPT)(self._rendered)
+        self._method = lru_cache(METHODS_KEPT)(self._warm_method)
+        self._reference = lru_cache(METHODS_KEPT)(self._load_reference)
+        self._reference_speaker = lru_cache(METHODS_KEPT)(self._embed_reference)
+        self._take = lru_cache(TAKES_KEPT)(self._say)
+        self._before_swap = lru_cache(TAKES_KEPT)(self._render_before_swap)
 
     def record(self, unit: Unit, workers: int = 1) -> Record:
         """Run the unit, and add where; `workers`: how many run side by side."""
@@ -162,9 +162,11 @@ class Worker:
         with self._threads():
             take, sounding = self._take(_plain(unit)), self._sounding(unit)
             audio, rate = sounding.samples, sounding.sample_rate
-            before, like = self._before_swap(_plain(unit)) if unit.condition.swap else (None, self._embedded(unit.utterance))
+            before, like = (
+                self._before_swap(_plain(unit)) if unit.condition.swap else (None, self._reference_speaker(unit.utterance))
+            )
             heard_audio = for_judges(audio, rate)
-            first, *others = (self._hearing(name, take.text, heard_audio) for name in self._words)
+            first, *others = (hear(name, judge, take.text, heard_audio) for name, judge in self._words.items())
             tested, accepted_at = take.counts_by_position
             return Result(
                 tokens=sounding.tokens,
@@ -209,11 +211,6 @@ class Worker:
         samples = self._target.decode(list(after.tokens), reference)
         return Sounding(samples, take.sample_rate, after.tokens, after.positions)
 
-    def _hearing(self, judge: str, text: str, audio: np.ndarray) -> Hearing:
-        (heard,) = self._words[judge].transcribe([audio], JUDGE_RATE)
-        words, characters = word_errors(text, heard), char_errors(text, heard)
-        return Hearing(judge, heard, (words.errors, words.length), (characters.errors, characters.length))
-
     def _trace(self, unit: Unit, take: Take) -> Trace | None:
         if unit.condition.model != "target" or unit.condition.swap or take.hit_limit:
             return None
@@ -231,14 +228,14 @@ class Worker:
         groups = self._target.groups(wanted.theta, wanted.similarity)
         return swap(tokens, groups, wanted, self._target.voice.usage > 0, swap_coins(unit.settings.seed))
 
-    def _said(self, unit: Unit) -> Take:
+    def _say(self, unit: Unit) -> Take:
         condition, said = unit.condition, unit.utterance
         if condition.model in RECORDED:
             return recorded_take(unit, self._target.voice.codec)
         synthesizer, rule = self._method(unit.settings.with_(seed=0), condition.model, condition.rule)
         return synthesizer.take(said.text, unit.settings, said.voice, self._reference(said), rule)
 
-    def _prepared(self, settings: Settings, model: str, variant: str) -> tuple[Synthesizer, Rule | None]:
+    def _warm_method(self, settings: Settings, model: str, variant: str) -> tuple[Synthesizer, Rule | None]:
         """Return the synthesizer and the rule of a method after a first take, which compiles its loops."""
         synthesizer = self._draft if model == "draft" else self._target
         rule = None
@@ -255,7 +252,7 @@ class Worker:
             raise InputError("draft", voice.draft_kind, "a model where the draft speaks alone")
         return Synthesizer(replace(voice, target=voice.draft), self.spec.cache, detectors=self._detectors)
 
-    def _found(self, said: Utterance) -> Reference:
+    def _load_reference(self, said: Utterance) -> Reference:
         voice = self._target.voice
         if said.reference:
             return voice.reference_from_audio(Path(said.reference), said.reference_text)
@@ -266,14 +263,14 @@ class Worker:
         rendering = "the reference (a recording, or else the codec's rendering of a known voice)"
         return rendering if known else f"{rendering}, or to AR's take of seed 0 where the model chooses the voice"
 
-    def _embedded_reference(self, said: Utterance) -> np.ndarray:
+    def _embed_reference(self, said: Utterance) -> np.ndarray:
         codec, codes = self._target.voice.codec, self._reference(said).codes
         if said.reference:
             return self._speaker.embed(read_recording(said.reference, codec.sample_rate), codec.sample_rate)
         heard = codec.decode(codes).numpy() if len(codes) else self._take(Unit(said, CHOSEN_VOICE, 0)).audio
         return self._speaker.embed(heard, codec.sample_rate)
 
-    def _rendered(self, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
+    def _render_before_swap(self, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
         """Return the sound before the swap and its speaker, decoded in one piece as the sound after it is."""
         audio = self._target.decode(list(self._take(unit).tokens), self._reference(unit.utterance))
         return audio, self._speaker.embed(audio, self._target.voice.codec.sample_rate)
@@ -287,6 +284,13 @@ class Worker:
             yield
         finally:
             torch.set_num_threads(before)
+
+
+def hear(name: str, judge: Judge, text: str, audio: np.ndarray) -> Hearing:
+    """Let a judge write down `audio [N]` at JUDGE_RATE, and count the errors against `text`."""
+    (heard,) = judge.transcribe([audio], JUDGE_RATE)
+    words, characters = word_errors(text, heard), char_errors(text, heard)
+    return Hearing(name, heard, (words.errors, words.length), (characters.errors, characters.length))
 
 
 def _plain(unit: Unit) -> Unit:

@@ -83,9 +83,9 @@ def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> 
     return _filled("voice.md", **facts, sizes=sizes, rate=rate, logs=_stages(logs))
 
 
-def recogniser_card(parameters: dict[str, int], logs: dict[str, Log], seed: int, notes: str) -> str:
+def recogniser_card(parameters: dict[str, int], logs: dict[str, Log], seed: int) -> str:
     """Markdown: what the recogniser is, what it learned from, its use, its losses, its limits and its licence."""
-    return _filled("recogniser.md", parameters=parameters, logs=_stages(logs), seed=seed, notes=notes)
+    return _filled("recogniser.md", parameters=parameters, logs=_stages(logs), seed=seed)
 
 
 def detector_card(facts: dict[str, object], figures: dict[str, object]) -> str:

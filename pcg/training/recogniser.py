@@ -344,7 +344,7 @@ def trained_encoder(directory: Path, config: EncoderConfig) -> ConformerCTC:
 
 
 def publish(work: Path, out: Path, seed: int, recipe: RecogniserRecipe) -> None:
-    """Write what is trained in `work`, and its card; `RECOGNISER_NOTES.md` in there, if there is one, goes into the card."""
+    """Write what is trained in `work`, and its card."""
     saved, together = work / f"{LM}.safetensors", work / f"{TOGETHER}.safetensors"
     if not saved.exists():
         raise PCGError(f"The recogniser's language model is not trained yet: no {saved.name} in {work}.")
@@ -360,10 +360,8 @@ def publish(work: Path, out: Path, seed: int, recipe: RecogniserRecipe) -> None:
         with safe_open(out / part / "model.safetensors", framework="pt") as file:
             parameters[part] = sum(prod(file.get_slice(key).get_shape()) for key in file.keys())  # noqa: SIM118
     logs = {p.stem: read_log(p) for p in sorted(work.glob("recogniser_*.jsonl"))}
-    notes = work / "RECOGNISER_NOTES.md"
-    written = notes.read_text(encoding="utf-8").strip() if notes.exists() else ""
     with replacing(out / "MODEL_CARD.md") as temporary:
-        temporary.write_text(recogniser_card(parameters, logs, seed, written), encoding="utf-8")
+        temporary.write_text(recogniser_card(parameters, logs, seed), encoding="utf-8")
     write_checksums(out)
     print(f"published to {out}", flush=True)
 

@@ -156,7 +156,7 @@ class VoiceTraining:
         train_baselines(self.work / "baselines", target, material, recipe, self.device, trial)
 
     def publish(self, out: Path) -> None:
-        """Write the voice and its card; `NOTES.md` in the work folder, if there is one, goes into the card."""
+        """Write the voice and its card."""
         codec, spoken, target = self.codec(), self.spoken("train"), self.target()
         references = {
             voice: Reference(REFERENCE_TEXT, codec.encode(torch.from_numpy(speak(speaker, REFERENCE_TEXT, self.seed))))
@@ -168,10 +168,8 @@ class VoiceTraining:
         write_checksums(out)  # without which it would not load
         write_map(out)
         hours = {voice: corpus_hours(self.corpus, voice) for voice in self.recipe.speakers}
-        notes = self.work / "NOTES.md"
-        written = notes.read_text(encoding="utf-8").strip() if notes.exists() else ""
         recipe = self.recipe.model_dump()
-        facts = {"notes": written, "recipe": recipe, "seed": self.seed, "hours": hours, "utterances": len(spoken)}
+        facts = {"recipe": recipe, "seed": self.seed, "hours": hours, "utterances": len(spoken)}
         logs = {p.stem: read_log(p) for p in sorted(self.work.glob("*.jsonl"))}
         with replacing(out / "MODEL_CARD.md") as temporary:
             temporary.write_text(model_card(facts, logs, out), encoding="utf-8")

@@ -21,7 +21,7 @@ from pcg.experiments.results import (
     wer,
 )
 from pcg.experiments.unit import Condition, Record
-from pcg.metrics.estimate import bootstrap, resampled
+from pcg.metrics.estimate import bootstrap
 from pcg.settings import Settings
 from tests.experiments.synthetic import CONTEXT, record
 
@@ -87,13 +87,6 @@ def test_rates_are_pooled_over_words_and_seeds_belong_to_their_utterance() -> No
     assert row.cer.value == pytest.approx(12 / 100)
     assert row.wer == bootstrap([1, 5], [8, 12])
     assert row.similarity.value == pytest.approx(0.8)
-
-
-def test_columns_are_resampled_as_the_bootstrap_does() -> None:
-    columns = np.random.default_rng(0).random((30, 2))
-    drawn = resampled(columns)
-    expected = bootstrap(columns[:, 0], columns[:, 1])
-    assert np.percentile(drawn[:, 0] / drawn[:, 1], [2.5, 97.5]) == pytest.approx([expected.low, expected.high])
 
 
 def test_speed_is_compared_over_the_utterances_that_both_said() -> None:

@@ -89,13 +89,6 @@ def test_a_smaller_set_is_the_beginning_of_a_larger():
     assert offline_utterances(50, VOICES) == offline_utterances(ALL, VOICES)[:50]
 
 
-@pytest.mark.parametrize("stride", [3, 6, 8])
-def test_no_stride_meets_some_sections_or_voices_only(stride):
-    chosen = offline_utterances(ALL, VOICES)[::stride]
-    assert {u.section for u in chosen} == set(SECTIONS)
-    assert {u.voice for u in chosen} == set(VOICES)
-
-
 @pytest.mark.parametrize("count", [0, -1, ALL + 1])
 def test_a_count_out_of_reach_is_refused(count):
     with pytest.raises(InputError, match=f"from 1 to {ALL}"):

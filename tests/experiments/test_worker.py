@@ -175,20 +175,6 @@ def test_the_control_replaces_at_the_same_places(worker: Worker) -> None:
     assert group.tokens != random.tokens
 
 
-def test_a_swap_takes_the_utterance_that_was_said_just_before(worker: Worker) -> None:
-    said = unit(AR, seed=11)
-    assert worker.take(said) is worker.take(replace(said, condition=swapped()))
-    times = [worker.run(u).wall_seconds for u in (said, replace(said, condition=swapped()))]
-    assert times[0] == times[1]
-
-
-@pytest.mark.slow
-def test_a_long_text_is_rendered_alike_before_and_after_a_swap(worker: Worker, synthesizer: Synthesizer) -> None:
-    long = replace(SAID, text=" ".join(["hello is this one sentence yes"] * 14))
-    assert len(synthesizer.chunks(long.text)) > 1
-    assert worker.run(unit(swapped(fraction=0.0), said=long)).mel_distance == 0.0
-
-
 @pytest.fixture
 def threads() -> Callable[[int], None]:
     before = torch.get_num_threads()
@@ -219,15 +205,6 @@ def test_a_bad_spec_is_refused(tiny_voice_folder: Path, tmp_path: Path) -> None:
 def test_an_unknown_voice_is_refused(worker: Worker) -> None:
     with pytest.raises(InputError, match="voice is 'three'"):
         worker.run(unit(AR, said=replace(SAID, voice="three")))
-
-
-def test_a_recording_can_be_spoken_like(worker: Worker, tmp_path: Path) -> None:
-    import soundfile
-
-    time = np.arange(32_000) / 16_000
-    soundfile.write(tmp_path / "a.wav", 0.3 * np.sin(2 * np.pi * 200 * time) * (1 + np.sin(20 * time)), 16_000)
-    like = replace(SAID, voice="me", reference=str(tmp_path / "a.wav"), reference_text="hello yes")
-    assert worker.run(unit(AR, said=like)).tokens != worker.run(unit(AR)).tokens
 
 
 def test_who_speaks_and_who_judges_is_known_by_content(spec: WorkerSpec, tmp_path: Path) -> None:
