@@ -10,7 +10,7 @@ from pcg.errors import InputError
 
 METHODS = ("ar", "sd", "ssd", "pcg")
 SAMPLERS = ("plain", "ras", "eas")
-SIMILARITIES = ("cosine", "mel", "fsq", "both")
+SIMILARITIES = ("cosine", "mel")
 BLOCKWISE = ("sd", "pcg")
 SAMPLING = ("temperature", "sampler", "top_k", "top_p", "repetition_penalty")
 LONGEST_WORD = 40
@@ -108,7 +108,7 @@ class Settings(Checked):
     temperature: Number = _knob(0.8, 0.1, 2.0, 0.05, "Temperature of draft and target.")
     seed: Count = _knob(0, 0, 2**32 - 1, 1, "Seed of every random number of the take.")
     adaptive: bool = Field(False, description="Draft fewer tokens where the draft is unsure.")
-    similarity: Literal["cosine", "mel", "fsq", "both"] = Field("cosine", description="What makes two tokens alike.")
+    similarity: Literal["cosine", "mel"] = Field("cosine", description="Embeddings or sound.")
     sampler: Literal["plain", "ras", "eas"] = Field("plain", description="How draft and target sample (MSpoofTTS section 3).")
     top_k: Count = _knob(0, 0, 1000, 1, "Most likely tokens that are kept; 0: the sampler's own choice.")
     top_p: Number = _knob(0.0, 0.0, 1.0, 0.05, "Probability that is kept; 0: the sampler's own choice.")

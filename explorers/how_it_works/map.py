@@ -230,7 +230,7 @@ def _controls(synthesizer: Synthesizer) -> tuple[gr.Slider, gr.Dropdown, gr.Numb
         low, allowed.high, max(low, Settings().theta), step=allowed.step, label="Theta of the map", buttons=[],
         info=explained("theta"), elem_id="map-theta", min_width=260,
     )  # fmt: skip
-    similarity = similarity_choice(synthesizer, "map-", info=EQUAL_SIZE_INFO)
+    similarity = similarity_choice("map-", info=EQUAL_SIZE_INFO)
     token = gr.Number(None, label=f"Token, 0 to {last}", precision=0, elem_id="map-token", min_width=120)
     return theta, similarity, token, gr.Button("Find", elem_id="map-find", size="md", scale=0, min_width=80)
 

@@ -168,7 +168,7 @@ def create_swap(
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(elem_classes="lab-seed"):
             theta = knob("theta", Settings(), "swap-", explained("theta", "Lower is a harder test."))
-            similarity = similarity_choice(synthesizer, "swap-", info=EQUAL_SIZE_INFO)
+            similarity = similarity_choice("swap-", info=EQUAL_SIZE_INFO)
             seed = seed_and_dice("swap-")
         with gr.Row(elem_classes="lab-seed"):
             run = gr.Button("Swap", variant="primary", elem_id="swap-run", size="md", scale=0, min_width=120)

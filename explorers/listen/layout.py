@@ -162,7 +162,7 @@ def _control(synthesizer: Synthesizer, name: str, settings: Settings) -> Compone
     info = f"{field.description} {term_info(key, 'Equation')}" if key in TERMS else field.description
     shown = {"label": name.replace("_", " ").capitalize(), "info": info, "elem_id": key}
     if name == "similarity":
-        return similarity_choice(synthesizer, "", value, info)
+        return similarity_choice("", value, info)
     if choices(name):
         return gr.Radio(choices(name), value=value, **shown)
     if not is_numeric(name):

@@ -8,7 +8,7 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from explorers.colours import BLUE, GREEN, GRID, INK, MARGIN, METHODS, ORANGE, SKY, axis, layout
+from explorers.colours import BLUE, GRID, INK, MARGIN, METHODS, ORANGE, SKY, axis, layout
 from pcg.experiments import papers
 from pcg.experiments.results import (
     Difference,
@@ -33,8 +33,6 @@ STYLES = {
     "SSD": (METHODS["ssd"], "triangle-up", "6px,3px"),
     "PCG cosine": (METHODS["pcg"], "circle", "solid"),
     "PCG Mel": (ORANGE, "triangle-down", "2px,3px"),
-    "PCG FSQ": (GREEN, "hexagon", "8px,3px,2px,3px"),
-    "PCG both": (SKY, "hexagon-open", "8px,3px,2px,3px"),
     "PCG adaptive": (BLUE, "triangle-up-open", "2px,3px"),
     "PCG block": (BLUE, "cross-open", "solid"),
     "SD adaptive": (METHODS["sd"], "triangle-up-open", "2px,3px"),
@@ -43,8 +41,6 @@ STYLES = {
     "typical": (SKY, "star", "dot"),
     "swap cosine": (BLUE, "circle", "solid"),
     "swap Mel": (ORANGE, "triangle-down", "2px,3px"),
-    "swap FSQ": (GREEN, "hexagon", "8px,3px,2px,3px"),
-    "swap both": (SKY, "hexagon-open", "8px,3px,2px,3px"),
     "random swap": (INK, "x", "dot"),
 }
 DRAFTING = ("SD", "SSD", "PCG cosine")

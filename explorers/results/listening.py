@@ -499,7 +499,7 @@ def _create_form(synthesizer: Synthesizer) -> tuple:
         seed = seed_and_dice("listening-", "Seed of the test")
         with gr.Accordion("Settings of the methods", open=False):
             knobs = [knob(name, Settings(), "listening-", explained(name)) for name in KNOBS]
-            similarity = similarity_choice(synthesizer, "listening-")
+            similarity = similarity_choice("listening-")
         make = gr.Button("Make a link to this test", size="md", elem_id="listening-link-make")
         link = gr.Textbox(
             label="Link to this test", info="It fixes texts, systems, seed and order.", visible=False, interactive=False,

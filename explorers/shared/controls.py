@@ -12,7 +12,7 @@ from gradio.events import Dependency
 
 from explorers.colours import SOUND_COLOUR, WAVE_COLOUR
 from explorers.shared.readout import message_html
-from pcg.settings import Settings, bounds
+from pcg.settings import SIMILARITIES, Settings, bounds
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.reading import MAX_CHARACTERS
 
@@ -23,8 +23,6 @@ PRIVATE = {"queue": False, "show_progress": "hidden", "api_visibility": "private
 SIMILARITY_NAMES = {
     "cosine": "the voice's embeddings (cosine)",
     "mel": "their sound (mel spectrum)",
-    "fsq": "their FSQ digits",
-    "both": "embeddings and sound, both",
 }
 LENGTH = """text => {
   const [count, most] = [[...text.trim()].length, MOST];
@@ -75,11 +73,9 @@ def knob(name: str, settings: Settings, prefix: str, info: str, label: str | Non
     )  # fmt: skip
 
 
-def similarity_choice(
-    synthesizer: Synthesizer, prefix: str, chosen: str = Settings().similarity, info: str | None = None
-) -> gr.Dropdown:
+def similarity_choice(prefix: str, chosen: str = Settings().similarity, info: str | None = None) -> gr.Dropdown:
     """A menu of the similarities by which tokens are grouped."""
-    choices = [(SIMILARITY_NAMES[key], key) for key in synthesizer.library.similarities]
+    choices = [(SIMILARITY_NAMES[key], key) for key in SIMILARITIES]
     return gr.Dropdown(choices, value=chosen, label="Similarity measure", info=info, elem_id=f"{prefix}similarity")
 
 

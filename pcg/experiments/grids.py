@@ -28,7 +28,7 @@ MAIN_THETAS = (0.4, 0.3, 0.2)
 MIDDLE_THETA, MAIN_BETA = 0.4, 0.3
 TEMPERATURES = (0.6, 0.8, 1.0)
 LOOKAHEADS = (1, 2, 4, 5, 6, 7, 8)
-GROUP_NAMES = {"mel": "Mel", "fsq": "FSQ"}
+GROUP_NAMES = {"mel": "Mel"}
 # The sections of an utterance, each with those of the file of sentences.
 SECTIONS = {
     "everyday": ("everyday",),

@@ -21,7 +21,7 @@ from pcg.settings import Settings
 CONTROL = "top-p"
 # Names of `sampler_name`, and MSpoofTTS's own.
 SCHEMES = {"truncated": "Original", CONTROL: CONTROL, "RAS": "RAS", "EAS": "EAS", "HierRAS": "HierRAS", "HierEAS": "HierEAS"}
-NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "cosine": "cosine", "mel": "Mel", "fsq": "FSQ", "both": "both"}
+NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "cosine": "cosine", "mel": "Mel"}
 # Fields of a context that may differ between two records whose times are compared.
 NOT_THE_MACHINE = ("date", "judges")
 # So many tokens after a relaxed one are watched for drift.

@@ -38,12 +38,11 @@ MISSING = "-"
 BRACKETS = "Brackets: 95 % bootstrap interval over utterances."
 RUN = "python -m pcg experiment run"
 TWISTERS = "twisters"
-METHODS = ("SD", "SSD", "PCG cosine", "PCG Mel", "PCG FSQ", "PCG both", "membership", "typical")
+METHODS = ("SD", "SSD", "PCG cosine", "PCG Mel", "membership", "typical")
 VARIANTS = ("PCG adaptive", "PCG block")
 SWAPS = {
     "swap cosine": "cosine group",
     "swap Mel": "Mel group",
-    "swap FSQ": "FSQ group",
     "swap both": "group of both",
     "random swap": "any code (control)",
 }
@@ -341,7 +340,7 @@ def _equal_work(results: Results, usual: Sequence[Summary]) -> Table:
     columns = (Column("setting", words=True), Column("n"), replace(CALLS), Column("PCG of nearest work", words=True),
                Column("its tokens per call", 2), *words, Column("NLL of PCG less its, nats", 2, signed=True))  # fmt: skip
     rows = []
-    for row in by_method(usual, ("SSD", "PCG Mel", "PCG FSQ", "membership", "typical")):
+    for row in by_method(usual, ("SSD", "PCG Mel", "membership", "typical")):
         near = {judge: nearest(of, "PCG cosine", row.condition) for judge, of in judges.items()}
         if near[""] is not None:
             calls = [Summary(results, c).mean_acceptance_length for c in (row.condition, near[""].condition)]

@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from pcg.codec.codec import Codec
-from pcg.codec.embedded import FSQ, log_mel
+from pcg.codec.embedded import log_mel
 from pcg.errors import InputError, PCGError, first_line
 from pcg.files import sweep, write_safetensors
 from pcg.groups.atlas import Atlas, build_atlas
 from pcg.groups.groups import Groups
-from pcg.groups.neighbours import Neighbours, affordable_floor, build_neighbours, near_in_both
+from pcg.groups.neighbours import Neighbours, affordable_floor, build_neighbours
 from pcg.settings import SIMILARITIES
 
 FORMAT = 1
@@ -68,15 +68,10 @@ class GroupLibrary:
         self._building = RLock()
         self._groups = lru_cache(maxsize=32)(self._groups_at)
 
-    @property
-    def similarities(self) -> tuple[str, ...]:
-        """Those that this codec allows: "fsq" needs the digits of its codes."""
-        return tuple(name for name in SIMILARITIES if name != "fsq" or hasattr(self._codec, "fsq"))
-
     def neighbours(self, similarity: str = "cosine") -> Neighbours:
-        """Return the lists of one of `similarities`, built on first use."""
-        if similarity not in self.similarities:
-            raise InputError("similarity", similarity, "one of " + ", ".join(self.similarities))
+        """Return the lists of one of SIMILARITIES, built on first use."""
+        if similarity not in SIMILARITIES:
+            raise InputError("similarity", similarity, "one of " + ", ".join(SIMILARITIES))
         if similarity not in self._lists:
             with self._building:
                 if similarity not in self._lists:
@@ -99,17 +94,10 @@ class GroupLibrary:
         return self.neighbours(similarity).groups_at(theta)
 
     def _build(self, similarity: str) -> Neighbours:
-        if similarity == "both":
-            return near_in_both(self.neighbours("cosine"), self.neighbours("mel"))
-        features = self._features(similarity)
+        features = self._mel() if similarity == "mel" else self._embedding
         floor = affordable_floor(features, self._floor, self._eligible)
         label = similarity if self._show_progress else ""
         return load_or_build_neighbours(features, floor, self._eligible, self._cache, self._device, label)
-
-    def _features(self, similarity: str) -> Tensor:
-        if similarity == "fsq":
-            return fsq_features(self._codec.fsq)
-        return self._mel() if similarity == "mel" else self._embedding
 
     def _mel(self) -> Tensor:
         """`mel_features`, stored: decoding every code takes longer than the search."""
@@ -148,17 +136,6 @@ def mel_features(codec: Codec, label: str = "") -> Tensor:
         spectra.append(mel[:, first : first + frames].flatten(1))
     stacked = torch.cat(spectra)
     return stacked - stacked.mean(0)
-
-
-def fsq_features(fsq: FSQ) -> Tensor:
-    """The digits of each code as thermometers, `[codes, sum(levels - 1)]` of +1 and -1.
-
-    Digit d of L levels has +1 in its first d of L - 1 places, so that the cosine of two codes is 1 - 2 L1 / max: one step of
-    one digit costs the same everywhere, and opposite corners of the lattice lie at -1.
-    """
-    digits = fsq.digits(torch.arange(fsq.codebook_size))
-    thermometers = [digits[:, [i]] > torch.arange(levels - 1) for i, levels in enumerate(fsq.levels)]
-    return 2 * torch.cat(thermometers, dim=1).float() - 1
 
 
 def load_or_build_neighbours(

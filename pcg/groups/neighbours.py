@@ -181,20 +181,6 @@ def affordable_floor(features: Tensor, floor: float, eligible: Tensor | None = N
     return float(np.float16(ascending[len(ascending) - 1 - int(aim / pairs * len(ascending))]))
 
 
-def near_in_both(a: Neighbours, b: Neighbours) -> Neighbours:
-    """Lists whose similarity is the lesser of the two, so that above theta are the pairs that are above it in both.
-
-    The two scales are taken as they are; the floor is the higher one. Raises InputError for lists over other vocabularies.
-    """
-    if a.vocabulary != b.vocabulary:
-        raise InputError("neighbours", f"over {b.vocabulary} tokens", f"lists over the other's {a.vocabulary} tokens")
-    floor = max(a.floor, b.floor)
-    (keys_a, similar_a), (keys_b, similar_b) = (_pairs(each, floor) for each in (a, b))
-    keys, in_a, in_b = np.intersect1d(keys_a, keys_b, assume_unique=True, return_indices=True)
-    first, second = (keys // a.vocabulary).astype(np.int32), (keys % a.vocabulary).astype(np.int32)
-    return Neighbours.from_pairs(floor, a.vocabulary, first, second, np.minimum(similar_a[in_a], similar_b[in_b]))
-
-
 def _keys(rows: np.ndarray, columns: np.ndarray, similarity: np.ndarray) -> np.ndarray:
     """Entries as numbers that sort by row, then by descending similarity (always after the row's own), then by column."""
     keys = rows.astype(np.int64) << SIMILARITY_BITS
@@ -202,14 +188,6 @@ def _keys(rows: np.ndarray, columns: np.ndarray, similarity: np.ndarray) -> np.n
     keys <<= TOKEN_BITS
     keys |= columns
     return keys
-
-
-def _pairs(neighbours: Neighbours, floor: float) -> tuple[np.ndarray, np.ndarray]:
-    """Each pair above `floor` once, as the number first x V + second with first < second, and its similarity."""
-    entries, similarity = neighbours.neighbours.numpy(), neighbours.similarity.numpy()
-    rows = np.arange(neighbours.vocabulary, dtype=np.int32).repeat(neighbours.indptr.diff().numpy())
-    kept = (rows < entries) & (similarity.astype(np.float64) > floor)
-    return rows[kept].astype(np.int64) * neighbours.vocabulary + entries[kept], similarity[kept]
 
 
 def unit_vectors(features: Tensor, eligible: Tensor | None = None) -> tuple[np.ndarray, np.ndarray]:

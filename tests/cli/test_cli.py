@@ -167,7 +167,7 @@ def test_groups_shrink_to_singletons_as_theta_rises(model, capsys):
     assert all(row["seconds"] >= 0 for row in rows)
 
 
-@pytest.mark.parametrize("similarity", ["cosine", "mel", "fsq", "both"])
+@pytest.mark.parametrize("similarity", ["cosine", "mel"])
 def test_groups_of_any_similarity_are_found_by_their_mean_size(model, capsys, similarity):
     assert main(["groups", "--model", model, "--similarity", similarity, "--mean-size", "1.4", "--json"]) == 0
     figures = last_json(capsys)

@@ -15,7 +15,7 @@ UTTERANCES = tuple(Utterance(f"Sentence {i}.", "one") for i in range(250))
 
 
 def wider(similarity: str, theta: float) -> float:
-    return {"mel": 0.3, "fsq": 0.2}[similarity] + 0.5 * theta
+    return {"mel": 0.3}[similarity] + 0.5 * theta
 
 
 def units(quick: bool, utterances: tuple[Utterance, ...] = UTTERANCES) -> dict[str, Unit]:
@@ -76,7 +76,7 @@ def test_the_samplers_stand_apart_and_say_as_many_twisters_as_everyday_sentences
 def test_every_table_of_the_papers_has_its_conditions() -> None:
     conditions = {unit.condition for unit in units(quick=False).values()}
     assert {method(c) for c in conditions} >= {
-        "AR", "draft", "SD", "SSD", "PCG cosine", "PCG Mel", "PCG FSQ", "membership", "typical",
+        "AR", "draft", "SD", "SSD", "PCG cosine", "PCG Mel", "membership", "typical",
         "PCG block", "PCG adaptive", "swap cosine", "swap Mel", "random swap",
     }  # fmt: skip
     plain = [c for c in conditions if not c.rule]
@@ -94,15 +94,13 @@ def test_groups_by_other_similarities_have_the_theta_that_was_found_for_them() -
 
 
 def test_a_similarity_that_has_no_such_groups_is_left_out() -> None:
-    def only_mel(similarity: str, theta: float) -> float:
-        if similarity == "fsq":
-            raise InputError("similarity", similarity, "one that this codec has")
-        return 0.7
+    def none(similarity: str, theta: float) -> float:
+        raise InputError("theta", theta, "one whose groups this voice has")
 
-    methods = Counter(method(c) for c in declared("tradeoff", UTTERANCES, False, only_mel).conditions)
-    assert methods["PCG FSQ"] == 0
-    # A scale so coarse that every size has the same theta gives one condition, not three.
-    assert methods["PCG Mel"] == 1
+    for theta_for, conditions in ((none, 0), (lambda similarity, theta: 0.7, 1)):
+        # A scale so coarse that every size has the same theta gives one condition, not three.
+        methods = Counter(method(c) for c in declared("tradeoff", UTTERANCES, False, theta_for).conditions)
+        assert methods["PCG Mel"] == conditions
 
 
 def test_few_utterances_are_all_said_and_an_unknown_name_is_refused() -> None:

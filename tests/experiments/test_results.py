@@ -238,7 +238,7 @@ def test_one_condition_of_several_names_is_one() -> None:
         (ssd(0.2), "SSD"),
         (Condition("", Settings("pcg", similarity="mel")), "PCG Mel"),
         (Condition("", Settings("sd"), rule="membership:50"), "membership"),
-        (Condition("", Settings("ar"), swap=Swap(0.5, "fsq")), "swap FSQ"),
+        (Condition("", Settings("ar"), swap=Swap(0.5, "mel")), "swap Mel"),
         (Condition("", Settings("ar"), swap=Swap(0.5, replacement="random")), "random swap"),
     ],
 )

@@ -32,14 +32,6 @@ def test_every_similarity_is_stored_and_read_back(voice, tmp_path, similarity):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == stamps
 
 
-def test_groups_of_both_lie_within_those_of_either(voice, tmp_path):
-    kept = library(voice, tmp_path)
-    cosine, mel, both = (kept.groups(0.25, name) for name in ("cosine", "mel", "both"))
-    for t in range(voice.codec.codebook_size):
-        one, other, shared = (set(g.members_of(int(g.group_of_centre[t])).tolist()) for g in (cosine, mel, both))
-        assert shared == one & other
-
-
 def test_unused_codes_stand_alone_by_every_similarity(voice, tmp_path):
     kept = library(voice, tmp_path)
     unused = (voice.usage == 0).nonzero().flatten().tolist()
@@ -73,7 +65,7 @@ def test_a_bar_is_shown_on_a_terminal_and_nowhere_else(voice, tmp_path, terminal
 
 
 def test_an_unknown_similarity_is_refused(voice, tmp_path):
-    with pytest.raises(InputError, match="cosine, mel, fsq, both"):
+    with pytest.raises(InputError, match="cosine, mel"):
         library(voice, tmp_path).neighbours("taste")
 
 

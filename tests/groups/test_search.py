@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pcg.errors import InputError
-from pcg.groups.neighbours import Neighbours, build_neighbours, near_in_both
+from pcg.groups.neighbours import Neighbours, build_neighbours
 
 CODES = 1300  # two whole blocks of queries and a part of one
 
@@ -58,22 +58,6 @@ def test_numbers_that_are_none_are_refused_with_their_place(value):
 def test_a_floor_that_is_no_cosine_is_refused(floor):
     with pytest.raises(InputError, match="floor"):
         build_neighbours(vectors(codes=20), floor)
-
-
-def test_near_in_both_is_the_intersection_by_the_lesser_similarity():
-    first, second = build_neighbours(vectors(1, 200), 0.2), build_neighbours(vectors(2, 200), 0.1)
-    both = near_in_both(first, second)
-    assert both.floor == 0.2
-    for theta in (0.2, 0.5, 0.8):
-        groups = [each.groups_at(theta) for each in (first, second, both)]
-        for t in range(200):
-            one, other, shared = (set(g.members_of(int(g.group_of_centre[t])).tolist()) for g in groups)
-            assert shared == one & other
-
-
-def test_lists_over_other_vocabularies_do_not_meet():
-    with pytest.raises(InputError, match="neighbours"):
-        near_in_both(build_neighbours(vectors(codes=20), 0.2), build_neighbours(vectors(codes=21), 0.2))
 
 
 def test_the_mean_size_is_counted_without_making_groups():

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from pcg.codec.embedded import FSQ
 from pcg.errors import InputError
-from pcg.groups.library import fsq_features, mel_features
+from pcg.groups.library import mel_features
 from pcg.groups.neighbours import build_neighbours
 from pcg.synthesis.voice import load_voice
 
@@ -13,15 +12,6 @@ from pcg.synthesis.voice import load_voice
 @pytest.fixture(scope="module")
 def codec(tiny_voice_folder):
     return load_voice(str(tiny_voice_folder)).codec
-
-
-def test_the_cosine_of_digits_is_their_distance():
-    fsq = FSQ((4, 3, 5))
-    features = fsq_features(fsq)
-    cosine = torch.nn.functional.normalize(features, dim=1) @ torch.nn.functional.normalize(features, dim=1).T
-    digits = fsq.digits(torch.arange(60)).float()
-    distance = torch.cdist(digits, digits, p=1)
-    torch.testing.assert_close(cosine, 1 - 2 * distance / (3 + 2 + 4), rtol=0, atol=1e-6)
 
 
 def test_mel_features_are_of_each_code_alone_and_centred(codec):

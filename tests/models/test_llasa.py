@@ -106,10 +106,6 @@ def test_the_map_places_every_code(llasa: Synthesizer) -> None:
     assert torch.isfinite(atlas.x).all()
 
 
-def test_the_codec_lends_the_other_similarities(llasa: Synthesizer) -> None:
-    assert llasa.library.similarities == ("cosine", "mel", "fsq", "both")
-
-
 def change_the_end(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(-2, 2)
