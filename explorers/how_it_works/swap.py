@@ -28,7 +28,8 @@ from explorers.shared.controls import (
 from explorers.shared.readout import failure_html, message_html, percent
 from explorers.shared.terms import explained, term_html, titled_html
 from explorers.zero_gpu import LONGEST_SECONDS, on_gpu
-from pcg.analysis.swap import Swap, Swapped, mel_distance, swap, swap_coins
+from pcg.analysis.audition import mel_distance
+from pcg.analysis.swap import Swap, Swapped, swap, swap_coins
 from pcg.errors import InputError, PCGError, counted
 from pcg.metrics.intelligibility import comparable
 from pcg.metrics.recording import Recording, Sample

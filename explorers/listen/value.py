@@ -16,9 +16,8 @@ from explorers.listen.example import Example
 from explorers.listen.share import link_of, texts_of
 from explorers.session import CARDS, Session, ShownTake
 from explorers.shared.readout import KNOBS, TITLES, percent
-from pcg.analysis.audition import FRAME_SECONDS
-from pcg.analysis.swap import log_mel_db
-from pcg.analysis.whatif import Choice, what_if
+from pcg.analysis.audition import FRAME_SECONDS, log_mel_db
+from pcg.analysis.whatif import what_if
 from pcg.errors import InputError
 from pcg.metrics.intelligibility import comparable, misheard_words
 from pcg.places import ASSETS
@@ -160,15 +159,15 @@ def study_of(synthesizer: Synthesizer, session: Session, key: str) -> dict[str, 
             values = [None if isnan(v) else round(v, 3) for v in detectors.curve(take.tokens, r).tolist()]
             curves.append({"name": r.name, "values": values})
     try:
-        estimate = what_if(synthesizer, take, shown.reference)
+        rows = what_if(synthesizer, take, shown.reference).rows
     except InputError:  # a long text that was cut somewhere
-        estimate = None
+        rows = {}
     names = {"theta": "PCG, theta", "beta": "SSD, beta", "lookahead": f"{take.settings.method.upper()}, lookahead"}
-    rows = {name: _estimates(getattr(estimate, field)) for field, name in names.items()} if estimate else {}
+    estimates = {names[knob]: [[value, *figures] for value, figures in row] for knob, row in rows.items() if row}
     return {
         "number": session.number_of(shown),
         "curves": curves,
-        "estimates": {name: row for name, row in rows.items() if row},
+        "estimates": estimates,
         "mel": _mel(take.audio, take.sample_rate),
         "times": {name: round(ms, 2) for name, ms in take.ms_per_round.items()},
     }
@@ -185,10 +184,6 @@ def _mel(samples: np.ndarray, rate: int) -> dict[str, object] | None:
     Image.fromarray((255 * (1 - loudness)).astype(np.uint8).T[::-1]).save(written, "WEBP", quality=80)
     picture = "data:image/webp;base64," + b64encode(written.getvalue()).decode()
     return {"picture": picture, "seconds": round(len(mel) * FRAME_SECONDS, 2), "kilohertz": rate / 2000}
-
-
-def _estimates(choices: Sequence[Choice]) -> list[list[object]]:
-    return [[choice.value, choice.estimate.acceptance_rate, choice.estimate.mean_acceptance_length] for choice in choices]
 
 
 def _file(sound: Path | None) -> dict[str, object] | None:

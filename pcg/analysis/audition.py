@@ -1,4 +1,4 @@
-"""What a speech token sounds like: alone, as a sustained sound, and in its places within an utterance.
+"""What a speech token sounds like: sustained, and in its places within an utterance; and how far two sounds are apart.
 
 One token lasts 40 ms in the embedded codec, too short to be judged by ear, and the codec looks further than that to both sides.
 So `alone` sustains it; `in_context` is where it is heard as a single token between others.
@@ -6,7 +6,6 @@ So `alone` sustains it; `in_context` is where it is heard as a single token betw
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -26,50 +25,22 @@ RUN_UP, RUN_OUT = 6, 2
 BANDS = 80
 FRAME_SECONDS, WINDOW_SECONDS = 0.010, 0.040
 FULL_PEAK = 0.95
-SILENCE_DB = -50.0
 DECIBELS_PER_NEPER = 20 / np.log(10)
 
 
 @dataclass(frozen=True, eq=False)
 class Audition:
-    """`samples [N]`, float32 in -1..1, of `token`, `hop` of them a token; `positions` are the places where it was put into an
-    utterance, none if it is alone."""
+    """`samples [N]`, float32 in -1..1, of `token`; `positions` are the places where it was put into an utterance, none if it is
+    alone."""
 
     token: int
     samples: np.ndarray = field(repr=False)
     sample_rate: int
-    hop: int
     positions: tuple[int, ...] = ()
-
-    @property
-    def stretches(self) -> tuple[tuple[float, float], ...]:
-        """Begin and end in seconds of every position."""
-        seconds = self.hop / self.sample_rate
-        return tuple((p * seconds, (p + 1) * seconds) for p in self.positions)
-
-    @property
-    def level(self) -> float:
-        """The RMS in dB below full scale, -inf for digital silence."""
-        power = float(np.mean(np.square(self.samples, dtype=np.float64))) if len(self.samples) else 0.0
-        return 10 * np.log10(power) if power else -np.inf
-
-    @property
-    def silent(self) -> bool:
-        return self.level < SILENCE_DB
-
-    @cached_property
-    def mel(self) -> np.ndarray:
-        """The log-mel picture `[F, BANDS]` in dB, a frame every 10 ms: magnitudes, floor at -80 dB."""
-        frame, window = (round(seconds * self.sample_rate) for seconds in (FRAME_SECONDS, WINDOW_SECONDS))
-        if len(self.samples) < window:
-            return np.zeros((0, BANDS), np.float32)
-        wave = torch.from_numpy(np.ascontiguousarray(self.samples))
-        nepers = log_mel(wave[None], window, frame, BANDS, self.sample_rate)[0]
-        return (nepers * DECIBELS_PER_NEPER).numpy()
 
 
 def alone(codec: Codec, token: int, context: Tensor, repeats: int = REPEATS) -> Audition:
-    """`token` sustained over `repeats` tokens, `[repeats * hop]`, spoken by the voice that `context [C]`, int64, ends with.
+    """Sustain `token` over `repeats` tokens, `[repeats * hop]`, spoken by the voice that `context [C]`, int64, ends with.
 
     The context gives the sound a speaker and a pitch; it is not heard, nor are the run-up and the run-out.
     """
@@ -77,27 +48,27 @@ def alone(codec: Codec, token: int, context: Tensor, repeats: int = REPEATS) -> 
     run = torch.full((RUN_UP + repeats + RUN_OUT,), token, dtype=torch.int64)
     first = (len(context) + RUN_UP) * codec.hop
     wave = codec.decode(torch.cat([context, run]))[first : first + repeats * codec.hop]
-    return Audition(token, fade_ends(wave.numpy(), codec.sample_rate), codec.sample_rate, codec.hop)
+    return Audition(token, fade_ends(wave.numpy(), codec.sample_rate), codec.sample_rate)
 
 
 def in_context(
     synthesizer: Synthesizer, tokens: Sequence[int], groups: Groups, anchor: int, speaker: Reference, token: int | None = None
 ) -> Audition:
-    """The utterance `tokens [T]` with `token` (else the anchor) at every position where a member of G(anchor) stands.
+    """Decode the utterance `tokens [T]` with `token` (else the anchor) at every position where a member of G(anchor) stands.
 
-    It is decoded as `Synthesizer.decode` does it, `[T * hop]`. Where no member occurs there are neither positions nor samples.
-    A second token at the places of the same anchor makes an A/B pair that differs in nothing else.
+    Where no member occurs there are neither positions nor samples. A second token at the places of the same anchor makes an A/B
+    pair that differs in nothing else.
     """
     spoken, codec = anchor if token is None else token, synthesizer.voice.codec
     for each in (anchor, spoken):
         _check(each, codec.codebook_size)
     members = groups.members_of(int(groups.group_of_centre[anchor])).numpy()
     utterance = np.asarray(tokens, np.int64)
-    there = np.isin(utterance, members)
-    if not there.any():
-        return Audition(spoken, np.zeros(0, np.float32), codec.sample_rate, codec.hop)
-    samples = synthesizer.decode(np.where(there, spoken, utterance).tolist(), speaker)
-    return Audition(spoken, samples, codec.sample_rate, codec.hop, tuple(np.flatnonzero(there).tolist()))
+    places = np.isin(utterance, members)
+    if not places.any():
+        return Audition(spoken, np.zeros(0, np.float32), codec.sample_rate)
+    samples = synthesizer.decode(np.where(places, spoken, utterance).tolist(), speaker)
+    return Audition(spoken, samples, codec.sample_rate, tuple(np.flatnonzero(places).tolist()))
 
 
 def guarded(auditions: Sequence[Audition]) -> tuple[Audition, ...]:
@@ -107,11 +78,23 @@ def guarded(auditions: Sequence[Audition]) -> tuple[Audition, ...]:
     return tuple(replace(a, samples=a.samples * gain) for a in auditions)
 
 
-def band_frequencies(sample_rate: int) -> np.ndarray:
-    """The middle of every band of `Audition.mel`, `[BANDS]` in Hz (Slaney's mel scale)."""
-    import librosa
+def log_mel_db(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    """The log-mel picture `[F, BANDS]` of `samples [N]` in dB, a frame every 10 ms: magnitudes, floor at -80 dB."""
+    frame, window = (round(seconds * sample_rate) for seconds in (FRAME_SECONDS, WINDOW_SECONDS))
+    if len(samples) < window:
+        return np.zeros((0, BANDS), np.float32)
+    wave = torch.from_numpy(np.ascontiguousarray(samples, np.float32))
+    return (log_mel(wave[None], window, frame, BANDS, sample_rate)[0] * DECIBELS_PER_NEPER).numpy()
 
-    return librosa.mel_frequencies(BANDS + 2, fmin=0, fmax=sample_rate / 2)[1:-1]
+
+def mel_distance(a: np.ndarray, b: np.ndarray, sample_rate: int) -> float:
+    """The mean absolute difference of two sounds' log-mels over their common frames, in dB; 0 where they share no frame.
+
+    a and b are `[N]` and `[M]`, from the same moment on. Both have a floor: a pause in both adds nothing.
+    """
+    of_a, of_b = log_mel_db(a, sample_rate), log_mel_db(b, sample_rate)
+    common = min(len(of_a), len(of_b))
+    return float(np.abs(of_a[:common] - of_b[:common]).mean(dtype=np.float64)) if common else 0.0
 
 
 def _check(token: int, codes: int) -> None:

@@ -102,24 +102,6 @@ def swap(tokens: Sequence[int], groups: "Groups", swap: Swap, usable: "Tensor", 
     return Swapped(tuple(after), tuple(positions), tuple(candidates.tolist()), tuple(sizes.tolist()))
 
 
-def mel_distance(a: np.ndarray, b: np.ndarray, sample_rate: int) -> float:
-    """The mean absolute difference of two sounds' log-mels over their common frames, in dB; 0 where they share no frame.
-
-    a and b are `[N]` and `[M]`, from the same moment on. The log-mel is that of `audition`, with its floor: a pause in both
-    adds nothing.
-    """
-    of_a, of_b = log_mel_db(a, sample_rate), log_mel_db(b, sample_rate)
-    common = min(len(of_a), len(of_b))
-    return float(np.abs(of_a[:common] - of_b[:common]).mean(dtype=np.float64)) if common else 0.0
-
-
-def log_mel_db(samples: np.ndarray, sample_rate: int) -> np.ndarray:
-    """The log-mel picture `[F, 80]` of `samples [N]` in dB, a frame every 10 ms, as `pcg.analysis.audition.Audition.mel`."""
-    from pcg.analysis.audition import Audition
-
-    return Audition(0, np.asarray(samples, np.float32), sample_rate, hop=1).mel
-
-
 def same_size_theta(library: "GroupLibrary", theta: float, similarity: str, scale: str = "cosine") -> float:
     """The theta at which groups by `similarity` are as large, in the mean of |G(t)| over all tokens, as those by `scale` are at
     `theta`; to four digits. Raises InputError where the lists of `similarity` end before groups are that large."""

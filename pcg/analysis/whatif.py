@@ -1,26 +1,27 @@
-"""What happened at every token of a take, small enough to be kept with a result."""
+"""A finished take, read again by its models: what happened at every token (`trace`), and other settings (`what_if`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.decode.draft import RowRequest, acceptance_bound
+from pcg.decode.draft import RowRequest
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import make_runners
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.phones import class_letters
 from pcg.rules import capped_ratio
-from pcg.sampling import Draws, SampledSpan, SamplerState, sampled_spans, sampler_of, warp_rows
+from pcg.sampling import Draws, SampledSpan, sampled_spans, sampler_of, warp_rows
 from pcg.settings import Settings
-from pcg.synthesis.synthesizer import DRAFT_CONFIDENCE, Synthesizer
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Round, Take
-from pcg.text.prompt import Reference
+from pcg.text.prompt import Prompt, Reference
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 STEPS = {"entropy": 0.2, "surprisal": 0.25, "sizes": 0.25, "places": 1.0}
@@ -84,7 +85,7 @@ MOST_PROBABILITIES = 1 << 28
 """Of each model along a take, 1 GB: 80 seconds by LLaSA, or all that the embedded voice says for one text."""
 DRAWS = 8
 TOKEN_COINS = (np.arange(DRAWS) + 0.5) / DRAWS
-# Spaced by the golden ratio, so that neither coin tells the other.
+# Spaced by the golden ratio, so that token and label are independent.
 LABEL_COINS = (np.arange(DRAWS) + 0.5) * (5**0.5 - 1) / 2 % 1
 
 
@@ -93,14 +94,13 @@ class Path:
     """The draft's and the target's probabilities `p`, `q` `[T, V]` at every position of a take, ends of speech included,
     float32.
 
-    A long text is spoken in pieces that know nothing of each other; `starts` are the positions at which they start, and T.
-    `silent` are the positions at which the draft proposes nothing, where p is zeros.
+    A long text is spoken in pieces that are independent of each other; `starts` are the positions at which they start, and T.
+    Where the draft proposes nothing, p is zeros.
     """
 
     p: np.ndarray
     q: np.ndarray
     starts: tuple[int, ...]
-    silent: tuple[int, ...] = ()
 
     @cached_property
     def drawn(self) -> np.ndarray:
@@ -109,66 +109,57 @@ class Path:
         return np.array([[sampler.draw(coin) for coin in TOKEN_COINS] for sampler in samplers])
 
     @cached_property
-    def hope(self) -> np.ndarray:
-        """`acceptance_bound` of p at every position, `[T]`: what adaptive lookahead goes by."""
-        return np.array([acceptance_bound(torch.from_numpy(p)) for p in self.p])
+    def silent(self) -> np.ndarray:
+        """The positions at which the draft proposes nothing, ascending."""
+        return np.flatnonzero(~self.p.any(1))
 
 
-@dataclass(frozen=True)
-class PathEstimate:
-    """What is expected of a take: accepted / drafted tokens, and 1 + accepted / rounds, as `pcg.take.Take` has them."""
+class PathEstimate(NamedTuple):
+    """Expected figures of a take: accepted / drafted tokens, and 1 + accepted / rounds, as `pcg.take.Take` has them."""
 
     acceptance_rate: float | None
     mean_acceptance_length: float
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The estimate if the knob had another `value`."""
-
-    value: float
-    estimate: PathEstimate
-
-
-@dataclass(frozen=True)
 class WhatIf:
-    """Estimates along one take: at its own settings, for PCG at other thetas, SSD at other betas, and its own method at other
-    lookaheads. The rows of a method that the take was not spoken by use its path all the same. All of them verify token by
-    token, at a lookahead that past rounds do not change."""
+    """Estimates along one take: at its own settings, and by the name of a setting for other values of it.
+
+    rows: "theta" for PCG, "beta" for SSD, "lookahead" for the take's own method; a pair of value and estimate each. The rows of
+    another method than the take's use its path all the same. All of them verify token by token, at a fixed lookahead.
+    """
 
     own: PathEstimate | None
-    theta: tuple[Choice, ...]
-    beta: tuple[Choice, ...]
-    lookahead: tuple[Choice, ...]
+    rows: dict[str, list[tuple[float, PathEstimate]]]
 
 
 def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = None) -> Path:
     """Read the take's tokens again with both models, one pass each.
 
-    reference: what the take was spoken with, if not a known voice. Raises InputError for a long text of which a piece was cut
-    at the length limit, as nothing tells where it ended, for a take whose probabilities would fill the memory, and where no
-    draft is loaded.
+    Args:
+        synthesizer: has the voice that spoke the take.
+        take: the take.
+        reference: what the take was spoken with, if not a known voice.
+
+    Raises:
+        InputError: for a long text of which a piece was cut at the length limit, as nothing tells where it ended; for a take
+            whose probabilities would fill the memory; and where no draft is loaded.
     """
-    voice, texts = synthesizer.voice, synthesizer.chunks(take.text)
-    speaker = reference or voice.reference(take.voice)
+    voice = synthesizer.voice
     if voice.draft is None:
         raise InputError("draft", "none", "one whose tokens could be accepted")
-    pieces = pieces_of(take)
-    if len(pieces) != len(texts):
-        raise InputError("take", "cut at the length limit", "one in which every piece of the text came to its end")
     if (most := MOST_PROBABILITIES // voice.codec.codebook_size) < len(take.tokens):
         raise InputError("take", f"one of {len(take.tokens):,} tokens", f"one of at most {most:,} tokens")
-    p, q = [], []
-    for text, (tokens, count) in zip(texts, pieces, strict=True):
-        prompt = voice.reader.prompt(text, speaker)
-        runners = make_runners(voice.target, voice.draft, [prompt], len(tokens) + 1)
-        for each in runners:
-            each.prefill()
-        trail = target_trail(runners[0], tokens, sampler_of(take.settings))
-        p.append(_draft_laws(runners[1], tokens, trail)[:count])
-        q.append(trail.probs[:count].numpy())
-    starts, drafted = (0, *np.cumsum([count for _, count in pieces]).tolist()), np.concatenate(p)
-    return Path(drafted, np.concatenate(q), starts, tuple(np.flatnonzero(~drafted.any(1)).tolist()))
+    p, q, starts = [], [], [0]
+    for prompt, tokens, count in _pieces(synthesizer, take, reference):
+        target, draft = make_runners(voice.target, voice.draft, [prompt], len(tokens) + 1)
+        target.prefill()
+        draft.prefill()
+        span = _target_span(target, tokens, take.settings)
+        p.append(_draft_probabilities(draft, tokens, span)[:count])
+        q.append(span.probs[:count].numpy())
+        starts.append(starts[-1] + count)
+    return Path(np.concatenate(p), np.concatenate(q), tuple(starts))
 
 
 def tolerant_acceptance(path: Path, beta: float = 0.0) -> np.ndarray:
@@ -183,21 +174,21 @@ def coarse_acceptance(path: Path, groups: Groups) -> np.ndarray:
     Taken as the mean of min(1, Q_c / P_c) over `DRAWS` evenly spaced draws of a token from p and of its label: a group's mass
     costs its members only, all groups' masses would cost a hundred times as much.
     """
-    found = np.empty(len(path.p))
+    chances = np.empty(len(path.p))
     for t, (p, q, tokens) in enumerate(zip(path.p, path.q, path.drawn.tolist(), strict=True)):
         labels = [groups.label(token, coin) for token, coin in zip(tokens, LABEL_COINS, strict=True)]
-        masses = {k: capped_ratio(groups.mass(q, k), groups.mass(p, k)) for k in set(labels)}
-        found[t] = sum(masses[k] for k in labels) / DRAWS
-    return found
+        ratios = {k: capped_ratio(groups.mass(q, k), groups.mass(p, k)) for k in set(labels)}
+        chances[t] = sum(ratios[k] for k in labels) / DRAWS
+    return chances
 
 
-def estimate(path: Path, acceptance: np.ndarray, lookahead: int, confidence: float | None = None) -> PathEstimate:
+def estimate(path: Path, acceptance: np.ndarray, lookahead: int) -> PathEstimate:
     """Expected figures of a decoder that stays on the path and accepts with chance `acceptance [T]` at each position.
 
-    Expectations of rounds, drafted and accepted tokens, from every position on, by going backwards. `confidence`: as
-    `ModelRunner.propose` has it.
+    Expectations of rounds, drafted and accepted tokens, from every position on, by going backwards.
     """
-    depths = _depths(path, lookahead, confidence)
+    every, silent = np.arange(path.starts[-1]), np.append(path.silent, path.starts[-1] + lookahead)
+    depths = np.minimum(lookahead, silent[silent.searchsorted(every)] - every)
     totals = np.zeros(3)
     for start, end in pairwise(path.starts):
         after = np.zeros((end - start + lookahead + 2, 3))
@@ -216,43 +207,37 @@ def what_if(
     betas: Sequence[float] = BETAS,
     lookaheads: Sequence[int] = LOOKAHEADS,
 ) -> WhatIf:
-    """Estimates for other values of one knob, all else as in `take`. `own` is None and `lookahead` is empty in AR, which
-    drafts nothing, with block verification and with a lookahead cost; raises as `follow`."""
+    """Estimate other values of one setting, all else as in `take`.
+
+    There is neither `own` nor a row of lookaheads for AR, which drafts nothing, for block verification, and where the number of
+    drafts varies. Raises as `follow`.
+    """
     path, settings = follow(synthesizer, take, reference), take.settings
-    plain = settings.method != "ar" and settings.verification == "token" and not settings.lookahead_cost
-    confidence = DRAFT_CONFIDENCE if settings.adaptive else None
-
-    def at(acceptance: np.ndarray, lookahead: int = settings.lookahead) -> PathEstimate:
-        return estimate(path, acceptance, lookahead, confidence)
-
-    def row(values: Sequence[float], of: Callable[[float], PathEstimate]) -> tuple[Choice, ...]:
-        return tuple(Choice(value, of(value)) for value in values)
-
-    def coarse_at(theta: float) -> PathEstimate:
-        return at(coarse_acceptance(path, synthesizer.groups(theta, settings.similarity)))
-
     floor = synthesizer.library.neighbours(settings.similarity).floor
-    possible = [theta for theta in thetas if theta >= floor]
-    own = acceptance_of(synthesizer, path, settings) if plain else None
-    return WhatIf(
-        own=None if own is None else at(own),
-        theta=row(possible, coarse_at),
-        beta=row(betas, lambda beta: at(tolerant_acceptance(path, beta))),
-        lookahead=() if own is None else row(lookaheads, lambda lookahead: at(own, int(lookahead))),
-    )
+
+    def at_theta(theta: float) -> np.ndarray:
+        return coarse_acceptance(path, synthesizer.groups(theta, settings.similarity))
+
+    rows = {
+        "theta": [(theta, estimate(path, at_theta(theta), settings.lookahead)) for theta in thetas if theta >= floor],
+        "beta": [(beta, estimate(path, tolerant_acceptance(path, beta), settings.lookahead)) for beta in betas],
+    }
+    if settings.method == "ar" or settings.verification != "token" or settings.varies:
+        return WhatIf(None, rows)
+    acceptance = acceptance_of(synthesizer, path, settings)
+    rows["lookahead"] = [(lookahead, estimate(path, acceptance, lookahead)) for lookahead in lookaheads]
+    return WhatIf(estimate(path, acceptance, settings.lookahead), rows)
 
 
 def acceptance_of(synthesizer: Synthesizer, path: Path, settings: Settings) -> np.ndarray:
-    """P(accept) at every position `[T]` under the rule of `settings`, which must draft."""
-    if settings.method == "ar":
-        raise InputError("method", "ar", "one that drafts")
+    """P(accept) at every position `[T]` under the rule of `settings`, whose method drafts."""
     if settings.method == "pcg":
         return coarse_acceptance(path, synthesizer.groups(settings.theta, settings.similarity))
     return tolerant_acceptance(path, settings.beta if settings.method == "ssd" else 0.0)
 
 
-def pieces_of(take: Take) -> list[tuple[list[int], int]]:
-    """The tokens of each piece of the text, and how many positions it has: one more where it came to its end of speech."""
+def _pieces(synthesizer: Synthesizer, take: Take, reference: Reference | None) -> Iterator[tuple[Prompt, list[int], int]]:
+    """Each piece of the text: prompt, tokens, and the number of positions, one more where it came to its end of speech."""
     pieces: list[tuple[list[int], int]] = []
     tokens: list[int] = []
     for round_ in take.rounds:
@@ -260,41 +245,35 @@ def pieces_of(take: Take) -> list[tuple[list[int], int]]:
         if round_.ended:
             pieces.append((tokens, len(tokens) + 1))
             tokens = []
-    return [*pieces, (tokens, len(tokens))] if tokens else pieces
+    pieces += [(tokens, len(tokens))] if tokens else []
+    texts, speaker = synthesizer.chunks(take.text), reference or synthesizer.voice.reference(take.voice)
+    if len(pieces) != len(texts):
+        raise InputError("take", "cut at the length limit", "one in which every piece of the text came to its end")
+    for text, (tokens, count) in zip(texts, pieces, strict=True):
+        yield synthesizer.voice.reader.prompt(text, speaker), tokens, count
 
 
-def target_trail(target: ModelRunner, tokens: list[int], memory: SamplerState) -> SampledSpan:
+def _target_span(target: ModelRunner, tokens: list[int], settings: Settings) -> SampledSpan:
     """The target's probabilities at each of `tokens` and behind the last, read in one pass behind its prompt."""
-    return sampled_spans([memory], _logits(target, tokens)[None], [tokens])[0]
+    return sampled_spans([sampler_of(settings)], _logits(target, tokens)[None], [tokens])[0]
 
 
-def _logits(runners: ModelRunner, tokens: list[int]) -> Tensor:
+def _logits(runner: ModelRunner, tokens: list[int]) -> Tensor:
     """Logits at each of `tokens` and behind the last, `[T + 1, V]`."""
-    return runners.feed([0], [tokens], len(tokens) + 1)[0]
+    return runner.feed([0], [tokens], len(tokens) + 1)[0]
 
 
-def _draft_laws(runners: ModelRunner, tokens: list[int], trail: SampledSpan) -> np.ndarray:
+def _draft_probabilities(runner: ModelRunner, tokens: list[int], span: SampledSpan) -> np.ndarray:
     """The draft's probabilities at each of `tokens` and behind the last, if its round began there, `[T + 1, V]`; zeros
     where nothing is proposed."""
-    if isinstance(runners, ModelRunner):
-        logits = _logits(runners, tokens)
-        memories = trail.states if trail.warped else trail.states * len(logits)
-        return torch.stack([w.probs for w in warp_rows(memories, logits)]).numpy()
-    coin, sampler = torch.zeros(1), trail.states[0]
+    if isinstance(runner, ModelRunner):
+        logits = _logits(runner, tokens)
+        states = span.states if span.warped else span.states * len(logits)
+        return torch.stack([w.probs for w in warp_rows(states, logits)]).numpy()
+    coin, sampler = torch.zeros(1), span.states[0]
     unread = ([], *([token] for token in tokens))
-    proposals = [runners.propose([RowRequest(0, new, sampler, coins=coin)])[0] for new in unread]
+    proposals = [runner.propose([RowRequest(0, new, sampler, coins=coin)])[0] for new in unread]
     return torch.stack([proposal.probs.sum(0) for proposal in proposals]).numpy()
-
-
-def _depths(path: Path, lookahead: int, confidence: float | None) -> np.ndarray:
-    """How many tokens are drafted in a round that starts at each position, `[T]`."""
-    count = path.starts[-1]
-    depths = np.full(count, lookahead)
-    stops = np.zeros(count, bool) if confidence is None else path.hope < confidence
-    stops[list(path.silent)] = True
-    hopeless = np.append(np.flatnonzero(stops), count + lookahead)
-    every = np.arange(count)
-    return np.minimum(depths, hopeless[hopeless.searchsorted(every)] - every)
 
 
 def _round(acceptance: np.ndarray, depth: int, after: np.ndarray) -> np.ndarray:
@@ -328,17 +307,14 @@ def trace(synthesizer: Synthesizer, take: Take, reference: Reference | None = No
 
 def _read(synthesizer: Synthesizer, take: Take, reference: Reference | None) -> list[tuple[np.ndarray, np.ndarray]]:
     """Entropy and surprisal of the tokens of each piece of the text."""
-    voice, texts, pieces = synthesizer.voice, synthesizer.chunks(take.text), pieces_of(take)
-    if len(pieces) != len(texts):
-        raise InputError("take", "cut at the length limit", "one in which every piece of the text came to its end")
-    speaker, found = reference or voice.reference(take.voice), [(np.zeros(0), np.zeros(0))]
-    for text, (tokens, _) in zip(texts, pieces, strict=True):
-        target = ModelRunner(voice.target, [voice.reader.prompt(text, speaker)], len(tokens) + 1)
+    figures = [(np.zeros(0), np.zeros(0))]
+    for prompt, tokens, _ in _pieces(synthesizer, take, reference):
+        target = ModelRunner(synthesizer.voice.target, [prompt], len(tokens) + 1)
         target.prefill()
-        q = target_trail(target, tokens, sampler_of(take.settings)).probs[: len(tokens)].double().numpy()
+        q = _target_span(target, tokens, take.settings).probs[: len(tokens)].double().numpy()
         logs = np.log(np.maximum(q, 1e-30))
-        found.append((-(q * logs).sum(1), -logs[np.arange(len(tokens)), tokens]))
-    return found
+        figures.append((-(q * logs).sum(1), -logs[np.arange(len(tokens)), tokens]))
+    return figures
 
 
 def _marks(round_: Round) -> list[tuple[str, int]]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig
 
-from pcg.analysis.swap import mel_distance
+from pcg.analysis.audition import mel_distance
 from pcg.audio import fade_ends, load_audio
 from pcg.bench.timing import medians
 from pcg.codec.codec import Codec

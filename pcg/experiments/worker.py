@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pcg.analysis.swap import Swapped, mel_distance, swap, swap_coins
+from pcg.analysis.audition import mel_distance
+from pcg.analysis.swap import Swapped, swap, swap_coins
 from pcg.analysis.whatif import Trace, trace
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
 from pcg.asr.judges import FIRST_JUDGE, load_judge

@@ -5,8 +5,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from pcg.analysis.audition import Audition
-from pcg.analysis.swap import Swap, Swapped, log_mel_db, mel_distance, same_size_theta, swap
+from pcg.analysis.swap import Swap, Swapped, same_size_theta, swap
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.library import GroupLibrary
@@ -132,16 +131,6 @@ def test_random_needs_another_code(groups: Groups) -> None:
 
 def tone(gain: float, count: int = RATE) -> np.ndarray:
     return (gain * np.sin(np.arange(count) / 5)).astype(np.float32)
-
-
-def test_mel_distance_is_in_decibels_and_counts_common_frames_only() -> None:
-    noise = np.random.default_rng(0).normal(0, 0.1, RATE).astype(np.float32)
-    assert mel_distance(noise, noise, RATE) == 0
-    assert mel_distance(noise, noise * np.float32(10**0.3), RATE) == pytest.approx(6, abs=0.01)
-    assert mel_distance(noise, noise[: RATE // 2], RATE) < 0.2 < mel_distance(noise, noise[::-1].copy(), RATE)
-    assert mel_distance(noise, tone(0.1), RATE) == mel_distance(tone(0.1), noise, RATE)
-    assert mel_distance(noise, noise[:10], RATE) == 0
-    assert log_mel_db(noise, RATE) == pytest.approx(Audition(3, noise, RATE, 640).mel)
 
 
 def test_the_same_size_is_found_on_another_scale(synthesizer: Synthesizer) -> None:

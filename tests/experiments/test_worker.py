@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.analysis.swap import Swap, mel_distance
+from pcg.analysis.audition import mel_distance
+from pcg.analysis.swap import Swap
 from pcg.audio import load_audio, write_wav
 from pcg.errors import AssetError, InputError
 from pcg.experiments.runner import run

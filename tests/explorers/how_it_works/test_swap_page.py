@@ -23,7 +23,7 @@ from explorers.how_it_works.swap import (
 )
 from explorers.judging import Judges
 from explorers.session import Session, ShownTake
-from pcg.analysis.swap import mel_distance
+from pcg.analysis.audition import mel_distance
 from pcg.errors import PCGError
 from pcg.metrics.recording import Recording, Sample
 from pcg.settings import Settings
