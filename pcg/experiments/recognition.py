@@ -67,7 +67,7 @@ class SetResult:
 def spoken_sets(count: int, seed: int = 0) -> dict[str, list[SpokenText]]:
     """Return by name `count` evaluation sentences each, which no training has seen. Without the
     teachers of the embedded voice only espeak-ng speaks."""
-    from pcg.training.speech import speak_held_out
+    from pcg.training.teachers import speak_held_out
 
     written = read_sentences(*SECTIONS)
     if not 1 <= count <= len(written):

@@ -41,12 +41,7 @@ def make_corpus(
     Args:
         held_out_each: held-out sentences of each kind that each voice says.
     """
-    pool = build_pool(prose, seed)
-    jobs = list(_jobs(directory, pool, speakers, held_out_each, seed))
-    missing = sorted((j for j in jobs if not j.path.with_suffix(".json").exists()), key=lambda j: (j.path.stem, str(j.path)))
-    with multiprocessing.Pool(processes) as workers:
-        for done, job in enumerate(workers.imap_unordered(_speak_shard, missing), start=1):
-            print(f"corpus {done}/{len(missing)} {job.path.parent.name}/{job.path.stem}", flush=True)
+    speak_shards(list(_jobs(directory, build_pool(prose, seed), speakers, held_out_each, seed)), processes)
     return corpus_hours(directory)
 
 
@@ -101,17 +96,27 @@ def recorded(voice: str, text: str, rate: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Job:
+class SpeakingJob:
+    """A shard: `sentences`, spoken into `path`. varied: pitch and pace are drawn for each of them."""
+
     path: Path
     speaker: Speaker
-    sentences: list[str]
+    sentences: Sequence[str]
     seed: int
-    varied: bool
+    varied: bool = False
+
+
+def speak_shards(jobs: Sequence[SpeakingJob], processes: int) -> None:
+    """Speak those shards that do not exist yet."""
+    missing = sorted((j for j in jobs if not j.path.with_suffix(".json").exists()), key=lambda j: (j.path.stem, str(j.path)))
+    with multiprocessing.Pool(processes) as workers:
+        for done, job in enumerate(workers.imap_unordered(_speak_shard, missing), start=1):
+            print(f"corpus {done}/{len(missing)} {job.path.parent.name}/{job.path.stem}", flush=True)
 
 
 def _jobs(
     directory: Path, pool: SentencePool, speakers: Mapping[str, Speaker], held_out_each: int, seed: int
-) -> Iterator[_Job]:
+) -> Iterator[SpeakingJob]:
     average_hours = SHARD_SIZE * AVERAGE_SECONDS / 3600
     order = random.Random(seed)
     cursor = 0
@@ -120,13 +125,13 @@ def _jobs(
             picked = [pool.train[(cursor + i) % len(pool.train)] for i in range(SHARD_SIZE)]
             cursor += SHARD_SIZE
             own_seed = seed * 1_000_003 + number * 10_007 + index
-            yield _Job(directory / "train" / voice / f"{index:05d}.npy", speaker, picked, own_seed, True)
+            yield SpeakingJob(directory / "train" / voice / f"{index:05d}.npy", speaker, picked, own_seed, True)
         for split, sentences in zip(HELD_OUT, (pool.held_out_sentences, pool.held_out_word_sentences), strict=True):
             picked = order.sample(sentences, min(held_out_each, len(sentences)))
-            yield _Job(directory / split / voice / "00000.npy", speaker, picked, seed, False)
+            yield SpeakingJob(directory / split / voice / "00000.npy", speaker, picked, seed, False)
 
 
-def _speak_shard(job: _Job) -> _Job:
+def _speak_shard(job: SpeakingJob) -> SpeakingJob:
     spoken = ((text, speak(job.speaker, text, job.seed * 1000 + i, job.varied)) for i, text in enumerate(job.sentences))
     write_shard(job.path, [(text, samples) for text, samples in spoken if usable(samples)])
     return job

@@ -1,7 +1,5 @@
 """What the recogniser hears: the corpus, espeak-ng's voices, round trips through the codec; batches of them, disturbed."""
 
-import ctypes
-import multiprocessing
 import random
 import re
 from collections.abc import Sequence
@@ -9,19 +7,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import librosa
 import numpy as np
 import torch
 from scipy.fft import next_fast_len
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from pcg.audio import normalise_loudness, trim
 from pcg.codec.embedded import EmbeddedCodec
-from pcg.errors import PCGError
 from pcg.metrics.intelligibility import spoken_words
-from pcg.training.corpus import SAMPLE_RATE, SHARD_SIZE, read_index, read_shard, shards, usable, write_shard
+from pcg.training.corpus import SHARD_SIZE, SpeakingJob, read_index, read_shard, shards, speak_shards, write_shard
 from pcg.training.loop import generator
+from pcg.training.teachers import SAMPLE_RATE, Speaker
 
 SHORTEST = SAMPLE_RATE // 4
 """Samples of a sentence that is learned from."""
@@ -258,96 +254,6 @@ def _chosen(rows: int, share: float, rng: Generator) -> Tensor:
     return torch.rand(rows, generator=rng) < share
 
 
-ACCENTS = ("en-us", "en-us", "en-us", "en-gb-x-rp", "en-gb-scotland")
-VARIANTS = ("m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "f1", "f2", "f4", "f5", "klatt", "klatt2", "Alex", "Andy", "Annie",
-            "Gene", "Lee", "Michael", "Reed", "belinda", "linda", "steph", "zac")  # fmt: skip
-HELD_OUT_VARIANTS = ("f3", "Alicia", "edward", "klatt4")
-RATES = (125, 185)
-PITCHES = (25, 75)
-
-
-@dataclass(frozen=True)
-class EspeakJob:
-    """One shard: `sentences`, each spoken by one of `variants`, into `path`."""
-
-    path: Path
-    sentences: tuple[str, ...]
-    variants: tuple[str, ...]
-    seed: int
-
-
-def make_espeak(directory: Path, sentences: Sequence[str], variants: Sequence[str], seed: int, processes: int) -> None:
-    """Speak `sentences` into shards of the corpus's format in `directory`; shards that exist are kept."""
-    jobs = []
-    for index in range(0, len(sentences), SHARD_SIZE):
-        path = directory / f"{index // SHARD_SIZE:05d}.npy"
-        if not path.with_suffix(".json").exists():
-            jobs.append(EspeakJob(path, tuple(sentences[index : index + SHARD_SIZE]), tuple(variants), seed + index))
-    if not jobs:
-        return
-    with multiprocessing.get_context("spawn").Pool(min(processes, len(jobs))) as workers:
-        for done, path in enumerate(workers.imap_unordered(speak_shard, jobs), start=1):
-            print(f"espeak {done}/{len(jobs)} {path.stem}", flush=True)
-
-
-def speak_shard(job: EspeakJob) -> Path:
-    spoken = zip(job.sentences, _speak_all(job.sentences, job.variants, job.seed), strict=True)
-    write_shard(job.path, [(text, samples) for text, samples in spoken if usable(samples)])
-    return job.path
-
-
-def speak_held_out(sentences: Sequence[str], seed: int) -> list[np.ndarray]:
-    """`sentences` by variants that no training hears, float32 `[N]` at 16 kHz each."""
-    with multiprocessing.get_context("spawn").Pool(1) as worker:
-        return worker.apply(_speak_all, (tuple(sentences), HELD_OUT_VARIANTS, seed))
-
-
-def _speak_all(sentences: Sequence[str], variants: Sequence[str], seed: int) -> list[np.ndarray]:
-    rng, library = random.Random(seed), _Synthesizer()
-    spoken = []
-    for text in sentences:
-        voice = f"{rng.choice(ACCENTS)}+{rng.choice(variants)}"
-        spoken.append(library.speak(text, voice, rng.randint(*RATES), rng.randint(*PITCHES)))
-    return spoken
-
-
-class _Synthesizer:
-    """espeak-ng's C interface, in its synchronous mode: samples arrive in a callback until `espeak_Synth` returns."""
-
-    _SYNCHRONOUS, _UTF8, _RATE, _PITCH = 2, 1, 1, 3
-
-    def __init__(self) -> None:
-        import espeakng_loader
-
-        self._library = ctypes.CDLL(espeakng_loader.get_library_path())
-        self.rate = self._library.espeak_Initialize(self._SYNCHRONOUS, 0, espeakng_loader.get_data_path().encode(), 0)
-        if self.rate < 0:
-            raise PCGError("espeak-ng could not start from its bundled data.")
-        self._heard: list[np.ndarray] = []
-        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
-        # The library keeps the pointer only, so the callback has to stay alive here.
-        self._callback = kind(self._hear)
-        self._library.espeak_SetSynthCallback(self._callback)
-
-    def speak(self, text: str, voice: str, words_a_minute: int, pitch: int) -> np.ndarray:
-        """`text` as float32 `[N]` at 16 kHz, trimmed and loudness-normalised; pitch is 0..100."""
-        if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
-            raise PCGError(f"espeak-ng knows no voice {voice}.")
-        self._library.espeak_SetParameter(self._RATE, words_a_minute, 0)
-        self._library.espeak_SetParameter(self._PITCH, pitch, 0)
-        self._heard.clear()
-        said = text.encode()
-        self._library.espeak_Synth(said, len(said) + 1, 0, 1, 0, self._UTF8, None, None)
-        samples = np.concatenate([*self._heard, np.zeros(0, np.float32)])
-        at_16k = librosa.resample(samples, orig_sr=self.rate, target_sr=SAMPLE_RATE, res_type="polyphase")
-        return normalise_loudness(trim(at_16k, SAMPLE_RATE))
-
-    def _hear(self, samples: "ctypes._Pointer[ctypes.c_short]", count: int, events: int) -> int:
-        if samples and count > 0:
-            self._heard.append(np.ctypeslib.as_array(samples, (count,)).astype(np.float32) / 32768.0)
-        return 0
-
-
 HELD_OUT_VOICES = "held_out_voices"
 ESPEAK_SENTENCES = 10_000
 HELD_OUT_EACH = 100
@@ -355,10 +261,18 @@ CODEC_SHARE = 0.06
 
 
 def make_voices(directory: Path, corpus: Path, seed: int, processes: int) -> None:
-    """Let espeak-ng speak sentences of the corpus, and the held-out voices its held-out sentences."""
-    make_espeak(directory / "train" / "espeak", _sample(corpus, "train", ESPEAK_SENTENCES, seed), VARIANTS, seed, processes)
-    held_out = _sample(corpus, "held_out_sentences", HELD_OUT_EACH, seed)
-    make_espeak(directory / HELD_OUT_VOICES / "espeak", held_out, HELD_OUT_VARIANTS, seed, processes)
+    """Let espeak-ng speak sentences of the corpus, and its held-out variants held-out sentences; shards that exist are kept."""
+    jobs = []
+    for split, source, teacher, count in (
+        ("train", "train", "espeak", ESPEAK_SENTENCES),
+        (HELD_OUT_VOICES, "held_out_sentences", "espeak-held-out", HELD_OUT_EACH),
+    ):
+        texts = [u.text for shard in shards(corpus, source) for u in read_index(shard)]
+        sentences = random.Random(seed).sample(texts, min(count, len(texts)))
+        for index in range(0, len(sentences), SHARD_SIZE):
+            path = directory / split / "espeak" / f"{index // SHARD_SIZE:05d}.npy"
+            jobs.append(SpeakingJob(path, Speaker(teacher), sentences[index : index + SHARD_SIZE], seed + index))
+    speak_shards(jobs, processes)
 
 
 @torch.inference_mode()
@@ -373,8 +287,3 @@ def make_round_trips(directory: Path, corpus: Path, codec: EmbeddedCodec, seed: 
         chosen = [(u.text, samples) for u, samples in read_shard(shard) if rng.random() < share]
         trips = [(text, codec.decode(codec.encode(torch.from_numpy(samples))).numpy()) for text, samples in chosen]
         write_shard(path, trips)
-
-
-def _sample(corpus: Path, split: str, count: int, seed: int) -> list[str]:
-    texts = [u.text for shard in shards(corpus, split) for u in read_index(shard)]
-    return random.Random(seed).sample(texts, min(count, len(texts)))

