@@ -1,10 +1,10 @@
-"""What a running batch gives: clients that speak at once through a `SpeechService` against the same takes one by one."""
+"""Clients that speak at once through a `SpeechService`, against the same takes one by one."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import mean, median
 from time import perf_counter
 
@@ -22,36 +22,19 @@ METHODS = ("ar", "pcg")
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What one client saw of its take, in seconds from its request on."""
+class ClientTimes:
+    """The tokens of one client, and the seconds from its request to its first sound and to its end."""
 
     tokens: int
     first_sound: float
     whole: float
 
 
-@dataclass(frozen=True)
-class Company:
-    """`clients` at once. tokens_per_second: of all together, streamed; speedup: over those one by one, whole_speedup: the same
-    where the sound is made at the end, decoding_speedup: of the rounds alone, without prompts and sound. Seconds to the
-    first sound: the median and the longest. slowest_over_lone: the time of the slowest client over that of a lone one."""
-
-    clients: int
-    tokens_per_second: float
-    speedup: float
-    whole_speedup: float
-    decoding_speedup: float
-    first_sound_seconds: float
-    last_first_sound_seconds: float
-    slowest_over_lone: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.clients:2} at once: {self.tokens_per_second:.0f} tokens/s, {self.speedup:.2f} x streamed, "
-            f"{self.whole_speedup:.2f} x with the sound at the end, {self.decoding_speedup:.2f} x in the rounds alone; "
-            f"first sound after {self.first_sound_seconds:.2f} s, the last after {self.last_first_sound_seconds:.2f} s; "
-            f"the slowest takes {self.slowest_over_lone:.2f} x a lone one"
-        )
+SHOWN = (
+    "{clients:2} at once: {tokens_per_second:.0f} tokens/s, {speedup:.2f} x streamed, {whole_speedup:.2f} x with the sound at "
+    "the end, {decoding_speedup:.2f} x in the rounds alone; first sound after {first_sound_seconds:.2f} s, the last after "
+    "{last_first_sound_seconds:.2f} s; the slowest takes {slowest_over_lone:.2f} x a lone one"
+)
 
 
 def bench_batching(synthesizer: Synthesizer, clients: int, repeats: int) -> dict[str, object]:
@@ -63,12 +46,13 @@ def bench_batching(synthesizer: Synthesizer, clients: int, repeats: int) -> dict
         synthesizer.warm_up()
         service = SpeechService(synthesizer, rows=clients)
         for method in METHODS:
-            wishes = [Settings(method, seed=seed) for seed in range(clients)]
-            _together(service, wishes, True, "Warming up.")  # so that every row has been used
-            rounds = {size: _rounds_alone(synthesizer, wishes[:size]) for size in {1, *sizes}}
-            found = [_company(service, wishes[:size], repeats, rounds[size] / rounds[1]) for size in sizes]
-            figures[method] = [{name: round(value, 4) for name, value in asdict(each).items()} for each in found]
-            print(f"{method}, rounds of one row: {rounds[1]:.0f} tokens/s", *found, sep="\n", flush=True)
+            requests = [Settings(method, seed=seed) for seed in range(clients)]
+            _together(service, requests, True, "Warming up.")  # so that every row has been used
+            rounds = {size: _rounds_alone(synthesizer, requests[:size]) for size in {1, *sizes}}
+            rows = [_measure(service, requests[:size], repeats, rounds[size] / rounds[1]) for size in sizes]
+            figures[method] = [{name: round(value, 4) for name, value in row.items()} for row in rows]
+            print(f"{method}, rounds of one row: {rounds[1]:.0f} tokens/s", flush=True)
+            print(*(SHOWN.format(**row) for row in rows), sep="\n", flush=True)
         service.close()
     return figures
 
@@ -87,32 +71,40 @@ def _one_core() -> Iterator[None]:
         os.sched_setaffinity(0, cores)
 
 
-def _company(service: SpeechService, wishes: Sequence[Settings], repeats: int, decoding_speedup: float) -> Company:
+def _measure(service: SpeechService, requests: Sequence[Settings], repeats: int, decoding_speedup: float) -> dict[str, float]:
+    """Return tokens/s of all requests together, speed-ups over one by one (streamed, with the sound made at the end, and of the
+    rounds alone), seconds to the first sound (median and longest), and the slowest client over a lone one."""
     speedups: dict[bool, list[float]] = {True: [], False: []}
-    heard: list[Heard] = []
+    first_sounds: list[float] = []
     rates, slowest = [], []
     for _ in range(repeats):
         for stream in (True, False):
-            lone = _one_by_one(service.synthesizer, wishes, stream)
+            lone = _one_by_one(service.synthesizer, requests, stream)
             begun = perf_counter()
-            now = _together(service, wishes, stream)
+            together = _together(service, requests, stream)
             spent = perf_counter() - begun
-            speedups[stream].append(sum(each.whole for each in lone) / spent)
+            speedups[stream].append(sum(client.whole for client in lone) / spent)
             if stream:
-                heard += now
-                rates.append(sum(each.tokens for each in now) / spent)
-                slowest.append(max(each.whole for each in now) / mean(each.whole for each in lone))
-    first = [each.first_sound for each in heard]
-    speedup, whole = (median(speedups[stream]) for stream in (True, False))
-    sounds = (median(first), max(first), median(slowest))
-    return Company(len(wishes), median(rates), speedup, whole, decoding_speedup, *sounds)
+                first_sounds += [client.first_sound for client in together]
+                rates.append(sum(client.tokens for client in together) / spent)
+                slowest.append(max(client.whole for client in together) / mean(client.whole for client in lone))
+    return {
+        "clients": len(requests),
+        "tokens_per_second": median(rates),
+        "speedup": median(speedups[True]),
+        "whole_speedup": median(speedups[False]),
+        "decoding_speedup": decoding_speedup,
+        "first_sound_seconds": median(first_sounds),
+        "last_first_sound_seconds": max(first_sounds),
+        "slowest_over_lone": median(slowest),
+    }
 
 
-def _rounds_alone(synthesizer: Synthesizer, wishes: Sequence[Settings]) -> float:
+def _rounds_alone(synthesizer: Synthesizer, requests: Sequence[Settings]) -> float:
     """Tokens/s of a batch from when all prompts were read to the end of the first take."""
     voice, speaker = synthesizer.voice, synthesizer.voice.reference(_name(synthesizer))
-    batch, tokens = RunningBatch(voice.target, voice.draft, len(wishes), POSITIONS), 0
-    for each in wishes:
+    batch, tokens = RunningBatch(voice.target, voice.draft, len(requests), POSITIONS), 0
+    for each in requests:
         coins = torch.Generator().manual_seed(each.seed)
         batch.join(synthesizer.decoder.request(TEXT, speaker, each, synthesizer.rule(each), coins))
     begun = perf_counter()
@@ -121,26 +113,26 @@ def _rounds_alone(synthesizer: Synthesizer, wishes: Sequence[Settings]) -> float
     return tokens / (perf_counter() - begun)
 
 
-def _together(service: SpeechService, wishes: Sequence[Settings], stream: bool, text: str = TEXT) -> list[Heard]:
+def _together(service: SpeechService, requests: Sequence[Settings], stream: bool, text: str = TEXT) -> list[ClientTimes]:
     name = _name(service.synthesizer)
-    with ThreadPoolExecutor(len(wishes)) as pool:
-        return list(pool.map(lambda each: _hear(lambda: service.speak(text, each, name, stream=stream)), wishes))
+    with ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(lambda each: _time(lambda: service.speak(text, each, name, stream=stream)), requests))
 
 
-def _one_by_one(synthesizer: Synthesizer, wishes: Sequence[Settings], stream: bool) -> list[Heard]:
+def _one_by_one(synthesizer: Synthesizer, requests: Sequence[Settings], stream: bool) -> list[ClientTimes]:
     name = _name(synthesizer)
-    return [_hear(lambda each=each: synthesizer.speak(TEXT, each, name, stream=stream)) for each in wishes]
+    return [_time(lambda each=each: synthesizer.speak(TEXT, each, name, stream=stream)) for each in requests]
 
 
 def _name(synthesizer: Synthesizer) -> str:
     return next(iter(synthesizer.voice.references))
 
 
-def _hear(speak: Callable[[], Iterable[Round | Sound | Take]]) -> Heard:
+def _time(speak: Callable[[], Iterable[Round | Sound | Take]]) -> ClientTimes:
     begun, first, tokens = perf_counter(), 0.0, 0
     for step in speak():
         if isinstance(step, Sound) and not first:
             first = perf_counter() - begun
         elif isinstance(step, Round):
             tokens += len(step.tokens) + step.ended
-    return Heard(tokens, first, perf_counter() - begun)
+    return ClientTimes(tokens, first, perf_counter() - begun)

@@ -1,5 +1,4 @@
-"""Everything that only a machine with CUDA can say, by one command: tests of decoding there, the bench, many clients at once,
-the shapes of LLaSA."""
+"""One command for a machine with CUDA: tests of decoding there, the bench, many clients at once, the shapes of LLaSA."""
 
 import json
 import re
@@ -18,12 +17,12 @@ RESULTS = PROJECT / "assets" / "bench"
 BENCH = ("-m", "pcg", "bench")
 SHAPES = ("llasa-1b", "llasa-3b", "llasa-8b")
 PARTS: Mapping[str, Sequence[str]] = {
-    "decoding tests": ("-m", "pytest", "-q", "tests/decoding", "tests/models/test_kernel.py", "tests/models/test_llama.py"),
+    "decoding tests": ("-m", "pytest", "-q", "tests/decode", "tests/models/test_kernel.py", "tests/models/test_llama.py"),
     "bench": (*BENCH, "--device", "cuda"),
     "bench batching": (*BENCH, "batching", "--clients", "16", "--device", "cuda", "--repeats", "1"),
     **{f"bench shape {name}": (*BENCH, "shape", "--shape", name, "--device", "cuda", "--repeats", "3") for name in SHAPES},
 }
-"""tests/decoding/test_bfloat16.py holds the exactness tests in the type that a GPU computes in, with their bounds."""
+"""tests/decode/test_bfloat16.py holds the exactness tests in the type that a GPU computes in, with their bounds."""
 LONGEST = 1800
 
 
@@ -49,7 +48,8 @@ def gpu_check(folder: Path = RESULTS, parts: Mapping[str, Sequence[str]] = PARTS
 
 
 def run_part(words: Sequence[str]) -> tuple[bool, object]:
-    """Whether Python, run with `words`, ended well, and its last line, read if that is JSON; of a failure its last lines."""
+    """Run Python with `words`; return whether it ended well, and its last line, read if that is JSON; of a failure its last
+    lines."""
     try:
         done = subprocess.run([sys.executable, *words], cwd=PROJECT, capture_output=True, text=True, timeout=LONGEST)
     except subprocess.TimeoutExpired:

@@ -84,7 +84,7 @@ def _recogniser(options: SimpleNamespace) -> None:
     if options.stage == "words":
         publish_words(options.prose, out, options.seed)
     elif options.stage == "unpack-recogniser":
-        unpack(options.work, out, options.seed, recipe)
+        unpack(options.work, out, recipe)
     else:
         train_recogniser(options.work, out, options.device, options.seed, options.processes, recipe)
 

@@ -99,7 +99,7 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
         loss, quantized = mel_loss(held_out.batch(0, 64, 40_960).to(device))
         return {"mel": loss.item(), "codes_used": float(codec.fsq.codes(quantized).unique().numel())}
 
-    run(Stage("codec_tokens", directory, steps, {"codec": codec}, optimizers, step, evaluate), seed)
+    run(Stage("codec_tokens", directory, steps, {"codec": codec}, optimizers, step, evaluate))
     return codec
 
 
@@ -118,7 +118,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
         return {"spectral": spectral.item(), "pitch": off.item()}
 
     evaluate = _held_out_distance(codec, corpus, seed, device)
-    run(Stage("codec_sound", directory, steps, {"codec": codec}, optimizers, step, evaluate), seed)
+    run(Stage("codec_sound", directory, steps, {"codec": codec}, optimizers, step, evaluate))
 
 
 def _decoder(codec: EmbeddedCodec) -> nn.ModuleList:

@@ -130,7 +130,7 @@ def _train(
 
     steps, name = recipe.steps[resolution.name], f"detector_{resolution.key}"
     modules, optimizers = {"detector": detector}, {"adamw": optimizer}
-    run(Stage(name, directory, steps, modules, optimizers, step, evaluate, warmup=max(1, steps // 20)), seed)
+    run(Stage(name, directory, steps, modules, optimizers, step, evaluate, warmup=max(1, steps // 20)))
 
 
 @torch.no_grad()

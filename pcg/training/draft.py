@@ -214,7 +214,7 @@ def train_draft(
     if features and fresh and not stage.checkpoint.exists():
         with torch.autocast(device, torch.bfloat16, enabled=recipe.precision == "bf16"):
             start_from(draft, target, lambda index: batch(index).to(device), recipe.budget)
-    return run(stage, recipe.seed) or trial.accepted(draft)
+    return run(stage) or trial.accepted(draft)
 
 
 def train_for(recipe: DraftRecipe, model: str, tokens: Path, out: Path, device: str) -> dict[str, float]:

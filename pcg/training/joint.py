@@ -99,7 +99,7 @@ def train_jointly(
         return figures
 
     modules: dict[str, nn.Module] = {"target": target, "draft": draft}
-    run(Stage("target", directory, steps, modules, optimizers, step, evaluate, decay_share=decay_share, every=50), seed)
+    run(Stage("target", directory, steps, modules, optimizers, step, evaluate, decay_share=decay_share, every=50))
 
 
 def misheard(batch: Batch, vocabulary: Vocabulary, rng: torch.Generator) -> Batch:

@@ -108,7 +108,7 @@ class Stage:
         return self.directory / f"{self.name}.jsonl"
 
 
-def run(stage: Stage, seed: int) -> dict[str, float]:
+def run(stage: Stage) -> dict[str, float]:
     """Train `stage` to its last step, from its checkpoint if there is one.
 
     Returns:
@@ -139,7 +139,7 @@ def run(stage: Stage, seed: int) -> dict[str, float]:
                 row |= {f"held_out_{name}": value for name, value in held_out.items()}
             sums = {}
             _note(stage, row)
-            meta = {"step": step, "seconds": elapsed, "seed": seed, "steps": stage.steps}
+            meta = {"step": step, "seconds": elapsed}
             save_checkpoint(stage.checkpoint, stage.modules, stage.optimizers, meta)
     return held_out
 
@@ -209,18 +209,13 @@ def _product_type(device: torch.device) -> torch.dtype:
 
 
 def update(loss: Tensor, module: nn.Module, optimizers: Iterable[Optimizer]) -> None:
-    """One step down the gradient of `loss`, clipped to norm 1 over `module`."""
+    """Take one step down the gradient of `loss`, clipped to norm 1 over `module`."""
     chosen = list(optimizers)
     for optimizer in chosen:
         optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    descend(module, chosen)
-
-
-def descend(module: nn.Module, optimizers: Iterable[Optimizer]) -> None:
-    """One step down the gradients that `module` has, clipped to norm 1."""
     nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-    for optimizer in optimizers:
+    for optimizer in chosen:
         optimizer.step()
 
 
@@ -231,11 +226,8 @@ Losses = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
 def learn(batch: Batch, losses: Losses, module: nn.Module, optimizers: dict[str, Optimizer]) -> dict[str, float]:
     """Take one step down the mean loss of the batch's learned tokens; return the means of the logged figures."""
     tokens = (batch.labels != IGNORED).sum()
-    for optimizer in optimizers.values():
-        optimizer.zero_grad(set_to_none=True)
     loss, sums = losses(batch)
-    (loss / tokens).backward()
-    descend(module, optimizers.values())
+    update(loss / tokens, module, optimizers.values())
     return {name: float(value / tokens) for name, value in sums.items()}
 
 

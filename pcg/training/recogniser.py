@@ -240,7 +240,7 @@ class RecogniserTraining:
             n: m for part, module in learned.items() for n, m in ([(part, module)] if part == "encoder" else module.items())
         }
         optimizers = {f"{part}_{kind}": optimizer for part in made for kind, optimizer in made[part].items()}
-        run(Stage(name, self.work, steps, modules, optimizers, step, evaluate, **pace), self.seed)
+        run(Stage(name, self.work, steps, modules, optimizers, step, evaluate, **pace))
 
 
 def losses_of_spelling(encoded: Encoded, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -366,7 +366,7 @@ def publish(work: Path, out: Path, seed: int, recipe: RecogniserRecipe) -> None:
     print(f"published to {out}", flush=True)
 
 
-def unpack(work: Path, published: Path, seed: int, recipe: RecogniserRecipe) -> None:
+def unpack(work: Path, published: Path, recipe: RecogniserRecipe) -> None:
     """Write checkpoints of the recogniser in `published`, as if the stages before "together" had just ended in `work`."""
     if there := [p.name for p in sorted(work.glob("recogniser_*.safetensors"))]:
         raise InputError("work", str(work), f"a folder without a recogniser's training of its own, and this one has {there[0]}")
@@ -377,7 +377,7 @@ def unpack(work: Path, published: Path, seed: int, recipe: RecogniserRecipe) -> 
         (CTC, {"encoder": parts.encoder}, recipe.ctc_steps),
         (LM, {"projector": parts.projector, "lm": parts.lm}, recipe.lm_steps),
     ):
-        meta = {"step": steps, "seconds": 0.0, "seed": seed, "steps": steps}
+        meta = {"step": steps, "seconds": 0.0}
         save_checkpoint(work / f"{name}.safetensors", modules, {}, meta)
     print(f"unpacked {published} into {work}", flush=True)
 

@@ -187,7 +187,7 @@ class VoiceTraining:
         target = load_llama(published / "target", voice.vocabulary)
         draft = read_feature_model(published / "draft", target, voice.vocabulary)
         for name, steps in (("codec_tokens", recipe.codec_token_steps), ("codec_sound", recipe.codec_sound_steps)):
-            meta = {"step": steps, "seconds": 0.0, "seed": self.seed, "steps": steps}
+            meta = {"step": steps, "seconds": 0.0}
             save_checkpoint(self._saved(name), {"codec": voice.codec}, {}, meta)
         save_checkpoint(self.begun, {"target": target, "draft": draft}, {}, {"step": 0, "seconds": 0.0})
         write_json(self.work / "reader.json", {"symbols": voice.reader.symbols, "durations": voice.reader.durations})

@@ -17,6 +17,7 @@ from pcg.bench.timing import medians
 from pcg.cli import main
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.errors import InputError, PCGError
+from pcg.places import PROJECT
 from pcg.rules import Coins
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -59,10 +60,8 @@ def test_the_bench_prints_what_rounds_allow_beside_the_speed_of_takes(synthesize
     assert json.loads(json.dumps(figures)) == figures
 
 
-@pytest.mark.slow
-def test_batches_and_streams_are_timed(synthesizer):
-    for measure in first_sound_seconds:
-        assert measure(synthesizer, "hello", "one", Settings("sd"), 1) > 0
+def test_the_first_sound_of_a_stream_is_timed(synthesizer):
+    assert first_sound_seconds(synthesizer, "hello", "one", Settings("sd"), 1) > 0
 
 
 def test_clients_at_once_are_measured_against_one_by_one(synthesizer):
@@ -173,6 +172,7 @@ def test_what_failed_on_a_gpu_is_written_down(tmp_path, monkeypatch):
     assert (written["failed"], written["bad"], written["good"]) == (["bad"], ["so far"], {"speed": 3})
     assert run_part(("-c", "print('3 passed')")) == (True, ["3 passed"])
     assert all(words[2] == "bench" and "cuda" in words for words in PARTS.values() if words[1] == "pcg")
+    assert all((PROJECT / word).exists() for words in PARTS.values() for word in words if word.startswith("tests/"))
 
 
 @pytest.mark.parametrize(

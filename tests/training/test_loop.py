@@ -32,12 +32,12 @@ def make_stage(directory, steps, stop_after=None, total=12):
 
 def test_resuming_after_a_kill_gives_the_same_weights(tmp_path):
     whole, stage = make_stage(tmp_path / "whole", 12)
-    run(stage, seed=0)
+    run(stage)
     _, broken = make_stage(tmp_path / "broken", 12, stop_after=10)
     with pytest.raises(KeyboardInterrupt):
-        run(broken, seed=0)
+        run(broken)
     resumed, again = make_stage(tmp_path / "broken", 12)
-    run(again, seed=0)
+    run(again)
     for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
         torch.testing.assert_close(a, b)
     rows = [json.loads(line) for line in again.log.read_text().splitlines()]
@@ -53,21 +53,21 @@ def test_the_schedule_rises_stays_and_falls_to_zero():
 
 
 def test_a_damaged_or_foreign_checkpoint_is_named(tmp_path):
-    run(make_stage(tmp_path, 4, total=4)[1], seed=0)
+    run(make_stage(tmp_path, 4, total=4)[1])
     _, stage = make_stage(tmp_path, 8, total=8)
     whole = stage.checkpoint.read_bytes()
     with pytest.raises(AssetError, match=r"toy\.safetensors is damaged, or of another shape"):
         load_checkpoint(stage.checkpoint, {"model": nn.Linear(3, 2)}, {})
     stage.checkpoint.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(AssetError, match=r"toy\.safetensors is damaged, or of another shape"):
-        run(stage, seed=0)
+        run(stage)
 
 
 def test_a_row_that_was_cut_off_spoils_no_other(tmp_path):
-    run(make_stage(tmp_path, 4, total=4)[1], seed=0)
+    run(make_stage(tmp_path, 4, total=4)[1])
     log = tmp_path / "toy.jsonl"
     log.write_text(log.read_text() + '{"step": 8, "sec')
-    run(make_stage(tmp_path, 8, total=8)[1], seed=0)
+    run(make_stage(tmp_path, 8, total=8)[1])
     assert [row["step"] for row in read_log(log)] == [4, 8]
 
 

@@ -188,7 +188,7 @@ def test_both_learn_on_together_from_what_was_published(hearings: list[Hearing],
         tmp_path / "out", "chirps", ConformerCTC(ENCODER), reader["projector"], reader["lm"], subwords, torch.float32
     )
     work = tmp_path / "second"
-    unpack(work, tmp_path / "out", 0, RECIPE)
+    unpack(work, tmp_path / "out", RECIPE)
     for steps in (4, 6):
         run = training(work, hearings, together_steps=steps)
         run.spell()
@@ -204,7 +204,7 @@ def test_both_learn_on_together_from_what_was_published(hearings: list[Hearing],
         learned = getattr(after, part).state_dict()
         assert any(not torch.equal(t, learned[k]) for k, t in getattr(before, part).state_dict().items())
     with pytest.raises(InputError, match="recogniser_ctc"):
-        unpack(work, tmp_path / "out", 0, RECIPE)
+        unpack(work, tmp_path / "out", RECIPE)
 
 
 def test_reading_sends_no_gradient_to_the_encoder(hearings: list[Hearing]) -> None:
