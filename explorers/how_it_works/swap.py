@@ -25,8 +25,8 @@ from explorers.shared.controls import (
     seed_and_dice,
     similarity_choice,
 )
-from explorers.shared.readout import failure_html, message_html, percent
-from explorers.shared.terms import explained, term_html, titled_html
+from explorers.shared.readout import failure_html, message_html, percent, table_html
+from explorers.shared.terms import explained, term_html
 from explorers.zero_gpu import LONGEST_SECONDS, on_gpu
 from pcg.analysis.audition import mel_distance
 from pcg.analysis.swap import Swap, Swapped, swap, swap_coins
@@ -192,7 +192,7 @@ def create_swap(
                         if not test.judges:
                             updates |= {sound: pcm(version.samples, test.original.sample_rate)}
                     told = "Swapped and judged." if test.judges else "Swapped. The judges listen."
-                    yield updates | {table: table_html(test), status: message_html(told)}
+                    yield updates | {table: figures_html(test), status: message_html(told)}
         except PCGError as error:
             yield {status: failure_html(error)}
             raise page_error(error) from error
@@ -234,17 +234,12 @@ def heard_html(version: Version) -> str:
     return f'<p class="map-note">{what}</p><p class="swap-words">Heard: {words}</p>'
 
 
-def table_html(test: SwapTest) -> str:
+def figures_html(test: SwapTest) -> str:
     """The figures of all versions, and the judges, escaped."""
-    head = "".join(f'<th scope="col">{title}</th>' for title in ("", *VERSIONS))
-    rows = ""
+    rows = []
     for key, (name, form) in FIGURES.items():
         values = [version.figures[key] for version in test.versions]
-        cells = "".join(f"<td>{'–' if value is None else form(value)}</td>" for value in values)
-        rows += f'<tr><th scope="row">{titled_html(name)}</th>{cells}</tr>'
+        rows.append([name, *("–" if value is None else form(value) for value in values)])
+    table = table_html("The swap beside the original", ("", *VERSIONS), rows)
     judges = "".join(f"<br>{escape(figure)}: {escape(judge)}." for figure, judge in test.judges.items())
-    return (
-        '<div class="results-wide"><table class="lab-table" aria-label="The swap beside the original">'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f'<p class="results-note"><strong>{NOTE}</strong>{judges}</p>'
-    )
+    return f'{table}<p class="results-note"><strong>{NOTE}</strong>{judges}</p>'

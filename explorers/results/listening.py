@@ -3,9 +3,9 @@
 What a `BlindTest` holds stays on the server; `question` and the sounds are all that a listener gets before the last vote.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -16,13 +16,12 @@ import gradio as gr
 import numpy as np
 from gradio.blocks import Block
 from gradio.components import Component
+from pydantic import ConfigDict
 
-from explorers.colours import swatch_html
 from explorers.errors import page_error, showing_errors
 from explorers.listen.actions import while_waiting
 from explorers.shared.controls import (
     PRIVATE,
-    json_drawer,
     knob,
     queued_beside,
     run_and_stop,
@@ -32,7 +31,7 @@ from explorers.shared.controls import (
     wire_stop,
     with_parameters,
 )
-from explorers.shared.readout import failure_html, message_html
+from explorers.shared.readout import failure_html, message_html, table_html
 from explorers.shared.terms import explained
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.audio import write_wav
@@ -58,7 +57,7 @@ from pcg.experiments.listening_tests import (
 from pcg.files import replacing, write_json
 from pcg.metrics.intelligibility import comparable, read_sentences
 from pcg.presets import PAPERS
-from pcg.settings import METHODS, Settings
+from pcg.settings import METHODS, Checked, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Speak, last_take
 from pcg.text.reading import MAX_CHARACTERS, check_text
@@ -95,17 +94,22 @@ WITH_ADDRESS = "(...values) => [...values.slice(0, -1), location.origin + locati
 Updates = dict[Block, object]
 
 
-@dataclass(frozen=True)
-class ListeningRequest:
-    """The values of the controls, in their order. compared: methods at these knobs, and the papers' presets, by name; source:
-    "evaluation" sentences or "own" `lines`, one text each."""
+class ListeningRequest(Checked):
+    """What a visitor asks for, in the order of the controls.
+
+    Attributes:
+        compared: methods at these settings, and the papers' presets, by name.
+        source: "evaluation" sentences, or "own" `lines`, one text each.
+    """
+
+    model_config = ConfigDict(strict=False)  # a link holds words alone
 
     design: str
-    compared: Sequence[str]
-    reference: str | None
-    anchor: bool
+    compared: list[str]
+    reference: str | None = None
+    anchor: bool = False
     source: str
-    lines: str
+    lines: str = ""
     trials: int
     voice: str
     theta: float
@@ -116,23 +120,21 @@ class ListeningRequest:
     similarity: str = Settings().similarity
 
     def settings(self, method: str) -> Settings:
-        knobs = {name: getattr(self, name) for name in (*KNOBS, "similarity", "seed")}
-        return Settings(method, **knobs)
+        return Settings(method, **{name: getattr(self, name) for name in (*KNOBS, "similarity", "seed")})
 
     def systems(self) -> dict[str, Settings]:
         """Return the settings of everything that is compared, by name, in a fixed order."""
         known = {method.upper(): self.settings(method) for method in METHODS} | {p.name: p.settings for p in PAPERS}
-        for name in self.compared or ():
+        for name in self.compared:
             if name not in known:
-                raise InputError("what is compared", str(name)[:40], "one of " + ", ".join(known))
-        return {name: settings for name, settings in known.items() if name in (self.compared or ())}
+                raise InputError("what is compared", name[:40], "one of " + ", ".join(known))
+        return {name: settings for name, settings in known.items() if name in self.compared}
 
     def plan(self, texts: int) -> Plan:
         """Draw the test over so many texts; raise InputError for one that cannot be prepared."""
         rated = self.design == "rating"
-        reference = self.reference if rated else None
-        design = Design(self.design, tuple(self.systems()), reference, bool(self.anchor) and rated)
-        if isinstance(self.trials, int | float) and self.trials > MOST_ASKED:
+        design = Design(self.design, tuple(self.systems()), self.reference if rated else None, self.anchor and rated)
+        if self.trials > MOST_ASKED:
             raise InputError("number of trials", self.trials, f"a whole number from 1 to {MOST_ASKED}")
         return draw_plan(design, texts, self.trials, self.settings("ar").seed)
 
@@ -142,7 +144,7 @@ class ListeningRequest:
             raise InputError("texts", self.source, "one of " + ", ".join(SOURCES))
         if self.source == "evaluation":
             return read_sentences()
-        lines = [check_text(line) for line in (self.lines or "").splitlines() if line.strip()]
+        lines = [check_text(line) for line in self.lines.splitlines() if line.strip()]
         if not 1 <= len(lines) <= MOST_LINES:
             raise InputError("number of lines", len(lines), f"1 to {MOST_LINES}")
         for line in lines:
@@ -153,7 +155,7 @@ class ListeningRequest:
         return lines
 
 
-NAMES = tuple(field.name for field in fields(ListeningRequest))
+NAMES = tuple(ListeningRequest.model_fields)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,32 +250,28 @@ def export(folder: Path, test: BlindTest | None) -> list[str]:
 def write_test(request: ListeningRequest, digest: str, address: str) -> str:
     """Return a link to this page at `address` that fixes the test. digest: of the voice, its first digits."""
     request.plan(1)
-    lines = request.lines if request.source == "own" else ""
-    values = asdict(request) | {"lines": lines, "compared": "|".join(request.compared), "digest": digest[:12]}
-    return f"{address}/{MARK}{urlencode({name: value for name, value in values.items() if value not in (None, '')})}"
+    values = dict(request) | {"lines": request.lines if request.source == "own" else "", "digest": digest[:12]}
+    given = {name: value for name, value in values.items() if value not in (None, "")}
+    return f"{address}/{MARK}{urlencode(given, doseq=True)}"
 
 
 def read_test(opened: str, synthesizer: Synthesizer) -> tuple[ListeningRequest, str] | None:
-    """Return what `write_test` wrote and the digest of its voice; None for an address without a test. Raises InputError for a
-    bad link, and for what this voice cannot do."""
+    """Return what `write_test` wrote and the digest of its voice; None for an address without a test.
+
+    Raises:
+        InputError: for a bad link, and for what this voice cannot do.
+    """
     _, mark, query = opened.partition(MARK)
     if not mark:
         return None
     if len(query) > LONGEST_LINK:
         raise InputError("link", f"{len(query):,} characters", f"at most {LONGEST_LINK:,} characters")
-    values = {name: found[0] for name, found in parse_qs(query, keep_blank_values=True).items()}
-    numbers = {"trials": int, "lookahead": int, "seed": int, "theta": float, "beta": float, "temperature": float}
-    try:
-        read = {name: numbers.get(name, str)(values.get(name, "")) for name in NAMES}
-    except ValueError as error:
-        raise InputError("link", query[:40], "a link of a listening test, copied to its end") from error
-    compared = read["compared"].split("|")
-    request = ListeningRequest(
-        **read | {"compared": compared, "anchor": read["anchor"] == "True", "reference": read["reference"] or None}
-    )
+    values = parse_qs(query, keep_blank_values=True)
+    (digest,) = values.pop("digest", [""])[:1]
+    request = ListeningRequest(**{name: found if name == "compared" else found[0] for name, found in values.items()})
     synthesizer.voice.reference(request.voice)
     request.plan(len(request.texts(synthesizer)))
-    return request, values.get("digest", "")
+    return request, digest
 
 
 def result_html(test: BlindTest) -> str:
@@ -286,10 +284,11 @@ def result_html(test: BlindTest) -> str:
         (str(at + 1), _behind(test, at), _answer(vote), test.texts[test.plan.trials[at].item])
         for at, vote in enumerate(test.votes)
     ]
+    result_table = table_html("Result", ("", f"{what}, 95 % interval", "votes"), rows)
+    trial_table = table_html("Systems behind the letters", ("trial", "systems", "your vote", "text"), trials)
     return (
         f'<div class="reveal"><p class="results-caption" role="status"><strong>{verdict}</strong></p>'
-        f'<p class="results-note">{" ".join(notes)}</p>{_table(("", f"{what}, 95 % interval", "votes"), rows)}'
-        f"<h3>Systems behind the letters</h3>{_table(('trial', 'systems', 'your vote', 'text'), trials)}</div>"
+        f'<p class="results-note">{" ".join(notes)}</p>{result_table}<h3>Systems behind the letters</h3>{trial_table}</div>'
     )
 
 
@@ -315,21 +314,6 @@ def _answer(vote: Vote) -> str:
     return "no difference" if vote.answer == TIE else str(vote.answer)
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return "<p class='results-note'>No vote was given.</p>"
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in heads)
-    body = "".join(
-        f'<tr><th scope="row">{swatch_html(first)}{escape(first)}</th>'
-        + "".join(f'<td class="text">{escape(cell)}</td>' for cell in cells)
-        + "</tr>"
-        for first, *cells in rows
-    )
-    table = f'<table class="lab-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    # What scrolls must be reached by the keyboard, too.
-    return f'<div class="results-wide" role="group" aria-label="Table" tabindex="0">{table}</div>'
-
-
 def create_listening_test(
     page: gr.Blocks, synthesizer: Synthesizer, digest: str, shared: Mapping[str, Component], speak: Speak | None = None
 ) -> Mapping[str, Component]:
@@ -348,26 +332,27 @@ def create_listening_test(
                     js_on_load=SCRIPT.read_text(encoding="utf-8"), apply_default_css=False, elem_id="listening-ballot",
                 )  # fmt: skip
                 finish = gr.Button("End the test and show the result", size="md", visible=False, elem_id="listening-end")
-                # How a program votes.
-                given, cast = gr.JSON(visible=False, label="Vote"), gr.Button(visible=False)
             with gr.Column(elem_classes="lab-card", visible=False, elem_id="listening-revealed") as revealed:
                 reveal = gr.HTML("", apply_default_css=False, elem_id="listening-reveal")
                 save = gr.Button("Save as CSV and JSON", size="md", elem_id="listening-export")
                 files = gr.Files(label="Files", visible=False, interactive=False, elem_id="listening-files")
-                record = json_drawer("listening-record")
     state, address, named = gr.State(), gr.Textbox(visible=False, label="address"), dict(zip(NAMES, inputs, strict=True))
-    outputs = [record, ballot, finish, revealed, reveal, files, state, status]
+    outputs = [ballot, finish, revealed, reveal, files, state, status]
     decode = on_gpu(partial(prepare, synthesizer, speak=speak), lambda *_: LONGEST_SECONDS)
     render = on_gpu(partial(sounds, synthesizer), lambda *_: STARTING_SECONDS)
 
+    def asked(values: tuple[object, ...]) -> ListeningRequest:
+        return ListeningRequest(**dict(zip(NAMES, values, strict=True)))
+
     def shown(test: BlindTest) -> Iterator[Updates]:
-        asked, over = question(test), test.over
+        over = test.over
         updates: Updates = {
             finish: gr.update(visible=not over), revealed: gr.update(visible=over), state: test,
             files: gr.update(value=None, visible=False), status: message_html(OVER if over else WAITING),
+            reveal: result_html(test) if over else "", ballot: gr.update(value=question(test)),
         }  # fmt: skip
         if over:
-            yield updates | {record: test.record(), reveal: result_html(test), ballot: gr.update(value=asked)}
+            yield updates
             return
         with TemporaryDirectory() as folder:
             paths = [Path(folder) / f"{letter}.wav" for letter in test.plan.design.letters]
@@ -376,32 +361,27 @@ def create_listening_test(
                 write_wav(path, samples, synthesizer.voice.codec.sample_rate)
             urls = [{"path": str(path), "meta": {"_type": "gradio.FileData"}} for path in paths]
             # Gradio has copied the sounds to its cache when it asks for the next step.
-            yield updates | {record: asked, reveal: "", ballot: gr.update(value=asked | {"sounds": urls})}
+            yield updates | {ballot: gr.update(value=question(test) | {"sounds": urls})}
 
     @with_parameters(*NAMES)
     def prepare_test(*values: object) -> Iterator[Updates]:
         try:
-            with closing(decode(ListeningRequest(*values))) as steps:
+            with closing(decode(asked(values))) as steps:
                 for step in steps:
                     yield from [{status: message_html(step)}] if isinstance(step, str) else shown(step)
         except PCGError as error:
             yield {status: failure_html(error)}
             raise page_error(error) from error
 
-    def cast_vote(given: object, test: BlindTest | None) -> Iterator[Updates]:
-        votes = given if isinstance(given, Mapping) else {}
+    def cast(test: BlindTest | None, event: gr.EventData) -> Iterator[Updates]:
+        given = event._data if isinstance(event._data, Mapping) else {}
         with showing_errors():
-            after = vote(test, votes.get("trial"), votes.get("answer"), votes.get("plays"))
+            after = vote(test, given.get("trial"), given.get("answer"), given.get("plays"))
         yield from shown(after)
 
-    def cast_by_person(test: BlindTest | None, event: gr.EventData) -> Iterator[Updates]:
-        yield from cast_vote(event._data, test)
-
     def end(test: BlindTest | None) -> Iterator[Updates]:
-        with showing_errors():
-            if test is None:
-                raise PCGError(NO_TEST)
-        yield from shown(replace(test, ended=True))
+        if test:
+            yield from shown(replace(test, ended=True))
 
     def save_files(test: BlindTest | None) -> Iterator[object]:
         with showing_errors(), TemporaryDirectory() as folder:
@@ -409,9 +389,9 @@ def create_listening_test(
 
     @with_parameters(*NAMES, "address")
     def make_link(*values: object) -> object:
-        *asked, here = values
+        *request, here = values
         with showing_errors():
-            return gr.update(value=write_test(ListeningRequest(*asked), digest, here), visible=True)
+            return gr.update(value=write_test(asked(request), digest, here), visible=True)
 
     moved = {name: place for name, place in shared.items() if name in ("voice", "similarity", *KNOBS)}
 
@@ -423,44 +403,23 @@ def create_listening_test(
         if read is None:
             return {status: gr.skip()}
         request, made_by = read
-        values = asdict(request)
+        values = dict(request)
         return {
             **{place: values[name] for name, place in named.items()}, **{place: values[name] for name, place in moved.items()},
             rating: gr.update(visible=request.design == "rating"), own: gr.update(visible=request.source == "own"),
             status: message_html(SENT + ("" if digest.startswith(made_by) else OTHER_VOICE)),
         }  # fmt: skip
 
-    running = run.click(
-        prepare_test, inputs, outputs, **queued_beside(status), api_name="listening_prepare",
-        api_description="Prepare a blind listening test and decode its takes; streams its progress, then the first trial: a "
-        "record with number, count, kind, letters and text, then the trial with its sounds.",
-    )  # fmt: skip
+    running = run.click(prepare_test, inputs, outputs, **queued_beside(status), api_visibility="private")
     wire_stop(stop, running, status, STOPPED)
     # A vote does not wait for a take that is being generated.
-    quick = {"concurrency_limit": None, "show_progress": "hidden"}
-    getattr(ballot, VOTE)(cast_by_person, state, outputs, api_visibility="private", **quick)
-    cast.click(
-        cast_vote, [given, state], outputs, api_name="listening_vote", **quick,
-        api_description='Vote on the current trial: {"trial": its number, "answer": "A", "B" or "tie", or scores of A, B, …, '
-        '"plays": how often each letter was played}. Answers with the next trial, or with everything after the last one.',
-    )  # fmt: skip
-    finish.click(
-        end, state, outputs, api_name="listening_end", **quick,
-        api_description="End the test before its last vote: the systems and the result of the votes so far.",
-    )  # fmt: skip
-    save.click(
-        save_files, state, files, show_progress="minimal", api_name="listening_export",
-        api_description="A finished listening test as JSON, with seed, order, votes and outcome, and as CSV, a line a sound.",
-    )  # fmt: skip
-    make.click(
-        make_link, [*inputs, address], link, js=WITH_ADDRESS, show_progress="hidden", queue=False, api_name="listening_link",
-        api_description="A link that fixes a listening test: texts, systems, seed and order.",
-    )  # fmt: skip
-    opened = page.load(
-        open_link, address, [*inputs, rating, own, status, *moved.values()], js=OPENED, show_progress="hidden", queue=False,
-        api_name="open_listening_link", api_description="The listening test that a link holds, for every control.",
-    )  # fmt: skip
-    opened.then(js=OPEN_TAB, api_visibility="private")
+    quick = {**PRIVATE, "queue": True, "concurrency_limit": None}
+    getattr(ballot, VOTE)(cast, state, outputs, **quick)
+    finish.click(end, state, outputs, **quick)
+    save.click(save_files, state, files, **quick)
+    make.click(make_link, [*inputs, address], link, js=WITH_ADDRESS, **PRIVATE)
+    places = [*inputs, rating, own, status, *moved.values()]
+    page.load(open_link, address, places, js=OPENED, **PRIVATE).then(js=OPEN_TAB, api_visibility="private")
     named["design"].input(lambda design: gr.update(visible=design == "rating"), named["design"], rating, **PRIVATE)
     named["source"].input(lambda source: gr.update(visible=source == "own"), named["source"], own, **PRIVATE)
     return {name: named[name] for name in ("voice", "similarity", *KNOBS)}

@@ -13,8 +13,9 @@ import plotly.graph_objects as go
 import plotly.io
 import plotly.offline
 
-from explorers.colours import method_styles, swatch_html
+from explorers.colours import method_styles
 from explorers.results.figures import CAPTIONS, figures
+from explorers.shared.readout import table_html
 from pcg.errors import InputError, counted
 from pcg.experiments.claims import Headline, headlines
 from pcg.experiments.results import Results, Summary, of_one_temperature, summarise
@@ -141,33 +142,19 @@ def _section(table: Table, figure: go.Figure | None) -> str:
             f"<p class='results-note'>{escape(CAPTIONS[table.name])}</p><div class='figure' data-figure='figure-{name}'></div>"
             f"<script type='application/json' id='figure-{name}'>{data}</script>"
         )
-    body = table_html(table.as_dict())
+    body = measured_html(table.as_dict())
     opened = " open" if table.name == "claims" else ""
     folded = f"<details{opened}><summary>{counted(len(table.rows), 'row')}</summary>{body}</details>"
     return f"<section id='{name}'><h2>{escape(table.title)}</h2>{drawn}{folded}</section>"
 
 
-def table_html(table: Mapping) -> str:
+def measured_html(table: Mapping) -> str:
     """A table of `results.json` with its note and its command; all words are escaped."""
-    heads = "".join(f"<th scope='col'>{escape(title)}</th>" for title in table["columns"])
-    rows = "".join(
-        f"<tr><th scope='row'>{swatch_html(first)}{escape(first)}</th>{''.join(map(_cell, cells))}</tr>"
-        for first, *cells in table["shown"]
-    )
-    # What scrolls must be reached by the keyboard, too.
+    note, command = escape(table["note"]), escape(table["command"])
     return (
-        f"<div class='results-wide' role='group' aria-label='{escape(table['title'])}' tabindex='0'><table class='lab-table'>"
-        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div><p class='results-note'>{escape(table['note'])} "
-        f"Command: <code>{escape(table['command'])}</code></p>"
+        f"{table_html(table['title'], table['columns'], table['shown'])}"
+        f"<p class='results-note'>{note} Command: <code>{command}</code></p>"
     )
-
-
-def _cell(text: str) -> str:
-    value, bracket, interval = text.partition(" [")
-    low, _, high = interval.rstrip("]").partition(", ")
-    # The interval of one utterance, or of a row over itself, has no width and says nothing.
-    ends = f"[{escape(interval)}" if low != high else "n too small"
-    return f"<td{' class=text' if len(value) > 24 else ''}>{escape(value)}{f'<small>{ends}</small>' if bracket else ''}</td>"
 
 
 def _contexts(records: Sequence[Record]) -> dict[str, list[str]]:

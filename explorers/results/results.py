@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from html import escape
+from math import ceil
 from pathlib import Path
 
 import gradio as gr
@@ -15,7 +16,7 @@ from gradio.components import Component
 
 from explorers.errors import page_error, showing_errors
 from explorers.results.figures import CAPTIONS
-from explorers.results.report import RESULTS, table_html, write_report
+from explorers.results.report import RESULTS, measured_html, write_report
 from explorers.shared.controls import queued_beside, run_and_stop, wire_stop
 from explorers.shared.readout import busy_html, failure_html, message_html
 from pcg.analysis.swap import same_size_theta
@@ -108,7 +109,7 @@ def card_html(table: Mapping) -> str:
     """A table below its caption."""
     caption = claims_sentence(table) if table["name"] == "claims" else CAPTIONS.get(table["name"], "")
     note = f'<p class="results-caption">{escape(caption)}</p>' if caption else ""
-    return f"{note}{table_html(table)}"
+    return f"{note}{measured_html(table)}"
 
 
 def units_of(synthesizer: Synthesizer, names: Sequence[str], size: str) -> list[Unit]:
@@ -150,17 +151,9 @@ def progress_html(at: Progress) -> str:
     """Where a run stands; not announced aloud before its end, as it changes often."""
     if at.done == at.total:
         return message_html(f"All done: {counted(at.total, 'unit')}.")
-    left = "preparing" if at.seconds_left is None else f"about {duration(at.seconds_left)} left"
+    left = "preparing" if at.seconds_left is None else f"about {counted(ceil(at.seconds_left / 60), 'minute')} left"
     bar = f'<progress max="{at.total}" value="{at.done}" aria-label="units done"></progress>'
     return busy_html(f"{escape(at.notice)} {at.done:,} of {counted(at.total, 'unit')} <span>{left}</span>".lstrip(), bar)
-
-
-def duration(seconds: float) -> str:
-    """Format seconds in the two largest of hours, minutes and seconds."""
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def create_results(
@@ -194,22 +187,17 @@ def create_results(
             raise InputError("source", source, "one of " + ", ".join(sources))
         path = folders[source] / RESULTS
         results = read[source](path.stat().st_mtime_ns if path.is_file() else None)
-        same_voice = bool(results is None or set(results["made"].get("voice", ())) & shipped_ids(spec))
-        tables = {table["name"]: table for table in results["tables"]} if results else {}
-        drawn = results["figures"] if results else {}
-        brief = (
-            {key: results[key] for key in ("records", "made", "headlines", "tables")}
-            if results
-            else {"records": 0, "tables": []}
-        )
+        shown = results or {"records": 0, "made": {}, "headlines": [], "tables": [], "figures": {}}
+        same_voice = bool(results is None or set(shown["made"].get("voice", ())) & shipped_ids(spec))
+        brief = {key: shown[key] for key in ("records", "made", "headlines", "tables")}
         updates: Updates = {record: {"source": source, **brief}, verdict: verdict_html(results, source, same_voice)}
-        for name, (card, figure, table) in cards.items():
-            shown = tables.get(name)
-            updates[card] = gr.update(visible=shown is not None, label=shown and shown["title"])
-            updates[table] = card_html(shown) if shown else ""
+        tables = {table["name"]: table for table in shown["tables"]}
+        for name, (card, figure, place) in cards.items():
+            table, drawn = tables.get(name), shown["figures"].get(name) if name in tables else None
+            updates[card] = gr.update(visible=table is not None, label=table and table["title"])
+            updates[place] = card_html(table) if table else ""
             if figure:
-                picture = drawn.get(name) if shown else None
-                updates[figure] = gr.update(value=picture and go.Figure(picture), visible=picture is not None)
+                updates[figure] = gr.update(value=drawn and go.Figure(drawn), visible=drawn is not None)
         return updates
 
     def show_source(source: str) -> Updates:

@@ -1,7 +1,9 @@
-"""Words of the page: its head, its messages as HTML, the names of the methods, and the form of percentages."""
+"""Words of the page as HTML: its head, messages, tables, the names of the methods, and the form of percentages."""
 
+from collections.abc import Sequence
 from html import escape
 
+from explorers.colours import swatch_html
 from explorers.errors import plain
 from pcg.errors import PCGError
 from pcg.synthesis.voice import Voice
@@ -67,3 +69,25 @@ def banner_html(*sentences: str) -> str:
 def percent(share: float) -> str:
     """The one form of percentages on the page."""
     return f"{100 * share:.1f} %".replace(".0 %", " %")
+
+
+def table_html(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table whose first column names the rows; all words are escaped, and a cell ends in its interval in brackets."""
+    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in heads)
+    body = "".join(
+        f"<tr><th scope='row'>{swatch_html(first)}{escape(first)}</th>{''.join(map(_cell, cells))}</tr>"
+        for first, *cells in rows
+    )
+    # What scrolls must be reached by the keyboard, too.
+    return (
+        f"<div class='results-wide' role='group' aria-label='{escape(title)}' tabindex='0'><table class='lab-table'>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(text: str) -> str:
+    value, bracket, interval = text.partition(" [")
+    low, _, high = interval.rstrip("]").partition(", ")
+    # The interval of one utterance, or of a row over itself, has no width and says nothing.
+    ends = f"[{escape(interval)}" if low != high else "n too small"
+    return f"<td{' class=text' if len(value) > 24 else ''}>{escape(value)}{f'<small>{ends}</small>' if bracket else ''}</td>"

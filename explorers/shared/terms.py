@@ -4,7 +4,6 @@ A dotted word is a link to its entry in the list, so it works with the keyboard 
 entry beside the word instead of following the link.
 """
 
-from html import escape
 from pathlib import Path
 
 import gradio as gr
@@ -22,19 +21,15 @@ class Term(BaseModel, frozen=True, extra="forbid"):
         meaning: one sentence.
         equation: as HTML.
         source: where the equation is from.
-        also: other names in tables and figures.
     """
 
     name: str
     meaning: str
     equation: str = ""
     source: str = ""
-    also: tuple[str, ...] = ()
 
 
 TERMS = TypeAdapter(dict[str, Term]).validate_python(yaml.safe_load((HERE / "terms.yaml").read_text(encoding="utf-8")))
-# A letter alone has another meaning in a table: the p of a test, for one.
-KEYS = {name: key for key, term in TERMS.items() for name in (term.name, *term.also) if len(name) > 1}
 
 
 def term_html(key: str, words: str | None = None) -> str:
@@ -50,12 +45,6 @@ def term_info(key: str, words: str | None = None) -> str:
 def explained(key: str, more: str = "") -> str:
     """Return the `info` of a control: the meaning of the term, one sentence of the panel, and a link to the equation."""
     return " ".join(filter(None, (TERMS[key].meaning, more, term_info(key, "Equation"))))
-
-
-def titled_html(title: str) -> str:
-    """Escape the title of a column or a figure; it is dotted if it names a term. A unit may follow the name."""
-    key = KEYS.get(title.removesuffix(" %").partition(",")[0])
-    return term_html(key, escape(title)) if key else escape(title)
 
 
 def terms_html() -> str:

@@ -15,10 +15,10 @@ from explorers.how_it_works.swap import (
     NOTE,
     SwapTest,
     create_swap,
+    figures_html,
     heard_html,
     original_html,
     swap_test,
-    table_html,
     take_to_swap,
 )
 from explorers.judging import Judges
@@ -160,7 +160,7 @@ def test_bad_input_is_refused(values: tuple[object, ...], told: str, synthesizer
 
 
 def test_the_page_says_what_the_record_says(done: SwapTest) -> None:
-    page = table_html(done)
+    page = figures_html(done)
     assert "<td>0 %</td><td>25 %</td><td>50 %</td>" in page
     assert NOTE in page
     inside = done.versions[1]
@@ -168,13 +168,13 @@ def test_the_page_says_what_the_record_says(done: SwapTest) -> None:
     assert f"{len(inside.swapped.positions)} of {len(inside.swapped.tokens)} tokens replaced; {alone} stand" in heard_html(
         inside
     )
-    before = table_html(replace(done, versions=tuple(replace(v, verdict=None) for v in done.versions)))
+    before = figures_html(replace(done, versions=tuple(replace(v, verdict=None) for v in done.versions)))
     assert "<td>–</td><td>–</td><td>–</td>" in before
 
 
 def test_hostile_words_stay_words(done: SwapTest) -> None:
     heard = replace(done.versions[1], verdict=replace(done.versions[1].verdict, heard=MARKUP))
-    for page in (original_html(replace(done.original, text=MARKUP, voice=MARKUP)), table_html(done), heard_html(heard)):
+    for page in (original_html(replace(done.original, text=MARKUP, voice=MARKUP)), figures_html(done), heard_html(heard)):
         assert_words_stay_words(page)
 
 

@@ -7,7 +7,7 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from explorers.shared.terms import KEYS, TERMS, term_html, term_info, terms_html, titled_html
+from explorers.shared.terms import TERMS, term_html, term_info, terms_html
 from tests.explorers.chromium import ARGUMENTS, CHROMIUM, NEEDS_CHROMIUM, READY
 
 ASKED_FOR = (
@@ -37,14 +37,6 @@ def test_every_dotted_word_of_the_page_is_in_the_list(address: str) -> None:
         linked = set(re.findall(r"#term-([a-z-]+)", answer.read().decode()))
     assert {"theta", "lookahead", "beta", "temperature", "entropy-gate", "swapped"} <= linked
     assert linked <= set(TERMS)
-
-
-def test_titles_with_units_are_terms_and_letters_are_not() -> None:
-    assert titled_html("WER %") == term_html("wer", "WER %")
-    assert titled_html("mel distance, dB") == term_html("mel-distance", "mel distance, dB")
-    assert titled_html("p") == "p"
-    assert titled_html("<b>") == "&lt;b&gt;"
-    assert set(KEYS.values()) <= set(TERMS)
 
 
 def test_an_unknown_term_is_a_mistake_of_the_page() -> None:

@@ -28,7 +28,10 @@ from tests.explorers.served import in_hand, serve_clients
 
 SETTINGS = Settings("pcg", theta=0.3, lookahead=3, beta=0.3, temperature=0.6, seed=7)
 REQUEST = Request("Hello, yes.", "two", SETTINGS, "pcg")
-LISTENING = ListeningRequest("ab", ("AR", "PCG"), None, False, "own", "The quick brown fox.", 1, "two", 0.3, 3, 0.3, 0.6, 5)
+KNOBS = {"theta": 0.3, "lookahead": 3, "beta": 0.3, "temperature": 0.6, "seed": 5}
+LISTENING = ListeningRequest(
+    design="ab", compared=["AR", "PCG"], source="own", lines="The quick brown fox.", trials=1, voice="two", **KNOBS
+)
 
 
 @pytest.fixture

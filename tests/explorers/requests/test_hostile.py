@@ -56,18 +56,18 @@ def test_no_event_of_a_component_trips_the_server(raw: Raw) -> None:
     huge, odd = [10**400, float("inf"), -1, "x", None, [], {}], []
     for value in huge:
         odd += [value, {"token": value, "index": value, "trial": 1, "answer": value, "plays": value}]
-    for name in ("locate", "choose", "use", "cast_by_person", "pick"):
+    for name in ("locate", "choose", "use", "cast", "pick"):
         for event in odd:
             answer = raw.ask(name, raw.usual(name), event)
             if answer.told is not None:
                 refused(answer)
 
 
-@pytest.mark.parametrize("name", ["generate", "listening_prepare"])
+@pytest.mark.parametrize("name", ["generate", "prepare_test"])
 def test_a_text_that_cannot_be_spoken_is_one_sentence(raw: Raw, name: str) -> None:
     usual, kinds = raw.usual(name), [component["props"].get("label") for component in raw.inputs(name)]
     place = next(i for i, label in enumerate(kinds) if label in ("Text", "Own lines"))
-    sources = {"listening_prepare": {4: "own"}}.get(name, {})
+    sources = {"prepare_test": {4: "own"}}.get(name, {})
     asked = [sources.get(i, value) for i, value in enumerate(usual)]
     for text in TEXTS.values():
         refused(raw.ask(name, [*asked[:place], text, *asked[place + 1 :]]))

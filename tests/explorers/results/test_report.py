@@ -13,7 +13,7 @@ import soundfile
 from playwright.sync_api import sync_playwright
 
 from explorers.results.figures import STYLES, figures
-from explorers.results.report import Findings, table_html, write_report
+from explorers.results.report import Findings, measured_html, write_report
 from pcg.errors import AssetError, InputError
 from pcg.experiments.grids import ar, membership, pcg, sd, ssd, swapped
 from pcg.experiments.results import Results, summarise
@@ -101,8 +101,8 @@ def test_the_page_holds_every_table_and_figure_and_the_findings_first(written: P
 
 def test_an_interval_of_one_utterance_is_not_shown() -> None:
     table = {"title": "T", "note": "", "command": "", "columns": ["a", "b"], "shown": [["x", "12.5 [12.5, 12.5]"]]}
-    assert "12.5<small>n too small</small>" in table_html(table)
-    wide = table_html(table | {"shown": [["x", "12.5 [3.1, 20.0]"], ["AR", "1.00x [1.00, 1.00]"]]})
+    assert "12.5<small>n too small</small>" in measured_html(table)
+    wide = measured_html(table | {"shown": [["x", "12.5 [3.1, 20.0]"], ["AR", "1.00x [1.00, 1.00]"]]})
     assert "[3.1, 20.0]" in wide
     assert "1.00x<small>n too small" in wide
 
