@@ -7,15 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from explorers.session import LONGEST_SECONDS, Session, ShownTake
+from explorers.session import Session
 from pcg.asr.judges import FIRST_JUDGE, load_judge
-from pcg.audio import load_audio
 from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, word_errors
+from pcg.metrics.memory import JudgementMemory, RememberedJudge, RememberedMetric
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, Metric, Recording, Sample, for_judges
 from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.text.prompt import Reference
 
 
 @dataclass(frozen=True)
@@ -32,13 +31,15 @@ class JudgedTake:
 class Judges:
     """The judges of words, of speakers and of quality."""
 
-    def __init__(self, words: Judge, speaker: Metric | None = None, quality: Metric | None = None) -> None:
-        self._words, self._speaker, self._quality = words, speaker or Similarity(Resemblyzer()), quality or DNSMOS()
+    def __init__(self, words: Judge, speaker: Metric, quality: Metric) -> None:
+        self._words, self._speaker, self._quality = words, speaker, quality
 
     @classmethod
-    def load(cls, judge: str, device: str = "cpu") -> "Judges":
-        """Load the judge of words of that name, and the usual ones of speakers and quality."""
-        return cls(load_judge(judge, device))
+    def load(cls, judge: str = FIRST_JUDGE) -> "Judges":
+        """Load the judge of words of that name, and the usual ones; results are remembered by the content of a sound."""
+        memory = JudgementMemory()
+        speaker, quality = (RememberedMetric(metric, memory) for metric in (Similarity(Resemblyzer()), DNSMOS()))
+        return cls(RememberedJudge(load_judge(judge), memory), speaker, quality)
 
     def names(self, reference: str) -> dict[str, str]:
         """The name of the judge of each figure; `reference`: what speakers are compared with, in words."""
@@ -67,7 +68,7 @@ class Judges:
 
 def usual_judges() -> Callable[[], Judges]:
     """Return what loads the offline judges, once, when they are first needed."""
-    return lru_cache(maxsize=1)(lambda: Judges.load(FIRST_JUDGE))
+    return lru_cache(maxsize=1)(Judges.load)
 
 
 def judge_takes(
@@ -77,24 +78,10 @@ def judge_takes(
 
     `load_judges` is called when there is something to judge. Closing the generator stops the work after the current take.
     """
-    references: dict[object, Recording | None] = {}
     for card in session.cards.values():
-        shown = card.shown
-        if shown.sound and shown.sound not in session.verdicts and shown.sound.is_file():
-            yield shown.sound, load_judges().verdicts([_sample(synthesizer, shown, references)])[0]
-
-
-def _sample(synthesizer: Synthesizer, shown: ShownTake, references: dict[object, Recording | None]) -> Sample:
-    """A take as a sample for judges. `references` caches the sound of every voice."""
-    rate, take = synthesizer.voice.codec.sample_rate, shown.take
-    # The recordings of one page may differ, and all have one name.
-    name = id(shown.reference) if shown.reference else take.voice
-    if name not in references:
-        references[name] = _sound_of(synthesizer, shown.speaker(synthesizer.voice.references))
-    return Sample(load_audio(shown.sound, rate, LONGEST_SECONDS), rate, take.text, references[name])
-
-
-def _sound_of(synthesizer: Synthesizer, speaker: Reference) -> Recording | None:
-    """A voice's reference as decoded by the codec; None where it holds no speech."""
-    codes = speaker.codes.tolist()
-    return Recording(synthesizer.decode(codes, speaker), synthesizer.voice.codec.sample_rate) if codes else None
+        sound = card.shown.sound
+        if sound and sound not in session.verdicts and sound.is_file():
+            take, speaker = card.shown.with_sound(), card.shown.speaker(synthesizer.voice.references)
+            codes = speaker.codes.tolist()
+            voice = Recording(synthesizer.decode(codes, speaker), take.sample_rate) if codes else None
+            yield sound, load_judges().verdicts([Sample(take.audio, take.sample_rate, take.text, voice)])[0]

@@ -235,6 +235,7 @@ async function load(address) {
   return window.Plotly;
 }
 
+const tellAbout = () => { parts.about.textContent = props.about ?? ""; };
 const readSizes = async () => { sizes = await unpack(props.sizes, points.count); };
 
 async function start() {
@@ -252,6 +253,8 @@ async function start() {
     watch("scene", light);
     watch("sizes", async () => { await readSizes(); recolour(); });
     watch("take", recolour);
+    watch("about", tellAbout);
+    tellAbout();
     root.dataset.state = "ready";
   } catch (error) {
     root.dataset.state = "failed";

@@ -12,11 +12,10 @@ import gradio as gr
 import numpy as np
 import plotly
 from gradio.components import Component
-from gradio.events import Dependency
 
 from explorers.errors import check_whole, showing_errors
 from explorers.session import Session, ShownTake
-from explorers.shared.controls import BEFORE, MOVES, pcm, player, similarity_choice
+from explorers.shared.controls import pcm, player, similarity_choice
 from explorers.shared.terms import explained, term_html
 from explorers.zero_gpu import STARTING_SECONDS, on_gpu
 from pcg.analysis.audition import REPEATS, Audition, alone, guarded, in_context
@@ -31,8 +30,6 @@ from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
 HERE, PLOTLY = Path(__file__).parent, Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 PICK = "pick"
 MOST_MEMBERS = 3000
-THETA_DIGITS = 4
-EQUAL_SIZE_INFO = "A change also moves theta, so that groups keep their mean size."
 HEADING = f"""<header class="title"><h2>Map of the tokens<small>similar tokens form a {term_html("group")}</small></h2>
 <p>Every point is a token; near points are similar. Click one: its group at theta lights up, and can be heard.</p></header>"""
 PROMPT = '<p class="map-note">Choose a token, then press “Hear it”.</p>'
@@ -52,6 +49,7 @@ TEMPLATE = """
     <div class="map-plane" data-part="plane" tabindex="0" role="group"
       aria-label="Map of the tokens. Arrow keys go to the nearest token, Enter plays it, Escape clears the choice."></div>
     <div class="map-side">
+      <p class="map-note" data-part="about"></p>
       <h3 data-part="title">No token chosen</h3>
       <p class="map-note" data-part="note">Arrow keys go to the nearest token, Enter plays it, Escape clears the choice.
         The wheel zooms.</p>
@@ -94,15 +92,6 @@ def token_group(synthesizer: Synthesizer, token: object, theta: float, similarit
         # Six digits distinguish any two float16.
         "similarities": [round(float(value), 6) for value in values[:shown]],
     }
-
-
-def equal_theta(library: GroupLibrary, theta: float, before: str, after: str) -> float:
-    """Return the theta at which groups by `after` have the mean size that groups by `before` have at `theta`."""
-    allowed = bounds("theta")
-    allowed.check("theta", theta)
-    size, lists = library.neighbours(before).mean_size_at(theta), library.neighbours(after)
-    equal = lists.theta_for(min(size, lists.mean_size_at(lists.floor)))
-    return round(min(max(equal, allowed.low), allowed.high), THETA_DIGITS)
 
 
 def pack(*columns: np.ndarray) -> str:
@@ -156,8 +145,10 @@ def whole_view(
     synthesizer: Synthesizer, shown: ShownTake | None, token: object, theta: float, similarity: str
 ) -> dict[str, object]:
     """Return all changing props of the map. Gradio drops those that an update before the first opening leaves out."""
+    alike = synthesizer.library.neighbours(similarity).mean_size_at(theta) - 1
     return {
         "sizes": group_sizes(groups_at(synthesizer.library, theta, similarity)),
+        "about": f"At theta {theta:g} each token has about {alike:.0f} sound-alikes.",
         "scene": scene(synthesizer, token, theta, similarity),
         "take": take_tokens(shown, synthesizer.voice.codec.codebook_size),
     }
@@ -177,7 +168,6 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, s
         map_ = _create_plot(synthesizer, whole_view(synthesizer, session.value.in_hand("pcg"), None, theta.value, "cosine"))
         token = gr.State()
         _create_sound(synthesizer, token, theta, similarity, in_hand, session)
-    before, moves = keep_mean_size(synthesizer, theta, similarity)
 
     def redraw(theta: float, similarity: str, token: int | None, session: Session, key: str) -> object:
         with showing_errors():
@@ -205,7 +195,7 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, s
                 # The end of speech is no point of the map.
                 token = centre if centre < synthesizer.voice.codec.codebook_size else token
             props = whole_view(synthesizer, shown, token, theta, similarity)
-        return [gr.update(**props), token, theta, similarity, similarity]
+        return [gr.update(**props), token, theta, similarity]
 
     drawn = [theta, similarity, token, session, in_hand]
     gr.on([theta.change, similarity.change], redraw, drawn, map_, trigger_mode="always_last", **QUICK)
@@ -216,10 +206,10 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, s
         [token_box.submit, find.click], search, [token_box, theta, similarity], [map_, token],
         trigger_mode="always_last", **QUICK,
     )  # fmt: skip
-    places = [map_, token, theta, similarity, before]
+    places = [map_, token, theta, similarity]
     stage.locate(locate, [theta, similarity, session, in_hand], places, trigger_mode="multiple", **QUICK)
     _create_endpoints(synthesizer)
-    return {"theta": theta, "similarity": similarity, BEFORE: before, MOVES: moves}
+    return {"theta": theta, "similarity": similarity}
 
 
 def _controls(synthesizer: Synthesizer) -> tuple[gr.Slider, gr.Dropdown, gr.Number, gr.Button]:
@@ -230,27 +220,9 @@ def _controls(synthesizer: Synthesizer) -> tuple[gr.Slider, gr.Dropdown, gr.Numb
         low, allowed.high, max(low, Settings().theta), step=allowed.step, label="Theta of the map", buttons=[],
         info=explained("theta"), elem_id="map-theta", min_width=260,
     )  # fmt: skip
-    similarity = similarity_choice("map-", info=EQUAL_SIZE_INFO)
+    similarity = similarity_choice("map-")
     token = gr.Number(None, label=f"Token, 0 to {last}", precision=0, elem_id="map-token", min_width=120)
     return theta, similarity, token, gr.Button("Find", elem_id="map-find", size="md", scale=0, min_width=80)
-
-
-def keep_mean_size(synthesizer: Synthesizer, theta: gr.Slider, similarity: gr.Dropdown) -> tuple[gr.Textbox, Dependency]:
-    """Move `theta` when a visitor chooses another `similarity`, so that groups stay as large and can be compared.
-
-    Returns:
-        The hidden component that holds the similarity which theta belongs to, and the event that moves theta.
-    """
-    before = gr.Textbox(similarity.value, visible=False)
-
-    def change(theta: float, similarity: str, before: str) -> list[object]:
-        if similarity == before:  # a menu fires when it loses the focus, too
-            return [gr.skip(), gr.skip()]
-        with showing_errors():
-            return [equal_theta(synthesizer.library, theta, before, similarity), similarity]
-
-    quiet = {"api_visibility": "private", "show_progress": "minimal", "concurrency_limit": None}
-    return before, similarity.input(change, [theta, similarity, before], [theta, before], **quiet)
 
 
 def _create_plot(synthesizer: Synthesizer, view: Mapping[str, object]) -> gr.HTML:

@@ -11,13 +11,9 @@ import numpy as np
 from gradio.components import Component
 
 from explorers.errors import page_error
-from explorers.how_it_works.map import EQUAL_SIZE_INFO, keep_mean_size
 from explorers.judging import JudgedTake, Judges
 from explorers.session import Session, ShownTake
 from explorers.shared.controls import (
-    BEFORE,
-    MOVES,
-    json_drawer,
     knob,
     pcm,
     player,
@@ -97,14 +93,9 @@ class SwapTest:
     judges: Mapping[str, str] = field(default_factory=dict)
 
     def record(self) -> dict[str, object]:
-        """Return everything, ready for JSON."""
-        take, versions = self.original, {}
-        for version in self.versions:
-            tokens = {"tokens": list(version.swapped.tokens), "positions": list(version.swapped.positions)}
-            figures = {name: None if value is None else round(value, 6) for name, value in version.figures.items()}
-            versions[version.name] = {**tokens, "heard": version.verdict and version.verdict.heard, **figures}
-        told = {"text": take.text, "method": take.settings.method, "voice": take.voice, "judges": dict(self.judges)}
-        return {**told, "versions": versions, "note": NOTE}
+        """Return the text and the figures of each version, ready for JSON."""
+        versions = {v.name: {**v.figures, "heard": v.verdict and v.verdict.heard} for v in self.versions}
+        return {"text": self.original.text, "voice": self.original.voice, "versions": versions, "judges": dict(self.judges)}
 
 
 def take_to_swap(session: Session, key: str) -> ShownTake | None:
@@ -169,7 +160,7 @@ def create_swap(
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(elem_classes="lab-seed"):
             theta = knob("theta", Settings(), "swap-", explained("theta", "Lower is a harder test."))
-            similarity = similarity_choice("swap-", info=EQUAL_SIZE_INFO)
+            similarity = similarity_choice("swap-")
             seed = seed_and_dice("swap-")
         with gr.Row(elem_classes="lab-seed"):
             run = gr.Button("Swap", variant="primary", elem_id="swap-run", size="md", scale=0, min_width=120)
@@ -178,7 +169,7 @@ def create_swap(
         with gr.Row(equal_height=True, elem_classes="lab-pair"):
             views = {name: _create_version(synthesizer, name) for name in VERSIONS}
         table = gr.HTML("", apply_default_css=False, elem_id="swap-table")
-        record = json_drawer("swap-record")
+    record = gr.JSON(visible=False)
     lent = on_gpu(partial(swap_test, synthesizer, load_judges), lambda *_: LONGEST_SECONDS)
 
     def handle(theta: float, similarity: str, seed: int, key: str, session: Session) -> Iterator[dict[Component, object]]:
@@ -204,8 +195,7 @@ def create_swap(
         api_description="Swap the tokens of a take within their groups, and judge the sound beside the original and a control; "
         "streams a record, then the same as HTML and sounds.",
     )  # fmt: skip
-    before, moves = keep_mean_size(synthesizer, theta, similarity)
-    return {"theta": theta, "similarity": similarity, "seed": seed, BEFORE: before, MOVES: moves}
+    return {"theta": theta, "similarity": similarity, "seed": seed}
 
 
 def _create_version(synthesizer: Synthesizer, name: str) -> tuple[gr.Audio, gr.HTML]:

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from explorers.colours import BLUE, ORANGE, SOUND_COLOUR, WAVE_COLOUR, axis, layout
 from explorers.errors import showing_errors
 from explorers.session import Session
-from explorers.shared.controls import PRIVATE, json_drawer, pcm, queued_beside
+from explorers.shared.controls import PRIVATE, pcm, queued_beside
 from explorers.shared.readout import message_html
 from explorers.shared.terms import explained, term_html
 from pcg.asr.listening import as_speech, cut, listen
@@ -129,21 +129,11 @@ class Recognition:
         return {stage: sum(part.stage == stage for part, *_ in self.parts) for stage in STAGES}
 
     def record(self) -> dict[str, object]:
-        """Return everything, ready for JSON; times in milliseconds. stage: the last step that any part needed."""
+        """Return the text and the figures, ready for JSON. stage: the last step that any part needed."""
         needed = [stage for stage, parts in self.stages.items() if parts]
-        parts = [
-            {"begin": round(begin, 3), "end": round(end, 3), "stage": part.stage, "text": part.text, "draft": part.draft,
-             "accepted_text": accepted_text(part), "entropies": [round(nats, 4) for nats in part.entropies.tolist()]}
-            for part, begin, end in self.parts
-        ]  # fmt: skip
-        times = {name: round(value, 3) for name, value in {**vars(self.times), "total": self.times.total}.items()}
-        return {
-            "judge": self.judge, "thresholds": {"ctc": self.thresholds.ctc, "lm": self.thresholds.lm}, "text": self.text,
-            "stage": needed[-1] if needed else None, "seconds": round(self.seconds, 3),
-            "rtfx": self.rtfx and round(self.rtfx, 2), "times": times, "parts": parts,
-            "wer": None if self.words is None else round(error_rate(self.words), 6),
-            "words": self.words and {kind: count(self.words, kind) for kind in ("equal", *KINDS)},
-        }  # fmt: skip
+        wer = None if self.words is None else round(error_rate(self.words), 6)
+        figures = {"seconds": round(self.seconds, 3), "rtfx": self.rtfx and round(self.rtfx, 2), "wer": wer}
+        return {"judge": self.judge, "text": self.text, "stage": needed[-1] if needed else None, **figures}
 
 
 def recognise(
@@ -217,7 +207,7 @@ def create_recognition(synthesizer: Synthesizer, load: Callable[[], Recogniser],
             text = gr.HTML("", apply_default_css=False, elem_id="recognise-transcript")
             errors = gr.HTML("", apply_default_css=False, elem_id="recognise-errors")
             entropies = gr.Plot(show_label=False, visible=False, elem_id="recognise-entropies")
-            record = json_drawer("recognise-record")
+            record = gr.JSON(visible=False)
 
     def transcribe(sound: str | None, tau_ctc: float, tau_slm: float, reference: str | None) -> list[object]:
         with showing_errors():
@@ -281,18 +271,15 @@ def _note(stage: str, result: Recognition) -> str:
         return "disabled"
     if len(result.parts) > 1:
         return f"{result.stages[stage]} of {counted(len(result.parts), 'utterance')}"
-    (part, *_), gate = result.parts[0], result.thresholds.ctc
+    ((part, *_),) = result.parts
     if stage == "ctc":
-        frames, above = len(part.entropies), int((part.entropies >= gate).sum())
-        return (
-            f"{above} of {counted(frames, 'frame')} not below {gate:g}"
-            if above
-            else f"accepted: {counted(frames, 'frame')} certain"
-        )
+        certain = int((part.entropies < result.thresholds.ctc).sum())
+        return f"{certain} of {counted(len(part.entropies), 'frame')} certain"
+    if part.stage == "ctc" or (stage == "ar" and part.stage == "lm"):
+        return "not needed"
     if stage == "lm":
-        verified = f"{part.accepted} of {counted(len(part.hypothesis), 'token')} verified"
-        return "not needed" if part.stage == "ctc" else f"accepted: {verified}" if part.stage == "lm" else verified
-    return f"accepted: {counted(len(part.tokens) - part.accepted, 'token')} decoded" if part.stage == "ar" else "not needed"
+        return f"{part.accepted} of {counted(len(part.hypothesis), 'token')} verified"
+    return f"{counted(len(part.tokens) - part.accepted, 'token')} decoded"
 
 
 def _part_html(result: Recognition, at: int) -> str:

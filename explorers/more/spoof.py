@@ -13,9 +13,8 @@ from gradio.components import Component
 
 from explorers.errors import page_error
 from explorers.listen.actions import while_waiting
-from explorers.more.beams import BeamView, Fan, Tree, create_beams, spoken, tree_html
+from explorers.more.beams import BeamView, Tree, create_beams, spoken, tree_html
 from explorers.shared.controls import (
-    json_drawer,
     knob,
     pcm,
     player,
@@ -86,23 +85,9 @@ class SpoofTake:
     tree: Tree | None = field(repr=False)
 
     def record(self) -> dict[str, object]:
-        """Return the figures of the take, the means and every `STEP`-th value of its curves, and its beams; ready for JSON."""
-        means = {name: curve.mean() if len(curve) else np.nan for name, curve in self.curves.items()}
-        return self.take.summary() | {
-            "spoof": {name: _finite(mean) for name, mean in means.items()},
-            "curves": {name: [_finite(value) for value in curve[::STEP]] for name, curve in self.curves.items()},
-            "curve_step_tokens": STEP,
-            "cycles": [_cycle(fan) for fan in self.tree.cycles] if self.tree else [],
-        }
-
-
-def _cycle(fan: Fan) -> dict[str, object]:
-    beams = [
-        {"beam": beam.number + 1, "stages": beam.stages, "rank": beam.rank, "tokens": len(beam.tokens),
-         "real": {name: round(score, 4) for name, score in beam.scores.items()}}
-        for beam in fan.beams
-    ]  # fmt: skip
-    return {"start_token": fan.start, "chosen": fan.cycle.chosen + 1, "beams": beams}
+        """Return the figures of the take and the means of its curves, ready for JSON."""
+        means = {name: float(curve.mean()) if len(curve) else np.nan for name, curve in self.curves.items()}
+        return self.take.summary() | {"spoof": {name: None if isnan(m) else round(m, 4) for name, m in means.items()}}
 
 
 def can_judge(synthesizer: Synthesizer) -> bool:
@@ -150,7 +135,7 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
                 with gr.Row(equal_height=True, elem_classes="lab-pair"):
                     views |= {key: _create_take(synthesizer, key) for key in row}
             beams = create_beams(synthesizer, SEARCHED)
-            record = json_drawer("spoof-record")
+            record = gr.JSON(visible=False)
     lent = on_gpu(partial(generate_all, synthesizer, speak=speak), lambda text, *_: gpu_seconds(text, TAKES))
 
     def compare_samplers(text: str, voice: str, temperature: float, seed: int) -> Iterator[dict[Component, object]]:
@@ -223,11 +208,6 @@ def sampler_html(key: str, take: Take | None = None) -> str:
             f'<p class="beams-note">{computed}; {counted(len(take.tokens), "token")}, {take.audio_seconds:.1f} s{rtf}{cut}.</p>'
         )
     return f'<header class="title"><h2>{sampler.name}</h2><p>{sampler.note}</p></header>{cost}'
-
-
-def _finite(value: float) -> float | None:
-    """JSON has no NaN."""
-    return None if np.isnan(value) else round(float(value), 4)
 
 
 def curves_html(curves: Mapping[str, Sequence[float]], seconds: float) -> str:

@@ -1,5 +1,6 @@
 """Controls that several panels have, and how they share their values. The ids of a panel's controls begin with its `prefix`."""
 
+import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature
@@ -125,27 +126,15 @@ def pcm(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray] | None:
     return (sample_rate, (samples.clip(-1, 1) * 32767).astype(np.int16)) if len(samples) else None
 
 
-def json_drawer(elem_id: str) -> gr.JSON:
-    """A folded JSON record of the same figures."""
-    with gr.Accordion("As JSON", open=False):
-        return gr.JSON(show_label=False, elem_id=elem_id, max_height=320)
-
-
 SHARED = ("text", "voice", "similarity", "theta", "lookahead", "beta", "temperature", "seed")
-BEFORE = "similarity before"
-"""The name of a panel's hidden component that holds the similarity of its theta."""
-MOVES = "moves of theta"
-"""The name of a panel's event that moves its theta."""
 # A slider refuses what lies beyond its ends, and those of the map may be narrower.
 TAKE_OVER = """(...values) => values.map((value, i) => {
   const [low, high] = ENDS[i];
   return low === null || typeof value !== "number" ? value : Math.min(high, Math.max(low, value));
 })"""
-# What a panel took over, within the ends of its own slider, is no news.
-GIVE_BACK = "(mine, its) => ((SCRIPT)(its)[0] === mine ? its : mine)"
 
 
-def share_controls(tabs: Sequence[gr.Tab], form: Mapping[str, Component], own: Mapping[str, object]) -> None:
+def share_controls(tabs: Sequence[gr.Tab], form: Mapping[str, Component], own: Mapping[str, Component]) -> None:
     """Let a panel have one text, voice and position of every knob with the form of Listen.
 
     The controls `own` take over the values of `form` when a visitor opens one of `tabs`, and give back what a visitor changes
@@ -153,19 +142,9 @@ def share_controls(tabs: Sequence[gr.Tab], form: Mapping[str, Component], own: M
     """
     names = [name for name in SHARED if name in form and name in own]
     here, there = [own[name] for name in names], [form[name] for name in names]
-    sources, taken = ([*there, form["similarity"]], [*here, own[BEFORE]]) if BEFORE in own else (there, here)
-    gr.on([tab.select for tab in tabs], None, sources, taken, js=_script(taken), **PRIVATE)
+    ends = [[place.minimum, place.maximum] if isinstance(place, gr.Slider) else [None, None] for place in here]
+    gr.on([tab.select for tab in tabs], None, there, here, js=TAKE_OVER.replace("ENDS", json.dumps(ends)), **PRIVATE)
     for mine, its in zip(here, there, strict=True):
         # What replaces a whole text at once, as tools do, is no input to gradio.
         changes = [mine.input, *([mine.blur] if isinstance(mine, gr.Textbox) else [])]
         gr.on(changes, None, mine, its, js="value => value", **PRIVATE)
-    # Not `change` of the slider: gradio sends it without a change, too, and what a closed tab still holds would come back.
-    if MOVES in own:
-        mine, its = own["theta"], form["theta"]
-        own[MOVES].then(None, [mine, its], its, js=GIVE_BACK.replace("SCRIPT", _script([mine])), **PRIVATE)
-
-
-def _script(places: list[Component]) -> str:
-    ends = [(place.minimum, place.maximum) if isinstance(place, gr.Slider) else (None, None) for place in places]
-    written = ", ".join("[null, null]" if low is None else f"[{low}, {high}]" for low, high in ends)
-    return TAKE_OVER.replace("ENDS", f"[{written}]")

@@ -14,12 +14,12 @@ from gradio_client.exceptions import AppError
 
 from explorers.how_it_works.map import (
     create_map,
-    equal_theta,
     group_sizes,
     hear_token,
     pack,
     take_tokens,
     token_group,
+    whole_view,
     write_points,
 )
 from explorers.session import Session, ShownTake
@@ -126,13 +126,10 @@ def test_every_similarity_has_a_name() -> None:
     assert set(SIMILARITY_NAMES) == set(SIMILARITIES)
 
 
-@pytest.mark.parametrize("after", SIMILARITIES)
-def test_another_similarity_keeps_the_groups_as_large(synthesizer: Synthesizer, after: str) -> None:
-    lists = synthesizer.library.neighbours(after)
-    theta = equal_theta(synthesizer.library, THETA, "cosine", after)
-    wanted = synthesizer.statistics(THETA).mean_size
-    best = min(abs(lists.mean_size_at(0.2 + 0.01 * i) - wanted) for i in range(81))
-    assert abs(lists.mean_size_at(theta) - wanted) <= best + 1e-9
+def test_the_map_says_how_many_sound_alikes_a_token_has(synthesizer: Synthesizer) -> None:
+    groups = synthesizer.groups(THETA)
+    mean = groups.sizes[groups.group_of_centre].double().mean().item() - 1
+    assert f"about {mean:.0f} sound-alikes" in whole_view(synthesizer, None, None, THETA, "cosine")["about"]
 
 
 def test_a_token_is_heard_alone_and_for_its_group_in_the_take(synthesizer: Synthesizer, session: Session) -> None:

@@ -1,4 +1,3 @@
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -106,14 +105,6 @@ def test_every_figure_is_its_judges(done: SwapTest) -> None:
     assert original["mean_group_size"] is control["mean_group_size"] is None
 
 
-def test_the_record_holds_everything_and_is_json(done: SwapTest, take: Take) -> None:
-    record = done.record()
-    assert json.loads(json.dumps(record, allow_nan=False)) == record
-    assert (record["text"], record["voice"], record["method"], record["note"]) == (TEXT, "two", "ar", NOTE)
-    assert record["versions"]["original"]["tokens"] == list(take.tokens)
-    assert set(record["judges"]) == {"WER, CER", "Speaker", "DNSMOS", "Mel distance"}
-
-
 def test_sounds_come_before_verdicts(synthesizer: Synthesizer, session: Session) -> None:
     called: list[int] = []
     steps = swap_test(synthesizer, lambda: called.append(1) or parrots(), session.in_hand("ar"), THETA, "cosine", 3)
@@ -188,7 +179,8 @@ def client(synthesizer: Synthesizer, session: Session) -> Iterator[Client]:
 def test_the_endpoint_answers_with_record_and_sounds(client: Client, take: Take) -> None:
     first, last = client.submit(THETA, "cosine", 3, "pcg", api_name="/swap")
     record, text, table, *_, status = last
-    assert record["versions"]["swapped"]["positions"]
+    assert record["versions"]["swapped"]["swapped"] > 0
+    assert set(record["judges"]) == {"WER, CER", "Speaker", "DNSMOS", "Mel distance"}
     assert ("By AR" in text, "WER" in table, "judged" in status) == (True, True, True)
     sounds = [view for view in first if isinstance(view, str) and view.endswith(".wav")]
     assert [soundfile.info(sound).frames for sound in sounds] == [len(take.audio)] * 3

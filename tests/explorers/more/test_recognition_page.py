@@ -74,8 +74,6 @@ def test_the_figures_are_those_of_the_engine(recogniser: EmbeddedRecogniser, sou
     (expected,) = transcribe(recogniser, [torch.from_numpy(sound)], PRESETS["accurate"])
     record = heard.record()
     assert (record["text"], record["stage"], record["judge"]) == (expected.text, expected.stage, recogniser.name)
-    (part,) = record["parts"]
-    assert part["entropies"] == pytest.approx(expected.entropies.tolist(), abs=1e-3)
     assert record["seconds"] == pytest.approx(len(sound) / RATE, abs=1e-3)
     assert record["rtfx"] == pytest.approx(1000 * heard.seconds / heard.times.total, abs=0.01)
     assert json.loads(json.dumps(record, allow_nan=False)) == record

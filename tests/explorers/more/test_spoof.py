@@ -77,8 +77,6 @@ def test_a_record_is_json_with_the_means_of_the_curves(judging: Synthesizer, tak
         for name, curve in judging.decoder.detectors.curves(made.take.tokens).items():
             mean = float(curve.mean())
             assert record["spoof"][name] is None if np.isnan(mean) else record["spoof"][name] == pytest.approx(mean, abs=1e-4)
-    assert len(takes["hiereas"].record()["cycles"][0]["beams"]) == 8
-    assert takes["eas"].record()["cycles"] == []
 
 
 def test_the_tree_is_the_engines_search(takes: dict[str, SpoofTake], tree: Tree) -> None:
