@@ -10,7 +10,6 @@ import numpy as np
 from explorers.session import Session
 from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, word_errors
-from pcg.metrics.memory import JudgementMemory, RememberedJudge, RememberedMetric
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import JUDGE_RATE, Metric, Recording, Sample, for_judges
 from pcg.metrics.speaker import Resemblyzer, Similarity
@@ -36,10 +35,8 @@ class Judges:
 
     @classmethod
     def load(cls, judge: str = FIRST_JUDGE) -> "Judges":
-        """Load the judge of words of that name, and the usual ones; results are remembered by the content of a sound."""
-        memory = JudgementMemory()
-        speaker, quality = (RememberedMetric(metric, memory) for metric in (Similarity(Resemblyzer()), DNSMOS()))
-        return cls(RememberedJudge(load_judge(judge), memory), speaker, quality)
+        """Load the judge of words of that name, and the usual ones of speakers and quality."""
+        return cls(load_judge(judge), Similarity(Resemblyzer()), DNSMOS())
 
     def names(self, reference: str) -> dict[str, str]:
         """The name of the judge of each figure; `reference`: what speakers are compared with, in words."""
