@@ -27,7 +27,7 @@ PUSHED = 4
 
 
 def open_codec(model: str, device: str) -> Codec:
-    """The embedded voice's codec ("embedded"), or X-codec2 or NeuCodec from a folder or from the hub."""
+    """Load the embedded voice's codec ("embedded"), or X-codec2 or NeuCodec from a folder or from the hub."""
     if model == "embedded":
         return load_codec(EMBEDDED / "codec").to(device)
     try:

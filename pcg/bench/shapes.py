@@ -1,4 +1,4 @@
-"""Models of a real shape with random weights: speed does not depend on what they say, so the acceptance is forced."""
+"""Models of a real shape with random weights: their speed is real, and the acceptance is forced."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -58,7 +58,7 @@ DRAFT_RANK = 96
 
 
 def shape_of(name: str) -> ModelShape:
-    """One of SHAPES, or LAYERSxWIDTH, as in 24x256: the embedded voice in another size. Raises InputError for others."""
+    """Return one of SHAPES, or the embedded voice in another size, LAYERSxWIDTH as in 24x256; raise InputError for others."""
     if name in SHAPES:
         return SHAPES[name]
     size = LIKE_EMBEDDED.fullmatch(name)

@@ -1,4 +1,4 @@
-"""How things are timed here: in turns, warm, medians."""
+"""Timing: in turns, warm, medians."""
 
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -10,7 +10,7 @@ COPY_MIB = 256
 
 
 def milliseconds(work: Callable[[], object]) -> float:
-    """One run of `work`, until the device is done."""
+    """Time one run of `work`, until the device is done."""
     _wait()
     begun = perf_counter()
     work()
@@ -19,8 +19,8 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def medians(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """The median milliseconds of each of `works` over `repeats` rounds in which they take turns, so that a machine that slows
-    down slows them all; one round before is not counted."""
+    """Return the median milliseconds of each of `works` over `repeats` rounds, after one that is not counted. They take turns:
+    a machine that slows down slows them all."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(repeats + 1):
         for name, work in works.items():

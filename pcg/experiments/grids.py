@@ -150,7 +150,7 @@ def ar() -> Condition:
 
 
 def draft() -> Condition:
-    """The draft speaks alone."""
+    """Let the draft speak alone."""
     return Condition("draft alone", Settings("ar"), model="draft")
 
 
@@ -240,7 +240,7 @@ def _ablations(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 
 
 def _mspoof(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    """The schemes of MSpoofTTS (section 3.2). RAS and EAS have a top-p of 0.8, too; the control has only that."""
+    """Return the schemes of MSpoofTTS (section 3.2). RAS and EAS have a top-p of 0.8, too; the control has only that."""
     usual = Settings("ar", temperature=1.0)
     samplers = {
         "Original": usual.with_(top_k=50),
@@ -402,7 +402,7 @@ def _recording(path: Path) -> _Recording:
 
 
 def _prompts(recordings: Sequence[_Recording]) -> dict[str, _Recording]:
-    """Each speaker's recording nearest to `PROMPT_SECONDS`, of those in `PROMPT_RANGE`."""
+    """Return each speaker's recording nearest to `PROMPT_SECONDS` among those within `PROMPT_RANGE`."""
     short: dict[str, list[_Recording]] = defaultdict(list)
     for recording in recordings:
         if PROMPT_RANGE[0] <= recording.seconds <= PROMPT_RANGE[1]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int = 1) -> Iterator[Record]:
-    """As `pcg.experiments.runner.run`, with as many actors as `processes`, each with a worker of its own.
+    """Do units as `pcg.experiments.runner.run` does, with as many actors as `processes`, each with its own worker.
 
     An actor takes `spec.threads` cores and, for "cuda", a GPU. It joins the cluster that `RAY_ADDRESS` names, or that the
     process is in, else it starts Ray on this machine; elsewhere, this project and the model lie at the same path. Records come
@@ -53,7 +53,7 @@ def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int 
 
 
 class _Crew:
-    """What an actor is: a worker, loaded with the first units, so that what hinders it is told as what hinders a unit."""
+    """An actor: its worker is loaded with the first units, so that errors of loading are reported as those of a unit."""
 
     def __init__(self, spec: "WorkerSpec", workers: int) -> None:
         self._spec, self._workers = spec, workers

@@ -146,7 +146,7 @@ class Sums:
         return Sums(resampled(self.columns))
 
     def ratio(self, above: str, below: str) -> np.ndarray:
-        """One column over another; NaN where there is nothing to divide by."""
+        """Return one column over another; NaN where the divisor is 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self[below] > 0, self[above] / self[below], np.nan)
 
@@ -233,7 +233,7 @@ class Results:
         return Results([record for record in self.records if wanted(record.unit)], self._columns)
 
     def by_judge(self) -> dict[str, "Results"]:
-        """The same records with the words of each judge, by name; "" is the first judge."""
+        """Return the same records with the words of each judge, by name; "" is the first judge."""
         return {"": self} | {judge: self.heard_by(judge) for judge in self.judges}
 
     def heard_by(self, judge: str) -> "Results":
@@ -247,7 +247,7 @@ class Results:
         return Results(records, columns)
 
     def alike(self, conditions: Sequence[Condition]) -> "Results":
-        """These conditions, and AR beside each, on the utterances and seeds that all of them share."""
+        """Return these conditions, and the AR of each, on the utterances and seeds that all of them share."""
         return self.sharing(*conditions, *(base for c in conditions if (base := self.baseline(c)) is not None))
 
     def sharing(self, *conditions: Condition, timed: bool = False) -> "Results":

@@ -1,4 +1,4 @@
-"""Units -> stored records, in this process or in several. Whatever ends a run, the next one goes on from the store."""
+"""Runs units, in this process or in several, and stores their records; the next run continues from the store."""
 
 import multiprocessing
 import signal
@@ -25,7 +25,7 @@ PARENT_GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
 def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int = 1) -> Iterator[Record]:
-    """Do the units that `store` does not know yet, and yield each record once it is stored.
+    """Do the units that have no record in `store`, and yield each record once it is stored.
 
     Closing the generator stops the work, and a kill loses no more than the unit that each worker is at. With several
     `processes` each has a worker of its own; where they are spawned, a script needs its `if __name__ == "__main__"`. All
@@ -46,7 +46,7 @@ def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int 
 
 
 def missing(units: Sequence[Unit], spec: "WorkerSpec", store: Store) -> list[Unit]:
-    """Those of `units` that `store` has no record of, each once."""
+    """Return the units without a record in `store`, each once."""
     by_key: dict[str, Unit] = {}
     for unit in units:
         by_key.setdefault(unit.key(spec.voice_id), unit)
@@ -55,7 +55,7 @@ def missing(units: Sequence[Unit], spec: "WorkerSpec", store: Store) -> list[Uni
 
 
 def batches(units: Sequence[Unit]) -> list[Batch]:
-    """Neighbours with the same utterance and seed: methods take turns on one worker, and swaps find their take there."""
+    """Group neighbours of the same utterance and seed: methods take turns on one worker, and swaps find their take there."""
     return [list(group) for _, group in groupby(units, key=lambda unit: (unit.utterance, unit.seed))]
 
 
@@ -66,8 +66,10 @@ def check_workers(field: str, count: int) -> None:
 
 @dataclass(frozen=True)
 class Progress:
-    """`done` of `total` units, and the seconds that the others will take, None until two were timed. notice: what there is to
-    know of the results before the run (`Store.notice`)."""
+    """`done` of `total` units, and the seconds that the others will take, None until two were timed.
+
+    notice: `Store.notice` before the run.
+    """
 
     done: int
     total: int
@@ -78,7 +80,7 @@ class Progress:
 def with_progress(
     records: Iterator[Record], total: int, known: int = 0, clock: Callable[[], float] = perf_counter, notice: str = ""
 ) -> Iterator[tuple[Record, Progress]]:
-    """Each of `records`, of a run over `total` units of which `known` were in the store, with how far the run is.
+    """Yield each of `records` with the progress of a run over `total` units, of which `known` were in the store.
 
     Time counts from the first record on: loading and compiling come before it, once.
     """
@@ -124,7 +126,7 @@ def _side_by_side(parts: Sequence[Batch], spec: "WorkerSpec", workers: int, keep
 
 
 def _start(spec: "WorkerSpec", workers: int) -> tuple[Connection, BaseProcess]:
-    """A new worker process, and the pipe to it."""
+    """Start a worker process; return the pipe to it, and the process."""
     # A forked child would share the parent's threads and CUDA context, which do not survive it.
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
@@ -135,7 +137,7 @@ def _start(spec: "WorkerSpec", workers: int) -> tuple[Connection, BaseProcess]:
 
 
 def _serve(spec: "WorkerSpec", workers: int, pipe: Connection) -> None:
-    """What a worker process does: a record for each unit that it is given, until the pipe ends."""
+    """Serve a worker process: send a record for each unit that is received, until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt reaches the whole group, and the parent ends its workers
     with suppress(*PARENT_GONE):
         try:
@@ -173,7 +175,7 @@ def _died(process: BaseProcess) -> PCGError:
 
 
 def _stop(crew: dict[Connection, BaseProcess], keep: Keep) -> None:
-    """End the workers, and keep what they had finished."""
+    """End the workers, and keep the records that they had finished."""
     for process in crew.values():
         process.terminate()
     for pipe, process in crew.items():

@@ -41,7 +41,7 @@ class Store:
         return self._ask(lambda: self._table.notice)
 
     def known(self, keys: Iterable[str]) -> set[str]:
-        """Those of `keys` that have a record."""
+        """Return the keys that have a record."""
         wanted = set(keys)
         return wanted & self._packed.keys() | set(self._ask(lambda: self._table.find(wanted)))
 
@@ -51,15 +51,17 @@ class Store:
         self._ask(lambda: self._table.add({key: value}))
 
     def records(self, units: Sequence[Unit], voice: str) -> list[Record]:
-        """The records of those of `units` that were done, in their order, each with the unit that was asked for: the record may
-        have been made for another grid, where the condition had another name."""
+        """Return the records of the units that were done, in their order, each with the unit that was asked for.
+
+        Another grid may have stored the record, where the condition had another name.
+        """
         keys = [unit.key(voice) for unit in units]
         later = self._ask(lambda: self._table.find(keys))
         values = [later.get(key) or self._packed.get(key) for key in keys]
         return [_record(value, unit) for unit, value in zip(units, values, strict=True) if value]
 
     def all(self) -> list[Record]:
-        """Every record, of whatever voice, the packed ones first, in the order of storing."""
+        """Return every record of every voice, the packed ones first, in the order of storing."""
         return [_record(value) for value in self._everything().values()]
 
     def pack(self) -> Path:
@@ -98,7 +100,7 @@ class Store:
 
 
 def _unpacked(packed: bytes) -> bytes:
-    """The content of an xz file; raise LZMAError or ValueError if it is damaged, or larger than `pack` makes it."""
+    """Unpack an xz file; raise LZMAError or ValueError if it is damaged, or larger than `pack` makes it."""
     unpacker = lzma.LZMADecompressor(memlimit=MOST_MEMORY)
     content = unpacker.decompress(packed, LARGEST_UNPACKED + 1)
     if len(content) > LARGEST_UNPACKED:
@@ -109,7 +111,7 @@ def _unpacked(packed: bytes) -> bytes:
 
 
 def _record(value: dict[str, dict], unit: Unit | None = None) -> Record:
-    """The record of `unit`, by default of the one that is stored with it."""
+    """Build the record of `unit`, by default of the one that is stored with it."""
     try:
         return Record(unit or Unit.from_dict(value["unit"]), Result.from_dict(value["result"]), value["context"])
     except (KeyError, TypeError, AttributeError) as error:

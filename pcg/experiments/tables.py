@@ -102,18 +102,18 @@ class Column:
 
 
 def of(title: str, name: str, digits: int = 0, scale: float = 1.0, **options: object) -> Column:
-    """A column of the field `name` of `Summary`."""
+    """Make a column of the figure `name` of `Summary`."""
     return Column(title, digits, scale, value=lambda row: getattr(row.summary, name), **options)
 
 
 def change(title: str, name: str, digits: int = 1, scale: float = 100, **options: object) -> Column:
-    """A column of the field `name` of `Difference`."""
+    """Make a column of the figure `name` of `Difference`."""
     options = {"signed": True} | options
     return Column(title, digits, scale, value=lambda row: row.change and getattr(row.change, name), **options)
 
 
 def paper(title: str, name: str) -> Column:
-    """A column of the paper's number, with its spread as the paper prints it."""
+    """Make a column of the paper's number, with its spread as the paper prints it."""
     return Column(f"paper: {title}", value=lambda row: quoted_cell(row.quoted, name))
 
 
@@ -319,7 +319,7 @@ def _ssd_tables(row: Summary) -> Quoted | None:
 
 
 def _tradeoff(results: Results, usual: Sequence[Summary]) -> Table:
-    """Every rule at every setting, by speed, with the front of what no other beats."""
+    """Compare every rule at every setting, by speed, and mark the Pareto front."""
     plain = [s for s in usual if s.speedup and not sampler_name(s.condition.settings)]
     _, shown = alike(results, plain)
     front = {row.name for row in pareto(shown)}
@@ -333,7 +333,7 @@ def _tradeoff(results: Results, usual: Sequence[Summary]) -> Table:
 
 
 def _equal_work(results: Results, usual: Sequence[Summary]) -> Table:
-    """PCG with cosine groups beside every other rule at the setting of nearest work: whose relaxed tokens cost fewer words?"""
+    """Compare PCG with cosine groups and every other rule at the setting of nearest work."""
     judges = results.by_judge()
     less, p = Column("PCG less it, points", 1, 100, signed=True), Column("p", 3, least=0.001)
     words = [column.by(judge) for judge in judges for column in (less, p)]
@@ -402,7 +402,7 @@ def _samplers(results: Results, twisters: bool) -> Table:
 
 
 def draft_table(by_draft: Mapping[str, Results]) -> Table:
-    """The rules with each draft, by its name, on the utterances that all of them share."""
+    """Compare the rules with each draft, by its name, on the utterances that all of them share."""
     rows: list[tuple[Cell, ...]] = []
     columns: tuple[Column, ...] = ()
     keys = [{(r.unit.utterance, r.unit.seed) for r in results.records} for results in by_draft.values()]

@@ -116,7 +116,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Hearing:
+class JudgeTranscript:
     """The transcript of a further judge; the fields are those of `Result`."""
 
     judge: str
@@ -125,7 +125,7 @@ class Hearing:
     characters: tuple[int, int]
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Hearing":
+    def from_dict(cls, values: dict[str, Any]) -> "JudgeTranscript":
         return cls(values["judge"], values["heard"], tuple(values["words"]), tuple(values["characters"]))
 
 
@@ -162,7 +162,7 @@ class Result:
     wall_seconds: float
     computed: int | None = None
     spoof: float | None = None
-    also_heard: tuple[Hearing, ...] = ()
+    also_heard: tuple[JudgeTranscript, ...] = ()
     trace: Trace | None = None
 
     def as_dict(self) -> dict[str, object]:
@@ -171,7 +171,7 @@ class Result:
     @classmethod
     def from_dict(cls, values: dict[str, object]) -> "Result":
         """Build from the JSON of `as_dict`."""
-        also = tuple(map(Hearing.from_dict, values.get("also_heard", ())))
+        also = tuple(map(JudgeTranscript.from_dict, values.get("also_heard", ())))
         trace = values.get("trace")
         fields = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return cls(**fields | {"also_heard": also, "trace": Trace(**trace) if trace else None})

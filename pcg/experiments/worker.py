@@ -25,7 +25,7 @@ from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.audio import load_audio
 from pcg.codec.codec import Codec
 from pcg.errors import InputError
-from pcg.experiments.unit import FORMAT, RECORDED, Condition, Hearing, Record, Result, Unit, Utterance
+from pcg.experiments.unit import FORMAT, RECORDED, Condition, JudgeTranscript, Record, Result, Unit, Utterance
 from pcg.files import __version__
 from pcg.metrics.intelligibility import NORMALISED, Judge, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS
@@ -287,11 +287,11 @@ class Worker:
             torch.set_num_threads(before)
 
 
-def hear(name: str, judge: Judge, text: str, audio: np.ndarray) -> Hearing:
+def hear(name: str, judge: Judge, text: str, audio: np.ndarray) -> JudgeTranscript:
     """Let a judge write down `audio [N]` at JUDGE_RATE, and count the errors against `text`."""
     (heard,) = judge.transcribe([audio], JUDGE_RATE)
     words, characters = word_errors(text, heard), char_errors(text, heard)
-    return Hearing(name, heard, (words.errors, words.length), (characters.errors, characters.length))
+    return JudgeTranscript(name, heard, (words.errors, words.length), (characters.errors, characters.length))
 
 
 def _plain(unit: Unit) -> Unit:

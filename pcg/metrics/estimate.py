@@ -1,4 +1,4 @@
-"""A figure and how far to believe it: 95 % intervals over utterances."""
+"""Figures with their 95 % intervals over utterances."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Estimate:
 
 
 def bootstrap(numerators: Sequence[float], denominators: Sequence[float] | None = None, seed: int = 0) -> Estimate:
-    """sum(numerators) / sum(denominators), and its percentile interval when utterances are drawn anew with replacement.
+    """Return sum(numerators) / sum(denominators) with its percentile interval over utterances drawn with replacement.
 
     Without denominators it is the mean. The draws come from `seed` and from the number of utterances alone, so two methods
     that spoke the same sentences are resampled alike.
@@ -34,7 +34,7 @@ def bootstrap(numerators: Sequence[float], denominators: Sequence[float] | None 
 
 
 def resampled(columns: np.ndarray) -> np.ndarray:
-    """`columns [N, K]`, a row an utterance -> their sums over utterances drawn anew with replacement, `[RESAMPLES, K]`.
+    """Sum `columns [N, K]`, a row an utterance, over utterances drawn with replacement, `[RESAMPLES, K]`.
 
     The draws are those of `bootstrap`. Any figure that is made of sums gets its interval from these, and figures of the same
     utterances are resampled alike, so that their difference is a paired one.
@@ -49,13 +49,13 @@ def resampled(columns: np.ndarray) -> np.ndarray:
 
 
 def between(value: float, draws: np.ndarray) -> Estimate:
-    """`value` with the percentile interval of its resampled `draws`; those that are no numbers are left out."""
+    """Return `value` with the percentile interval of its resampled `draws`; NaN is left out."""
     low, high = np.nanpercentile(draws, [2.5, 97.5])
     return Estimate(float(value), float(low), float(high))
 
 
 def share(hits: int, n: int) -> Estimate:
-    """hits / n with Wilson's interval, which stays honest at 0 and at n, where a bootstrap claims certainty."""
+    """Return hits / n with Wilson's interval, which is not empty at 0 and at n, as a bootstrap's is."""
     if n < 1:
         raise ValueError("a share needs at least one utterance")
     from scipy.stats import binomtest

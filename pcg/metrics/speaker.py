@@ -65,7 +65,7 @@ class Resemblyzer:
         self._encoder = VoiceEncoder("cpu", verbose=False)
 
     def embed(self, samples: np.ndarray, sample_rate: int) -> np.ndarray:
-        """A unit vector `[256]`, or zeros where no voice is found."""
+        """Return a unit vector `[256]`, or zeros where no voice is found."""
         from resemblyzer import preprocess_wav
 
         heard = for_judges(samples, sample_rate)
@@ -86,7 +86,7 @@ class WavLM:
         self._model = model.to(device)
 
     def embed(self, samples: np.ndarray, sample_rate: int) -> np.ndarray:
-        """A unit vector `[xvector_output_dim]`, or zeros for silence; what is shorter than half a second is repeated."""
+        """Return a unit vector `[xvector_output_dim]`, or zeros for silence; less than half a second of sound is repeated."""
         import torch
 
         heard = for_judges(samples, sample_rate)
@@ -109,7 +109,7 @@ def speaker_encoder(name: str, device: str = "cpu") -> SpeakerEncoder:
 
 
 def cosine(left: np.ndarray, right: np.ndarray) -> float:
-    """Cosine of two embeddings as `SpeakerEncoder.embed` returns them."""
+    """Return the cosine of two embeddings as `SpeakerEncoder.embed` returns them."""
     return float(np.dot(left, right))
 
 

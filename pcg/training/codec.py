@@ -21,7 +21,7 @@ VOICED = 0.5
 
 
 def pitch(wave: Tensor, frame: int, sample_rate: int, window: int = 960) -> tuple[Tensor, Tensor]:
-    """Waves `[B, N]` -> pitch in Hz and whether there is one, each `[B, N / frame]`.
+    """Return the pitch in Hz of waves `[B, N]`, and whether there is one, each `[B, N / frame]`.
 
     The strongest peak of the autocorrelation over that of the window (Boersma 1993), with a small cost on long lags.
     """
@@ -76,7 +76,7 @@ class Crops:
 
 
 def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int, seed: int, device: str) -> EmbeddedCodec:
-    """Encoder, FSQ and decoder by the L1 distance of log-mels; returns the codec with its tokens settled."""
+    """Train encoder, FSQ and decoder by the L1 distance of log-mels; return the codec, whose tokens no longer change."""
     torch.manual_seed(seed)
     codec = EmbeddedCodec(config).to(device)
     crops, held_out = Crops(shards(corpus), seed), Crops(shards(corpus, "held_out_sentences"), seed)
@@ -104,7 +104,7 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
 
 
 def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
-    """Pitch, filters and all else behind the code, the encoder frozen, by mel and multi-resolution STFT losses."""
+    """Train all that is behind the code, with a frozen encoder, by mel and multi-resolution STFT losses."""
     decoder = _decoder(codec)
     torch.manual_seed(seed)
     optimizers = make_optimizers(decoder, lr=1e-3, muon_lr=1.5e-3, weight_decay=0.0)
@@ -122,7 +122,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
 
 
 def _decoder(codec: EmbeddedCodec) -> nn.ModuleList:
-    """What is behind the code, to be trained; the encoder is frozen."""
+    """Freeze the encoder, and return the modules behind the code."""
     for module in (codec.patch, codec.encoder, codec.to_code):
         module.requires_grad_(False)
     # In a list, modules have numbers for names, so Muon takes the matrices of from_code and wave_head, too: the published voice
@@ -131,8 +131,8 @@ def _decoder(codec: EmbeddedCodec) -> nn.ModuleList:
 
 
 def _round_trip(codec: EmbeddedCodec, wave: Tensor, coins: torch.Generator) -> tuple[Tensor, Tensor]:
-    """The wave made of the codes of `wave`, by the true pitch where there is one; and how far off the codec's own pitch is, in
-    octaves. A filter that had to make up for a pitch somewhat off would learn to blur."""
+    """Return the wave made of the codes of `wave`, with the true pitch where there is one, and the error of the codec's own
+    pitch in octaves. Filters that had to make up for a wrong pitch would learn to blur."""
     with torch.no_grad():
         quantized = codec.quantize(codec.log_mel(wave))
         true, voiced = pitch(wave, codec.config.frame, codec.sample_rate)
@@ -165,7 +165,7 @@ def mel_distance(made: Tensor, wave: Tensor) -> Tensor:
 
 
 def spectral_loss(made: Tensor, wave: Tensor) -> Tensor:
-    """Log-mel L1 plus, over three resolutions, spectral convergence and log-magnitude L1 (Yamamoto et al., 2020)."""
+    """Return log-mel L1 plus, over three resolutions, spectral convergence and log-magnitude L1 (Yamamoto et al., 2020)."""
     total = 5.0 * mel_distance(made, wave)
     for n_fft, hop in RESOLUTIONS:
         a, b = (_magnitude(x, n_fft, hop) for x in (made, wave))

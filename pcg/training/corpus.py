@@ -64,7 +64,7 @@ def read_shard(shard: Path) -> Iterator[tuple[CorpusEntry, np.ndarray]]:
 
 
 def usable(samples: np.ndarray) -> bool:
-    """Whether an utterance is neither too short nor too long to be trained on."""
+    """Return whether an utterance is neither too short nor too long to be trained on."""
     return MIN_SECONDS * SAMPLE_RATE <= len(samples) <= MAX_SECONDS * SAMPLE_RATE
 
 

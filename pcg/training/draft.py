@@ -134,7 +134,7 @@ class Trial:
 
     @classmethod
     def of(cls, target: LlamaForCausalLM, material: Material, pairs: Sequence[Pair], settings: Settings) -> "Trial":
-        """A trial by SD, and by PCG with the target's groups; codes that the corpus does not use stand alone."""
+        """Make a trial by SD, and by PCG with the target's groups; codes that the corpus does not use stand alone."""
         vocabulary, theta = material.vocabulary, settings.theta
         codes = slice(vocabulary.first_code, vocabulary.first_code + vocabulary.codes)
         embedding = target.get_input_embeddings().weight.detach()[codes].float().cpu()

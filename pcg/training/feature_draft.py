@@ -38,7 +38,7 @@ def divergence(
     tv: float,
     temperature: float,
 ) -> tuple[Tensor, Tensor]:
-    """The sum over steps k and positions i of `weights [K, n]` times kl KL(q_i || p_ki) + tv TV(q_i, p_ki).
+    """Sum `weights [K, n]` times kl KL(q_i || p_ki) + tv TV(q_i, p_ki) over steps k and positions i.
 
     p = softmax(hidden head^T / temperature) from `hidden [K, n, R]` and `head [V, R]`; q likewise from `wanted [n, D]` and
     `wanted_head [V, D]`, which do not learn. Also the overlaps sum min(p, q) = 1 - TV, `[K, n]`, without a gradient. TV as a
@@ -95,7 +95,7 @@ class _Divergence(torch.autograd.Function):
 
 
 def _target(logits: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """The target's probabilities `[c, V]` and their entropies `[c]`."""
+    """Return the target's probabilities `[c, V]` and their entropies `[c]`."""
     z = logits.float().div_(temperature)
     lse = z.logsumexp(-1, keepdim=True)
     q = (z - lse).exp_()
@@ -129,7 +129,7 @@ class TapPlaces:
 
     @classmethod
     def of(cls, batch: Batch) -> "TapPlaces":
-        """The places of `batch`: in each row the learned positions stand side by side and reach to the row's last id."""
+        """Find the places of `batch`: in each row the learned positions are contiguous and reach to the row's last id."""
         learned = batch.labels != IGNORED
         counts = learned.sum(1, keepdim=True)
         steps = torch.arange(int(counts.max()), device=learned.device)
@@ -137,7 +137,7 @@ class TapPlaces:
         return cls(slots.clamp(max=learned.shape[1] - 1), steps < counts)
 
     def pick(self, table: Tensor) -> Tensor:
-        """`table [B, S, ...]` at these places, `[B, N, ...]`."""
+        """Return `table [B, S, ...]` at these places, `[B, N, ...]`."""
         return table[torch.arange(len(table), device=table.device)[:, None], self.slots]
 
 
@@ -170,12 +170,12 @@ class FeatureModel(nn.Module):
         return self.head_up if self.shape.rank else self.speech_head
 
     def hidden(self, states: Tensor) -> Tensor:
-        """What the head multiplies, `[..., D]` or `[..., rank]`."""
+        """Return the input of the head, `[..., D]` or `[..., rank]`."""
         normed = F.rms_norm(states, states.shape[-1:], self.norm, self.shape.rms_norm_eps)
         return F.linear(normed, self.head_down) if self.shape.rank else normed
 
     def unroll(self, batch: Batch, taps: Tensor, places: TapPlaces, steps: int) -> Iterator[Tensor]:
-        """The states `[B, N, D]` of each step at `places`, behind the target's `taps [B, S, layers, D]`.
+        """Yield the states `[B, N, D]` of each step at `places`, behind the target's `taps [B, S, layers, D]`.
 
         Step k at position s is the k-th drafted token of a round that began at s - k + 1: it attends to the keys of what was
         read behind the target up to there, and behind itself since.
@@ -198,7 +198,7 @@ class FeatureModel(nn.Module):
             yield states
 
     def decoding(self, target: Checkpoint) -> FeatureDraft:
-        """What drafts with these weights beside `target`."""
+        """Return a FeatureDraft with these weights, to draft for `target`."""
         tensors = {name: tensor.detach() for name, tensor in self.state_dict().items()}
         return FeatureDraft(self.shape, tensors, target, self.vocabulary)
 
@@ -217,14 +217,14 @@ class FeatureModel(nn.Module):
         return _turn(self._project(x, slice(0, rows)), rotary)
 
     def _keys(self, x: Tensor, rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """Keys and values, repeated so that each query head has its own."""
+        """Return keys and values, repeated so that each query head has its own."""
         rows, heads = self.shape.num_attention_heads * self.shape.head_dim, self.shape.num_key_value_heads
         keys, values = self._project(x, slice(rows, None)).split(heads, 1)
         repeats = self.shape.num_attention_heads // heads
         return _turn(keys, rotary).repeat_interleave(repeats, 1), values.repeat_interleave(repeats, 1)
 
     def _rest(self, x: Tensor, mixed: Tensor) -> Tensor:
-        """The layer behind its attention, whose output is `mixed [B, heads, N, dim]`."""
+        """Compute the layer behind its attention, whose output is `mixed [B, heads, N, dim]`."""
         x = x + self.layer.out(mixed.transpose(1, 2).flatten(-2))
         normed = F.rms_norm(x, x.shape[-1:], self.layer.mlp_norm, self.shape.rms_norm_eps)
         gate, up = self.layer.gate_up(normed).chunk(2, -1)
@@ -233,7 +233,7 @@ class FeatureModel(nn.Module):
 
 @torch.no_grad()
 def low_rank(head: Tensor, gain: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """`down [rank, D]` and `up [V, rank]`: up down is nearest to `head [V, D]` for inputs of unit RMS times `gain [D]`."""
+    """Return `down [rank, D]` and `up [V, rank]`, together nearest to `head [V, D]` for inputs of unit RMS times `gain [D]`."""
     if not 1 <= rank <= min(head.shape):
         raise InputError("rank", rank, f"a number from 1 to {min(head.shape)}")
     scaled = (head * gain).double()
@@ -244,7 +244,7 @@ def low_rank(head: Tensor, gain: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def _copy_last_layer(layer: _Layer, target: Checkpoint) -> None:
-    """All of the target's last layer but what it adds in the end, so that learning begins at the least squares."""
+    """Copy the target's last layer but its output matrices, so that learning begins at the least squares."""
     prefix = f"model.layers.{target.layers - 1}."
 
     def stacked(*parts: str) -> Tensor:
@@ -264,7 +264,7 @@ def _turn(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def later(x: Tensor, by: int, axis: int) -> Tensor:
-    """`x` moved along `axis`: what stood at s stands at s + by; zeros come in."""
+    """Shift `x` by so many places along `axis`, and fill with zeros."""
     kept = x.narrow(axis, 0, x.shape[axis] - by)
     return torch.cat([torch.zeros_like(x.narrow(axis, 0, by)), kept], axis)
 
@@ -284,7 +284,7 @@ def _attend(q: Tensor, keys: Tensor, values: Tensor, newest: Tensor, own: Sequen
 
 
 def read_feature_model(folder: Path, target: LlamaForCausalLM, vocabulary: Vocabulary) -> FeatureModel:
-    """The feature draft in `folder`, to be trained further beside its `target`; raises as `read_feature_draft` does."""
+    """Read the feature draft in `folder`, to train it further beside its `target`; raises as `read_feature_draft` does."""
     read = read_feature_draft(folder, Checkpoint.of(target), vocabulary)
     model = FeatureModel(target, vocabulary, read.tapped, read.shape.rank)
     model.load_state_dict({name: tensor.float() for name, tensor in read_tensors(folder / "model.safetensors").items()})
@@ -300,7 +300,7 @@ ROWS_PER_WEIGHT = 24
 
 @contextmanager
 def tapping(target: LlamaForCausalLM, layers: Sequence[int]) -> Iterator[dict[int, Tensor]]:
-    """Within it, a pass of `target` leaves the hidden states behind `layers` (counted from 1) here, by layer."""
+    """Collect the hidden states behind `layers` (counted from 1) of each pass of `target`, by layer."""
     found: dict[int, Tensor] = {}
 
     def keep(number: int, _module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
@@ -368,7 +368,7 @@ def start_from(model: FeatureModel, target: LlamaForCausalLM, batch: Callable[[i
 
 
 def _solve(xx: Tensor, xy: Tensor, inputs: Sequence[int], ridge: Tensor) -> Tensor:
-    """Ridge regression on some of the inputs."""
+    """Solve the ridge regression on some of the inputs."""
     chosen = xx[inputs][:, inputs]
     return torch.linalg.solve(chosen + ridge * torch.eye(len(inputs), dtype=chosen.dtype, device=chosen.device), xy[inputs])
 

@@ -75,14 +75,14 @@ class _Gate(torch.autograd.Function):
 
 
 def hidden_states(model: LlamaForCausalLM, ids: Tensor, positions: Tensor) -> Tensor:
-    """The last hidden states `[B, T, D]`, behind the final norm, of `ids [B, T]` at `positions [B, T]`, padded on the right."""
+    """Return the hidden states `[B, T, D]` behind the final norm, of `ids [B, T]` (padded on the right) at `positions`."""
     return tapped_states(model, ids, positions, ())[1]
 
 
 def tapped_states(
     model: LlamaForCausalLM, ids: Tensor, positions: Tensor, tapped: Sequence[int]
 ) -> tuple[dict[int, Tensor], Tensor]:
-    """As `hidden_states`; before them the hidden states `[B, T, D]` behind each of the layers `tapped` (counted from 1)."""
+    """Return the hidden states `[B, T, D]` behind the layers `tapped` (counted from 1), and those of `hidden_states`."""
     batch, count = ids.shape
     config, inner = model.config, model.model
     heads, kv_heads = config.num_attention_heads, config.num_key_value_heads

@@ -21,7 +21,7 @@ from pcg.training.tokens import IGNORED, Batch
 def save_checkpoint(
     path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer], meta: dict[str, object]
 ) -> None:
-    """Write every module, every optimizer's tensors and `meta` (JSON) to `path`. No name may stand for both kinds."""
+    """Write every module, every optimizer's tensors and `meta` (JSON) to `path`; all of their names differ."""
     if shared := modules.keys() & optimizers.keys():
         raise ValueError(f"a module and an optimizer are both called {min(shared)}")
     tensors = {f"{name}/{key}": t for name, m in modules.items() for key, t in m.state_dict().items()}
@@ -65,7 +65,7 @@ def check_device(device: str) -> None:
 
 
 def agrees(note: Path, asked: Mapping[str, object]) -> bool:
-    """Whether `note` says `asked` (plain JSON); where there is no note yet, it is written."""
+    """Return whether the file `note` holds `asked` (plain JSON); write it where there is none."""
     if not note.exists():
         write_json(note, asked)
         return True
@@ -236,7 +236,7 @@ def generator(seed: int, index: int) -> torch.Generator:
 
 
 def read_log(log: Path) -> list[dict[str, float]]:
-    """The rows of a stage's log; one that a killed run left half written is passed over."""
+    """Read the rows of a stage's log; a row that a killed run left half written is skipped."""
     rows = []
     for line in log.read_text(encoding="utf-8").splitlines():
         with suppress(ValueError):

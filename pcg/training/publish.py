@@ -76,7 +76,7 @@ Log = list[dict[str, float]]
 
 
 def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> str:
-    """Markdown: what the voice is, its use, its hours, its recipe and losses, its limits and its licence."""
+    """Return the voice's card in markdown."""
     sizes = {p.parent.name: p.stat().st_size / 1e6 for p in sorted(folder.glob("*/model.safetensors"))}
     codec = facts["recipe"]["codec"]
     rate = codec["sample_rate"] // (codec["frame"] * codec["frames_per_token"])
@@ -84,12 +84,12 @@ def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> 
 
 
 def recogniser_card(parameters: dict[str, int], logs: dict[str, Log], seed: int) -> str:
-    """Markdown: what the recogniser is, what it learned from, its use, its losses, its limits and its licence."""
+    """Return the recogniser's card in markdown."""
     return _filled("recogniser.md", parameters=parameters, logs=_stages(logs), seed=seed)
 
 
 def detector_card(facts: dict[str, object], figures: dict[str, object]) -> str:
-    """Markdown: what the detectors are, what they were trained on, how well they tell, and their licence."""
+    """Return the detectors' card in markdown."""
     detectors = {resolution.name: figures[resolution.name] for resolution in RESOLUTIONS}
     return _filled("detectors.md", **facts, detectors=detectors, garbage=figures["garbage"])
 
@@ -101,7 +101,7 @@ def _filled(name: str, **values: object) -> str:
 
 
 def _stages(logs: dict[str, Log]) -> list[dict[str, object]]:
-    """Of each stage its last step, and the last loss of each kind."""
+    """Return for each stage its last step, and the last loss of each kind."""
     stages = []
     for name, log in logs.items():
         losses = {kind: value for row in log for kind, value in row.items() if kind not in ("step", "seconds")}

@@ -57,14 +57,14 @@ from pcg.training.sentences import build_pool, dictionary
 from pcg.training.speech import (
     HELD_OUT_VOICES,
     Disturbances,
-    HeardBatch,
-    Hearing,
-    HearingBatches,
+    SpeechBatch,
+    SpeechBatches,
+    SpokenSentence,
     in_order,
     make_round_trips,
     make_voices,
     mask_features,
-    read_hearings,
+    read_spoken,
 )
 from pcg.training.target import Shape, new_llama
 from pcg.training.tokens import IGNORED
@@ -109,14 +109,14 @@ def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: i
     codec = load_codec(EMBEDDED / "codec")
     for split in ("train", *HELD_OUT):
         make_round_trips(more, corpus, codec, seed, split)
-    held_out_voices = read_hearings([more], HELD_OUT_VOICES)
+    held_out_voices = read_spoken([more], HELD_OUT_VOICES)
     held_out = {
-        "sentences": read_hearings([corpus], "held_out_sentences"),
-        "words": read_hearings([corpus], "held_out_words"),
-        "codec": read_hearings([more], "held_out_sentences"),
+        "sentences": read_spoken([corpus], "held_out_sentences"),
+        "words": read_spoken([corpus], "held_out_words"),
+        "codec": read_spoken([more], "held_out_sentences"),
         **{name: [h for h in held_out_voices if h.voice == name] for name in ("espeak", "kal")},
     }
-    training = RecogniserTraining(work, device, seed, recipe, read_hearings([corpus, more], "train"), held_out)
+    training = RecogniserTraining(work, device, seed, recipe, read_spoken([corpus, more], "train"), held_out)
     training.spell()
     training.read()
     training.together()
@@ -131,8 +131,8 @@ class RecogniserTraining:
     device: str
     seed: int
     recipe: RecogniserRecipe
-    train: Sequence[Hearing]
-    held_out: Mapping[str, Sequence[Hearing]]
+    train: Sequence[SpokenSentence]
+    held_out: Mapping[str, Sequence[SpokenSentence]]
     seconds: float = SECONDS
 
     def spell(self) -> None:
@@ -170,8 +170,8 @@ class RecogniserTraining:
     def _new_reader(self) -> nn.ModuleDict:
         return new_reader(self.recipe.reader, self.recipe.encoder, self.subwords, self.seed)
 
-    def _batches(self, seed: int, **options: int) -> HearingBatches:
-        return HearingBatches(self.train, self.seconds, seed, Disturbances(), **options)
+    def _batches(self, seed: int, **options: int) -> SpeechBatches:
+        return SpeechBatches(self.train, self.seconds, seed, Disturbances(), **options)
 
     def _learn(
         self,
@@ -180,7 +180,7 @@ class RecogniserTraining:
         encoder: ConformerCTC,
         reader: nn.ModuleDict | None,
         rates: Mapping[str, float],
-        batches: HearingBatches,
+        batches: SpeechBatches,
         **pace: float,
     ) -> None:
         """Train stage `name` in place, and log losses and the word error rates of each held-out set.
@@ -197,7 +197,7 @@ class RecogniserTraining:
             # On a CPU the fused kernel's backward pass is the slower one.
             reader.to(device)["lm"].set_attn_implementation("eager" if device == "cpu" else "sdpa")
         made = {part: make_optimizers(module, rates[part], rates[part]) for part, module in learned.items()}
-        checks = {split: spread(hearings, CHECKED) for split, hearings in self.held_out.items()}
+        checks = {split: spread(sentences, CHECKED) for split, sentences in self.held_out.items()}
         subwords = self.subwords
         print(f"{name}: {batches.per_epoch} batches an epoch", flush=True)
 
@@ -244,14 +244,14 @@ class RecogniserTraining:
 
 
 def losses_of_spelling(encoded: Encoded, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """CTC of `texts` at the encoder's end, and at its draft."""
+    """Return the CTC losses of `texts` at the encoder's end, and at its draft."""
     final, draft = (ctc_loss(log_probs, encoded.counts, texts) for log_probs in (encoded.log_probs, encoded.draft_log_probs))
     return final, draft
 
 
 def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:
-    """Negative log-likelihood a character (arXiv:2603.11243, Eq. 1) of `texts` under `log_probs [B, 2 S, C]`, of which
-    twice `frames [B]` labels count."""
+    """Return the negative log-likelihood a character (arXiv:2603.11243, Eq. 1) of `texts` under `log_probs [B, 2 S, C]`, of
+    which twice `frames [B]` labels count."""
     labels = [torch.tensor(spell(text)) for text in texts]
     lengths = torch.tensor([len(row) for row in labels])
     ratio = log_probs.shape[1] // int(frames.max())
@@ -261,8 +261,8 @@ def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:
 
 
 @torch.inference_mode()
-def greedy_wer(encoder: ConformerCTC, mel: LogMel, check: Sequence[HeardBatch], device: str) -> float:
-    """Word errors of the best path (arXiv:2603.11243, Eq. 2), over all words."""
+def greedy_wer(encoder: ConformerCTC, mel: LogMel, check: Sequence[SpeechBatch], device: str) -> float:
+    """Return the word errors of the best path (arXiv:2603.11243, Eq. 2), over all words."""
     encoder.eval()
     errors = words = 0
     for batch in check:
@@ -275,9 +275,9 @@ def greedy_wer(encoder: ConformerCTC, mel: LogMel, check: Sequence[HeardBatch], 
     return errors / words
 
 
-def spread(hearings: Sequence[Hearing], count: int) -> list[Hearing]:
-    """`count` of `hearings`, evenly spread, so that every voice is among them."""
-    return [hearings[i * len(hearings) // count] for i in range(min(count, len(hearings)))]
+def spread(sentences: Sequence[SpokenSentence], count: int) -> list[SpokenSentence]:
+    """Return `count` of `sentences`, evenly spread, so that every voice is among them."""
+    return [sentences[i * len(sentences) // count] for i in range(min(count, len(sentences)))]
 
 
 def new_reader(shape: ReaderShape, encoder: EncoderConfig, subwords: Subwords, seed: int) -> nn.ModuleDict:
@@ -327,14 +327,14 @@ def loss_of_reading(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded,
     return F.cross_entropy(lm.get_output_embeddings()(read.last_hidden_state[learned]).float(), batch.labels[learned])
 
 
-def autoregressive_wer(recogniser: EmbeddedRecogniser, check: Sequence[Hearing]) -> float:
+def autoregressive_wer(recogniser: EmbeddedRecogniser, check: Sequence[SpokenSentence]) -> float:
     found = transcribe(recogniser, [h.samples() for h in check], PRESETS["ar"])
     errors = [word_errors(h.text, t.text) for h, t in zip(check, found, strict=True)]
     return sum(e.errors for e in errors) / sum(e.length for e in errors)
 
 
 def trained_encoder(directory: Path, config: EncoderConfig) -> ConformerCTC:
-    """The encoder as far as its own stage has trained it."""
+    """Load the encoder as far as its own stage has trained it."""
     saved = directory / f"{CTC}.safetensors"
     if not saved.exists():
         raise PCGError(f"The recogniser's encoder is not trained yet: no {saved.name} in {directory}.")

@@ -46,7 +46,7 @@ class TranscribedRecording:
 
 
 def find_recordings(speech: Path) -> list[TranscribedRecording]:
-    """Every recording below `speech` that has a transcript beside it, in the order of their names.
+    """Find every recording below `speech` that has a transcript beside it, in the order of their names.
 
     LibriTTS's layout: READER/CHAPTER/name.wav and name.normalized.txt, and the reader is the voice. Any other: name.wav and
     name.txt, and the folder around them is the voice. FLAC is read as WAV is.
@@ -115,7 +115,7 @@ def encode_corpus(folder: Path, corpus: Path, split: str, codec: Codec, count: i
 
 
 def open_codec(source: str, device: str) -> tuple[Codec, str]:
-    """The codec of the shipped voice ("embedded") or of a folder, and a SHA-256 of its files."""
+    """Load the codec of the shipped voice ("embedded") or of a folder; also return a SHA-256 of its files."""
     folder = EMBEDDED / "codec" if source == "embedded" else Path(source)
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -130,7 +130,7 @@ def open_codec(source: str, device: str) -> tuple[Codec, str]:
 
 
 def read_manifest(tokens: Path) -> dict[str, object]:
-    """What the shards in `tokens` were made from, once they are all there. Raises InputError where they are not."""
+    """Read what the shards in `tokens` were made from; raise InputError unless they are all there."""
     try:
         found = json.loads((tokens / MANIFEST).read_text(encoding="utf-8"))
         recordings, _ = int(found["recordings"]), int(found["codes"])
@@ -143,7 +143,7 @@ def read_manifest(tokens: Path) -> dict[str, object]:
 
 
 def tokens_path(folder: Path, number: int) -> Path:
-    """The index of shard `number`; it is there when the shard is whole."""
+    """Return the path of the index of shard `number`, which exists when the shard is whole."""
     return folder / f"{number:05d}.json"
 
 

@@ -68,7 +68,7 @@ def _bucket(text: str, n: int) -> int:
 
 
 def _sentence(text: str) -> str:
-    """A text on one line with a capital and an end; nothing where it holds what is no English sentence."""
+    """Return a text on one line with a capital and an end; "" for what is no English sentence."""
     text = " ".join(text.split()).strip(" ,;:-")
     if not text or not text.isascii() or re.search(r"[^A-Za-z0-9 ,.?!;:'$%&-]", text) or not re.search("[A-Za-z]{2}", text):
         return ""
@@ -76,7 +76,7 @@ def _sentence(text: str) -> str:
 
 
 def _short(rng: random.Random, sentence: str) -> str:
-    """One to three words: alone, or a piece of a sentence."""
+    """Draw one to three words: said alone, or a piece of a sentence."""
     words = re.findall(r"[A-Za-z']+", sentence)
     if rng.random() < 0.4 or len(words) < 3:
         return rng.choice(SAID_ALONE).capitalize() + rng.choice(".?!.")
@@ -106,7 +106,7 @@ def _wordnet() -> Iterator[str]:
 
 
 def dictionary(longest: int = 13) -> list[str]:
-    """Words without capitals of 3 to `longest` letters."""
+    """Return words without capitals of 3 to `longest` letters."""
     words = WORD_LIST.read_text(encoding="utf-8").split()
     return [w for w in words if w.isascii() and w.isalpha() and w.islower() and 3 <= len(w) <= longest]
 

@@ -1,4 +1,4 @@
-"""What the recogniser hears: the corpus, espeak-ng's voices, round trips through the codec; batches of them, disturbed."""
+"""Training speech of the recogniser: the corpus, espeak-ng's voices, round trips through the codec; disturbed batches of it."""
 
 import random
 import re
@@ -38,7 +38,7 @@ class Disturbances:
 
 
 @dataclass(frozen=True)
-class Hearing:
+class SpokenSentence:
     """One sentence: its `text` in the recogniser's characters, and where its samples lie in a shard's array."""
 
     text: str
@@ -48,12 +48,12 @@ class Hearing:
     length: int
 
     def samples(self) -> Tensor:
-        """float32 `[length]` within -1..1."""
+        """Return float32 `[length]` within -1..1."""
         return torch.from_numpy(self.shard[self.start : self.start + self.length].astype(np.float32) / 32768.0)
 
 
 @dataclass(frozen=True)
-class HeardBatch:
+class SpeechBatch:
     """samples `[B, N]`, zero behind `lengths [B]`, and the text of each row."""
 
     samples: Tensor
@@ -61,53 +61,53 @@ class HeardBatch:
     texts: list[str]
 
 
-def read_hearings(directories: Sequence[Path], split: str) -> list[Hearing]:
+def read_spoken(directories: Sequence[Path], split: str) -> list[SpokenSentence]:
     """Read every sentence of `split` in corpora of the corpus's format that is written in letters alone."""
-    hearings = []
+    sentences = []
     for path in (p for directory in directories for p in shards(directory, split)):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
         spoken = [u for u in read_index(path) if u.length >= SHORTEST and not re.search(r"[^A-Za-z ',.?!;:-]", u.text)]
-        hearings += [Hearing(spoken_words(u.text), path.parent.name, array, u.start, u.length) for u in spoken]
-    return hearings
+        sentences += [SpokenSentence(spoken_words(u.text), path.parent.name, array, u.start, u.length) for u in spoken]
+    return sentences
 
 
-def collate(samples: Sequence[Tensor], texts: Sequence[str]) -> HeardBatch:
+def collate(samples: Sequence[Tensor], texts: Sequence[str]) -> SpeechBatch:
     padded = torch.nn.utils.rnn.pad_sequence(list(samples), batch_first=True)
-    return HeardBatch(padded, torch.tensor([len(s) for s in samples]), list(texts))
+    return SpeechBatch(padded, torch.tensor([len(s) for s in samples]), list(texts))
 
 
-def in_order(hearings: Sequence[Hearing], seconds: float) -> list[HeardBatch]:
-    """Undisturbed batches of about `seconds` of padded speech, by length: for checks."""
-    order = sorted(range(len(hearings)), key=lambda i: hearings[i].length)
-    groups = _pack([(i,) for i in order], lambda item: hearings[item[0]].length, seconds)
-    return [collate([hearings[i].samples() for (i,) in group], [hearings[i].text for (i,) in group]) for group in groups]
+def in_order(sentences: Sequence[SpokenSentence], seconds: float) -> list[SpeechBatch]:
+    """Return undisturbed batches of about `seconds` of padded speech, by length, for checks."""
+    order = sorted(range(len(sentences)), key=lambda i: sentences[i].length)
+    groups = _pack([(i,) for i in order], lambda item: sentences[item[0]].length, seconds)
+    return [collate([sentences[i].samples() for (i,) in group], [sentences[i].text for (i,) in group]) for group in groups]
 
 
-class HearingBatches:
+class SpeechBatches:
     """Batches of about `seconds` of padded speech, shuffled, where a share of the rows are two sentences in one, so that
     pauses and longer speech are known. The first `easy` batches are the shortest sentences (as in SortaGrad, Amodei et al.,
     arXiv:1512.02595): CTC leaves its all-blank plateau sooner on them."""
 
     def __init__(
         self,
-        hearings: Sequence[Hearing],
+        sentences: Sequence[SpokenSentence],
         seconds: float,
         seed: int,
         ways: Disturbances,
         joined: float = 0.12,
         easy: int = 150,
     ) -> None:
-        self._hearings, self._seconds, self._seed, self._ways = hearings, seconds, seed, ways
+        self._sentences, self._seconds, self._seed, self._ways = sentences, seconds, seed, ways
         self._joined, self._easy = joined, easy
         self._plan_cached = lru_cache(maxsize=2)(self._plan)
         self.per_epoch = len(self._plan(0))
 
-    def batch(self, index: int) -> HeardBatch:
+    def batch(self, index: int) -> SpeechBatch:
         epoch, place = divmod(index, self.per_epoch)
         plan = self._plan_cached(epoch)
         items, rng = plan[place % len(plan)], generator(self._seed, index)
         batch = collate([self._speak(item, rng) for item in items], [self._text(item) for item in items])
-        return HeardBatch(disturb(batch.samples, batch.lengths, self._ways, rng), batch.lengths, batch.texts)
+        return SpeechBatch(disturb(batch.samples, batch.lengths, self._ways, rng), batch.lengths, batch.texts)
 
     def _speak(self, item: tuple[int, ...], rng: Generator) -> Tensor:
         parts: list[Tensor] = []
@@ -116,18 +116,18 @@ class HearingBatches:
             slow, fast = self._ways.speed
             if parts:
                 parts.append(torch.zeros(int(0.5 * pause * SAMPLE_RATE)))
-            parts.append(change_speed(self._hearings[i].samples(), slow + (fast - slow) * speed))
+            parts.append(change_speed(self._sentences[i].samples(), slow + (fast - slow) * speed))
         return torch.cat(parts)
 
     def _text(self, item: tuple[int, ...]) -> str:
-        return " ".join(self._hearings[i].text for i in item)
+        return " ".join(self._sentences[i].text for i in item)
 
     def _length(self, item: tuple[int, ...]) -> int:
-        return sum(self._hearings[i].length for i in item)
+        return sum(self._sentences[i].length for i in item)
 
     def _plan(self, epoch: int) -> list[list[tuple[int, ...]]]:
         rng = random.Random(self._seed * 7919 + epoch)
-        order = list(range(len(self._hearings)))
+        order = list(range(len(self._sentences)))
         rng.shuffle(order)
         pairs = int(len(order) * self._joined / (1 + self._joined))
         items: list[tuple[int, ...]] = [(order[2 * i], order[2 * i + 1]) for i in range(pairs)]
@@ -142,7 +142,7 @@ class HearingBatches:
 
 
 def _pack(items, length, seconds: float) -> list[list[tuple[int, ...]]]:
-    """Neighbours of `items`, in batches whose padded length stays within `seconds`."""
+    """Group neighbours of `items` into batches whose padded length stays within `seconds`."""
     batches: list[list[tuple[int, ...]]] = []
     batch: list[tuple[int, ...]] = []
     for item in items:
@@ -177,7 +177,7 @@ def disturb(samples: Tensor, lengths: Tensor, ways: Disturbances, rng: Generator
 
 
 def mask_features(features: Tensor, counts: Tensor, rng: Generator) -> Tensor:
-    """SpecAugment: two stretches of up to 16 bands and two of up to 16 frames of `features [B, T, F]` are set to their mean."""
+    """Set two stretches of up to 16 bands and two of up to 16 frames of `features [B, T, F]` to their mean (SpecAugment)."""
     rows, frames, bands = features.shape
     for axis, size, total in ((2, bands, torch.full((rows,), bands)), (1, frames, counts)):
         for _ in range(2):
@@ -201,7 +201,7 @@ def _filter(samples: Tensor, ways: Disturbances, rng: Generator) -> Tensor:
 
 
 def _channel(rows: int, bins: int, rng: Generator) -> Tensor:
-    """Gains `[rows, bins]`: a smooth curve of some decibels, and for every third row each a low and a high end cut off."""
+    """Draw gains `[rows, bins]`: a smooth curve of some decibels; a third of the rows lack low tones, a third high ones."""
     curve = F.interpolate(5.0 * torch.randn(rows, 1, 8, generator=rng), size=bins, mode="linear", align_corners=True)[:, 0]
     hertz = torch.linspace(0, SAMPLE_RATE / 2, bins)
     draw = torch.rand(rows, 4, generator=rng)
@@ -212,7 +212,7 @@ def _channel(rows: int, bins: int, rng: Generator) -> Tensor:
 
 
 def _room(rows: int, ways: Disturbances, rng: Generator) -> Tensor:
-    """Impulse responses `[rows, 0.25 s]`: the direct sound, then noise that decays by 60 dB in the reverberation time."""
+    """Draw impulse responses `[rows, 0.25 s]`: the direct sound, then noise that decays by 60 dB in the reverberation time."""
     seconds = torch.arange(SAMPLE_RATE // 4) / SAMPLE_RATE
     decay = _between(rows, ways.reverberation, rng)
     tail = torch.randn(rows, len(seconds), generator=rng) * torch.exp(-6.9 * seconds / decay)
@@ -238,7 +238,7 @@ def _add_noise(samples: Tensor, noisy: Tensor, ways: Disturbances, rng: Generato
 
 
 def _quantise(samples: Tensor, rng: Generator) -> Tensor:
-    """mu-law with 4 to 8 bits."""
+    """Quantise by the mu-law with 4 to 8 bits."""
     levels = 2.0 ** _between(len(samples), (3.0, 7.0), rng)
     peak = samples.abs().amax(1, keepdim=True).clamp_min(1e-6)
     squeezed = torch.log1p(255 * (samples / peak).abs()) / torch.log1p(torch.tensor(255.0))
@@ -277,7 +277,7 @@ def make_voices(directory: Path, corpus: Path, seed: int, processes: int) -> Non
 
 @torch.inference_mode()
 def make_round_trips(directory: Path, corpus: Path, codec: EmbeddedCodec, seed: int, split: str = "train") -> None:
-    """Send a share of every shard of `split` through `codec` and back: most of what the judge will hear has come out of it."""
+    """Send a share of every shard of `split` through `codec` and back: most speech that is judged comes out of it."""
     for shard in shards(corpus, split):
         path = directory / split / f"codec_{shard.parent.name}" / shard.name
         if path.with_suffix(".json").exists():

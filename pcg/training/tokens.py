@@ -49,7 +49,7 @@ def make_reader(saved: Path, spoken: Sequence[tuple[str, int]], minimum_uses: in
 
 
 def used_codes(spoken: Sequence[TokenizedUtterance], codebook_size: int) -> Tensor:
-    """How often each code occurs, `[codebook_size]`."""
+    """Count how often each code occurs, `[codebook_size]`."""
     return torch.bincount(torch.cat([s.codes for s in spoken]), minlength=codebook_size)
 
 
@@ -95,14 +95,14 @@ def make_row(utterances: Sequence[TokenizedUtterance], reader: PromptReader, cod
 
 
 def lay_out(first: TokenizedUtterance, rest: Sequence[TokenizedUtterance], reader: PromptReader) -> Prompt:
-    """The prompt for what `rest` says, with `first` as reference, whose codes end it."""
-    if isinstance(reader, PhonemeReader):  # whose symbols are noted: reading them anew takes longer than a draft's batch
+    """Return the prompt for the texts of `rest`, with `first` as reference, whose codes end it."""
+    if isinstance(reader, PhonemeReader):  # its symbols are noted: reading them anew takes longer than a draft's batch
         return reader.assemble(first.symbols, first.codes, [s for u in rest for s in u.symbols])
     return reader.learned(" ".join(u.text for u in rest), Reference(first.text, first.codes))
 
 
 def collate(rows: Sequence[Batch]) -> Batch:
-    """Pad on the right: with causal attention nothing that counts sees the padding."""
+    """Pad on the right: with causal attention the padding changes nothing before it."""
     pad = torch.nn.utils.rnn.pad_sequence
     return Batch(
         pad([r.ids for r in rows], batch_first=True),
@@ -123,7 +123,7 @@ class Epochs:
         self._plan_cached = lru_cache(maxsize=2)(self._plan)
 
     def batch(self, index: int) -> Batch:
-        """Epochs differ in length by a few batches, so each is cut or repeated to the first one's length."""
+        """Return batch `index`. Epochs differ by a few batches, so each is cut or repeated to the first one's length."""
         epoch, place = divmod(index, self.per_epoch)
         plan = self._plan_cached(epoch)
         groups = plan[place % len(plan)]

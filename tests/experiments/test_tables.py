@@ -14,7 +14,7 @@ from pcg.experiments.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, claims, 
 from pcg.experiments.grids import TITLES, ar, blockwise, declared, draft, pcg, sd, ssd, swapped
 from pcg.experiments.results import Results, summarise
 from pcg.experiments.tables import Column, Table, draft_table, fill, tables
-from pcg.experiments.unit import Condition, Hearing, Record, Utterance
+from pcg.experiments.unit import Condition, JudgeTranscript, Record, Utterance
 from pcg.metrics.estimate import Estimate
 from pcg.places import PROJECT
 from tests.experiments.synthetic import record
@@ -106,7 +106,7 @@ def test_rows_of_one_table_share_their_utterances() -> None:
 def test_every_declared_setting_has_a_place_and_no_table_mixes_utterances() -> None:
     said = [Utterance("hello", "one", section) for section in ("everyday", "twisters")]
     trace = Trace("agrb", *(digits([1.0] * 4, STEPS[name]) for name in ("sizes", "places", "entropy", "surprisal")), "vvss")
-    also = (Hearing("another", "what it heard", (2, 20), (3, 100)),)
+    also = (JudgeTranscript("another", "what it heard", (2, 20), (3, 100)),)
     grids = {name: declared(name, said, False, lambda similarity, theta: 0.9 * theta).conditions for name in TITLES}
     counts = {condition: 5 + at % 7 for conditions in grids.values() for at, condition in enumerate(conditions)}
     counts |= dict.fromkeys((*grids["main"], *grids["originals"]), 24) | {ar(): 22}
@@ -156,7 +156,7 @@ def test_noise_leaves_a_claim_open_and_a_handful_of_utterances_decides_nothing()
 
 def test_judges_who_disagree_leave_no_verdict() -> None:
     def heard(condition: Condition, errors: int, by_other: int) -> list[Record]:
-        return spoken(condition, errors, also_heard=(Hearing("another", "", (by_other, 20), (0, 1)),))
+        return spoken(condition, errors, also_heard=(JudgeTranscript("another", "", (by_other, 20), (0, 1)),))
 
     records = [*heard(ar(), 1, 1), *heard(sd(), 1, 1), *heard(ssd(0.3), 6, 2), *heard(pcg(0.4), 3, 7)]
     assert verdicts(records)[FEWER] == DISAGREE

@@ -33,13 +33,13 @@ from pcg.training.recogniser import (
 )
 from pcg.training.speech import (
     Disturbances,
-    Hearing,
-    HearingBatches,
+    SpeechBatches,
+    SpokenSentence,
     change_speed,
     disturb,
     in_order,
     mask_features,
-    read_hearings,
+    read_spoken,
 )
 
 ENCODER = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=5)
@@ -49,7 +49,7 @@ WORDS = ("up", "down", "low", "high", "don't", "stop")
 
 
 @pytest.fixture(scope="module")
-def hearings(tmp_path_factory: pytest.TempPathFactory) -> list[Hearing]:
+def sentences(tmp_path_factory: pytest.TempPathFactory) -> list[SpokenSentence]:
     """Two dozen sentences of random words, spoken as chirps, read back from a shard on disk."""
     rng, folder = np.random.default_rng(0), tmp_path_factory.mktemp("corpus")
     index, chunks, start = [], [], 0
@@ -62,18 +62,18 @@ def hearings(tmp_path_factory: pytest.TempPathFactory) -> list[Hearing]:
     (folder / "train" / "chirp").mkdir(parents=True)
     np.save(folder / "train" / "chirp" / "00000.npy", np.concatenate(chunks))
     (folder / "train" / "chirp" / "00000.json").write_text(json.dumps(index))
-    return read_hearings([folder], "train")
+    return read_spoken([folder], "train")
 
 
-def test_hearings_hold_the_recognisers_characters(hearings: list[Hearing]) -> None:
-    assert len(hearings) == 24
-    assert all(spell(h.text) and not h.text.endswith(".") for h in hearings)
-    assert all(len(h.samples()) == h.length for h in hearings)
+def test_hearings_hold_the_recognisers_characters(sentences: list[SpokenSentence]) -> None:
+    assert len(sentences) == 24
+    assert all(spell(h.text) and not h.text.endswith(".") for h in sentences)
+    assert all(len(h.samples()) == h.length for h in sentences)
 
 
-def test_batches_depend_on_the_seed_alone_and_fit(hearings: list[Hearing]) -> None:
-    one, other = (HearingBatches(hearings, 8.0, seed, Disturbances()) for seed in (3, 4))
-    again = HearingBatches(hearings, 8.0, 3, Disturbances())
+def test_batches_depend_on_the_seed_alone_and_fit(sentences: list[SpokenSentence]) -> None:
+    one, other = (SpeechBatches(sentences, 8.0, seed, Disturbances()) for seed in (3, 4))
+    again = SpeechBatches(sentences, 8.0, 3, Disturbances())
     for index in (0, one.per_epoch, one.per_epoch + 1):
         batch, repeat = one.batch(index), again.batch(index)
         assert batch.texts == repeat.texts
@@ -84,10 +84,10 @@ def test_batches_depend_on_the_seed_alone_and_fit(hearings: list[Hearing]) -> No
     assert one.batch(one.per_epoch).texts != other.batch(other.per_epoch).texts
 
 
-def test_checks_hear_everything_undisturbed(hearings: list[Hearing]) -> None:
-    batches = in_order(hearings, 5.0)
-    assert sorted(t for b in batches for t in b.texts) == sorted(h.text for h in hearings)
-    assert sum(int(b.lengths.sum()) for b in batches) == sum(h.length for h in hearings)
+def test_checks_hear_everything_undisturbed(sentences: list[SpokenSentence]) -> None:
+    batches = in_order(sentences, 5.0)
+    assert sorted(t for b in batches for t in b.texts) == sorted(h.text for h in sentences)
+    assert sum(int(b.lengths.sum()) for b in batches) == sum(h.length for h in sentences)
 
 
 def test_disturbances_keep_speech_finite_and_in_its_place() -> None:
@@ -137,15 +137,15 @@ def test_ctc_loss_is_that_of_the_alignments() -> None:
     assert float(ctc_loss(log_probs, torch.tensor([1]), ["a"])) == pytest.approx(wanted, abs=1e-5)
 
 
-def training(work: Path, hearings: list[Hearing], **steps: int) -> RecogniserTraining:
+def training(work: Path, sentences: list[SpokenSentence], **steps: int) -> RecogniserTraining:
     recipe = RECIPE.model_copy(update=steps)
-    return RecogniserTraining(work, "cpu", 0, recipe, hearings, {"chirps": hearings[:4]}, seconds=8.0)
+    return RecogniserTraining(work, "cpu", 0, recipe, sentences, {"chirps": sentences[:4]}, seconds=8.0)
 
 
-def test_stages_learn_resume_and_publish(hearings: list[Hearing], tmp_path: Path) -> None:
-    training(tmp_path, hearings).spell()
+def test_stages_learn_resume_and_publish(sentences: list[SpokenSentence], tmp_path: Path) -> None:
+    training(tmp_path, sentences).spell()
     before = trained_encoder(tmp_path, ENCODER).state_dict()
-    training(tmp_path, hearings, ctc_steps=5).spell()
+    training(tmp_path, sentences, ctc_steps=5).spell()
     rows = [json.loads(line) for line in (tmp_path / "recogniser_ctc.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [3, 5]
     assert all(math.isfinite(row["ctc_loss"]) and "held_out_chirps_ctc_wer" in row for row in rows)
@@ -153,7 +153,7 @@ def test_stages_learn_resume_and_publish(hearings: list[Hearing], tmp_path: Path
     assert any(not torch.equal(t, after[key]) for key, t in before.items())
     with pytest.raises(PCGError, match="language model is not trained"):
         publish(tmp_path, tmp_path / "out", 0, RECIPE)
-    training(tmp_path, hearings).read()
+    training(tmp_path, sentences).read()
     publish(tmp_path, tmp_path / "out", 0, RECIPE)
     encoder = load_parts(tmp_path / "out").encoder.state_dict()
     assert all(torch.equal(t.bfloat16(), encoder[key].bfloat16()) for key, t in after.items())
@@ -161,7 +161,7 @@ def test_stages_learn_resume_and_publish(hearings: list[Hearing], tmp_path: Path
     assert {"MODEL_CARD.md", "encoder/model.safetensors", "subwords.json"} <= listed
     recogniser = load_recogniser(tmp_path / "out")
     for preset in PRESETS.values():
-        assert len(transcribe(recogniser, [h.samples() for h in hearings[:3]], preset)) == 3
+        assert len(transcribe(recogniser, [h.samples() for h in sentences[:3]], preset)) == 3
 
 
 def test_another_list_of_words_is_listed_anew_and_nothing_else_is(
@@ -181,8 +181,8 @@ def test_another_list_of_words_is_listed_anew_and_nothing_else_is(
         load_recogniser(folder)
 
 
-def test_both_learn_on_together_from_what_was_published(hearings: list[Hearing], tmp_path: Path) -> None:
-    subwords = training(tmp_path / "first", hearings).subwords
+def test_both_learn_on_together_from_what_was_published(sentences: list[SpokenSentence], tmp_path: Path) -> None:
+    subwords = training(tmp_path / "first", sentences).subwords
     reader = new_reader(READER, ENCODER, subwords, 0)
     save_recogniser(
         tmp_path / "out", "chirps", ConformerCTC(ENCODER), reader["projector"], reader["lm"], subwords, torch.float32
@@ -190,7 +190,7 @@ def test_both_learn_on_together_from_what_was_published(hearings: list[Hearing],
     work = tmp_path / "second"
     unpack(work, tmp_path / "out", RECIPE)
     for steps in (4, 6):
-        run = training(work, hearings, together_steps=steps)
+        run = training(work, sentences, together_steps=steps)
         run.spell()
         run.read()
         run.together()
@@ -207,10 +207,10 @@ def test_both_learn_on_together_from_what_was_published(hearings: list[Hearing],
         unpack(work, tmp_path / "out", RECIPE)
 
 
-def test_reading_sends_no_gradient_to_the_encoder(hearings: list[Hearing]) -> None:
+def test_reading_sends_no_gradient_to_the_encoder(sentences: list[SpokenSentence]) -> None:
     torch.manual_seed(0)
-    encoder, subwords = ConformerCTC(ENCODER), Subwords.learn([h.text for h in hearings], READER.subwords)
-    reader, batch = new_reader(READER, ENCODER, subwords, 0), in_order(hearings, 20.0)[0]
+    encoder, subwords = ConformerCTC(ENCODER), Subwords.learn([h.text for h in sentences], READER.subwords)
+    reader, batch = new_reader(READER, ENCODER, subwords, 0), in_order(sentences, 20.0)[0]
     encoded = encoder(*LogMel()(batch.samples, batch.lengths))
     loss_of_reading(reader, subwords, encoded, batch.texts).backward()
     assert all(p.grad is None for p in encoder.parameters())
