@@ -1,7 +1,7 @@
 # make app: the page, in a virtual environment of its own.
 # make test: lint and the fast tests.  make test-all: the slow ones and Ray's, too (many draws, many visitors, long runs).
 # make audit: faults that bandit knows, licences, known vulnerabilities.  make lock: requirements.lock anew.
-# make gpu-check: on a machine with CUDA, the decoding tests and benches there, into assets/bench/.
+# make gpu-check: on a machine with CUDA, exactness, costs of rounds and batches, as one line of JSON.
 # make hub-generate: what the Hub serves to generate(custom_generate=...), in build/hub.
 # make space: a Hugging Face Space in OUT.  make space-test: install and start it, as a Space would.
 PYTHON ?= python3
@@ -50,7 +50,7 @@ lock: $(VENV)/dev.done
 		--output-file requirements.lock requirements.txt requirements-nodeps.txt
 
 gpu-check: $(VENV)/dev.done
-	$(VENV)/bin/python -m pcg bench gpu
+	$(VENV)/bin/python -m pcg.bench.gpu
 
 hub-generate: $(VENV)/app.done
 	$(VENV)/bin/python -m pcg.serving.staging hub build/hub

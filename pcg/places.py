@@ -2,10 +2,18 @@
 
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
 _PACKAGE = Path(__file__).parent
 PROJECT = _PACKAGE.parent
 _INSTALLED = _PACKAGE / "assets"
 ASSETS = _INSTALLED if _INSTALLED.is_dir() else PROJECT / "assets"
-CACHE = user_cache_path("pcg-lab") if _INSTALLED.is_dir() else PROJECT / "cache"
+
+
+def _cache() -> Path:
+    if not _INSTALLED.is_dir():
+        return PROJECT / "cache"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("pcg-lab")
+
+
+CACHE = _cache()

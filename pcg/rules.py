@@ -24,7 +24,6 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from scipy.special import entr
 from torch import Tensor
 
 from pcg.errors import InputError
@@ -351,7 +350,13 @@ def typical(epsilon: float, delta: float) -> Rule:
         raise InputError("epsilon", epsilon, "a number from 0 to 1")
     if not 0 <= delta < float("inf"):
         raise InputError("delta", delta, "a finite number from 0 up")
-    return _accept_where(lambda q, token: q[token] > min(epsilon, delta * np.exp(-entr(q, dtype=np.float64).sum())))
+    return _accept_where(lambda q, token: q[token] > min(epsilon, delta * np.exp(-entropy(q))))
+
+
+def entropy(q: np.ndarray) -> float:
+    """H(q) in nats of probabilities `[V]`."""
+    q = q[q > 0].astype(np.float64)
+    return float(-(q * np.log(q)).sum())
 
 
 def _accept_where(accepts: Callable[[np.ndarray, int], bool]) -> Rule:

@@ -7,14 +7,16 @@ from an older one, so a rejected draft leaves no trace in it.
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pcg.models.kernel.arithmetic import block_ends, draw_within, soften_rows
-from pcg.settings import Settings
+
+if TYPE_CHECKING:
+    from pcg.settings import Settings
 
 
 def probabilities(logits: Tensor, temperature: float) -> Tensor:
@@ -223,7 +225,7 @@ class EntropyAware:
         return penalties
 
 
-def sampler_of(settings: Settings) -> SamplerState:
+def sampler_of(settings: "Settings") -> SamplerState:
     """Make the sampler of an utterance. A `top_k` or `top_p` of 0 stands for all tokens ("plain") or the papers' 50 and 0.8."""
     given = {name: value for name in ("top_k", "top_p") if (value := getattr(settings, name))}
     if settings.sampler == "ras":

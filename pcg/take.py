@@ -5,11 +5,14 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pcg.rules import Test
-from pcg.settings import Settings
+
+if TYPE_CHECKING:
+    from pcg.settings import Settings
 
 KINDS = ("accepted", "resampled", "bonus", "target")
 
@@ -98,7 +101,7 @@ class Take:
 
     text: str
     voice: str
-    settings: Settings
+    settings: "Settings"
     rounds: tuple[Round, ...]
     audio: np.ndarray = field(repr=False)
     sample_rate: int
@@ -260,6 +263,8 @@ def write_take(take: Take) -> dict[str, object]:
 
 def read_take(values: Mapping[str, object], audio: np.ndarray) -> Take:
     """What `write_take` wrote, with its sound `[N]`; raise KeyError, TypeError, ValueError or InputError if it is not that."""
+    from pcg.settings import Settings
+
     rounds = tuple(map(_read_round, values["rounds"]))
     figures = {name: values[name] for name in FIGURES}
     pauses = tuple((int(before), float(seconds)) for before, seconds in values.get("pauses", ()))  # older takes have none

@@ -11,11 +11,11 @@ from pcg.decode.device_loop import DevicePool, decode
 from pcg.decode.speculative import Drafting, Request
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import load_llama
+from pcg.models.weights import layer_subset, load_llama
 from pcg.rules import exact
 from pcg.sampling import Plain
 from pcg.settings import Settings
-from pcg.synthesis.voice import AUTO, Voice, find_draft, layer_subset, named_draft, names_beside, untrained_layers
+from pcg.synthesis.voice import AUTO, Voice, find_draft, named_draft, names_beside, untrained_layers
 from pcg.text.prompt import Prompt
 
 TOKENS = 96

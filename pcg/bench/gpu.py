@@ -1,63 +1,285 @@
-"""One command for a machine with CUDA: tests of decoding there, the bench, many clients at once, the shapes of LLaSA."""
+"""What only a GPU can tell, in four minutes and one JSON: is it exact there, what does a round cost, what do batches give?
+
+It needs torch, transformers, numpy, numba and safetensors and nothing else: `python -m pcg.bench.gpu` starts on a bare machine.
+"""
 
 import json
-import re
-import subprocess
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter, sleep
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from pcg.errors import InputError, PCGError
-from pcg.files import write_json
-from pcg.places import PROJECT
+from pcg.bench.shapes import PROMPT, Forced, random_pair, shape_of, tokens_per_second
+from pcg.bench.timing import copy_bandwidth
+from pcg.decode.device_loop import DeviceLoop, DevicePool, Program
+from pcg.decode.device_rules import CoinBlock, TokenRule, on_device
+from pcg.decode.runners import AnyDraft
+from pcg.decode.sequence import Drafting
+from pcg.decode.speculative import Request
+from pcg.errors import InputError
+from pcg.groups.groups import Groups
+from pcg.groups.neighbours import build_neighbours
+from pcg.models.feature_draft import read_feature_draft
+from pcg.models.llama import DecodingLlama
+from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import read_checkpoint, read_tensors
+from pcg.places import ASSETS
+from pcg.rules import Coins, Rule, coarse, exact, tolerant
+from pcg.sampling import Plain
+from pcg.text.prompt import PhonemeReader, Prompt
 
-RESULTS = PROJECT / "assets" / "bench"
-BENCH = ("-m", "pcg", "bench")
-SHAPES = ("llasa-1b", "llasa-3b", "llasa-8b")
-PARTS: Mapping[str, Sequence[str]] = {
-    "decoding tests": ("-m", "pytest", "-q", "tests/decode", "tests/models/test_kernel.py", "tests/models/test_llama.py"),
-    "bench": (*BENCH, "--device", "cuda"),
-    "bench batching": (*BENCH, "batching", "--clients", "16", "--device", "cuda", "--repeats", "1"),
-    **{f"bench shape {name}": (*BENCH, "shape", "--shape", name, "--device", "cuda", "--repeats", "3") for name in SHAPES},
-}
-"""tests/decode/test_bfloat16.py holds the exactness tests in the type that a GPU computes in, with their bounds."""
-LONGEST = 1800
+SECONDS = 230
+"""After these no further section begins."""
+DRAWS = 200_000
+SHAPES, ROWS = ("llasa-1b", "llasa-8b"), (1, 8, 32)
+LOOKAHEADS, RATES = (1, 3, 5), (0.4, 0.6, 0.8)
+STEADY = 0.05
+"""A ratio is refused where the AR before and the AR after differ by more than this share."""
+REFERENCE = "ð_i_ _ˈO_l_d_ _b_ˈO_t_ _m_ˈu_v_d_ _s_l_ˈO_l_i_ _ə_l_ˈɔ_ŋ_ _ð_ə_ _ɹ_ˈɪ_v_ə_ɹ_."
+SENTENCE = "p_l_ˈi_z_ _k_ˈɔ_l_ _ð_ə_ _d_ˈɑ_k_t_ə_ɹ_ _b_ə_f_ˈɔ_ɹ_ _n_ˈI_n_,_ _æ_n_d_ _b_ɹ_ˈɪ_ŋ_ _ð_ə_ _b_l_ˈu_ _b_ˈɑ_k_s_."
+"""What the embedded voice reads here, as its G2P would give it: a bare machine has none."""
+VOICE = "heart"
 
 
-def gpu_check(folder: Path = RESULTS, parts: Mapping[str, Sequence[str]] = PARTS) -> dict[str, object]:
-    """Run every part in a process of its own, so that none takes the others down; write what came of them into `folder`.
+@dataclass(frozen=True)
+class Ratio:
+    """A speed over AR's, which is measured before and after it."""
 
-    Raises InputError without CUDA, and PCGError where a part failed, after everything was written.
-    """
-    if not torch.cuda.is_available():
+    speed: float
+    before: float
+    after: float
+
+    @property
+    def is_steady(self) -> bool:
+        return abs(self.after / self.before - 1) <= STEADY
+
+    @property
+    def value(self) -> float | None:
+        """The ratio to the mean of both; None where the machine changed its speed meanwhile."""
+        return round(2 * self.speed / (self.before + self.after), 3) if self.is_steady else None
+
+
+def gpu_check(device: str = "cuda", shapes: tuple[str, ...] = SHAPES, draws: int = DRAWS) -> dict[str, object]:
+    """Measure everything; return it ready for JSON. Raises InputError without CUDA."""
+    if device == "cuda" and not torch.cuda.is_available():
         raise InputError("device", "without CUDA", "a machine with an NVIDIA GPU and a torch that was built for it")
-    found: dict[str, object] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
-    failed = []
-    for name, words in parts.items():
-        passed, found[name] = run_part(words)
-        print(f"{name}: {'done' if passed else 'FAILED'}", flush=True)
-        failed += [] if passed else [name]
-    found["failed"] = failed
-    slug = re.sub("[^a-z0-9]+", "-", str(found["device"]).lower()).strip("-")
-    write_json(folder / f"{slug}.json", found)
-    if failed:
-        raise PCGError(f"On {found['device']} this failed: {', '.join(failed)}; {slug}.json says how.")
+    torch.set_num_threads(1)
+    end = perf_counter() + SECONDS
+    sections: dict[str, Callable[[], object]] = {"exactness": lambda: exactness(torch.device(device), draws)}
+    for name in shapes:
+        sections[name] = lambda name=name: shape_figures(name, device)
+    sections["embedded"] = lambda: embedded_figures(device)
+    sections["batches"] = lambda: batch_figures(shapes[0], device)
+    name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+    found: dict[str, object] = {"device": name, "torch": torch.__version__, "cpus": os.cpu_count(), "cpu_busy": cpu_busy()}
+    for name, measure in sections.items():
+        if perf_counter() > end:
+            found[name] = "not measured: the time was up"
+            continue
+        begun = perf_counter()
+        with torch.inference_mode():
+            found[name] = measure()
+        print(f"{name}: {perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+        if device == "cuda":
+            torch.cuda.empty_cache()
     return found
 
 
-def run_part(words: Sequence[str]) -> tuple[bool, object]:
-    """Run Python with `words`; return whether it ended well, and its last line, read if that is JSON; of a failure its last
-    lines."""
+def cpu_busy(seconds: float = 0.5) -> float | None:
+    """The share of all CPUs that other programs keep busy; None where Linux does not tell."""
     try:
-        done = subprocess.run([sys.executable, *words], cwd=PROJECT, capture_output=True, text=True, timeout=LONGEST)
-    except subprocess.TimeoutExpired:
-        return False, [f"not done after {LONGEST} seconds"]
-    lines = done.stdout.splitlines()
-    if done.returncode:
-        return False, [*lines, *done.stderr.splitlines()][-30:]
-    try:
-        return True, json.loads(lines[-1])
-    except (IndexError, ValueError):
-        return True, [line for line in lines if line.strip()][-1:]
+        before = _cpu_times()
+        sleep(seconds)
+        after = _cpu_times()
+    except (OSError, ValueError):
+        return None
+    spent = [b - a for a, b in zip(before, after, strict=True)]
+    return round(1 - (spent[3] + spent[4]) / max(1, sum(spent)), 3)  # idle, and waiting for a disk
+
+
+def _cpu_times() -> list[int]:
+    return [int(number) for number in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]]
+
+
+def exactness(device: torch.device, draws: int) -> dict[str, object]:
+    """Compare the rules on the device with those of the host, coin for coin, and by many draws with the distribution that each
+    promises.
+
+    Returns:
+        differing: rounds of 500 that were decided otherwise, by rule; deviation: the largest deviation of a share, in standard
+        errors (SD's first token from q; PCG's accepted groups from min(P_c, Q_c)), and that of SSD, which has to be large.
+    """
+    groups = _some_groups(120)
+    rules = {"sd": exact, "ssd": tolerant(0.3), "pcg": coarse(groups, "thinning")}
+    found = {name: _differing(rule, device, 500) for name, rule in rules.items()}
+    p, q = (torch.tensor(np.random.default_rng(seed).dirichlet(np.ones(120), 1)) for seed in (2, 3))
+    generator = torch.Generator().manual_seed(5)
+    drafted = torch.multinomial(p[0], draws, replacement=True, generator=generator)[:, None]
+    shapes = ((1,), (1,), (1,), (2,), (1, 3), ())
+    coins = CoinBlock(*(torch.rand(draws, *s, generator=generator, dtype=torch.float64).to(device) for s in shapes))
+    inputs = drafted.to(device), p.expand(draws, 1, 120).to(device), q.expand(draws, 2, 120).to(device), coins
+    deviation = {}
+    for name in ("sd", "ssd"):
+        verdicts = on_device(rules[name], device)(*inputs)
+        first = torch.where(verdicts.accepted > 0, inputs[0][:, 0], verdicts.next_token)
+        deviation[name] = _deviation(first.cpu(), q[0])
+    verdicts = on_device(coarse(groups, "dense"), device)(*inputs)
+    accepted = verdicts.group[:, 0][verdicts.accepted > 0].cpu()
+    deviation["pcg"] = _deviation(accepted, torch.minimum(groups.masses(p[0]), groups.masses(q[0])), draws)
+    return {"differing": found, "deviation": deviation}
+
+
+def _some_groups(vocabulary: int) -> Groups:
+    """Overlapping groups: points on a sphere, those near each; the end of speech is alone."""
+    points = np.random.default_rng(0).normal(size=(vocabulary - 1, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    sets = [np.flatnonzero(row >= 0.9) for row in points @ points.T] + [np.array([vocabulary - 1])]
+    return Groups.from_sets(0.9, torch.tensor(np.cumsum([0, *map(len, sets)])), torch.tensor(np.concatenate(sets)))
+
+
+def _differing(rule: Rule, device: torch.device, rounds: int, lookahead: int = 3, vocabulary: int = 120) -> int:
+    generator = torch.Generator().manual_seed(0)
+    p, q = ((2 * torch.randn(rounds, lookahead + n, vocabulary, generator=generator)).softmax(-1) for n in (0, 1))
+    q[:, :lookahead] = 0.6 * p + 0.4 * q[:, :lookahead]
+    drafted = torch.stack([torch.multinomial(p[:, i], 1, generator=generator)[:, 0] for i in range(lookahead)], 1)
+    coins = [Coins.draw(lookahead, generator) for _ in range(rounds)]
+    block = CoinBlock(*(table[0].to(device) for table in CoinBlock.of([coins])))
+    verdicts = on_device(rule, device)(drafted.to(device), p.to(device), q.to(device), block)
+    decided = torch.stack(verdicts[:2], 1).tolist()
+    expected = [rule(drafted[i], p[i], q[i], own) for i, own in enumerate(coins)]
+    return sum([v.accepted, v.next_token] != mine for v, mine in zip(expected, decided, strict=True))
+
+
+def _deviation(drawn: Tensor, promised: Tensor, draws: int | None = None) -> float:
+    """The largest deviation of a share from what is `promised`, in standard errors."""
+    count = draws or len(drawn)
+    shares = drawn.bincount(minlength=len(promised)) / count
+    spread = (promised * (1 - promised) / count).sqrt().clamp(min=1e-9)
+    return round(float(((shares - promised).abs() / spread).max()), 2)
+
+
+def shape_figures(name: str, device: str) -> dict[str, object]:
+    """Time AR and rounds of each lookahead with forced acceptance, on random weights of a shape.
+
+    Returns:
+        ceiling: tokens/s by copy bandwidth; ar: tokens/s before and after; over_ar: by lookahead and rate, None where AR was
+        not steady; round_in_ar_steps; parts: milliseconds of draft, target pass and rule alone, and what a whole round takes.
+    """
+    target, draft = random_pair(shape_of(name), device)
+    ceiling = copy_bandwidth(device) / target.bytes_per_step
+    pool = DevicePool()
+    before = tokens_per_second(pool, target, None, None, 0, 2)
+    speeds = {n: {rate: tokens_per_second(pool, target, draft, Forced(rate), n, 2) for rate in RATES} for n in LOOKAHEADS}
+    parts = {n: round_parts(target, draft, n, device) for n in LOOKAHEADS}
+    after = tokens_per_second(pool, target, None, None, 0, 2)
+    over_ar = {str(n): {str(rate): Ratio(s, before, after).value for rate, s in row.items()} for n, row in speeds.items()}
+    return {
+        "ceiling": round(ceiling, 1),
+        "ar": [round(before, 1), round(after, 1)],
+        "ar_of_ceiling": round(before / ceiling, 3),
+        "over_ar": over_ar,
+        "round_in_ar_steps": {str(n): round(1e-3 * each["round"] * before, 3) for n, each in parts.items()},
+        "parts_ms": {str(n): each for n, each in parts.items()},
+    }
+
+
+def round_parts(target: DecodingLlama, draft: AnyDraft, lookahead: int, device: str, repeats: int = 30) -> dict[str, float]:
+    """Return the milliseconds of a round and of its parts, each recorded as a graph of its own; `host` is what the clock of the
+    host adds to the round."""
+    loop, request = DeviceLoop(target, draft, 1, 512), _request(target, exact, lookahead)
+    loop.prefill([request])
+    program = Program(TokenRule(), lookahead, 0, 1.0)
+    found = {name: _graph_ms(work, device, repeats) for name, work in loop.parts(program).items()}
+    begun = perf_counter()
+    rounds = sum(1 for _ in loop.rounds([request], len(request.prompt.ids)))
+    wall = 1e3 * (perf_counter() - begun) / max(1, rounds)
+    return {name: round(ms, 4) for name, ms in (found | {"host": max(0.0, wall - found["round"])}).items()}
+
+
+def _graph_ms(work: Callable[[], object], device: str, repeats: int) -> float:
+    """The mean milliseconds of `work`, on a GPU replayed as a graph and timed by events."""
+    work()
+    if device != "cuda":
+        begun = perf_counter()
+        work()
+        return 1e3 * (perf_counter() - begun)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(repeats):
+        graph.replay()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / repeats
+
+
+def _request(target: DecodingLlama, rule: Rule | None, lookahead: int) -> Request:
+    ids = torch.arange(PROMPT) % target.vocabulary.first_code
+    generator, drafting = torch.Generator().manual_seed(0), Drafting(lookahead) if rule else None
+    return Request(Prompt.counted(ids), 64, generator, Plain(1.0), rule, drafting)
+
+
+def embedded_figures(device: str, folder: Path = ASSETS / "voice", limit: int = 200) -> dict[str, object]:
+    """Let the embedded voice say a sentence by AR, SD, SSD (.3) and PCG (.3): tokens/s, tokens a call, and speed over AR."""
+    card = json.loads((folder / "voice.json").read_text(encoding="utf-8"))
+    reader = PhonemeReader(tuple(card["symbols"]), tuple(card["durations"]))
+    codes = torch.tensor(card["voices"][VOICE]["codes"])
+    usage = read_tensors(folder / "usage.safetensors")["usage"]
+    vocabulary = Vocabulary(len(usage), reader.first_code, reader.end)
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    checkpoint = read_checkpoint(folder / "target", vocabulary, dtype).to(device)
+    target, draft = DecodingLlama(checkpoint, vocabulary), read_feature_draft(folder / "draft", checkpoint, vocabulary)
+    number = {symbol: i for i, symbol in enumerate(reader.symbols)}
+    spoken, wanted = ([number[symbol] for symbol in words.split("_")] for words in (REFERENCE, SENTENCE))
+    prompt = reader.assemble(spoken, codes, wanted)
+    embedding = checkpoint.embedding[vocabulary.first_code : vocabulary.first_code + vocabulary.codes].float().cpu()
+    groups = build_neighbours(embedding, 0.3, usage > 0, device).groups_at(0.3)
+    rules = {"ar": None, "sd": exact, "ssd": tolerant(0.3), "pcg": coarse(groups, "thinning"), "ar again": None}
+    pool, speeds, calls = DevicePool(), {}, {}
+    for name, rule in rules.items():
+        for seed in (-1, *range(4)):  # the first one warms up
+            if seed == 0:
+                begun, tokens, rounds = perf_counter(), 0, 0
+            drafting = Drafting(3) if rule else None
+            request = Request(prompt, limit, torch.Generator().manual_seed(max(0, seed)), Plain(0.8), rule, drafting)
+            steps = [step[0] for step in pool.decode(target, draft if rule else None, [request])]
+            if seed >= 0:
+                tokens, rounds = tokens + sum(len(r.tokens) for r in steps), rounds + len(steps)
+        speeds[name], calls[name] = tokens / (perf_counter() - begun), tokens / max(1, rounds)
+    before, after = speeds["ar"], speeds["ar again"]
+    return {
+        name: {
+            "tokens_per_second": round(speed, 1),
+            "tokens_per_call": round(calls[name], 3),
+            "over_ar": Ratio(speed, before, after).value,
+        }
+        for name, speed in speeds.items()
+    }
+
+
+def batch_figures(name: str, device: str) -> dict[str, object]:
+    """Time rows side by side on random weights: tokens/s of all rows by AR, and by rounds of 3 with forced acceptance .6."""
+    target, draft = random_pair(shape_of(name), device)
+    pool, found = DevicePool(), {}
+    for rows in ROWS:
+        before = tokens_per_second(pool, target, None, None, 0, 1, rows)
+        speed = tokens_per_second(pool, target, draft, Forced(0.6), 3, 1, rows)
+        after = tokens_per_second(pool, target, None, None, 0, 1, rows)
+        found[str(rows)] = {"ar": round(before, 1), "sd": round(speed, 1), "over_ar": Ratio(speed, before, after).value}
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(gpu_check(*sys.argv[1:2])))

@@ -18,10 +18,9 @@ from pcg.models.feature_draft import FeatureDraft, FeatureShape, usual_taps
 from pcg.models.kernel.panels import HEAD_DIM
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint
-from pcg.rules import Coins, Test, Verdict, all_accepted
+from pcg.models.weights import Checkpoint, layer_subset
+from pcg.rules import Coins, Rule, Test, Verdict, all_accepted
 from pcg.sampling import Plain, as_array, draw
-from pcg.synthesis.voice import layer_subset
 from pcg.text.prompt import Prompt
 
 PROMPT, TOKENS = 200, 96
@@ -155,11 +154,11 @@ def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LO
         flush=True,
     )
     pool = DevicePool() if device == "cuda" else None
-    ar = _tokens_per_second(pool, target, None, None, 0, repeats)
+    ar = tokens_per_second(pool, target, None, None, 0, repeats)
     print(f"AR: {ar:.1f} tokens/s, {ar / roofline:.1%} of the ceiling", flush=True)
     speeds: dict[str, dict[str, float]] = {}
     for lookahead in lookaheads:
-        rows = {rate: _tokens_per_second(pool, target, draft, rate, lookahead, repeats) for rate in RATES}
+        rows = {rate: tokens_per_second(pool, target, draft, Forced(rate), lookahead, repeats) for rate in RATES}
         speeds[str(lookahead)] = {str(rate): round(speed, 2) for rate, speed in rows.items()}
         print(f"lookahead {lookahead}: {speeds[str(lookahead)]}", flush=True)
     called = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
@@ -167,20 +166,24 @@ def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LO
     return ShapeSweep(name, called, bandwidth / 1e9, megabytes, roofline, ar, ar / roofline, speeds)
 
 
-def _tokens_per_second(
-    pool: DevicePool | None, target: DecodingLlama, draft: AnyDraft | None, rate: float | None, lookahead: int, repeats: int
+def tokens_per_second(
+    pool: DevicePool | None,
+    target: DecodingLlama,
+    draft: AnyDraft | None,
+    rule: Rule | None,
+    lookahead: int,
+    repeats: int,
+    rows: int = 1,
 ) -> float:
-    """Of the decoding loop alone, AR where there is no draft: the median of `repeats` runs after one that records and warms up.
-    The end of speech, which random weights say as often as any code, ends nothing here: what is missing is decoded in another
-    run."""
-    first = target.vocabulary.first_code
-    prompt = Prompt(torch.arange(PROMPT) % first, torch.arange(PROMPT, dtype=torch.float32), float(PROMPT))
-    generator = torch.Generator().manual_seed(0)
+    """Tokens a second of the decoding loop, of all `rows` together, behind a prompt of `PROMPT` ids; AR without a rule. The
+    median of `repeats` runs after one that records and warms up."""
+    prompt = Prompt.counted(torch.arange(PROMPT) % target.vocabulary.first_code)
+    generators = [torch.Generator().manual_seed(row) for row in range(rows)]
+    chosen = (rule, Drafting(lookahead)) if rule else (None, None)
     speeds = []
     for _ in range(repeats + 1):
-        chosen = (None, None) if rate is None else (Forced(rate), Drafting(lookahead))
-        steps = decode(target, draft, [Request(prompt, TOKENS, generator, Plain(1.0), *chosen)], pool)
-        rounds = []
+        requests = [Request(prompt, TOKENS, generator, Plain(1.0), *chosen) for generator in generators]
+        steps, rounds = decode(target, draft, requests, pool), []
         spent = milliseconds(lambda steps=steps, rounds=rounds: rounds.extend(steps))
-        speeds.append(1e3 * sum(len(r[0].tokens) for r in rounds) / spent)
+        speeds.append(1e3 * sum(len(r.tokens) for step in rounds for r in step.values()) / spent)
     return median(speeds[1:])

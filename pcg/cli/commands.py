@@ -425,7 +425,7 @@ def codec(
 
 
 def gpu() -> None:
-    """Run all that only a machine with CUDA can say, tests included, into assets/bench/."""
+    """Measure what only a GPU can tell, in four minutes: exactness, costs of rounds, batches."""
     from pcg.bench.gpu import gpu_check
 
     print(json.dumps(gpu_check()))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from math import prod
 from pathlib import Path
@@ -16,7 +17,7 @@ from pcg.errors import AssetError, first_line
 from pcg.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from transformers import LlamaForCausalLM, Qwen2ForCausalLM
+    from transformers import LlamaConfig, LlamaForCausalLM, Qwen2ForCausalLM
 
 
 EMBEDDING, NORM, HEAD = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
@@ -135,6 +136,21 @@ class FusedWeights:
     @property
     def bytes(self) -> int:
         return sum(getattr(self, f.name).nbytes for f in fields(self))
+
+
+def layer_subset(target: "LlamaForCausalLM", layers: Sequence[int]) -> "LlamaForCausalLM":
+    """A copy of the target's `layers` (in order), its embedding, its final norm and its head, to be trained (PCG 3.1)."""
+    draft = type(target)(_subset_config(target.config, layers))
+    draft.load_state_dict(dict(Checkpoint.of(target).subset(layers).tensors))
+    return draft
+
+
+def _subset_config(config: "LlamaConfig", layers: Sequence[int]) -> "LlamaConfig":
+    subset = deepcopy(config)
+    subset.num_hidden_layers = len(layers)
+    if getattr(subset, "layer_types", None):
+        subset.layer_types = [config.layer_types[i] for i in layers]
+    return subset
 
 
 KINDS = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}

@@ -7,8 +7,7 @@ The codes go before those that the model speaks, and are decoded with them; the 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from os.path import isdir
 from pathlib import Path
@@ -46,7 +45,7 @@ from pcg.text.prompt import PhonemeReader, PromptReader, Reference
 from pcg.text.reading import check_text, without_pauses
 
 if TYPE_CHECKING:
-    from transformers import LlamaConfig, LlamaForCausalLM
+    pass
 
 
 LONGEST_FILE_SECONDS = 60.0
@@ -210,21 +209,6 @@ def untrained_notice(kind: str) -> str:
         return ""
     numbers = kind.removeprefix(LAYERS).replace(",", ", ")
     return f"The draft is untrained (of the target's layers: {numbers}), so few of its tokens pass: train one for speed."
-
-
-def layer_subset(target: "LlamaForCausalLM", layers: Sequence[int]) -> "LlamaForCausalLM":
-    """A copy of the target's `layers` (in order), its embedding, its final norm and its head, to be trained (PCG 3.1)."""
-    draft = type(target)(_subset_config(target.config, layers))
-    draft.load_state_dict(dict(Checkpoint.of(target).subset(layers).tensors))
-    return draft
-
-
-def _subset_config(config: "LlamaConfig", layers: Sequence[int]) -> "LlamaConfig":
-    subset = deepcopy(config)
-    subset.num_hidden_layers = len(layers)
-    if getattr(subset, "layer_types", None):
-        subset.layer_types = [config.layer_types[i] for i in layers]
-    return subset
 
 
 def _read_layers(choice: str, depth: int) -> tuple[int, ...]:

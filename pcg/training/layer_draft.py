@@ -9,7 +9,7 @@ from transformers import LlamaForCausalLM
 
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
-from pcg.synthesis.voice import layer_subset
+from pcg.models.weights import layer_subset
 from pcg.training.target import speech_logits
 from pcg.training.tokens import Batch
 

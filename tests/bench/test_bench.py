@@ -11,13 +11,11 @@ from tiny_xcodec2 import save_tiny_neucodec, save_tiny_xcodec2
 from pcg.bench.batching import bench_batching
 from pcg.bench.codec import bench_codec, open_codec
 from pcg.bench.engine import bench_engine, first_sound_seconds
-from pcg.bench.gpu import PARTS, gpu_check, run_part
 from pcg.bench.shapes import Forced, ModelShape, random_pair, shape_of
 from pcg.bench.timing import medians
 from pcg.cli import main
 from pcg.codec.embedded import EmbeddedCodec
-from pcg.errors import InputError, PCGError
-from pcg.places import PROJECT
+from pcg.errors import InputError
 from pcg.rules import Coins
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -159,20 +157,6 @@ def test_without_cuda_the_gpu_check_is_one_sentence(capsys):
     error = capsys.readouterr().err
     assert "CUDA" in error
     assert error.count("\n") == 1
-
-
-def test_what_failed_on_a_gpu_is_written_down(tmp_path, monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "NVIDIA Some-GPU 9")
-    good, bad = ("-c", 'print("words"); print(\'{"speed": 3}\')'), ("-c", "print('so far'); raise SystemExit(1)")
-    assert gpu_check(tmp_path, {"good": good})["good"] == {"speed": 3}
-    with pytest.raises(PCGError, match="this failed: bad"):
-        gpu_check(tmp_path, {"bad": bad, "good": good})
-    written = json.loads((tmp_path / "nvidia-some-gpu-9.json").read_text())
-    assert (written["failed"], written["bad"], written["good"]) == (["bad"], ["so far"], {"speed": 3})
-    assert run_part(("-c", "print('3 passed')")) == (True, ["3 passed"])
-    assert all(words[2] == "bench" and "cuda" in words for words in PARTS.values() if words[1] == "pcg")
-    assert all((PROJECT / word).exists() for words in PARTS.values() for word in words if word.startswith("tests/"))
 
 
 @pytest.mark.parametrize(

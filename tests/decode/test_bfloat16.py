@@ -12,9 +12,9 @@ from pcg.decode.model_runner import ModelRunner
 from pcg.decode.speculative import Drafting, Request
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import layer_subset
 from pcg.rules import block, exact, tolerant
 from pcg.sampling import Plain, probabilities
-from pcg.synthesis.voice import layer_subset
 from pcg.text.prompt import Prompt
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

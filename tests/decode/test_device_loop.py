@@ -2,12 +2,15 @@
 function that would be is run."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import pytest
 import torch
 from test_running_batch import models
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from pcg.decode.device_loop import BLOCK, DeviceLoop, DevicePool, fits
+from pcg.decode.device_loop import BLOCK, DeviceLoop, DevicePool, Program, fits
+from pcg.decode.device_rules import on_device
 from pcg.decode.sequence import Drafting
 from pcg.decode.speculative import Request, decode_on_host
 from pcg.groups.groups import Groups
@@ -93,6 +96,28 @@ def test_the_next_text_has_the_coins_that_the_loop_on_the_host_would_have() -> N
         assert all(torch.equal(*pair_) for pair_ in zip(*states, strict=True))
 
 
+@pytest.mark.parametrize("method", RULES)
+def test_a_round_asks_the_host_nothing(method: str) -> None:
+    """No number of a tensor is read while a round is played: the host waits once a block, for the report."""
+
+    class Called(TorchDispatchMode):
+        names: ClassVar[list[str]] = []
+
+        def __torch_dispatch__(self, func: object, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
+            self.names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    target, draft = models("feature", compiled=False)
+    requests = requests_of(RULES[method], Plain(0.8))
+    loop = DeviceLoop(target, draft if RULES[method] else None, len(requests), 256)
+    loop.prefill(requests)
+    play = loop.parts(Program(on_device(RULES[method], torch.device("cpu")), 3 if RULES[method] else 0, 0, 1.0))["round"]
+    with torch.inference_mode(), Called() as called:
+        play()
+    assert len(called.names) > 50
+    assert not [name for name in called.names if "local_scalar" in name or "nonzero" in name or "item" in name]
+
+
 def test_other_coins_are_noticed() -> None:
     """The negative control of the comparisons above."""
     pair = models("layers", compiled=False)
@@ -101,7 +126,7 @@ def test_other_coins_are_noticed() -> None:
 
 
 def test_what_has_no_program_is_left_to_the_loop_on_the_host() -> None:
-    assert fits(requests_of(exact, Plain(0.8)))
+    assert all(fits(requests_of(rule, Plain(0.8))) for rule in RULES.values())
     assert not fits(requests_of(block, Plain(0.8)))
     assert not fits(requests_of(exact, RepetitionAware(0.8)))
     assert not fits(requests_of(exact, Plain(0.8, penalty=1.2)))

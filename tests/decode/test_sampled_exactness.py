@@ -10,9 +10,9 @@ from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import layer_subset
 from pcg.rules import exact
 from pcg.sampling import EntropyAware, Plain, RepetitionAware, SamplerState
-from pcg.synthesis.voice import layer_subset
 from pcg.text.prompt import Prompt
 
 SPEECH = Vocabulary(codes=5, first_code=4, end=2)

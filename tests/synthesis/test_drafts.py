@@ -18,12 +18,12 @@ from pcg.experiments.unit import Condition, Utterance
 from pcg.experiments.worker import WorkerSpec
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint
+from pcg.models.weights import Checkpoint, layer_subset
 from pcg.saved_take import Origin, Stored, python_snippet, shell_snippet
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.costs import step_costs
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import choose_draft, layer_subset, load_voice, untrained_layers
+from pcg.synthesis.voice import choose_draft, load_voice, untrained_layers
 from tests.wav_comment import read_stored
 
 WORDS = "hello, is this one sentence?"

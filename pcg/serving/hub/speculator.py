@@ -9,10 +9,11 @@ from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError
 from pcg.groups.library import load_or_build_neighbours
 from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import layer_subset
 from pcg.places import CACHE
 from pcg.rules import Rule, coarse, exact, tolerant
 from pcg.settings import Settings
-from pcg.synthesis.voice import layer_subset, untrained_layers
+from pcg.synthesis.voice import untrained_layers
 
 KEPT = "_pcg_kept"
 

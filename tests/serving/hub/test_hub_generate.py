@@ -11,10 +11,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.errors import InputError
 from pcg.files import __version__
+from pcg.models.weights import layer_subset
 from pcg.serving.hub.generate import generate
 from pcg.serving.staging import main
 from pcg.settings import Settings
-from pcg.synthesis.voice import layer_subset
 
 IDS = {"codes": 10, "first_code": 6, "end": 2}
 ASKED = {"do_sample": True, "temperature": 0.7, "top_k": 0, "max_new_tokens": 12, "pad_token_id": 0, **IDS}
