@@ -117,14 +117,14 @@ class Detectors:
             raise InputError("codes", f"up to {int(segments.max())}", f"0 to {self.codes - 1}, which the detectors know")
         return self.by_name[resolution.name](segments[:, :: resolution.stride]).sigmoid()
 
-    def curve(self, tokens: Sequence[int], resolution: Resolution, step: int = STEP) -> Tensor:
-        """How synthetic each of `tokens` sounds, `[T]` in 0..1: the mean over the windows around it, one every `step` codes.
+    def curve(self, tokens: Sequence[int], resolution: Resolution) -> Tensor:
+        """How synthetic each of `tokens` sounds, `[T]` in 0..1: the mean over the windows around it, one every `STEP` codes.
         NaN throughout where the utterance is shorter than a window."""
         codes = torch.tensor(tokens, dtype=torch.int64)
         if len(codes) < resolution.span:
             return torch.full((len(codes),), torch.nan)
         last = len(codes) - resolution.span
-        starts = [*range(0, last, step), last]
+        starts = [*range(0, last, STEP), last]
         synthetic = 1 - self.real(resolution, torch.stack([codes[s : s + resolution.span] for s in starts]))
         sums, counts = torch.zeros(len(codes)), torch.zeros(len(codes))
         for start, value in zip(starts, synthetic, strict=True):
@@ -132,9 +132,9 @@ class Detectors:
             counts[start : start + resolution.span] += 1
         return sums / counts
 
-    def curves(self, tokens: Sequence[int], step: int = STEP) -> dict[str, Tensor]:
+    def curves(self, tokens: Sequence[int]) -> dict[str, Tensor]:
         """`curve` at each resolution, by its name."""
-        return {resolution.name: self.curve(tokens, resolution, step) for resolution in RESOLUTIONS}
+        return {resolution.name: self.curve(tokens, resolution) for resolution in RESOLUTIONS}
 
 
 def corpus_digest(usage: Tensor) -> str:

@@ -1,22 +1,24 @@
-"""Garbage: codes that do not sound like speech, made of real segments.
+"""Segments that detectors learn from and are measured on: real codes, a voice's own samples, and garbage.
 
 Detectors that learn from real speech and a model's own samples alone, as in MSpoofTTS (section 3.1), learn how likely codes are
-to that model, and call everything real that is less likely than speech. Garbage is unlikely and synthetic, so a
-detector that has it among its negatives cannot judge by likelihood alone; a bench uses it to show what a detector learned.
+to that model, and call everything real that is less likely than speech. Garbage, made of real segments, is unlikely and
+synthetic, so a detector that has it among its negatives cannot judge by likelihood alone; a bench shows what it learned.
 
-Every function takes segments as detectors look at them, codes `[N, span]` (int64) before any stride, and returns as many. The
+Functions of garbage take segments, codes `[N, span]` (int64) before any stride, and return as many. The
 kinds "shuffled" and "reversed" keep the codes of each segment, so that only their order gives them away.
 """
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
+from pydantic import Field, model_validator
 from safetensors.torch import load_file
 from scipy.stats import rankdata
 from sklearn.metrics import accuracy_score, f1_score
@@ -24,6 +26,7 @@ from torch import Generator, Tensor
 
 from pcg.errors import AssetError, InputError
 from pcg.files import write_safetensors
+from pcg.settings import Checked
 from pcg.spoof.detectors import RESOLUTIONS, Detectors, Resolution
 
 KINDS = ("random", "uniform", "shuffled", "reversed", "swapped")
@@ -97,24 +100,20 @@ class Labelled:
     utterance: Tensor
 
 
-@dataclass(frozen=True)
-class Mix:
-    """What a batch holds: `synthetic` segments for each real one, and of these the shares of `garbage`, by its kinds; the rest
-    are the voice's own samples. Reversed speech has the largest share, as it is the hardest to tell."""
+class Mix(Checked):
+    """The content of a batch: synthetic segments for each real one, and the shares of garbage among them; the rest are the
+    voice's own samples. Reversed speech has the largest share, as it is the hardest to tell."""
 
-    synthetic: int = 1
-    garbage: Mapping[str, float] = field(default_factory=lambda: dict(GARBAGE))
+    synthetic: int = Field(1, ge=1, description="at least 1 for each real segment")
+    garbage: dict[Literal[KINDS], Annotated[float, Field(ge=0, le=1)]] = Field(
+        default_factory=GARBAGE.copy, description=f"shares from 0 to 1, together at most 1, of {', '.join(KINDS)}"
+    )
 
-    def __post_init__(self) -> None:
-        if self.synthetic < 1:
-            raise InputError("synthetic", self.synthetic, "at least 1 for each real segment")
-        for kind, share in self.garbage.items():
-            if kind not in KINDS:
-                raise InputError("garbage", kind, "one of " + ", ".join(KINDS))
-            if not 0 <= share <= 1:
-                raise InputError(f"the share of {kind}", share, "a number from 0 to 1")
+    @model_validator(mode="after")
+    def _leaves_a_share(self) -> "Mix":
         if self.own < 0:
-            raise InputError("the shares of garbage", f"{sum(self.garbage.values()):g} together", "at most 1")
+            raise InputError("garbage", f"{sum(self.garbage.values()):g} together", self.allowed("garbage"))
+        return self
 
     @property
     def own(self) -> float:

@@ -119,9 +119,9 @@ def test_the_groups_of_a_voice_and_its_swaps_have_no_code_in_common(tiny_voice_f
 def test_unknown_kinds_and_impossible_shares_are_refused() -> None:
     with pytest.raises(InputError, match="garbage is 'noise', but must be one of random, uniform"):
         GARBAGE.of("noise", real(), coins())
-    with pytest.raises(InputError, match="garbage is 'noise'"):
+    with pytest.raises(InputError, match="garbage is 'noise', but must be shares"):
         Mix(garbage={"noise": 0.1})
-    with pytest.raises(InputError, match=r"share of random is 1\.5"):
+    with pytest.raises(InputError, match=r"garbage is 1\.5, but must be shares from 0 to 1"):
         Mix(garbage={"random": 1.5})
     with pytest.raises(InputError, match=r"1\.2 together"):
         Mix(garbage={"random": 0.6, "swapped": 0.6})
