@@ -10,7 +10,7 @@ import typer
 from pcg.cli import commands, experiments, train
 from pcg.errors import PCGError, unexpected
 
-KINDS = {"int": "a whole number", "float": "a number"}
+KINDS = {"int": "a whole number", "float": "a number", "greater": "at least {ge:g}", "less": "at most {le:g}"}
 
 
 def create_app() -> typer.Typer:
@@ -59,8 +59,9 @@ def _sentence(error: Exception) -> str:
     parameter, cause = getattr(error, "param", None), error.__cause__
     if parameter and hasattr(cause, "errors"):
         first = cause.errors()[0]
-        kind = KINDS.get(first["type"].partition("_")[0], "a value of its kind")
-        return f"{parameter.name.replace('_', '-')} is {first['input']!r}, but must be {kind}."
+        allowed = KINDS.get(first["type"].partition("_")[0], "a value of its kind").format(**first.get("ctx", {}))
+        value = first["input"] if "ctx" in first else repr(first["input"])
+        return f"{parameter.name.replace('_', '-')} is {value}, but must be {allowed}."
     return " ".join(error.format_message().split()).rstrip(".") + "."
 
 

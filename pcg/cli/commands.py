@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
@@ -23,7 +23,6 @@ from pcg.cli.options import (
     SETTINGS,
     SPEAKER,
     THREADS,
-    check_count,
     find_speaker,
     load_synthesizer,
     numbers,
@@ -37,15 +36,29 @@ from pcg.errors import InputError
 from pcg.settings import Settings, bounds
 
 if TYPE_CHECKING:
-    from pcg.asr.listening import Way
     from pcg.take import Round, Sound, Take
 
 THETAS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 1.0)
 SIMILARITY = {"similarity": SETTINGS["similarity"]}
-BENCH = {"repeats": (int, 7, "runs in turns; medians are printed"), "out": (Path, None, "write the figures there, too")}
+BENCH = {"repeats": (int, 7, "runs in turns; medians are printed", 1), "out": (Path, None, "write the figures there, too")}
 # Which step accepted a text, the cheapest first.
 STAGES = ("ctc", "lm", "ar", "words")
 REPLICAS = 2
+SERVE = {
+    "host": (str, "127.0.0.1", "address to listen on"),
+    "port": (int, 8000, "port to listen on; 0: a free one", 0, 65_535),
+    "api_key": (str, None, "the key that clients send [default: PCG_API_KEY, or none]"),
+    "allow_host": (list[str], [], "a name that the server answers to; may be repeated"),
+    "in_flight": (int, None, "requests of one address at once [default: twice a batch]", 1),
+    "ray": (bool, False, "with replicas, here or on the cluster of RAY_ADDRESS"),
+    "replicas": (int, None, f"of --ray, each on a core or a GPU [default: {REPLICAS}]", 1),
+}
+TRANSCRIBE = {
+    "mode": (str, "accurate", "ar, accurate, fast, or words (listed words: slower, fewest errors)"),
+    "tau_ctc": (float, None, "entropy in nats below which a CTC frame is certain", 0, 10),
+    "tau_slm": (float, None, "likelihood above which the language model accepts a token", 0, 1),
+    "recogniser": (Path, None, "the folder of another recogniser than the shipped one"),
+}
 
 
 def add(app: typer.Typer) -> None:
@@ -122,7 +135,7 @@ def compare(
     options: SimpleNamespace,
     text: Annotated[str | None, typer.Argument()] = None,
     sentences: Annotated[int | None, typer.Option(help="the first N of the everyday test sentences, in place of TEXT")] = None,
-    repeat: Annotated[int, typer.Option(help="in turns; the median by speed is shown")] = 5,
+    repeat: Annotated[int, typer.Option(help="in turns; the median by speed is shown", min=1)] = 5,
     out: Annotated[Path | None, typer.Option(help="write ar.wav, ... into this folder; of sentences ar-1.wav ...")] = None,
 ) -> None:
     """Say a text with the four decoders and one seed, and time them."""
@@ -135,7 +148,6 @@ def compare(
     from pcg.take import accepted_in_columns
 
     settings, texts = read_settings(options), _texts(text, sentences)
-    check_count("repeat", repeat)
     use_threads(options.threads)
     synthesizer = load_synthesizer(options)
     voice, reference = find_speaker(options, synthesizer)
@@ -184,17 +196,8 @@ def _texts(text: str | None, sentences: int | None) -> list[str]:
     return written[:sentences]
 
 
-@with_options(MODEL)
-def serve(
-    options: SimpleNamespace,
-    host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="port to listen on; 0: a free one")] = 8000,
-    api_key: Annotated[str | None, typer.Option(help="the key that clients send [default: PCG_API_KEY, or none]")] = None,
-    allow_host: Annotated[list[str], typer.Option(help="a name that the server answers to; may be repeated")] = [],  # noqa: B006
-    in_flight: Annotated[int | None, typer.Option(help="requests of one address at once [default: twice a batch]")] = None,
-    ray: Annotated[bool, typer.Option("--ray", help="with replicas, here or on the cluster of RAY_ADDRESS")] = False,
-    replicas: Annotated[int | None, typer.Option(help=f"of --ray, each on a core or a GPU [default: {REPLICAS}]")] = None,
-) -> None:
+@with_options(SERVE, MODEL)
+def serve(options: SimpleNamespace) -> None:
     """Answer OpenAI's speech endpoint over HTTP."""
     import uvicorn
 
@@ -204,34 +207,27 @@ def serve(
     from pcg.serving.replicas import Replicas
     from pcg.serving.speech_service import SpeechService
 
-    if not 0 <= port <= 65_535:
-        raise InputError("port", port, "a number from 0 to 65535")
-    if in_flight is not None:
-        check_count("in-flight", in_flight)
-    if replicas is not None:
-        check_count("replicas", replicas)
-        if not ray:
-            raise InputError("replicas", replicas, "left out without --ray")
+    if options.replicas is not None and not options.ray:
+        raise InputError("replicas", options.replicas, "left out without --ray")
 
     def service(door: socket.socket) -> Replicas | SpeechService:
-        if ray:
+        if options.ray:
             address, bound = door.getsockname()[:2]
             name = f"pcg-{socket.gethostname()}-{address.replace(':', '.')}-{bound}"
             voice = options.model, options.device, options.draft, options.precision
-            made = Replicas(replicas or REPLICAS, *voice, name)
-            if made.offer.notice:
-                print(made.offer.notice, file=sys.stderr)
-            return made
+            return Replicas(options.replicas or REPLICAS, *voice, name)
         synthesizer = load_synthesizer(options)
         synthesizer.longest_seconds = LIMITS.job_seconds
         synthesizer.warm_up()
         return SpeechService(synthesizer)
 
-    key, name = api_key or os.environ.get("PCG_API_KEY") or None, model_name(Path(options.model))
-    with closing(_listen(host, port)) as door, closing(service(door)) as speech:
-        api = create_api(speech, name, key, tuple(allow_host), in_flight=in_flight, alias=options.model)
+    key, name = options.api_key or os.environ.get("PCG_API_KEY") or None, model_name(Path(options.model))
+    with closing(_listen(options.host, options.port)) as door, closing(service(door)) as speech:
+        api = create_api(speech, name, key, tuple(options.allow_host), in_flight=options.in_flight, alias=options.model)
         config = uvicorn.Config(api, log_level="warning", timeout_graceful_shutdown=LIMITS.stop_seconds)
-        print(f"Serving {options.model} on http://{host}:{door.getsockname()[1]}/v1", file=sys.stderr)
+        if options.ray and speech.offer.notice:
+            print(speech.offer.notice, file=sys.stderr)
+        print(f"Serving {options.model} on http://{options.host}:{door.getsockname()[1]}/v1", file=sys.stderr)
         uvicorn.Server(config).run(sockets=[door])
 
 
@@ -273,22 +269,7 @@ def groups(
         begun = perf_counter()
         statistics = asdict(synthesizer.statistics(each, similarity))
         rows.append({"theta": each, **statistics, "seconds": round(perf_counter() - begun, 4)})
-    print_table(
-        [
-            {
-                "theta": f"{row['theta']:.3f}",
-                "vocab": str(row["vocab"]),
-                "groups": str(row["groups"]),
-                "mean": f"{row['mean_size']:.2f}",
-                "by use": f"{row['usage_weighted_mean_size']:.2f}",
-                "max": str(row["max_size"]),
-                "alone": str(row["singletons"]),
-                "shared": f"{row['multi_member_share']:.1%}",
-                "ms": f"{1e3 * row['seconds']:.1f}",
-            }
-            for row in rows
-        ]
-    )
+    print_table([{name: str(round(value, 4)) for name, value in row.items()} for row in rows])
     if export:
         if len(thetas) != 1:
             raise InputError("theta", f"{len(thetas)} values", "one value where groups are exported")
@@ -299,24 +280,23 @@ def groups(
         print(json.dumps({"model": model, "similarity": similarity, "thetas": rows}))
 
 
-@with_options(JSON)
-def transcribe(
-    file: list[Path],
-    options: SimpleNamespace,
-    mode: Annotated[str, typer.Option(help="ar, accurate, fast, or words (listed words: slower, fewest errors)")] = "accurate",
-    tau_ctc: Annotated[float | None, typer.Option(help="entropy in nats below which a CTC frame is certain")] = None,
-    tau_slm: Annotated[float | None, typer.Option(help="likelihood above which the language model accepts a token")] = None,
-    recogniser: Annotated[Path | None, typer.Option(help="the folder of another recogniser than the shipped one")] = None,
-) -> None:
+@with_options(TRANSCRIBE, JSON)
+def transcribe(file: list[Path], options: SimpleNamespace) -> None:
     """Write down what recordings say, by self-speculative decoding."""
     from pcg.asr.embedded import EMBEDDED, load_recogniser
+    from pcg.asr.judges import way_of
     from pcg.asr.listening import listen_to_file
+    from pcg.asr.self_speculative import Thresholds
 
-    way = _way(mode, tau_ctc, tau_slm)
+    way, given = way_of(options.mode), {"ctc": options.tau_ctc, "lm": options.tau_slm}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and not isinstance(way, Thresholds):
+        raise InputError("mode", options.mode, "ar, accurate or fast, where there are thresholds")
+    way = replace(way, **given) if given else way
     for each in file:
         if not each.is_file():
             raise InputError("audio file", str(each), "a file that is there")
-    loaded, rows = load_recogniser(recogniser or EMBEDDED), []
+    loaded, rows = load_recogniser(options.recogniser or EMBEDDED), []
     for each in file:
         begun = perf_counter()
         heard = listen_to_file(loaded, each, way)
@@ -333,22 +313,6 @@ def transcribe(
         print(json.dumps(rows[0] if len(rows) == 1 else rows))
 
 
-def _way(mode: str, tau_ctc: float | None, tau_slm: float | None) -> "Way":
-    """Return the mode's thresholds, replaced where an option is given."""
-    from pcg.asr.judges import way_of
-    from pcg.asr.self_speculative import Thresholds
-
-    preset = way_of(mode)
-    for name, given, high in (("tau-ctc", tau_ctc, 10), ("tau-slm", tau_slm, 1)):
-        if given is not None and not 0 <= given <= high:
-            raise InputError(name, given, f"a number from 0 to {high}")
-    if not isinstance(preset, Thresholds):
-        if (tau_ctc, tau_slm) != (None, None):
-            raise InputError("mode", mode, "ar, accurate or fast, where there are thresholds")
-        return preset
-    return Thresholds(preset.ctc if tau_ctc is None else tau_ctc, preset.lm if tau_slm is None else tau_slm)
-
-
 def _print(figures: dict[str, object], out: Path | None) -> None:
     from pcg.files import write_json
 
@@ -362,7 +326,6 @@ def bench(context: typer.Context, options: SimpleNamespace) -> None:
     """Time the engine against its ceiling, transformers and its own bound."""
     if context.invoked_subcommand:
         return
-    check_count("repeats", options.repeats)
     use_threads(options.threads)
     from pcg.bench.engine import bench_engine
 
@@ -390,18 +353,17 @@ def shape(
     """Time random weights of a shape, with forced acceptance."""
     from pcg.bench.shapes import sweep
 
-    check_count("repeats", options.repeats)
     use_threads(options.threads)
     _print(sweep(shape, device, options.repeats).as_dict(), options.out)
 
 
 @with_options(MODEL, THREADS, BENCH)
-def batching(options: SimpleNamespace, clients: Annotated[int, typer.Option(help="how many speak at once")] = 16) -> None:
+def batching(
+    options: SimpleNamespace, clients: Annotated[int, typer.Option(help="how many speak at once", min=1)] = 16
+) -> None:
     """Time clients at once against one by one."""
     from pcg.bench.batching import bench_batching
 
-    check_count("clients", clients)
-    check_count("repeats", options.repeats)
     use_threads(options.threads or 1)
     _print(bench_batching(load_synthesizer(options), clients, options.repeats), options.out)
 
@@ -419,7 +381,6 @@ def codec(
     from pcg.asr.judges import load_judge
     from pcg.bench.codec import bench_codec, open_codec
 
-    check_count("repeats", options.repeats)
     opened, heard_by = open_codec(model, device), load_judge(judge, device)
     _print(bench_codec(opened, file, heard_by, text, options.repeats), options.out)
 

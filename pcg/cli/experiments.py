@@ -19,7 +19,6 @@ from pcg.cli.options import (
     JUDGES,
     MODEL,
     SETTINGS,
-    check_count,
     judge_names,
     load_synthesizer,
     numbers,
@@ -48,8 +47,8 @@ JUDGING = {
 }
 FOLDER = {"results": (Path, RESULTS, "where results are kept")}
 WORKERS = {
-    "processes": (int, 1, "workers side by side; one for undisturbed times"),
-    "ray": (int, None, "N workers as Ray actors in place of processes, here or on the cluster of RAY_ADDRESS"),
+    "processes": (int, 1, "workers side by side; one for undisturbed times", 1),
+    "ray": (int, None, "N workers as Ray actors in place of processes, here or on the cluster of RAY_ADDRESS", 1),
 }
 CHOICES = {
     "quick": (bool, False, "few utterances and few settings: to try, not to believe"),
@@ -135,7 +134,7 @@ def list_grids() -> None:
 
 
 def run_recognition(
-    count: Annotated[int, typer.Option(help="utterances of each test set")] = 100,
+    count: Annotated[int, typer.Option(help="utterances of each test set", min=1)] = 100,
     speech: Annotated[Path | None, typer.Option(help="one more set: a folder of WAV or FLAC files, a TXT beside each")] = None,
     recogniser: Annotated[Path | None, typer.Option(help="the folder of another recogniser than the shipped one")] = None,
     results: Annotated[Path, typer.Option(help="where results are kept")] = RECOGNITION,
@@ -145,7 +144,6 @@ def run_recognition(
     from pcg.experiments.recognition import NOISY, identity, recognition_tables, recorded_set, spoken_sets, study
     from pcg.experiments.store import Store
 
-    check_count("count", count)
     if Store(results).exists:
         raise InputError("results", str(results), "a folder without results of another kind")
     loaded, sets = load_recogniser(recogniser or EMBEDDED), spoken_sets(count)
@@ -162,7 +160,7 @@ def run_recognition(
 def swap(
     options: SimpleNamespace,
     theta: Annotated[str, typer.Option(help="of the groups, with commas between")] = SWAP_THETAS,
-    sentences: Annotated[int, typer.Option(help="how many are said; voices take turns")] = 40,
+    sentences: Annotated[int, typer.Option(help="how many are said; voices take turns", min=1)] = 40,
 ) -> None:
     """Put members of a group in each other's place, and measure the cost (PCG Table 2)."""
     from pcg.analysis.swap import same_size_theta
@@ -175,7 +173,6 @@ def swap(
     thetas = numbers("theta", theta)
     for each in thetas:
         bounds("theta").check("theta", each)
-    check_count("sentences", sentences)
     _check_workers(options)
     spec, synthesizer = _worker_spec(options), load_synthesizer(options)
     conditions = [ar()]
@@ -307,11 +304,8 @@ def _sounds(options: SimpleNamespace) -> "Callable[[Unit], tuple[np.ndarray, int
 
 
 def _check_workers(options: SimpleNamespace) -> None:
-    check_count("processes", options.processes)
-    if options.ray is not None:
-        check_count("ray", options.ray)
-        if options.processes > 1:
-            raise InputError("ray", options.ray, "left out with --processes")
+    if options.ray is not None and options.processes > 1:
+        raise InputError("ray", options.ray, "left out with --processes")
 
 
 def _worker_spec(options: SimpleNamespace) -> "WorkerSpec":

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.text.prompt import Reference
 
-Options = Mapping[str, tuple[Any, object, str]]
+Options = Mapping[str, tuple]
+"""By name: kind, default, sentence and, for numbers, the least and the greatest value."""
 
 AUTO = "auto"
 # The largest lookahead that `--lookahead auto` chooses: with more drafts a pass costs a CPU twice as much.
@@ -41,7 +42,7 @@ SPEAKER: Options = {
     "reference_text": (str, None, "the words in --reference [default: what the recogniser hears]"),
 }
 JSON: Options = {"json": (bool, False, "print one JSON object on the last line")}
-THREADS: Options = {"threads": (int, None, "threads of torch [default: one a core]")}
+THREADS: Options = {"threads": (int, None, "threads of torch [default: one a core]", 1)}
 
 
 def _setting(name: str) -> tuple[Any, object, str]:
@@ -77,9 +78,9 @@ def with_options(*tables: Options) -> Callable[[Callable], Callable]:
 
         own = [p for p in signature(command, eval_str=True).parameters.values() if p.name != "options"]
         made = []
-        for name, (kind, default, sentence) in rows.items():
-            flags = [f"--{name.replace('_', '-')}"]
-            option = typer.Option(*flags, help=sentence, show_default=default not in (None, False))
+        for name, (kind, default, sentence, *bounds) in rows.items():
+            flag, shown = f"--{name.replace('_', '-')}", default not in (None, False)
+            option = typer.Option(flag, help=sentence, show_default=shown, **dict(zip(("min", "max"), bounds, strict=False)))
             made.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]))
         wrapped.__signature__ = Signature([p.replace(kind=Parameter.KEYWORD_ONLY) for p in own] + made)
         wrapped.__annotations__ = {p.name: p.annotation for p in [*own, *made]}
@@ -153,13 +154,7 @@ def use_threads(count: int | None) -> None:
     import torch
 
     if count is not None:
-        check_count("threads", count)
         torch.set_num_threads(count)
-
-
-def check_count(field: str, value: int) -> None:
-    if value < 1:
-        raise InputError(field, value, "a whole number from 1 up")
 
 
 def numbers(field: str, text: str, kind: type = float) -> list[Any]:

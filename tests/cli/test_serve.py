@@ -67,7 +67,7 @@ def test_it_keeps_its_key_and_its_limit_and_ends_when_it_is_told(
     ("words", "told"),
     [
         (["--port", "70000"], "port is 70000"),
-        (["--in-flight", "0"], "in-flight is 0, but must be a whole number from 1 up."),
+        (["--in-flight", "0"], "in-flight is 0, but must be at least 1."),
         (["--port", "0", "--model", "nowhere/at-all"], "nowhere/at-all"),
     ],
 )
