@@ -20,8 +20,7 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 from safetensors.torch import load_file
-from scipy.stats import rankdata
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from torch import Generator, Tensor
 
 from pcg.errors import AssetError, InputError
@@ -228,13 +227,6 @@ def held_out_figures(detectors: Detectors, held_out: Segments, garbage: Garbage)
     return figures | {"garbage": on_garbage}
 
 
-def auc_of(real: np.ndarray, scores: np.ndarray) -> float:
-    """Return the probability that a real segment scores above another, ties counting half (Mann and Whitney, by ranks)."""
-    positive = int(real.sum())
-    above = rankdata(scores)[real].sum() - positive * (positive + 1) / 2
-    return float(above / (positive * (len(real) - positive)))
-
-
 def _auc(scores: np.ndarray, real: np.ndarray, utterance: np.ndarray) -> dict[str, object]:
     """Return the AUC with its 95 % bootstrap interval; utterances of each kind are resampled separately."""
     rng = np.random.default_rng(0)
@@ -242,9 +234,9 @@ def _auc(scores: np.ndarray, real: np.ndarray, utterance: np.ndarray) -> dict[st
     draws = []
     for _ in range(RESAMPLES):
         rows = np.concatenate([rows[i] for rows in kinds for i in rng.integers(len(rows), size=len(rows))])
-        draws.append(auc_of(real[rows], scores[rows]))
+        draws.append(roc_auc_score(real[rows], scores[rows]))
     low, high = np.percentile(draws, [2.5, 97.5])
-    return {"auc": round(auc_of(real, scores), 4), "auc_interval": [round(float(low), 4), round(float(high), 4)]}
+    return {"auc": round(float(roc_auc_score(real, scores)), 4), "auc_interval": [round(float(low), 4), round(float(high), 4)]}
 
 
 def _spoof(scores: np.ndarray) -> float:
