@@ -96,6 +96,11 @@ def _with_p(lost: Difference) -> str:
     return points(lost.wer) + ("" if lost.p is None else f", p = {lost.p:.2g}")
 
 
+def _less(text: str, source: str, paper: str, lost: Difference, limit: float, ours: str = "") -> Claim:
+    """Make a claim that the word errors of `lost` are below `limit`."""
+    return Claim(text, source, paper, ours or points(lost.wer), lost.utterances, verdict_below(lost.wer, limit))
+
+
 def _speed_of_sd(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
     row = _usual(summaries, "SD")
     if row and row.speedup:
@@ -104,52 +109,47 @@ def _speed_of_sd(results: Results, summaries: Sequence[Summary]) -> Iterable[Cla
 
 
 def _at_equal_work(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
-    for row in summaries:
-        if row.method not in ("SSD", "PCG Mel") or not is_usual(row):
+    for row in (s for s in summaries if s.method in ("SSD", "PCG Mel") and is_usual(s)):
+        if (lost := nearest(results, PCG, row.condition)) is None:
             continue
-        lost = nearest(results, PCG, row.condition)
-        if lost is None:
-            continue
+        beta, theta = row.condition.settings.beta, row.condition.settings.theta
+        text = f"At the work of Mel groups (theta {theta:.3g}), cosine groups make fewer word errors"
+        source, paper = "PCG Table 3", "12.6 against 13.9 %, at equal speed"
         if row.method == "SSD":
-            theirs = row.condition.settings.beta == papers.PCG_SSD_BETA
-            text = f"At the work of SSD (beta {row.condition.settings.beta:g}), PCG makes fewer word errors"
-            source, paper = "PCG Table 1", "13.8 against 18.5 %, p = 0.039, at equal speed" if theirs else "-"
-        else:
-            text = f"At the work of Mel groups (theta {row.condition.settings.theta:.3g}), cosine groups make fewer word errors"
-            source, paper = "PCG Table 3", "12.6 against 13.9 %, at equal speed"
-        ours = f"{lost.condition.name}: {_with_p(lost)}"
-        yield Claim(text, source, paper, ours, lost.utterances, verdict_below(lost.wer, 0.0))
+            text, source = f"At the work of SSD (beta {beta:g}), PCG makes fewer word errors", "PCG Table 1"
+            paper = "13.8 against 18.5 %, p = 0.039, at equal speed" if beta == papers.PCG_SSD_BETA else "-"
+        yield _less(text, source, paper, lost, 0.0, f"{lost.condition.name}: {_with_p(lost)}")
 
 
-def interchangeable_row(summaries: Sequence[Summary]) -> Summary | None:
-    """Return the swap within groups with a share of tokens nearest to the paper's strongest."""
-    swapped = [s for s in summaries if s.method == "swap cosine" and s.swapped]
+def interchangeable(results: Results, summaries: Sequence[Summary]) -> tuple[Summary, Difference] | None:
+    """Return the swap within groups with a share of tokens nearest to the paper's strongest, and its cost."""
+    swapped = [s for s in summaries if s.method == "swap cosine" and s.swapped and results.baseline(s.condition)]
     wanted = papers.PCG_TABLE_2[-1].values["swapped"]
-    return min(swapped, key=lambda s: abs(100 * s.swapped.value - wanted), default=None)
+    row = min(swapped, key=lambda s: abs(100 * s.swapped.value - wanted), default=None)
+    return row and (row, Difference(results, row.condition, results.baseline(row.condition)))
 
 
 def _interchangeable(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
-    row, most = interchangeable_row(summaries), papers.PCG_TABLE_2[-1]
-    if row and (baseline := results.baseline(row.condition)):
-        lost = Difference(results, row.condition, baseline)
+    most = papers.PCG_TABLE_2[-1]
+    if found := interchangeable(results, summaries):
+        row, lost = found
         text = "Members of a group stand for each other: swapping them costs at most one point of WER"
         paper = f"{100 * most.values['wer']:+.1f} points, {most.values['swapped']:g} % swapped"
         ours = f"{points(lost.wer)}, {100 * row.swapped.value:.0f} % swapped"
-        yield Claim(text, "PCG Table 2", paper, ours, lost.utterances, verdict_below(lost.wer, SMALL_LOSS))
+        yield _less(text, "PCG Table 2", paper, lost, SMALL_LOSS, ours)
 
 
 def _best_lookahead(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
     best = papers.PCG_BEST_LOOKAHEAD
-    by_theta = {rows[best].condition.settings.theta: rows for rows in lookaheads_by_knob(summaries, PCG) if best in rows}
-    measured = {theta: rows for theta, rows in by_theta.items() if len(rows) > 1}
-    if not measured:
+    families = [rows for rows in lookaheads_by_knob(summaries, PCG) if best in rows and len(rows) > 1]
+    if not families:
         return
-    rows = dict(measured.get(Settings().theta) or max(measured.values(), key=len))
-    ours = rows.pop(best).condition
-    ratios = {}
+    usual = [rows for rows in families if rows[best].condition.settings.theta == Settings().theta]
+    rows = (usual or [max(families, key=len)])[0]
+    ours, ratios = rows[best].condition, {}
     for at, rival in rows.items():
         pair = results.sums(ours, rival.condition, timed=True)
-        if ratio := estimate(speedup, *pair):
+        if at != best and (ratio := estimate(speedup, *pair)):
             ratios[at] = ratio, len(pair[0])
     if ratios:
         closest = min(ratios, key=lambda at: ratios[at][0].value)
@@ -167,39 +167,36 @@ def _few_trials(results: Results, summaries: Sequence[Summary]) -> Iterable[Clai
         most, exact = row.trials_per_rejection, _usual(summaries, "SD")
         ours = f"{most.value:.2f} [{most.low:.2f}, {most.high:.2f}] ({row.name})"
         if exact and exact.acceptance_of_tested is not None:
-            ours += (
-                f", with a draft of whose tested tokens SD accepts {exact.acceptance_of_tested:.0%}: it depends on the draft"
-            )
+            share = f"{exact.acceptance_of_tested:.0%}"
+            ours += f", with a draft of whose tested tokens SD accepts {share}: it depends on the draft"
         text = "Thinning takes at most 3 trials on average"
         yield Claim(text, "PCG section 2.2", "at most 3", ours, row.n, verdict_below(most, papers.PCG_MOST_TRIALS))
 
 
 def _ssd_keeps_words(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
     exact = _usual(summaries, "SD")
-    for row in summaries:
-        if exact and row.method == "SSD" and row.condition.settings.beta == papers.SSD_BETA and is_usual(row):
+    for row in (s for s in summaries if s.method == "SSD" and is_usual(s)):
+        if exact and row.condition.settings.beta == papers.SSD_BETA:
             lost = Difference(results, row.condition, exact.condition)
             text = "SSD's tolerance (beta 0.4 against 0) costs at most a point of WER"
-            verdict = verdict_below(lost.wer, SMALL_LOSS)
-            yield Claim(text, "SSD Table 3", "5.70 against 6.34 %", points(lost.wer), lost.utterances, verdict)
+            yield _less(text, "SSD Table 3", "5.70 against 6.34 %", lost, SMALL_LOSS)
 
 
 def _samplers(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
-    """Tongue twisters apart from all other sentences, as the paper has them."""
-    tables = (
+    """Compare samplers on tongue twisters apart from all other sentences, as the paper does."""
+    by_scheme = schemes(results)
+    for source, theirs, where, twisters in (
         ("MSpoofTTS Table 1", papers.MSPOOF_TABLE_1_LIBRISPEECH, "", False),
         ("MSpoofTTS Table 2", papers.MSPOOF_TABLE_2, ", in tongue twisters", True),
-    )
-    by_scheme = schemes(results)
-    for source, theirs, where, twisters in tables:
+    ):
         inside = results.within(by_scheme.values(), [s for s in results.sections if (s == TWISTERS) == twisters])
         for name, rival in COMPARED:
-            if {name, rival} <= by_scheme.keys() and by_scheme[name] in inside and by_scheme[rival] in inside:
-                lost = Difference(inside, by_scheme[name], by_scheme[rival])
+            pair = [by_scheme[each] for each in (name, rival) if each in by_scheme and by_scheme[each] in inside]
+            if len(pair) == 2:
                 quoted = [f"{theirs[each].values['wer']:g}" for each in (name, rival) if each in theirs]
                 paper = f"{' against '.join(quoted)} %" if len(quoted) > 1 else "-"
                 text = f"{name} makes fewer word errors than {rival}{where}"
-                yield Claim(text, source, paper, points(lost.wer), lost.utterances, verdict_below(lost.wer, 0.0))
+                yield _less(text, source, paper, Difference(inside, *pair), 0.0)
 
 
 def _usual(summaries: Sequence[Summary], name: str) -> Summary | None:
@@ -219,18 +216,16 @@ def headlines(results: Results, summaries: Sequence[Summary]) -> list[Headline]:
     shared, shown = alike(results, most_heard(s for s in summaries if s.condition.swap is None and is_usual(s)))
     made: list[Headline] = []
     timed = [s for s in shown if s.speedup and s.method in ("SD", "SSD", PCG)]
-    fastest = {s.method: s for s in sorted(timed, key=lambda s: s.speedup.value)}
-    if fastest:
+    if fastest := {s.method: s for s in sorted(timed, key=lambda s: s.speedup.value)}:
         speeds = ", ".join(f"{row.name} {_times(row.speedup)}" for row in fastest.values())
         made.append(Headline(f"Speed of the decoding loop over AR: {speeds}. SD is exact.", "main"))
-    relaxed = [s for s in shown if s.method in ("SSD", PCG) and shared.baseline(s.condition)]
-    lost = [Difference(shared, s.condition, shared.baseline(s.condition)) for s in relaxed]
+    relaxed = [s.condition for s in shown if s.method in ("SSD", PCG) and shared.baseline(s.condition)]
+    lost = [Difference(shared, condition, shared.baseline(condition)) for condition in relaxed]
     if lost := [each for each in lost if each.wer]:
         worst, certain = max(lost, key=lambda each: each.wer.value), sum(each.wer.low > 0 for each in lost)
-        text = f"{certain} of {len(lost)} relaxed settings lose words beyond chance (n = {worst.utterances})"
-        made.append(
-            Headline(f"{text}; the largest difference to AR is {worst.condition.name}, {points(worst.wer)}.", "overview")
-        )
+        text = f"{certain} of {len(lost)} relaxed settings lose words beyond chance (n = {worst.utterances}); the largest "
+        text += f"difference to AR is {worst.condition.name}, {points(worst.wer)}."
+        made.append(Headline(text, "overview"))
     rivals = sorted((s for s in summaries if s.method == "SSD" and is_usual(s)), key=lambda s: -s.n)
     if rivals and (pair := nearest(results, PCG, rivals[0].condition)):
         others = [(judge, nearest(results.heard_by(judge), PCG, rivals[0].condition)) for judge in results.judges]
@@ -239,11 +234,9 @@ def headlines(results: Results, summaries: Sequence[Summary]) -> list[Headline]:
         if pair.nll:
             text += f"; its tokens' NLL under the target {pair.nll.value:+.2f} [{pair.nll.low:+.2f}, {pair.nll.high:+.2f}] nats"
         made.append(Headline(f"{text} (n = {pair.utterances}).", "work"))
-    row = interchangeable_row(summaries)
-    if row and (baseline := results.baseline(row.condition)):
-        cost = points(Difference(results, row.condition, baseline).wer)
+    if found := interchangeable(results, summaries):
+        row, cost = found
         share, theta = f"{100 * row.swapped.value:.0f} %", f"{row.condition.swap.theta:g}"
-        made.append(
-            Headline(f"Swapping {share} of all tokens within groups (theta {theta}) costs {cost} of word errors.", "swap")
-        )
+        text = f"Swapping {share} of all tokens within groups (theta {theta}) costs {points(cost.wer)} of word errors."
+        made.append(Headline(text, "swap"))
     return made
