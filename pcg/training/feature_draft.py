@@ -21,7 +21,7 @@ from pcg.models.feature_draft import FeatureDraft, FeatureShape, read_feature_dr
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import Checkpoint, read_tensors
 from pcg.training.layer_draft import Objective
-from pcg.training.llama import tapped_states
+from pcg.training.target import tapped_states
 from pcg.training.tokens import IGNORED, Batch
 
 CHUNK = 1 << 20

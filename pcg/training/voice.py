@@ -1,12 +1,21 @@
-"""The training of the embedded voice: its recipe, and its stages in order, each of which resumes where it was stopped."""
+"""The training of the embedded voice: its recipe, and its stages in order, each of which resumes where it was stopped.
 
-from dataclasses import asdict, dataclass
+In stage `target` target and draft learn together. The target learns the next speech code by cross-entropy. The draft learns to
+agree with it over its unrolled steps, and that gradient reaches the target through the layers that the draft reads (multi-token
+prediction, as in DeepSeek-V3, arXiv 2412.19437, section 2.2), so that the target says early what its draft has to know. The
+target's probabilities are no part of the draft's gradient.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Annotated, Self
 
 import torch
 from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
 from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
@@ -14,7 +23,7 @@ from pcg.errors import InputError, PCGError
 from pcg.files import replacing, write_checksums, write_json
 from pcg.groups.library import load_or_build_atlas
 from pcg.groups.neighbours import build_neighbours
-from pcg.models.feature_draft import usual_taps
+from pcg.models.feature_draft import unit, usual_taps
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import load_llama
@@ -25,14 +34,24 @@ from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training.codec import train_sound, train_tokens
 from pcg.training.corpus import HELD_OUT, corpus_hours, make_corpus
 from pcg.training.draft import FEATURE, DraftRecipe, Material, Trial, draw_pairs, train_baselines, train_draft, write_baselines
-from pcg.training.feature_draft import FeatureModel, read_feature_model
-from pcg.training.joint import average, train_jointly
-from pcg.training.loop import agrees, check_device, load_checkpoint, read_log, save_checkpoint
+from pcg.training.feature_draft import FeatureModel, read_feature_model, read_target, unrolled_divergence
+from pcg.training.loop import (
+    Stage,
+    agrees,
+    check_device,
+    generator,
+    learn,
+    load_checkpoint,
+    make_optimizers,
+    read_log,
+    run,
+    save_checkpoint,
+)
 from pcg.training.publish import model_card, write_voice
 from pcg.training.samples import encode_corpus, own_samples, read_index, read_shards
 from pcg.training.target import Shape, new_target, start_from_digits
 from pcg.training.teachers import SAMPLE_RATE, SPEAKERS, Speaker, speak
-from pcg.training.tokens import TokenizedUtterance, make_reader, used_codes
+from pcg.training.tokens import IGNORED, Batch, Epochs, TokenizedUtterance, make_reader, used_codes
 
 STAGES = ("corpus", "codec", "target", "draft", "baselines", "publish")
 TRIALS = 16
@@ -277,3 +296,105 @@ def write_map(out: Path) -> None:
         old.unlink()
     lists = build_neighbours(voice.code_embedding, bounds("theta").low, eligible)
     load_or_build_atlas(lists, voice.code_embedding, eligible, out)
+
+
+DRAFT_SHARE, KL, TV = 0.3, 0.6, 0.6
+LONGEST = 720
+"""Speech codes in a row of a batch."""
+MISHEARD_ROWS, MISHEARD_CODES = 0.5, 1 / 8
+"""So many rows hear up to this share of their codes wrongly, with true labels: a swapped code or a slip is forgiven."""
+
+
+@dataclass(frozen=True)
+class JointLoss:
+    """The loss of a batch, summed over its learned tokens: cross-entropy of the target plus DRAFT_SHARE of the draft's
+    divergence over its unrolled steps."""
+
+    target: LlamaForCausalLM
+    draft: FeatureModel
+    vocabulary: Vocabulary
+
+    def __call__(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        with torch.autocast(batch.ids.device.type, torch.bfloat16):
+            taps, last = read_target(self.target, batch, self.draft.shape.tapped_layers)
+        learned = batch.labels != IGNORED
+        head = self.target.get_output_embeddings().weight[self.vocabulary.model_ids().to(self.target.device)]
+        logits = F.linear(last[learned], head.to(last.dtype)).float()
+        labels = batch.labels[learned]
+        loss = F.cross_entropy(logits, labels, reduction="sum")
+        self.draft.embedding = unit(self.target.get_input_embeddings().weight.detach().float())
+        divergent, overlaps = unrolled_divergence(self.draft, batch, taps, last, head, KL, TV, 1.0, last.dtype)
+        figures = {"loss": loss.detach(), "top1": (logits.argmax(-1) == labels).sum()}
+        return loss + DRAFT_SHARE * divergent, figures | overlaps
+
+
+def train_jointly(
+    directory: Path,
+    target: LlamaForCausalLM,
+    draft: FeatureModel,
+    train: Sequence[TokenizedUtterance],
+    held_out: dict[str, Sequence[TokenizedUtterance]],
+    reader: PhonemeReader,
+    vocabulary: Vocabulary,
+    steps: int,
+    seed: int,
+    device: str,
+    budget: int,
+    decay_share: float = 0.4,
+) -> None:
+    """Train target and draft in place; log loss, top-1 and overlaps, and those of each `held_out` set.
+
+    Raises:
+        InputError: if a split holds fewer than two utterances of one voice.
+    """
+    both = nn.ModuleDict({"target": target, "draft": draft}).to(device)
+    epochs = Epochs(train, reader, vocabulary.codes, budget, seed, LONGEST)
+    checks = {name: Epochs(spoken, reader, vocabulary.codes, budget, 0, LONGEST) for name, spoken in held_out.items()}
+    for name, split in {"train": epochs, **checks}.items():
+        if not split.per_epoch:
+            raise InputError(f"the corpus's split {name}", "too small", "at least two utterances of one voice")
+    optimizers = make_optimizers(both, lr=3e-3, muon_lr=3e-3, weight_decay=0.1)
+    losses = JointLoss(target, draft, vocabulary)
+    print(f"target: {sum(p.numel() for p in target.parameters())} parameters, {epochs.per_epoch} batches an epoch", flush=True)
+
+    def step(index: int) -> dict[str, float]:
+        batch = misheard(epochs.batch(index), vocabulary, generator(seed + 1, index))
+        return learn(batch.to(device), losses, both, optimizers)
+
+    @torch.no_grad()
+    def evaluate() -> dict[str, float]:
+        figures: dict[str, float] = {}
+        for name, check in checks.items():
+            sums: dict[str, float] = {}
+            batches = [check.batch(index).to(device) for index in range(min(4, check.per_epoch))]
+            for batch in batches:
+                for figure, value in losses(batch)[1].items():
+                    sums[figure] = sums.get(figure, 0.0) + float(value)
+            tokens = sum(int((batch.labels != IGNORED).sum()) for batch in batches)
+            figures |= {f"{name}_{figure}": value / tokens for figure, value in sums.items()}
+        return figures
+
+    modules: dict[str, nn.Module] = {"target": target, "draft": draft}
+    run(Stage("target", directory, steps, modules, optimizers, step, evaluate, decay_share=decay_share, every=50))
+
+
+def misheard(batch: Batch, vocabulary: Vocabulary, rng: torch.Generator) -> Batch:
+    """Replace some of the speech codes that rows of `batch` hear by others; the labels stay true."""
+    rows, length = batch.ids.shape
+    share = torch.rand(rows, 1, generator=rng) * MISHEARD_CODES * (torch.rand(rows, 1, generator=rng) < MISHEARD_ROWS)
+    first = vocabulary.first_code
+    speech = (batch.ids >= first) & (batch.ids < first + vocabulary.codes)
+    wrong = speech & (torch.rand(rows, length, generator=rng) < share)
+    codes = torch.randint(vocabulary.codes, (rows, length), generator=rng) + first
+    return replace(batch, ids=torch.where(wrong, codes, batch.ids))
+
+
+@torch.no_grad()
+def average(module: nn.Module, start: dict[str, Tensor], share: float) -> None:
+    """Move the weights of `module` towards `start`, a state of the same shape: `share` of it, 1 - `share` of what is there.
+
+    The average of a run's end and its start has a lower held-out loss than either.
+    """
+    for name, tensor in module.state_dict().items():
+        if tensor.is_floating_point():
+            tensor.lerp_(start[name].to(tensor), share)

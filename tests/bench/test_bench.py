@@ -43,7 +43,7 @@ def test_works_take_turns_and_the_first_round_is_not_counted():
 @pytest.mark.slow
 def test_the_bench_prints_what_rounds_allow_beside_the_speed_of_takes(synthesizer, tiny_voice_folder, monkeypatch, capsys):
     monkeypatch.setattr("pcg.bench.engine.EMBEDDED", tiny_voice_folder)
-    for name, value in (("generate.TOKENS", 6), ("engine.TURNS", 2), ("timing.COPY_MIB", 1)):
+    for name, value in (("engine.TOKENS", 6), ("engine.TURNS", 2), ("timing.COPY_MIB", 1)):
         monkeypatch.setattr(f"pcg.bench.{name}", value)
     figures = bench_engine(synthesizer, Settings(), repeats=1)
     lines = capsys.readouterr().out.splitlines()

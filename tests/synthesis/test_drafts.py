@@ -9,8 +9,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.analysis.whatif import follow
-from pcg.bench.engine import compare_methods
-from pcg.bench.generate import against_generate
+from pcg.bench.engine import against_generate, compare_methods
 from pcg.cli import main
 from pcg.errors import AssetError, InputError
 from pcg.experiments.grids import Grid
@@ -175,7 +174,7 @@ def test_what_if_needs_a_draft(synthesizers: dict[str, Synthesizer]) -> None:
 def test_benches_measure_whatever_drafts(
     synthesizers: dict[str, Synthesizer], tiny_voice_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pcg.bench.generate.TOKENS", 6)
+    monkeypatch.setattr("pcg.bench.engine.TOKENS", 6)
     for choice in ("auto", "layers:0,2"):
         theirs = against_generate(synthesizers[choice].voice, tiny_voice_folder, "hello", "one", Settings(), 1, choice)
         assert min(theirs.values()) > 0

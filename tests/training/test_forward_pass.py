@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.training.llama import hidden_states
+from pcg.training.target import hidden_states
 
 
 def tiny(heads: int, kv_heads: int) -> LlamaForCausalLM:

@@ -5,14 +5,14 @@ import torch
 from tiny_target import READER, VOCABULARY, batch_of, make_spoken, make_target, same_voice
 
 from pcg.training.feature_draft import FeatureModel
-from pcg.training.joint import JointLoss, average, misheard, train_jointly
-from pcg.training.llama import hidden_states
+from pcg.training.target import hidden_states
 from pcg.training.tokens import IGNORED
+from pcg.training.voice import JointLoss, average, misheard, train_jointly
 
 
 @pytest.mark.parametrize("share", [0.3, 0.0])
 def test_the_drafts_loss_goes_on_into_the_target(share, monkeypatch):
-    monkeypatch.setattr("pcg.training.joint.DRAFT_SHARE", share)
+    monkeypatch.setattr("pcg.training.voice.DRAFT_SHARE", share)
     target, batch = make_target(), batch_of(same_voice(8))
     draft = FeatureModel(target, VOCABULARY, (2, 4))
     with torch.no_grad():
