@@ -28,7 +28,6 @@ SENTENCES = (
 def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A voice of 64 codes that babbles: everything works as in the shipped one, in milliseconds."""
     from pcg.codec.embedded import CodecConfig, EmbeddedCodec
-    from pcg.groups.phones import NO_PHONE
     from pcg.models.vocabulary import Vocabulary
     from pcg.text.prompt import PhonemeReader, Reference
     from pcg.text.reading import phonemise
@@ -66,8 +65,7 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     usage = torch.ones(codec.codebook_size, dtype=torch.int32)
     usage[-3:] = 0
     folder = tmp_path_factory.mktemp("voice")
-    phones = (torch.arange(codec.codebook_size) % (NO_PHONE + 1)).to(torch.uint8)
-    write_voice(folder, "tiny", target, draft, codec, reader, references, usage, phones)
+    write_voice(folder, "tiny", target, draft, codec, reader, references, usage)
     return folder
 
 

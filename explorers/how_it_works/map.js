@@ -43,10 +43,6 @@ function colouring() {
   if (kind === "size") return { values: Array.from(sizes[0]), title: "tokens in the group" };
   if (kind === "count") return { values: each((t) => sizes[0][t] - sizes[1][t]), title: "groups that hold it" };
   if (kind === "digit") return { values: each((t) => digit(t, Number(place))), names: Array.from({ length: points.levels[place] }, (_, i) => `${i}`) };
-  if (kind === "phone") {
-    const names = [...new Set(points.phones.classes)];
-    return { values: each((t) => names.indexOf(points.phones.classes[points.phone[t]])), names };
-  }
   const fate = new Uint8Array(points.count);
   for (const [place, key] of ["tokens", "accepted", "rejected"].entries())
     for (const token of props.take?.[key] ?? []) fate[token] = place + 1;
@@ -110,10 +106,6 @@ function light() {
   describe(scene);
 }
 
-function phoneOf(token) {
-  return points.phones ? points.phones.names[points.phone[token]] : null;
-}
-
 function describe(scene) {
   parts.title.textContent = scene ? `Token ${scene.token}` : "No token chosen";
   const facts = scene
@@ -121,7 +113,6 @@ function describe(scene) {
         [`group at theta ${scene.theta}`]: tokens(scene.size),
         "groups that hold it": format(scene.count),
         "uses in the corpus": format(scene.usage),
-        ...(points.phones ? { phone: phoneOf(scene.token) } : {}),
         ...(points.levels.length ? { "FSQ digits": points.levels.map((_, i) => digit(scene.token, i)).join(" ") } : {}),
       }
     : {};
@@ -131,7 +122,7 @@ function describe(scene) {
     const button = make("button", `${token}`, { type: "button", title: "Choose this token" });
     button.addEventListener("click", () => choose(token));
     const item = make("li");
-    item.append(button, make("span", `${similarity.toFixed(2)}${points.phones ? ` ${phoneOf(token)}` : ""}`));
+    item.append(button, make("span", similarity.toFixed(2)));
     return item;
   }));
   const rest = scene ? scene.size - 1 - Math.min(others.length, SHOWN_MEMBERS) : 0;
@@ -148,15 +139,12 @@ function make(name, text = "", attributes = {}) {
 const say = (words) => { parts.news.textContent = words; };
 const choose = (token) => trigger("pick", { token });
 
-/** Tell what lies in a lasso: how many tokens, their mean group, and the phones that are most common. */
+/** Tell what lies in a lasso: how many tokens, and their mean group. */
 function tellSelection(picked) {
   const inside = picked.filter(({ curveNumber }) => curveNumber === ALL).map(({ pointIndex }) => pointIndex);
   if (!inside.length) return say("No tokens in the lasso.");
   const mean = inside.reduce((sum, token) => sum + sizes[0][token], 0) / inside.length;
-  const heard = new Map();
-  for (const phone of points.phones ? inside.map(phoneOf) : []) heard.set(phone, (heard.get(phone) ?? 0) + 1);
-  const most = [...heard].sort((a, b) => b[1] - a[1]).slice(0, 3).map(([phone, count]) => `${phone} ${Math.round((100 * count) / inside.length)} %`);
-  say(`In the lasso: ${tokens(inside.length)}, groups of ${mean.toFixed(1)} on average${most.length ? `; phones ${most.join(", ")}` : ""}.`);
+  say(`In the lasso: ${tokens(inside.length)}, groups of ${mean.toFixed(1)} on average.`);
 }
 
 /** The token nearest to the chosen one within 45 degrees of a direction. */
@@ -220,7 +208,6 @@ function listen() {
 function offerColours() {
   const choices = { size: "group size", count: "groups that hold the token" };
   points.levels.forEach((_, place) => { choices[`digit ${place}`] = `FSQ digit ${place + 1}`; });
-  if (points.phones) choices.phone = "phone";
   choices.take = "tokens of the take";
   parts.colour.replaceChildren(...Object.entries(choices).map(([value, name]) => make("option", name, { value })));
 }
@@ -243,8 +230,8 @@ async function start() {
     const [answer, library] = await Promise.all([fetch(props.value.points.url), window.Plotly ?? load(props.value.plotly.url)]);
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     [points, plotly] = [await answer.json(), library];
-    const [x, y, usage, phone] = await unpack(points.columns, points.count);
-    Object.assign(points, { x, y, usage, phone });
+    const [x, y, usage] = await unpack(points.columns, points.count);
+    Object.assign(points, { x, y, usage });
     await readSizes();
     offerColours();
     await draw();

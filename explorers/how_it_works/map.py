@@ -23,7 +23,6 @@ from pcg.codec.embedded import EmbeddedCodec
 from pcg.errors import counted
 from pcg.groups.groups import Groups
 from pcg.groups.library import GroupLibrary
-from pcg.groups.phones import CLASSES, PHONES, UNKNOWN
 from pcg.settings import Settings, bounds
 from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
 
@@ -120,20 +119,15 @@ def take_tokens(shown: ShownTake | None, codes: int) -> dict[str, object] | None
 
 
 def write_points(synthesizer: Synthesizer, path: Path) -> None:
-    """Write what never changes on the map: places, uses and phones of all codes as packed columns, and the FSQ levels."""
+    """Write what never changes on the map: places and uses of all codes as packed columns, and the FSQ levels."""
     atlas, voice = synthesizer.atlas(), synthesizer.voice
     places = np.stack([atlas.x.numpy(), atlas.y.numpy()])
     # Unused codes are their own nearest, and lie on a wide ring: here, on the border.
     used = places[:, atlas.nearest[:, 0].numpy() != np.arange(places.shape[1])]
     low, side = (used.min(1, keepdims=True), float(np.ptp(used, axis=1).max()) or 1.0) if used.size else (0.0, 1.0)
     columns = [*np.rint((places - low) / side * 65535).clip(0, 65535), voice.usage.numpy()]
-    phones = None
-    if voice.phones is not None:
-        columns.append(voice.phones.numpy())
-        classes = [next((name for name, names in CLASSES.items() if phone in names), UNKNOWN) for phone in (*PHONES, UNKNOWN)]
-        phones = {"names": [*PHONES, UNKNOWN], "classes": classes}
     levels = list(voice.codec.config.levels) if isinstance(voice.codec, EmbeddedCodec) else []
-    path.write_text(json.dumps({"columns": pack(*columns), "phones": phones, "levels": levels, "count": places.shape[1]}))
+    path.write_text(json.dumps({"columns": pack(*columns), "levels": levels, "count": places.shape[1]}))
 
 
 def scene(synthesizer: Synthesizer, token: object, theta: float, similarity: str) -> dict[str, object]:

@@ -15,7 +15,6 @@ from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import make_runners
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
-from pcg.groups.phones import class_letters
 from pcg.rules import capped_ratio
 from pcg.sampling import Draws, SampledSpan, sampled_spans, sampler_of, warp_rows
 from pcg.settings import Settings
@@ -24,8 +23,8 @@ from pcg.take import Round, Take
 from pcg.text.prompt import Prompt, Reference
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-STEPS = {"entropy": 0.2, "surprisal": 0.25, "sizes": 0.25, "places": 1.0}
-"""The step of one digit: in nats for entropy and surprisal, in octaves (log2) for sizes."""
+STEPS = {"entropy": 0.2, "surprisal": 0.25}
+"""The step of one digit, in nats."""
 ACCEPTED, RELAXED, RESAMPLED = "a", "g", "r"
 
 
@@ -35,37 +34,17 @@ class Trace:
 
     kinds: "a" accepted as SD would have accepted it, by the same coin; "g" accepted though SD would have rejected it by that
     coin (by a group, a tolerance, or block verification); "r" drawn in place of a rejected token; "b" the bonus token; "d"
-    redrawn; "t" said by the target alone. sizes: of the tested token's group, or of the token's own where nothing was tested.
-    places: in its round, from 1. entropy: of the target's probabilities at the temperature in use; surprisal: -log of the
-    token's, at most 15.75 nats. These four are digits of base 64 (see `STEPS`). phones: the class of the phone that the token
-    is heard in most (`pcg.groups.phones.CLASSES`) by its first letter, "?" where it is not known.
+    redrawn; "t" said by the target alone. entropy: of the target's probabilities at the temperature in use; surprisal: -log of
+    the token's, at most 15.75 nats; both are digits of base 64 (see `STEPS`).
     """
 
     kinds: str
-    sizes: str
-    places: str
     entropy: str
     surprisal: str
-    phones: str
 
     def nats(self, name: str) -> np.ndarray:
         """`entropy` or `surprisal` as numbers, `[T]`."""
         return STEPS[name] * _numbers(getattr(self, name))
-
-    @property
-    def group_sizes(self) -> np.ndarray:
-        """`[T]`, to within a tenth."""
-        return 2.0 ** (STEPS["sizes"] * _numbers(self.sizes))
-
-    @property
-    def tested(self) -> np.ndarray:
-        """Where a drafted token was tested, `[T]` bool."""
-        return np.array([kind in (ACCEPTED, RELAXED, RESAMPLED) for kind in self.kinds], bool)
-
-    @property
-    def depths(self) -> np.ndarray:
-        """The place of each token in its round, from 1, `[T]`."""
-        return _numbers(self.places).astype(int)
 
 
 def digits(values: np.ndarray | Sequence[float], step: float) -> str:
@@ -297,12 +276,9 @@ LETTERS = {"resampled": RESAMPLED, "bonus": "b", "target": "t"}
 def trace(synthesizer: Synthesizer, take: Take, reference: Reference | None = None) -> Trace:
     """The trace of `take`, by one reading with the target. Raises InputError for a long text of which a piece was cut."""
     entropy, surprisal = zip(*_read(synthesizer, take, reference), strict=True)
-    marks = [mark for round_ in take.rounds for mark in _marks(round_)]
-    sizes = [np.log2(size) for _, size in marks]
-    places = [1.0 + place for round_ in take.rounds for place in range(len(round_.tokens))]
-    numbers = {"sizes": sizes, "places": places, "entropy": np.concatenate(entropy), "surprisal": np.concatenate(surprisal)}
+    numbers = {"entropy": np.concatenate(entropy), "surprisal": np.concatenate(surprisal)}
     written = {name: digits(values, STEPS[name]) for name, values in numbers.items()}
-    return Trace("".join(kind for kind, _ in marks), **written, phones=class_letters(synthesizer.voice.phones, take.tokens))
+    return Trace("".join(letter for round_ in take.rounds for letter in _kinds(round_)), **written)
 
 
 def _read(synthesizer: Synthesizer, take: Take, reference: Reference | None) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -317,14 +293,12 @@ def _read(synthesizer: Synthesizer, take: Take, reference: Reference | None) -> 
     return figures
 
 
-def _marks(round_: Round) -> list[tuple[str, int]]:
-    """Kind and group size of each token of a round."""
-    marks = []
-    for place, (kind, size) in enumerate(zip(round_.kinds, round_.group_sizes, strict=True)):
+def _kinds(round_: Round) -> Iterator[str]:
+    """The letter of each token of a round."""
+    for place, kind in enumerate(round_.kinds):
         test = round_.tests[place] if place < len(round_.tests) else None
         if kind == "accepted":
             strict = test is None or test.coin < capped_ratio(test.q, test.p)
-            marks.append((ACCEPTED if strict else RELAXED, size))
+            yield ACCEPTED if strict else RELAXED
         else:
-            marks.append((LETTERS[kind], test.group_size if test else size))
-    return marks
+            yield LETTERS[kind]

@@ -174,7 +174,10 @@ class Result:
         also = tuple(map(JudgeTranscript.from_dict, values.get("also_heard", ())))
         trace = values.get("trace")
         fields = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        return cls(**fields | {"also_heard": also, "trace": Trace(**trace) if trace else None})
+        return cls(
+            **fields
+            | {"also_heard": also, "trace": Trace(trace["kinds"], trace["entropy"], trace["surprisal"]) if trace else None}
+        )
 
     def by(self, judge: str) -> "Result":
         """Return the result with the words of a further judge; raise InputError for one who was not asked."""

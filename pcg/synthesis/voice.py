@@ -247,7 +247,7 @@ CODES = 65_536
 @dataclass(frozen=True)
 class Voice:
     """Everything that speaks. `references` are the voices it knows by name; `usage [codes]` counts the corpus's codes; `folder`
-    is where it was loaded from; `phones [codes]` numbers the phone of each code (`pcg.groups.phones`), where that is known.
+    is where it was loaded from.
 
     licence: of the weights, and so of what is made with them, as its SPDX identifier. reference_seconds: how long a recording
     may be whose voice is to be taken. notice: what a listener has to know beforehand, one sentence, or nothing.
@@ -268,7 +268,6 @@ class Voice:
     notice: str = ""
     draft_kind: str = "trained"
     codec_folder: Path | None = None
-    phones: Tensor | None = None
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -362,7 +361,6 @@ def _load_embedded(folder: Path, device: str, draft: str, precision: str) -> Voi
         reader=reader,
         references=references,
         usage=counted["usage"],
-        phones=counted.get("phones"),
         folder=folder,
         notice=chosen.notice,
         draft_kind=chosen.kind,

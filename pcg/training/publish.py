@@ -27,15 +27,13 @@ def write_voice(
     reader: PhonemeReader,
     references: Mapping[str, Reference],
     usage: Tensor,
-    phones: Tensor | None = None,
 ) -> None:
     """Write everything that a Voice is made of; files that are there are replaced one by one."""
     write_model(folder / "target", target)
     write_model(folder / "draft", draft)
     write_json(folder / "codec" / "config.json", codec.config.as_dict())
     write_tensors(folder / "codec" / "model.safetensors", {k: v.half() for k, v in codec.state_dict().items()})
-    codes = {"usage": usage.to(torch.int32)} | ({} if phones is None else {"phones": phones})
-    write_tensors(folder / "usage.safetensors", codes)
+    write_tensors(folder / "usage.safetensors", {"usage": usage.to(torch.int32)})
     card = {
         "format": FORMAT,
         "name": name,

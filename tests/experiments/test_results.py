@@ -247,8 +247,8 @@ def test_every_condition_is_a_point_of_some_curve(condition: Condition, name: st
 
 
 def traced(surprisal: list[float], kinds: str) -> Trace:
-    texts = [digits([value] * len(kinds), STEPS[name]) for name, value in (("sizes", 0.0), ("places", 1.0), ("entropy", 1.0))]
-    return Trace(kinds, *texts, digits(surprisal, STEPS["surprisal"]), "v" * len(kinds))
+    entropy = digits([1.0] * len(kinds), STEPS["entropy"])
+    return Trace(kinds, entropy, digits(surprisal, STEPS["surprisal"]))
 
 
 def test_the_likelihood_of_a_text_under_the_target_is_compared_with_that_of_ar() -> None:

@@ -105,7 +105,7 @@ def test_rows_of_one_table_share_their_utterances() -> None:
 
 def test_every_declared_setting_has_a_place_and_no_table_mixes_utterances() -> None:
     said = [Utterance("hello", "one", section) for section in ("everyday", "twisters")]
-    trace = Trace("agrb", *(digits([1.0] * 4, STEPS[name]) for name in ("sizes", "places", "entropy", "surprisal")), "vvss")
+    trace = Trace("agrb", *(digits([1.0] * 4, STEPS[name]) for name in ("entropy", "surprisal")))
     also = (JudgeTranscript("another", "what it heard", (2, 20), (3, 100)),)
     grids = {name: declared(name, said, False, lambda similarity, theta: 0.9 * theta).conditions for name in TITLES}
     counts = {condition: 5 + at % 7 for conditions in grids.values() for at, condition in enumerate(conditions)}

@@ -119,7 +119,7 @@ class WideVoice:
         features += 0.5 * torch.randn(codes, 16, generator=coins)
         lists = build_neighbours(features, 0.9)
         codec = SimpleNamespace(codebook_size=codes, sample_rate=16_000)
-        self.voice = SimpleNamespace(usage=torch.ones(codes, dtype=torch.int32), codec=codec, phones=None, name="wide")
+        self.voice = SimpleNamespace(usage=torch.ones(codes, dtype=torch.int32), codec=codec, name="wide")
         self.library = SimpleNamespace(
             similarities=("cosine",),
             neighbours=lambda similarity: lists,
