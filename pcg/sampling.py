@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from pcg.models.kernel.arithmetic import block_ends, draw_within, soften_rows
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def probabilities(logits: Tensor, temperature: float) -> Tensor:
-    """Softmax of `logits [..., V]` at `temperature` > 0, float32; on a CPU as a compiled draft computes it."""
+    """Softmax of `logits [..., V]` at `temperature`, float32; on a CPU as a compiled draft computes it. At 0 the
+    largest logit, the first of equal ones, has all probability: greedy decoding."""
+    if temperature == 0:
+        return functional.one_hot(logits.argmax(-1), logits.shape[-1]).float()
     if logits.device.type == "cpu" and logits.dtype == torch.float32 and not logits.requires_grad:
         rows = np.ascontiguousarray(logits.numpy().reshape(-1, logits.shape[-1]))
         return torch.from_numpy(soften_rows(rows, temperature)).view(logits.shape)
@@ -125,12 +129,13 @@ class Plain:
     @property
     def softmax_alone(self) -> bool:
         """Whether its probabilities are the softmax at its temperature and nothing else."""
-        return not self.remembers and self.top_k == 0 and self.top_p >= 1
+        return not self.remembers and self.top_k == 0 and self.top_p >= 1 and self.temperature > 0
 
     def warp(self, logits: Tensor) -> Warped:
         """As in `SamplerState`, and for `logits [..., V]` of any shape."""
         weights = probabilities(penalised(logits, self.spoken, self.penalty), self.temperature).cpu()
-        return Warped(weights if self.softmax_alone else truncated(weights, self.top_k, self.top_p))
+        whole = self.top_k == 0 and self.top_p >= 1
+        return Warped(weights if whole else truncated(weights, self.top_k, self.top_p))
 
     def after(self, token: int, warped: Warped) -> "Plain":
         return replace(self, spoken=self.spoken | {token}) if self.remembers else self

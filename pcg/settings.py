@@ -105,7 +105,7 @@ class Settings(Checked):
     theta: Number = _knob(0.3, 0.2, 1.0, 0.01, "Tokens more similar than this share a group (PCG Eq. 1).")
     lookahead: Count = _knob(3, 1, 16, 1, "Drafted tokens per round.")
     beta: Number = _knob(0.3, 0.0, 1.0, 0.05, "Probability added to SSD's acceptance (SSD Eq. 5).")
-    temperature: Number = _knob(0.8, 0.1, 2.0, 0.05, "Temperature of draft and target.")
+    temperature: Number = _knob(0.8, 0.0, 2.0, 0.05, "Temperature of draft and target; 0: greedy.")
     seed: Count = _knob(0, 0, 2**32 - 1, 1, "Seed of every random number of the take.")
     adaptive: bool = Field(False, description="Draft fewer tokens where the draft is unsure.")
     similarity: Literal["cosine", "mel"] = Field("cosine", description="Embeddings or sound.")

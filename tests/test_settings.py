@@ -16,7 +16,7 @@ from pcg.settings import Settings
         ("lookahead", 0),
         ("lookahead", 2.5),
         ("beta", 1.5),
-        ("temperature", 0.0),
+        ("temperature", -0.1),
         ("temperature", "warm"),
         ("seed", -1),
         ("seed", True),

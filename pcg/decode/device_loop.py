@@ -14,6 +14,7 @@ from time import perf_counter
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from pcg.decode.device_rules import CoinBlock, DeviceRule, draw_each, has_program, on_device
 from pcg.decode.runners import AnyDraft
@@ -257,7 +258,9 @@ class DeviceLoop:
 
     def _softened(self, program: Program, logits: Tensor) -> Tensor:
         """Probabilities `[B, N, V]`, float32, as `pcg.sampling.Plain` computes them."""
-        probs = (logits.float() / self._temperature[..., None]).softmax(-1)
+        heat = self._temperature[..., None]
+        greedy = one_hot(logits.argmax(-1), logits.shape[-1]).float()
+        probs = torch.where(heat > 0, (logits.float() / heat.clamp(min=1e-6)).softmax(-1), greedy)
         plain = program.top_k == 0 and program.top_p >= 1
         return probs if plain else truncated(probs, program.top_k, program.top_p)
 

@@ -89,14 +89,15 @@ class SpeculativeGenerate:
         if model is not self._model:
             raise InputError("model", type(model).__name__, "the target that this was made for")
         _check(generation_config)
-        bounds("temperature").check("temperature", generation_config.temperature or 1.0)
+        temperature = float(generation_config.temperature or 1.0) if generation_config.do_sample else 0.0
+        bounds("temperature").check("temperature", temperature)
         mask = model_kwargs.get("attention_mask")
         mask = torch.ones_like(input_ids) if mask is None else mask
         if short := [int(each) for each in mask.sum(1) if each < 2]:
             raise InputError("input_ids", f"a prompt of {short[0]} ids", "prompts of at least 2 ids")
         prompts = [_prompt(ids[real.bool()].cpu()) for ids, real in zip(input_ids, mask, strict=True)]
         room = generation_config.max_length - input_ids.shape[1]
-        self.rounds = self._decode(prompts, room, float(generation_config.temperature or 1.0))
+        self.rounds = self._decode(prompts, room, temperature)
         spoken = [self._ids(rounds, room) for rounds in self.rounds]
         longest = max(map(len, spoken))
         end = self._views[0].vocabulary.end
@@ -130,8 +131,6 @@ def _prompt(ids: Tensor) -> Prompt:
 
 
 def _check(config: GenerationConfig) -> None:
-    if not config.do_sample:
-        raise InputError("do_sample", config.do_sample, "True")
     for name, harmless in UNSUPPORTED.items():
         value = getattr(config, name, None)
         if value not in harmless:

@@ -60,7 +60,7 @@ def known(steps: Sequence[dict[int, Round]]) -> list[dict[int, tuple]]:
 @pytest.mark.parametrize("method", RULES)
 def test_rounds_are_those_of_the_loop_on_the_host(kind: str, method: str) -> None:
     pair = models(kind, compiled=False)
-    for sampler in (Plain(0.8), Plain(1.1, top_k=12, top_p=0.9)):
+    for sampler in (Plain(0.8), Plain(0.0), Plain(1.1, top_k=12, top_p=0.9)):
         host, device = (decode(pair, requests_of(RULES[method], sampler)) for decode in (by_host, by_device))
         assert known(device) == known(host)
         assert len(host) > BLOCK
