@@ -22,13 +22,13 @@ from pcg.places import ASSETS
 from pcg.saved_take import Origin, Stored
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.take import KINDS, Take, read_take, write_take
+from pcg.take import Take, read_take, write_take
 
 EXAMPLE = ASSETS / "example"
 TEXT = "The children were playing in the garden when the rain began."
 PAIRS = ("Could you tell me the way to the station?", "She bought fresh bread and a little cheese.")
 SENTENCES = 20
-FORMATS = (3, 4)
+FORMAT = 4
 TURNS = 7
 IDEA_THETA = 0.4
 VERSIONS = {"decoded": "as decoded", "group": "every token swapped for a sound-alike", "random": "swapped for anything"}
@@ -86,12 +86,11 @@ def write_example(
         for method in ("ar", "pcg"):
             take = synthesizer.take(sentence, asked.for_method(method), speaker)
             write_wav(folder / f"pair-{i}-{method}.wav", take.audio, take.sample_rate)
-    content: dict[str, object] = {"format": FORMATS[-1], "takes": {m: write_take(take) for m, take in takes.items()}}
-    content |= {"pairs": len(pairs), "judges": {}, "verdicts": {}, "idea": None}
+    content: dict[str, object] = {"format": FORMAT, "pairs": len(pairs), "verdicts": {}, "idea": None}
+    content["takes"] = {method: write_take(take) for method, take in takes.items()}
     if judges:
         samples = [Sample(take.audio, take.sample_rate, text) for take in takes.values()]
         content["verdicts"] = {m: asdict(v) for m, v in zip(takes, judges.verdicts(samples), strict=True)}
-        content["judges"] = judges.names("the voice's reference")
         content["idea"] = _write_idea(folder, synthesizer, takes["ar"], judges, sentences)
     write_json(folder / "example.json", content, indent=None)
     write_checksums(folder)
@@ -137,38 +136,24 @@ def read_example(folder: Path) -> Example | None:
         return None
     check_checksums(folder)
     sounds = {method: folder / f"{method}.wav" for method in METHODS}
-    for sound in sounds.values():
-        if not sound.is_file():
-            raise AssetError(f"The example's sound {sound} is missing.")
-    path = folder / "example.json"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] not in FORMATS:
-            raise ValueError(f"its format is {content['format']!r}, not {FORMATS[-1]}")
-        takes = {method: _read(content["takes"][method], method, sounds[method]) for method in METHODS}
+        content = json.loads((folder / "example.json").read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise ValueError(f"its format is {content['format']!r}, not {FORMAT}")
+        written = content["takes"]
+        takes = {m: read_take(written[m], load_audio(sounds[m], int(written[m]["sample_rate"]))) for m in METHODS}
         judged = {sounds[method]: _read_verdict(values) for method, values in content["verdicts"].items()}
-        idea = content.get("idea")
-        for version in (idea or {}).get("versions", ()):
-            version["sound"] = str(folder / Path(version["file"]).name)
     except (OSError, ValueError, KeyError, TypeError, InputError) as error:
-        raise AssetError(f"The example {path} is missing or damaged ({type(error).__name__}: {error}).") from error
-    pairs = [tuple(str(folder / f"pair-{i}-{m}.wav") for m in ("ar", "pcg")) for i in range(content.get("pairs", 0))]
-    return Example(takes, sounds, judged, idea, tuple(pairs))
+        raise AssetError(f"The example in {folder} is missing or damaged ({type(error).__name__}: {error}).") from error
+    for version in (content["idea"] or {}).get("versions", ()):
+        version["sound"] = str(folder / Path(version["file"]).name)
+    pairs = [tuple(str(folder / f"pair-{i}-{m}.wav") for m in ("ar", "pcg")) for i in range(content["pairs"])]
+    return Example(takes, sounds, judged, content["idea"], tuple(pairs))
 
 
 def _read_verdict(values: Mapping[str, object]) -> JudgedTake:
     counted = {name: Errors(**values[name]) for name in ("words", "characters")}
     return JudgedTake(str(values["heard"]), **counted, similarity=values["similarity"], dnsmos=float(values["dnsmos"]))
-
-
-def _read(written: Mapping[str, object], method: str, sound: Path) -> Take:
-    """Raise KeyError, TypeError, ValueError or InputError where it is not a take of that method."""
-    take = read_take(written, load_audio(sound, int(written["sample_rate"])))
-    if take.settings.method != method:
-        raise ValueError("its takes are mixed up")
-    if not set(take.kinds) <= set(KINDS) or min(take.group_sizes, default=1) < 1 or not take.decoding_ms > 0:
-        raise ValueError("its rounds are none of a take")
-    return take
 
 
 if __name__ == "__main__":

@@ -57,14 +57,15 @@ class Stage extends StageMore {
     this.text = text;
     const state = JSON.parse(text);
     const named = () => this.lanes.map(({ key, name }) => `${key} ${name}`).join();
-    const before = named();
+    const numbers = () => this.lanes.map(({ number }) => number).join();
+    const [before, takes] = [named(), numbers()];
     this.lanes = state.lanes.map((lane, i) => {
       const rounds = lane.rounds ?? [];
       const calls_ = rounds.map(([, , tokens]) => tokens.length);
       return { ...lane, rounds, calls_, ms: rounds.reduce((sum, [ms]) => sum + ms, 0), pauses: lane.pauses ?? [], url: sounds[i]?.url };
     });
     this.history = state.history.map((take, i) => ({ ...take, url: sounds[this.lanes.length + i]?.url }));
-    Object.assign(this, { hand: state.hand, texts: state.share, stale: false });
+    Object.assign(this, { hand: state.hand, texts: state.share, stale: this.stale && takes === numbers() });
     if (state.study) this.study = state.study;
     if (!this.lanes.some(({ key }) => key === this.chosen)) this.chosen = this.lanes.at(-1)?.key ?? "pcg";
     if (state.hand && this.lanes.at(-1)?.key === "kept" && this.lanes.at(-1).number === state.hand) this.chosen = "kept";

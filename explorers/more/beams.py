@@ -1,32 +1,23 @@
-"""The beams of a search by spoof detectors (MSpoofTTS, Algorithm 2): as a tree over time, and how one of them sounds."""
+"""The beams of a search by spoof detectors (MSpoofTTS, Algorithm 2) as a tree over time."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-import gradio as gr
-import numpy as np
-
-from explorers.errors import check_whole, showing_errors
-from explorers.shared.controls import PRIVATE, pcm, player
 from explorers.shared.terms import term_html
-from explorers.zero_gpu import STARTING_SECONDS, on_gpu
 from pcg.decode.beam_search import Hierarchy
-from pcg.errors import PCGError, counted
+from pcg.errors import counted
 from pcg.spoof.detectors import M10, M25, M50
-from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Branch, Cycle, Take
 
-SCRIPT, PICK = Path(__file__).with_name("more.js"), "pick"
+SCRIPT = Path(__file__).with_name("more.js")
 PLAN = Hierarchy()
 # Pixels; a second is as wide in every tree, and a long tree scrolls.
 SECOND, LANE, BEFORE, BEHIND, ABOVE, BELOW, MARK = 230, 18, 14, 70, 22, 24, 4
 SPREAD_TOKENS = 5
 JUDGES = (M10.name, M25.name, M50.name)
-EMPTY = '<p class="beams-note">The beams appear here after a run with this sampler.</p>'
-NO_BEAMS = "There are no beams of {name} yet: generate a text first."
-PROMPT = "Point at a beam to read its scores. Click it to hear the utterance up to its end. Arrow keys move, Enter plays."
+EMPTY = '<p class="beams-note">The beams appear here after a run.</p>'
+PROMPT = "Point at a beam to read its scores, or walk with the arrow keys."
 FATES = {
     "chosen": "chosen",
     "lost": f"not chosen after {PLAN.stages[2]}",
@@ -40,11 +31,9 @@ after {PLAN.stages[2]} the one with the best sum of ranks is chosen.</p>"""
 
 @dataclass(frozen=True)
 class Fan:
-    """All beams that continue from token `start` of the utterance, in the piece of text whose first token is `piece`. One beam
-    alone is a warm-up."""
+    """All beams that continue from token `start` of the utterance. One beam alone is a warm-up."""
 
     start: int
-    piece: int
     cycle: Cycle
 
     @property
@@ -69,7 +58,6 @@ class Tree:
     """The beams of one utterance, `rate` tokens a second; `name` is the sampler's."""
 
     name: str
-    voice: str
     rate: float
     fans: tuple[Fan, ...]
 
@@ -77,104 +65,16 @@ class Tree:
     def of(cls, name: str, take: Take, rate: float) -> "Tree":
         """Read the cycles of a take; the engine counts their tokens from the beginning of a piece of the text."""
         fans: list[Fan] = []
-        start = piece = 0
+        start = 0
         for cycle in take.cycles:
-            piece = start if cycle.start == 0 else piece
-            fans.append(Fan(start, piece, cycle))
+            fans.append(Fan(start, cycle))
             start += len(fans[-1].kept.tokens)
-        return cls(name, take.voice, rate, tuple(fans))
+        return cls(name, rate, tuple(fans))
 
     @property
     def cycles(self) -> tuple[Fan, ...]:
-        """The fans with a choice; page and endpoints count them, and their beams, from 1."""
+        """The fans with a choice; the page counts them, and their beams, from 1."""
         return tuple(fan for fan in self.fans if len(fan.beams) > 1)
-
-    def pieces(self, fan: Fan, beam: Branch) -> list[list[int]]:
-        """Return the tokens of each piece of the text up to the end of `beam`, which replaces the chosen one."""
-        pieces: dict[int, list[int]] = {}
-        for earlier in self.fans[: self.fans.index(fan)]:
-            pieces.setdefault(earlier.piece, []).extend(earlier.kept.tokens)
-        pieces.setdefault(fan.piece, []).extend(beam.tokens)
-        return list(pieces.values())
-
-
-def hear_beam(
-    synthesizer: Synthesizer, trees: Mapping[str, Tree], key: str, cycle: object, beam: object
-) -> tuple[str, np.ndarray]:
-    """Decode the utterance up to the end of a beam, which replaces the chosen one.
-
-    Args:
-        trees: by the key of the sampler.
-        cycle, beam: count from 1.
-
-    Returns:
-        What is heard, as HTML, and samples [N].
-
-    Raises:
-        InputError: for numbers that do not exist.
-        PCGError: if that sampler has not run.
-    """
-    if key not in trees or not trees[key].cycles:
-        raise PCGError(NO_BEAMS.format(name=str(key)[:40]))
-    tree = trees[key]
-    fan = tree.cycles[check_whole("cycle", cycle, 1, len(tree.cycles)) - 1]
-    chosen = fan.beams[check_whole("beam", beam, 1, len(fan.beams)) - 1]
-    speaker, rate = synthesizer.voice.reference(tree.voice), synthesizer.voice.codec.sample_rate
-    samples = np.concatenate([synthesizer.decode(piece, speaker) for piece in tree.pieces(fan, chosen)])
-    end, fate = len(samples) / rate, FATES[fan.fate(chosen)].removesuffix(" tokens")
-    words = (
-        f'<p class="beams-note" role="status"><b>{tree.name}, cycle {int(cycle)}, beam {int(beam)}</b> ({fate}): the take up '
-        f"to {end - len(chosen.tokens) / tree.rate:.2f} s, then this beam up to {end:.2f} s.</p>"
-    )
-    return words, samples
-
-
-@dataclass(frozen=True)
-class BeamView:
-    """The tree on the page. trees: a State with Trees by sampler; key: the sampler whose tree is shown."""
-
-    trees: gr.State
-    key: gr.Radio
-    tree: gr.HTML
-
-
-def create_beams(synthesizer: Synthesizer, samplers: Mapping[str, str]) -> BeamView:
-    """Lay the section out; `samplers`: the names of the samplers that search, by key."""
-    with gr.Column(elem_classes="lab-card"):
-        gr.HTML(HEADING, apply_default_css=False)
-        key = gr.Radio(
-            [(name, key) for key, name in samplers.items()], value=list(samplers)[-1], label="Sampler", show_label=False,
-            container=False, elem_id="spoof-way", elem_classes="lab-picker",
-        )  # fmt: skip
-        tree = gr.HTML(EMPTY, js_on_load=SCRIPT.read_text(encoding="utf-8"), apply_default_css=False, elem_id="spoof-tree")
-        with gr.Row(elem_classes="lab-seed"):
-            cycle = gr.Number(1, label="Cycle", precision=0, minimum=1, min_width=80, elem_id="spoof-cycle")
-            beam = gr.Number(1, label="Beam", precision=0, minimum=1, min_width=80, elem_id="spoof-beam")
-            hear = gr.Button("Play this beam", elem_id="spoof-hear", size="md", min_width=140)
-        words = gr.HTML("", apply_default_css=False, elem_id="spoof-words")
-        sound = player(synthesizer, "Beam", "spoof-sound-beam", autoplay=True)
-    trees = gr.State({})
-    lent = on_gpu(partial(hear_beam, synthesizer), lambda *_: STARTING_SECONDS)
-
-    def play(key: str, cycle: object, beam: object, trees: Mapping[str, Tree]) -> list[object]:
-        with showing_errors():
-            what, samples = lent(trees, key, cycle, beam)
-        return [what, pcm(samples, synthesizer.voice.codec.sample_rate)]
-
-    def play_picked(key: str, trees: Mapping[str, Tree], event: gr.EventData) -> list[object]:
-        picked = event._data if isinstance(event._data, Mapping) else {}
-        cycle, beam = picked.get("cycle"), picked.get("beam")
-        return [cycle, beam, *play(key, cycle, beam, trees)]
-
-    once = {"show_progress": "minimal", "trigger_mode": "always_last"}
-    key.input(lambda key, trees: tree_html(trees.get(key)), [key, trees], tree, **PRIVATE)
-    hear.click(
-        play, [key, cycle, beam, trees], [words, sound], api_name="spoof_beam",
-        api_description="The sound of this session's last run of `spoof` up to the end of one beam, which replaces the chosen "
-        "one; cycle and beam count from 1, as in its record.", **once,
-    )  # fmt: skip
-    getattr(tree, PICK)(play_picked, [key, trees], [cycle, beam, words, sound], api_visibility="private", **once)
-    return BeamView(trees, key, tree)
 
 
 def spoken(resolution: str) -> str:
@@ -182,10 +82,8 @@ def spoken(resolution: str) -> str:
     return resolution.replace("<-", " from ")
 
 
-def tree_html(tree: Tree | None) -> str:
+def tree_html(tree: Tree) -> str:
     """Every beam as a line from its cycle's beginning to its end, in the colour of its scores; built from numbers alone."""
-    if tree is None:
-        return EMPTY
     if not tree.cycles:
         return f'<p class="beams-note">The take ended within the {PLAN.warmup} tokens of the warm-up, before any beams.</p>'
     lanes = max(len(fan.beams) for fan in tree.fans)
@@ -239,7 +137,7 @@ def _beam(fan: Fan, beam: Branch, cycle: int, rate: float, lane: float) -> str:
     label = f"Cycle {cycle}, beam {beam.number + 1}, {span}: {FATES[fate]}; spoof probability {scores}{rank}"
     first = 0 if cycle == 1 and beam.number == 0 else -1
     return (
-        f'<g class="beam {fate}" role="button" aria-pressed="false" data-cycle="{cycle}" data-beam="{beam.number + 1}" '
+        f'<g class="beam {fate}" role="img" data-cycle="{cycle}" data-beam="{beam.number + 1}" '
         f'tabindex={first} aria-label="{label}"><path class="hit" d="{curve}H{x(count)}"/>{"".join(stages)}'
         f"{_mark(fate, float(x(count)), float(y))}</g>"
     )

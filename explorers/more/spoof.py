@@ -13,7 +13,8 @@ from gradio.components import Component
 
 from explorers.errors import page_error
 from explorers.listen.actions import while_waiting
-from explorers.more.beams import BeamView, Tree, create_beams, spoken, tree_html
+from explorers.more.beams import EMPTY, SCRIPT, Tree, spoken, tree_html
+from explorers.more.beams import HEADING as BEAMS
 from explorers.shared.controls import (
     knob,
     pcm,
@@ -134,7 +135,11 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
             for row in zip(keys[::2], keys[1::2], strict=True):
                 with gr.Row(equal_height=True, elem_classes="lab-pair"):
                     views |= {key: _create_take(synthesizer, key) for key in row}
-            beams = create_beams(synthesizer, SEARCHED)
+            script = SCRIPT.read_text(encoding="utf-8")
+            with gr.Column(elem_classes="lab-card"):
+                gr.HTML(BEAMS, apply_default_css=False)
+                trees = {key: gr.HTML(EMPTY, js_on_load=script, apply_default_css=False, elem_id=f"spoof-tree-{key}")
+                         for key in SEARCHED}  # fmt: skip
             record = gr.JSON(visible=False)
     lent = on_gpu(partial(generate_all, synthesizer, speak=speak), lambda text, *_: gpu_seconds(text, TAKES))
 
@@ -145,13 +150,14 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
             with closing(lent(text, voice, temperature, seed)) as steps:
                 for step in steps:
                     if isinstance(step, str):
-                        empty = {} if takes else _emptied(views, beams) | {record: asked | {"ways": {}}}
+                        empty = {} if takes else _emptied(views, trees) | {record: asked | {"ways": {}}}
                         yield empty | {status: busy_html(step)}
                         continue
                     takes.append(step)
                     updates = {record: asked | {"ways": {made.key: made.record() for made in takes}}}
                     done = {status: message_html(DONE)} if step.key == LAST else {}
-                    yield updates | done | _updates(step, views[step.key]) | _tree_updates(takes, beams)
+                    tree = {trees[step.key]: tree_html(step.tree)} if step.tree else {}
+                    yield updates | done | tree | _updates(step, views[step.key])
         except PCGError as error:
             yield {status: failure_html(error)}
             raise page_error(error) from error
@@ -159,9 +165,9 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
     places = [place for view in views.values() for place in view]
     running = run.click(
         compare_samplers, [text, voice, temperature, seed],
-        [record, beams.trees, beams.key, beams.tree, *places, status], **queued_beside(status), api_name="spoof",
-        api_description="Takes of a text by six samplers at one seed; streams a record (cost, spoof probabilities and curves, "
-        "beams), then the same as HTML and sounds.",
+        [record, *trees.values(), *places, status], **queued_beside(status), api_name="spoof",
+        api_description="Takes of a text by six samplers at one seed; streams a record (cost and spoof probabilities), then "
+        "beams, sounds and curves.",
     )  # fmt: skip
     wire_stop(stop, running, status, STOPPED)
     return {"text": text, "voice": voice, "temperature": temperature, "seed": seed}
@@ -177,8 +183,8 @@ def _create_take(synthesizer: Synthesizer, key: str) -> View:
         return head, sound, gr.HTML("", apply_default_css=False, elem_id=f"spoof-curves-{key}")
 
 
-def _emptied(views: Mapping[str, View], beams: BeamView) -> dict[Component, object]:
-    empty: dict[Component, object] = {beams.trees: {}, beams.tree: tree_html(None)}
+def _emptied(views: Mapping[str, View], trees: Mapping[str, gr.HTML]) -> dict[Component, object]:
+    empty: dict[Component, object] = dict.fromkeys(trees.values(), EMPTY)
     for key, (head, sound, curves) in views.items():
         empty |= {head: sampler_html(key), sound: None, curves: ""}
     return empty
@@ -188,12 +194,6 @@ def _updates(made: SpoofTake, view: View) -> dict[Component, object]:
     (head, sound, curves), take = view, made.take
     drawn = curves_html(made.curves, take.audio_seconds)
     return {head: sampler_html(made.key, take), sound: pcm(take.audio, take.sample_rate), curves: drawn}
-
-
-def _tree_updates(takes: Sequence[SpoofTake], beams: BeamView) -> dict[Component, object]:
-    if (last := takes[-1]).tree is None:
-        return {}
-    return {beams.trees: {m.key: m.tree for m in takes if m.tree}, beams.key: last.key, beams.tree: tree_html(last.tree)}
 
 
 def sampler_html(key: str, take: Take | None = None) -> str:

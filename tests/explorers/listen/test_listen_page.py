@@ -6,8 +6,19 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from explorers.measure_page import axe_faults, faults, not_reached, open_tab
-from tests.explorers.chromium import CHROMIUM, NEEDS_CHROMIUM, READY, SOFTWARE, picture, watch
+from tests.explorers.chromium import (
+    CHROMIUM,
+    NEEDS_CHROMIUM,
+    READY,
+    SOFTWARE,
+    axe_faults,
+    faults,
+    not_reached,
+    open_tab,
+    picture,
+    too_wide,
+    watch,
+)
 
 pytestmark = NEEDS_CHROMIUM
 PATIENCE_MS = 90_000
@@ -207,6 +218,12 @@ def test_can_you_tell_counts_against_chance(page: Page) -> None:
 def test_axe_finds_nothing_in_any_tab(page: Page, dark: bool) -> None:
     page.locator("#knobs > button").click()
     assert faults(page, axe_faults, TABS, dark) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [360], indirect=True)
+def test_no_tab_is_wider_than_a_narrow_screen(page: Page) -> None:
+    assert faults(page, too_wide, TABS) == []
 
 
 @pytest.mark.slow

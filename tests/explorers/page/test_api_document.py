@@ -53,7 +53,7 @@ def test_every_endpoint_that_is_offered_is_named(address: str) -> None:
     table = DOCUMENT.split("| tab | endpoints |")[1].split("\n\n")[0]
     named = {f"/{name}" for name in re.findall(r"`(\w+)`", table)}
     offered = endpoints(address)
-    assert named - set(offered) <= {"/spoof", "/spoof_beam"}
+    assert named - set(offered) <= {"/spoof"}
     assert [name for name in offered if name not in named] == []
 
 
