@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import librosa
 import numpy as np
 import pytest
@@ -9,16 +7,10 @@ from pcg.analysis.audition import BANDS, FULL_PEAK, REPEATS, Audition, alone, gu
 from pcg.errors import InputError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
 from pcg.take import Take
 from pcg.text.prompt import Reference
 
 THETA = 0.3
-
-
-@pytest.fixture(scope="module")
-def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="module")

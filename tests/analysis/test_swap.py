@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,6 @@ from pcg.groups.groups import Groups
 from pcg.groups.library import GroupLibrary
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
 from pcg.take import Take
 
 THETA, RATE = 0.3, 16_000
@@ -25,11 +22,6 @@ BOUND = 0.001
 def groups() -> Groups:
     indptr = torch.tensor([0, *np.cumsum([len(s) for s in SETS])])
     return Groups.from_sets(THETA, indptr, torch.tensor([t for s in SETS for t in s]))
-
-
-@pytest.fixture(scope="module")
-def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="module")

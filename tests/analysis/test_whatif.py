@@ -1,30 +1,23 @@
-"""Estimates along a take, against the laws that its tests saw, brute force, and takes that were really decoded."""
+"""A take read again: its trace; and estimates along it, against its own tests, brute force, and takes that were decoded."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from pcg.analysis.whatif import Path as TakePath
-from pcg.analysis.whatif import acceptance_of, coarse_acceptance, estimate, follow, tolerant_acceptance, what_if
+from pcg.analysis.whatif import acceptance_of, coarse_acceptance, estimate, follow, tolerant_acceptance, trace, what_if
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
 from pcg.take import Take
 
 TEXT = "Hello, yes."
 SEEDS = range(12)
 # In the mean over 12 takes; the standard error of the decoded rates is below 0.015.
 TOLERANCE = 0.05
-
-
-@pytest.fixture(scope="module")
-def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
 
 
 def decoded(synthesizer: Synthesizer, settings: Settings) -> list[Take]:
@@ -164,3 +157,29 @@ def test_a_long_text_that_was_cut_within_is_refused(synthesizer: Synthesizer, mo
                 follow(synthesizer, take)
             return
     raise AssertionError("no take was cut")
+
+
+@pytest.fixture(scope="module")
+def by_method(synthesizer: Synthesizer) -> dict[str, Take]:
+    voice = next(iter(synthesizer.voice.references))
+    return {m: synthesizer.take("Hello, yes.", Settings(m, theta=0.3, seed=3), voice) for m in ("ar", "sd", "pcg")}
+
+
+def test_entropy_and_surprisal_are_those_of_the_probabilities_that_the_tokens_were_drawn_from(synthesizer, by_method):
+    take = by_method["pcg"]
+    q = torch.from_numpy(follow(synthesizer, take).q[: len(take.tokens)]).double()
+    found = trace(synthesizer, take)
+    surprisal = -q[torch.arange(len(q)), torch.tensor(take.tokens)].log().numpy()
+    assert found.nats("surprisal") == pytest.approx(surprisal.clip(max=15.75), abs=0.126)
+    assert found.nats("entropy") == pytest.approx(torch.distributions.Categorical(q).entropy().numpy(), abs=0.101)
+
+
+def test_kinds_tell_what_the_group_alone_accepted(synthesizer, by_method):
+    traces = {method: trace(synthesizer, take) for method, take in by_method.items()}
+    assert set(traces["ar"].kinds) == {"t"}
+    assert "g" not in traces["sd"].kinds
+    assert "g" in traces["pcg"].kinds
+    for method in ("sd", "pcg"):
+        take, found = by_method[method], traces[method]
+        kinds = {"a": "accepted", "g": "accepted", "r": "resampled", "b": "bonus"}
+        assert [kinds[kind] for kind in found.kinds] == list(take.kinds)

@@ -89,17 +89,6 @@ def test_the_same_seed_gives_the_same_file(model, tmp_path):
     assert first != other
 
 
-def test_compare_measures_the_four_methods_against_ar(model, capsys):
-    assert main(["compare", "hello", "--model", model, "--repeat", "1", "--json", "--adaptive"]) == 0
-    takes = last_json(capsys)["takes"]
-    assert list(takes) == ["ar", "sd", "ssd", "pcg"]
-    assert takes["ar"]["speedup"] == 1.0
-    assert takes["ar"]["acceptance_rate"] is None
-    for take in takes.values():
-        expected = take["tokens_per_second"] / takes["ar"]["tokens_per_second"]
-        assert take["speedup"] == pytest.approx(expected, rel=1e-2, abs=1e-3)
-
-
 @pytest.fixture
 def spoken(monkeypatch):
     """What is said from now on, as (text, method), in that order."""

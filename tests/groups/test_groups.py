@@ -1,9 +1,12 @@
-"""Groups as sets: deduplicated, overlapping, and dividing every law's mass without loss."""
+"""Groups as sets: deduplicated, overlapping, dividing every probability without loss, and the same as views of sorted lists."""
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pcg.groups.groups import Groups
+from pcg.groups.neighbours import Neighbours, build_neighbours
 
 # Codes 0, 1 and 4 have the same neighbours; 2 and 3 overlap with 1; 5 is the end of speech.
 SETS = [[0, 1, 4], [0, 1, 4], [1, 2], [1, 2, 3], [0, 1, 4], [5]]
@@ -47,13 +50,6 @@ def test_masses_by_hand(hand_made):
     assert hand_made.weights(1).tolist() == pytest.approx([1 / 3, 1 / 2])
 
 
-def test_deduplication_of_many_groups_is_that_of_sets(random_groups):
-    distinct = {tuple(random_groups.members_of(k).tolist()) for k in range(len(random_groups))}
-    assert len(distinct) == len(random_groups) < 200
-    centres = [int((random_groups.group_of_centre == k).nonzero()[0]) for k in range(len(random_groups))]
-    assert centres == sorted(centres)
-
-
 def test_both_directions_agree(random_groups):
     inside = {(k, t) for k in range(len(random_groups)) for t in random_groups.members_of(k).tolist()}
     assert inside == {(k, t) for t in range(201) for k in random_groups.groups_of(t).tolist()}
@@ -94,3 +90,57 @@ def test_statistics(hand_made):
 def test_usage_weights_the_mean_size(hand_made, usage):
     weighted = hand_made.statistics(torch.tensor(usage)).usage_weighted_mean_size
     assert weighted == pytest.approx((3 * 2 + 1 * 3) / 4)
+
+
+def lists(seed: int, codes: int, width: int, floor: float = -0.5) -> Neighbours:
+    """Few dimensions of few values: many equal similarities, and many equal sets."""
+    generator = torch.Generator().manual_seed(seed)
+    return build_neighbours(torch.randint(-2, 3, (codes, width), generator=generator).float(), floor)
+
+
+def rebuilt(neighbours: Neighbours, theta: float) -> Groups:
+    """The same groups the slow way: every row cut, sorted and handed over as sets."""
+    rows = []
+    for t in range(neighbours.vocabulary):
+        tokens, similarity = neighbours.of(t)
+        rows.append(sorted({t} | {o for o, s in zip(tokens.tolist(), similarity.tolist(), strict=True) if o == t or s > theta}))
+    if theta >= 1:
+        rows = [[t] for t in range(neighbours.vocabulary)]
+    starts = torch.tensor([0, *(len(row) for row in rows)]).cumsum(0)
+    return Groups.from_sets(theta, starts, torch.tensor([member for row in rows for member in row]))
+
+
+@settings(derandomize=True, deadline=None, max_examples=40, database=None)
+@given(st.integers(0, 10**6), st.integers(2, 60), st.integers(1, 4), st.floats(-0.5, 1.2))
+def test_the_view_is_what_sets_would_give(seed, codes, width, theta):
+    neighbours = lists(seed, codes, width)
+    view, expected = neighbours.groups_at(theta), rebuilt(neighbours, theta)
+    assert len(view) == len(expected)
+    assert view.group_of_centre.tolist() == expected.group_of_centre.tolist()
+    assert view.count.tolist() == expected.count.tolist()
+    assert [view.members_of(k).tolist() for k in range(len(view))] == [
+        expected.members_of(k).tolist() for k in range(len(view))
+    ]
+    assert [view.groups_of(t).tolist() for t in range(codes + 1)] == [expected.groups_of(t).tolist() for t in range(codes + 1)]
+    law = torch.rand(codes + 1, generator=torch.Generator().manual_seed(seed)).double()
+    torch.testing.assert_close(view.masses(law), expected.masses(law), rtol=1e-12, atol=1e-12)
+
+
+def test_sets_that_are_not_symmetric_are_held_both_ways():
+    sets = [[0, 1], [1], [0, 1, 2], [0, 1]]
+    starts = torch.tensor([0, 2, 3, 6, 8])
+    groups = Groups.from_sets(0.4, starts, torch.tensor([t for each in sets for t in each]))
+    assert len(groups) == 3
+    assert groups.groups_of(0).tolist() == [0, 2]
+    assert groups.groups_of(1).tolist() == [0, 1, 2]
+    assert groups.groups_of(3).tolist() == []
+
+
+def test_thetas_do_not_disturb_one_another():
+    neighbours = lists(5, 80, 3)
+    thetas = [0.1, 0.4, 0.8]
+    together = [neighbours.groups_at(theta) for theta in thetas]
+    alone = [lists(5, 80, 3).groups_at(theta) for theta in thetas]
+    for one, other in zip(together, alone, strict=True):
+        assert torch.equal(one.members, other.members)
+        assert torch.equal(one.count, other.count)

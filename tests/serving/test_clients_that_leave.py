@@ -107,14 +107,6 @@ def test_a_take_that_begins_when_its_client_has_left_is_given_up_at_once(silent:
     assert silent.closed.wait(PATIENCE_SECONDS / 3)
 
 
-def test_whole_answers_that_nobody_waits_for_leave_the_batch(synthesizer: Synthesizer) -> None:
-    for address in serve(SpeechService(synthesizer, rows=1, positions=1400)):
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(f"{address}/v1/audio/speech", json=LONG, timeout=1)
-        assert comes(lambda: not httpx.get(f"{address}/health").json()["speaking"])  # noqa: B023
-        assert counted(address, "pcg_takes_total") == 0
-
-
 def test_a_slow_body_counts_as_a_request_and_is_not_waited_for_without_end(door: str) -> None:
     with closing(half_a_request(door)) as line:
         time.sleep(BODY_SECONDS / 4)

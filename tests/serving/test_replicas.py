@@ -150,14 +150,6 @@ def test_a_take_is_streamed_and_is_the_one_without_ray(client: openai.OpenAI, ti
 
 
 @pytest.mark.slow
-def test_the_first_sound_is_there_before_the_last_is_made(client: openai.OpenAI) -> None:
-    begun, times = time.perf_counter(), []
-    with client.audio.speech.with_streaming_response.create(**LONG, extra_body=EXTRA) as answer:
-        times += [time.perf_counter() - begun for _ in answer.iter_bytes(chunk_size=None)]
-    assert times[0] < times[-1] / 4
-
-
-@pytest.mark.slow
 def test_keys_quotas_and_refusals_are_those_of_a_service_without_ray(client: openai.OpenAI, address: str) -> None:
     with pytest.raises(openai.AuthenticationError):
         openai.OpenAI(base_url=f"{address}/v1", api_key="wrong", max_retries=0).audio.speech.create(**USUAL)
