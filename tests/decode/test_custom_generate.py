@@ -4,7 +4,14 @@ from collections import Counter
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
 from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError
@@ -76,6 +83,56 @@ def test_without_sampling_it_says_what_generate_says(pair):
     assert torch.equal(said, plain)
 
 
+class Only(LogitsProcessor):
+    """Leaves no id but 7."""
+
+    def __call__(self, input_ids, scores):
+        return torch.full_like(scores, -torch.inf).index_fill(1, torch.tensor([7]), 0.0)
+
+
+class AfterThree(StoppingCriteria):
+    def __call__(self, input_ids, scores, **kwargs):
+        return torch.full((len(input_ids),), input_ids.shape[1] >= 4 + 3)
+
+
+ARGUMENTS = [
+    ({"logits_processor": LogitsProcessorList([Only()])}, lambda said: set(said) == {7}),
+    ({"stopping_criteria": StoppingCriteriaList([AfterThree()])}, lambda said: len(said) <= 3),
+    ({"max_time": 1e-9}, lambda said: len(said) == 1),
+    ({"eos_token_id": 9}, lambda said: 9 not in said[:-1]),
+    ({"eos_token_id": [2, 9]}, lambda said: not {2, 9} & set(said[:-1])),
+    ({"suppress_tokens": [8]}, lambda said: 8 not in said),
+    ({"bad_words_ids": [[8]]}, lambda said: 8 not in said),
+    ({"sequence_bias": {(8,): -100.0}}, lambda said: 8 not in said),
+    ({"prefix_allowed_tokens_fn": lambda batch, ids: [7]}, lambda said: set(said) == {7}),
+    ({"begin_suppress_tokens": list(range(6, 15))}, lambda said: said[0] in (2, 15)),
+    ({"min_new_tokens": 10, "max_new_tokens": 12}, lambda said: len(said) >= 10),
+    ({"top_k": 1}, lambda said: True),
+    ({"exponential_decay_length_penalty": (3, 1.5)}, lambda said: True),
+]
+
+
+@pytest.mark.parametrize(("changed", "holds"), ARGUMENTS, ids=[next(iter(changed)) for changed, _ in ARGUMENTS])
+def test_arguments_of_generate_are_obeyed(pair, changed, holds):
+    target, draft = pair
+    for seed in range(6):
+        speculate = SpeculativeGenerate(target, draft, SPEECH, exact, seed=seed)
+        said = target.generate(torch.tensor([[1, 3, 4, 5]]), custom_generate=speculate, **(ASKED | changed))[0, 4:].tolist()
+        assert said
+        assert holds(said)
+
+
+def test_greedy_with_processors_is_that_of_generate(pair):
+    target, draft = pair
+    prompt, others = torch.tensor([[1, 3, 4, 5]]), [i for i in range(16) if i not in SPEECH.model_ids()]
+    asked = {"do_sample": False, "max_new_tokens": 20, "pad_token_id": 0, "top_k": 0, "repetition_penalty": 1.4}
+    plain = target.generate(prompt, suppress_tokens=others, **asked)
+    said = target.generate(prompt, custom_generate=SpeculativeGenerate(target, draft, SPEECH, exact), **asked)
+    assert torch.equal(said, plain)
+    without = target.generate(prompt, suppress_tokens=others, **{**asked, "repetition_penalty": 1.0})
+    assert not torch.equal(without, plain)
+
+
 def second_tokens(pair, rule, runs=1500):
     """What follows one first token of `generate`'s, by rows of one batch."""
     target, draft = pair
@@ -108,7 +165,7 @@ def test_exact_has_the_law_of_plain_generate_and_blind_acceptance_has_not(pair):
 
 @pytest.mark.parametrize(
     ("changed", "named"),
-    [({"top_k": 50}, "top_k"), ({"num_beams": 2}, "num_beams")],
+    [({"num_beams": 2}, "num_beams"), ({"guidance_scale": 1.5}, "guidance_scale")],
 )
 def test_a_law_that_it_does_not_know_is_refused(pair, changed, named):
     target, draft = pair

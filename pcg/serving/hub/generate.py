@@ -22,5 +22,6 @@ def generate(
 ):
     """`model.generate` with drafts by `assistant_model`, or by three layers of `model`; returns prompts and speech ids."""
     settings = Settings(method, theta=theta, lookahead=lookahead, beta=beta, seed=seed)
-    speculate = speculator(model, assistant_model, settings, Vocabulary(codes, first_code, end))
+    vocabulary = Vocabulary(codes, first_code, end)
+    speculate = speculator(model, assistant_model, settings, vocabulary, streamer=asked.get("streamer"))
     return model.generate(custom_generate=speculate, **{name: value for name, value in asked.items() if value is not None})

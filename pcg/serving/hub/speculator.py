@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformers import LlamaForCausalLM
 
@@ -14,6 +15,9 @@ from pcg.places import CACHE
 from pcg.rules import Rule, coarse, exact, tolerant
 from pcg.settings import Settings
 from pcg.synthesis.voice import untrained_layers
+
+if TYPE_CHECKING:
+    from transformers.generation.streamers import BaseStreamer
 
 KEPT = "_pcg_kept"
 
@@ -34,8 +38,10 @@ def speculator(
     settings: Settings,
     vocabulary: Vocabulary,
     cache: Path | None = None,
+    streamer: "BaseStreamer | None" = None,
 ) -> SpeculativeGenerate:
-    """What `target.generate(custom_generate=...)` takes; that of the last call, where it is asked for the same but the seed.
+    """Return what `target.generate(custom_generate=...)` takes for one call: coins of its own, and the weights that the
+    last call fused, where that asked for the same but the seed.
 
     draft: None for three layers of the target. cache: where the neighbours of PCG's groups are stored. Raises InputError for
     the method "ar", which drafts nothing, and for models that do not fit.
@@ -48,8 +54,7 @@ def speculator(
         drafting = layer_subset(target, untrained_layers(depth)).to(target.device) if draft is None else draft
         made = SpeculativeGenerate(target, drafting, vocabulary, rule, settings.lookahead)
         kept = target.__dict__[KEPT] = _Kept(alike, vocabulary, draft, made)
-    kept.speculator.seed = settings.seed
-    return kept.speculator
+    return kept.speculator.bound(settings.seed, streamer)
 
 
 def _rule(target: LlamaForCausalLM, settings: Settings, vocabulary: Vocabulary, cache: Path) -> Rule:

@@ -3,18 +3,35 @@
 import importlib.metadata
 import inspect
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.generation.streamers import BaseStreamer
 
 from pcg.errors import InputError
 from pcg.files import __version__
+from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import layer_subset
 from pcg.serving.hub.generate import generate
+from pcg.serving.hub.speculator import speculator
 from pcg.serving.staging import main
 from pcg.settings import Settings
+
+
+class Streamed(BaseStreamer):
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.ended = False
+
+    def put(self, value: torch.Tensor) -> None:
+        self.tokens += value.flatten().tolist()
+
+    def end(self) -> None:
+        self.ended = True
+
 
 IDS = {"codes": 10, "first_code": 6, "end": 2}
 ASKED = {"do_sample": True, "temperature": 0.7, "top_k": 0, "max_new_tokens": 12, "pad_token_id": 0, **IDS}
@@ -61,9 +78,36 @@ def test_generate_speaks_speech_only_and_the_same_with_the_same_seed(
 
 def test_a_draft_of_ones_own_is_the_assistant(target: LlamaForCausalLM, folder: str) -> None:
     whole = layer_subset(target, (0, 1, 2, 3)).eval()
-    assert said(target, folder, method="sd", assistant_model=whole, seed=1) != []
-    rounds = target.__dict__["_pcg_kept"].speculator.rounds[0]
-    assert all(len(each.tokens) == 4 or each.ended for each in rounds[:-1])  # its drafts all pass
+    vocabulary = Vocabulary(IDS["codes"], IDS["first_code"], IDS["end"])
+    speculate = speculator(target, whole, Settings("sd", seed=1), vocabulary)
+    spoken = target.generate(PROMPT, custom_generate=speculate, **{n: v for n, v in ASKED.items() if n not in IDS})[0, 4:]
+    assert spoken.tolist() == said(target, folder, method="sd", assistant_model=whole, seed=1)
+    assert all(len(each.tokens) == 4 or each.ended for each in speculate.rounds[0][:-1])  # its drafts all pass
+
+
+def test_threads_have_the_coins_of_their_seeds(target: LlamaForCausalLM, folder: str) -> None:
+    """Six calls at once on one model say what each says alone."""
+    alone = [said(target, folder, method="sd", seed=seed) for seed in range(6)]
+    assert len(set(map(tuple, alone))) > 3
+    for _ in range(3):
+        with ThreadPoolExecutor(6) as threads:
+            together = list(threads.map(lambda seed: said(target, folder, method="sd", seed=seed), range(6)))
+        assert together == alone
+
+
+def test_weights_that_change_in_place_are_noticed(target: LlamaForCausalLM, folder: str) -> None:
+    """As a LoRA that is merged."""
+    before = said(target, folder, method="sd", seed=1)
+    for layer in target.model.layers:
+        layer.mlp.down_proj.weight.data += 0.5 * torch.randn(16, 24, generator=torch.Generator().manual_seed(0))
+    assert said(target, folder, method="sd", seed=1) != before
+
+
+def test_a_streamer_gets_every_token(target: LlamaForCausalLM, folder: str) -> None:
+    streamed = Streamed()
+    spoken = said(target, folder, method="sd", seed=2, streamer=streamed)
+    assert streamed.tokens == [*PROMPT[0].tolist(), *spoken]
+    assert streamed.ended
 
 
 def test_pcg_at_theta_1_says_what_sd_says(target: LlamaForCausalLM, folder: str) -> None:
@@ -72,7 +116,7 @@ def test_pcg_at_theta_1_says_what_sd_says(target: LlamaForCausalLM, folder: str)
 
 @pytest.mark.parametrize(
     ("asked", "told"),
-    [({"method": "ar"}, "method is 'ar'"), ({"theta": 7.0}, "theta is 7"), ({"top_k": 50}, "top_k is 50")],
+    [({"method": "ar"}, "method is 'ar'"), ({"theta": 7.0}, "theta is 7"), ({"num_beams": 2}, "num_beams is '2'")],
 )
 def test_what_it_cannot_do_is_one_sentence(target: LlamaForCausalLM, folder: str, asked: dict, told: str) -> None:
     with pytest.raises(InputError, match=told):
