@@ -318,13 +318,12 @@ def _worker_spec(options: SimpleNamespace) -> "WorkerSpec":
 
 def _do_units(units: "Sequence[Unit]", spec: "WorkerSpec", options: SimpleNamespace) -> "list[Record]":
     """Do the units that the results lack, with progress on standard error, and return the records of all."""
-    from pcg.experiments import ray_runner, runner
+    from pcg.experiments import runner
     from pcg.experiments.store import Store
 
     store = Store(options.results)
     todo, total = runner.missing(units, spec, store), _count(units, spec)
-    run = ray_runner.run if options.ray else runner.run
-    records = run(todo, spec, store, options.ray or options.processes)
+    records = runner.run(todo, spec, store, options.ray or options.processes, ray=bool(options.ray))
     shape = "{n_fmt} of {total_fmt} units, {remaining} left"
     try:
         with closing(records):

@@ -1,4 +1,4 @@
-"""Runs units, in this process or in several, and stores their records; the next run continues from the store."""
+"""Runs units, in this process, in several or over Ray, and stores their records; the next run continues from the store."""
 
 import multiprocessing
 import signal
@@ -6,32 +6,45 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from pcg.cluster import check_room, import_ray, join
 from pcg.errors import InputError, PCGError, unexpected
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit
 
 if TYPE_CHECKING:  # it brings in torch, which a run with nothing to do can spare
-    from pcg.experiments.worker import WorkerSpec
+    from types import ModuleType
+
+    from pcg.experiments.worker import Worker, WorkerSpec
 
 Batch = list[Unit]
 Keep = Callable[[Record], None]
 PARENT_GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
-def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int = 1) -> Iterator[Record]:
+def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int = 1, ray: bool = False) -> Iterator[Record]:
     """Do the units that have no record in `store`, and yield each record once it is stored.
 
     Closing the generator stops the work, and a kill loses no more than the unit that each worker is at. With several
     `processes` each has a worker of its own; where they are spawned, a script needs its `if __name__ == "__main__"`. All
-    conditions of an utterance and a seed go to one worker. Raises PCGError if a unit cannot be done or a worker dies.
+    conditions of an utterance and a seed go to one worker.
+
+    Args:
+        ray: start Ray actors in place of processes, here or on the cluster that `RAY_ADDRESS` names, where this project and the
+            model lie at the same path. An actor takes `spec.threads` cores and, for "cuda", a GPU. Records come when all
+            conditions of their utterance and seed are done.
+
+    Raises:
+        PCGError: if a unit cannot be done, a worker dies, or Ray is not installed.
     """
     check_workers("processes", processes)
+    modules = import_ray("util") if ray else None
     parts = batches(missing(units, spec, store))
     workers = min(processes, len(parts))
     voice = spec.voice_id
@@ -39,7 +52,9 @@ def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int 
     def keep(record: Record) -> None:
         store.add(record.unit.key(voice), record)
 
-    if workers == 1:
+    if workers and modules:
+        yield from _over_ray(modules, parts, spec, workers, keep)
+    elif workers == 1:
         yield from _here(parts, spec, keep)
     elif workers:
         yield from _side_by_side(parts, spec, workers, keep)
@@ -185,3 +200,45 @@ def _stop(crew: dict[Connection, BaseProcess], keep: Keep) -> None:
             while pipe.poll():
                 if isinstance(answer := pipe.recv(), Record):
                     keep(answer)
+
+
+def _over_ray(ray: "ModuleType", parts: Sequence[Batch], spec: "WorkerSpec", workers: int, keep: Keep) -> Iterator[Record]:
+    ours = join(ray)
+    actors: list[object] = []
+    try:
+        check_room(ray.cluster_resources(), "processes", workers, spec.threads, spec.device)
+        kind = ray.remote(num_cpus=spec.threads, num_gpus=1 if spec.device == "cuda" else 0)(_Actor)
+        actors += [kind.remote(spec, workers) for _ in range(workers)]
+        pool = ray.util.ActorPool(actors)
+        for records in pool.map_unordered(lambda actor, part: actor.records.remote(part), parts):
+            for record in records:
+                keep(record)
+            yield from records
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, PCGError):
+            raise PCGError(str(error.cause)) from error
+        raise
+    except ray.exceptions.RayError as error:
+        raise PCGError("A worker died; what was done is stored, and the next run goes on from it.") from error
+    finally:
+        for actor in actors:
+            ray.kill(actor)
+        if ours:
+            ray.shutdown()
+
+
+class _Actor:
+    """A Ray actor. Its worker is loaded with the first units, so that errors of loading are reported as those of a unit."""
+
+    def __init__(self, spec: "WorkerSpec", workers: int) -> None:
+        self._spec, self._workers = spec, workers
+
+    def records(self, units: Sequence[Unit]) -> list[Record]:
+        try:
+            return [self._worker.record(unit, self._workers) for unit in units]
+        except PCGError as error:  # one of its subclasses would not survive the way
+            raise PCGError(str(error)) from None
+
+    @cached_property
+    def _worker(self) -> "Worker":
+        return self._spec.load()

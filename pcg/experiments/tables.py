@@ -181,7 +181,6 @@ def pivot(
     columns: Sequence[Column],
     note: str = "",
     command: str = "main",
-    against: Callable[[Results, Condition], Condition | None] = Results.baseline,
     quoted: Callable[[Summary], Quoted | None] = lambda row: None,
     first: Column | None = None,
 ) -> Table:
@@ -191,7 +190,7 @@ def pivot(
     """
     shared, shown = alike(results, rows)
     judges = shared.by_judge() if shown else {"": shared}
-    heard = [[Row(of, row, against(of, row.condition), quoted(row)) for of in judges.values()] for row in shown]
+    heard = [[Row(of, row, of.baseline(row.condition), quoted(row)) for of in judges.values()] for row in shown]
     return _table(name, title, (first or SETTING, *columns), heard, note, command, tuple(judges))
 
 

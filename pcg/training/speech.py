@@ -18,6 +18,7 @@ from pcg.metrics.intelligibility import spoken_words
 from pcg.training.corpus import SHARD_SIZE, SpeakingJob, read_index, read_shard, shards, speak_shards, write_shard
 from pcg.training.loop import generator
 from pcg.training.teachers import SAMPLE_RATE, Speaker
+from pcg.training.tokens import pack
 
 SHORTEST = SAMPLE_RATE // 4
 """Samples of a sentence that is learned from."""
@@ -79,7 +80,7 @@ def collate(samples: Sequence[Tensor], texts: Sequence[str]) -> SpeechBatch:
 def in_order(sentences: Sequence[SpokenSentence], seconds: float) -> list[SpeechBatch]:
     """Return undisturbed batches of about `seconds` of padded speech, by length, for checks."""
     order = sorted(range(len(sentences)), key=lambda i: sentences[i].length)
-    groups = _pack([(i,) for i in order], lambda item: sentences[item[0]].length, seconds)
+    groups = pack([(i,) for i in order], lambda item: sentences[item[0]].length, seconds * SAMPLE_RATE)
     return [collate([sentences[i].samples() for (i,) in group], [sentences[i].text for (i,) in group]) for group in groups]
 
 
@@ -135,22 +136,10 @@ class SpeechBatches:
         rng.shuffle(items)
         batches = []
         for first in range(0, len(items), 2048):
-            batches += _pack(sorted(items[first : first + 2048], key=self._length), self._length, self._seconds)
+            batches += pack(sorted(items[first : first + 2048], key=self._length), self._length, self._seconds * SAMPLE_RATE)
         rng.shuffle(batches)
         easy = sorted(batches, key=lambda batch: self._length(batch[-1]))[: self._easy] if epoch == 0 else []
         return [*easy, *batches]
-
-
-def _pack(items, length, seconds: float) -> list[list[tuple[int, ...]]]:
-    """Group neighbours of `items` into batches whose padded length stays within `seconds`."""
-    batches: list[list[tuple[int, ...]]] = []
-    batch: list[tuple[int, ...]] = []
-    for item in items:
-        if batch and (len(batch) + 1) * length(item) > seconds * SAMPLE_RATE:
-            batches.append(batch)
-            batch = []
-        batch.append(item)
-    return [*batches, batch] if batch else batches
 
 
 def change_speed(samples: Tensor, factor: float) -> Tensor:

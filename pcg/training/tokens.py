@@ -6,10 +6,11 @@ Every speech code of a row is learned from.
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -68,6 +69,8 @@ def _durations(symbols: Sequence[str], texts: Sequence[Sequence[str]], lengths: 
 
 IGNORED = -100
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -111,6 +114,16 @@ def collate(rows: Sequence[Batch]) -> Batch:
     )
 
 
+def pack(items: Sequence[T], length: Callable[[T], int], budget: float) -> list[list[T]]:
+    """Group neighbours of `items`, in order of length, into batches whose padded length stays within `budget`."""
+    batches: list[list[T]] = []
+    for item in items:
+        if not batches or (len(batches[-1]) + 1) * length(item) > budget:
+            batches.append([])
+        batches[-1].append(item)
+    return batches
+
+
 class Epochs:
     """Batches of about `budget` padded tokens; batch `index` is the same in every run with the same seed."""
 
@@ -142,13 +155,7 @@ class Epochs:
         batches = []
         for first in range(0, len(groups), 512):
             window = sorted(groups[first : first + 512], key=self._length)
-            batch: list[list[int]] = []
-            for group in window:
-                if batch and (len(batch) + 1) * self._length(group) > self._budget:
-                    batches.append(batch)
-                    batch = []
-                batch.append(group)
-            batches.append(batch)
+            batches += pack(window, self._length, self._budget)
         rng.shuffle(batches)
         return batches
 

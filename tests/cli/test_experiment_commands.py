@@ -113,18 +113,18 @@ def test_experiments_are_listed(capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "runner", "count"), [([], "runner", 1), (["--processes", "2"], "runner", 2), (["--ray", "3"], "ray_runner", 3)]
+    ("options", "wanted"), [([], (1, False)), (["--processes", "2"], (2, False)), (["--ray", "3"], (3, True))]
 )
-def test_as_many_workers_are_started_as_were_asked_for(where, grid, monkeypatch, options, runner, count):
+def test_as_many_workers_are_started_as_were_asked_for(where, grid, monkeypatch, options, wanted):
     asked = []
 
-    def run(units, spec, store, processes):
-        asked.append(processes)
+    def run(units, spec, store, processes, ray):
+        asked.append((processes, ray))
         yield from ()
 
-    monkeypatch.setattr(f"pcg.experiments.{runner}.run", run)
+    monkeypatch.setattr("pcg.experiments.runner.run", run)
     assert main(["experiment", "run", str(grid), *options, *where]) == 0
-    assert asked == [count]
+    assert asked == [wanted]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from fake_worker import FakeSpec, result_of, units_of
 
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError, PCGError
-from pcg.experiments import ray_runner
+from pcg.experiments.runner import run
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.experiments.worker import WorkerSpec
@@ -24,7 +24,7 @@ UNITS = units_of(4, 2)
 def test_without_ray_one_sentence_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(PCGError, match=r"pip install -r requirements-cluster\.txt"):
-        next(ray_runner.run(UNITS, FakeSpec(tmp_path / "log"), Store(tmp_path)))
+        next(run(UNITS, FakeSpec(tmp_path / "log"), Store(tmp_path), ray=True))
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +45,13 @@ def cluster() -> Iterator[None]:
 
 def test_actors_do_every_unit_once_and_resume(cluster: None, tmp_path: Path) -> None:
     store, fake = Store(tmp_path), FakeSpec(tmp_path / "log", seconds=0.01)
-    stopped = ray_runner.run(UNITS, fake, store, 2)
+    stopped = run(UNITS, fake, store, 2, ray=True)
     first = next(stopped)
     assert store.records([first.unit], "fake") == [first]
     stopped.close()
     before = len(store.all())
     assert 3 <= before < len(UNITS)
-    records = list(ray_runner.run(UNITS, fake, store, 2))
+    records = list(run(UNITS, fake, store, 2, ray=True))
     assert len(records) == len(UNITS) - before
     assert {r.context["workers"] for r in records} == {2}
     assert [r.result for r in store.records(UNITS, "fake")] == [result_of(unit) for unit in UNITS]
@@ -60,9 +60,9 @@ def test_actors_do_every_unit_once_and_resume(cluster: None, tmp_path: Path) -> 
 
 def test_more_actors_than_there_is_room_for_are_refused(cluster: None, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at most 2"):
-        next(ray_runner.run(UNITS, FakeSpec(tmp_path / "log"), Store(tmp_path), 3))
+        next(run(UNITS, FakeSpec(tmp_path / "log"), Store(tmp_path), 3, ray=True))
     with pytest.raises(InputError, match="at most 0"):
-        next(ray_runner.run(UNITS, FakeSpec(tmp_path / "log", device="cuda"), Store(tmp_path)))
+        next(run(UNITS, FakeSpec(tmp_path / "log", device="cuda"), Store(tmp_path), ray=True))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_more_actors_than_there_is_room_for_are_refused(cluster: None, tmp_path:
 )
 def test_what_goes_wrong_is_one_sentence(cluster: None, tmp_path: Path, options: dict[str, str], said: str) -> None:
     with pytest.raises(PCGError, match=said) as error:
-        list(ray_runner.run(UNITS, FakeSpec(tmp_path / "log", **options), Store(tmp_path)))
+        list(run(UNITS, FakeSpec(tmp_path / "log", **options), Store(tmp_path), ray=True))
     assert "\n" not in str(error.value)
     assert len(Store(tmp_path).all()) == 6
 
@@ -84,7 +84,7 @@ def test_actors_give_what_one_process_gives(cluster: None, tiny_voice_folder: Pa
         Condition("S", Settings("ar"), swap=Swap(0.3)),
     ]
     units = [Unit(utterance, way, 1) for utterance in said for way in ways]
-    assert len(list(ray_runner.run(units, spec, store))) == len(units)
+    assert len(list(run(units, spec, store, ray=True))) == len(units)
     found = [replace(r.result, decoding_seconds=0.0, wall_seconds=0.0) for r in store.records(units, spec.voice_id)]
     worker = spec.load()
     assert found == [replace(worker.run(unit), decoding_seconds=0.0, wall_seconds=0.0) for unit in units]
