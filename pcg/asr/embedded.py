@@ -7,7 +7,7 @@ Its folder holds `recogniser.json`, `subwords.json` and, each as `config.json` a
 import copy
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -166,30 +166,24 @@ def save_recogniser(
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What a recogniser's folder holds, in float32."""
+    """The content of a recogniser's folder, in float32."""
 
     name: str
     encoder: ConformerCTC
     projector: Projector
-    lm: "LlamaForCausalLM"
+    lm: "Checkpoint | LlamaForCausalLM"
     subwords: Subwords
 
 
 def load_recogniser(folder: Path = EMBEDDED) -> EmbeddedRecogniser:
     """Load a folder that `save_recogniser` wrote; raise AssetError if a file is missing, damaged or of another shape."""
-    name, encoder, projector, subwords = _load(folder)
-    lm = read_checkpoint(folder / "lm", vocabulary_of(subwords))
-    return EmbeddedRecogniser(f"{name} (weights {_digest(folder)})", encoder, projector, lm, subwords)
+    parts = load_parts(folder, read_checkpoint)
+    name = f"{parts.name} (weights {_digest(folder)})"
+    return EmbeddedRecogniser(name, parts.encoder, parts.projector, parts.lm, parts.subwords)
 
 
-def load_parts(folder: Path) -> Parts:
-    """What `load_recogniser` loads, to be trained on."""
-    name, encoder, projector, subwords = _load(folder)
-    return Parts(name, encoder, projector, load_llama(folder / "lm", vocabulary_of(subwords)), subwords)
-
-
-def _load(folder: Path) -> tuple[str, ConformerCTC, Projector, Subwords]:
-    """All but the language model."""
+def load_parts(folder: Path, load_lm: Callable[[Path, Vocabulary], object] = load_llama) -> Parts:
+    """Load a recogniser's folder part by part; by default with a language model that can be trained."""
     check_checksums(folder)
     try:
         card = json.loads((folder / "recogniser.json").read_text(encoding="utf-8"))
@@ -199,10 +193,10 @@ def _load(folder: Path) -> tuple[str, ConformerCTC, Projector, Subwords]:
         projector = Projector(ProjectorConfig(**_config(folder / "projector")))
         for part, module in (("encoder", encoder), ("projector", projector)):
             module.load_state_dict({k: t.float() for k, t in load_file(folder / part / "model.safetensors").items()})
-        name = str(card["name"])
     except Exception as error:
         raise AssetError(f"The recogniser in {folder} is missing or damaged ({first_line(error)}).") from error
-    return name, encoder, projector, Subwords.load(folder / "subwords.json")
+    subwords = Subwords.load(folder / "subwords.json")
+    return Parts(str(card["name"]), encoder, projector, load_lm(folder / "lm", vocabulary_of(subwords)), subwords)
 
 
 def _digest(folder: Path) -> str:
