@@ -1,4 +1,4 @@
-"""A take between the thread that decodes it and the one that waits for it."""
+"""One decoding thread for many callers: `SpeechService.speak` queues a take and returns a `Speech`, which yields its steps."""
 
 import atexit
 from collections import deque
@@ -23,9 +23,12 @@ from pcg.text.reading import check_text
 
 
 class Job:
-    """`requests`: the chunks that have no row yet. `heard`: whether it has a listener while it is made. `begun`: set when the
-    first chunk has a row, or when the job has ended. `decoded`: set when nothing more comes. `rounds`: those that were decoded.
-    `left`: no client waits for it any more. `seconds`: those that its prompts and rounds took."""
+    """A take in the service, shared by the decoding thread and the caller's.
+
+    requests: chunks without a row yet. heard: whether it has a listener while it is made. begun: set when the first chunk has a
+    row, or the job has ended. decoded: set when nothing more comes. rounds: decoded so far. left: no client waits for it any
+    more. seconds: time that its prompts and rounds took.
+    """
 
     def __init__(self, requests: Sequence[Request], expected_tokens: float, heard: bool = False) -> None:
         self.requests = deque(requests)
@@ -39,11 +42,11 @@ class Job:
 
     @property
     def tokens_left(self) -> float:
-        """How many tokens it will probably still say."""
+        """The expected number of tokens to come."""
         return max(0.0, self._expected - self._said)
 
     def begin(self, prefill_seconds: float) -> None:
-        """A chunk has a row, and its prompt was read."""
+        """Note that a chunk has a row and its prompt was read."""
         self.seconds += prefill_seconds
         self._told.put(prefill_seconds)
         self.begun.set()
@@ -60,14 +63,14 @@ class Job:
             self.decoded.set()
 
     def end(self, error: Exception) -> None:
-        """Nothing more comes: who waits gets `error`."""
+        """End the job; the caller gets `error`."""
         self.requests.clear()
         self._told.put(error)
         self.begun.set()
         self.decoded.set()
 
     def decode(self, _chunk: str) -> Decoding:
-        """The next chunk, as `Synthesizer.voiced` asks for it; waits until its prompt was read."""
+        """Wait until the next chunk's prompt was read; return its decoding, for `Synthesizer.voiced`."""
         return Decoding(self._next(), self._rounds(), elsewhere=True)
 
     def _rounds(self) -> Iterator[Round]:
@@ -85,7 +88,7 @@ ROWS = 16
 POSITIONS = 1536
 """Prompt and speech of a chunk of text: a reference of ten seconds, ten slow seconds of speech, and some patience."""
 INERTIA = 0.9
-"""Of the measured speed, from round to round."""
+"""Weight of the earlier rounds in the moving average of speed."""
 STOPPED = "The take was stopped, as the server stops."
 
 
@@ -94,13 +97,13 @@ class Busy(PCGError):
 
 
 class Lost(PCGError):
-    """Who spoke is gone; the same request may be served by another."""
+    """The replica that spoke is gone; another may serve the same request."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What a service can do: up to `rows` takes at once, with these methods and voices, at `sample_rate`. notice: that of
-    the voice."""
+    """The abilities of a service: up to `rows` takes at once, with these methods and voices, at `sample_rate`. notice: of the
+    voice."""
 
     methods: tuple[str, ...]
     voices: tuple[str, ...]
@@ -110,12 +113,15 @@ class Offer:
 
 
 class SpeechService:
-    """Speaks for any number of callers with the voice of `synthesizer`: up to `rows` takes at once, each of up to `positions`
-    positions a chunk, while up to `waiting` others wait in order. The thread starts with the first take; `close` ends it.
+    """Speaks for any number of callers with one voice. The thread starts with the first take; `close` ends it.
 
-    in_turns: each round decodes one row alone, so its time is that of the row alone. The row that has said least since it
-    began goes next, so that whatever else the computer does meanwhile slows all rows alike. A take with a listener
-    goes before the others.
+    Args:
+        synthesizer: has the voice.
+        rows: takes that are decoded at once.
+        positions: of prompt and speech of a chunk.
+        waiting: takes that may wait, in order.
+        in_turns: decode one row a round, so that its time is measured alone. The row with the fewest tokens since it began is
+            next, so that other load of the computer slows all rows alike; rows with a listener come before the others.
     """
 
     def __init__(
@@ -149,9 +155,8 @@ class SpeechService:
         stream: bool = False,
         heard: bool = False,
     ) -> "Speech":
-        """`Synthesizer.speak` in company: the tokens do not depend on other rows. The take has its place in the queue
-        when this returns. heard: whether it has a listener while it is made; such a take goes before others.
-        Raises PCGError where too many wait, and for hierarchical takes, which have a batch of their own."""
+        """Queue a take; its tokens do not depend on other rows. heard: a listener hears it while it is made; such a take goes
+        before others. Raises PCGError where too many wait, and for hierarchical takes, which need a separate batch."""
         if settings.hierarchical:
             raise InputError("hierarchical", "true", "false for a take among others")
         synthesizer, text = self.synthesizer, check_text(text)
@@ -168,22 +173,22 @@ class SpeechService:
 
     @property
     def waiting(self) -> int:
-        """How many takes have no row yet."""
+        """The number of takes without a row yet."""
         return len(self._waiting)
 
     @property
     def speaking(self) -> int:
-        """How many takes have a row."""
+        """The number of takes with a row."""
         return len(self._speaking)
 
     def place(self, job: Job) -> int:
-        """1 for the next one that gets a row; 0 for one that does not wait."""
+        """The place in the queue, from 1; 0 if the job does not wait."""
         with self._changed:
             return self._waiting.index(job) + 1 if job in self._waiting else 0
 
     def seconds_left(self, job: Job) -> float | None:
-        """Until the job will probably have a row, by the speed of the last rounds and the tokens that the reader expects of
-        those before it; None where no speed was measured yet."""
+        """Estimate the seconds until the job has a row, by the speed of the last rounds and the tokens expected of the jobs
+        before it; None where no speed was measured yet."""
         with self._changed:
             if job not in self._waiting:
                 return 0.0
@@ -280,7 +285,7 @@ class SpeechService:
         self._rate = INERTIA * self._rate + (1 - INERTIA) * rate if self._rate else rate
 
     def _check_time(self, job: Job) -> None:
-        """The listening thread checks it, too, unless its client has stopped reading."""
+        """Stop a take that needs too long; the caller's thread checks this, too, unless its client has stopped reading."""
         longest = self.synthesizer.longest_seconds
         if job.seconds > longest:
             job.left = True
@@ -290,7 +295,7 @@ class SpeechService:
         return min(self._speaking, key=lambda row: (not self._speaking[row].heard, self._said[row]))
 
     def _give_up_row(self, row: int) -> None:
-        """A take with more chunks goes on before all that have not begun."""
+        """Free the row; a take with more chunks continues before all that have not begun."""
         with self._changed:
             job = self._speaking.pop(row)
             if job.requests and not job.left:
@@ -306,8 +311,8 @@ class SpeechService:
 
 
 class Speech:
-    """One take while it waits and is spoken: an iterator of what `Synthesizer.speak` yields. The sound is made in the thread of
-    who iterates. `close` takes it out at once, from any thread."""
+    """One take while it waits and is spoken: an iterator of the steps of `Synthesizer.speak`. The sound is made in the thread
+    that iterates. `close` cancels the take at once, from any thread."""
 
     def __init__(self, service: SpeechService, job: Job, steps: Iterator[Round | Sound | Take]) -> None:
         self._service, self._job, self._steps = service, job, steps
@@ -319,21 +324,21 @@ class Speech:
         try:
             return next(self._steps)
         except Exception:
-            self.close()  # as what went wrong may have gone wrong here, while the row speaks on
+            self.close()  # the error may be one of this thread, while the row is still decoded
             raise
 
     def waits(self, seconds: float) -> bool:
-        """Whether it has no row yet, after at most `seconds`."""
+        """Wait at most `seconds` for a row; return whether there is still none."""
         return not self._job.begun.wait(seconds)
 
     def decoding(self, seconds: float) -> bool:
-        """Whether it is still being decoded, after at most `seconds`. Who asks for no step meanwhile takes nothing from the
-        thread that decodes."""
+        """Wait at most `seconds` for the last round; return whether it is still being decoded. Meanwhile this thread takes no
+        time from the decoding one."""
         return not self._job.decoded.wait(seconds)
 
     @property
     def rounds(self) -> Sequence[Round]:
-        """Those that were decoded so far, and may not have been asked for."""
+        """The rounds that were decoded so far, even if the caller has not asked for them."""
         return tuple(self._job.rounds)
 
     @property
