@@ -1,1 +1,1 @@
-"""What a take would have been otherwise: other settings, swapped tokens, single tokens."""
+"""Analyses of a finished take: other settings, swapped tokens, single tokens."""

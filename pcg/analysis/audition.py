@@ -1,4 +1,4 @@
-"""What a speech token sounds like: sustained, and in its places within an utterance; and how far two sounds are apart.
+"""The sound of a speech token, sustained and in its places within an utterance; and the distance of two sounds.
 
 One token lasts 40 ms in the embedded codec, too short to be judged by ear, and the codec looks further than that to both sides.
 So `alone` sustains it; `in_context` is where it is heard as a single token between others.
@@ -21,7 +21,7 @@ from pcg.text.prompt import Reference
 
 REPEATS = 12
 RUN_UP, RUN_OUT = 6, 2
-"""Repetitions decoded before and after those that are heard: for so long the sound still tells of what stood there before."""
+"""Repetitions decoded before and after the audible ones, as the sound depends on its neighbours for so long."""
 BANDS = 80
 FRAME_SECONDS, WINDOW_SECONDS = 0.010, 0.040
 FULL_PEAK = 0.95

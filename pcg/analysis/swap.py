@@ -23,7 +23,7 @@ SWAP_STREAM = 1
 
 @dataclass(frozen=True)
 class Swap:
-    """What is done to a finished utterance: a `fraction` of the tokens with company in their group at `theta` are replaced.
+    """Replaces a `fraction` of the tokens of a finished utterance that are not alone in their group at `theta`.
 
     replacement: "group", by another member, or "random", at the same places by any other code of the corpus (a control).
     """
@@ -70,7 +70,7 @@ class Swapped:
 
 
 def swap_coins(seed: int) -> "Generator":
-    """What `swap` draws from in a unit or a take of this seed; not the coins that chose its tokens."""
+    """The generator for `swap` in a unit or a take of this seed, independent of the coins that chose its tokens."""
     import torch
 
     state = np.random.SeedSequence([seed, SWAP_STREAM]).generate_state(1, np.uint64)[0]

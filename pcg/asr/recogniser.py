@@ -1,4 +1,4 @@
-"""What a speech-aware language model offers to self-speculative decoding: an encoder that drafts, a language model that reads.
+"""The interface of recognisers for self-speculative decoding: an encoder drafts a text, a language model reads it.
 
 Its language model's tokens are integers; `end` is the one that closes a text.
 """
@@ -22,7 +22,7 @@ class Heard:
 
     @property
     def most_tokens(self) -> int:
-        """Where continuing stops at the latest: a text has no more tokens than CTC frames."""
+        """The limit of a continued text: it has no more tokens than CTC frames."""
         return len(self.log_probs) + 8
 
 

@@ -111,7 +111,7 @@ class GroupLibrary:
         return load_or_make("mel", key, MEL, lambda: {"mel": mel_features(self._codec, label)}, check, self._cache)["mel"]
 
     def _identity(self) -> list[Tensor]:
-        """What distinguishes the codec from others: its weights, or else the sound of some codes."""
+        """Tensors that differ between codecs: the weights, or else the sound of some codes."""
         if isinstance(self._codec, nn.Module):
             return list(self._codec.state_dict().values())
         return [self._codec.decode(torch.linspace(0, self._codec.codebook_size - 1, PROBE_CODES).long())]

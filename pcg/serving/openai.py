@@ -380,7 +380,7 @@ class Clients:
 
 
 class SpeechApi:
-    """The handlers of the endpoint's routes. names: of the model, the first of which is told."""
+    """The handlers of the endpoint's routes. names: of the model; lists show the first."""
 
     def __init__(self, service: "SpeechService | Replicas", names: tuple[str, ...], api_key: str | None, waiting: int) -> None:
         self._service, self._names, self._key = service, names, api_key

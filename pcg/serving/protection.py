@@ -1,4 +1,4 @@
-"""What one visitor, and all of them together, may ask of a server. `SECURITY.md` promises these figures."""
+"""Limits for visitors of a server, and the ASGI middleware that enforces them. `SECURITY.md` promises these figures."""
 
 import asyncio
 import atexit
@@ -42,7 +42,7 @@ class Limits:
     job_seconds: float = 300.0  # that a job may hold the decoder
     posts_each_minute: int = 1200  # of one address: a class behind one address is one visitor
     waiting: int = 64  # takes that wait for a row of the batch
-    stop_seconds: int = 5  # that open answers of the speech endpoint still have when it is told to stop
+    stop_seconds: int = 5  # for open answers of the speech endpoint when it stops
     sessions: int = 2048  # that are kept; the one that was used longest ago goes first
 
 
@@ -316,7 +316,7 @@ def sweep(folder: Path, keep_seconds: float) -> None:
 
 @contextmanager
 def own_folder(name: str) -> Iterator[Path]:
-    """A new folder of this process among the computer's temporary files, removed at the end; those that processes left behind
+    """Make a temporary folder of this process, and remove it at the end; folders left behind by processes
     which were killed are removed first."""
     root = Path(tempfile.gettempdir()) / f"{name}-{getuser()}"
     root.mkdir(mode=0o700, exist_ok=True)

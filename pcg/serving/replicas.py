@@ -149,7 +149,7 @@ class Replica:
             self._hindrance = error
 
     def offer(self) -> Offer | PCGError:
-        """What the replica can do, or why it cannot."""
+        """Return the abilities of the replica, or the error that keeps it from speaking."""
         return self._service.offer if self._service else self._hindrance
 
     async def speak(self, text: str, settings: Settings, voice: str, stream: bool) -> AsyncIterator[Sound | Take | PCGError]:

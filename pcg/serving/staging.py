@@ -28,7 +28,7 @@ LEFT_OUT = ("assets/results/report.html", "assets/results/results.json")
 """For readers of the repository: the page reads the results from `results.jsonl.xz`."""
 CLUTTER = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 CPU_WHEELS = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
-"""Where there is no GPU, a tenth of the download."""
+"""Wheels without CUDA, a tenth of the download, for Spaces without a GPU."""
 REPLACED = ("webrtcvad-wheels",)
 """A Space installs requirements.txt only, and so resemblyzer with all that it asks for, which this stands in for elsewhere."""
 CUSTOM_GENERATE = Path(__file__).parent / "hub"

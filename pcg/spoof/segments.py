@@ -34,7 +34,7 @@ CANDIDATES = 16
 
 @dataclass(frozen=True, eq=False)
 class Garbage:
-    """What garbage is made with: how often the corpus uses each code, `usage [codes]`, and what makes codes similar, the
+    """Makes garbage by how often the corpus uses each code, `usage [codes]`, and by the similarity of codes, the
     `embedding [codes, D]` of a language model (PCG Eq. 1)."""
 
     usage: Tensor
