@@ -38,14 +38,13 @@ if TYPE_CHECKING:
 
 ALL, PAGE, STUDY = "all", "report.html", "study.json"
 GRID_FILES = (".yaml", ".yml")
-RESULTS, RECOGNITION = Path("runs/results"), Path("runs/recognition")
 SWAP_THETAS = ",".join(f"{theta:g}" for theta in sorted({0.6, 0.5, 0.4, Settings().theta}, reverse=True))
 SPEAKERS = "who compares speakers: resemblyzer, wavlm (from the hub), or a folder that holds a WavLM"
 JUDGING = {
     "judge": (str, BOTH_JUDGES, f"who writes down the words: {JUDGES}; several with commas between, the first is the main one"),
     "speaker_judge": (str, "resemblyzer", SPEAKERS),
 }
-FOLDER = {"results": (Path, RESULTS, "where results are kept")}
+FOLDER = {"results": (Path, Path("runs/results"), "where results are kept")}
 WORKERS = {
     "processes": (int, 1, "workers side by side; one for undisturbed times", 1),
     "ray": (int, None, "N workers as Ray actors in place of processes, here or on the cluster of RAY_ADDRESS", 1),
@@ -82,7 +81,6 @@ def run_grids(options: SimpleNamespace, name: NAMES = [ALL]) -> None:  # noqa: B
     from pcg.experiments.results import Results
     from pcg.experiments.tables import tables
 
-    _check_workers(options)
     spec, load = _worker_spec(options), _loader(options)
     units = _in_turns([unit for grid in _grids(name, options, load) for unit in grid.units()])
     records = _do_units(units, spec, options)
@@ -112,7 +110,6 @@ def compare_drafts(options: SimpleNamespace, drafts: Annotated[list[str], typer.
     from pcg.experiments.results import Results
     from pcg.experiments.tables import draft_table
 
-    _check_workers(options)
     if "none" in drafts:
         raise InputError("draft", "none", "one that drafts")
     by_draft = {}
@@ -137,7 +134,7 @@ def run_recognition(
     count: Annotated[int, typer.Option(help="utterances of each test set", min=1)] = 100,
     speech: Annotated[Path | None, typer.Option(help="one more set: a folder of WAV or FLAC files, a TXT beside each")] = None,
     recogniser: Annotated[Path | None, typer.Option(help="the folder of another recogniser than the shipped one")] = None,
-    results: Annotated[Path, typer.Option(help="where results are kept")] = RECOGNITION,
+    results: Annotated[Path, typer.Option(help="where results are kept")] = Path("runs/recognition"),
 ) -> None:
     """Measure self-speculative recognition: Table 1 and Figures 3 and 4 of its paper."""
     from pcg.asr.embedded import EMBEDDED, load_recogniser
@@ -173,7 +170,6 @@ def swap(
     thetas = numbers("theta", theta)
     for each in thetas:
         bounds("theta").check("theta", each)
-    _check_workers(options)
     spec, synthesizer = _worker_spec(options), load_synthesizer(options)
     conditions = [ar()]
     for each in thetas:
@@ -303,14 +299,11 @@ def _sounds(options: SimpleNamespace) -> "Callable[[Unit], tuple[np.ndarray, int
     return lambda unit: worker.sound(unit)[:2]
 
 
-def _check_workers(options: SimpleNamespace) -> None:
-    if options.ray is not None and options.processes > 1:
-        raise InputError("ray", options.ray, "left out with --processes")
-
-
 def _worker_spec(options: SimpleNamespace) -> "WorkerSpec":
     from pcg.experiments.worker import WorkerSpec
 
+    if getattr(options, "ray", None) is not None and options.processes > 1:
+        raise InputError("ray", options.ray, "left out with --processes")
     judge_names(options.judge)
     chosen = {"draft": options.draft, "speaker": options.speaker_judge, "precision": options.precision}
     return WorkerSpec(options.model, options.judge, options.device, **chosen)

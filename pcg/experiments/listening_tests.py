@@ -306,10 +306,6 @@ def _p_value(count: int, n: int, alternative: str) -> float:
     return float(binomtest(count, n, alternative=alternative).pvalue)
 
 
-def _votes(n: int) -> str:
-    return "vote counts" if n == 1 else "votes count"
-
-
 def as_dict(
     plan: Plan, texts: Sequence[str], votes: Sequence[Vote], systems: Mapping[str, Mapping[str, object]]
 ) -> dict[str, object]:

@@ -225,10 +225,6 @@ class Results:
     def sections(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(record.unit.utterance.section for record in self.records))
 
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        return tuple(sorted({record.unit.seed for record in self.records}))
-
     def where(self, wanted: Callable[[Unit], bool]) -> "Results":
         return Results([record for record in self.records if wanted(record.unit)], self._columns)
 
@@ -248,10 +244,8 @@ class Results:
 
     def alike(self, conditions: Sequence[Condition]) -> "Results":
         """Return these conditions, and the AR of each, on the utterances and seeds that all of them share."""
-        return self.sharing(*conditions, *(base for c in conditions if (base := self.baseline(c)) is not None))
-
-    def sharing(self, *conditions: Condition, timed: bool = False) -> "Results":
-        names, keys = dict.fromkeys(map(identity, conditions)), set(self._shared(conditions, timed))
+        wanted = [*conditions, *(base for c in conditions if (base := self.baseline(c)) is not None)]
+        names, keys = dict.fromkeys(map(identity, wanted)), set(self._shared(wanted, timed=False))
         kept = [r for name in names for key, r in self._records.get(name, {}).items() if key in keys]
         return Results(kept, self._columns)
 
