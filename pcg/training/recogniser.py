@@ -109,12 +109,11 @@ def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: i
     codec = load_codec(EMBEDDED / "codec")
     for split in ("train", *HELD_OUT):
         make_round_trips(more, corpus, codec, seed, split)
-    held_out_voices = read_spoken([more], HELD_OUT_VOICES)
     held_out = {
         "sentences": read_spoken([corpus], "held_out_sentences"),
         "words": read_spoken([corpus], "held_out_words"),
         "codec": read_spoken([more], "held_out_sentences"),
-        **{name: [h for h in held_out_voices if h.voice == name] for name in ("espeak", "kal")},
+        "espeak": read_spoken([more], HELD_OUT_VOICES),
     }
     training = RecogniserTraining(work, device, seed, recipe, read_spoken([corpus, more], "train"), held_out)
     training.spell()

@@ -16,7 +16,7 @@ from pcg.asr.network import BLANK, CLASSES, ConformerCTC, EncoderConfig, LogMel,
 from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.files import LIST, check_checksums, write_checksums
-from pcg.training.corpus import SAMPLE_RATE, CorpusEntry
+from pcg.training.corpus import SAMPLE_RATE, CorpusEntry, write_shard
 from pcg.training.recogniser import (
     CTC,
     LM,
@@ -28,6 +28,7 @@ from pcg.training.recogniser import (
     new_reader,
     publish,
     publish_words,
+    train_recogniser,
     trained_encoder,
     unpack,
 )
@@ -162,6 +163,26 @@ def test_stages_learn_resume_and_publish(sentences: list[SpokenSentence], tmp_pa
     recogniser = load_recogniser(tmp_path / "out")
     for preset in PRESETS.values():
         assert len(transcribe(recogniser, [h.samples() for h in sentences[:3]], preset)) == 3
+
+
+def test_the_recipe_goes_from_a_corpus_to_a_recogniser_that_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("ESPEAK_SENTENCES", 6), ("HELD_OUT_EACH", 2), ("CODEC_SHARE", 0.5)):
+        monkeypatch.setattr(f"pcg.training.speech.{name}", value)
+    rng = np.random.default_rng(0)
+    for split in ("train", "held_out_sentences", "held_out_words"):
+        spoken = [(f"{WORDS[i % 6]} {WORDS[i % 5]}.", 0.1 * rng.standard_normal(16_000)) for i in range(12)]
+        write_shard(tmp_path / "work" / "corpus" / split / "heart" / "00000.npy", spoken)
+    recipe = RECIPE.model_copy(update={"ctc_steps": 1, "lm_steps": 1, "together_steps": 1})
+    asked = (tmp_path / "work", tmp_path / "out", "cpu", 0, 1, recipe)
+    train_recogniser(*asked)
+    recogniser = load_recogniser(tmp_path / "out")
+    made = {p.parent.name for p in (tmp_path / "work" / "recogniser_corpus" / "train").glob("*/*.npy")}
+    assert made == {"espeak", "codec_heart"}
+    rows = [json.loads(line) for line in (tmp_path / "work" / "recogniser_together.jsonl").read_text().splitlines()]
+    assert {f"held_out_{name}_wer" for name in ("sentences", "words", "codec", "espeak")} <= rows[0].keys()
+    assert len(transcribe(recogniser, [torch.zeros(8000)], PRESETS["ar"])) == 1
+    train_recogniser(*asked)
+    assert (tmp_path / "work" / "recogniser_ctc.jsonl").read_text().count("\n") == 1, "a second run finds all done"
 
 
 def test_another_list_of_words_is_listed_anew_and_nothing_else_is(
