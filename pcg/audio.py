@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +20,15 @@ BLOCK_SAMPLES = 1 << 18
 PCM_HEADER = 36
 """Bytes before the chunk of the samples in a WAV file without a comment."""
 # What phones and browsers record and libsndfile does not read. No playlists: they may name other files.
-CONTAINERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,aac,amr,asf"
+CONTAINERS = "wav,mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,aac,amr,asf"
 CONVERSION_SECONDS = 120
+LONGEST_HEADER = 4096
+"""Bytes: a longer file that reads as empty lacks its length."""
+CANCELLED = 1e-3
+"""Share of a channel's energy below which the mean of all has lost it."""
+FRAMES_A_SECOND = 100
+LASTS, AMONG = 5, 10
+"""Of so many frames in a row so many are loud where someone speaks: a click is shorter."""
 
 
 def load_audio(path: Path, sample_rate: int, longest_seconds: float = 60.0) -> np.ndarray:
@@ -31,11 +39,16 @@ def load_audio(path: Path, sample_rate: int, longest_seconds: float = 60.0) -> n
     """
     try:
         samples, rate = _read(path, longest_seconds)
+        unfinished = not len(samples) and path.stat().st_size > LONGEST_HEADER and shutil.which("ffmpeg")
+        if unfinished:  # a recorder was stopped before it wrote how long the file is
+            samples, rate = _read_by_ffmpeg(path, longest_seconds)
     # soundfile answers with TypeError to a name that ends in .raw.
     except (OSError, TypeError, soundfile.LibsndfileError):
         samples, rate = _read_by_ffmpeg(path, longest_seconds)
     if not np.isfinite(samples).all():
         raise InputError("audio file", path.name, "free of samples that are no numbers")
+    peak = max(float(samples.max(initial=0)), -float(samples.min(initial=0)))
+    samples = samples / np.float32(peak) if peak > 1 else samples  # floats beyond full scale would be clipped
     if rate == sample_rate:
         return samples
     import librosa
@@ -73,12 +86,24 @@ def _read_by_ffmpeg(path: Path, longest_seconds: float) -> tuple[np.ndarray, int
 
 
 def _mono(file: soundfile.SoundFile, frames: int) -> np.ndarray:
-    """The mean of the channels, block by block: a small file can unpack to very many channels of silence."""
-    mono, count = np.zeros(min(frames, file.frames), np.float32), 0
+    """The mean of the channels, or the first where the others cancel it. Block by block: a small file can unpack to very many
+    channels of silence."""
+    mono, energy, first = _mixed(file, frames, lambda block: block.mean(axis=1))
+    if energy < CANCELLED * first:
+        file.seek(0)
+        mono, *_ = _mixed(file, frames, lambda block: block[:, 0])
+    return mono
+
+
+def _mixed(file: soundfile.SoundFile, frames: int, mix: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, float, float]:
+    """One channel of at most `frames` samples, its energy, and that of the first channel."""
+    mono, count, energies = np.zeros(min(frames, file.frames), np.float32), 0, np.zeros(2)
     for block in file.blocks(max(1, BLOCK_SAMPLES // file.channels), frames=len(mono), dtype="float32", always_2d=True):
-        mono[count : count + len(block)] = block.mean(axis=1)
+        part = mono[count : count + len(block)]
+        part[:] = mix(block)
+        energies += np.vdot(part, part), np.vdot(block[:, 0], block[:, 0])
         count += len(block)
-    return mono[:count]
+    return mono[:count], *energies
 
 
 def write_wav(path: Path | str, samples: np.ndarray, sample_rate: int, comment: str = "") -> None:
@@ -105,15 +130,34 @@ def _comment_chunk(comment: str) -> bytes:
     return b"LIST" + len(part).to_bytes(4, "little") + part
 
 
-def trim(samples: np.ndarray, sample_rate: int, margin: float = 0.06, threshold: float = 0.012) -> np.ndarray:
-    """Cut silence from both ends, leaving `margin` seconds of it."""
-    frame = sample_rate // 100
-    usable = samples[: len(samples) // frame * frame].reshape(-1, frame)
-    loud = np.flatnonzero(np.abs(usable).max(axis=1) > threshold) if len(usable) else np.array([], int)
-    if not len(loud):
+def trim(samples: np.ndarray, sample_rate: int, margin: float = 0.06, threshold: float = 0.004) -> np.ndarray:
+    """Cut what is not speech from both ends, leaving `margin` seconds of it.
+
+    A frame of 10 ms is loud above `threshold` (RMS), and above four times the level of the quietest frames. Shorter sounds than
+    50 ms are no speech.
+    """
+    level = frame_levels(samples, sample_rate)
+    if not len(level):
         return samples[:0]
-    pad = int(margin * sample_rate)
-    return samples[max(0, loud[0] * frame - pad) : (loud[-1] + 1) * frame + pad]
+    quiet, strong = np.quantile(level, [0.1, 0.95])
+    loud = level > max(threshold, min(4 * quiet, 0.05 * strong))
+    lasting = np.convolve(loud, np.ones(AMONG), mode="same") >= LASTS
+    spoken = np.flatnonzero(loud & lasting)
+    if not len(spoken):
+        return samples[:0]
+    frame, pad = sample_rate // FRAMES_A_SECOND, int(margin * sample_rate)
+    return samples[max(0, spoken[0] * frame - pad) : (spoken[-1] + 1) * frame + pad]
+
+
+def frame_levels(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    """The RMS of each whole frame of 10 ms, without its constant part."""
+    frame = sample_rate // FRAMES_A_SECOND
+    return samples[: len(samples) // frame * frame].reshape(-1, frame).std(axis=1)
+
+
+def without_offset(samples: np.ndarray) -> np.ndarray:
+    """Remove the constant part that a cheap microphone adds."""
+    return samples - samples.mean() if len(samples) else samples
 
 
 def normalise_loudness(samples: np.ndarray) -> np.ndarray:

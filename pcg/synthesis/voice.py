@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.audio import load_audio, normalise_loudness, trim
+from pcg.audio import frame_levels, load_audio, normalise_loudness, trim, without_offset
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.decode.runners import AnyDraft
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 
 LONGEST_FILE_SECONDS = 60.0
-# Below a peak of one thousandth there is nothing but the noise of a microphone.
-QUIETEST = 1e-3
-LOWEST_PEAK = 0.5
+# Below a level (RMS) of 3e-4 there is nothing but the noise of a microphone, whose frames are all as loud.
+QUIETEST, UNEVEN = 3e-4, 1.6
+LOUD = 0.1
 FRAME_SECONDS = 0.02
 PAUSE_SECONDS = 0.2
 PAUSE_LEVEL = 0.1
@@ -75,7 +75,7 @@ def read_recording(
     if not known and transcribe is None:
         raise InputError("transcript", transcript, "the words in the recording")
     rate, (low, high) = codec.sample_rate, seconds
-    speech = trim(_audible(load_audio(path, rate, LONGEST_FILE_SECONDS)), rate)
+    speech = trim(_audible(without_offset(load_audio(path, rate, LONGEST_FILE_SECONDS)), rate), rate)
     if not known and len(speech) > high * rate:
         speech = trim(speech[: last_pause(speech, rate, low, high)], rate)
     length = len(speech) / rate
@@ -103,10 +103,13 @@ def last_pause(speech: np.ndarray, sample_rate: int, low: float, high: float) ->
     return (start + width // 2) * frame
 
 
-def _audible(samples: np.ndarray) -> np.ndarray:
-    """Quiet recordings raised to a usual peak, so that `trim`, which counts samples, does not take speech for silence."""
-    peak = float(np.abs(samples).max(initial=0))
-    return samples * (LOWEST_PEAK / peak) if QUIETEST < peak < LOWEST_PEAK else samples
+def _audible(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    """Raise a quiet recording to a usual level, so that `trim` does not take speech for silence; the even noise of a microphone
+    stays as quiet as it is."""
+    level = frame_levels(samples, sample_rate)
+    quiet, strong = np.quantile(level, [0.1, 0.95]) if len(level) else (0.0, 0.0)
+    is_speech = strong > QUIETEST and strong > UNEVEN * quiet
+    return samples * (LOUD / strong) if is_speech and strong < LOUD else samples
 
 
 def _words(heard: str) -> str:

@@ -67,6 +67,50 @@ def test_any_format_and_rate_is_read(tmp_path, suffix, rate, channels):
     assert spectrum.argmax() * RATE / len(codec.heard) == pytest.approx(180, abs=8)
 
 
+BEFORE = np.zeros(5 * RATE)
+CLICK = np.where(np.arange(5 * RATE) == RATE, 0.9, 0.0)
+NOISE = np.random.default_rng(0).normal(0, 0.003, 7 * RATE)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda speech: np.concatenate([BEFORE, speech]),
+        lambda speech: np.concatenate([BEFORE, speech]) + 0.02,
+        lambda speech: np.concatenate([CLICK, speech]),
+        lambda speech: np.concatenate([BEFORE, speech]) + NOISE,
+        lambda speech: speech / np.abs(speech).max() * 8,
+        lambda speech: speech * 32768,
+        lambda speech: np.stack([speech, -speech], 1),
+    ],
+    ids=["silence", "offset", "click", "noise", "loud", "int16", "opposite"],
+)
+def test_a_recording_with_a_fault_gives_what_the_clean_one_gives(tmp_path, change):
+    for name, samples in (("clean", voiced(2)), ("faulty", change(voiced(2)))):
+        soundfile.write(tmp_path / f"{name}.wav", samples, RATE, subtype="FLOAT")
+    (clean, _), (faulty, codec) = (read(tmp_path / f"{name}.wav") for name in ("clean", "faulty"))
+    assert len(faulty.codes) == pytest.approx(len(clean.codes), abs=4)
+    assert np.abs(codec.heard).max() <= 1
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs the program ffmpeg")
+def test_a_file_whose_recorder_was_stopped_is_read(tmp_path):
+    """Its header says that it has no samples."""
+    path = tmp_path / "stopped.wav"
+    soundfile.write(path, voiced(2), RATE, subtype="PCM_16")
+    content = bytearray(path.read_bytes())
+    content[4:8] = content[40:44] = bytes(4)
+    path.write_bytes(content)
+    assert len(soundfile.read(path)[0]) == 0
+    assert len(load_audio(path, RATE)) == pytest.approx(2 * RATE, abs=100)
+
+
+def test_the_noise_of_a_microphone_is_no_speech(tmp_path):
+    soundfile.write(tmp_path / "faint.wav", np.random.default_rng(0).normal(0, 0.0005, 3 * RATE), RATE, subtype="FLOAT")
+    with pytest.raises(InputError, match=r"0\.0 seconds of speech"):
+        read(tmp_path / "faint.wav")
+
+
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs the program ffmpeg")
 @pytest.mark.parametrize("suffix", ["m4a", "webm", "mp4"])
 def test_what_phones_and_browsers_record_is_read_through_ffmpeg(tmp_path, suffix):
