@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pytest
 import soundfile
 
 from pcg.cli import main
@@ -27,20 +26,3 @@ def test_a_recording_is_transcribed(tmp_path, recogniser_folder, babble, capsys)
     assert gated["text"] == " ".join(part["text"] for part in gated["parts"])
     assert main([*given, "--mode", "words"]) == 0
     assert last_json(capsys)["stage"] == "words"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["--mode", "magic"], "mode"),
-        (["--mode", "words", "--tau-slm", "0.2"], "mode"),
-        (["--tau-ctc", "-1"], "tau-ctc"),
-        (["--tau-slm", "2"], "tau-slm"),
-        ([], "audio file"),
-    ],
-)
-def test_bad_input_is_one_sentence(recogniser_folder, capsys, arguments, named):
-    assert main(["transcribe", "missing.wav", "--recogniser", str(recogniser_folder), *arguments]) == 2
-    said = capsys.readouterr().err
-    assert named in said
-    assert len(said.strip().splitlines()) == 1

@@ -206,10 +206,15 @@ def test_groups_and_map_are_exported(model, tmp_path, capsys):
         (["compare", "--sentences", "0"], "sentences"),
         (["compare", "--sentences", "1000"], "sentences"),
         (["speak", "hello", "--model", "nowhere"], "model"),
+        (["transcribe", "missing.wav"], "audio file"),
+        (["transcribe", "missing.wav", "--mode", "magic"], "mode"),
+        (["transcribe", "missing.wav", "--mode", "words", "--tau-slm", "0.2"], "mode"),
+        (["transcribe", "missing.wav", "--tau-ctc", "-1"], "tau-ctc is -1, but must be at least 0"),
+        (["transcribe", "missing.wav", "--tau-slm", "2"], "tau-slm is 2, but must be at most 1"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_two(model, capsys, arguments, named):
-    without = "--model" in arguments or arguments[0] in ("sing", "train")
+    without = "--model" in arguments or arguments[0] in ("sing", "train", "transcribe")
     given = arguments if without else [*arguments, "--model", model]
     assert main(given) == 2
     captured = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""The speech endpoint while a test asks it."""
+"""The speech endpoint while a test asks it, and a service that says nothing."""
 
 import threading
 import time
@@ -6,7 +6,11 @@ from collections.abc import Iterator
 
 import uvicorn
 
+from pcg.errors import PCGError
 from pcg.serving.openai import create_api
+from pcg.serving.speech_service import Offer
+
+PATIENCE_SECONDS = 30
 
 
 def serve(service: object, **options: object) -> Iterator[str]:
@@ -20,3 +24,32 @@ def serve(service: object, **options: object) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     server.should_exit = True
     thread.join(20)
+
+
+class Silent:
+    """A service of two rows whose takes say nothing until they are closed. `slow`: where it is cleared, a take does not even
+    begin; `begun` counts the takes that have."""
+
+    def __init__(self) -> None:
+        self.offer = Offer(("pcg",), ("one",), 16_000, rows=2)
+        self.speaking = self.waiting = 0
+        self.slow, self.asked, self.closed, self.begun = (
+            threading.Event(),
+            threading.Event(),
+            threading.Event(),
+            threading.Semaphore(0),
+        )
+        self.slow.set()
+
+    def speak(self, *text: object, **options: object) -> "Silent":
+        self.asked.set()
+        assert self.slow.wait(PATIENCE_SECONDS)
+        return self
+
+    def __next__(self) -> None:
+        self.begun.release()
+        assert self.closed.wait(PATIENCE_SECONDS)
+        raise PCGError("It was closed.")
+
+    def close(self) -> None:
+        self.closed.set()

@@ -7,44 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from http.client import HTTPResponse
 from pathlib import Path
-from threading import Event
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from pcg.errors import PCGError
 from pcg.serving.protection import Limits
-from pcg.serving.speech_service import Offer, SpeechService
+from pcg.serving.speech_service import SpeechService
 from pcg.synthesis.synthesizer import Synthesizer
-from tests.serving.served import serve
+from tests.serving.served import PATIENCE_SECONDS, Silent, serve
 
 USUAL = {"model": "tiny", "input": "hello, yes!", "voice": "one"}
 LONG = {**USUAL, "input": ". ".join(["hello, is this one sentence? yes!"] * 140)}
-PATIENCE_SECONDS = 30
 BODY_SECONDS = 1.0
-
-
-class Silent:
-    """A service whose takes say nothing until they are closed. `slow`: where it is cleared, a take does not even begin."""
-
-    def __init__(self) -> None:
-        self.offer = Offer(("pcg",), ("one",), 16_000, rows=2)
-        self.speaking = self.waiting = 0
-        self.slow, self.asked, self.closed = Event(), Event(), Event()
-        self.slow.set()
-
-    def speak(self, *text: object, **options: object) -> "Silent":
-        self.asked.set()
-        assert self.slow.wait(PATIENCE_SECONDS)
-        return self
-
-    def __next__(self) -> None:
-        assert self.closed.wait(PATIENCE_SECONDS)
-        raise PCGError("It was closed.")
-
-    def close(self) -> None:
-        self.closed.set()
 
 
 @pytest.fixture

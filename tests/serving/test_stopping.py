@@ -1,4 +1,4 @@
-"""How `pcg serve` begins and ends: a door that cannot be opened, and answers that are open when it is told to stop."""
+"""`pcg serve` as a command: what it refuses, its key and its limit, and answers that are open when it stops."""
 
 import os
 import signal
@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -20,6 +21,7 @@ from pcg.serving.protection import LIMITS
 from pcg.serving.speech_service import Offer
 
 PATIENCE_SECONDS = 120
+KEY = {"authorization": "Bearer secret"}
 
 
 @pytest.fixture
@@ -71,16 +73,39 @@ def test_the_service_is_closed_where_the_server_fails(monkeypatch: pytest.Monkey
 
 
 @pytest.fixture
-def server(tiny_voice_folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    words = ["serve", "--model", str(tiny_voice_folder), "--port", "0"]
+def server(request: pytest.FixtureRequest, tiny_voice_folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """`pcg serve` as a process, with the options that a test gives: its address and the process."""
+    options = getattr(request, "param", [])
+    if "--ray" in options:
+        pytest.importorskip("ray.serve")
+    words = ["serve", "--model", str(tiny_voice_folder), "--port", "0", *options]
     process = subprocess.Popen(
-        [sys.executable, "-m", "pcg", *words], env={**os.environ, "PCG_API_KEY": ""}, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "pcg", *words], env={**os.environ, "PCG_API_KEY": "secret"}, stderr=subprocess.PIPE, text=True
     )
     assert process.stderr is not None
     told = next(line for line in process.stderr if line.startswith("Serving "))
     yield told.split(" on ")[-1].strip(), process
     process.kill()
     process.communicate()
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        pytest.param(["--in-flight", "1"], id="alone"),
+        pytest.param(["--in-flight", "1", "--ray", "--replicas", "1"], id="ray", marks=pytest.mark.slow),
+    ],
+    indirect=True,
+)
+def test_it_keeps_its_key_and_its_limit(server: tuple[str, subprocess.Popen[str]], tiny_voice_folder: Path) -> None:
+    url, _ = server
+    body = {"model": tiny_voice_folder.name, "voice": "one", "input": "hello, yes!", "response_format": "wav"}
+    assert httpx.post(f"{url}/audio/speech", json=body).status_code == 401
+    assert httpx.post(f"{url}/audio/speech", json=body, headers=KEY, timeout=60).content[:4] == b"RIFF"
+    long = body | {"input": ". ".join(["hello, yes!"] * 350)}
+    with httpx.stream("POST", f"{url}/audio/speech", json=long, headers=KEY, timeout=60) as begun:
+        assert begun.status_code == 200
+        assert httpx.post(f"{url}/audio/speech", json=body, headers=KEY).status_code == 429
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
@@ -90,16 +115,11 @@ def test_open_answers_do_not_hold_up_the_end(
     """One that nobody reads, and one that has not begun, each far longer than the server still has."""
     url, process = server
     endless = {"model": tiny_voice_folder.name, "voice": "one", "input": ". ".join(["hello, is this one sentence? yes!"] * 140)}
-    answers: list[httpx.Response] = []
-
-    def whole() -> None:
-        answers.append(httpx.post(f"{url}/audio/speech", json=endless, timeout=PATIENCE_SECONDS))
-
-    waiting = threading.Thread(target=whole)
+    asked = {"headers": KEY, "timeout": PATIENCE_SECONDS}
     stream = endless | {"response_format": "wav"}
-    with httpx.stream("POST", f"{url}/audio/speech", json=stream, timeout=PATIENCE_SECONDS) as open_answer:
+    with ThreadPoolExecutor(1) as pool, httpx.stream("POST", f"{url}/audio/speech", json=stream, **asked) as open_answer:
         assert open_answer.status_code == 200
-        waiting.start()
+        waiting = pool.submit(httpx.post, f"{url}/audio/speech", json=endless, **asked)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while httpx.get(f"{url[:-3]}/health").json()["speaking"] < 2:
             assert time.monotonic() < deadline
@@ -108,12 +128,28 @@ def test_open_answers_do_not_hold_up_the_end(
         process.send_signal(how)
         assert process.wait(LIMITS.stop_seconds + 20) in (0, 130, -how)
         assert time.monotonic() - begun > LIMITS.stop_seconds - 1
-        waiting.join(PATIENCE_SECONDS)
+        answer = waiting.result(PATIENCE_SECONDS)
         with pytest.raises(httpx.RemoteProtocolError):
             open_answer.read()
-    assert [(each.status_code, each.json()["error"]["type"]) for each in answers] == [(503, "server_error")]
+    assert (answer.status_code, answer.json()["error"]["type"]) == (503, "server_error")
     assert process.stderr is not None
     assert "Traceback" not in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--port", "70000"], "port is 70000"),
+        (["--in-flight", "0"], "in-flight is 0, but must be at least 1."),
+        (["--in-flight", "many"], "in-flight is 'many', but must be a whole number."),
+        (["--port", "0", "--model", "nowhere/at-all"], "nowhere/at-all"),
+    ],
+)
+def test_what_cannot_be_served_is_one_sentence(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", *words]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert len(said.splitlines()) == 1
 
 
 def test_both_names_of_a_model_are_answered() -> None:
