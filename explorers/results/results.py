@@ -167,7 +167,11 @@ def create_results(
         gr.HTML(HEADING, apply_default_css=False)
         verdict = gr.HTML("", apply_default_css=False, elem_id="results-verdict")
         source = gr.Radio(
-            [(SOURCES[name], name) for name in sources], value=sources[0], label="Results", elem_id="results-source"
+            [(SOURCES[name], name) for name in sources],
+            value=sources[0],
+            label="Results",
+            elem_id="results-source",
+            visible=len(sources) > 1,
         )
     cards = {name: _create_card(name) for name in TABLES}
     with gr.Column(elem_classes="lab-card"):

@@ -22,8 +22,8 @@ DECODING = "decoding"
 PRIVATE = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 """Options of an event that changes the page alone."""
 SIMILARITY_NAMES = {
-    "cosine": "the voice's embeddings (cosine)",
-    "mel": "their sound (mel spectrum)",
+    "cosine": "embedding (cosine)",
+    "mel": "sound (mel)",
 }
 LENGTH = """text => {
   const [count, most] = [[...text.trim()].length, MOST];

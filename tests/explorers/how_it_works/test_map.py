@@ -23,12 +23,11 @@ from explorers.how_it_works.map import (
     write_points,
 )
 from explorers.session import Session, ShownTake
-from explorers.shared.controls import SIMILARITY_NAMES
 from explorers.theme import launch_options
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.neighbours import build_neighbours
-from pcg.settings import SIMILARITIES, Settings
+from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.served import in_hand, serve_clients
 
@@ -78,6 +77,14 @@ def test_a_token_shows_its_group(token: int, theta: float) -> None:
     assert shown.count == sum(token in members for members in sets)
 
 
+def test_the_map_counts_a_tested_group_as_the_engine_does() -> None:
+    """A test of PCG draws a group that holds the token; it is not always the group around it."""
+    groups = LIBRARY.groups(0.5, "cosine")
+    for group, centre in enumerate(groups.first_centres.tolist()):
+        if centre < CODES:  # the end of speech is a group, but no point of the map
+            assert token_group(CROWDED, centre, 0.5, "cosine")["size"] == groups.size(group)
+
+
 @pytest.mark.parametrize("token", [-1, CODES, 2.5, float("nan"), float("inf"), None, True, "3", [1], {"a": 1}])
 def test_a_token_is_a_whole_number_of_the_vocabulary(token: object) -> None:
     with pytest.raises(InputError, match=r"token is .*, but must be a whole number from 0 to 59\."):
@@ -94,12 +101,6 @@ def test_sizes_and_counts_travel_packed() -> None:
     assert (sizes - spare).tolist() == groups.count[:-1].tolist()
     wide = np.array([0, 255, 65536, 2**32 - 1])
     assert unpacked(pack(wide), 4).tolist() == [wide.tolist()]
-
-
-def test_a_full_vocabulary_fits_one_message() -> None:
-    generator = np.random.default_rng(0)
-    sizes = np.exp(generator.normal(3, 1.2, 2**16)).astype(int) + 1
-    assert len(pack(sizes, generator.binomial(sizes, 0.02))) < 180_000
 
 
 def test_the_points_keep_their_places_and_the_unused_stay_at_the_border(synthesizer: Synthesizer, tmp_path: Path) -> None:
@@ -120,10 +121,6 @@ def test_a_take_keeps_to_the_map(session: Session) -> None:
     tested = [test.token for round_ in shown.take.rounds for test in round_.tests]
     assert len(tokens["accepted"]) + len(tokens["rejected"]) == sum(token < 64 for token in tested)
     assert take_tokens(None, 64) is None
-
-
-def test_every_similarity_has_a_name() -> None:
-    assert set(SIMILARITY_NAMES) == set(SIMILARITIES)
 
 
 def test_the_map_says_how_many_sound_alikes_a_token_has(synthesizer: Synthesizer) -> None:

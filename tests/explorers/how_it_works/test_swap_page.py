@@ -113,12 +113,6 @@ def test_sounds_come_before_verdicts(synthesizer: Synthesizer, session: Session)
     assert called == [1]
 
 
-def test_at_theta_one_nothing_is_replaced(synthesizer: Synthesizer, session: Session) -> None:
-    *_, last = swap_test(synthesizer, parrots, session.in_hand("ar"), 1.0, "cosine", 3)
-    original, inside, control = last.versions
-    assert original.swapped == inside.swapped == control.swapped
-
-
 def test_the_take_of_ar_is_preferred_if_it_is_of_the_same_request(synthesizer: Synthesizer, take: Take) -> None:
     coarse = ShownTake.of(synthesizer.take(TEXT, Settings("pcg", theta=THETA, seed=7), "two"))
     both = Session().with_take(ShownTake.of(take)).with_take(coarse)

@@ -215,11 +215,14 @@ def test_percentages_have_one_form(share_: float, words: str) -> None:
     assert percent(share_) == words
 
 
-def test_a_take_is_studied(speaker: Speaker, judged: Synthesizer) -> None:
+def test_a_take_is_studied(speaker: Speaker, judged: Synthesizer, value: Callable[..., dict[str, object]]) -> None:
     session = last(generate(speaker, REQUEST, Session()))
     studied = study_of(judged, session, "pcg")
     assert studied["number"] == session.number_of(session.cards["pcg"].shown)
-    assert {curve["name"] for curve in studied["curves"]} >= {"M50", "M25", "M10"}
+    assert value(session, study=studied)["study"]["curves"] == studied["curves"]
+    curves = {curve["name"]: curve["values"] for curve in studied["curves"]}
+    assert set(curves) >= {"M50", "M25", "M10"}
+    assert len(curves["M10"]) == len(session.cards["pcg"].shown.take.tokens)
     assert set(studied["estimates"]) == {"PCG, theta", "SSD, beta", "PCG, lookahead"}
     assert studied["mel"]["picture"].startswith("data:image/webp;base64,")
     assert study_of(judged, Session(), "pcg") is None
@@ -235,39 +238,22 @@ def stored(synthesizer: Synthesizer) -> Stored:
     return Stored(text=text, voice="two", settings=settings, origin=origin, streamed=True)
 
 
-def test_a_link_holds_a_take_to_the_last_digit(stored: Stored) -> None:
+def test_a_link_holds_a_take_to_the_last_digit_and_makes_it_again(stored: Stored, synthesizer: Synthesizer) -> None:
     query = write_link(stored)
     again = read_link(query)
     assert (again.text, again.voice, again.settings, again.streamed) == (stored.text, stored.voice, stored.settings, True)
     assert not again.origin.differs(stored.origin, "digest")
     assert len(query) < 400
     assert query.isascii()
-
-
-def test_a_linked_take_is_the_same_take(stored: Stored, synthesizer: Synthesizer) -> None:
-    again = read_link(write_link(stored))
     takes = [synthesizer.take(each.text, each.settings, each.voice) for each in (stored, again)]
     assert takes[0].tokens == takes[1].tokens
 
 
-DAMAGES = [
-    ("seed=", "seed=x"),
-    ("theta=", "theta=9"),
-    ("digest=", "digest=zz"),
-    ("adaptive=true", "adaptive=1"),
-    ("voice=", "v="),
-]
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_link_is_one_sentence(stored: Stored, damage: tuple[str, str]) -> None:
-    with pytest.raises(InputError):
-        read_link(write_link(stored).replace(*damage))
-
-
-def test_what_is_no_link_of_a_take_is_none_or_one_sentence() -> None:
+def test_a_damaged_link_is_one_sentence(stored: Stored) -> None:
     assert read_link("round=3&step=2") is None
-    for bad in ("text=" + "x" * 70_000, "text=a" + "&x=" * 99):
+    query = write_link(stored)
+    damages = {"seed=": "seed=x", "theta=": "theta=9", "digest=": "digest=zz", "adaptive=true": "adaptive=1", "voice=": "v="}
+    for bad in (*(query.replace(*damage) for damage in damages.items()), "text=" + "x" * 70_000, "text=a" + "&x=" * 99):
         with pytest.raises(InputError):
             read_link(bad)
 
@@ -325,12 +311,6 @@ class FakeJudges2(FakeJudges):
         return {"WER, CER": "a fake"}
 
 
-def test_an_example_without_the_idea_is_read_too(example_folder: Path) -> None:
-    example = read_example(example_folder)
-    assert (example.idea, example.pairs) == (None, ())
-    assert json.loads(example_value(example)["idea"]) is None
-
-
 def test_a_program_generates_and_gets_json(address: str) -> None:
     client = Client(address, verbose=False)
     answer = client.predict(text=TEXT, seed=3, method="sd", recording=None, api_name="/generate")
@@ -340,6 +320,12 @@ def test_a_program_generates_and_gets_json(address: str) -> None:
     assert lanes["sd"]["ratio"] is not None
     with pytest.raises(AppError, match="I can only read English letters and digits"):
         client.predict(text="مرحبا بالعالم", recording=None, api_name="/generate")
+
+
+def test_a_take_of_the_history_is_used_with_its_method(address: str) -> None:
+    raw = Raw(address)
+    stage, _, hand, *_ = raw.ask("use", raw.usual("use"), {"number": 1}).data
+    assert (hand, json.loads(stage["value"]["state"] if "value" in stage else stage["state"])["hand"]) == ("ar", 1)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from playwright.sync_api import Page, expect
 
 from explorers.more.beams import FATES, PLAN, SECOND, Tree, tree_html
-from explorers.more.spoof import SAMPLERS, SEARCHED, SpoofTake, can_judge, create_spoof, curves_html, generate_all, sampler_html
+from explorers.more.spoof import SAMPLERS, SEARCHED, SpoofTake, create_spoof, curves_html, generate_all, sampler_html
 from explorers.shared.terms import create_terms
 from explorers.theme import launch_options
 from pcg.errors import PCGError
@@ -109,11 +109,6 @@ REFUSED: list[tuple[Callable[[Synthesizer], object], str]] = [
 def test_bad_input_is_one_sentence(call: Callable[[Synthesizer], object], sentence: str, judging: Synthesizer) -> None:
     with pytest.raises(PCGError, match=sentence):
         call(judging)
-
-
-def test_detectors_of_other_codes_cannot_judge(judging: Synthesizer) -> None:
-    assert can_judge(judging)
-    assert not can_judge(Synthesizer(judging.voice, detectors=untrained(65)))
 
 
 def test_every_beam_is_drawn_with_its_fate_and_the_same_quantity_as_the_curves(tree: Tree) -> None:

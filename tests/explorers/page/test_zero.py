@@ -8,14 +8,13 @@ from inspect import isgeneratorfunction
 from pathlib import Path
 
 import gradio as gr
-import numpy as np
 import pytest
 
 from explorers import zero_gpu as zero
 from explorers.how_it_works.swap import create_swap
 from explorers.judging import Judges
 from explorers.listen.actions import Request, Speaker, generate
-from explorers.results.listening import ListeningRequest, prepare, sounds
+from explorers.results.listening import ListeningRequest
 from explorers.session import Session, ShownTake
 from explorers.zero_gpu import LONGEST_SECONDS, gpu_seconds, is_lent, on_gpu
 from pcg.audio import write_wav
@@ -98,22 +97,6 @@ def test_a_refusal_keeps_its_sentence(asked: list[int]) -> None:
         on_gpu(double, lambda number: 1)(4)
 
 
-def test_closing_ends_the_work_there(asked: list[int]) -> None:
-    ended = []
-
-    def endless() -> Iterator[int]:
-        try:
-            while True:
-                yield 1
-        finally:
-            ended.append(True)
-
-    steps = on_gpu(endless, lambda: 1)()
-    assert next(steps) == 1
-    steps.close()
-    assert ended == [True]
-
-
 @pytest.mark.parametrize(
     ("text", "takes", "seconds"), [("", 1, 15), ("x" * 100, 1, 24), ("x" * 100, 2, 33), ("x" * 5_000, 1, 120)]
 )
@@ -152,11 +135,3 @@ def test_a_swap_crosses_as_the_panel_lends_it(asked: list[int], synthesizer: Syn
     assert set(record["versions"]) == {"original", "swapped", "control"}
     assert asked == [LONGEST_SECONDS]
     next(served, None)
-
-
-def test_a_listening_test_crosses_with_its_sounds(asked: list[int], synthesizer: Synthesizer) -> None:
-    *_, there = on_gpu(partial(prepare, synthesizer), lambda *_: 1)(LISTENING)
-    *_, here = prepare(synthesizer, LISTENING)
-    assert there.tokens == here.tokens
-    heard = on_gpu(partial(sounds, synthesizer), lambda *_: 1)(there, np.random.default_rng(3))
-    assert all(len(each) for each in heard)

@@ -31,15 +31,6 @@ class Server:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
 
-    def resident(self) -> int:
-        """Bytes of memory now."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
-
-    def resident_at_rest(self) -> int:
-        """Bytes of memory after a while without a request."""
-        return self.resident()
-
     def forget_peak(self) -> None:
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 

@@ -1,11 +1,13 @@
 """A job ends in time, sessions and requests are bounded, and a fault is one sentence with a reference."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from threading import Event
 
 import gradio as gr
+import httpx
 import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
@@ -106,6 +108,8 @@ def test_a_link_to_the_page_is_previewed_by_name(raw: Callable[..., Raw]) -> Non
     answer = raw().http.get("/")
     assert answer.text.count('content="PCG Lab"') >= 2
     assert 'content="Gradio"' not in answer.text
+    picture = re.search(r'property="og:image"\s+content="([^"]+)"', answer.text)[1]
+    assert httpx.get(picture).headers["content-type"] == "image/png"
     assert len(answer.content) == int(answer.headers["content-length"])
 
 

@@ -29,7 +29,6 @@ from explorers.results.listening import (
 from explorers.theme import launch_options
 from pcg.errors import InputError, PCGError
 from pcg.experiments.listening_tests import ANCHOR, loudness
-from pcg.presets import PAPERS
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
@@ -153,12 +152,6 @@ def test_the_result_tells_small_numbers_and_stays_words(blind_test: BlindTest, s
     assert "10 · 20 · 30 · 40" in rating
     assert "(n too small)" in rating  # and no interval of two trials
     assert_words_stay_words(result_html(voted(prepared(synthesizer, ASKED.with_(lines=MARKUP[:60], trials=1)))))
-
-
-def test_the_papers_settings_can_be_compared(synthesizer: Synthesizer) -> None:
-    name = PAPERS[0].name
-    test = prepared(synthesizer, ASKED.with_(compared=["AR", name], trials=1))
-    assert test.systems[name] == PAPERS[0].settings
 
 
 @pytest.mark.parametrize(
