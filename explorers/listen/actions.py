@@ -13,12 +13,12 @@ import numpy as np
 
 from explorers.session import Session, ShownTake, task_of
 from explorers.shared.readout import TITLES
-from pcg.audio import load_audio, trim
+from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError, counted
 from pcg.serving.speech_service import Speech, SpeechService
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import LONGEST_FILE_SECONDS, LOWEST_PEAK, QUIETEST
+from pcg.synthesis.voice import LONGEST_FILE_SECONDS, QUIETEST, recorded_speech
 from pcg.take import Round, Sound, Take
 from pcg.text.prompt import Reference
 from pcg.text.reading import check_text, without_pauses
@@ -240,11 +240,10 @@ def recording_note(synthesizer: Synthesizer, recording: str | None) -> str:
     if not recording:
         return ""
     rate, (low, high) = synthesizer.voice.codec.sample_rate, synthesizer.voice.reference_seconds
-    samples = load_audio(Path(recording), rate, LONGEST_FILE_SECONDS)
-    loudness = np.abs(samples)
-    if not len(samples) or loudness.max() < QUIETEST:
+    loudness = np.abs(load_audio(Path(recording), rate, LONGEST_FILE_SECONDS))
+    if not len(loudness) or loudness.max() < QUIETEST:
         return "This recording is silent: check the microphone, and record again."
-    speech = trim(samples * (LOWEST_PEAK / loudness.max() if loudness.max() < LOWEST_PEAK else 1), rate)
+    speech = recorded_speech(Path(recording), rate)
     if len(speech) < low * rate:
         return f"This recording is too short: bring at least {low:g} seconds of speech."
     if (loudness > CLIPPED).mean() > MOST_CLIPPED:

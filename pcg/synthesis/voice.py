@@ -75,7 +75,7 @@ def read_recording(
     if not known and transcribe is None:
         raise InputError("transcript", transcript, "the words in the recording")
     rate, (low, high) = codec.sample_rate, seconds
-    speech = trim(_audible(without_offset(load_audio(path, rate, LONGEST_FILE_SECONDS)), rate), rate)
+    speech = recorded_speech(path, rate)
     if not known and len(speech) > high * rate:
         speech = trim(speech[: last_pause(speech, rate, low, high)], rate)
     length = len(speech) / rate
@@ -84,6 +84,11 @@ def read_recording(
         raise InputError("recording", f"{length:.1f} seconds of speech", f"{low:g} to {high:g} seconds of speech{hint}")
     speech = normalise_loudness(speech).astype(np.float32)
     return Reference(known or _words(transcribe(speech)), codec.encode(torch.from_numpy(speech)))
+
+
+def recorded_speech(path: Path, sample_rate: int) -> np.ndarray:
+    """Read the first minute of a recording as mono `[N]`, without silence around it, and as loud as speech."""
+    return trim(_audible(without_offset(load_audio(path, sample_rate, LONGEST_FILE_SECONDS)), sample_rate), sample_rate)
 
 
 def last_pause(speech: np.ndarray, sample_rate: int, low: float, high: float) -> int:

@@ -12,7 +12,7 @@ from gradio_client.exceptions import AppError
 
 from explorers.judging import JudgedTake, judge_takes
 from explorers.listen import share
-from explorers.listen.actions import Request, Speaker, Step, generate, stopped
+from explorers.listen.actions import Request, Speaker, Step, generate, recording_note, stopped
 from explorers.listen.example import read_example, write_example
 from explorers.listen.value import Measured, example_value, read_results, stage_value, study_of, verdict_lines
 from explorers.session import REMEMBERED, Session, ShownTake, speed_up
@@ -135,6 +135,22 @@ def test_a_recording_speaks_and_its_words_are_recognised(speaker: Speaker, synth
     shown = final.session.cards["sd"].shown
     assert shown.reference.text == "hello"
     assert not share.link_of(shown, Origin.of(synthesizer.voice), synthesizer.voice.references)["link"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "level", "hertz", "told"),
+    [(3, 0, 5_000, "silent"), (0.2, 0.3, 5_000, "too short"), (3, 40, 5_000, "clipped"),
+     (3, 0.3, 200, "3,700 Hz"), (50, 0.3, 5_000, "long")],
+)  # fmt: skip
+def test_a_bad_recording_is_told_at_the_upload(
+    synthesizer: Synthesizer, tmp_path: Path, seconds: float, level: float, hertz: int, told: str
+) -> None:
+    rate = synthesizer.voice.codec.sample_rate
+    time = np.arange(int(seconds * rate)) / rate
+    voice = level * np.sin(2 * np.pi * hertz * time) * (1 + np.sin(2 * np.pi * 3 * time)) / 2
+    write_wav(tmp_path / "voice.wav", voice.clip(-1, 1).astype(np.float32), rate)
+    assert told in recording_note(synthesizer, str(tmp_path / "voice.wav"))
+    assert recording_note(synthesizer, None) == ""
 
 
 def test_what_a_stopped_run_has_finished_is_named(speaker: Speaker) -> None:
