@@ -254,7 +254,7 @@ def _mspoof(quick: bool, theta_for: ThetaFor) -> list[Condition]:
 
 
 def _originals(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    """Recordings of the voice that the model learned from (needs flite)."""
+    """Return the voice that the model learned from, as it is and through the codec (needs the teachers)."""
     return [Condition("original", Settings("ar"), model="original"), Condition("codec alone", Settings("ar"), model="codec")]
 
 
