@@ -5,12 +5,13 @@ import json
 import lzma
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from pcg.errors import AssetError, InputError, first_line
-from pcg.experiments.unit import FORMAT, Record, Result, Unit
+from pcg.experiments.unit import FORMAT, Record, Unit
 from pcg.files import SealedTable, check_checksums, replacing, write_checksums
 
 FILE, PACKED = "results.sqlite", "results.jsonl.xz"
@@ -47,8 +48,7 @@ class Store:
 
     def add(self, key: str, record: Record) -> None:
         """Keep `record`; it takes the place of an earlier one."""
-        value = {"unit": record.unit.as_dict(), "result": record.result.as_dict(), "context": record.context}
-        self._ask(lambda: self._table.add({key: value}))
+        self._ask(lambda: self._table.add({key: record.as_dict()}))
 
     def records(self, units: Sequence[Unit], voice: str) -> list[Record]:
         """Return the records of the units that were done, in their order, each with the unit that was asked for.
@@ -110,9 +110,10 @@ def _unpacked(packed: bytes) -> bytes:
     return content
 
 
-def _record(value: dict[str, dict], unit: Unit | None = None) -> Record:
+def _record(value: object, unit: Unit | None = None) -> Record:
     """Build the record of `unit`, by default of the one that is stored with it."""
     try:
-        return Record(unit or Unit.from_dict(value["unit"]), Result.from_dict(value["result"]), value["context"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise AssetError(f"The results hold something that is no record ({first_line(error)} does not fit).") from error
+        record = Record.from_dict(value)
+    except (ValueError, InputError) as error:
+        raise AssetError(f"The results hold something that is no record ({first_line(error)}).") from error
+    return replace(record, unit=unit) if unit else record

@@ -5,6 +5,8 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from pcg.analysis.swap import Swap
 from pcg.analysis.whatif import Trace
 from pcg.errors import InputError
@@ -85,19 +87,6 @@ class Unit:
         digest = hashlib.sha256(json.dumps([self.seed, said.text, said.voice, said.reference]).encode()).digest()
         return self.condition.settings.with_(seed=int.from_bytes(digest[:4], "big"))
 
-    def as_dict(self) -> dict[str, object]:
-        values = asdict(self)
-        values["condition"]["settings"] = self.condition.settings.as_dict()
-        return values
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Unit":
-        """Build from the JSON of `as_dict`."""
-        fields = dict(values["condition"])
-        swap = Swap(**fields["swap"]) if fields["swap"] else None
-        condition = Condition(**fields | {"settings": Settings.from_dict(fields["settings"]), "swap": swap})
-        return cls(Utterance(**values["utterance"]), condition, values["seed"])
-
     def key(self, voice: str) -> str:
         """Return the unit's identity, that of voice and judges (`WorkerSpec.voice_id`) included.
 
@@ -123,10 +112,6 @@ class JudgeTranscript:
     heard: str
     words: tuple[int, int]
     characters: tuple[int, int]
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "JudgeTranscript":
-        return cls(values["judge"], values["heard"], tuple(values["words"]), tuple(values["characters"]))
 
 
 @dataclass(frozen=True)
@@ -165,20 +150,6 @@ class Result:
     also_heard: tuple[JudgeTranscript, ...] = ()
     trace: Trace | None = None
 
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, object]) -> "Result":
-        """Build from the JSON of `as_dict`."""
-        also = tuple(map(JudgeTranscript.from_dict, values.get("also_heard", ())))
-        trace = values.get("trace")
-        fields = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        return cls(
-            **fields
-            | {"also_heard": also, "trace": Trace(trace["kinds"], trace["entropy"], trace["surprisal"]) if trace else None}
-        )
-
     def by(self, judge: str) -> "Result":
         """Return the result with the words of a further judge; raise InputError for one who was not asked."""
         found = next((hearing for hearing in self.also_heard if hearing.judge == judge), None)
@@ -194,3 +165,15 @@ class Record:
     unit: Unit
     result: Result
     context: dict[str, object]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record ready for JSON."""
+        return _RECORDS.dump_python(self, mode="json")
+
+    @classmethod
+    def from_dict(cls, values: object) -> "Record":
+        """Build from the JSON of `as_dict`; raise ValueError or InputError for anything else."""
+        return _RECORDS.validate_python(values)
+
+
+_RECORDS = TypeAdapter(Record)

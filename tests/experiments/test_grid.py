@@ -10,7 +10,7 @@ import yaml
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.grids import Grid, read_grid
-from pcg.experiments.unit import Condition, Result, Unit, Utterance
+from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.metrics.intelligibility import read_sentences
 from pcg.settings import Settings
 
@@ -96,13 +96,12 @@ def test_everything_that_is_heard_tells_units_apart() -> None:
     assert len({u.key("v") for u in units} | {unit.key("w")}) == len(units) + 1
 
 
-def test_units_and_results_survive_json() -> None:
+def test_records_survive_json() -> None:
     said = Utterance("hello", "me", "rare", "a.wav", "good day")
-    for condition in (AR, replace(PCG, swap=Swap(0.4, "mel", "random", 0.5)), replace(PCG, rule="membership:50")):
-        unit = Unit(said, condition, 7)
-        assert Unit.from_dict(json.loads(json.dumps(unit.as_dict()))) == unit
     result = Result((1, 2), "hi", (1, 2), (3, 9), 0.5, None, 3, 4, 2, (2, 1), (1, 1), 0, False, 0.0, None, 1.0, 2.0, 3.0)
-    assert Result.from_dict(json.loads(json.dumps(result.as_dict()))) == result
+    for condition in (AR, replace(PCG, swap=Swap(0.4, "mel", "random", 0.5)), replace(PCG, rule="membership:50")):
+        record = Record(Unit(said, condition, 7), result, {"workers": 1, "judges": {"WER": "one"}})
+        assert Record.from_dict(json.loads(json.dumps(record.as_dict()))) == record
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:
