@@ -27,6 +27,9 @@ LONGEST_HEADER = 4096
 CANCELLED = 1e-3
 """Share of a channel's energy below which the mean of all has lost it."""
 FRAMES_A_SECOND = 100
+# Below a level (RMS) of 3e-4 there is nothing but the noise of a microphone, whose frames are all as loud.
+QUIETEST, UNEVEN = 3e-4, 1.6
+LOUD = 0.1
 LASTS, AMONG = 5, 10
 """Of so many frames in a row so many are loud where someone speaks: a click is shorter."""
 
@@ -131,33 +134,43 @@ def _comment_chunk(comment: str) -> bytes:
 
 
 def trim(samples: np.ndarray, sample_rate: int, margin: float = 0.06, threshold: float = 0.004) -> np.ndarray:
-    """Cut what is not speech from both ends, leaving `margin` seconds of it.
+    """Cut what is not speech from both ends, leaving `margin` seconds of it (`speech_span`)."""
+    return samples[speech_span(samples, sample_rate, margin, threshold)]
+
+
+def speech_span(samples: np.ndarray, sample_rate: int, margin: float = 0.06, threshold: float = 0.004) -> slice:
+    """Find where speech begins and ends, with `margin` seconds around it; an empty span where there is none.
 
     A frame of 10 ms is loud above `threshold` (RMS), and above four times the level of the quietest frames. Shorter sounds than
     50 ms are no speech.
     """
     level = frame_levels(samples, sample_rate)
     if not len(level):
-        return samples[:0]
+        return slice(0, 0)
     quiet, strong = np.quantile(level, [0.1, 0.95])
     loud = level > max(threshold, min(4 * quiet, 0.05 * strong))
-    lasting = np.convolve(loud, np.ones(AMONG), mode="same") >= LASTS
+    lasting = np.convolve(loud, np.ones(AMONG), mode="same")[: len(loud)] >= LASTS
     spoken = np.flatnonzero(loud & lasting)
     if not len(spoken):
-        return samples[:0]
+        return slice(0, 0)
     frame, pad = sample_rate // FRAMES_A_SECOND, int(margin * sample_rate)
-    return samples[max(0, spoken[0] * frame - pad) : (spoken[-1] + 1) * frame + pad]
+    return slice(max(0, spoken[0] * frame - pad), min(len(samples), (spoken[-1] + 1) * frame + pad))
+
+
+def raised(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    """Raise a quiet recording to a usual level and remove its constant part, so that `speech_span` does not take its speech for
+    silence; the even noise of a microphone stays as quiet as it is."""
+    samples = samples - samples.mean() if len(samples) else samples
+    level = frame_levels(samples, sample_rate)
+    quiet, strong = np.quantile(level, [0.1, 0.95]) if len(level) else (0.0, 0.0)
+    is_speech = QUIETEST < strong < LOUD and strong > UNEVEN * quiet
+    return samples * np.float32(LOUD / strong) if is_speech else samples
 
 
 def frame_levels(samples: np.ndarray, sample_rate: int) -> np.ndarray:
     """The RMS of each whole frame of 10 ms, without its constant part."""
     frame = sample_rate // FRAMES_A_SECOND
     return samples[: len(samples) // frame * frame].reshape(-1, frame).std(axis=1)
-
-
-def without_offset(samples: np.ndarray) -> np.ndarray:
-    """Remove the constant part that a cheap microphone adds."""
-    return samples - samples.mean() if len(samples) else samples
 
 
 def normalise_loudness(samples: np.ndarray) -> np.ndarray:

@@ -13,12 +13,12 @@ import numpy as np
 
 from explorers.session import Session, ShownTake, task_of
 from explorers.shared.readout import TITLES
-from pcg.audio import load_audio
+from pcg.audio import load_audio, raised, trim
 from pcg.errors import InputError, PCGError, counted
 from pcg.serving.speech_service import Speech, SpeechService
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import LONGEST_FILE_SECONDS, QUIETEST, recorded_speech
+from pcg.synthesis.voice import LONGEST_FILE_SECONDS
 from pcg.take import Round, Sound, Take
 from pcg.text.prompt import Reference
 from pcg.text.reading import check_text, without_pauses
@@ -240,13 +240,13 @@ def recording_note(synthesizer: Synthesizer, recording: str | None) -> str:
     if not recording:
         return ""
     rate, (low, high) = synthesizer.voice.codec.sample_rate, synthesizer.voice.reference_seconds
-    loudness = np.abs(load_audio(Path(recording), rate, LONGEST_FILE_SECONDS))
-    if not len(loudness) or loudness.max() < QUIETEST:
-        return "This recording is silent: check the microphone, and record again."
-    speech = recorded_speech(Path(recording), rate)
+    samples = load_audio(Path(recording), rate, LONGEST_FILE_SECONDS)
+    speech = trim(raised(samples, rate), rate)
+    if not len(speech):
+        return "No speech was found in this recording: check the microphone, and record again."
     if len(speech) < low * rate:
         return f"This recording is too short: bring at least {low:g} seconds of speech."
-    if (loudness > CLIPPED).mean() > MOST_CLIPPED:
+    if (np.abs(samples) > CLIPPED).mean() > MOST_CLIPPED:
         return "This recording is clipped: record it again, quieter."
     power = np.square(np.abs(np.fft.rfft(speech)))
     if power[np.fft.rfftfreq(len(speech), 1 / rate) > NARROW_HERTZ].sum() < NARROW_SHARE * power.sum():

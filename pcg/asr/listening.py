@@ -11,7 +11,7 @@ from torch import Tensor
 from pcg.asr.recogniser import Recogniser
 from pcg.asr.self_speculative import Thresholds, Transcript, transcribe
 from pcg.asr.word_search import Lexicon, transcribe_in_words
-from pcg.audio import load_audio
+from pcg.audio import load_audio, raised, speech_span
 from pcg.errors import InputError
 
 RATES = (4_000, 384_000)
@@ -54,11 +54,13 @@ def as_speech(samples: np.ndarray, sample_rate: int, wanted_rate: int) -> np.nda
 
 
 def cut(speech: np.ndarray, sample_rate: int) -> list[slice]:
-    """Parts of `speech [N]` of at most 12 s, each cut at the quietest place between 6 and 12 s (`CUT_SECONDS`). Parts that are
-    silent, or shorter than 0.1 s, are left out."""
+    """Parts of `speech [N]` of at most 12 s, each cut at the quietest place between 6 and 12 s (`CUT_SECONDS`). Left out are
+    the ends without speech, and parts that are silent or shorter than 0.1 s."""
+    span = speech_span(speech, sample_rate)
+    speech = speech[: span.stop]
     frame = int(_FRAME_SECONDS * sample_rate)
     low, high = (int(seconds * sample_rate) for seconds in CUT_SECONDS)
-    ends, start = [0], 0
+    ends, start = [span.start], span.start
     while len(speech) - start > high:
         energy = speech[start + low : start + high]
         energy = np.square(energy[: len(energy) // frame * frame], dtype=np.float64).reshape(-1, frame).mean(axis=1)
@@ -77,7 +79,7 @@ def listen(recogniser: Recogniser, samples: np.ndarray, sample_rate: int, way: W
 def listen_to_all(recogniser: Recogniser, recordings: Sequence[np.ndarray], sample_rate: int, way: Way) -> list[Recognition]:
     """`listen` to many recordings, whose parts share batches."""
     rate = recogniser.sample_rate
-    speech = [as_speech(samples, sample_rate, rate) for samples in recordings]
+    speech = [raised(as_speech(samples, sample_rate, rate), rate) for samples in recordings]
     parts = [cut(heard, rate) for heard in speech]
     utterances: list[Tensor] = [torch.from_numpy(heard[p]) for heard, cuts in zip(speech, parts, strict=True) for p in cuts]
     transcripts = iter(write_down(recogniser, utterances, way))

@@ -308,7 +308,7 @@ def transcribe(file: list[Path], options: SimpleNamespace) -> None:
         stage = max((part.stage for part in heard.parts), key=STAGES.index, default="ctc")
         row = {"file": str(each), "text": heard.text, "stage": stage, "rtfx": round(rtfx, 2), "judge": loaded.name}
         rows.append({**row, "parts": parts})
-        print(f"{each}: {heard.text}")
+        print(f"{each}: {heard.text or 'no words were understood'}")
     if options.json:
         print(json.dumps(rows[0] if len(rows) == 1 else rows))
 

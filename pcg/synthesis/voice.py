@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.audio import frame_levels, load_audio, normalise_loudness, trim, without_offset
+from pcg.audio import load_audio, normalise_loudness, raised, trim
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.decode.runners import AnyDraft
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
 
 LONGEST_FILE_SECONDS = 60.0
-# Below a level (RMS) of 3e-4 there is nothing but the noise of a microphone, whose frames are all as loud.
-QUIETEST, UNEVEN = 3e-4, 1.6
-LOUD = 0.1
 FRAME_SECONDS = 0.02
 PAUSE_SECONDS = 0.2
 PAUSE_LEVEL = 0.1
@@ -75,7 +72,7 @@ def read_recording(
     if not known and transcribe is None:
         raise InputError("transcript", transcript, "the words in the recording")
     rate, (low, high) = codec.sample_rate, seconds
-    speech = recorded_speech(path, rate)
+    speech = trim(raised(load_audio(path, rate, LONGEST_FILE_SECONDS), rate), rate)
     if not known and len(speech) > high * rate:
         speech = trim(speech[: last_pause(speech, rate, low, high)], rate)
     length = len(speech) / rate
@@ -84,11 +81,6 @@ def read_recording(
         raise InputError("recording", f"{length:.1f} seconds of speech", f"{low:g} to {high:g} seconds of speech{hint}")
     speech = normalise_loudness(speech).astype(np.float32)
     return Reference(known or _words(transcribe(speech)), codec.encode(torch.from_numpy(speech)))
-
-
-def recorded_speech(path: Path, sample_rate: int) -> np.ndarray:
-    """Read the first minute of a recording as mono `[N]`, without silence around it, and as loud as speech."""
-    return trim(_audible(without_offset(load_audio(path, sample_rate, LONGEST_FILE_SECONDS)), sample_rate), sample_rate)
 
 
 def last_pause(speech: np.ndarray, sample_rate: int, low: float, high: float) -> int:
@@ -106,15 +98,6 @@ def last_pause(speech: np.ndarray, sample_rate: int, low: float, high: float) ->
     middle = max(first, end // 2)
     start = int(pauses[-1]) if len(pauses) else middle + int(np.argmin(smooth[middle:end]))
     return (start + width // 2) * frame
-
-
-def _audible(samples: np.ndarray, sample_rate: int) -> np.ndarray:
-    """Raise a quiet recording to a usual level, so that `trim` does not take speech for silence; the even noise of a microphone
-    stays as quiet as it is."""
-    level = frame_levels(samples, sample_rate)
-    quiet, strong = np.quantile(level, [0.1, 0.95]) if len(level) else (0.0, 0.0)
-    is_speech = strong > QUIETEST and strong > UNEVEN * quiet
-    return samples * (LOUD / strong) if is_speech and strong < LOUD else samples
 
 
 def _words(heard: str) -> str:

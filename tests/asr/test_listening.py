@@ -50,7 +50,11 @@ def test_what_is_no_audio_is_refused_in_one_sentence(recogniser: EmbeddedRecogni
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("samples", [np.zeros(0, np.float32), np.zeros(3 * RATE, np.float32), tone(0.05, RATE)])
+FAINT = np.random.default_rng(0).normal(0, 0.0005, 3 * RATE).astype(np.float32)
+"""The noise of a microphone."""
+
+
+@pytest.mark.parametrize("samples", [np.zeros(0, np.float32), np.zeros(3 * RATE, np.float32), tone(0.04, RATE), FAINT])
 def test_nothing_audible_is_an_empty_text(recogniser: EmbeddedRecogniser, samples: np.ndarray) -> None:
     found = listen(recogniser, samples, RATE, FAST)
     assert (found.text, found.parts) == ("", ())
@@ -70,7 +74,8 @@ def test_long_speech_is_cut_in_its_pauses() -> None:
     parts = cut(speech, RATE)
     assert all(p.stop - p.start <= CUT_SECONDS[1] * RATE for p in parts)
     assert [p.stop for p in parts[:-1]] == [p.start for p in parts[1:]]
-    assert (parts[0].start, parts[-1].stop) == (0, len(speech))
+    assert parts[0].start == 0
+    assert 0.3 * RATE < len(speech) - parts[-1].stop < 0.4 * RATE  # the last pause is no speech
     assert all(not speech[p.stop - 160 : p.stop + 160].any() for p in parts[:-1])
 
 
