@@ -139,7 +139,7 @@ def test_a_recording_speaks_and_its_words_are_recognised(speaker: Speaker, synth
 
 @pytest.mark.parametrize(
     ("seconds", "level", "hertz", "told"),
-    [(3, 0, 5_000, "silent"), (0.2, 0.3, 5_000, "too short"), (3, 40, 5_000, "clipped"),
+    [(3, 0, 5_000, "No speech"), (0.2, 0.3, 5_000, "too short"), (3, 40, 5_000, "clipped"),
      (3, 0.3, 200, "3,700 Hz"), (50, 0.3, 5_000, "long")],
 )  # fmt: skip
 def test_a_bad_recording_is_told_at_the_upload(
