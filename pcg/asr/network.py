@@ -1,4 +1,4 @@
-"""The characters of the CTC head: blank is 0, then space, apostrophe and a..z."""
+"""The network of the embedded recogniser: characters, log-mel frames, subwords, projector, and a Conformer with a CTC head."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from pcg.errors import AssetError
 
+# The characters of the CTC head: blank is 0, then space, apostrophe and a..z.
 BLANK = 0
 CHARACTERS = " '" + "abcdefghijklmnopqrstuvwxyz"
 CLASSES = 1 + len(CHARACTERS)
