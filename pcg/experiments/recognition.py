@@ -4,18 +4,19 @@ A set at a setting is a unit of work: it is stored when it is done, and not done
 """
 
 import hashlib
-import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import erfc, sqrt
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any, Literal
 
 import numpy as np
 import soundfile
 import torch
+from pydantic import BaseModel
 
 from pcg.asr.recogniser import Recogniser
 from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
@@ -29,7 +30,6 @@ from pcg.metrics.intelligibility import Errors, pooled, read_sentences, word_err
 from pcg.metrics.recording import JUDGE_RATE
 from pcg.models.hub import content_digest
 
-FORMAT = 1
 SECTIONS = ("everyday", "balanced")
 NOISE_DB, LONGEST_SECONDS, REPEATS = 10.0, 30.0, 3
 HEARD, NOISY, OTHER = "voices of the training", "with noise, 10 dB", "another synthesizer"
@@ -64,9 +64,26 @@ class SetResult:
     milliseconds: tuple[float, ...]
 
 
+class StudyFile(BaseModel):
+    """A study on disk: who made it and where, seconds of speech by set, and results by set and setting."""
+
+    format: Literal[1] = 1
+    made: dict[str, Any] = {}
+    seconds: dict[str, float] = {}
+    heard: dict[str, dict[str, SetResult]] = {}
+
+    @classmethod
+    def read(cls, path: Path) -> "StudyFile":
+        """Read what `study` wrote; raise AssetError for another file."""
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise AssetError(f"The results in {path} are missing or damaged ({first_line(error)}).") from error
+
+
 def spoken_sets(count: int, seed: int = 0) -> dict[str, list[SpokenText]]:
-    """Return by name `count` evaluation sentences each, which no training has seen. Without the
-    teachers of the embedded voice only espeak-ng speaks."""
+    """Return by name `count` evaluation sentences each, which no training has seen. Without the teachers of the embedded voice
+    only espeak-ng speaks."""
     from pcg.training.teachers import speak_held_out
 
     written = read_sentences(*SECTIONS)
@@ -135,22 +152,25 @@ def study(
 ) -> tuple[dict[str, dict[str, SetResult]], dict[str, float]]:
     """Run all `sets` in the modes of Table 1, and the set `swept` at the thresholds of Figures 3 and 4; keep the file `path`.
 
-    Returns the results by set and setting, and the seconds of speech by set. identity: of recogniser and sets; what
-    `path` holds
-    under another one, or from another machine, is done again.
+    Args:
+        identity: of recogniser and sets; results of another one, or from another machine, are measured again.
+
+    Returns:
+        The results by set and setting, and the seconds of speech by set.
     """
     made = context("cpu", "float32", torch.get_num_threads(), 1, {"recogniser": recogniser.name}) | {"identity": identity}
-    before = _read(path) if path.is_file() else {"made": {}}
-    same = all(before["made"].get(key) == made[key] for key in made if key != "date")
-    results: dict[str, dict[str, SetResult]] = {name: before["heard"].get(name, {}) if same else {} for name in sets}
+    before = StudyFile.read(path) if path.is_file() else StudyFile()
+    same = all(before.made.get(key) == made[key] for key in made if key != "date")
+    results: dict[str, dict[str, SetResult]] = {name: before.heard.get(name, {}) if same else {} for name in sets}
+    seconds = {name: sum(len(each.samples) for each in spoken) / JUDGE_RATE for name, spoken in sets.items()}
     for name, spoken in sets.items():
         wanted = [PRESETS[mode] for mode in MODES] + (list(SWEEP) if name == swept else [])
         missing = {setting_name(each): each for each in wanted if setting_name(each) not in results[name]}
         if missing:
             announce(f"{name}: {len(spoken)} utterances at {len(missing)} settings")
             results[name] |= _measure(recogniser, spoken, {AR: PRESETS["ar"]} | missing)
-            write_json(path, {"format": FORMAT, "made": made, "seconds": _seconds(sets), "heard": _as_dict(results)})
-    return results, _seconds(sets)
+            write_json(path, StudyFile(made=made, seconds=seconds, heard=results).model_dump(mode="json"))
+    return results, seconds
 
 
 def recognition_tables(results: Mapping[str, Mapping[str, SetResult]], seconds: Mapping[str, float]) -> list[Table]:
@@ -229,33 +249,7 @@ def _measure(recogniser: Recogniser, spoken: Sequence[SpokenText], settings: Map
     return results
 
 
-def _seconds(sets: Mapping[str, Sequence[SpokenText]]) -> dict[str, float]:
-    return {name: sum(len(each.samples) for each in spoken) / JUDGE_RATE for name, spoken in sets.items()}
-
-
-def _as_dict(results: Mapping[str, Mapping[str, SetResult]]) -> dict[str, object]:
-    return {name: {at: asdict(of) for at, of in by_setting.items()} for name, by_setting in results.items()}
-
-
-def _read(path: Path) -> dict[str, dict]:
-    """Read what `study` wrote; raises AssetError for another file."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        if values["format"] != FORMAT:
-            raise ValueError(f"format {values['format']!r} is not {FORMAT}")
-        heard = {
-            name: {
-                at: SetResult(tuple(map(tuple, of["words"])), tuple(of["stages"]), tuple(of["milliseconds"]))
-                for at, of in by_setting.items()
-            }
-            for name, by_setting in values["heard"].items()
-        }
-        return values | {"heard": heard}
-    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise AssetError(f"The results in {path} are missing or damaged ({first_line(error)}).") from error
-
-
 def read_study(path: Path) -> tuple[dict[str, dict[str, SetResult]], dict[str, float]]:
     """Return the results and the seconds of speech in the file of a study."""
-    values = _read(path)
-    return values["heard"], values["seconds"]
+    file = StudyFile.read(path)
+    return file.heard, file.seconds
