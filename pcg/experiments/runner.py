@@ -37,7 +37,7 @@ def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int 
 
     Args:
         ray: start Ray actors in place of processes, here or on the cluster that `RAY_ADDRESS` names, where this project and the
-            model lie at the same path. An actor takes `spec.threads` cores and, for "cuda", a GPU. Records come when all
+            model lie at the same path. An actor takes one core and, for "cuda", a GPU. Records come when all
             conditions of their utterance and seed are done.
 
     Raises:
@@ -206,8 +206,8 @@ def _over_ray(ray: "ModuleType", parts: Sequence[Batch], spec: "WorkerSpec", wor
     ours = join(ray)
     actors: list[object] = []
     try:
-        check_room(ray.cluster_resources(), "processes", workers, spec.threads, spec.device)
-        kind = ray.remote(num_cpus=spec.threads, num_gpus=1 if spec.device == "cuda" else 0)(_Actor)
+        check_room(ray.cluster_resources(), "processes", workers, 1, spec.device)
+        kind = ray.remote(num_cpus=1, num_gpus=1 if spec.device == "cuda" else 0)(_Actor)
         actors += [kind.remote(spec, workers) for _ in range(workers)]
         pool = ray.util.ActorPool(actors)
         for records in pool.map_unordered(lambda actor, part: actor.records.remote(part), parts):

@@ -53,6 +53,8 @@ CHOSEN_VOICE = Condition("", Settings("ar"))
 JUDGING_PACKAGES = ("faster-whisper", "resemblyzer", "speechmos")
 RULES = ("membership:K", "typical:EPS:DELTA")
 LONGEST_SECONDS = 60.0
+# Of torch in each worker: results may differ in their last digits with another number.
+THREADS = 1
 
 
 @dataclass(frozen=True)
@@ -60,24 +62,18 @@ class WorkerSpec:
     """The parts of a worker, small enough to be sent to another process.
 
     model, draft, precision: as `load_voice` takes them. judge: one of `pcg.asr.judges.JUDGES`, or several with commas between.
-    threads: of torch in each worker; results may differ in their last digits with another number. cache: of groups, None for
-    the usual. detectors: a folder, None for the shipped ones. speaker: as `speaker_encoder` takes it.
+    cache: of groups. detectors: a folder, None for the shipped ones. speaker: as `speaker_encoder` takes it.
     """
 
     model: str = "embedded"
     judge: str = FIRST_JUDGE
     device: str = "cpu"
-    threads: int = 1
     dnsmos: bool = True
     cache: Path | None = None
     draft: str = AUTO
     detectors: Path | None = None
     speaker: str = RESEMBLYZER
     precision: str = AUTO
-
-    def __post_init__(self) -> None:
-        if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
-            raise InputError("threads", self.threads, "a whole number from 1 up")
 
     @property
     def judges(self) -> tuple[str, ...]:
@@ -155,7 +151,7 @@ class Worker:
     def record(self, unit: Unit, workers: int = 1) -> Record:
         """Run the unit, and add where; `workers`: how many run side by side."""
         result, voice = self.run(unit), self._target.voice
-        facts = context(self.spec.device, voice.precision, self.spec.threads, workers, self.judges)
+        facts = context(self.spec.device, voice.precision, THREADS, workers, self.judges)
         return Record(unit, result, facts | {"model": voice.name, "voice": self.voice_id, "licence": voice.licence})
 
     def run(self, unit: Unit) -> Result:
@@ -278,9 +274,9 @@ class Worker:
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        """Set the spec's threads while the worker works."""
+        """Set THREADS of torch while the worker works."""
         before = torch.get_num_threads()
-        torch.set_num_threads(self.spec.threads)
+        torch.set_num_threads(THREADS)
         try:
             yield
         finally:

@@ -45,7 +45,7 @@ class Parrot:
             decoding_seconds=0.1,
             wall_seconds=0.2,
         )
-        facts = context(self._spec.device, "float32", self._spec.threads, workers, {"WER, CER": self._spec.judge})
+        facts = context(self._spec.device, "float32", 1, workers, {"WER, CER": self._spec.judge})
         return Record(unit, result, facts | {"model": "tiny", "voice": self._spec.voice_id})
 
     def sound(self, unit: Unit) -> Sounding:

@@ -26,7 +26,6 @@ class FakeSpec:
     dies_at: str = ""
     breaks: str = ""
     voice_id: str = "fake"
-    threads: int = 1
     device: str = "cpu"
 
     def load(self) -> "FakeWorker":
