@@ -17,7 +17,7 @@ import gradio as gr
 
 from explorers.how_it_works.map import create_map
 from explorers.how_it_works.swap import create_swap
-from explorers.judging import usual_judges
+from explorers.judging import Judges
 from explorers.listen.example import EXAMPLE, read_example
 from explorers.listen.layout import create_listen
 from explorers.more.recognition import create_recognition
@@ -65,6 +65,7 @@ def build_page(
     voice, origin = synthesizer.voice, Origin.of(synthesizer.voice)
     own = EXAMPLE if voice.folder == EMBEDDED else None
     recorded = read_example(folder) if (folder := example or own) else None
+    load_judges = lru_cache(maxsize=1)(Judges.load)
     spec = LastingWorker(str(voice.folder), FIRST_JUDGE, voice.device, draft=draft, precision=voice.precision)
     # Takes are files in a temporary folder, and would fill the disk of a page that runs for weeks.
     with Page(title=TITLE, fill_width=True, delete_cache=(3600, int(LIMITS.keep_seconds))) as page:
@@ -73,13 +74,13 @@ def build_page(
             gr.HTML(banner, apply_default_css=False)
         session = gr.State(recorded.session if recorded else Session())
         with gr.Tab("Listen", elem_id="listen-tab"):
-            listen = create_listen(page, synthesizer, origin, session, usual_judges(), recorded, shipped_ids(spec))
+            listen = create_listen(page, synthesizer, origin, session, load_judges, recorded, shipped_ids(spec))
         with gr.Tab("How it works", elem_id="how-tab") as how, gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Map", elem_id="map") as part:
                 view = create_map(synthesizer, session, listen.in_hand, listen.stage)
                 share_controls([how, part], listen.controls, view)
             with gr.Tab("Swap test", elem_id="swap") as part:
-                share_controls([how, part], listen.controls, create_swap(synthesizer, usual_judges(), session, listen.in_hand))
+                share_controls([how, part], listen.controls, create_swap(synthesizer, load_judges, session, listen.in_hand))
         with gr.Tab("Results", elem_id="results-tab") as results, gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Measured", elem_id="measured"):
                 create_results(page, synthesizer, spec)
@@ -167,12 +168,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Serve PCG Lab, the page that compares four ways to decode speech tokens.")
     parser.add_argument("--host", help="address to listen on (default: this computer only, or GRADIO_SERVER_NAME)")
     parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
-    model, device = os.environ.get("MODEL") or "embedded", os.environ.get("DEVICE") or ("cuda" if is_lent() else "cpu")
-    parser.add_argument("--model", default=model, help=f"{MODEL_HELP} (default: MODEL, or embedded)")
-    parser.add_argument("--device", default=device, help="cpu, or cuda with CUDA graphs (default: DEVICE, or cpu)")
-    draft, precision = os.environ.get("DRAFT") or AUTO, os.environ.get("PRECISION") or AUTO
-    parser.add_argument("--draft", default=draft, help="as for pcg speak (default: DRAFT, or auto)")
-    parser.add_argument("--precision", default=precision, help="float32, bfloat16, or auto (default: PRECISION, or auto)")
+    chosen = {
+        "model": ("embedded", MODEL_HELP),
+        "device": ("cuda" if is_lent() else "cpu", "cpu, or cuda with CUDA graphs"),
+        "draft": (AUTO, "as for pcg speak"),
+        "precision": (AUTO, "float32, bfloat16, or auto"),
+    }
+    for name, (usual, meaning) in chosen.items():
+        default = os.environ.get(name.upper()) or usual
+        parser.add_argument(f"--{name}", default=default, help=f"{meaning} (default: {name.upper()}, or {usual})")
     named = os.environ.get("ALLOW_HOST", "").split()
     parser.add_argument("--allow-host", action="append", default=named, metavar="NAME", help="a name that it answers to")
     parser.add_argument("--share", action="store_true", help="also make a public link")

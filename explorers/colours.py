@@ -14,7 +14,7 @@ METHODS = {"ar": INK, "sd": PURPLE, "ssd": VERMILION, "pcg": BLUE}
 
 @dataclass(frozen=True)
 class Line:
-    """How a curve is drawn: its colour on the light and on the dark ground, and its dashes in pixels, none for a whole line."""
+    """The look of a curve: its colour on the light and on the dark ground, and its dashes in pixels, none for a whole line."""
 
     light: str
     dark: str

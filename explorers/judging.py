@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 
 @dataclass(frozen=True)
 class JudgedTake:
-    """What the judges measured on one sound. similarity: of the speaker to a reference, None without one; dnsmos: 1 to 5."""
+    """The judges' figures of one sound. similarity: of the speaker to a reference, None without one; dnsmos: 1 to 5."""
 
     heard: str
     words: Errors
@@ -61,11 +60,6 @@ class Judges:
     def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:
         """The words of a sound `[N]`, by the judge of words."""
         return self._words.transcribe([for_judges(samples, sample_rate)], JUDGE_RATE)[0]
-
-
-def usual_judges() -> Callable[[], Judges]:
-    """Return what loads the offline judges, once, when they are first needed."""
-    return lru_cache(maxsize=1)(Judges.load)
 
 
 def judge_takes(

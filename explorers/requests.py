@@ -179,7 +179,7 @@ class Page(gr.Blocks):
         return self
 
     def settle(self) -> None:
-        """Stop the server, and wait until no handler is amid a step: compiled code that returns while Python ends aborts it."""
+        """Stop the server, and wait for the steps of its handlers: compiled code that returns while Python ends aborts it."""
         self.close(verbose=False)
         self._working.end()
 

@@ -206,14 +206,14 @@ def _create_version(synthesizer: Synthesizer, name: str) -> tuple[gr.Audio, gr.H
 
 
 def original_html(take: Take) -> str:
-    """The method, the voice and the text of the utterance, escaped."""
+    """Write the method, the voice and the text of the utterance, escaped."""
     method = "AR" if take.settings.method == "ar" else f"{take.settings.method.upper()}, not by AR as in the paper"
     cut = f" {CUT}" if take.hit_limit else ""
     return f'<p class="swap-words">By {method}, voice {escape(take.voice)}: <q>{escape(take.text)}</q>{cut}</p>'
 
 
 def heard_html(version: Version) -> str:
-    """How many tokens were replaced, and the recognised words, escaped."""
+    """Write the number of replaced tokens and the recognised words, escaped."""
     replaced, alone = len(version.swapped.positions), len(version.swapped.tokens) - len(version.swapped.candidates)
     what = f"{replaced} of {counted(len(version.swapped.tokens), 'token')} replaced; {alone} stand alone in their group."
     if version.name == ORIGINAL:
@@ -225,7 +225,7 @@ def heard_html(version: Version) -> str:
 
 
 def figures_html(test: SwapTest) -> str:
-    """The figures of all versions, and the judges, escaped."""
+    """Write the figures of all versions as a table, and the judges, escaped."""
     rows = []
     for key, (name, form) in FIGURES.items():
         values = [version.figures[key] for version in test.versions]

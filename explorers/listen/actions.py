@@ -45,7 +45,7 @@ Transcribe = Callable[[np.ndarray], str]
 
 @dataclass(frozen=True)
 class Request:
-    """What a visitor asks for. method: one method, beside which AR is timed, or ALL."""
+    """A request for takes. method: one method, beside which AR is timed, or ALL."""
 
     text: str
     voice: str
@@ -129,7 +129,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Speaker:
-    """What generates the takes: `keep` writes a take into a file; `transcribe` recognises the words of a recording. service:
+    """Generates the takes: `keep` writes a take into a file; `transcribe` recognises the words of a recording. service:
     where the takes of all visitors wait for one another, if there is one."""
 
     synthesizer: Synthesizer
@@ -236,7 +236,7 @@ def _grown(speech: Speech | Speaking, live: Live) -> Iterator[Take | None]:
 
 
 def recording_note(synthesizer: Synthesizer, recording: str | None) -> str:
-    """What is wrong with a recording that should lend its voice, in one sentence; "" if nothing is."""
+    """Say in one sentence what is wrong with a recording that should lend its voice; "" for a good one."""
     if not recording:
         return ""
     rate, (low, high) = synthesizer.voice.codec.sample_rate, synthesizer.voice.reference_seconds
@@ -257,7 +257,7 @@ def recording_note(synthesizer: Synthesizer, recording: str | None) -> str:
 
 
 def stopped(session: Session | None) -> str:
-    """What a stopped run has finished. session: that of the run, None before it began."""
+    """Name the takes that a stopped run has finished. session: that of the run, None before it began."""
     cards = session.cards.items() if session else ()
     fresh = [TITLES[key][0] for key, card in cards if not card.outdated]
     return f"Stopped. Finished: {', '.join(fresh)}." if fresh else "Stopped. What you heard can be played again."

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from explorers.judging import JudgedTake, Judges, usual_judges
+from explorers.judging import JudgedTake, Judges
 from explorers.session import Session
 from pcg.analysis.swap import REPLACEMENTS, Swap, swap, swap_coins
 from pcg.audio import load_audio, write_wav
@@ -159,5 +159,5 @@ def _read_verdict(values: Mapping[str, object]) -> JudgedTake:
 if __name__ == "__main__":
     from pcg.synthesis.voice import load_voice
 
-    ears, sentences = usual_judges()(), read_sentences()[:SENTENCES]
+    ears, sentences = Judges.load(), read_sentences()[:SENTENCES]
     write_example(EXAMPLE, Synthesizer(load_voice()), judges=ears, pairs=PAIRS, sentences=sentences)

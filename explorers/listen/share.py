@@ -79,7 +79,7 @@ def controls_of(stored: Stored | Settings, voices: Collection[str]) -> dict[str,
 
 
 def caveats(stored: Stored, origin: Origin, voices: Collection[str]) -> str:
-    """What to expect of a take that came by a link or a file, escaped."""
+    """Say why a take that came by a link or a file may sound different here, escaped."""
     told = [f"Shared take: {stored.settings.method.upper()}, seed {stored.settings.seed}."]
     if stored.reference is None and stored.voice not in voices:
         told.append(f"The voice {stored.voice} is not available here, so another one is used.")

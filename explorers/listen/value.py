@@ -88,7 +88,7 @@ def stage_value(
 
 
 def example_value(example: Example | None) -> dict[str, object]:
-    """What was recorded beside the takes: the idea, heard, and the pairs of "Can you tell?"."""
+    """Return the recorded sounds beside the takes: the swapped sentence, and the pairs of "Can you tell?"."""
     if example is None:
         return {"idea": "null", "pairs": 0, "recorded": []}
     sounds = [Path(version["sound"]) for version in (example.idea or {}).get("versions", ())]
@@ -249,7 +249,7 @@ def _test(test: Test) -> list[object]:
 
 
 def _wrong(words: Sequence[str], text: str, verdict: JudgedTake) -> list[bool] | None:
-    """Which words the judge did not hear; None where a word alone is read in another way than within the text."""
+    """Mark the words that the judge did not hear; None where a word alone is read in another way than within the text."""
     counts = [len(comparable(word).split()) for word in words]
     flags = misheard_words(text, verdict.heard)
     if sum(counts) != len(flags):

@@ -266,7 +266,7 @@ def transcript_html(result: Recognition) -> str:
 
 
 def _note(stage: str, result: Recognition) -> str:
-    """What a step did."""
+    """Say in a few words what a step did."""
     if getattr(result.thresholds, stage, 0) is None:
         return "disabled"
     if len(result.parts) > 1:

@@ -92,7 +92,7 @@ class SpoofTake:
 
 
 def can_judge(synthesizer: Synthesizer) -> bool:
-    """Whether there are spoof detectors for the codes of this voice."""
+    """Return whether there are spoof detectors for the codes of this voice."""
     return synthesizer.decoder.detectors is not None
 
 

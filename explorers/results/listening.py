@@ -1,6 +1,6 @@
 """The listening test: a blind comparison by preference (AB), discrimination (ABX) or rating, its result, and a link to it.
 
-What a `BlindTest` holds stays on the server; `question` and the sounds are all that a listener gets before the last vote.
+A `BlindTest` stays on the server: before the last vote a listener gets its `question` and the sounds alone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -95,7 +95,7 @@ Updates = dict[Block, object]
 
 
 class ListeningRequest(Checked):
-    """What a visitor asks for, in the order of the controls.
+    """A request for a listening test, in the order of the controls.
 
     Attributes:
         compared: methods at these settings, and the papers' presets, by name.

@@ -80,13 +80,15 @@ def read_results(folder: Path) -> Mapping | None:
     try:
         check_checksums(path)
         results = json.loads(path.read_text(encoding="utf-8"))
-        return results if isinstance(results["tables"], list) and isinstance(results["made"], dict) else {}[path]
+        if not (isinstance(results["tables"], list) and isinstance(results["made"], dict)):
+            raise TypeError("it holds no tables")
+        return results
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AssetError(f"The results in {path} are missing or damaged ({first_line(error)}).") from error
 
 
 def verdict_html(results: Mapping | None, source: str, same_voice: bool) -> str:
-    """Where the results are from, and their findings in sentences; all words are escaped."""
+    """Write the origin of the results, and their findings in sentences; all words are escaped."""
     if results is None:
         return f'<p class="results-note">{NO_RESULTS}</p>'
     most = max((row["n"] or 0 for row in results["summaries"]), default=0)
@@ -148,7 +150,7 @@ def run_units(units: Sequence[Unit], spec: WorkerSpec, folder: Path) -> Iterator
 
 
 def progress_html(at: Progress) -> str:
-    """Where a run stands; not announced aloud before its end, as it changes often."""
+    """Show the progress of a run; not announced aloud before its end, as it changes often."""
     if at.done == at.total:
         return message_html(f"All done: {counted(at.total, 'unit')}.")
     left = "preparing" if at.seconds_left is None else f"about {counted(ceil(at.seconds_left / 60), 'minute')} left"

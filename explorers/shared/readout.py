@@ -35,7 +35,7 @@ def busy_html(words: str, below: str = "") -> str:
 
 
 def failure_html(error: PCGError) -> str:
-    """Why a request failed; a toast may be gone before it is read."""
+    """Say why a request failed; a toast may be gone before it is read."""
     return message_html(escape(plain(error), quote=False))
 
 
