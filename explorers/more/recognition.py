@@ -16,7 +16,7 @@ from explorers.colours import BLUE, ORANGE, SOUND_COLOUR, WAVE_COLOUR, axis, lay
 from explorers.errors import showing_errors
 from explorers.session import Session
 from explorers.shared.controls import PRIVATE, pcm, queued_beside
-from explorers.shared.readout import message_html
+from explorers.shared.readout import message_html, percent
 from explorers.shared.terms import explained, term_html
 from pcg.asr.listening import as_speech, cut, listen
 from pcg.asr.recogniser import Recogniser
@@ -308,7 +308,7 @@ def alignment_html(result: Recognition) -> str:
         return ""
     counts = ", ".join(f"{count(result.words, kind)} {name}" for kind, name in KINDS.items())
     of = counted(len(result.words) - count(result.words, "insert"), "word")
-    rate = f"<b>{error_rate(result.words):.1%}</b> {term_html('wer')} by {escape(result.judge)}"
+    rate = f"<b>{percent(error_rate(result.words))}</b> {term_html('wer')} by {escape(result.judge)}"
     words = " ".join(map(_word_html, result.words))
     caption = f'<p class="counts">{rate}: {counts}, of {of} of the reference.</p>'
     return f'<div class="transcript">{caption}<p class="said aligned">{words}</p></div>'

@@ -31,7 +31,7 @@ from explorers.shared.controls import (
     wire_stop,
     with_parameters,
 )
-from explorers.shared.readout import failure_html, message_html, table_html
+from explorers.shared.readout import failure_html, message_html, percent, table_html
 from explorers.shared.terms import explained
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.audio import write_wav
@@ -296,10 +296,9 @@ def _estimate(figure: Figure, result: Outcome) -> tuple[str, str]:
     if figure.estimate is None:
         return "–", "0"
     rated = result.kind == "rating"
-    value, *ends = (
-        f"{x:.1f}" if rated else f"{x:.0%}" for x in (figure.estimate.value, figure.estimate.low, figure.estimate.high)
-    )
-    interval = TOO_SMALL if rated and result.too_small else f"{ends[0]} to {ends[1]}"
+    form = "{:.1f}".format if rated else percent
+    value, low, high = map(form, (figure.estimate.value, figure.estimate.low, figure.estimate.high))
+    interval = TOO_SMALL if rated and result.too_small else f"{low} to {high}"
     return f"{value} ({interval})", f"n = {figure.n}" if rated else f"{figure.count} of {figure.n}"
 
 

@@ -237,7 +237,7 @@ class Outcome:
         return (*told, "One listener, one sitting.")
 
     def _verdict(self) -> str:
-        find = f"about {self.enough} to find a share of {CLEAR_SHARE:.0%} four times of five"
+        find = f"about {self.enough} to find a preference of 3 in 4"
         if self.too_small:
             needed = f"at least {self.fewest}" + ("" if self.kind == "rating" else f", if all agree, and {find}")
             count = "1 vote counts" if self.n == 1 else f"{self.n} votes count"

@@ -149,6 +149,8 @@ def test_token_by_token_shows_a_round_and_its_link_opens_it(page: Page, browser:
     expect(page.locator('[data-part="studied"]')).to_contain_text("accepted of drafted")
     expect(page.locator(".stage-mel")).to_be_visible()
     assert faults(page, axe_faults, ("Listen",)) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.locator(".stage-card").first.bounding_box()["width"] <= 390
     other = browser.new_page()
     other.goto(f"{address}#round=2&step=3")
     expect(other.locator('[data-part="round"]')).to_contain_text("2 of")
