@@ -70,7 +70,7 @@ def knob(name: str, settings: Settings, prefix: str, info: str, label: str | Non
     # No reset button: it would move the slider without the event of a user's input.
     return gr.Slider(
         allowed.low, allowed.high, getattr(settings, name), step=allowed.step, info=info, buttons=[],
-        label=label or name.capitalize(), elem_id=prefix + name.replace("_", "-"), min_width=220,
+        label=label or name.capitalize(), elem_id=prefix + name.replace("_", "-"),
     )  # fmt: skip
 
 
