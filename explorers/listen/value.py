@@ -30,9 +30,16 @@ from pcg.take import Round
 from pcg.text.reading import at_pauses, without_pauses
 
 SHIPPED = ASSETS / "results"
-ROWS = {"AR": ("ar", ()), "SD": ("sd", ()), "SSD": ("ssd", ("beta",)), "PCG cosine": ("pcg", ("theta",))}
+ROWS = {
+    "AR": ("ar", ()),
+    "SD": ("sd", ()),
+    "SSD": ("ssd", ("beta",)),
+    "PCG cosine": ("pcg", ("theta",)),
+    "membership": ("membership", ()),
+}
 """Names of methods in the results, and the settings that have to be the page's own."""
-RECORDINGS = ("recordings", "recording", "human")
+OTHERS = {"membership": "the target's top 50"}
+"""Rules that were measured and have no lane here."""
 DIGITS = 4
 QUIETEST_DB, LOUDEST_DB = -75.0, -5.0
 WIDEST = 16_000
@@ -106,14 +113,15 @@ def verdict_lines(session: Session, results: Mapping[str, Measured]) -> list[str
     Returns:
         The first line, of at most two numbers, and the others.
     """
-    rules = {name: row for name, row in results.items() if name in CARDS and name != "ar"}
+    titles = {name: TITLES[name][0] for name in CARDS} | OTHERS
+    rules = {name: row for name, row in results.items() if name in titles and name != "ar"}
     lines = []
     if rules and "ar" in results:
         best = max(rules, key=lambda name: rules[name].speed_up)
         row = rules[best]
-        lines.append(f"Over {row.n} sentences {TITLES[best][0]} won: {row.speed_up:.2f} times as fast as AR.")
-        others = [f"{TITLES[n][0]} {r.speed_up:.2f} ×" for n, r in rules.items() if n != best]
-        misheard = [f"{TITLES[n][0]} {percent(results[n].wer)}" for n in ("ar", *rules)]
+        lines.append(f"Over {row.n} sentences {titles[best]} won: {row.speed_up:.2f} times as fast as AR.")
+        others = [f"{titles[n]} {r.speed_up:.2f} ×" for n, r in rules.items() if n != best]
+        misheard = [f"{titles[n]} {percent(results[n].wer)}" for n in ("ar", *rules)]
         floor = f"; recordings by the same judge {percent(results['floor'].wer)}" if "floor" in results else ""
         lines.append(f"{', '.join(others)}. Words misheard: {', '.join(misheard)}{floor}." if others else "")
     ratios = {name: card.shown.speed_up for name, card in session.cards.items()}
@@ -133,7 +141,7 @@ def read_results(voices: Collection[str], folder: Path = SHIPPED) -> dict[str, M
         if not set(voices) & set(content["made"].get("voice", ())):
             continue
         for row in content.get("summaries", ()):
-            if str(row["method"]).lower() in RECORDINGS and row["wer"]:
+            if row["condition"]["model"] == "original" and row["wer"]:
                 found.setdefault("floor", Measured(row["n"], 1.0, row["wer"]["value"]))
             name, knobs = ROWS.get(str(row["method"]), ("", ()))
             settings = row["condition"].get("settings", {})

@@ -24,8 +24,8 @@ REQUIREMENTS = "requirements.txt"
 MARK = "# Written by `make space`.\n"
 DOCUMENTS = ("docs", README, "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE")
 STAGED = ("app.py", "pcg", "explorers", "assets", *DOCUMENTS, REQUIREMENTS, "pyproject.toml")
-LEFT_OUT = ("assets/results/report.html", "assets/results/results.json")
-"""For readers of the repository: the page reads the results from `results.jsonl.xz`."""
+LEFT_OUT = ("assets/results/report.html",)
+"""Files that a clone may hold and a Space does not need."""
 CLUTTER = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 CPU_WHEELS = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
 """Wheels without CUDA, a tenth of the download, for Spaces without a GPU."""
