@@ -441,7 +441,7 @@ async def _read_json(request: Request) -> object:
 
 async def _unless_left(receive: Receive, work: Coroutine[Any, Any, Response]) -> Response:
     """Return what `work` returns. If the client leaves before that, cancel `work` and raise ClientDisconnect: a client that
-    ran out of patience asks again, and nobody would hear the first take."""
+    ran out of patience asks again, and does not hear the first take."""
 
     async def left() -> None:
         while (await receive())["type"] != "http.disconnect":  # behind the body, nothing else comes from a client

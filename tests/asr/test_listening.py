@@ -54,7 +54,7 @@ FAINT = np.random.default_rng(0).normal(0, 0.0005, 3 * RATE).astype(np.float32)
 """The noise of a microphone."""
 
 
-@pytest.mark.parametrize("samples", [np.zeros(0, np.float32), np.zeros(3 * RATE, np.float32), tone(0.04, RATE), FAINT])
+@pytest.mark.parametrize("samples", [np.zeros(0, np.float32), np.zeros(3 * RATE, np.float32), tone(0.05, RATE), FAINT])
 def test_nothing_audible_is_an_empty_text(recogniser: EmbeddedRecogniser, samples: np.ndarray) -> None:
     found = listen(recogniser, samples, RATE, FAST)
     assert (found.text, found.parts) == ("", ())
