@@ -197,7 +197,7 @@ class Listen:
         return gr.update(value={**self.value(session, hand, status=status), "over": True}, live="")
 
     def generate(self, *values: object) -> Iterator[Updates]:
-        """Generate takes, and then judge them; yields the value of the stage."""
+        """Generate takes; yields the value of the stage."""
         *asked, hand, session, turn = values
         named = dict(zip((*ASKED, *TUNED), asked, strict=True))
         number, session = turn.begin(session)
@@ -223,8 +223,8 @@ class Listen:
                     yield updates
             # Not before: what the page does with new takes would run beside the next method, whose time is measured.
             session = turn.session or session
+            turn.end(number)
             yield {self.stage: self.shown(session, hand, status), self.session: session}
-            yield from self._judge(session, hand, turn, number, status)
         except PCGError as error:
             kept = turn.session if turn.number == number else None
             turn.end(number)
@@ -232,16 +232,15 @@ class Listen:
             yield told | ({self.session: kept} if kept else {})
             raise page_error(error) from error
 
-    def _judge(self, session: Session, hand: str, turn: Turn, number: int, status: str) -> Iterator[Updates]:
-        with closing(judge_takes(self.speaker.synthesizer, self.load_judges, session)) as verdicts:
+    def judge(self, hand: str, session: Session, turn: Turn) -> Iterator[Updates]:
+        """Judge the takes on the cards until another run begins, which judges would slow down."""
+        number = turn.number
+        with showing_errors(), closing(judge_takes(self.speaker.synthesizer, self.load_judges, session)) as verdicts:
             for sound, verdict in verdicts:
-                if turn.number != number:  # The judged takes are being replaced, and judges would slow down what is timed.
+                if turn.number != number:
                     return
-                session = turn.session = session.with_verdict(sound, verdict)
-                yield {self.stage: self.shown(session, hand, status)}
-        if turn.number == number:
-            turn.end(number)
-            yield {self.stage: self.shown(session, hand, status), self.session: session}
+                session = session.with_verdict(sound, verdict)
+                yield {self.stage: gr.update(value=self.value(session, hand)), self.session: session}
 
     def stop(self, hand: str, session: Session, turn: Turn) -> Updates:
         finished = turn.stopped or session
@@ -274,16 +273,28 @@ def _wire(page: gr.Blocks, tab: Listen, origin: Origin) -> None:
     full = gr.on(
         [controls["run"].click, controls["text"].submit], **running, api_name="generate",
         api_description="Generate takes of the text with a method, beside AR, or with all methods; streams the value of the "
-        "stage, whose `state` is JSON: lanes with rounds, figures and verdicts.",
+        "stage, whose `state` is JSON: lanes with rounds and figures.",
     )  # fmt: skip
     runs = [full, stage.again(**running, api_visibility="private")]
     for each in runs:  # also of a request that was refused before the handler saw it
         for ended in (each.success, each.failure):
             ended(js="() => { document.dispatchEvent(new CustomEvent('run-ended')); }", api_visibility="private")
+    # Events of their own, as the next press waits for the end of the last run.
+    judging = {
+        "fn": tab.judge, "inputs": [hand, session, turn], "outputs": [stage, session], "show_progress": "hidden",
+        "concurrency_id": "judging", "concurrency_limit": VISITORS, "trigger_mode": "multiple",
+    }  # fmt: skip
+    judged = [
+        full.success(
+            **judging, api_name="judge",
+            api_description="Judge the takes of this session that have no verdict; streams the value of the stage.",
+        ),
+        runs[1].success(**judging, api_visibility="private"),
+    ]  # fmt: skip
     # Through the queue where a state changes: gradio tells the page of that nowhere else.
     queued = {**PRIVATE, "queue": True, "concurrency_limit": None, "trigger_mode": "multiple"}
     # In two steps: what the run sent last may reach the page after the answer to the first.
-    halted = controls["stop"].click(lambda turn: turn.stop(), turn, None, cancels=runs, **PRIVATE)
+    halted = controls["stop"].click(lambda turn: turn.stop(), turn, None, cancels=[*runs, *judged], **PRIVATE)
     halted.then(tab.stop, [hand, session, turn], [stage, session], **queued)
     stage.halt(lambda turn: turn.halt(), turn, None, **PRIVATE)
     page.load(tab.show, [hand, session], stage, **PRIVATE)

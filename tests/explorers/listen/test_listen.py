@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import gradio as gr
 import numpy as np
 import pytest
 from gradio_client import Client
@@ -14,8 +15,9 @@ from explorers.judging import JudgedTake, judge_takes
 from explorers.listen import share
 from explorers.listen.actions import Request, Speaker, Step, generate, recording_note, stopped
 from explorers.listen.example import read_example, write_example
+from explorers.listen.layout import Listen
 from explorers.listen.value import Measured, example_value, read_results, stage_value, study_of, verdict_lines
-from explorers.session import REMEMBERED, Session, ShownTake, speed_up
+from explorers.session import REMEMBERED, Session, ShownTake, Turn, speed_up
 from explorers.shared.readout import percent
 from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError, PCGError
@@ -194,6 +196,16 @@ def test_the_value_has_every_round_and_what_was_heard(speaker: Speaker, value: C
     assert lane["wrong"] == [False, True, False, True, True]
     assert list(judge_takes(speaker.synthesizer, FakeJudges, session)) == []
     assert value(session.holding(1))["lanes"][-1]["key"] != "kept"  # a card's take is a lane already
+
+
+def test_judges_stop_when_another_run_begins(speaker: Speaker) -> None:
+    session, turn, heard = last(generate(speaker, REQUEST, Session())), Turn(), gr.State()
+    tab = Listen(speaker, FakeJudges, lambda session, hand: {}, {}, gr.HTML(), heard, gr.Radio([]))
+    assert [len(update[heard].verdicts) for update in tab.judge("pcg", session, turn)] == [1, 2, 3, 4]
+    judged = tab.judge("pcg", session, turn)
+    next(judged)
+    turn.begin(session)
+    assert list(judged) == []
 
 
 def test_a_take_of_the_history_is_a_lane_of_its_own(speaker: Speaker, value: Callable[..., dict[str, object]]) -> None:
