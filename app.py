@@ -27,7 +27,7 @@ from explorers.results.listening import create_listening_test
 from explorers.results.results import LastingWorker, create_results, shipped_ids
 from explorers.session import Session
 from explorers.shared.controls import share_controls
-from explorers.shared.readout import banner_html, masthead_html
+from explorers.shared.readout import ROUND_HTML, banner_html, masthead_html
 from explorers.shared.terms import create_terms
 from explorers.theme import launch_options
 from explorers.zero_gpu import is_lent
@@ -75,12 +75,15 @@ def build_page(
         session = gr.State(recorded.session if recorded else Session())
         with gr.Tab("Listen", elem_id="listen-tab"):
             listen = create_listen(page, synthesizer, origin, session, load_judges, recorded, shipped_ids(spec))
-        with gr.Tab("How it works", elem_id="how-tab") as how, gr.Tabs(elem_classes="lab-parts"):
-            with gr.Tab("Map", elem_id="map") as part:
-                view = create_map(synthesizer, session, listen.in_hand, listen.stage)
-                share_controls([how, part], listen.controls, view)
-            with gr.Tab("Swap test", elem_id="swap") as part:
-                share_controls([how, part], listen.controls, create_swap(synthesizer, load_judges, session, listen.in_hand))
+        with gr.Tab("How it works", elem_id="how-tab") as how:
+            gr.HTML(ROUND_HTML, apply_default_css=False, elem_id="how-round")
+            with gr.Tabs(elem_classes="lab-parts"):
+                with gr.Tab("Map", elem_id="map") as part:
+                    view = create_map(synthesizer, session, listen.in_hand, listen.stage)
+                    share_controls([how, part], listen.controls, view)
+                with gr.Tab("Swap test", elem_id="swap") as part:
+                    swap = create_swap(synthesizer, load_judges, session, listen.in_hand)
+                    share_controls([how, part], listen.controls, swap)
         with gr.Tab("Results", elem_id="results-tab") as results, gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Measured", elem_id="measured"):
                 create_results(page, synthesizer, spec)

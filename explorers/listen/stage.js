@@ -132,8 +132,7 @@ class Stage extends StageMore {
     if (target.closest?.(".ask-chips button, #voice [role=option]")) this.markStale();
     // On a phone the sheet of the knobs covers the foot of the screen: the lanes stand above it.
     if (target.closest?.("#knobs > button") && matchMedia("(max-width: 760px)").matches) this.parts.lanes.scrollIntoView({ block: "start" });
-    const tab = target.closest?.("[data-opens]");
-    if (tab) document.querySelector(`#${tab.dataset.opens}-button`)?.click();
+    if (target.closest?.("#how-round button")) this.teach();
   }
 
   ask() {
@@ -210,6 +209,17 @@ class Stage extends StageMore {
     this.wanted = null;
     this.drawTake();
     this.parts.tokens.scrollIntoView();
+  }
+
+  /** Open a round in which the group passes a test that its token alone would fail, or any other round. */
+  teach() {
+    document.querySelector("#listen-tab-button")?.click();
+    if (this.lanes.some(({ key }) => key === "pcg")) this.hear("pcg");
+    this.parts.tokens.open = true;
+    this.readTokens();
+    this.parts.findAccepted.click();
+    if (this.chosenToken === null) this.turnRound(1);
+    setTimeout(() => this.parts.board.scrollIntoView({ block: "center" }), SETTLE_MS);
   }
 
   endRun() {

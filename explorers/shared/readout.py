@@ -1,5 +1,6 @@
 """Words of the page as HTML: its head, messages, tables, the names of the methods, and the form of percentages."""
 
+import os
 from collections.abc import Sequence
 from html import escape
 
@@ -51,13 +52,23 @@ def voice_line(voice: Voice) -> str:
 
 
 def masthead_html(title: str, voice: Voice) -> str:
-    """The head of the page: what it shows, links to papers and code, voice and licence."""
-    links = " · ".join(f'<a href="{address}" target="_blank" rel="noopener">{name}</a>' for name, address in LINKS.items())
+    """The head of the page: what it shows, links to the papers and, on a Space, to the code, voice and licence."""
+    space = os.environ.get("SPACE_ID")
+    places = LINKS | ({"code": f"https://huggingface.co/spaces/{space}/tree/main"} if space else {})
+    links = " · ".join(
+        f'<a href="{escape(address)}" target="_blank" rel="noopener">{name}</a>' for name, address in places.items()
+    )
     return (
         f'<div class="masthead"><a class="skip" href="#play">Skip to the player</a><h1>{escape(title)}</h1>'
         "<p><b>Principled coarse-graining</b> (PCG): speech comes faster when a model accepts <i>sound-alikes</i>.</p>"
         f'<p>{links}</p><p class="masthead-voice">{escape(voice_line(voice))}</p></div>'
     )
+
+
+ROUND_HTML = (
+    "<p><b>One round</b>: a small model drafts tokens, the large one tests them. "
+    '<button type="button">See a sound-alike pass, step by step</button></p>'
+)
 
 
 def banner_html(*sentences: str) -> str:
@@ -89,5 +100,5 @@ def _cell(text: str) -> str:
     value, bracket, interval = text.partition(" [")
     low, _, high = interval.rstrip("]").partition(", ")
     # The interval of one utterance, or of a row over itself, has no width and says nothing.
-    ends = f"[{escape(interval)}" if low != high else "n too small"
-    return f"<td{' class=text' if len(value) > 24 else ''}>{escape(value)}{f'<small>{ends}</small>' if bracket else ''}</td>"
+    ends = f"<small>[{escape(interval)}</small>" if bracket and low != high else ""
+    return f"<td{' class=text' if len(value) > 24 else ''}>{escape(value)}{ends}</td>"

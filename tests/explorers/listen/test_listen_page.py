@@ -145,6 +145,9 @@ def test_token_by_token_shows_a_round_and_its_link_opens_it(page: Page, browser:
     expect(page.locator('[data-part="formula"]')).to_contain_text("rejected")
     page.click('[data-part="findAccepted"]')
     expect(page.locator('[data-part="formula"]')).to_contain_text("accepted")
+    page.locator("#how-tab-button").click()
+    page.locator("#how-round button").click()  # the group passes where its token alone would fail
+    expect(page.locator('[data-part="formula"]')).to_contain_text("The token alone had")
     page.locator('[data-part="study"] > summary').click()
     expect(page.locator('[data-part="studied"]')).to_contain_text("accepted of drafted")
     expect(page.locator(".stage-mel")).to_be_visible()
