@@ -327,17 +327,22 @@ def stand_ratios(shares: Sequence[float], lacking: Callable[[int], float]) -> li
     return [after / before if before > 0 else 0.0 for before, after in pairwise(standing)]
 
 
-# Baselines: they look at the target's probabilities alone, so no distribution is guaranteed
+# Other lossy rules
+#
+# Those of the first kind look at the target's probabilities alone and promise no distribution. Those of the second kind are SD
+# toward another distribution than the target's, which they keep exactly where it does not depend on the drafted token.
 
 
-def membership(k: int) -> Rule:
-    """Accept a token that is among the target's `k` most probable ones (LLaSA+ verifies so, with k = 50).
+def membership(k: int, share: float = 0.0) -> Rule:
+    """Accept a token that is among the target's `k` most probable ones (LLaSA+ verifies so, with k = 50) and has at least
+    `share` of the probability of the first one, as users of serving engines ask for (vLLM #43184, SGLang #7702).
 
     Tokens that tie with the k-th are all in; one with q(x) = 0 never is. A rejected token is replaced by a draw from q.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise InputError("k", k, "a whole number from 1 up")
-    return _accept_where(lambda q, token: np.count_nonzero(q > q[token]) < k and q[token] > 0)
+    _check_share("share", share)
+    return _accept_where(lambda q, token: np.count_nonzero(q > q[token]) < k and q[token] > 0 and q[token] >= share * q.max())
 
 
 def typical(epsilon: float, delta: float) -> Rule:
@@ -346,8 +351,7 @@ def typical(epsilon: float, delta: float) -> Rule:
     Medusa's own values are 0.09 and 0.3. Medusa takes the first token of a round greedily; here a rejected token is replaced by
     a draw from q.
     """
-    if not 0 <= epsilon <= 1:
-        raise InputError("epsilon", epsilon, "a number from 0 to 1")
+    _check_share("epsilon", epsilon)
     if not 0 <= delta < float("inf"):
         raise InputError("delta", delta, "a finite number from 0 up")
     return _accept_where(lambda q, token: q[token] > min(epsilon, delta * np.exp(-entropy(q))))
@@ -370,3 +374,70 @@ def _accept_where(accepts: Callable[[np.ndarray, int], bool]) -> Rule:
         return all_accepted(tests, q, coins)
 
     return rule
+
+
+def ensemble(weight: float) -> Rule:
+    """SD toward v = weight q + (1 - weight) p, whose acceptance is 1 - weight TV(q, p): transformers'
+    `assistant_ensemble_weight` (arXiv 2604.07622). 1 is SD, 0 accepts every draft."""
+    _check_share("weight", weight)
+    return _toward(lambda p, q, token: weight * q + (1 - weight) * p)
+
+
+def cascade(alpha: float) -> Rule:
+    """SD toward the draft where it is sure enough, else toward the target: the rule OPT of speculative cascades (arXiv
+    2405.19261, section 4). The draft stays unless max p < max q - alpha TV(p, q); 0 compares the maxima alone."""
+    if not 0 <= alpha < float("inf"):
+        raise InputError("alpha", alpha, "a finite number from 0 up")
+
+    def wanted(p: np.ndarray, q: np.ndarray, token: int) -> np.ndarray:
+        distance = 0.5 * float(np.abs(q.astype(np.float64) - p).sum())
+        return q if p.max() < q.max() - alpha * distance else p
+
+    return _toward(wanted)
+
+
+def lantern(near: Callable[[int], np.ndarray], delta: float) -> Rule:
+    """Test a token with the mass of its nearest ones added, as many as hold at most `delta` (LANTERN, arXiv 2410.03355).
+
+    The target's distribution is moved by at most `delta` in total variation, but by another set for each drafted token, so none
+    is kept. A rejected token's neighbours are excluded with it.
+
+    Args:
+        near: the tokens near a token, the nearest first and itself left out, `[K]`.
+    """
+    _check_share("delta", delta)
+
+    def wanted(p: np.ndarray, q: np.ndarray, token: int) -> np.ndarray:
+        others = near(token)
+        masses = q[others].cumsum(dtype=np.float64)
+        count = int(np.searchsorted(masses, delta, side="right"))
+        moved = q.copy()
+        moved[others[:count]] = 0
+        moved[token] += masses[count - 1] if count else 0
+        return moved
+
+    return _toward(wanted)
+
+
+def _toward(wanted: Callable[[np.ndarray, np.ndarray, int], np.ndarray]) -> Rule:
+    """SD with `wanted(p, q, token)` `[V]` in place of q at each tested position; `mass_q` of a Test is its chance."""
+
+    def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
+        accept, p, q, tests = coins.accept.tolist(), as_array(p), as_array(q), []
+        for i, x in enumerate(drafted.tolist()):
+            aim = wanted(p[i], q[i], x)
+            p_x, aim_x = float(p[i, x]), float(aim[x])
+            ratio = capped_ratio(aim_x, p_x)
+            tests.append(Test(x, p_x, float(q[i, x]), p_x, aim_x, ratio, accept[i], accept[i] < ratio))
+            if not tests[-1].accepted:
+                residual = np.subtract(aim, p[i], dtype=np.float64).clip(min=0)
+                replacement = draw(residual if residual.any() else q[i], float(coins.residual[0]))
+                return Verdict(i, replacement, "resampled", tuple(tests))
+        return all_accepted(tests, q, coins)
+
+    return rule
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise InputError(name, value, "a number from 0 to 1")

@@ -53,11 +53,13 @@ def method(condition: Condition) -> str:
 
 
 def knob(condition: Condition) -> float:
-    """Return the relaxation on the method's own scale, growing with speed: beta, 1 - theta, or k."""
+    """Return the relaxation on the method's own scale, growing with speed: beta, 1 - theta, k, or what the rule names."""
     if condition.swap:
         return 1 - condition.swap.theta
-    if condition.rule.startswith("membership:"):
-        return float(condition.rule.partition(":")[2])
+    if condition.rule:
+        kind, *values = condition.rule.split(":")
+        value = float(values[0] if kind == "typical" else values[-1])
+        return -value if kind in ("typical", "relaxed", "ensemble") else value
     settings = condition.settings
     return {"ssd": settings.beta, "pcg": 1 - settings.theta}.get(settings.method, 0.0)
 

@@ -12,7 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -134,12 +134,26 @@ class Segments:
     def batch(self, resolution: Resolution, count: int, mix: Mix, garbage: Garbage, rng: random.Random) -> Labelled:
         """`count` segments from anywhere, real and synthetic as `mix` says; garbage is made of other real segments."""
         positives = count // (1 + mix.synthetic)
-        real = _drawn(self.real, resolution.span, positives, rng)
+        real = self._drawn(False, resolution.span, positives, rng)
         synthetic: list[Cut] = []
         for kind, wanted in mix.kinds(count - positives, rng).items():
-            cuts = _drawn(self.synthetic if kind == OWN else self.real, resolution.span, wanted, rng)
+            cuts = self._drawn(kind == OWN, resolution.span, wanted, rng)
             synthetic += cuts if kind == OWN else _spoilt(cuts, kind, garbage, rng)
         return _labelled(real, synthetic)
+
+    @cached_property
+    def _lengths(self) -> tuple[list[int], list[int]]:
+        return [len(u) for u in self.real], [len(u) for u in self.synthetic]
+
+    def _drawn(self, synthetic: bool, span: int, count: int, rng: random.Random) -> "list[Cut]":
+        """Every place of every utterance is as likely as any other."""
+        utterances = self.synthetic if synthetic else self.real
+        places = [max(0, length - span + 1) for length in self._lengths[synthetic]]
+        if not any(places):
+            raise InputError("utterances", f"all shorter than {span} codes", f"some of at least {span} codes")
+        chosen = rng.choices(range(len(utterances)), weights=places, k=count)
+        starts = [(i, rng.randrange(places[i])) for i in chosen]
+        return [(i, utterances[i][s : s + span]) for i, s in starts]
 
     def every(self, resolution: Resolution) -> Labelled:
         """All segments side by side, as many real as synthetic ones."""
@@ -186,16 +200,6 @@ def _spoilt(cuts: Sequence[Cut], kind: str, garbage: Garbage, rng: random.Random
 
 def _side_by_side(utterances: Sequence[Tensor], span: int) -> list[Cut]:
     return [(i, u[s : s + span]) for i, u in enumerate(utterances) for s in range(0, len(u) - span + 1, span)]
-
-
-def _drawn(utterances: Sequence[Tensor], span: int, count: int, rng: random.Random) -> list[Cut]:
-    """Every place of every utterance is as likely as any other."""
-    places = [max(0, len(u) - span + 1) for u in utterances]
-    if not any(places):
-        raise InputError("utterances", f"all shorter than {span} codes", f"some of at least {span} codes")
-    chosen = rng.choices(range(len(utterances)), weights=places, k=count)
-    starts = [(i, rng.randrange(places[i])) for i in chosen]
-    return [(i, utterances[i][s : s + span]) for i, s in starts]
 
 
 RESAMPLES = 100

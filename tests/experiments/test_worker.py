@@ -248,15 +248,20 @@ def test_two_processes_give_what_one_gives(worker: Worker, spec: WorkerSpec, tmp
     assert len({r.tokens for r in one}) == len(units)
 
 
-@pytest.mark.parametrize("name", ["membership:4", "typical:0.09:0.3"])
+@pytest.mark.parametrize(
+    "name", ["membership:4", "relaxed:4:0.2", "typical:0.09:0.3", "ensemble:0.5", "cascade:0.3", "lantern:0.2"]
+)
 def test_every_baseline_rule_speaks(name: str, synthesizer: Synthesizer) -> None:
     settings = Settings(theta=0.3)
-    take = synthesizer.take("hello", settings, "one", rule=baseline_rule(name))
+    take = synthesizer.take("hello", settings, "one", rule=baseline_rule(name, synthesizer))
     assert take.tokens
     assert take.drafted > 0
 
 
-@pytest.mark.parametrize("name", ["", "best", "membership", "membership:x", "membership:3:4", "typical:0.1", "membership:0"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "best", "membership", "membership:x", "membership:3:4", "typical:0.1", "ensemble:2"],
+)
 def test_an_unknown_rule_is_refused(name: str) -> None:
     with pytest.raises(InputError):
         baseline_rule(name)

@@ -35,6 +35,13 @@ def test_membership_accepts_the_k_likeliest_whatever_the_coin(k, inside, coin, c
     assert {token for token in range(8) if accepted(membership(k), coins, token, coin)} == inside
 
 
+def test_a_share_of_the_likeliest_narrows_the_membership(coins):
+    for share, inside in ((0.0, {0, 2, 3, 4, 6}), (0.2, {0, 2, 4, 6}), (0.5, {0, 6}), (1.0, {6})):
+        assert {token for token in range(8) if accepted(membership(5, share), coins, token)} == inside
+    with pytest.raises(InputError, match=r"^share is 2, .* from 0 to 1"):
+        membership(5, 2)
+
+
 def test_typical_compares_with_the_smaller_of_both_thresholds(coins):
     spread = math.exp(sum(float(x) * math.log(x) for x in Q if x > 0))
     assert 0.2 < spread < 0.25
