@@ -5,8 +5,6 @@ import pytest
 import torch
 
 from pcg.audio import fade_ends
-from pcg.codec import embedded
-from pcg.codec.embedded import FEATURES_BEHIND
 from pcg.codec.streaming import FUTURE_TOKENS, PAST_TOKENS, AudioStream
 from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -89,28 +87,6 @@ def test_without_context_and_look_ahead_it_is_not(synthesizer, speaker, tokens, 
     rate = synthesizer.voice.codec.sample_rate
     assert len(heard) == len(at_once)
     assert error_db(heard[rate:], at_once[rate:]) > -20
-
-
-def test_features_are_computed_of_near_codes_alone(synthesizer, speaker, tokens, at_once, monkeypatch):
-    """It costs a third of the time to compute them of all that the pitch looks back on; of fewer codes they are wrong."""
-    codec, sizes = synthesizer.voice.codec, []
-    plain = codec.features
-
-    def spy(quantized):
-        sizes.append(quantized.shape[1])
-        return plain(quantized)
-
-    def error(behind):
-        monkeypatch.setattr(embedded, "FEATURES_BEHIND", behind)
-        heard = np.concatenate(chunks_of(AudioStream(codec, speaker.codes[-CONTEXT_TOKENS:]), tokens, 1))
-        return error_db(heard[codec.sample_rate :], at_once[codec.sample_rate :])
-
-    monkeypatch.setattr(codec, "features", spy)
-    usual = error(FEATURES_BEHIND)
-    chunk = round(0.5 * codec.sample_rate / codec.hop)
-    assert max(sizes[1:]) <= FEATURES_BEHIND + chunk + FUTURE_TOKENS
-    assert usual == pytest.approx(error(PAST_TOKENS), abs=1.0)
-    assert error(4) > -45
 
 
 def test_the_first_sound_comes_with_the_look_ahead_and_no_earlier(synthesizer, speaker, tokens):

@@ -16,7 +16,6 @@ from pcg.codec.hub import load_xcodec2, self_check
 from pcg.errors import AssetError, InputError
 from pcg.groups.library import mel_features
 
-LEVELS = torch.tensor([4] * 8)
 RADIX = 4 ** torch.arange(8)
 
 
@@ -70,63 +69,6 @@ def plain_codes(codec_model, wave: torch.Tensor) -> torch.Tensor:
     return ((hidden.round() + 2).long() * RADIX).sum(-1)
 
 
-def plain_decode(model, codes: torch.Tensor, causal: bool = False) -> torch.Tensor:
-    """Codes `[T]` -> samples, by the paper's description: FSQ values, ResNet, attention over all, ResNet, ISTFT."""
-    weights = {name: weight.detach() for name, weight in model.acoustic_decoder.named_parameters()}
-    values = (codes[:, None] // RADIX % LEVELS - 2) / 2
-
-    def linear(name, x):
-        return nn.functional.linear(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
-
-    def convolve(name, x):
-        kernel = weights[f"{name}.weight"]
-        return nn.functional.conv1d(x.T[None], kernel, weights[f"{name}.bias"], padding=kernel.shape[2] // 2)[0].T
-
-    def group_norm(name, x):
-        return nn.functional.group_norm(x.T[None], 32, weights[f"{name}.weight"], weights[f"{name}.bias"], 1e-6)[0].T
-
-    def resnet(name, x):
-        inner = convolve(f"{name}.conv1", nn.functional.silu(group_norm(f"{name}.norm1", x)))
-        return x + convolve(f"{name}.conv2", nn.functional.silu(group_norm(f"{name}.norm2", inner)))
-
-    def rms(name, x):
-        return weights[f"{name}.weight"] * x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
-
-    def turn(x):
-        """Rotary positions that count heads, not time: so the original was trained."""
-        heads, width = x.shape[1:]
-        angles = torch.arange(heads)[:, None] / 10_000 ** (torch.arange(0, width, 2) / width)
-        low, high = x.chunk(2, -1)
-        return torch.cat([low * angles.cos() - high * angles.sin(), high * angles.cos() + low * angles.sin()], -1)
-
-    def attend(name, x):
-        q, k, v = (linear(f"{name}.{p}_proj", x).reshape(len(x), 4, 16) for p in "qkv")
-        scores = torch.einsum("qhd,khd->hqk", turn(q), turn(k)) / 4
-        if causal:
-            scores = scores.masked_fill(torch.ones(len(x), len(x)).triu(1).bool(), -torch.inf)
-        return linear(f"{name}.o_proj", torch.einsum("hqk,khd->qhd", scores.softmax(-1), v).reshape(len(x), 64))
-
-    x = linear("fc", model.quantizer.project_out(values))
-    x = convolve("embed", x)
-    for i in range(2):
-        x = resnet(f"prior_net.{i}", x)
-    for i in range(2):
-        x = x + attend(f"layers.{i}.self_attn", rms(f"layers.{i}.input_layernorm", x))
-        inner = nn.functional.silu(linear(f"layers.{i}.mlp.fc1", rms(f"layers.{i}.post_attention_layernorm", x)))
-        x = x + linear(f"layers.{i}.mlp.fc2", inner)
-    for i in range(2):
-        x = resnet(f"post_net.{i}", x)
-    x = nn.functional.layer_norm(x, (64,), weights["norm.weight"], weights["norm.bias"], 1e-6)
-    magnitude, phase = linear("head.linear", x).chunk(2, -1)
-    window = torch.hann_window(1280)
-    frames = torch.fft.irfft(torch.polar(magnitude.exp().clamp(max=100), phase)) * window
-    sound, power = torch.zeros(2, (len(codes) + 3) * 320)
-    for i, frame in enumerate(frames):
-        sound[i * 320 :][:1280] += frame
-        power[i * 320 :][:1280] += window.square()
-    return (sound / power.clamp(min=1e-11))[480:-480].clamp(-1, 1)
-
-
 def test_codes_are_those_of_a_plain_computation(codec, library, wave):
     with torch.inference_mode():
         plain = plain_codes(library, wave)[: -(-len(wave) // 320)]
@@ -135,12 +77,6 @@ def test_codes_are_those_of_a_plain_computation(codec, library, wave):
     # A value at the border of two levels may fall on either side.
     assert (found == plain).float().mean() > 0.97
     assert (codec.encode(0.5 * wave.flip(0)) == plain).float().mean() < 0.1
-
-
-def test_samples_are_those_of_a_plain_computation(codec, library, codes):
-    with torch.inference_mode():
-        assert error_db(codec.decode(codes), plain_decode(library, codes)) < -80
-        assert error_db(codec.decode(codes), plain_decode(library, codes, causal=True)) > -20
 
 
 def test_late_codes_change_early_samples(codec, codes):

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 from test_exactness import SPEECH, TEMPERATURE, bound, careless, distance, prompts
+from tiny_llama import tiny_llama
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from pcg.decode.draft import Proposal
 from pcg.decode.model_runner import ModelRunner
@@ -39,12 +40,11 @@ def model(request: pytest.FixtureRequest) -> LlamaForCausalLM:
     bfloat16 it makes products of rounded inputs."""
     if request.param == torch.bfloat16 and words_here(lanes_here(), []) is None:
         pytest.skip("neither AMX nor AVX512-BF16 here")
-    torch.manual_seed(3)
-    sizes = {"vocab_size": 11, "hidden_size": 64, "intermediate_size": 32, "num_attention_heads": 1}
-    model = LlamaForCausalLM(LlamaConfig(**sizes, num_hidden_layers=3)).eval()
+    sizes = {"hidden_size": 64, "intermediate_size": 32, "num_attention_heads": 1, "num_key_value_heads": 1}
+    model = tiny_llama(4.0, num_hidden_layers=3, **sizes)
     with torch.no_grad():
         for weight in model.parameters():
-            weight.copy_((weight * (4.0 if weight.ndim == 2 else 1.0)).to(request.param))
+            weight.copy_(weight.to(request.param))
     model.config.dtype = request.param
     return model
 

@@ -4,9 +4,8 @@ from collections import Counter
 
 import pytest
 import torch
+from tiny_llama import tiny_llama
 from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
     LogitsProcessor,
     LogitsProcessorList,
     StoppingCriteria,
@@ -25,21 +24,7 @@ ASKED = {"do_sample": True, "temperature": 0.7, "top_k": 0, "max_new_tokens": 6,
 
 @pytest.fixture(scope="module")
 def pair():
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=16,
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        eos_token_id=2,
-        bos_token_id=None,
-    )
-    target = LlamaForCausalLM(config).eval()
-    with torch.no_grad():
-        for weight in target.parameters():
-            weight.mul_(6.0 if weight.ndim == 2 else 1.0)
+    target = tiny_llama(6.0, 0, vocab_size=16, num_hidden_layers=3, num_key_value_heads=1, eos_token_id=2, bos_token_id=None)
     return target, layer_subset(target, (0, 2)).eval()
 
 
@@ -188,8 +173,6 @@ def test_a_pair_that_does_not_fit_is_refused(pair):
         SpeculativeGenerate(target, draft, SPEECH, exact, lookahead=2.5)
     with pytest.raises(InputError, match="target"):
         SpeculativeGenerate(target, draft, Vocabulary(codes=40, first_code=6, end=2), exact)
-    other = LlamaForCausalLM(
-        LlamaConfig(vocab_size=20, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2)
-    )
+    other = tiny_llama(vocab_size=20)
     with pytest.raises(InputError, match="draft"):
         SpeculativeGenerate(target, other, SPEECH, exact)

@@ -134,12 +134,6 @@ def test_what_has_no_program_is_left_to_the_loop_on_the_host() -> None:
     assert not fits(requests_of(exact, Plain(0.8), lookahead=12))
 
 
-def test_too_long_a_text_is_refused() -> None:
-    target, _ = models("layers", compiled=False)
-    with pytest.raises(ValueError, match="do not fit"):
-        DeviceLoop(target, None, 3, 50).prefill(requests_of(None, Plain(0.8)))
-
-
 def test_a_pool_lends_a_loop_to_one_borrower_at_a_time() -> None:
     pair, pool = models("layers", compiled=False), DevicePool()
     wanted = known(by_host(pair, requests_of(exact, Plain(0.8))))

@@ -80,37 +80,3 @@ def test_other_rules_have_no_program() -> None:
     assert not has_program(lambda drafted, p, q, coins: exact(drafted, p, q, coins))
     assert all(map(has_program, (None, *RULES.values())))
     assert on_device(None, CPU) == on_device(exact, CPU) == TokenRule()
-
-
-@pytest.mark.parametrize("draws", [20_000, pytest.param(200_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("beta", [0.0, 0.3])
-def test_the_first_token_of_sd_follows_the_target_and_that_of_ssd_does_not(beta: float, draws: int) -> None:
-    """Largest deviation of 12 shares in standard errors; at 5 one test in 100,000 would fail by chance."""
-    p, q = (torch.tensor(np.random.default_rng(seed).dirichlet(np.ones(12), n)) for seed, n in ((2, 1), (3, 2)))
-    generator = torch.Generator().manual_seed(5)
-    drafted = torch.multinomial(p.expand(draws, 12), 1, generator=generator)
-
-    def uniform(*shape: int) -> Tensor:
-        return torch.rand(draws, *shape, generator=generator, dtype=torch.float64)
-
-    coins = CoinBlock(uniform(1), uniform(1), uniform(1), uniform(2), uniform(1, 3), uniform())
-    verdicts = TokenRule(beta)(drafted, p.expand(draws, 1, 12), q.expand(draws, 2, 12), coins)
-    first = torch.where(verdicts.accepted > 0, drafted[:, 0], verdicts.next_token)
-    shares = first.bincount(minlength=12) / draws
-    deviation = ((shares - q[0]) / (q[0] * (1 - q[0]) / draws).sqrt()).abs().max()
-    assert (deviation < 5) == (beta == 0)
-
-
-def test_pcg_exports_as_one_graph_without_a_word_to_the_host() -> None:
-    program = on_device(RULES["pcg"], CPU)
-
-    class Round(torch.nn.Module):
-        def forward(self, drafted: Tensor, p: Tensor, q: Tensor, *coins: Tensor) -> tuple[Tensor, ...]:
-            return tuple(program(drafted, p, q, CoinBlock(*coins)))
-
-    drafted, p, q, coins = case()
-    together = CoinBlock.of([coins[:2]]).at(torch.zeros(1, dtype=torch.int64))
-    exported = torch.export.export(Round(), (drafted[:2], p[:2], q[:2], *together))
-    called = [str(node.target) for node in exported.graph.nodes if node.op == "call_function"]
-    assert len(called) > 50
-    assert not [name for name in called if "item" in name or "nonzero" in name or "local_scalar" in name]

@@ -1,10 +1,10 @@
-"""The law of what the real loop says, by many draws, against the law computed from the model itself."""
+"""The probabilities of what the loop emits, by many draws, against those that are computed from the model itself."""
 
 from dataclasses import replace
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny_llama import tiny_llama
 
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
@@ -13,13 +13,14 @@ from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.rules import coarse, exact
-from pcg.sampling import Plain, as_array, draw, probabilities
+from pcg.sampling import EntropyAware, Plain, RepetitionAware, as_array, draw
 from pcg.text.prompt import Prompt
 from pcg.training.layer_draft import layer_subset
 
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)
 TEMPERATURE = 0.8
-ROWS = 1000
+PLAIN = Plain(TEMPERATURE)
+ROWS, FEW = 1000, 3000
 DRAWS = pytest.mark.parametrize("draws", [5000, pytest.param(200_000, marks=pytest.mark.slow)])
 
 
@@ -30,24 +31,16 @@ def bound(draws):
 
 @pytest.fixture(scope="module")
 def models():
-    torch.manual_seed(3)
-    config = LlamaConfig(
-        vocab_size=11, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2
-    )
-    target = LlamaForCausalLM(config).eval()
-    with torch.no_grad():
-        for weight in target.parameters():
-            weight.mul_(5.0 if weight.ndim == 2 else 1.0)
-        draft = layer_subset(target, (0,)).eval()
-    return [DecodingLlama(model, SPEECH) for model in (target, draft)]
+    target = tiny_llama()
+    return [DecodingLlama(model, SPEECH) for model in (target, layer_subset(target, (0,)).eval())]
 
 
 def prompts(rows):
     return [Prompt(torch.tensor([1, 3, 0]), torch.arange(3.0), 3.0)] * rows
 
 
-def said(models, rule, draws, limit, lookahead=2):
-    """The first rounds of `draws` utterances of `limit` tokens, every one with coins of its own."""
+def spoken(models, rule, draws, limit, state=PLAIN, lookahead=2):
+    """The rounds of `draws` utterances of at most `limit` tokens, every one with coins of its own."""
     utterances = []
     for first in range(0, draws, ROWS):
         runners = [ModelRunner(model, prompts(ROWS), limit + lookahead + 1) for model in models]
@@ -55,35 +48,36 @@ def said(models, rule, draws, limit, lookahead=2):
             each.prefill()
         generators = [torch.Generator().manual_seed(first + row) for row in range(ROWS)]
         rounds = [[] for _ in range(ROWS)]
-        for step in speculative(*runners, rule, Drafting(lookahead), begin(Plain(TEMPERATURE), [limit] * ROWS, generators)):
+        for step in speculative(*runners, rule, Drafting(lookahead), begin(state, [limit] * ROWS, generators)):
             for row, round_ in step.items():
                 rounds[row].append(round_)
         utterances += rounds
     return utterances
 
 
-def second_token(rounds):
-    """The utterance's second token, the end of speech included; one past it if the utterance ended before."""
-    tokens = [t for r in rounds for t in r.tokens] + ([SPEECH.eos] if rounds[-1].ended else [])
-    return tokens[1] if len(tokens) > 1 else SPEECH.eos + 1
+def last_tokens(utterances, limit):
+    """Token number `limit` of each, the end of speech included; one past it if the utterance ended before."""
+    found = []
+    for rounds in utterances:
+        tokens = [t for r in rounds for t in r.tokens] + ([SPEECH.eos] if rounds[-1].ended else [])
+        found.append(tokens[limit - 1] if len(tokens) >= limit else SPEECH.size)
+    return found
 
 
-def first_law(models):
-    target = ModelRunner(models[0], prompts(1), 5)
-    target.prefill()
-    return probabilities(target.feed([0], [[]], 1)[0, 0], TEMPERATURE).double()
-
-
-def second_law(models):
-    """The sum over first tokens x of q(x) q(. | x)."""
-    total = torch.zeros(SPEECH.size + 1, dtype=torch.float64)
-    first = first_law(models)
+def law_of_last(target, limit, state=PLAIN, before=()):
+    """The probabilities `[SPEECH.size + 1]` of what `last_tokens` gives, by enumeration of the texts before it."""
+    reader = ModelRunner(target, prompts(1), limit + 1)
+    reader.prefill()
+    warped = state.warp(reader.feed([0], [before], 1)[0, 0])
+    law = torch.zeros(SPEECH.size + 1, dtype=torch.float64)
+    if len(before) == limit - 1:
+        law[:-1] = warped.probs
+        return law
+    law[-1] = float(warped.probs[SPEECH.eos])
     for token in range(SPEECH.codes):
-        target = ModelRunner(models[0], prompts(1), 5)
-        target.prefill()
-        total[:-1] += first[token] * probabilities(target.feed([0], [[token]], 1)[0, 0], TEMPERATURE).double()
-    total[-1] = first[SPEECH.eos]
-    return total
+        if warped.probs[token] > 0:
+            law += float(warped.probs[token]) * law_of_last(target, limit, state.after(token, warped), (*before, token))
+    return law
 
 
 def distance(outcomes, wanted):
@@ -101,14 +95,30 @@ def careless(drafted, p, q, coins):
 
 @DRAWS
 def test_the_second_token_of_sd_has_the_targets_law(models, draws):
-    outcomes = [second_token(rounds) for rounds in said(models, exact, draws, limit=2)]
+    outcomes = last_tokens(spoken(models, exact, draws, limit=2), 2)
     assert len(outcomes) == draws
-    assert distance(outcomes, second_law(models)) < bound(draws)
+    assert distance(outcomes, law_of_last(models[0], 2)) < bound(draws)
 
 
 def test_the_bound_rejects_a_careless_rule(models):
-    outcomes = [second_token(rounds) for rounds in said(models, careless, 5000, limit=2)]
-    assert distance(outcomes, second_law(models)) > 1.2 * bound(5000)
+    outcomes = last_tokens(spoken(models, careless, 5000, limit=2), 2)
+    assert distance(outcomes, law_of_last(models[0], 2)) > 1.2 * bound(5000)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param(EntropyAware(1.5, top_p=0.9), id="eas"),
+        pytest.param(RepetitionAware(1.5, top_k=4, top_p=0.7, window=3, share=0.3), id="ras", marks=pytest.mark.slow),
+        pytest.param(Plain(1.5, top_k=4, top_p=0.95, penalty=1.5), id="plain with a penalty", marks=pytest.mark.slow),
+    ],
+)
+def test_a_sampler_with_a_memory_keeps_the_targets_law(models, state):
+    wanted = law_of_last(models[0], 3, state)
+    assert float(wanted.sum()) == pytest.approx(1, abs=1e-5)
+    assert distance(last_tokens(spoken(models, exact, FEW, 3, state), 3), wanted) < bound(FEW)
+    forgetful = law_of_last(models[0], 3, Plain(1.5))
+    assert (forgetful - wanted).abs().sum() / 2 > 2 * bound(FEW), "or the test could not tell the laws apart"
 
 
 @DRAWS
@@ -119,7 +129,7 @@ def test_the_group_that_pcg_draws_has_the_targets_coarse_law(models, residual, d
     indptr = torch.tensor([0, *torch.tensor([len(s) for s in sets]).cumsum(0).tolist()])
     groups = Groups.from_sets(0.5, indptr, torch.tensor([t for s in sets for t in s]))
     drawn = []
-    for rounds in said(models, coarse(groups, residual), draws // 2, limit=1):
+    for rounds in spoken(models, coarse(groups, residual), draws // 2, limit=1):
         test = rounds[0].tests[0]
         drawn.append(test.group if test.accepted else rounds[0].next_group)
-    assert distance(drawn, groups.masses(first_law(models))) < bound(draws // 2)
+    assert distance(drawn, groups.masses(law_of_last(models[0], 1)[:-1])) < bound(draws // 2)

@@ -5,12 +5,11 @@ import json
 import pytest
 import torch
 from safetensors.torch import save_file
-from test_exactness import ROWS, SPEECH, TEMPERATURE, bound, careless, distance, prompts, second_law, second_token
-from transformers import LlamaConfig, LlamaForCausalLM
+from test_exactness import SPEECH, TEMPERATURE, prompts
+from tiny_llama import tiny_llama
 
 from pcg.decode.draft import RowRequest
-from pcg.decode.model_runner import ModelRunner
-from pcg.decode.runners import FeatureRunner, make_runners
+from pcg.decode.runners import make_runners
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
 from pcg.errors import AssetError, InputError
@@ -24,23 +23,12 @@ from pcg.models.feature_draft import (
 from pcg.models.llama import DecodingLlama
 from pcg.models.weights import Checkpoint
 from pcg.rules import exact
-from pcg.sampling import Plain, RepetitionAware
+from pcg.sampling import Plain
 from pcg.text.prompt import Prompt
 
-DEPTH = 3
 
-
-def make_checkpoint(layers: int = DEPTH, ids: int = 11, kv_heads: int = 2) -> Checkpoint:
-    torch.manual_seed(3)
-    config = LlamaConfig(
-        vocab_size=ids, hidden_size=16, intermediate_size=24, num_hidden_layers=layers, num_attention_heads=2,
-        num_key_value_heads=kv_heads,
-    )  # fmt: skip
-    model = LlamaForCausalLM(config).eval()
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.mul_(5.0 if weight.ndim == 2 else 1.0)
-    return Checkpoint.of(model)
+def make_checkpoint(kv_heads: int = 2) -> Checkpoint:
+    return Checkpoint.of(tiny_llama(num_hidden_layers=3, num_key_value_heads=kv_heads))
 
 
 def make_tensors(shape: FeatureShape, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -77,33 +65,6 @@ def generators(count, first=0):
 def ragged(count):
     """Prompts of different lengths and ids."""
     return [Prompt(torch.arange(3 + row) % 4, torch.arange(3.0 + row), 3.0 + row) for row in range(count)]
-
-
-def said(pair, rule, draws, limit, lookahead=2):
-    utterances = []
-    for first in range(0, draws, ROWS):
-        runners, rounds = make_runners(*pair, prompts(ROWS), limit + lookahead + 1), [[] for _ in range(ROWS)]
-        for each in runners:
-            each.prefill([0])
-            each.fork(0, range(1, ROWS))
-        speaking = begin(Plain(TEMPERATURE), [limit] * ROWS, generators(ROWS, first))
-        for step in speculative(*runners, rule, Drafting(lookahead), speaking):
-            for row, round_ in step.items():
-                rounds[row].append(round_)
-        utterances += rounds
-    return utterances
-
-
-@pytest.mark.parametrize(("rank", "draws"), [(3, 5000), *(pytest.param(r, 24_000, marks=pytest.mark.slow) for r in (0, 3))])
-def test_the_second_token_of_sd_has_the_targets_probabilities(rank, draws):
-    pair = make_pair(rank=rank)
-    outcomes = [second_token(rounds) for rounds in said(pair, exact, draws, limit=2)]
-    assert distance(outcomes, second_law(pair)) < bound(draws)
-
-
-def test_the_bound_rejects_a_careless_rule(pair):
-    outcomes = [second_token(rounds) for rounds in said(pair, careless, 5000, limit=2)]
-    assert distance(outcomes, second_law(pair)) > 1.1 * bound(5000)
 
 
 def fresh_probs(pair, given, emitted, drafted):
@@ -148,44 +109,6 @@ def test_whatever_was_accepted_the_draft_stands_where_a_fresh_reading_would(kv_h
     assert {0, 3} <= kept
 
 
-def test_between_rounds_the_cache_holds_what_a_fresh_reading_writes(pair):
-    (given,) = ragged(1)
-    (target, draft), emitted = started(pair, [given]), []
-    for step in speculative(target, draft, exact, Drafting(3), begin(Plain(TEMPERATURE), [14], generators(1, 5))):
-        read = draft.read(0)
-        assert read <= len(emitted)
-        emitted += step[0].tokens
-    fresh_target, fresh = started(pair, [given])
-    fresh_target.feed([0], [emitted[:read]], 1)
-    fresh.feed([0], [emitted[:read]], 1)
-    end = len(given.ids) + read
-    for part in ("keys", "values"):
-        mine, wanted = (getattr(each._cache, part)[..., :end, :] for each in (draft, fresh))
-        torch.testing.assert_close(mine, wanted, atol=1e-5, rtol=1e-4)
-    # Negative control: with the keys of drafted tokens left in place, the same bound fails.
-    fresh.roll_back(0, read - 1)
-    fresh._behind_itself([0], emitted[read - 1 : read], torch.randn(1, 16))
-    assert not torch.allclose(draft._cache.keys[..., :end, :], fresh._cache.keys[..., :end, :], atol=1e-3)
-
-
-@pytest.mark.parametrize("memory", [Plain(TEMPERATURE), RepetitionAware(TEMPERATURE, window=4)], ids=["plain", "ras"])
-@pytest.mark.parametrize("confidence", [None, 0.3])
-def test_a_batch_says_what_each_row_says_alone(pair, memory, confidence):
-    limits = [9, 14, 12, 11]
-
-    def speak(given, some_limits, coins):
-        tokens = [[] for _ in given]
-        for step in speculative(*started(pair, given), exact, Drafting(3, confidence), begin(memory, some_limits, coins)):
-            for row, round_ in step.items():
-                tokens[row] += round_.tokens
-        return tokens
-
-    together = speak(ragged(4), limits, generators(4, 7))
-    alone = [speak([one], [limit], [coins])[0] for one, limit, coins in zip(ragged(4), limits, generators(4, 7), strict=True)]
-    assert together == alone
-    assert len({tuple(tokens) for tokens in alone}) == 4
-
-
 def test_a_fork_goes_on_as_its_source_would(pair):
     given = prompts(3)
     target, draft = started(pair, given)
@@ -211,14 +134,6 @@ def test_taps_are_the_targets_hidden_states_and_they_matter(pair):
     target._cache.taps.mul_(torch.linspace(-1, 1, 16))
     draft.roll_back(0, 0)
     assert not torch.allclose(first, draft.feed([0], [[1, 4, 2]], 1), atol=1e-2)
-
-
-def test_a_draft_cannot_read_ahead_of_its_target(pair):
-    _, draft = make_runners(*pair, prompts(1), 5)
-    with pytest.raises(ValueError, match="target has to read"):
-        draft.prefill()
-    with pytest.raises(ValueError, match="keeps the layers"):
-        FeatureRunner(pair[1], ModelRunner(pair[0], prompts(1), 5))
 
 
 def write(folder, shape, tensors=None):

@@ -1,7 +1,6 @@
 """The loops on a whole tiny voice: exactness, caches, ends, and what a take records."""
 
 import math
-from collections import Counter
 
 import pytest
 import torch
@@ -9,10 +8,9 @@ import torch
 from pcg.decode.draft import acceptance_bound
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, autoregressive, speculative
-from pcg.rules import Test, Verdict, all_accepted, coarse, exact
+from pcg.decode.speculative import Drafting, speculative
+from pcg.rules import Test, Verdict, all_accepted, exact
 from pcg.sampling import Plain, as_array, probabilities
-from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 
 
@@ -74,44 +72,6 @@ def test_the_target_law_at_each_round_is_that_of_the_text_so_far(voice, rule, lo
         emitted += step.tokens
 
 
-def third_token_law(voice, rule, runs):
-    counts = Counter()
-    for seed in range(runs):
-        tokens = [t for r in run(voice, rule, limit=3, seed=seed, temperature=0.5) for t in r.tokens]
-        counts[tuple(tokens)[2] if len(tokens) > 2 else -1] += 1
-    return counts
-
-
-def autoregressive_law(voice, runs):
-    counts = Counter()
-    for seed in range(10_000, 10_000 + runs):
-        target, _ = runners(voice)
-        steps = autoregressive(target, begin(Plain(0.5), [3], [torch.Generator().manual_seed(seed)]))
-        tokens = [t for step in steps for t in step[0].tokens]
-        counts[tokens[2] if len(tokens) > 2 else -1] += 1
-    return counts
-
-
-def distance(a: Counter, b: Counter) -> float:
-    """Total variation of two empirical laws."""
-    return sum(abs(a[t] / a.total() - b[t] / b.total()) for t in a | b) / 2
-
-
-@pytest.mark.slow
-def test_the_third_token_of_sd_has_the_law_of_ar_and_a_rule_that_accepts_all_has_not(voice):
-    """1000 runs a side: two samples of this law differ by about 0.11, and a rule that only drafts is 0.68 away."""
-    reference = autoregressive_law(voice, 1000)
-    assert distance(third_token_law(voice, exact, 1000), reference) < 0.2
-    assert distance(third_token_law(voice, accept_everything, 1000), reference) > 0.2
-
-
-def test_pcg_with_singleton_groups_says_what_sd_says(voice, tmp_path):
-    groups = Synthesizer(voice, tmp_path).groups(1.0)
-    plain, grouped = run(voice, exact, limit=30, seed=4), run(voice, coarse(groups), limit=30, seed=4)
-    assert [r.tokens for r in plain] == [r.tokens for r in grouped]
-    assert [r.kinds for r in plain] == [r.kinds for r in grouped]
-
-
 def test_the_loop_stops_at_the_end_of_speech_and_at_the_limit(voice):
     eos = voice.vocabulary.eos
 
@@ -146,12 +106,6 @@ def test_tests_of_what_is_not_said_are_not_told(voice):
     assert (len(ended.tokens), ended.accepted, len(ended.tests)) == (1, 2, 2)
     last = run(voice, codes, lookahead=4, limit=7)[-1]
     assert (len(last.tokens), last.accepted, len(last.tests)) == (2, 2, 2)
-
-
-def test_a_seed_fixes_every_token(voice):
-    first, again, other = (run(voice, exact, limit=30, seed=s) for s in (1, 1, 2))
-    assert [r.tokens for r in first] == [r.tokens for r in again]
-    assert [r.tokens for r in first] != [r.tokens for r in other]
 
 
 def adaptive(voice, confidence, seed=0, rule=exact):

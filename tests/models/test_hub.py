@@ -13,7 +13,6 @@ import pytest
 from huggingface_hub import errors
 
 from pcg.errors import AssetError, InputError, PCGError
-from pcg.models import hub
 from pcg.models import hub as room
 from pcg.models.hub import (
     HubModel,
@@ -108,10 +107,6 @@ def test_the_variable_pins_what_the_name_does_not(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PCG_REVISION", COMMIT)
     assert hub_model("llasa-1b").revision == COMMIT
     assert hub_model("llasa-1b@v1").revision == "v1"
-
-
-def test_no_commit_is_made_up() -> None:
-    assert {known.revision for known in (*hub.NAMES.values(), hub.XCODEC2)} == {None}
 
 
 def test_a_folder_comes_before_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,8 @@ from pcg.decode.draft import RowRequest, acceptance_bound
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import make_runners
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
-from pcg.models.kernel import packing
 from pcg.models.kernel.arithmetic import draw
-from pcg.models.llama import DecodingLlama, Turns
+from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import Checkpoint, load_llama
 from pcg.places import PROJECT
@@ -128,29 +127,6 @@ def test_panels_in_the_wrong_order_are_noticed():
         check(decoding, model, torch.randint(0, 320, (1, 36)))
 
 
-def test_panels_hold_every_weight_once_in_the_narrowest_exact_type():
-    exact, inexact = np.float32([[1 + 2**-10, -2.0]] * 40), np.full((40, 2), 0.1, np.float32)
-    panels = packing.packed([exact, exact], lanes=16)
-    assert (panels.dtype, len(panels)) == (np.uint16, 2 * 64 * 2)
-    rows = panels.view(np.float16)[: 64 * 2].reshape(2, 2, 32).transpose(0, 2, 1).reshape(64, 2)
-    assert (rows[:40] == exact).all()
-    assert not rows[40:].any()
-    brain = np.arange(64, dtype=np.float32).reshape(32, 2) * 2.0**20
-    panels = packing.packed([brain], lanes=16)
-    assert panels.dtype == np.int16
-    pairs = (panels.view(np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(2, 16, 2)
-    assert (pairs[..., 1] == brain[:16].T).all()
-    assert (pairs[..., 0] == brain[16:].T).all()
-    words = packing.packed([brain], lanes=16, words=np.int32)
-    assert words.dtype == np.int32
-    both = [(half << 16).view(np.float32) for half in (words.view(np.uint32), words.view(np.uint32) >> 16)]
-    assert (both[0] == brain[:, 0]).all()
-    assert (both[1] == brain[:, 1]).all()
-    assert packing.packed([exact], lanes=16, words=np.int32).dtype == np.uint16
-    assert packing.packed([exact, inexact], lanes=16).dtype == np.float32
-    assert packing.packed([np.full((32, 4), 1e6, np.float32)], lanes=16).dtype == np.float32
-
-
 @pytest.mark.parametrize(("changed", "reads"), [({}, True), ({"head_dim": 32}, False), ({"intermediate_size": 168}, False)])
 def test_shapes_that_do_not_suit_the_kernel_are_read_by_pytorch(changed, reads):
     torch.manual_seed(0)
@@ -226,13 +202,6 @@ def test_a_turn_in_one_call_ends_where_the_loop_loses_confidence(lanes, monkeypa
     stepwise = propose(model, unread, coins, sum(confidence) / 2)
     assert [(tokens, read) for tokens, _, read in compiled] == [(tokens, read) for tokens, _, read in stepwise]
     assert len({len(tokens) for tokens, *_ in compiled}) > 2
-
-
-def test_a_turn_that_does_not_fit_says_so():
-    model = DecodingLlama(make_model(), VOCABULARY)
-    tables = tuple(each.numpy() for each in model.rotary(torch.arange(4.0)[None]))
-    with pytest.raises(ValueError, match="5 positions do not fit"):
-        model.draft(Turns(np.arange(3), [0], [3], tables, [np.full(3, 0.5)], [1.0]), model.cache(1, 4))
 
 
 def feature_pair(

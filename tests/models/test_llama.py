@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from tiny_llama import tiny_llama
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from pcg.errors import AssetError
 from pcg.models.llama import DecodingLlama
@@ -11,31 +12,18 @@ from pcg.models.vocabulary import Vocabulary
 VOCABULARY = Vocabulary(codes=60, first_code=20, end=3)
 
 
-def make_model(kv_heads: int, tied: bool, rope: dict[str, object] | None = None) -> LlamaForCausalLM:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=80,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=kv_heads,
-        tie_word_embeddings=tied,
-        **({"rope_parameters": rope} if rope else {}),
-    )
-    return LlamaForCausalLM(config).eval()
+SHAPE = {
+    "vocab_size": 80,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+}
 
 
-def make_qwen2() -> Qwen2ForCausalLM:
-    """With biases as large as what they are added to; transformers starts them at zero."""
-    torch.manual_seed(0)
-    shape = {"vocab_size": 80, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3}
-    model = Qwen2ForCausalLM(Qwen2Config(**shape, num_attention_heads=4, num_key_value_heads=2)).eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if name.endswith("bias"):
-                weight.normal_()
-    return model
+def make_model(kv_heads: int, tied: bool, rope: dict[str, object] | None = None) -> PreTrainedModel:
+    chosen = {"rope_parameters": rope} if rope else {}
+    return tiny_llama(1.0, 0, **SHAPE, num_key_value_heads=kv_heads, tie_word_embeddings=tied, **chosen)
 
 
 LLAMA3_ROPE = {
@@ -48,21 +36,19 @@ LLAMA3_ROPE = {
 }
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize(("kv_heads", "tied", "rope"), [(4, True, None), (2, False, None), (1, True, LLAMA3_ROPE)])
-def test_it_computes_what_transformers_computes(kv_heads, tied, rope, compiled):
-    check_in_pieces(make_model(kv_heads, tied, rope), compiled)
+def test_it_computes_what_transformers_computes(kv_heads, tied, rope):
+    check_in_pieces(make_model(kv_heads, tied, rope))
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_it_computes_a_qwen2_with_its_biases(compiled):
-    model = make_qwen2()
-    check_in_pieces(model, compiled)
-    without = make_qwen2()
+def test_it_computes_a_qwen2_with_its_biases():
+    model = tiny_llama(1.0, 0, qwen2=True, **SHAPE, num_key_value_heads=2)
+    check_in_pieces(model)
+    without = tiny_llama(1.0, 0, qwen2=True, **SHAPE, num_key_value_heads=2)
     with torch.no_grad():
         without.model.layers[1].self_attn.k_proj.bias.zero_()
     with pytest.raises(AssertionError, match="not close"):
-        check_in_pieces(model, compiled, DecodingLlama(without, VOCABULARY, compiled))
+        check_in_pieces(model, DecodingLlama(without, VOCABULARY))
 
 
 def test_a_bias_anywhere_else_is_refused():
@@ -71,9 +57,9 @@ def test_a_bias_anywhere_else_is_refused():
         DecodingLlama(model, VOCABULARY)
 
 
-def check_in_pieces(model: PreTrainedModel, compiled: bool, decoding: DecodingLlama | None = None) -> None:
+def check_in_pieces(model: PreTrainedModel, decoding: DecodingLlama | None = None) -> None:
     """Two rows of 16 tokens read in pieces have the logits that `model` gives all at once."""
-    decoding = decoding or DecodingLlama(model, VOCABULARY, compiled)
+    decoding = decoding or DecodingLlama(model, VOCABULARY)
     ids = torch.randint(0, 80, (2, 16))
     positions = torch.stack([torch.cat([torch.rand(6) * 9, torch.arange(10.0)]), torch.arange(16.0)])
     with torch.no_grad():
@@ -85,10 +71,9 @@ def check_in_pieces(model: PreTrainedModel, compiled: bool, decoding: DecodingLl
     torch.testing.assert_close(torch.cat(pieces, dim=1), wanted, atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_rows_go_their_own_ways(compiled):
+def test_rows_go_their_own_ways():
     """A batch whose rows have read different numbers of ids computes what each row computes alone."""
-    decoding = DecodingLlama(make_model(2, True), VOCABULARY, compiled)
+    decoding = DecodingLlama(make_model(2, True), VOCABULARY)
     ids, positions = torch.randint(0, 80, (3, 12)), torch.arange(12.0).expand(3, 12)
     lengths, cache = [3, 7, 5], decoding.cache(3, 12)
     alone = []
@@ -106,9 +91,8 @@ def test_rows_go_their_own_ways(compiled):
     assert cache.lengths == [5, 9, 7]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_rolling_back_forgets_exactly_what_came_after(compiled):
-    decoding = DecodingLlama(make_model(4, True), VOCABULARY, compiled)
+def test_rolling_back_forgets_exactly_what_came_after():
+    decoding = DecodingLlama(make_model(4, True), VOCABULARY)
     ids, positions = torch.randint(0, 80, (1, 12)), torch.arange(12.0)[None]
     fresh, reused = decoding.cache(1, 12), decoding.cache(1, 12)
     wanted = decoding.forward(ids, decoding.rotary(positions), fresh)[:, -4:]

@@ -1,20 +1,27 @@
-"""The emitted laws by enumeration: the rule is a black box, asked with every drafted token and at every turn of every coin.
+"""The probabilities of what rules emit, by enumeration of texts over several rounds.
 
-Position 1 is reached because the fixture laws agree at position 0; exchanging the two brings the disagreement to the front.
+Exact rules keep those of the target's tokens, rules over groups those of its groups, and others must not.
 """
 
 from dataclasses import fields
 
+import numpy as np
 import pytest
 import torch
 
 from pcg.groups.groups import Groups
-from pcg.rules import coarse, exact, tolerant
-
-ALMOST_ONE = 1 - 2**-53
-EOS = 7
-NONE = Groups.singletons(8)
-POSITIONS = pytest.mark.parametrize("position", [0, 1])
+from pcg.rules import block, coarse, coarse_block, exact, tolerant
+from tests.rules.enumeration import (
+    ALMOST_ONE,
+    CODES,
+    Enumeration,
+    World,
+    coarse_target_of,
+    mistaken,
+    overlapping,
+    target_of,
+    within_by,
+)
 
 
 class FirstGroups(Groups):
@@ -24,123 +31,133 @@ class FirstGroups(Groups):
         return int(self.groups_of(t)[0])
 
 
-@pytest.fixture
-def world(laws, position):
-    p, q = laws
-    return (p, q) if position == 1 else (p[[1, 0]], q[[1, 0, 2]])
+@pytest.fixture(scope="module")
+def world():
+    return World(seed=5)
 
 
-def shares(outcome):
-    """Where the outcome of a coin changes: [0, 1) as pieces (outcome, a coin amid the piece, length), exact to 1e-9.
-
-    The outcome must be a step function of the coin that takes no value on two separate pieces.
-    """
-    pieces, start, last = [], 0.0, outcome(ALMOST_ONE)
-    while (here := outcome(start)) != last:
-        low, high = start, ALMOST_ONE
-        while high - low > 1e-9:
-            middle = (low + high) / 2
-            low, high = (middle, high) if outcome(middle) == here else (low, middle)
-        pieces.append((here, (start + low) / 2, high - start))
-        start = high
-    return [*pieces, (last, (start + 1) / 2, 1 - start)]
+@pytest.fixture(scope="module")
+def groups():
+    return overlapping()
 
 
-class Enumeration:
-    """Verdicts on one position of a world, and the laws `[groups, tokens]` that they add up to (`NONE`: sum over the rows)."""
-
-    def __init__(self, rule, groups, world, position, coins):
-        self.rule, self.groups, self.position = rule, groups, position
-        (self.p, self.q), self.coins = world, coins
-
-    def play(self, token, group=0.5, accept=ALMOST_ONE, **rest):
-        drafted, labels, thresholds = torch.zeros(2, dtype=torch.int64), [0.5, 0.5], [0.0, 0.0]
-        drafted[self.position], labels[self.position], thresholds[self.position] = token, group, accept
-        return self.rule(drafted, self.p, self.q, self.coins(group=labels, accept=thresholds, **rest))
-
-    def accepted(self):
-        law = torch.zeros(len(self.groups), 8, dtype=torch.float64)
-        for token, chance in enumerate(self.p[self.position].tolist()):
-            labels = shares(lambda coin, t=token: self.play(t, coin).tests[self.position].group)
-            for group, label, share in labels:
-                answers = shares(lambda coin, t=token, g=label: self.play(t, g, coin).tests[self.position].accepted)
-                law[group, token] += chance * share * sum(length for accepted, _, length in answers if accepted)
-        return law
-
-    def resampled(self):
-        """What replaces a rejected token: first a group (or, without groups, a token), then a token in it."""
-        law = torch.zeros(len(self.groups), 8, dtype=torch.float64)
-        for _, outer, share in shares(lambda coin: self.chosen(residual=[coin, 0.5])):
-            for token, inner, length in shares(lambda coin, o=outer: self.play(EOS, residual=[o, coin]).next_token):
-                law[self.play(EOS, residual=[outer, inner]).next_group, token] += share * length
-        return law
-
-    def chosen(self, **coins):
-        verdict = self.play(EOS, **coins)
-        return verdict.next_group if verdict.next_group >= 0 else verdict.next_token
-
-    def thinned(self):
-        """The same by trials: what passes the first of them, which any later one repeats with coins of its own."""
-        law, ends = torch.zeros(len(self.groups), 8, dtype=torch.float64), self.q[self.position].cumsum(0)
-        for token, chance in enumerate(self.q[self.position].tolist()):
-            for group, label, share in shares(lambda coin, t=token: self.groups.label(t, coin)):
-                trial = [float(ends[token]) - chance / 2, label]
-                answers = shares(lambda coin, t=trial: self.first_trial([*t, coin]))
-                for (passed, *what), _, length in answers:
-                    if passed:
-                        assert what == [group, token]
-                        law[group, token] += chance * share * length
-        return law / law.sum()
-
-    def first_trial(self, trial):
-        verdict = self.play(EOS, thinning=[trial, [0.5] * 3])
-        return (True, verdict.next_group, verdict.next_token) if verdict.trials == 1 else (False,)
-
-    def emitted(self, replaced):
-        accepted = self.accepted()
-        return accepted + (1 - accepted.sum()) * replaced
+@pytest.mark.parametrize("rule", [exact, block])
+@pytest.mark.parametrize(("codes", "seed", "lookahead"), [(CODES, 5, 1), (CODES, 5, 2), (CODES, 5, 3), (4, 2, 2)])
+def test_the_text_has_the_targets_probabilities_over_several_rounds(rule, codes, seed, lookahead):
+    world = World(seed, codes)
+    assert Enumeration(rule, world, lookahead).furthest(target_of(world)) < 1e-12
 
 
-@pytest.fixture
-def enumerate_(world, position, coins):
-    return lambda rule, groups=NONE: Enumeration(rule, groups, world, position, coins)
+@pytest.mark.parametrize(("make_rule", "lookahead"), [(coarse, 1), (coarse, 2), *((coarse_block, n) for n in (1, 2, 3))])
+def test_over_groups_every_group_has_the_targets_probability_given_the_text(world, groups, make_rule, lookahead):
+    assert Enumeration(make_rule(groups), world, lookahead, groups).furthest(coarse_target_of(world, groups)) < 1e-12
 
 
-def assert_same(law, expected):
-    torch.testing.assert_close(law, expected.double(), rtol=0, atol=1e-6)
+@pytest.mark.parametrize("lookahead", [1, 2])
+def test_a_tolerance_and_the_tokens_of_pcg_have_not(world, groups, lookahead):
+    assert Enumeration(tolerant(0.3), world, lookahead).furthest(target_of(world)) > 0.05
+    assert Enumeration(coarse(groups), world, lookahead, groups).furthest(target_of(world), of_tokens=True) > 0.05
 
 
-@POSITIONS
-def test_exact_emits_the_targets_law_and_a_tolerance_does_not(position, world, enumerate_):
-    target = world[1][position]
-    sd, ssd = (enumerate_(rule) for rule in (exact, tolerant(0.3)))
-    assert_same(sd.emitted(sd.resampled()).sum(0), target)
-    assert float((ssd.emitted(ssd.resampled()).sum(0) - target).abs().sum()) > 0.1
-
-
-@POSITIONS
-def test_pcg_emits_the_targets_law_over_groups_but_not_over_tokens(groups, position, world, enumerate_):
-    target = world[1][position]
-    pcg = enumerate_(coarse(groups), groups)
-    law = pcg.emitted(pcg.resampled())
-    assert_same(law.sum(1), groups.masses(target))
-    assert float((law.sum(0) - target).abs().sum()) > 0.1
-
-
-@POSITIONS
-def test_both_residuals_are_one_law(groups, position, enumerate_):
-    assert_same(enumerate_(coarse(groups, "thinning"), groups).thinned(), enumerate_(coarse(groups), groups).resampled())
-
-
-@POSITIONS
-def test_labels_and_masses_of_different_weights_do_not_add_up(position, world, groups, enumerate_):
+def test_labels_and_masses_of_different_weights_do_not_add_up(world, groups):
     mixed = FirstGroups(*(getattr(groups, field.name) for field in fields(groups)))
-    pcg, target = enumerate_(coarse(mixed), mixed), world[1][position]
-    assert float((pcg.emitted(pcg.resampled()).sum(1) - mixed.masses(target)).abs().max()) > 0.001
+    assert Enumeration(coarse(mixed), world, 1, mixed).furthest(coarse_target_of(world, mixed)) > 0.001
 
 
-@POSITIONS
-def test_thinning_over_singletons_is_exact_decoding_in_law(position, world, enumerate_):
-    pcg = enumerate_(coarse(NONE, "thinning"))
-    assert_same(pcg.emitted(pcg.thinned()).sum(0), world[1][position])
-    assert_same(pcg.thinned().sum(0), enumerate_(exact).resampled().sum(0))
+@pytest.mark.parametrize("over_groups", [False, True])
+def test_drafting_may_stop_where_the_draft_is_unsure(world, groups, over_groups):
+    def stops(p):
+        return p.max() < 0.6
+
+    lengths = {len(drafted) for drafted, _ in world.drafts((), 3, stops)}
+    assert len(lengths) > 1
+    rule, wanted = (coarse_block(groups), coarse_target_of(world, groups)) if over_groups else (block, target_of(world))
+    assert Enumeration(rule, world, 3, groups if over_groups else None, stops).furthest(wanted) < 1e-12
+
+
+@pytest.mark.parametrize("rule", [exact, block])
+def test_numbers_that_follow_from_the_past_leave_the_targets_probabilities(rule):
+    """The enumeration of several rounds, where each drafts by what the text before it was: any function of the past."""
+
+    class Changing(World):
+        def drafts(self, text, lookahead, stops):
+            return super().drafts(text, 1 + (sum(text) + len(text)) % 3, stops)
+
+    world = Changing(seed=4)
+    assert {len(next(world.drafts((x,), 3, lambda p: False))[0]) for x in range(CODES)} == {1, 2, 3}
+    assert Enumeration(rule, world, 3).furthest(target_of(world)) < 1e-12
+
+
+@pytest.mark.parametrize("lookahead", [2, 3])
+def test_the_enumeration_refuses_the_residual_of_token_verification(world, lookahead):
+    alone = Groups.singletons(CODES)
+    assert Enumeration(mistaken(alone), world, lookahead, alone).furthest(target_of(world)) > 0.004
+
+
+@pytest.mark.slow
+def test_over_groups_the_enumeration_refuses_pcgs_own_residual(world, groups):
+    assert Enumeration(mistaken(groups), world, 3, groups).furthest(coarse_target_of(world, groups)) > 0.004
+
+
+def test_who_draws_within_a_replaced_group_does_not_matter_to_the_groups(world, groups):
+    for drawn_by in (lambda p, q: q, lambda p, q: p, lambda p, q: np.ones(CODES)):
+        found = Enumeration(within_by(groups, drawn_by), world, 2, groups)
+        assert found.furthest(coarse_target_of(world, groups)) < 1e-12
+
+
+def test_the_hybrid_of_both_takes_tokens_from_the_draft_within_every_group_the_bonus_included(world, groups):
+    def hybrid(text):
+        """Q_c(K) p(x | K), summed over groups."""
+        p, q = world.behind(text)
+        found = np.zeros(CODES)
+        for k in range(len(groups)):
+            members = groups.members_of(k).numpy()
+            inside = p[members] * groups.weights(k).numpy()
+            found[members] += groups.mass(q, k) * inside / inside.sum()
+        return found
+
+    def furthest(drawn_by, bonus=None):
+        return Enumeration(within_by(groups, drawn_by), world, 2, groups, bonus=bonus).furthest(hybrid, of_tokens=True)
+
+    assert furthest(lambda p, q: p, hybrid) < 1e-12
+    assert furthest(lambda p, q: p) > 0.005
+    assert furthest(lambda p, q: q, hybrid) > 0.005
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_never_fewer_tokens_than_token_verification(groups, seed):
+    world = World(seed)
+    for rule, other, over in ((block, exact, None), (coarse_block(groups), coarse(groups), groups)):
+        gains = [
+            Enumeration(rule, world, n, over).accepted() - Enumeration(other, world, n, over).accepted() for n in (1, 2, 3)
+        ]
+        assert abs(gains[0]) < 1e-12
+        assert min(gains[1:]) > -1e-12
+        assert gains[2] > 1e-4
+
+
+def test_one_drafted_token_is_judged_as_in_token_verification(random_laws, play, groups):
+    p, q = random_laws(8, 1, seed=4)
+    assert play(block, p, q, 300) == play(exact, p, q, 300)
+    eight = Groups.singletons(8)
+    assert play(coarse_block(eight), p, q, 300) == play(coarse(eight), p, q, 300)
+
+
+def test_singleton_groups_are_block_verification_of_tokens_coin_for_coin(random_laws, play):
+    p, q = random_laws(12, 4, seed=7)
+    alone = [(v.accepted, v.next_token, v.next_kind) for v in play(block, p, q, 300)]
+    assert [(v.accepted, v.next_token, v.next_kind) for v in play(coarse_block(Groups.singletons(12)), p, q, 300)] == alone
+
+
+def test_extremes_are_harmless(coins):
+    none, half = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 0.5]])
+    tiny = torch.tensor([[5e-324, 1.0]], dtype=torch.float64)
+    for rule in (block, coarse_block(Groups.singletons(2))):
+        outside = rule(torch.tensor([0, 1]), torch.cat([none, half]), torch.cat([none, half, half]), coins(accept=[0.0, 0.0]))
+        assert (outside.accepted, outside.next_token) == (0, 1)
+        sure = rule(
+            torch.tensor([0, 1]), torch.cat([tiny, half]), torch.cat([half, half, half]), coins(accept=[ALMOST_ONE] * 2)
+        )
+        assert sure.accepted == 2
+        equal = rule(torch.tensor([1, 0]), torch.cat([half, half]), torch.cat([half] * 3), coins(accept=[ALMOST_ONE] * 2))
+        assert (equal.accepted, equal.next_kind) == (2, "bonus")

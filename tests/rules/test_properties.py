@@ -88,15 +88,17 @@ def test_nothing_drafted_gives_one_token_of_the_target(name, groups, laws, coins
     assert (verdict.accepted, verdict.next_kind, verdict.next_token, verdict.tests) == (0, "bonus", draw(q[0], 0.2), ())
 
 
-@pytest.mark.parametrize("name", ["exact", "dense", "thinning"])
-def test_an_empty_residual_falls_back_to_the_target(name, coins):
-    p = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
-    q = torch.tensor([[0.5 - 2**-54, 0.5], [0.5, 0.5]], dtype=torch.float64)
-    for coin, token in ((0.25, 0), (0.75, 1)):
-        flip = coins(lookahead=1, accept=[ALMOST_ONE], residual=[coin, 0.5])
-        verdict = RULES[name](Groups.singletons(2))(torch.tensor([0]), p, q, flip)
-        group = -1 if name == "exact" else token
-        assert (verdict.next_kind, verdict.next_token, verdict.next_group) == ("resampled", token, group)
+@pytest.mark.parametrize("name", ["exact", "dense", "thinning", "block", "block, dense", "block, thinning"])
+@pytest.mark.parametrize("tiny", [1e-300, 5e-324])
+def test_a_tiny_draft_probability_is_harmless(name, tiny, coins):
+    p = torch.tensor([[tiny, 1.0]], dtype=torch.float64)
+    q = torch.tensor([[0.5, 0.5], [0.5, 0.5]], dtype=torch.float64)
+    sure = RULES[name](Groups.singletons(2))(torch.tensor([0]), p, q, coins(lookahead=1, accept=[ALMOST_ONE]))
+    assert (sure.accepted, sure.tests[0].ratio) == (1, 1.0)
+    hopeless = RULES[name](Groups.singletons(2))(
+        torch.tensor([0]), q[:1], torch.cat([p, q[:1]]), coins(lookahead=1, accept=[1e-200], residual=[0.5, 0.5])
+    )
+    assert (hopeless.accepted, hopeless.next_token) == (0, 1)
 
 
 @EVERY
@@ -114,6 +116,7 @@ def test_a_verdict_is_an_accepted_prefix_and_a_possible_token(name, case):
     assert verdict.accepted == passed
     assert verdict.next_kind == ("resampled" if rejected else "bonus")
     assert q[verdict.accepted, verdict.next_token] > 0
+    assert rejected or verdict.next_token == draw(q[-1], coins.bonus)
     # Under all but PCG the mass is that of the token: nothing is said that the target would not say.
     assert all(test.mass_q > 0 for test in verdict.tests[:passed]) or name == "tolerant"
     assert rule(drafted, p, q, coins) == verdict

@@ -12,7 +12,6 @@ from pcg.synthesis.costs import (
     RoundCosts,
     StepCosts,
     breakeven,
-    lookahead_cost,
     method_figures,
     pooled,
     round_costs,
@@ -46,21 +45,6 @@ def test_real_rounds_are_timed_by_lookahead(synthesizer):
     assert (steps.ar, steps.verify) == (found.ar, found.verify[3])
     assert steps.draft == pytest.approx(found.draft_cost(3) * found.ar)
     assert found.whole[3] >= found.verify[3]
-
-
-def test_the_line_through_the_costs_is_theirs_where_they_are_straight():
-    slope, missed = costs(2.0, 2.2, 0.33).line
-    assert slope == pytest.approx(0.15)
-    assert missed < 1e-9
-
-
-def test_tokens_over_the_cost_of_a_round_are_the_speed_that_it_allows():
-    assert costs(2.0, 2.0, 0.4).speed_up(2.4, 3) == pytest.approx(2.4 / (3.2 / 2.0))
-
-
-def test_the_cost_of_a_drafted_token_is_a_setting(synthesizer):
-    cost = lookahead_cost(synthesizer, 0.8, turns=2)
-    assert Settings(lookahead_cost=cost).lookahead_cost == cost > 0
 
 
 def test_the_verdict_is_the_fastest_of_expected_tokens_over_cost():

@@ -74,13 +74,6 @@ def test_streamed_it_is_the_same_take(synthesizer: Synthesizer, take: Take) -> N
     assert len(streamed.audio) == len(take.audio)
 
 
-def test_a_text_without_pauses_is_as_it_was(synthesizer: Synthesizer) -> None:
-    take = synthesizer.take("hello, is this one?", SETTINGS, "one")
-    assert take.pauses == ()
-    assert take.summary()["pauses"] == []
-    assert len(take.audio) == synthesizer.voice.codec.hop * len(take.tokens)
-
-
 def test_the_figures_say_where_pauses_are(take: Take) -> None:
     assert take.summary()["pauses"] == [list(pause) for pause in take.pauses]
     assert take.audio_seconds == pytest.approx(len(take.audio) / take.sample_rate)

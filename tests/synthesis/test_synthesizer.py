@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 
 from pcg.errors import AssetError, InputError
@@ -81,18 +80,6 @@ def test_the_figures_follow_their_definitions(synthesizer):
     assert math.isclose(take.rtf, take.wall_seconds / take.audio_seconds)
 
 
-@pytest.mark.slow
-def test_tolerance_accepts_more_and_from_one_on_everything(synthesizer):
-    def rate(settings):
-        # The last round is cut at the end of speech, whatever was accepted behind it.
-        takes = [synthesizer.take(TEXT, settings.with_(seed=s), "one") for s in range(6)]
-        rounds = [r for take in takes for r in take.rounds[:-1]]
-        return sum(r.accepted for r in rounds) / sum(len(r.drafted) for r in rounds)
-
-    assert rate(Settings(method="ssd", beta=1.0)) == 1.0
-    assert rate(Settings(method="ssd", beta=0.4)) > rate(Settings(method="sd"))
-
-
 def test_a_callers_own_rule_takes_the_place_of_the_methods(synthesizer):
     def never(drafted, p, q, coins):
         from pcg.rules import Verdict
@@ -131,17 +118,6 @@ def test_a_long_text_is_cut_at_sentence_ends_and_said_in_pieces(synthesizer):
     assert len(chunks) > 1
     assert " ".join(chunks) == text.strip()
     assert all(c[-1] in "?!" for c in chunks)
-
-
-def test_a_recording_becomes_a_reference(synthesizer, tmp_path):
-    path, t = tmp_path / "tone.wav", np.arange(24_000 * 2) / 24_000
-    soundfile.write(path, 0.3 * np.sin(2 * np.pi * 220 * t), 24_000)
-    reference = synthesizer.voice.reference_from_audio(path, "hello")
-    assert len(reference.codes) == pytest.approx(2 * 16_000 / synthesizer.voice.codec.hop, abs=2)
-    take = synthesizer.take(TEXT, Settings(), "tone", reference)
-    assert take.voice == "tone"
-    with pytest.raises(InputError, match="audio file"):
-        synthesizer.voice.reference_from_audio(tmp_path / "none.wav", "hello")
 
 
 def test_unknown_voices_and_damaged_files_are_named(synthesizer, tiny_voice_folder, tmp_path):

@@ -8,8 +8,6 @@ from pathlib import Path
 import gradio as gr
 import numpy as np
 import pytest
-from gradio_client import Client
-from gradio_client.exceptions import AppError
 
 from explorers.judging import JudgedTake, judge_takes
 from explorers.listen import share
@@ -341,17 +339,6 @@ def test_the_example_is_recorded_and_read_back(synthesizer: Synthesizer, tmp_pat
 class FakeJudges2(FakeJudges):
     def names(self, reference: str) -> dict[str, str]:
         return {"WER, CER": "a fake"}
-
-
-def test_a_program_generates_and_gets_json(address: str) -> None:
-    client = Client(address, verbose=False)
-    answer = client.predict(text=TEXT, seed=3, method="sd", recording=None, api_name="/generate")
-    shown = answer[0] if isinstance(answer, list | tuple) else answer
-    state = json.loads((shown.get("value") or shown)["state"])
-    lanes = {lane["key"]: lane for lane in state["lanes"]}
-    assert lanes["sd"]["ratio"] is not None
-    with pytest.raises(AppError, match="I can only read English letters and digits"):
-        client.predict(text="مرحبا بالعالم", recording=None, api_name="/generate")
 
 
 def test_a_take_of_the_history_is_used_with_its_method(address: str) -> None:

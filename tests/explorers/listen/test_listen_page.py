@@ -75,7 +75,7 @@ def test_the_first_screen_says_what_it_is_plays_and_switches(page: Page, complai
     assert complaints == []
 
 
-@pytest.mark.parametrize("page", [390, 360], indirect=True)
+@pytest.mark.parametrize("page", [390], indirect=True)
 def test_a_phone_shows_play_early_and_the_knobs_in_a_low_sheet(page: Page) -> None:
     assert page.locator("#play").bounding_box()["y"] <= PLAYER_PIXELS
     page.locator("#knobs > button").click()

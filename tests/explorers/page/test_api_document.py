@@ -44,21 +44,14 @@ def test_the_call_of_curl_works_as_it_is_printed(address: str) -> None:
     assert json.loads(answer)[0]["token"] == 17
 
 
-def endpoints(address: str) -> list[str]:
-    return list(Client(address, verbose=False).view_api(print_info=False, return_format="dict")["named_endpoints"])
-
-
 def test_every_endpoint_that_is_offered_is_named(address: str) -> None:
     """The page of the tests has no detectors, so no Spoof tab."""
     table = DOCUMENT.split("| tab | endpoints |")[1].split("\n\n")[0]
     named = {f"/{name}" for name in re.findall(r"`(\w+)`", table)}
-    offered = endpoints(address)
+    offered = list(Client(address, verbose=False).view_api(print_info=False, return_format="dict")["named_endpoints"])
     assert named - set(offered) <= {"/spoof"}
     assert [name for name in offered if name not in named] == []
-
-
-def test_the_first_endpoint_is_generate(address: str) -> None:
-    assert endpoints(address)[0] == "/generate"
+    assert offered[0] == "/generate"
 
 
 def test_what_the_page_on_the_api_asks_for_in_vain_is_no_error() -> None:
