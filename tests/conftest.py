@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 if TYPE_CHECKING:
     from pcg.asr.embedded import EmbeddedRecogniser
     from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.synthesis.voice import Voice
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -22,6 +24,19 @@ SENTENCES = (
     "don't the boats move slowly along the river",
     "a warm bright morning sun",
 )
+
+
+def built_once(tmp_path_factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
+    """The folder `name` that `build` fills, once for all processes of a run."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            unfinished = folder.with_suffix(".unfinished")
+            unfinished.mkdir()
+            build(unfinished)
+            unfinished.rename(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -70,13 +85,34 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Synthesizer":
+    """The voice of `tiny_voice_folder` as it speaks."""
+    from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.synthesis.voice import load_voice
+
+    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def voice(synthesizer: "Synthesizer") -> "Voice":
+    return synthesizer.voice
+
+
+@pytest.fixture(scope="session")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> "Synthesizer":
+    """The voice in assets/."""
+    from pcg.synthesis.synthesizer import Synthesizer
+    from pcg.synthesis.voice import load_voice
+
+    return Synthesizer(load_voice(), tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
 def llasa_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A LLaSA that babbles, with its codec, as its repository on the hub would hold them."""
     from tiny_llasa import save_tiny_llasa
 
-    folder = tmp_path_factory.mktemp("llasa")
-    save_tiny_llasa(folder)
-    return folder
+    return built_once(tmp_path_factory, "llasa", save_tiny_llasa)
 
 
 @pytest.fixture(scope="session")
@@ -110,9 +146,7 @@ def neutts_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A NeuTTS Air that babbles, with its codec, as its repository on the hub would hold them."""
     from tiny_neutts import save_tiny_neutts
 
-    folder = tmp_path_factory.mktemp("neutts")
-    save_tiny_neutts(folder)
-    return folder
+    return built_once(tmp_path_factory, "neutts", save_tiny_neutts)
 
 
 @pytest.fixture(scope="session")

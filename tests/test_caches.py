@@ -13,7 +13,7 @@ from pcg.errors import PCGError
 from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record
 from pcg.groups.library import GroupLibrary
-from pcg.synthesis.voice import Voice, load_voice
+from pcg.synthesis.voice import Voice
 from tests.damage import DAMAGES, FULL_DISKS, flip, removed, without_privileges
 from tests.experiments.fake_worker import result_of, units_of
 
@@ -28,11 +28,6 @@ class Cache(NamedTuple):
     make: Callable[[Path], object]
     file: str
     lost: bool = False
-
-
-@pytest.fixture(scope="module")
-def voice(tiny_voice_folder: Path) -> Voice:
-    return load_voice(str(tiny_voice_folder))
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import torch
 
 from pcg.audio import fade_ends
 from pcg.codec.streaming import FUTURE_TOKENS, PAST_TOKENS, AudioStream
-from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
-from pcg.synthesis.voice import load_voice
+from pcg.synthesis.synthesizer import CONTEXT_TOKENS
 
 PUSH_SIZES = (1, 3, 7, 10_000)
 
@@ -37,24 +36,19 @@ class Moody(Memoryless):
 
 
 @pytest.fixture(scope="module")
-def synthesizer(tmp_path_factory):
-    return Synthesizer(load_voice("embedded"), tmp_path_factory.mktemp("cache"))
+def speaker(shipped):
+    return next(iter(shipped.voice.references.values()))
 
 
 @pytest.fixture(scope="module")
-def speaker(synthesizer):
-    return next(iter(synthesizer.voice.references.values()))
-
-
-@pytest.fixture(scope="module")
-def tokens(synthesizer):
+def tokens(shipped):
     """Two known voices one after the other: ten seconds of real speech."""
-    return torch.cat([r.codes for r in list(synthesizer.voice.references.values())[:2]]).tolist()
+    return torch.cat([r.codes for r in list(shipped.voice.references.values())[:2]]).tolist()
 
 
 @pytest.fixture(scope="module")
-def at_once(synthesizer, speaker, tokens):
-    return synthesizer.decode(tokens, speaker)
+def at_once(shipped, speaker, tokens):
+    return shipped.decode(tokens, speaker)
 
 
 def chunks_of(stream, tokens, size):
@@ -67,10 +61,10 @@ def error_db(heard, wanted):
 
 
 @pytest.mark.parametrize("size", PUSH_SIZES)
-def test_the_chunks_are_the_one_shot_decode(synthesizer, speaker, tokens, at_once, size):
+def test_the_chunks_are_the_one_shot_decode(shipped, speaker, tokens, at_once, size):
     """Bound -45 dB; see FUTURE_TOKENS for what other look-aheads give."""
-    chunks = chunks_of(AudioStream(synthesizer.voice.codec, speaker.codes[-CONTEXT_TOKENS:]), tokens, size)
-    heard, rate = np.concatenate(chunks), synthesizer.voice.codec.sample_rate
+    chunks = chunks_of(AudioStream(shipped.voice.codec, speaker.codes[-CONTEXT_TOKENS:]), tokens, size)
+    heard, rate = np.concatenate(chunks), shipped.voice.codec.sample_rate
     assert all(c.dtype == np.float32 for c in chunks)
     assert len(heard) == len(at_once)
     assert error_db(heard[:rate], at_once[:rate]) < -45
@@ -80,36 +74,36 @@ def test_the_chunks_are_the_one_shot_decode(synthesizer, speaker, tokens, at_onc
         np.testing.assert_allclose(heard[end], at_once[end], atol=1e-4)
 
 
-def test_without_context_and_look_ahead_it_is_not(synthesizer, speaker, tokens, at_once):
+def test_without_context_and_look_ahead_it_is_not(shipped, speaker, tokens, at_once):
     """The negative control of the test above: the same codes and the same bound."""
-    stream = AudioStream(synthesizer.voice.codec, speaker.codes[-CONTEXT_TOKENS:], past=0, future=0)
+    stream = AudioStream(shipped.voice.codec, speaker.codes[-CONTEXT_TOKENS:], past=0, future=0)
     heard = np.concatenate(chunks_of(stream, tokens, 7))
-    rate = synthesizer.voice.codec.sample_rate
+    rate = shipped.voice.codec.sample_rate
     assert len(heard) == len(at_once)
     assert error_db(heard[rate:], at_once[rate:]) > -20
 
 
-def test_the_first_sound_comes_with_the_look_ahead_and_no_earlier(synthesizer, speaker, tokens):
-    stream = AudioStream(synthesizer.voice.codec, speaker.codes[-CONTEXT_TOKENS:])
-    codec = synthesizer.voice.codec
+def test_the_first_sound_comes_with_the_look_ahead_and_no_earlier(shipped, speaker, tokens):
+    stream = AudioStream(shipped.voice.codec, speaker.codes[-CONTEXT_TOKENS:])
+    codec = shipped.voice.codec
     at_once = round(0.2 * codec.sample_rate / codec.hop)
     first = at_once + FUTURE_TOKENS
     assert [len(stream.push([t])) for t in tokens[:first]] == [0] * (first - 1) + [at_once * codec.hop]
 
 
 @pytest.mark.parametrize("count", [1, 5, 11, 17])
-def test_an_utterance_may_be_shorter_than_a_chunk(synthesizer, speaker, tokens, count):
-    heard = np.concatenate(chunks_of(AudioStream(synthesizer.voice.codec, speaker.codes[-CONTEXT_TOKENS:]), tokens[:count], 3))
-    wanted = synthesizer.decode(tokens[:count], speaker)
+def test_an_utterance_may_be_shorter_than_a_chunk(shipped, speaker, tokens, count):
+    heard = np.concatenate(chunks_of(AudioStream(shipped.voice.codec, speaker.codes[-CONTEXT_TOKENS:]), tokens[:count], 3))
+    wanted = shipped.decode(tokens[:count], speaker)
     assert len(heard) == len(wanted)
     assert error_db(heard, wanted) < -45
 
 
-def test_no_codes_are_no_samples(synthesizer, speaker):
-    stream = AudioStream(synthesizer.voice.codec, speaker.codes[-CONTEXT_TOKENS:])
+def test_no_codes_are_no_samples(shipped, speaker):
+    stream = AudioStream(shipped.voice.codec, speaker.codes[-CONTEXT_TOKENS:])
     assert len(stream.push([])) == 0
     assert len(stream.finish()) == 0
-    assert len(AudioStream(synthesizer.voice.codec, torch.zeros(0, dtype=torch.int64)).finish()) == 0
+    assert len(AudioStream(shipped.voice.codec, torch.zeros(0, dtype=torch.int64)).finish()) == 0
 
 
 @pytest.mark.parametrize("size", PUSH_SIZES)

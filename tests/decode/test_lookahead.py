@@ -7,8 +7,6 @@ import pytest
 
 from pcg.decode.sequence import Acceptances, choose_lookahead, linear_costs
 from pcg.settings import Settings
-from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
 
 
 def rounds(chances, counts, seed=0):
@@ -62,8 +60,7 @@ def test_positions_that_were_never_tested_lean_on_the_others():
     assert first > 0.9 > third > 0.1 > second
 
 
-def test_a_take_is_said_again_from_its_settings(tiny_voice_folder, tmp_path):
-    synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
+def test_a_take_is_said_again_from_its_settings(synthesizer):
     settings = Settings("sd", lookahead=6, lookahead_cost=0.2, seed=3)
     take, again = (synthesizer.take("hello, is this one sentence?", settings, "one") for _ in range(2))
     lengths = [len(r.drafted) for r in take.rounds]
@@ -73,8 +70,7 @@ def test_a_take_is_said_again_from_its_settings(tiny_voice_folder, tmp_path):
     assert max(lengths) <= 6
 
 
-def test_block_verification_is_reached_by_settings(tiny_voice_folder, tmp_path):
-    synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
+def test_block_verification_is_reached_by_settings(synthesizer):
     for method in ("sd", "pcg"):
         settings = Settings(method, theta=0.3, seed=1)
         token, whole = (synthesizer.take("hello", settings.with_(verification=v), "one") for v in ("token", "block"))

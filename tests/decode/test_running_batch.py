@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,7 +18,6 @@ from pcg.rules import Coins, Verdict, block, exact, tolerant
 from pcg.sampling import Plain, RepetitionAware, SamplerState
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
 from pcg.take import Round
 from pcg.text.prompt import Prompt
 
@@ -144,9 +142,8 @@ def test_a_row_with_the_coins_of_another_is_noticed() -> None:
     assert alone(pair, wish) != alone(pair, Wish(**{**vars(wish), "memory": Plain(0.81)}))
 
 
-def test_a_take_of_every_method_is_the_synthesizers(tiny_voice_folder: Path, tmp_path: Path) -> None:
+def test_a_take_of_every_method_is_the_synthesizers(synthesizer: Synthesizer) -> None:
     """What `Synthesizer.take` says, said by requests that speak side by side."""
-    synthesizer = Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path)
     voice = synthesizer.voice
     batch, rounds = RunningBatch(voice.target, voice.draft, 4, 400), {}
     for method in METHODS:

@@ -11,12 +11,6 @@ from pcg.decode.sequence import begin
 from pcg.decode.speculative import Drafting, speculative
 from pcg.rules import Test, Verdict, all_accepted, exact
 from pcg.sampling import Plain, as_array, probabilities
-from pcg.synthesis.voice import load_voice
-
-
-@pytest.fixture(scope="module")
-def voice(tiny_voice_folder):
-    return load_voice(str(tiny_voice_folder))
 
 
 def runners(voice, limit=40, texts=("hello",)):

@@ -13,7 +13,6 @@ from explorers.theme import launch_options
 from pcg.settings import Settings
 from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
 from tests.explorers.chromium import READY, SOFTWARE, patient_page, watch
 from tests.explorers.served import serve
 
@@ -38,12 +37,8 @@ def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) ->
 
 
 @pytest.fixture(scope="session")
-def synthesizer(
-    tiny_voice_folder: Path,
-    with_flat_map: Callable[[Synthesizer], Synthesizer],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Synthesizer:
-    return with_flat_map(Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache")))
+def synthesizer(synthesizer: Synthesizer, with_flat_map: Callable[[Synthesizer], Synthesizer]) -> Synthesizer:
+    return with_flat_map(synthesizer)
 
 
 @pytest.fixture(scope="module")

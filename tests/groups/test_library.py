@@ -10,12 +10,6 @@ from pcg.errors import InputError
 from pcg.groups.library import GroupLibrary, mel_features
 from pcg.groups.neighbours import build_neighbours
 from pcg.settings import SIMILARITIES
-from pcg.synthesis.voice import load_voice
-
-
-@pytest.fixture(scope="module")
-def voice(tiny_voice_folder):
-    return load_voice(str(tiny_voice_folder))
 
 
 def library(voice, folder, **options) -> GroupLibrary:

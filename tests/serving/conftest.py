@@ -1,7 +1,6 @@
 """A server of a few lines behind the middleware, asked without a network; a small voice, and a server that speaks with it."""
 
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,7 +10,6 @@ from starlette.types import ASGIApp
 
 from pcg.serving.speech_service import SpeechService
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
 from tests.serving.served import serve
 
 Ask = Callable[..., httpx.Response]
@@ -36,11 +34,6 @@ def ask() -> Callable[[ASGIApp], Ask]:
         return send
 
     return of
-
-
-@pytest.fixture(scope="module")
-def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="module")

@@ -108,7 +108,7 @@ def test_it_keeps_its_key_and_its_limit(server: tuple[str, subprocess.Popen[str]
         assert httpx.post(f"{url}/audio/speech", json=body, headers=KEY).status_code == 429
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_open_answers_do_not_hold_up_the_end(
     server: tuple[str, subprocess.Popen[str]], how: signal.Signals, tiny_voice_folder: Path
 ) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from pcg.errors import InputError
 from pcg.spoof.detectors import M10, M50
 from pcg.spoof.segments import KINDS, OWN, Garbage, Mix, Segments, drawn, shuffled, swapped
-from pcg.synthesis.voice import Voice, load_voice
+from pcg.synthesis.voice import Voice
 
 CODES, USED = 64, 48
 USAGE = torch.tensor(([400] + [10] * 5) * 8 + [0] * (CODES - USED))
@@ -105,8 +105,7 @@ def test_a_swapped_code_sounds_different_and_random_ones_often_do_not() -> None:
     assert similar(made).mean() < by_chance.mean() - 0.4
 
 
-def test_the_groups_of_a_voice_and_its_swaps_have_no_code_in_common(tiny_voice_folder: object) -> None:
-    voice: Voice = load_voice(str(tiny_voice_folder))
+def test_the_groups_of_a_voice_and_its_swaps_have_no_code_in_common(voice: Voice) -> None:
     embedding = torch.nn.functional.normalize(voice.code_embedding, dim=1)
     segments = real(50, 20) % 50
     made = Garbage(voice.usage, voice.code_embedding).of("swapped", segments, coins(9))

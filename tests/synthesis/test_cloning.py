@@ -13,7 +13,7 @@ from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import last_pause, load_voice, read_recording
+from pcg.synthesis.voice import last_pause, read_recording
 from pcg.take import Sound
 from pcg.text.prompt import Reference
 
@@ -208,11 +208,10 @@ def test_words_come_from_the_transcript_or_from_the_recogniser_or_not_at_all(tmp
 
 @pytest.mark.parametrize("method", ["ar", "pcg"])
 @pytest.mark.parametrize("length", [0, 7, 100])
-def test_nothing_of_the_reference_is_left_in_the_sound(tiny_voice_folder, tmp_path, method, length):
+def test_nothing_of_the_reference_is_left_in_the_sound(voice, tmp_path, method, length):
     """Every sample tells its code: the sound is the take's codes and no other, with a context shorter and longer than what is
     decoded before them."""
-    voice = replace(load_voice(str(tiny_voice_folder)), codec=Countable())
-    synthesizer = Synthesizer(voice, tmp_path)
+    synthesizer = Synthesizer(replace(voice, codec=Countable()), tmp_path)
     speaker = Reference("hello", torch.arange(length) % 64)
     steps = list(synthesizer.speak("one sentence", Settings(method), "mine", speaker, stream=True))
     take = steps[-1]

@@ -22,11 +22,6 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 
 
-@pytest.fixture(scope="module")
-def synthesizer(tiny_voice_folder, tmp_path_factory):
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
-
-
 def costs(ar, fixed, more, most=8):
     """Rounds that cost `fixed` and `more` for each draft, of which a draft step is half and the rest the wider pass."""
     counts = range(1, most + 1)

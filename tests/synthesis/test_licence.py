@@ -29,11 +29,6 @@ ASSETS = ROOT / "assets"
 
 
 @pytest.fixture(scope="module")
-def voice(tiny_voice_folder: Path) -> Voice:
-    return load_voice(str(tiny_voice_folder))
-
-
-@pytest.fixture(scope="module")
 def synthesizer(voice: Voice, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
     return Synthesizer(replace(voice, licence="CC-BY-NC-4.0"), tmp_path_factory.mktemp("cache"))
 

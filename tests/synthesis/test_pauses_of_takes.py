@@ -1,7 +1,6 @@
 """Pauses in a take: silence in its sound, at the same tokens as without them."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,16 +9,10 @@ from pcg.analysis.whatif import follow
 from pcg.errors import InputError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
 from pcg.take import Sound, Take
 
 PAUSED = "[pause:0.2] hello, is this one? [pause:1] yes! [pause:0.5][pause:0.25] ... [pause:2]"
 SETTINGS = Settings("pcg", theta=0.3, seed=4, temperature=0.6)
-
-
-@pytest.fixture(scope="module")
-def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="module")

@@ -18,21 +18,15 @@ MEGABYTE = 1e6
 
 
 @pytest.fixture(scope="module")
-def synthesizer(tmp_path_factory):
-    return Synthesizer(load_voice(), tmp_path_factory.mktemp("cache"))
-
-
-@pytest.fixture(scope="module")
 def sentences():
     return read_sentences("everyday")[::8]
 
 
 @pytest.fixture(scope="module")
-def takes(synthesizer, sentences):
-    voice = next(iter(synthesizer.voice.references))
+def takes(shipped, sentences):
+    voice = next(iter(shipped.voice.references))
     return {
-        method: [synthesizer.take(text, Settings(method, seed=i), voice) for i, text in enumerate(sentences)]
-        for method in METHODS
+        method: [shipped.take(text, Settings(method, seed=i), voice) for i, text in enumerate(sentences)] for method in METHODS
     }
 
 
@@ -83,17 +77,17 @@ def test_grouping_accepts_more_than_exact_decoding(takes):
     assert rate("ssd") > rate("sd")
 
 
-def test_groups_grow_smoothly_as_theta_falls(synthesizer):
+def test_groups_grow_smoothly_as_theta_falls(shipped):
     thetas = np.arange(bounds("theta").high, bounds("theta").low - 1e-9, -0.05)
-    sizes = [synthesizer.statistics(min(1.0, float(t) + 1e-12)).usage_weighted_mean_size for t in thetas]
+    sizes = [shipped.statistics(min(1.0, float(t) + 1e-12)).usage_weighted_mean_size for t in thetas]
     assert sizes[0] == 1
     assert sizes[-1] > 20
     assert all(a <= b < 4 * a for a, b in pairwise(sizes))
 
 
-def test_every_known_voice_speaks(synthesizer):
-    assert len(synthesizer.voice.references) >= 4
-    for voice in synthesizer.voice.references:
-        take = synthesizer.take("Thank you very much.", Settings(), voice)
+def test_every_known_voice_speaks(shipped):
+    assert len(shipped.voice.references) >= 4
+    for voice in shipped.voice.references:
+        take = shipped.take("Thank you very much.", Settings(), voice)
         assert 0.5 < take.audio_seconds < 4
         assert np.std(take.audio) > 0.01

@@ -8,17 +8,11 @@ import torch
 
 from pcg.errors import AssetError, InputError
 from pcg.settings import METHODS, Settings
-from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.take import Round, Sound, Take
 from pcg.text.reading import MAX_CHARACTERS, check_text
 
 TEXT = "hello, is this one sentence?"
-
-
-@pytest.fixture(scope="module")
-def synthesizer(tiny_voice_folder, tmp_path_factory):
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
 
 
 WORST = {

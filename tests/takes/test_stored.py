@@ -15,7 +15,6 @@ from pcg.places import PROJECT
 from pcg.saved_take import LARGEST, RECORDING, Origin, Stored, fingerprint
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
 from pcg.text.reading import MAX_CHARACTERS
 from tests.wav_comment import read_stored
 
@@ -23,11 +22,6 @@ ORIGIN = Origin(model="tiny", digest="0123456789abcdef" * 4)
 SETTINGS = Settings("ssd", theta=0.31, seed=7, adaptive=True)
 STORED = Stored(text='He said "$HOME" \\ and\nleft 🎈.', voice="two", settings=SETTINGS, origin=ORIGIN)
 SAMPLES = np.linspace(-1.2, 1.2, 1600).astype(np.float32)
-
-
-@pytest.fixture(scope="module")
-def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
 
 
 def refused(content: str | bytes) -> str:

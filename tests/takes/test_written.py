@@ -1,22 +1,14 @@
 """A take without its sound comes back as it was."""
 
 import json
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
 from pcg.take import pack_take, read_take, unpack_take, write_take
 
 TEXT = "hello, is this one? [pause:1] yes! [pause:0.5]"
-
-
-@pytest.fixture(scope="module")
-def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
 
 
 def test_a_take_comes_back_with_its_pauses(synthesizer: Synthesizer) -> None:

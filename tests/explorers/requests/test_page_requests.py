@@ -55,22 +55,23 @@ class Counters:
         raise OverflowError("a secret of the program")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def raw() -> Iterator[Callable[..., Raw]]:
-    """A page with the limits that a test names, as a program meets it."""
-    served = []
+    """A page with the limits that a test names, as a program meets it; one for all tests that name the same."""
+    served: dict[tuple[tuple[str, float], ...], tuple[Iterator[str], Raw]] = {}
 
     def of(**changed: float) -> Raw:
-        limits = replace(LIMITS, **changed)
-        counters = Counters(limits)
-        page = serve(counters.page, app_kwargs=app_options(limits=limits), state_session_capacity=limits.sessions)
-        client = Raw(next(page))
-        client.allowed = counters.allowed
-        served.append(page)
-        return client
+        key = tuple(changed.items())
+        if key not in served:
+            limits = replace(LIMITS, **changed)
+            counters = Counters(limits)
+            page = serve(counters.page, app_kwargs=app_options(limits=limits), state_session_capacity=limits.sessions)
+            served[key] = page, Raw(next(page))
+            served[key][1].allowed = counters.allowed
+        return served[key][1]
 
     yield of
-    for page in served:
+    for page, _ in served.values():
         next(page, None)
 
 
