@@ -2,10 +2,6 @@
 
 import multiprocessing
 import os
-import random
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import replace
@@ -18,10 +14,8 @@ from pcg.errors import InputError, PCGError
 from pcg.experiments.runner import Progress, missing, run, with_progress
 from pcg.experiments.store import FILE, Store
 from pcg.experiments.unit import Record, Unit
-from pcg.places import PROJECT
 
 UNITS = units_of(5, 2)
-KILLS = 20
 
 
 def spec(folder: Path, **options: object) -> FakeSpec:
@@ -148,55 +142,3 @@ def test_closing_the_progress_closes_the_run(tmp_path: Path) -> None:
     next(shown)
     shown.close()
     assert list(records) == []
-
-
-SCRIPT = """
-import sys
-from pathlib import Path
-from fake_worker import FakeSpec, units_of
-from pcg.experiments.runner import run
-from pcg.experiments.store import Store
-
-if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    for record in run(units_of(60), FakeSpec(folder / "log", seconds=0.004), Store(folder), int(sys.argv[2])):
-        print(record.unit.key("fake"), flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
-    script, units, store, fake = tmp_path / "script.py", units_of(60), Store(tmp_path), spec(tmp_path)
-    script.write_text(SCRIPT)
-    paths = os.pathsep.join([str(PROJECT), str(Path(__file__).parent)])
-    moments = random.Random(0)
-    in_flight, told = 0, set()
-    for kill in range(KILLS):
-        processes = 2 if kill % 5 == 4 else 1
-        arguments = [sys.executable, str(script), str(tmp_path), str(processes)]
-        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": paths}) as child:
-            told.add(child.stdout.readline().strip())
-            time.sleep(moments.uniform(0, 0.06))
-            child.send_signal(signal.SIGKILL)
-            told |= {line.strip() for line in child.stdout if line.endswith("\n")}
-            assert child.wait() == -signal.SIGKILL
-        in_flight += processes
-        assert told <= store.known([unit.key("fake") for unit in units])
-    assert KILLS < len(told) < len(units), "the kills came too late or too soon to tell anything"
-    for worker in fake.workers():
-        _wait_for_the_end_of(worker)
-    list(run(units, fake, store))
-    assert results(store, units) == [result_of(unit) for unit in units]
-    assert len(store.all()) == len(units)
-    assert len(units) <= len(fake.begun()) <= len(units) + in_flight
-
-
-def _wait_for_the_end_of(process: int) -> None:
-    """Workers end with their parent, even if it was killed."""
-    for _ in range(100):
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"worker {process} outlives its parent")

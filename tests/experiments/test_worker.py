@@ -164,18 +164,6 @@ def test_a_swap_replaces_members_of_groups_and_is_compared_with_what_was_before(
     assert result.similarity == pytest.approx(float(voices[0] @ voices[1]), abs=1e-6)
 
 
-def test_a_swap_of_nothing_changes_nothing(worker: Worker) -> None:
-    result, plain = worker.run(unit(swapped(fraction=0.0))), worker.run(unit(AR))
-    assert (result.swapped, result.mel_distance) == (0.0, 0.0)
-    assert (result.tokens, result.heard, result.words) == (plain.tokens, plain.heard, plain.words)
-
-
-def test_the_control_replaces_at_the_same_places(worker: Worker) -> None:
-    group, random = (worker.sound(unit(swapped(replacement=kind, fraction=0.5))) for kind in ("group", "random"))
-    assert group.swapped == random.swapped
-    assert group.tokens != random.tokens
-
-
 @pytest.fixture
 def threads() -> Callable[[int], None]:
     before = torch.get_num_threads()

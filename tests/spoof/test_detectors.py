@@ -132,20 +132,6 @@ def test_wrong_segments_are_refused(trained: Detectors) -> None:
             Segments(real, synthetic).every(M25)
 
 
-@pytest.mark.slow
-def test_training_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    examples, whole, halves = Examples(toy(20, 15), toy(20, 15), GARBAGE), tmp_path / "whole", tmp_path / "halves"
-    plan = DetectorRecipe(steps={r.name: 2 for r in RESOLUTIONS}, batch=8)
-    train_detectors(whole, TINY, None, examples, plan, 0, "cpu")
-    train_detectors(halves, TINY, None, examples, plan, 0, "cpu")
-    (halves / "detector_m10.safetensors").unlink()
-    first = train_detectors(whole, TINY, None, examples, plan, 0, "cpu")
-    second = train_detectors(halves, TINY, None, examples, plan, 0, "cpu")
-    for name in first:
-        for ours, theirs in zip(first[name].parameters(), second[name].parameters(), strict=True):
-            assert torch.allclose(ours, theirs)
-
-
 def test_the_paper_s_shape_is_the_default() -> None:
     detector = Detector(DetectorConfig(64))
     assert detector(torch.zeros(2, 10, dtype=torch.int64)).shape == (2,)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pcg.audio import fade_ends, normalise_loudness, trim
+from pcg.audio import normalise_loudness, trim
 from pcg.training.corpus import make_corpus, read_index, shards
 from pcg.training.sentences import build_pool, held_out_words, is_held_out
 from pcg.training.teachers import SPEAKERS, Speaker, load_teacher, speak
@@ -28,13 +28,6 @@ def test_trimming_leaves_a_margin_and_loudness_is_levelled():
     quiet, loud = normalise_loudness(0.1 * tone), normalise_loudness(tone)
     assert np.std(quiet) == pytest.approx(np.std(loud), rel=0.15)
     assert np.abs(normalise_loudness(100 * tone)).max() <= 0.951
-
-
-def test_faded_ends_join_without_a_step():
-    faded = fade_ends(np.ones(1000, np.float32), 16_000)
-    assert faded[0] == faded[-1] == 0
-    assert (faded[100:-100] == 1).all()
-    assert np.abs(np.diff(faded)).max() < 0.02
 
 
 def test_a_teacher_speaks_each_utterance_in_a_pitch_and_pace_of_its_own():

@@ -24,9 +24,8 @@ from pcg.models.weights import Checkpoint
 from pcg.sampling import Plain
 from pcg.text.prompt import Prompt
 from pcg.training.draft import DraftRecipe, train_draft
-from pcg.training.feature_draft import FeatureLoss, FeatureModel, TapPlaces, divergence, low_rank, read_target, start_from
-from pcg.training.layer_draft import OBJECTIVES
-from pcg.training.loop import learn, read_log
+from pcg.training.feature_draft import FeatureModel, TapPlaces, divergence, low_rank, read_target
+from pcg.training.loop import read_log
 from pcg.training.publish import write_draft
 from pcg.training.samples import own_samples
 from pcg.training.tokens import collate, make_row
@@ -40,13 +39,6 @@ def random_model(target, rank=0):
         for weight in model.parameters():
             weight.add_(0.3 * torch.randn(weight.shape, generator=rng))
     return model
-
-
-@pytest.mark.parametrize(
-    ("depth", "taps"), [(12, (3, 6, 9, 12)), (16, (4, 8, 12, 16)), (28, (7, 14, 21, 28)), (3, (1, 2, 3)), (1, (1,))]
-)
-def test_the_layers_after_each_quarter_are_tapped(depth, taps):
-    assert usual_taps(depth) == taps
 
 
 @pytest.mark.parametrize("rank", [0, 5])
@@ -130,25 +122,6 @@ def test_a_head_of_full_rank_is_the_targets_and_one_of_low_rank_is_near():
             low_rank(head, gain, rank)
 
 
-def overlap(losses, batches):
-    """The share of the first drafted tokens that pass exact speculative decoding, expected."""
-    with torch.no_grad():
-        return sum(float(losses(b)[1]["overlap_1"]) for b in batches) / sum(int((b.labels != -100).sum()) for b in batches)
-
-
-def test_least_squares_begin_nearer_than_chance():
-    target = make_target()
-    model, batches = FeatureModel(target, VOCABULARY, usual_taps(4)), [batch_of(same_voice(40, seed)) for seed in range(3)]
-    losses, budget = FeatureLoss(model, target, OBJECTIVES["overlap"], 1.0, "fp32"), 24 * 5 * 16 // 3
-    before = overlap(losses, batches)
-    assert 0.05 < start_from(model, target, batches.__getitem__, budget) <= 1
-    assert overlap(losses, batches) > before + 0.02
-    exact = model.features.weight.detach().clone()
-    with torch.autocast("cpu", torch.bfloat16):
-        start_from(model, target, batches.__getitem__, budget)
-    assert float((model.features.weight.detach() - exact).norm() / exact.norm()) < 0.15
-
-
 def learned(directory, target, steps=60, **choices):
     recipe = DraftRecipe(plan="feature", steps=steps, budget=300, lr=1e-2, temperature=1.0, **choices)
     model = recipe.new_draft(target, VOCABULARY)
@@ -168,29 +141,6 @@ def test_training_raises_the_overlap_and_what_the_engine_accepts(tmp_path, rank,
     for step in (1, 2, 3):
         assert rows[-1][f"overlap_{step}"] > rows[0][f"overlap_{step}"]
     assert found["sd"] > first["sd"] + 0.05
-
-
-def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, monkeypatch):
-    monkeypatch.setattr("pcg.training.draft.EVERY", 3)
-    target = make_target()
-    whole, _ = learned(tmp_path / "whole", target, steps=6, precision="fp32")
-    rows = []
-
-    def killed(batches, *rest):
-        rows.append(batches)
-        if len(rows) == 5:
-            raise KeyboardInterrupt
-        return learn(batches, *rest)
-
-    monkeypatch.setattr("pcg.training.draft.learn", killed)
-    with pytest.raises(KeyboardInterrupt):
-        learned(tmp_path / "parts", target, steps=6, precision="fp32")
-    again, _ = learned(tmp_path / "parts", target, steps=6, precision="fp32")
-    assert len(rows) == 5 + 3
-    for name, tensor in whole.state_dict().items():
-        assert torch.equal(tensor, again.state_dict()[name]), name
-    other, _ = learned(tmp_path / "other", target, steps=6, precision="fp32", seed=1)
-    assert not torch.equal(whole.features.weight, other.features.weight)
 
 
 def test_a_written_draft_is_the_one_that_learned(tmp_path):

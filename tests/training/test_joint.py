@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from tiny_target import READER, VOCABULARY, batch_of, make_spoken, make_target, same_voice
+from tiny_target import VOCABULARY, batch_of, make_spoken, make_target, same_voice
 
 from pcg.training.feature_draft import FeatureModel
 from pcg.training.target import hidden_states
 from pcg.training.tokens import IGNORED
-from pcg.training.voice import JointLoss, average, misheard, train_jointly
+from pcg.training.voice import JointLoss, misheard
 
 
 @pytest.mark.parametrize("share", [0.3, 0.0])
@@ -42,29 +42,3 @@ def test_a_share_of_the_codes_is_misheard_and_no_label_is_wrong():
     assert 0.005 < changed.sum() / speech.sum() < 0.06
     assert 0.1 < (changed.any(1)).float().mean() < 0.8
     assert torch.equal(heard.labels, batch.labels)
-
-
-def test_it_learns_and_resumes(tmp_path):
-    def run(steps):
-        target = make_target()
-        draft = FeatureModel(target, VOCABULARY, (2, 4))
-        spoken = make_spoken(40)
-        asked = (spoken, {"sentences": spoken[:8]}, READER, VOCABULARY, steps, 0, "cpu", 300)
-        train_jointly(tmp_path, target, draft, *asked)
-        return target
-
-    run(2)
-    before = run(2).state_dict()
-    after = run(6).state_dict()
-    assert any(not torch.equal(before[name], after[name]) for name in before)
-    assert (tmp_path / "target.jsonl").read_text().count("held_out_sentences_overlap_3") == 2
-
-
-def test_an_average_lies_between_two_states():
-    one, other = make_target(), make_target()
-    with torch.no_grad():
-        for weight in other.parameters():
-            weight.add_(1.0)
-    ends = other.state_dict()["model.norm.weight"].clone()
-    average(other, one.state_dict(), 0.25)
-    assert torch.allclose(other.state_dict()["model.norm.weight"], ends - 0.25)

@@ -36,10 +36,8 @@ from pcg.training.speech import (
     Disturbances,
     SpeechBatches,
     SpokenSentence,
-    change_speed,
     disturb,
     in_order,
-    mask_features,
     read_spoken,
 )
 
@@ -112,22 +110,6 @@ def test_noise_has_the_ratio_that_was_drawn() -> None:
     noise = noisy - gain * samples
     decibels = 10 * ((gain * samples).square().mean(1) / noise.square().mean(1)).log10()
     assert torch.allclose(decibels, torch.full((3,), 10.0), atol=0.5)
-
-
-def test_faster_speech_is_shorter_and_higher() -> None:
-    time = torch.arange(16_000) / 16_000
-    fast = change_speed(torch.sin(2 * torch.pi * 400 * time), 1.25)
-    assert len(fast) == 12_800
-    assert int(torch.fft.rfft(fast).abs().argmax()) * 16_000 / len(fast) == pytest.approx(500, abs=2)
-
-
-def test_masks_hit_bands_and_frames_but_not_most() -> None:
-    features = torch.ones(8, 200, 80)
-    masked = mask_features(features, torch.full((8,), 200), torch.Generator().manual_seed(0))
-    hit = masked == 0
-    assert hit.all(1).any()
-    assert hit.all(2).any()
-    assert hit.float().mean() < 0.5
 
 
 def test_ctc_loss_is_that_of_the_alignments() -> None:
@@ -236,8 +218,3 @@ def test_reading_sends_no_gradient_to_the_encoder(sentences: list[SpokenSentence
     loss_of_reading(reader, subwords, encoded, batch.texts).backward()
     assert all(p.grad is None for p in encoder.parameters())
     assert all(p.grad is not None for p in reader["projector"].parameters())
-
-
-def test_what_is_not_trained_says_so(tmp_path: Path) -> None:
-    with pytest.raises(PCGError, match="not trained yet"):
-        trained_encoder(tmp_path, ENCODER)

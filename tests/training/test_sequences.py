@@ -8,7 +8,6 @@ from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
 from pcg.text import llasa, neutts
 from pcg.text.prompt import PhonemeReader, Reference
-from pcg.training.layer_draft import layer_subset
 from pcg.training.target import Shape, hidden_states, new_target, speech_logits
 from pcg.training.tokens import IGNORED, Epochs, TokenizedUtterance, make_row
 
@@ -64,19 +63,6 @@ def test_padding_does_not_change_what_is_learned():
     wider = type(batch)(*(torch.nn.functional.pad(t, (0, 5), value=v) for t, v in
                           ((batch.ids, 0), (batch.positions, 0), (batch.labels, IGNORED))))  # fmt: skip
     torch.testing.assert_close(speech_logits(model, wider, VOCABULARY)[0], together, atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("layers", [(0, 2), (1,)])
-def test_a_draft_starts_as_the_targets_layers(layers):
-    target = new_target(READER, VOCABULARY, Shape(3, 16, 2, 24), seed=0)
-    draft = layer_subset(target, layers)
-    assert draft.config.num_hidden_layers == len(layers)
-    for place, index in enumerate(layers):
-        for (_, a), (_, b) in zip(
-            draft.model.layers[place].named_parameters(), target.model.layers[index].named_parameters(), strict=True
-        ):
-            assert torch.equal(a, b)
-    assert torch.equal(draft.get_input_embeddings().weight, target.get_input_embeddings().weight)
 
 
 @pytest.mark.parametrize("which", ["llasa_folder", "neutts_folder"])
