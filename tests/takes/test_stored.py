@@ -16,6 +16,7 @@ from pcg.saved_take import LARGEST, RECORDING, Origin, Stored, fingerprint
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.reading import MAX_CHARACTERS
+from tests.explorers.hostile import settings_texts
 from tests.wav_comment import read_stored
 
 ORIGIN = Origin(model="tiny", digest="0123456789abcdef" * 4)
@@ -91,29 +92,16 @@ def test_other_weights_are_another_origin(tiny_voice_folder: Path, synthesizer: 
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"version": 2}, "version"),
-        ({"version": True}, "version"),
-        ({"text": ""}, "text"),
         ({"text": 7}, "text"),
-        ({"text": "hello \0 there"}, "text"),
-        ({"text": "hello \ud800"}, "text"),
-        ({"text": "x" * (MAX_CHARACTERS + 1)}, "text"),
         ({"voice": "../../etc\n"}, "voice"),
         ({"voice": ["one"]}, "voice"),
-        ({"settings": []}, "settings"),
         ({"settings": {"theta": 0.5}}, "method"),
-        ({"settings": {**Settings().as_dict(), "volume": 3}}, "volume"),
-        ({"settings": {**Settings().as_dict(), "theta": {"a": 1}}}, "theta"),
-        ({"settings": {**Settings().as_dict(), "theta": "0.5"}}, "theta"),
-        ({"settings": {**Settings().as_dict(), "seed": 10**3000}}, "seed"),
-        ({"settings": {**Settings().as_dict(), "method": "x" * 9000}}, "method"),
         ({"origin": None}, "origin"),
         ({"origin": {"model": "m"}}, "digest"),
         ({"origin": {"model": "m", "digest": "0" * 63, "device": "cpu", "app": "1"}}, "digest"),
         ({"origin": {"model": "m", "digest": "0" * 64, "device": "/dev/sda", "app": "1"}}, "device"),
         ({"reference": "/etc/passwd"}, "reference"),
         ({"streamed": 1}, "streamed"),
-        ({"path": "/etc/passwd"}, "path"),
         ({"x" * 9000: 1}, "xxx"),
     ],
 )
@@ -121,33 +109,9 @@ def test_a_wrong_value_is_one_sentence(change: dict[str, object], named: str) ->
     assert named in refused(json.dumps(json.loads(STORED.to_json()) | change))
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "[]",
-        "null",
-        "{",
-        '{"version": NaN}',
-        '{"version": 1e999}',
-        '{"version": ' + "9" * 5000 + "}",
-        "[" * 60_000,
-        '{"a":' * 3000,
-        b"\xff\xfe\x00\xd8",
-        b"{\xff}",
-        " " * (LARGEST + 1),
-    ],
-    ids=lambda content: repr(content[:16]),
-)
-def test_what_is_no_settings_file_is_one_sentence(content: str | bytes) -> None:
-    refused(content)
-
-
-def test_infinite_and_missing_numbers_are_refused() -> None:
-    written = STORED.to_json()
-    for bad in ("NaN", "Infinity", "1e999", "-1"):
-        refused(written.replace("0.31", bad))
-    refused(written.replace('"seed": 7, ', ""))
+def test_what_is_no_settings_file_is_one_sentence(synthesizer: Synthesizer) -> None:
+    for content in (*settings_texts(synthesizer).values(), "", "null", b"\xff\xfe\x00\xd8", b"{\xff}", " " * (LARGEST + 1)):
+        refused(content)
 
 
 def test_a_wav_carries_its_take_and_sounds_the_same(tmp_path: Path) -> None:
@@ -161,22 +125,7 @@ def test_a_wav_carries_its_take_and_sounds_the_same(tmp_path: Path) -> None:
     assert np.array_equal(samples, plain)
 
 
-def test_the_longest_text_is_whole_inside_a_wav(tmp_path: Path) -> None:
-    long = STORED.with_(text="a" + "🎈" * (MAX_CHARACTERS - 1))
-    write_wav(tmp_path / "a.wav", SAMPLES, 16_000, long.to_json())
-    assert read_stored(tmp_path / "a.wav") == long
-    assert len(soundfile.read(tmp_path / "a.wav")[0]) == len(SAMPLES)
-
-
-def test_eight_channels_are_heard_as_one(tmp_path: Path) -> None:
-    path = tmp_path / "eight.wav"
-    frames = np.arange(100_000, dtype=np.float32)[:, None] / 100_000 * np.arange(8, dtype=np.float32) / 8
-    soundfile.write(path, frames, 16_000, subtype="FLOAT")
-    assert load_audio(path, 16_000) == pytest.approx(frames.mean(axis=1), abs=1e-6)
-    assert len(load_audio(path, 16_000, longest_seconds=1)) == 16_000
-
-
-@pytest.mark.parametrize("name", ["fake.wav", "fake.raw", "fake.mp3", "fake.flac"])
+@pytest.mark.parametrize("name", ["fake.wav", "fake.raw"])
 @pytest.mark.parametrize("content", [b"", b"not audio at all" * 50, b"RIFF" + b"\xff" * 4 + b"WAVEdata" + b"\xff" * 4])
 def test_fake_audio_is_one_sentence(name: str, content: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
