@@ -4,43 +4,28 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from torch import Tensor
+from untrained_detectors import Even, untrained
 
 from pcg.decode.beam_search import Hierarchy
 from pcg.errors import InputError
 from pcg.rules import exact
 from pcg.settings import Settings
-from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors, Resolution
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.take import Cycle, Round, Take
 
-CODES = 64
 TEXT = "The quick brown fox jumps over a lazy dog, and is this one sentence?"
 SMALL = Hierarchy(warmup=5, stages=(4, 8, 12), beams=(4, 3, 2))
 
 
-class Fond(Detectors):
-    """Finds a segment the more real, the more of its codes are even."""
-
-    def real(self, resolution: Resolution, segments: Tensor) -> Tensor:
-        return (segments % 2 == 0).float().mean(1)
-
-
-def detectors(kind: type[Detectors] = Detectors) -> Detectors:
-    torch.manual_seed(0)
-    config = DetectorConfig(CODES, width=16, heads=2, layers=1, feed_forward=16)
-    return kind("untrained", {r.name: Detector(config).eval() for r in RESOLUTIONS})
-
-
 @pytest.fixture(scope="module")
 def synthesizer(tiny_voice_folder, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"), detectors=detectors())
+    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"), detectors=untrained())
 
 
 @pytest.fixture(scope="module")
 def fond(synthesizer: Synthesizer) -> Synthesizer:
-    return Synthesizer(synthesizer.voice, detectors=detectors(Fond))
+    return Synthesizer(synthesizer.voice, detectors=untrained(Even))
 
 
 def search(synthesizer: Synthesizer, plan: Hierarchy, method: str = "ar", seed: int = 1) -> tuple[list[Cycle], list[Round]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from untrained_detectors import Even, untrained
 
 from pcg.analysis.audition import mel_distance
 from pcg.analysis.swap import Swap
@@ -24,7 +25,7 @@ from pcg.metrics.recording import Recording, Sample
 from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.rules import membership
 from pcg.settings import METHODS, Settings
-from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors, Resolution, save_detectors
+from pcg.spoof.detectors import save_detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 
@@ -253,19 +254,6 @@ def test_every_baseline_rule_speaks(name: str, synthesizer: Synthesizer) -> None
 def test_an_unknown_rule_is_refused(name: str) -> None:
     with pytest.raises(InputError):
         baseline_rule(name)
-
-
-class Even(Detectors):
-    """Finds a segment the more real, the more of its codes are even."""
-
-    def real(self, resolution: Resolution, segments: torch.Tensor) -> torch.Tensor:
-        return (segments % 2 == 0).float().mean(1)
-
-
-def untrained(kind: type[Detectors] = Detectors) -> Detectors:
-    torch.manual_seed(0)
-    config = DetectorConfig(64, width=16, heads=2, layers=1, feed_forward=16)
-    return kind("untrained", {r.name: Detector(config).eval() for r in RESOLUTIONS})
 
 
 def test_spoof_is_the_mean_over_windows_the_last_tokens_included() -> None:

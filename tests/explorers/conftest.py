@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from playwright.sync_api import Page, expect
+from untrained_detectors import untrained
 
 from app import build_page
 from explorers.listen.example import write_example
 from explorers.theme import launch_options
 from pcg.settings import Settings
-from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import READY, SOFTWARE, patient_page, watch
 from tests.explorers.served import serve
@@ -44,10 +43,7 @@ def synthesizer(synthesizer: Synthesizer, with_flat_map: Callable[[Synthesizer],
 @pytest.fixture(scope="module")
 def judged(synthesizer: Synthesizer) -> Synthesizer:
     """The same voice, with detectors that were trained on nothing."""
-    torch.manual_seed(0)
-    config = DetectorConfig(synthesizer.voice.codec.codebook_size, width=16, heads=2, layers=1, feed_forward=16)
-    detectors = Detectors("untrained <b>", {r.name: Detector(config).eval() for r in RESOLUTIONS})
-    judged = Synthesizer(synthesizer.voice, detectors=detectors)
+    judged = Synthesizer(synthesizer.voice, detectors=untrained(name="untrained <b>"))
     judged.library = synthesizer.library
     return judged
 

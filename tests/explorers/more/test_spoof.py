@@ -8,8 +8,8 @@ from dataclasses import replace
 import gradio as gr
 import numpy as np
 import pytest
-import torch
 from playwright.sync_api import Page, expect
+from untrained_detectors import untrained
 
 from explorers.more.beams import FATES, PLAN, SECOND, Tree, tree_html
 from explorers.more.spoof import SAMPLERS, SEARCHED, SpoofTake, create_spoof, curves_html, generate_all, sampler_html
@@ -17,7 +17,7 @@ from explorers.shared.terms import create_terms
 from explorers.theme import launch_options
 from pcg.errors import PCGError
 from pcg.settings import Settings
-from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors
+from pcg.spoof.detectors import RESOLUTIONS
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Branch
 from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, axe_faults, patient_page, watch
@@ -28,15 +28,9 @@ ASKED = (TEXT, "one", 1.0, 3)
 PATIENCE_MS = 120_000
 
 
-def untrained(codes: int) -> Detectors:
-    torch.manual_seed(0)
-    config = DetectorConfig(codes, width=16, heads=2, layers=1, feed_forward=16)
-    return Detectors("untrained", {r.name: Detector(config).eval() for r in RESOLUTIONS})
-
-
 @pytest.fixture(scope="module")
 def judging(synthesizer: Synthesizer) -> Synthesizer:
-    return Synthesizer(synthesizer.voice, detectors=untrained(64))
+    return Synthesizer(synthesizer.voice, detectors=untrained())
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +95,7 @@ REFUSED: list[tuple[Callable[[Synthesizer], object], str]] = [
     (lambda s: list(generate_all(s, " ", *ASKED[1:])), "text is missing"),
     (lambda s: list(generate_all(s, TEXT, "nobody", 1.0, 3)), "voice is 'nobody'"),
     (lambda s: list(generate_all(s, TEXT, "one", 9.0, 3)), "temperature is 9.0"),
-    (lambda s: list(generate_all(Synthesizer(s.voice, detectors=untrained(65)), *ASKED)), "the spoof detectors know"),
+    (lambda s: list(generate_all(Synthesizer(s.voice, detectors=untrained(codes=65)), *ASKED)), "the spoof detectors know"),
 ]
 
 
