@@ -1,5 +1,6 @@
 """What would be uploaded as a Space: whole, with a front matter that fits, and able to start."""
 
+import json
 import os
 import re
 import socket
@@ -12,15 +13,14 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-import soundfile
 from gradio_client import Client
 
 from pcg.errors import InputError
 from pcg.files import LIST, check_checksums
 from pcg.models.hub import NAMES
 from pcg.places import PROJECT
-from pcg.saved_take import Stored
 from pcg.serving.staging import CPU_WHEELS, main, read_card, read_requirements, stage_space
+from pcg.settings import METHODS
 
 PATIENCE_SECONDS = 420
 
@@ -170,11 +170,9 @@ def _answering(address: str, page: subprocess.Popen, log: Path) -> str:
 def test_it_starts_and_speaks_as_a_space_would(served: str) -> None:
     page = Client(served, verbose=False, httpx_kwargs={"timeout": PATIENCE_SECONDS})
     text = "The boats are in."
-    page.predict(text=text, recording=None, api_name="/generate_pcg")
-    _, settings, *_ = page.predict("pcg", "", api_name="/take_settings")
-    stored = Stored.from_json(settings)
-    assert (stored.text, stored.settings.method) == (text, "pcg")
-    sound = page.predict(settings, api_name="/repeat_take")
-    assert soundfile.info(sound["value"] if isinstance(sound, dict) else sound).duration > 0.3
+    answer = page.predict(text=text, recording=None, api_name="/generate")
+    state = json.loads((answer[0].get("value") or answer[0])["state"])
+    assert [lane["key"] for lane in state["lanes"]] == list(METHODS)
+    assert all(lane["text"] == text and lane["seconds"] > 0.3 for lane in state["lanes"])
     with urlopen(served, timeout=PATIENCE_SECONDS) as answer:
         assert "Voice: embedded (Apache-2.0)" in answer.read().decode()
