@@ -11,7 +11,7 @@ from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take
 
-THETA, RATE = 0.3, 16_000
+THETA = 0.3
 # Overlapping groups over six codes and the end of speech: G(1) is not G(0), and code 5 stands alone.
 SETS = [[0, 1], [0, 1, 2, 3], [1, 2, 3], [1, 2, 3, 4], [3, 4], [5], [6]]
 USABLE = torch.tensor([True, True, True, True, True, False])
@@ -119,10 +119,6 @@ def test_random_needs_another_code(groups: Groups) -> None:
     only = torch.arange(6) == 1
     with pytest.raises(InputError, match="codes to draw from is 1"):
         swap([1], groups, Swap(THETA, replacement="random"), only, torch.Generator())
-
-
-def tone(gain: float, count: int = RATE) -> np.ndarray:
-    return (gain * np.sin(np.arange(count) / 5)).astype(np.float32)
 
 
 def test_the_same_size_is_found_on_another_scale(synthesizer: Synthesizer) -> None:

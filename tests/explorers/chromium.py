@@ -80,11 +80,6 @@ def patient_page(width: int, arguments: list[str], patience_ms: int) -> Iterator
         expect.set_options(timeout=5_000)
 
 
-def slow_down(page: Page, times: int) -> None:
-    """Let the page have a processor that is so many times as slow, as a phone's."""
-    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": times})
-
-
 def picture(page: Page, panel: str) -> Path:
     """Write the whole page as it looks now, named by panel, width and theme."""
     theme = "dark" if page.evaluate("document.body.classList.contains('dark')") else "light"

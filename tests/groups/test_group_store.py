@@ -12,8 +12,6 @@ from pcg.groups import library
 from pcg.groups.library import load_or_build_neighbours, tensors_digest
 from pcg.groups.neighbours import Neighbours
 
-EVERY_CODE = torch.ones(60, dtype=torch.bool)
-
 
 @pytest.fixture
 def embedding() -> torch.Tensor:

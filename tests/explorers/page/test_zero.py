@@ -14,7 +14,6 @@ from explorers import zero_gpu as zero
 from explorers.how_it_works.swap import create_swap
 from explorers.judging import Judges
 from explorers.listen.actions import Request, Speaker, generate
-from explorers.results.listening import ListeningRequest
 from explorers.session import Session, ShownTake
 from explorers.zero_gpu import LONGEST_SECONDS, gpu_seconds, is_lent, on_gpu
 from pcg.audio import write_wav
@@ -27,10 +26,6 @@ from tests.explorers.served import in_hand, serve_clients
 
 SETTINGS = Settings("pcg", theta=0.3, lookahead=3, beta=0.3, temperature=0.6, seed=7)
 REQUEST = Request("Hello, yes.", "two", SETTINGS, "pcg")
-KNOBS = {"theta": 0.3, "lookahead": 3, "beta": 0.3, "temperature": 0.6, "seed": 5}
-LISTENING = ListeningRequest(
-    design="ab", compared=["AR", "PCG"], source="own", lines="The quick brown fox.", trials=1, voice="two", **KNOBS
-)
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ pytestmark = [
 MB = 1 << 20
 MOST = 100 * MB
 LARGE = 200 * MB
-PATIENCE_SECONDS = 120
 
 
 def post_paths() -> list[str]:
