@@ -157,7 +157,7 @@ class SpeculativeGenerate:
                     continue
                 rounds[row].append(round_)
                 said = [*round_.tokens, *([self._vocabulary.eos] if round_.ended else [])]
-                for token in said[: room - len(spoken[row])]:
+                for token in said:
                     spoken[row].append(ids_of[token])
                     if self._streamer:
                         self._streamer.put(torch.tensor(spoken[row][-1:]))

@@ -72,10 +72,11 @@ def test_the_loop_stops_at_the_end_of_speech_and_at_the_limit(voice):
     def ends(drafted, p, q, coins):
         return Verdict(1, eos, "resampled", ())
 
-    rounds = run(voice, ends, limit=12)
-    assert len(rounds) == 1
-    assert rounds[0].ended
-    assert eos not in rounds[0].tokens
+    for limit in (12, 2):  # where the end takes the last place, too
+        rounds = run(voice, ends, limit=limit)
+        assert len(rounds) == 1
+        assert rounds[0].ended
+        assert eos not in rounds[0].tokens
     for rule, lookahead in ((accept_codes, 4), (accept_codes, 6), (accept_codes, 8)):
         limited = run(voice, rule, lookahead, limit=7)
         assert sum(len(r.tokens) for r in limited) == 7
