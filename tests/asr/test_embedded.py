@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pcg.asr.embedded import EmbeddedRecogniser, load_recogniser, vocabulary_of
-from pcg.asr.network import CHARACTERS, HOP, LABELS_PER_FRAME, LogMel, Projector, ProjectorConfig, Subwords, read_path, spell
+from pcg.asr.network import CHARACTERS, LogMel, Subwords, read_path, spell
 from pcg.errors import AssetError
 from pcg.synthesis.voice import load_llama
 from pcg.training.recogniser import lay_out
@@ -25,36 +25,10 @@ def test_a_path_is_merged_before_blanks_are_dropped() -> None:
     assert read_path([]) == ""
 
 
-def test_padding_changes_no_frame_of_the_features(babble: Babble) -> None:
-    mel, utterances = LogMel(), babble(3, 1)
-    padded = torch.nn.utils.rnn.pad_sequence(utterances, batch_first=True)
-    together, counts = mel(padded, torch.tensor([len(u) for u in utterances]))
-    for row, utterance in enumerate(utterances):
-        alone, count = mel(utterance[None], torch.tensor([len(utterance)]))
-        assert counts[row] == count[0] == len(utterance) // HOP + 1
-        assert torch.allclose(together[row, : count[0]], alone[0], atol=1e-4)
-        assert not together[row, count[0] :].any()
-
-
 def test_loudness_does_not_change_the_features() -> None:
     mel, utterance = LogMel(), 0.2 * torch.randn(1, 8000, generator=torch.Generator().manual_seed(0))
     length = torch.tensor([utterance.shape[1]])
     assert torch.allclose(mel(utterance, length)[0], mel(0.2 * utterance, length)[0], atol=1e-3)
-
-
-def test_frames_are_forty_milliseconds_of_two_labels(recogniser: EmbeddedRecogniser) -> None:
-    heard = recogniser.hear([0.1 * torch.randn(16_000)])[0]
-    frames = -(-101 // 4)
-    assert heard.log_probs.shape[0] == LABELS_PER_FRAME * frames
-    assert heard.embeddings.shape[0] == -(-frames // 2)
-    assert torch.allclose(heard.log_probs.exp().sum(-1), torch.ones(len(heard.log_probs)), atol=1e-5)
-
-
-def test_embeddings_stand_where_the_path_has_spelled_to() -> None:
-    projector = Projector(ProjectorConfig(stack=2, frame=4, labels=2, width=8))
-    path = torch.tensor([[0, 3, 3, 0, 3, 4, 0, 0, 5, 5]])
-    assert projector.positions(path).tolist() == [[1, 3, 4]]
-    assert projector(torch.zeros(1, 5, 4)).shape == (1, 3, 8)
 
 
 def test_subwords_spell_every_text_and_count_its_characters() -> None:

@@ -26,12 +26,6 @@ def test_characters_are_latin_and_katakana_around_blank() -> None:
     assert read_characters([256, 0, 347]) == "ァー"
 
 
-def test_frames_are_twenty_milliseconds(granite: GraniteRecogniser) -> None:
-    heard = granite.hear([torch.randn(16_000)])[0]
-    assert heard.log_probs.shape == (50, 348)
-    assert heard.embeddings.shape == (4 * 3, 32)
-
-
 def test_a_reading_is_what_transformers_computes(granite: GraniteRecogniser, babble: Babble) -> None:
     heard = granite.hear(babble(3, 1))
     tokens = [granite.tokens(text) for text in ("the speech", "", "written")]

@@ -99,11 +99,9 @@ def test_a_rating_hides_the_reference_and_the_anchor_among_the_others() -> None:
     [
         (("abc", ("AR", "PCG")), "design is 'abc', but must be one of ab, abx, rating"),
         (("ab", ("AR",)), "exactly 2 that differ"),
-        (("ab", ("AR", "AR")), "exactly 2 that differ"),
         (("abx", ("AR", "SD", "PCG")), "exactly 2 that differ"),
         (("rating", ("AR", "anchor"), "AR"), "2 to 6 that differ"),
         (("rating", ("AR", "PCG")), "reference is missing"),
-        (("rating", ("AR", "PCG"), "SD"), "reference is 'SD'"),
         (("ab", ("AR", "PCG"), None, True), "left out, except in a rating"),
     ],
 )
@@ -116,19 +114,13 @@ def test_designs_that_ask_nothing_are_refused(fields: tuple, told: str) -> None:
     ("design", "answer", "plays"),
     [
         (AB, "X", [1, 1]),
-        (AB, None, [1, 1]),
         (AB, ["A"], [1, 1]),
         (AB, "A", [1]),
-        (AB, "A", [1, 1.0]),
         (AB, "A", [1, -1]),
-        (AB, "A", "11"),
-        (AB, "A", None),
         (ABX, "tie", [1, 1, 1]),
         (RATING, [1, 2, 3], [1] * 5),
         (RATING, [1, 2, 3, 101], [1] * 5),
         (RATING, [1, 2, 3, float("nan")], [1] * 5),
-        (RATING, [1, 2, 3, True], [1] * 5),
-        (RATING, "1234", [1] * 5),
     ],
 )
 def test_votes_that_do_not_answer_are_refused(design: Design, answer: object, plays: object) -> None:
