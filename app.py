@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         voice, trouble = _load(options)
-        synthesizer = Synthesizer(voice, longest_seconds=LIMITS.job_seconds)
+        synthesizer = Synthesizer(voice, longest_seconds=LIMITS.job_seconds, exact_only=options.exact_only)
         with _with_own_files():
             app = build_page(synthesizer, trouble=trouble, draft=AUTO if trouble else options.draft)
             if options.mcp:
@@ -182,6 +182,7 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", default=default, help=f"{meaning} (default: {name.upper()}, or {usual})")
     named = os.environ.get("ALLOW_HOST", "").split()
     parser.add_argument("--allow-host", action="append", default=named, metavar="NAME", help="a name that it answers to")
+    parser.add_argument("--exact-only", action="store_true", help="refuse methods that change the target's distribution")
     parser.add_argument("--share", action="store_true", help="also make a public link")
     parser.add_argument("--mcp", action="store_true", help="also offer every endpoint as a tool to models (MCP)")
     return parser

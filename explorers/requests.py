@@ -7,6 +7,7 @@ import socket
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from contextvars import ContextVar
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
@@ -77,6 +78,7 @@ def app_options(hosts: tuple[str, ...] = (), limits: Limits = LIMITS, mcp: bool 
         "middleware": [
             Middleware(Guard, hosts=names, paths=OPEN_PATHS, frames=frames, unexpected=lambda error: str(fault(error))),
             Middleware(Rate, most=limits.posts_each_minute),
+            Middleware(Statuses),
             Middleware(Preview),
             Middleware(Bodies, limits=limits, upload_path=UPLOAD_PATH, folder=lambda: Path(get_upload_folder())),
         ],
@@ -103,7 +105,7 @@ class Rate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "POST" and not self._allows(current_visitor()):
             sentence = f"This address sent more than {self._most} requests in a minute: wait a little."
-            await JSONResponse({"detail": sentence, "error": sentence}, 429)(scope, receive, send)
+            await JSONResponse({"detail": sentence, "error": sentence}, 429, {"retry-after": "60"})(scope, receive, send)
         else:
             await self.app(scope, receive, send)
 
@@ -116,6 +118,31 @@ class Rate:
             return False
         times.append(now)
         return True
+
+
+_refusals: ContextVar[list[Exception]] = ContextVar("refusals")
+"""The errors of the request that is being answered that are its own fault."""
+
+
+class Statuses:
+    """ASGI middleware: answer 422 to a request that was refused; Gradio answers every error with 500."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusals: list[Exception] = []
+
+        async def with_status(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 500 and refusals:
+                message["status"] = 422
+            await send(message)
+
+        token = _refusals.set(refusals)
+        try:
+            await self.app(scope, receive, with_status)
+        finally:
+            _refusals.reset(token)
 
 
 class Preview:
@@ -163,7 +190,10 @@ class Page(gr.Blocks):
     async def process_api(self, *arguments: object, **options: object) -> dict[str, object]:
         try:
             return await super().process_api(*arguments, **options)
-        except (gr.Error, StopAsyncIteration):
+        except gr.Error as error:
+            _refusals.get([]).append(error)
+            raise
+        except StopAsyncIteration:
             raise
         except Exception as error:
             raise page_error(fault(error)) from error

@@ -115,6 +115,7 @@ def write_wav(path: Path | str, samples: np.ndarray, sample_rate: int, comment: 
     The comment (ICMT of the LIST/INFO chunk) is what players skip and other programs keep and show. It stands where libsndfile
     puts it, which writes none of more than some forty thousand bytes.
     """
+    _check_finite(samples)
     wav = BytesIO()  # libsndfile would not tell why a file cannot be written
     with soundfile.SoundFile(wav, "w", sample_rate, 1, "PCM_16", format="WAV") as file:
         file.write(samples)
@@ -131,6 +132,17 @@ def _comment_chunk(comment: str) -> bytes:
     content += b"\0" * (len(content) % 2)
     part = b"INFOICMT" + len(content).to_bytes(4, "little") + content
     return b"LIST" + len(part).to_bytes(4, "little") + part
+
+
+def as_int16(samples: np.ndarray) -> np.ndarray:
+    """Samples `[N]` from -1 to 1 as 16-bit integers; raise InputError for samples that are no numbers."""
+    _check_finite(samples)
+    return (samples.clip(-1, 1) * 32767).astype("<i2")
+
+
+def _check_finite(samples: np.ndarray) -> None:
+    if not np.isfinite(samples).all():
+        raise InputError("samples", "not finite", "free of samples that are no numbers")
 
 
 def trim(samples: np.ndarray, sample_rate: int, margin: float = 0.06, threshold: float = 0.004) -> np.ndarray:

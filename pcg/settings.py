@@ -9,6 +9,8 @@ from pydantic.fields import FieldInfo
 from pcg.errors import InputError
 
 METHODS = ("ar", "sd", "ssd", "pcg")
+EXACT = ("ar", "sd")
+"""Methods whose tokens have the target's distribution."""
 SAMPLERS = ("plain", "ras", "eas")
 SIMILARITIES = ("cosine", "mel")
 BLOCKWISE = ("sd", "pcg")

@@ -172,11 +172,12 @@ class Take:
         return [sum(at) / len(at) for at in tested]
 
     @property
-    def counts_by_position(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """How many drafted tokens were tested, and how many accepted, at each position of the lookahead; nothing for AR."""
+    def counts_by_position(self) -> dict[str, list[int]]:
+        """How many tokens were drafted, tested and accepted at each position of the lookahead; nothing for AR."""
         depth = 0 if self.settings.method == "ar" else self.settings.lookahead
         tests = [[r.tests[i].accepted for r in self.rounds if len(r.tests) > i] for i in range(depth)]
-        return tuple(len(at) for at in tests), tuple(sum(at) for at in tests)
+        drafted = [sum(len(r.drafted) > i for r in self.rounds) for i in range(depth)]
+        return {"drafted": drafted, "tested": [len(at) for at in tests], "accepted": [sum(at) for at in tests]}
 
     @property
     def decoding_ms(self) -> float:

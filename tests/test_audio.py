@@ -25,6 +25,13 @@ print(tracemalloc.get_traced_memory()[1])
 """A program of its own: other threads of the tests would count."""
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_samples_that_are_no_numbers_are_not_written(tmp_path: Path, value: float) -> None:
+    with pytest.raises(InputError, match="samples is 'not finite', but must be free of samples that are no numbers"):
+        write_wav(tmp_path / "a.wav", np.array([0.1, value], np.float32), 16_000)
+    assert not list(tmp_path.iterdir())
+
+
 def write_channels(path: Path, channels: int, rate: int, seconds: int) -> None:
     """Channel k is k / channels everywhere."""
     levels = np.tile(np.arange(channels, dtype=np.float32) / channels, (rate, 1))

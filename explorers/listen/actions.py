@@ -59,6 +59,8 @@ class Request:
         """The methods to generate, in the order of METHODS."""
         if self.method not in CHOICES:
             raise InputError("method", str(self.method)[:40], "one of " + ", ".join(CHOICES))
+        if self.method != ALL:
+            synthesizer.decoder.check_method(self.method)
         return tuple(name for name in synthesizer.methods if self.method in (ALL, name) or name == "ar")
 
     def speaker(self, synthesizer: Synthesizer, transcribe: Transcribe | None = None) -> tuple[str, Reference | None]:

@@ -14,6 +14,7 @@ from pcg.asr.self_speculative import PRESETS
 from pcg.asr.word_search import Lexicon, load_lexicon
 from pcg.errors import AssetError, InputError, first_line
 from pcg.metrics.intelligibility import Judge
+from pcg.metrics.recording import JUDGE_RATE, for_judges
 from pcg.metrics.speaker import weights_digest
 
 HUBERT, LARGE_WHISPER = "facebook/hubert-large-ls960-ft", "large-v3"
@@ -22,6 +23,11 @@ WORDS = "words"
 MODES = (*PRESETS, WORDS)
 JUDGES = ("whisper", "embedded", "whisper-large", "hubert", "granite")
 FIRST_JUDGE = "whisper"
+
+
+def understand(samples: np.ndarray, sample_rate: int) -> str:
+    """Return the words that the embedded recogniser hears in samples `[N]`."""
+    return load_judge("embedded").transcribe([for_judges(samples, sample_rate)], JUDGE_RATE)[0]
 
 
 class ListeningJudge:

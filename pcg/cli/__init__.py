@@ -1,5 +1,6 @@
 """The command line: `python -m pcg COMMAND`. Errors are one sentence on standard error and exit code 2."""
 
+import errno
 import os
 import sys
 import warnings
@@ -44,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _ended("pcg: stopped.\n", 130)
     except BrokenPipeError:
         return _ended("", 141)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return _ended("pcg: The disk is full: what was written is not whole.\n", 2)
+        return _ended(f"pcg: {unexpected(error)}\n", 2)
     except ModuleNotFoundError as error:
         needed = f'{error.name} is not installed: pip install "pcg-lab[app] @ git+URL" brings what this command needs'
         return _ended(f"pcg: {needed}.\n", 2)

@@ -32,7 +32,7 @@ from pcg.cli.options import (
     use_threads,
     with_options,
 )
-from pcg.errors import InputError
+from pcg.errors import InputError, counted
 from pcg.settings import Settings, bounds
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ SERVE = {
     "port": (int, 8000, "port to listen on; 0: a free one", 0, 65_535),
     "api_key": (str, None, "the key that clients send [default: PCG_API_KEY, or none]"),
     "allow_host": (list[str], [], "a name that the server answers to; may be repeated"),
+    "cors_origin": (list[str], [], "the origin of a page that may ask from a browser, or *; may be repeated"),
+    "exact_only": (bool, False, "refuse methods that change the target's distribution"),
+    "strict": (bool, False, "refuse unknown fields of requests"),
+    "voices": (Path, None, "the folder of voices that clients may record"),
     "in_flight": (int, None, "requests of one address at once [default: twice a batch]", 1),
     "ray": (bool, False, "with replicas, here or on the cluster of RAY_ADDRESS"),
     "replicas": (int, None, f"of --ray, each on a core or a GPU [default: {REPLICAS}]", 1),
@@ -62,7 +66,7 @@ TRANSCRIBE = {
 
 
 def add(app: typer.Typer) -> None:
-    for command in (speak, compare, serve, groups, transcribe, normalise):
+    for command in (speak, compare, export_voice, serve, groups, transcribe, normalise):
         app.command()(command)
     benches = typer.Typer(help="Time the engine; JSON on the last line.", rich_markup_mode=None)
     benches.callback(invoke_without_command=True)(bench)
@@ -106,6 +110,18 @@ def speak(
         print(json.dumps(take.summary() | {"out": str(out)}), file=place)
 
 
+@with_options({name: SPEAKER[name] for name in ("reference_text",)}, MODEL)
+def export_voice(recording: Path, out: Path, options: SimpleNamespace) -> None:
+    """Write the voice of a recording as OUT.safetensors, for --reference and for the folder of `serve --voices`."""
+    if out.suffix != ".safetensors":
+        raise InputError("out", str(out), "a name that ends in .safetensors")
+    options.reference, options.voice = recording, None
+    synthesizer = load_synthesizer(options)
+    _, reference = find_speaker(options, synthesizer)
+    synthesizer.voice.write_reference(out, reference)
+    print(f"{out}: {counted(len(reference.codes), 'code')} of {recording.name}")
+
+
 def normalise(text: str) -> None:
     """Show the words and the phonemes that the embedded voice speaks for a text."""
     from pcg.text.reading import check_text, phonemise, unread
@@ -120,11 +136,12 @@ def normalise(text: str) -> None:
 
 def _pour(steps: "Iterator[Round | Sound | Take]") -> "Take":
     """Write sound to standard output as it comes; return the take."""
+    from pcg.audio import as_int16
     from pcg.take import Sound, Take
 
     for step in steps:
         if isinstance(step, Sound):
-            sys.stdout.buffer.write((step.samples * 32767).astype("<i2").tobytes())
+            sys.stdout.buffer.write(as_int16(step.samples).tobytes())
             sys.stdout.buffer.flush()
     assert isinstance(step, Take)
     return step
@@ -209,13 +226,15 @@ def serve(options: SimpleNamespace) -> None:
 
     if options.replicas is not None and not options.ray:
         raise InputError("replicas", options.replicas, "left out without --ray")
+    if options.voices is not None and options.ray:
+        raise InputError("voices", str(options.voices), "left out with --ray")
 
     def service(door: socket.socket) -> Replicas | SpeechService:
         if options.ray:
             address, bound = door.getsockname()[:2]
             name = f"pcg-{socket.gethostname()}-{address.replace(':', '.')}-{bound}"
             voice = options.model, options.device, options.draft, options.precision
-            return Replicas(options.replicas or REPLICAS, *voice, name)
+            return Replicas(options.replicas or REPLICAS, *voice, name, options.exact_only)
         synthesizer = load_synthesizer(options)
         synthesizer.longest_seconds = LIMITS.job_seconds
         synthesizer.warm_up()
@@ -223,7 +242,17 @@ def serve(options: SimpleNamespace) -> None:
 
     key, name = options.api_key or os.environ.get("PCG_API_KEY") or None, model_name(Path(options.model))
     with closing(_listen(options.host, options.port)) as door, closing(service(door)) as speech:
-        api = create_api(speech, name, key, tuple(options.allow_host), in_flight=options.in_flight, alias=options.model)
+        api = create_api(
+            speech,
+            name,
+            key,
+            tuple(options.allow_host),
+            in_flight=options.in_flight,
+            alias=options.model,
+            origins=tuple(options.cors_origin),
+            strict=options.strict,
+            voices=options.voices,
+        )
         config = uvicorn.Config(api, log_level="warning", timeout_graceful_shutdown=LIMITS.stop_seconds)
         if options.ray and speech.offer.notice:
             print(speech.offer.notice, file=sys.stderr)

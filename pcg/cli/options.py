@@ -14,8 +14,6 @@ from pcg.errors import InputError
 from pcg.settings import Settings, allowed, is_numeric
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.text.prompt import Reference
 
@@ -125,7 +123,7 @@ def load_synthesizer(options: SimpleNamespace) -> "Synthesizer":
     voice = load_voice(options.model, options.device, options.draft, options.precision)
     if voice.notice:
         print(voice.notice, file=sys.stderr)
-    return Synthesizer(voice)
+    return Synthesizer(voice, exact_only=getattr(options, "exact_only", False))
 
 
 def find_speaker(options: SimpleNamespace, synthesizer: "Synthesizer") -> "tuple[str, Reference | None]":
@@ -136,18 +134,13 @@ def find_speaker(options: SimpleNamespace, synthesizer: "Synthesizer") -> "tuple
         return name, None
     if options.voice is not None:
         raise InputError("voice", options.voice, "left out when --reference is given")
-    hear = None if options.reference_text else partial(_hear, rate=synthesizer.voice.codec.sample_rate)
+    from pcg.asr.judges import understand
+
+    hear = None if options.reference_text else partial(understand, sample_rate=synthesizer.voice.codec.sample_rate)
     reference = synthesizer.voice.reference_from_audio(options.reference, options.reference_text or "", hear)
     if hear is not None:
         print(f"heard in {options.reference.name}: {reference.text}", file=sys.stderr)
     return options.reference.stem, reference
-
-
-def _hear(samples: "np.ndarray", rate: int) -> str:
-    from pcg.asr.judges import load_judge
-    from pcg.metrics.recording import JUDGE_RATE, for_judges
-
-    return load_judge("embedded").transcribe([for_judges(samples, rate)], JUDGE_RATE)[0]
 
 
 def use_threads(count: int | None) -> None:

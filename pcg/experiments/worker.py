@@ -164,7 +164,7 @@ class Worker:
             )
             heard_audio = for_judges(audio, rate)
             first, *others = (hear(name, judge, take.text, heard_audio) for name, judge in self._words.items())
-            tested, accepted_at = take.counts_by_position
+            counts = take.counts_by_position
             return Result(
                 tokens=sounding.tokens,
                 heard=first.heard,
@@ -175,8 +175,8 @@ class Worker:
                 rounds=len(take.rounds),
                 drafted=take.drafted,
                 accepted=sum(r.accepted for r in take.rounds),
-                tested=tested,
-                accepted_at=accepted_at,
+                tested=tuple(counts["tested"]),
+                accepted_at=tuple(counts["accepted"]),
                 trials=sum(r.trials for r in take.rounds),
                 hit_limit=take.hit_limit,
                 swapped=len(sounding.swapped) / max(1, len(sounding.tokens)),

@@ -1,7 +1,7 @@
 """OpenAI's speech endpoint: `create_api` answers its requests, with the settings of a take beside OpenAI's fields.
 
 A request passes `Guard` (names and origins), `Bodies` (size and time), `Clients` (requests of one address at once), `SpeechApi`
-(key, body, model) and `SpokenAnswer`, which encodes a take while the service speaks it.
+(key, body, model, voice) and `SpokenAnswer`, which encodes a take while the service speaks it.
 """
 
 import asyncio
@@ -10,52 +10,61 @@ import json
 import re
 import secrets
 import socket
-import struct
 from collections import Counter as Tally
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from io import BytesIO
+from functools import partial
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import soundfile
-import soxr
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pcg.errors import InputError, PCGError, counted, unexpected
 from pcg.files import __version__
+from pcg.serving.encoding import ENCODED, CodecEncoder, RawEncoder, Tempo, wav_header
 from pcg.serving.protection import LIMITS, NOWHERE, Bodies, Guard, Limits, current_visitor
 from pcg.serving.speech_service import Busy, Lost, SpeechService
 from pcg.settings import Checked, Settings, bounds
 from pcg.take import Sound, Take
+from pcg.text.prompt import Reference
 
 if TYPE_CHECKING:
     from pcg.serving.replicas import FarSpeech, Replicas
     from pcg.serving.speech_service import Speech
 
 SPEECH = "/v1/audio/speech"
-KNOBS = ("method", "theta", "lookahead", "beta", "temperature", "seed")
+VOICES, UPLOADS = "/v1/audio/voices", ".uploads"
+STAND_INS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts", "kokoro")
+"""Models that clients ask for unless they are told otherwise: here they stand for the served one."""
+STAND_IN_VOICES = {
+    "alloy": 0, "af_heart": 0, "marin": 0, "coral": 1, "fable": 1, "shimmer": 1, "nova": 2, "sage": 2,
+    "ash": 3, "cedar": 3, "onyx": 3, "ballad": 4, "echo": 4, "verse": 4, "af_bella": 1, "af_sky": 2, "am_michael": 3,
+}  # fmt: skip
+"""OpenAI's voices, and some of Kokoro's, as numbers of a voice of the model: the embedded one has three women, then two men."""
+VOICE_NAME = re.compile("[a-z0-9_-]{1,40}")
+KNOBS = frozenset(Settings.model_fields)
 LEFT = 499
 """The status, as nginx has it, of a request whose client went away before it was answered; it is counted, never read."""
 KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+RETRY = {"retry-after": "1"}
 FIELDS_OF_INPUT = ("text", "text with its reference", "pause")
 """Fields that the engine names in its errors, and that a client knows as `input`."""
-RAW_RATE = 24_000
-"""Samples a second of `pcm`, which has no header: clients of that endpoint expect this rate."""
-STREAMED = ("wav", "pcm")
-UNKNOWN_SIZE = 0xFFFFFFFF
-ENCODED = {"flac": ("FLAC", "PCM_16"), "mp3": ("MP3", "MPEG_LAYER_III"), "opus": ("OGG", "OPUS")}
-MEDIA = {"wav": "audio/wav", "pcm": "audio/pcm", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg"}
+MEDIA = {
+    "mp3": "audio/mpeg", "opus": "audio/ogg", "aac": "audio/aac", "flac": "audio/flac", "wav": "audio/wav", "pcm": "audio/pcm"
+}  # fmt: skip
 FIGURES = (
     "tokens", "audio_seconds", "wall_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length",
     "hit_limit",
@@ -63,12 +72,6 @@ FIGURES = (
 FAILED, LEFT_ANSWER = "failed", "left"
 """Why an answer broke off: the take failed, or the client went away."""
 FIRST_SOUND = (0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30)
-
-
-def formats() -> Sequence[str]:
-    """The formats that libsndfile can write here."""
-    here = soundfile.available_formats()
-    return [*STREAMED, *(n for n, (kind, how) in ENCODED.items() if kind in here and how in soundfile.available_subtypes(kind))]
 
 
 class NamedVoice(BaseModel):
@@ -79,15 +82,16 @@ class NamedVoice(BaseModel):
 
 
 class SpeechRequest(Checked):
-    """OpenAI's fields of a request for speech. wait: answer when all is spoken, with the take's figures in the headers."""
+    """OpenAI's fields of a request for speech. stream: false, or wait: true: answer when all is spoken, with the take's figures
+    in the headers."""
 
-    model: str = Field(description="the name of a model")
+    model: str = Field("", description="the name of a model; empty for the one that is served")
     input: str = Field(description="a text")
     voice: str | NamedVoice = Field(description="the name of a voice, or an object whose id is one")
-    response_format: Literal[*formats()] = "mp3"
-    speed: float = Field(1.0, ge=1, le=1, description="1: this voice has a pace of its own")
+    response_format: Literal[*MEDIA] = "mp3"
+    speed: float = Field(1.0, ge=0.5, le=2, description="a number from 0.5 to 2")
     stream_format: Literal["audio", "sse"] = "audio"
-    instructions: str = Field("", max_length=0, description="left out: this voice takes none")
+    stream: bool = True
     wait: bool = False
 
     @property
@@ -97,35 +101,43 @@ class SpeechRequest(Checked):
     @property
     def whole(self) -> bool:
         """Whether all is spoken before the answer begins."""
-        return self.wait or self.response_format not in STREAMED
+        return self.wait or not self.stream
 
 
-def read_request(body: object, method: str) -> tuple[SpeechRequest, Settings]:
-    """Read the body of a request for speech.
+def read_request(body: object, method: str, strict: bool = False) -> tuple[SpeechRequest, Settings, list[str]]:
+    """Read the body of a request for speech; fields that are null count as left out.
 
     Args:
-        body: parsed JSON; settings that are null have their defaults, and a seed that is missing is drawn anew.
+        body: parsed JSON; a seed that is missing is drawn anew.
         method: the method where none is named.
+        strict: refuse unknown fields.
+
+    Returns:
+        The request, the settings of its take, and the names of the fields that were ignored.
 
     Raises:
-        InputError: for the first field that is unknown, missing or out of range.
+        InputError: for the first field that is missing or out of range.
     """
     if not isinstance(body, dict):
         raise InputError("body", type(body).__name__, "a JSON object")
-    if unknown := sorted(body.keys() - SpeechRequest.model_fields.keys() - set(KNOBS)):
-        raise InputError("body", f"with {unknown[0][:40]}", "without it: there is no such field")
-    request = SpeechRequest(**{name: value for name, value in body.items() if name not in KNOBS})
-    given = {name: body[name] for name in KNOBS if body.get(name) is not None}
+    given = {name: value for name, value in body.items() if value is not None}
+    ignored = sorted(given.keys() - SpeechRequest.model_fields.keys() - KNOBS)
+    if strict and ignored:
+        raise InputError("body", f"with {ignored[0][:40]}", "without it: there is no such field")
+    request = SpeechRequest(**{name: given[name] for name in SpeechRequest.model_fields if name in given})
     seed = secrets.randbelow(int(bounds("seed").high) + 1)
-    return request, Settings.from_dict({"method": method, "seed": seed} | given)
+    knobs = {name: given[name] for name in KNOBS if name in given}
+    return request, Settings.from_dict({"method": method, "seed": seed} | knobs), ignored
 
 
 class Refusal(Exception):
     """An answer that is an error."""
 
-    def __init__(self, error: PCGError, status: int = 400, code: str | None = None) -> None:
+    def __init__(
+        self, error: PCGError, status: int = 400, code: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(str(error))
-        self.error, self.status, self.code = error, status, code
+        self.error, self.status, self.code, self.headers = error, status, code, headers
 
     def body(self) -> dict[str, object]:
         """In OpenAI's shape."""
@@ -136,7 +148,7 @@ class Refusal(Exception):
         return {"error": {"message": message, "type": kind, "param": param, "code": self.code}}
 
     def answer(self) -> JSONResponse:
-        return JSONResponse(self.body(), self.status)
+        return JSONResponse(self.body(), self.status, self.headers)
 
 
 def refusal(error: Exception) -> Refusal:
@@ -145,64 +157,17 @@ def refusal(error: Exception) -> Refusal:
         case Refusal():
             return error
         case Busy():
-            return Refusal(error, 429, "rate_limit_exceeded")
+            return Refusal(error, 429, "rate_limit_exceeded", RETRY)
         case Lost():
-            return Refusal(error, 503, "replica_lost")
+            return Refusal(error, 503, "replica_lost", RETRY)
         case PCGError():
             return Refusal(error)
         case ClientDisconnect():
             return Refusal(PCGError("The client left before it was answered."), LEFT)
         case HTTPException():
             sentence = NOWHERE if error.status_code == 404 else f"{str(error.detail).rstrip('.')}."
-            return Refusal(PCGError(sentence), error.status_code)
+            return Refusal(PCGError(sentence), error.status_code, headers=error.headers)
     return Refusal(unexpected(error), 500)
-
-
-class StreamEncoder:
-    """Encodes sound as it comes: `pcm` is 16-bit samples at `RAW_RATE`; `wav` has a header before them, whose sizes are the
-    largest that there are, as other speech servers stream it."""
-
-    def __init__(self, name: str, rate: int) -> None:
-        self._header = b"" if name == "pcm" else _wav_header(rate)
-        self._resampler = soxr.ResampleStream(rate, RAW_RATE, 1, dtype="float32") if name == "pcm" else None
-
-    def push(self, samples: np.ndarray, last: bool = False) -> bytes:
-        """Encode samples `[N]` from -1 to 1; an empty result means that there is nothing to send yet."""
-        if self._resampler:
-            samples = self._resampler.resample_chunk(samples.astype(np.float32), last=last)
-        header, self._header = (self._header, b"") if len(samples) or last else (b"", self._header)
-        return header + _as_int16(samples)
-
-    def finish(self) -> bytes:
-        return self.push(np.zeros(0, np.float32), last=True)
-
-
-class WholeEncoder:
-    """Encodes sound when all of it is there, so that the header tells its length."""
-
-    def __init__(self, name: str, rate: int) -> None:
-        self._rate, (self._kind, self._how) = rate, ENCODED.get(name, ("WAV", "PCM_16"))
-        self._pieces: list[bytes] = []
-
-    def push(self, samples: np.ndarray) -> bytes:
-        self._pieces.append(_as_int16(samples))
-        return b""
-
-    def finish(self) -> bytes:
-        sound, samples = BytesIO(), np.frombuffer(b"".join(self._pieces), "<i2")
-        soundfile.write(sound, samples, self._rate, format=self._kind, subtype=self._how)
-        return sound.getvalue()
-
-
-def _as_int16(samples: np.ndarray) -> bytes:
-    return (samples.clip(-1, 1) * 32767).astype("<i2").tobytes()
-
-
-def _wav_header(rate: int) -> bytes:
-    """One channel of 16-bit PCM, of unknown length."""
-    form = struct.pack("<IHHIIHH", 16, 1, 1, rate, 2 * rate, 2, 16)
-    size = struct.pack("<I", UNKNOWN_SIZE)
-    return b"RIFF" + size + b"WAVEfmt " + form + b"data" + size
 
 
 @dataclass
@@ -219,6 +184,14 @@ class Meters:
         self.takes = Counter("pcg_takes", "Takes that were spoken to the end, by method", ["method"], **own)
         self.tokens = Counter("pcg_tokens", "Speech tokens of these takes", **own)
         self.audio = Counter("pcg_audio_seconds", "Seconds of their sound", **own)
+        rule = ["rule"]
+        self.tested = {
+            what: Counter(f"pcg_{what}_tokens", f"Tokens that were {what}, by rule and position", [*rule, "position"], **own)
+            for what in ("drafted", "tested", "accepted")
+        }
+        self.lengths = Histogram(
+            "pcg_accepted_length", "Drafted tokens that a round accepted, by rule", rule, buckets=range(17), **own
+        )
         self.first = Histogram("pcg_first_sound_seconds", "Until the first sound was there", buckets=FIRST_SOUND, **own)
         for reason in (FAILED, LEFT_ANSWER):
             self.broken.labels(reason)  # told from the start, as 0
@@ -229,6 +202,13 @@ class Meters:
         self.takes.labels(take.settings.method).inc()
         self.tokens.inc(len(take.tokens))
         self.audio.inc(take.audio_seconds)
+        rule = f"{take.settings.method}-block" if take.settings.verification == "block" else take.settings.method
+        for round_ in take.rounds:
+            if round_.drafted:
+                self.lengths.labels(rule).observe(round_.accepted)
+        for what, counts in take.counts_by_position.items():
+            for position, count in enumerate(counts, 1):
+                self.tested[what].labels(rule, position).inc(count)
 
 
 class StreamedAnswer(StreamingResponse):
@@ -245,11 +225,13 @@ class StreamedAnswer(StreamingResponse):
 
 @dataclass
 class SpokenAnswer:
-    """The answer to one request for speech. `threads` limits the threads that wait for takes."""
+    """The answer to one request for speech. voice, reference: who speaks; `threads` limits the threads that wait for takes."""
 
     service: "SpeechService | Replicas"
     request: SpeechRequest
     settings: Settings
+    voice: str
+    reference: Reference | None
     meters: Meters
     threads: CapacityLimiter
     take: Take | None = None
@@ -268,20 +250,25 @@ class SpokenAnswer:
         if self._streams:
             return StreamedAnswer(sound, pieces, kind, headers)
         body = b"".join([piece async for piece in sound])
-        figures = {f"x-pcg-{name.replace('_', '-')}": json.dumps(value) for name, value in self._figures().items()}
-        return Response(body, media_type=kind, headers=headers | figures)
+        if self.request.response_format == "wav":
+            header = wav_header(self.service.offer.sample_rate)
+            body = wav_header(self.service.offer.sample_rate, len(body) - len(header)) + body[len(header) :]
+        figures = self._figures() | {"usage": self._usage()}
+        headers |= {f"x-pcg-{name.replace('_', '-')}": json.dumps(value) for name, value in figures.items()}
+        return Response(body, media_type=kind, headers=headers)
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         """Encoded sound as it is spoken. Closing the generator cancels the take."""
-        name, begun, reason = self.request.response_format, perf_counter(), LEFT_ANSWER
-        make = WholeEncoder if self.request.whole and name != "pcm" else StreamEncoder
-        encoder = make(name, self.service.offer.sample_rate)
+        name, rate, begun, reason = self.request.response_format, self.service.offer.sample_rate, perf_counter(), LEFT_ANSWER
+        encoder = CodecEncoder(name, rate, self.request.whole) if name in ENCODED else RawEncoder(name, rate)
+        tempo = Tempo(self.request.speed, rate) if self.request.speed != 1 else None
         speech: Speech | FarSpeech | None = None
         heard = closed = False
 
         def begin() -> None:
             nonlocal speech
-            speech = self.service.speak(self.request.input, self.settings, self.request.voice_name, stream=True)
+            reference = {"reference": self.reference} if self.reference else {}
+            speech = self.service.speak(self.request.input, self.settings, self.voice, stream=True, **reference)
             if closed:  # the client left before there was anything to close
                 speech.close()
 
@@ -292,11 +279,13 @@ class SpokenAnswer:
                     if not heard:
                         self.meters.first.observe(perf_counter() - begun)
                     heard = True
-                    if piece := encoder.push(step.samples):
+                    if piece := encoder.push(tempo.push(step.samples) if tempo else step.samples):
                         yield piece
+            if not heard:
+                raise Refusal(PCGError("The model ended before it spoke: ask again, or with another seed."), 500, "no_speech")
             self.take = step
             self.meters.count(step)
-            yield encoder.finish()
+            yield (encoder.push(tempo.finish()) if tempo else b"") + encoder.finish()
         except Exception:
             reason = FAILED
             raise
@@ -315,9 +304,7 @@ class SpokenAnswer:
         except Exception as error:
             yield _event({"type": "error", **refusal(error).body()})
             return
-        usage = {"input_tokens": len(self.request.input), "output_tokens": self._figures()["tokens"]}
-        usage["total_tokens"] = sum(usage.values())
-        yield _event({"type": "speech.audio.done", "usage": usage, "take": self._known() | self._figures()})
+        yield _event({"type": "speech.audio.done", "usage": self._usage(), "take": self._known() | self._figures()})
 
     async def _in_thread(self, work: Callable[..., object], *arguments: object) -> object:
         return await to_thread.run_sync(work, *arguments, limiter=self.threads, abandon_on_cancel=True)
@@ -328,6 +315,12 @@ class SpokenAnswer:
     def _figures(self) -> dict[str, object]:
         summary = self.take.summary()
         return {name: summary[name] for name in FIGURES}
+
+    def _usage(self) -> dict[str, object]:
+        """Input counts as characters; drafted, tested and accepted tokens are counted by position in the draft."""
+        count = {"input_tokens": len(self.request.input), "output_tokens": len(self.take.tokens)}
+        positions = {f"{what}_by_position": counts for what, counts in self.take.counts_by_position.items()}
+        return count | {"total_tokens": sum(count.values())} | positions
 
 
 async def _resumed(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -379,32 +372,107 @@ class Clients:
             leave()
 
 
-class SpeechApi:
-    """The handlers of the endpoint's routes. names: of the model; lists show the first."""
+class Voices:
+    """The voices that clients may name: the model's, the names of others' voices that stand for them, and those in `folder`,
+    each a recording as `Voice.write_reference` keeps it. None: recordings are refused."""
 
-    def __init__(self, service: "SpeechService | Replicas", names: tuple[str, ...], api_key: str | None, waiting: int) -> None:
-        self._service, self._names, self._key = service, names, api_key
+    def __init__(self, service: "SpeechService | Replicas", folder: Path | None, most: int) -> None:
+        self._service, self._folder, self._most = service, folder, most
+
+    @property
+    def stand_ins(self) -> dict[str, str]:
+        own = self._service.offer.voices
+        return {name: own[number % len(own)] for name, number in STAND_IN_VOICES.items() if name not in own}
+
+    @property
+    def recorded(self) -> list[str]:
+        return sorted(path.stem for path in self._folder.glob("*.safetensors")) if self._folder else []
+
+    def described(self) -> list[dict[str, str]]:
+        own = [{"id": name, "name": name} for name in (*self._service.offer.voices, *self.recorded)]
+        return own + [{"id": name, "name": name, "stands_for": voice} for name, voice in self.stand_ins.items()]
+
+    def find(self, name: str) -> tuple[str, Reference | None]:
+        """The name of a voice of the model, or that of a recorded one and its reference."""
+        if name not in self._service.offer.voices and name in self.recorded:
+            return name, self._service.synthesizer.voice.read_reference(self._folder / f"{name}.safetensors")
+        return self.stand_ins.get(name, name), None
+
+    def add(self, name: str, recording: Path, words: str) -> None:
+        """Keep the voice of a recording; its words are recognised where none are given. Raises PCGError."""
+        if name in (*self._service.offer.voices, *self.stand_ins, *self.recorded):
+            raise Refusal(InputError("name", name, "another one: there is such a voice"), 409)
+        if len(self.recorded) >= self._most:
+            raise Refusal(PCGError(f"This server keeps {counted(self._most, 'voice')} already."), 507)
+        from pcg.asr.judges import understand  # recognisers take a second to import
+
+        voice = self._service.synthesizer.voice
+        hear = partial(understand, sample_rate=voice.codec.sample_rate)
+        voice.write_reference(self._folder / f"{name}.safetensors", voice.reference_from_audio(recording, words, hear))
+
+
+class SpeechApi:
+    """The handlers of the endpoint's routes. names: of the model; lists show the first. strict: refuse unknown fields."""
+
+    def __init__(
+        self,
+        service: "SpeechService | Replicas",
+        names: tuple[str, ...],
+        api_key: str | None,
+        limits: Limits,
+        strict: bool,
+        folder: Path | None,
+    ) -> None:
+        self._service, self._names, self._key, self._strict = service, names, api_key, strict
+        self._folder, self._voices = folder, Voices(service, folder, limits.voices)
         self._begun, self.meters = int(time()), Meters(service)
         # A waiting request holds a thread.
-        self._threads = CapacityLimiter(service.offer.rows + waiting)
+        self._threads = CapacityLimiter(service.offer.rows + limits.waiting)
 
     async def speech(self, request: Request) -> Response:
         try:
             self._check_key(request)
-            asked, settings = read_request(await _read_json(request), self._service.offer.methods[-1])
-            self._check_model(asked.model)
-            answer = SpokenAnswer(self._service, asked, settings, self.meters, self._threads)
-            return await _unless_left(request.receive, answer.response())
+            asked, settings, ignored = read_request(await _read_json(request), self._service.offer.methods[-1], self._strict)
+            self._check_model(asked.model or self._names[0])
+            speaker = self._voices.find(asked.voice_name)
+            answer = SpokenAnswer(self._service, asked, settings, *speaker, self.meters, self._threads)
+            response = await _unless_left(request.receive, answer.response())
+            if ignored:
+                response.headers["x-ignored"] = ", ".join(re.sub("[^!-~]", "?", name[:40]) or "?" for name in ignored[:20])
+            return response
         except Exception as error:
             return refusal(error).answer()
 
     async def voices(self, request: Request) -> JSONResponse:
+        """List the voices, or take a recording for a new one."""
         self._check_key(request)
-        return JSONResponse({"voices": [{"id": name, "name": name} for name in self._service.offer.voices]})
+        if request.method != "POST":
+            return JSONResponse({"voices": self._voices.described()})
+        try:
+            return await self._add_voice(request)
+        except Exception as error:
+            return refusal(error).answer()
+
+    async def _add_voice(self, request: Request) -> JSONResponse:
+        if self._folder is None:
+            raise Refusal(PCGError("This server takes no recordings: it runs without --voices."), 403)
+        async with request.form(max_files=1, max_fields=8) as form:
+            name, words, recording = form.get("name"), form.get("ref_text") or "", form.get("audio_sample")
+            if form.get("consent") != "true":
+                raise InputError("consent", form.get("consent"), "true: the speaker agrees that this voice is used")
+            if not isinstance(name, str) or not VOICE_NAME.fullmatch(name):
+                raise InputError("name", name, "1 to 40 of the characters a-z, 0-9, _ and -")
+            if not isinstance(recording, UploadFile) or not isinstance(words, str):
+                raise InputError("audio_sample", "missing", "a recording")
+            with NamedTemporaryFile(dir=self._folder / UPLOADS) as file:
+                file.write(await recording.read())
+                file.flush()
+                await to_thread.run_sync(self._voices.add, name, Path(file.name), words)
+        return JSONResponse({"id": name, "object": "audio.voice", "name": name, "created_at": int(time())})
 
     async def models(self, request: Request) -> JSONResponse:
         self._check_key(request)
-        return JSONResponse({"object": "list", "data": [self._described(self._names[0])]})
+        return JSONResponse({"object": "list", "data": [self._described(name) for name in (self._names[0], *STAND_INS)]})
 
     async def one_model(self, request: Request, name: str) -> JSONResponse:
         self._check_key(request)
@@ -420,7 +488,8 @@ class SpeechApi:
         return Response(generate_latest(self.meters.registry), media_type=CONTENT_TYPE_LATEST)
 
     def _described(self, name: str) -> dict[str, object]:
-        return {"id": name, "object": "model", "created": self._begun, "owned_by": "pcg-lab"}
+        """root: the model that is served under this name."""
+        return {"id": name, "object": "model", "created": self._begun, "owned_by": "pcg-lab", "root": self._names[0]}
 
     def _check_key(self, request: Request) -> None:
         sent = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
@@ -428,7 +497,7 @@ class SpeechApi:
             raise Refusal(PCGError("The API key is missing or wrong."), 401, "invalid_api_key")
 
     def _check_model(self, name: str) -> None:
-        if name not in self._names:
+        if name not in (*self._names, *STAND_INS):
             raise Refusal(PCGError(f"There is no model {name[:80]!r} here, but {self._names[0]!r}."), 404, "model_not_found")
 
 
@@ -467,6 +536,9 @@ def create_api(
     limits: Limits = LIMITS,
     in_flight: int | None = None,
     alias: str | None = None,
+    origins: Sequence[str] = (),
+    strict: bool = False,
+    voices: Path | None = None,
 ) -> FastAPI:
     """Make the application.
 
@@ -477,15 +549,28 @@ def create_api(
         hosts: names of this server beside those of the computer.
         in_flight: requests of one address at once, by default as many as the service has rows, and as many again that wait.
         alias: another name of the model.
+        origins: of pages that may ask from a browser; "*" for any.
+        strict: refuse fields that it does not know; else they are ignored, and named in the header x-ignored.
+        voices: the folder of voices that clients record; None: they may not.
     """
-    api = SpeechApi(service, (model, alias or model), api_key, limits.waiting)
-    guard = Middleware(
-        Guard,
-        hosts=(*hosts, socket.gethostname().lower()),
-        unexpected=lambda error: str(refusal(error)),
-        answer=lambda sentence, status: Refusal(PCGError(sentence), status).answer(),
-    )
-    clients = Middleware(Clients, meters=api.meters, most=in_flight or 2 * service.offer.rows)
+    api = SpeechApi(service, (model, alias or model), api_key, limits, strict, voices)
+
+    def answer(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+        return Refusal(PCGError(sentence), status, headers=headers).answer()
+
+    uploads = {"upload_path": VOICES, "folder": lambda: voices / UPLOADS, "answer": answer} if voices else {}
+    middleware = [
+        Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"], expose_headers=["*"]),
+        Middleware(
+            Guard,
+            hosts=(*hosts, socket.gethostname().lower()),
+            unexpected=lambda error: str(refusal(error)),
+            answer=answer,
+            origins=origins,
+        ),
+        Middleware(Bodies, limits=limits, **uploads),
+        Middleware(Clients, meters=api.meters, most=in_flight or 2 * service.offer.rows),
+    ]
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -497,13 +582,16 @@ def create_api(
     async def refused(_: Request, error: Exception) -> JSONResponse:
         return refusal(error).answer()
 
-    app = FastAPI(lifespan=lifespan, middleware=[guard, Middleware(Bodies, limits=limits), clients], openapi_url=None)
+    app = FastAPI(lifespan=lifespan, middleware=middleware[0 if origins else 1 :], openapi_url=None)
     app.add_api_route(SPEECH, api.speech, methods=["POST"])
-    app.add_api_route("/v1/audio/voices", api.voices)
-    app.add_api_route("/v1/models", api.models)
-    app.add_api_route("/v1/models/{name:path}", api.one_model)
-    app.add_api_route("/health", api.health)
-    app.add_api_route("/metrics", api.metrics)
+    app.add_api_route(VOICES, api.voices, methods=["GET", "HEAD", "POST"])
+    for path, handler in {
+        "/v1/models": api.models,
+        "/v1/models/{name:path}": api.one_model,
+        "/health": api.health,
+        "/metrics": api.metrics,
+    }.items():
+        app.add_api_route(path, handler, methods=["GET", "HEAD"])
     app.add_exception_handler(Refusal, refused)
     app.add_exception_handler(HTTPException, refused)
     return app

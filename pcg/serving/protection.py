@@ -3,11 +3,12 @@
 import asyncio
 import atexit
 import errno
+import logging
 import re
 import shutil
 import tempfile
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ class Limits:
     posts_each_minute: int = 1200  # of one address: a class behind one address is one visitor
     waiting: int = 64  # takes that wait for a row of the batch
     stop_seconds: int = 5  # for open answers of the speech endpoint when it stops
+    voices: int = 100  # that clients of the speech endpoint have recorded
     sessions: int = 2048  # that are kept; the one that was used longest ago goes first
 
 
@@ -66,8 +68,21 @@ def current_visitor() -> str:
     return _visitor.get()
 
 
-def _as_detail(sentence: str, status: int) -> Response:
-    return JSONResponse({"detail": sentence}, status)
+Answer = Callable[[str, int, Mapping[str, str] | None], Response]
+"""Makes a response from a sentence, its status and further headers."""
+
+
+def _as_detail(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"detail": sentence}, status, headers)
+
+
+def _as_text(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    return PlainTextResponse(sentence, status, headers)
+
+
+def _tells_more(record: logging.LogRecord) -> bool:
+    """False for uvicorn's message that an answer broke off, which is meant where the server stops."""
+    return "without completing response" not in record.getMessage()
 
 
 class Guard:
@@ -79,7 +94,7 @@ class Guard:
         unexpected: called with an exception that no handler caught; returns the sentence for the visitor.
         paths: a pattern of the whole path; other paths do not exist.
         frames: pages elsewhere that may show this one in a frame.
-        answer: makes the response from a sentence and its status.
+        origins: of other servers' pages that may post; "*" for any.
     """
 
     def __init__(
@@ -89,10 +104,11 @@ class Guard:
         unexpected: Callable[[Exception], str],
         paths: re.Pattern[str] = EVERY_PATH,
         frames: Sequence[str] = (),
-        answer: Callable[[str, int], Response] = _as_detail,
+        answer: Answer = _as_detail,
+        origins: Sequence[str] = (),
     ) -> None:
         self.app, self._hosts, self._paths, self._unexpected = app, hosts, paths, unexpected
-        self._answer = answer
+        self._answer, self._origins = answer, origins
         self._policy = POLICY + " ".join(["'self'", *frames])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -121,10 +137,11 @@ class Guard:
         except Exception as error:
             sentence = self._unexpected(error)
             if not begun:  # what has begun breaks off: an end would make it look whole
-                await self._answer(sentence, 500)(scope, receive, with_headers)
+                await self._answer(sentence, 500, None)(scope, receive, with_headers)
         except CancelledError:  # the server stops, and ends the task itself; raised, it would print a traceback
+            logging.getLogger("uvicorn.error").addFilter(_tells_more)
             if not begun:
-                await self._answer(STOPPING, 503)(scope, receive, with_headers)
+                await self._answer(STOPPING, 503, {"retry-after": "5"})(scope, receive, with_headers)
         finally:
             _visitor.reset(token)
 
@@ -132,13 +149,14 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self._answers_to(_name(host)):
-            return self._answer(f"This server does not answer to the name {_name(host)[:80]!r}.", 421)
+            return self._answer(f"This server does not answer to the name {_name(host)[:80]!r}.", 421, None)
         if not self._paths.fullmatch(scope["path"]):
-            return self._answer(NOWHERE, 404)
+            return self._answer(NOWHERE, 404, None)
         origin = headers.get("origin")
         own = {f"{scheme}://{name}" for scheme in ("http", "https") for name in (host, headers.get("x-forwarded-host", host))}
-        if scope["method"] not in ("GET", "HEAD") and origin is not None and origin not in own:
-            return self._answer("This server takes no requests from pages of other servers.", 403)
+        allowed = origin is None or origin in own or not {origin, "*"}.isdisjoint(self._origins)
+        if scope["method"] not in ("GET", "HEAD") and not allowed:
+            return self._answer("This server takes no requests from pages of other servers.", 403, None)
         return None
 
     def _answers_to(self, name: str) -> bool:
@@ -170,13 +188,20 @@ class Bodies:
     """ASGI middleware: a body has at most `limits.body` bytes, and comes within `limits.body_seconds`.
 
     A POST to `upload_path` is an upload, with limits of its own: it is kept aside until all of it has come, so that one that is
-    cut off leaves nothing behind; then it goes on, one at a time. folder: returns the place of uploads.
+    cut off leaves nothing behind; then it goes on, one at a time. folder: returns the place of uploads. answer: makes the
+    response to an upload that is refused.
     """
 
     def __init__(
-        self, app: ASGIApp, limits: Limits, upload_path: str | None = None, folder: Callable[[], Path] | None = None
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        upload_path: str | None = None,
+        folder: Callable[[], Path] | None = None,
+        answer: Answer = _as_text,
     ) -> None:
         self.app, self._limits, self._upload_path, self._folder = app, limits, upload_path, folder
+        self._answer = answer
         self._uploads = Uploads(limits)
         self._one_at_a_time = asyncio.Lock()
 
@@ -223,14 +248,14 @@ class Bodies:
                     finally:
                         self._uploads.remove_leftovers(folder)
         except HTTPException as refused:
-            await PlainTextResponse(refused.detail, refused.status_code)(scope, receive, send)
+            await self._answer(refused.detail, refused.status_code, refused.headers)(scope, receive, send)
         except TimeoutError:
             sentence = f"The upload took longer than {self._limits.upload_seconds:g} s."
-            await PlainTextResponse(sentence, 408)(scope, receive, send)
+            await self._answer(sentence, 408, None)(scope, receive, send)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            await PlainTextResponse("The disk of this server is full: nothing was kept.", 507)(scope, receive, send)
+            await self._answer("The disk of this server is full: nothing was kept.", 507, None)(scope, receive, send)
 
     async def _keep_aside(self, receive: Receive, body: IO[bytes]) -> bool:
         """Write the request's body to `body`; return whether all of it came."""
@@ -283,7 +308,8 @@ class Uploads:
         self._sent = {other: sent for other, sent in self._sent.items() if max(sent) > minute - MINUTES}
         sent = {at: before for at, before in self._sent.get(visitor, {}).items() if at > minute - MINUTES}
         if sum(sent.values()) + size > self._limits.uploads_each_hour:
-            raise HTTPException(429, f"You may upload {self._limits.uploads_each_hour >> 20} MB an hour: try again later.")
+            sentence = f"You may upload {self._limits.uploads_each_hour >> 20} MB an hour: try again later."
+            raise HTTPException(429, sentence, {"retry-after": f"{MINUTE:g}"})
         self._sent[visitor] = sent | {minute: sent.get(minute, 0) + size}
 
     def check_room(self, folder: Path) -> None:

@@ -35,7 +35,14 @@ class Replicas:
     """
 
     def __init__(
-        self, count: int, model: str, device: str = "cpu", draft: str = "auto", precision: str = "auto", app: str = "pcg"
+        self,
+        count: int,
+        model: str,
+        device: str = "cpu",
+        draft: str = "auto",
+        precision: str = "auto",
+        app: str = "pcg",
+        exact_only: bool = False,
     ) -> None:
         self._ray, self._app = import_ray("serve"), app
         self._takes, self._changed = 0, Lock()
@@ -44,7 +51,7 @@ class Replicas:
         try:
             check_room(self._ray.cluster_resources(), "replicas", count, 1, device)
             where = str(Path(model).resolve()) if Path(model).is_dir() else model
-            self._start(count, device, (where, device, draft, precision))
+            self._start(count, device, (where, device, draft, precision, exact_only))
             offer = self._handle.offer.remote().result()
             if isinstance(offer, PCGError):
                 raise offer
@@ -88,7 +95,7 @@ class Replicas:
             if self._ours:
                 self._ray.shutdown()
 
-    def _start(self, count: int, device: str, voice: tuple[str, ...]) -> None:
+    def _start(self, count: int, device: str, voice: tuple[str | bool, ...]) -> None:
         logging.getLogger("ray.serve").setLevel(logging.ERROR)  # that a replica is gone is told to its clients
         self._ray.serve.start(proxy_location="Disabled", logging_config=QUIET)
         resources = {"num_cpus": 1, "num_gpus": int(device == "cuda")}
@@ -132,7 +139,7 @@ class FarSpeech:
 class Replica:
     """The actor that Ray starts, and starts again when it died: one voice and its thread, on one core or one GPU."""
 
-    def __init__(self, model: str, device: str, draft: str, precision: str) -> None:
+    def __init__(self, model: str, device: str, draft: str, precision: str, exact_only: bool) -> None:
         torch.set_num_threads(1)
         if device == "cpu" and hasattr(os, "sched_setaffinity"):
             # Ray counts one core for a replica, but decoding and codec would take two, from the next replica.
@@ -142,7 +149,8 @@ class Replica:
             os.sched_setaffinity(0, {cores[serve.get_replica_context().rank.local_rank % len(cores)]})
         self._threads, self._service = CapacityLimiter(ADMITTED), None
         try:
-            synthesizer = Synthesizer(load_voice(model, device, draft, precision), longest_seconds=LIMITS.job_seconds)
+            voice = load_voice(model, device, draft, precision)
+            synthesizer = Synthesizer(voice, longest_seconds=LIMITS.job_seconds, exact_only=exact_only)
             synthesizer.warm_up()
             self._service = SpeechService(synthesizer)
         except PCGError as error:  # raised here, Ray would start the replica again and again

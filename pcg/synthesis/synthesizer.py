@@ -26,7 +26,7 @@ from pcg.groups.library import GroupLibrary
 from pcg.places import CACHE
 from pcg.rules import Rule, block, coarse, coarse_block, exact, tolerant
 from pcg.sampling import sampler_of
-from pcg.settings import METHODS, Settings, bounds
+from pcg.settings import EXACT, METHODS, Settings, bounds
 from pcg.spoof.detectors import SHIPPED, Detectors, load_detectors
 from pcg.synthesis.voice import Voice
 from pcg.take import Cycle, Round, Sound, Take, last_take
@@ -34,6 +34,7 @@ from pcg.text.prompt import Prompt, Reference
 from pcg.text.reading import at_pauses, check_text, cut, without_pauses
 
 DRAFT_CONFIDENCE = 0.3
+ONLY_EXACT = "as only rules that keep the target's distribution are allowed here"
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,11 @@ class Decoding:
 
 
 class Decoder:
-    """The loops of one voice. `detectors` choose among beams: the shipped ones if none are given, if they know the voice."""
+    """The loops of one voice. `detectors` choose among beams: the shipped ones if none are given, if they know the voice.
+    exact_only: refuse methods that change the target's distribution."""
 
-    def __init__(self, voice: Voice, detectors: Detectors | None = None) -> None:
-        self.voice = voice
+    def __init__(self, voice: Voice, detectors: Detectors | None = None, exact_only: bool = False) -> None:
+        self.voice, self._exact_only = voice, exact_only
         self._given = detectors
         self._pool = DevicePool() if voice.target.device.type == "cuda" else None
 
@@ -62,8 +64,10 @@ class Decoder:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Those that can speak: without a draft AR alone."""
-        return METHODS if self.voice.draft is not None else ("ar",)
+        """Those that may speak: without a draft AR alone."""
+        if self.voice.draft is None:
+            return ("ar",)
+        return EXACT if self._exact_only else METHODS
 
     def steps(
         self,
@@ -88,9 +92,16 @@ class Decoder:
         chosen = (None, None) if settings.method == "ar" else (rule, _drafting(settings))
         return Request(prompt, limit, generator, memory, *chosen)
 
+    def check_method(self, method: str) -> None:
+        """Raise InputError for a method that may not speak."""
+        if method not in self.methods:
+            reason = "as no draft is loaded" if self.voice.draft is None else ONLY_EXACT
+            raise InputError("method", method, f"{' or '.join(self.methods)}, {reason}")
+
     def _check(self, settings: Settings) -> None:
-        if settings.method not in self.methods:
-            raise InputError("method", settings.method, "ar, as no draft is loaded")
+        self.check_method(settings.method)
+        if settings.hierarchical and self._exact_only:
+            raise InputError("hierarchical", "true", f"false, {ONLY_EXACT}")
         if settings.hierarchical and self.detectors is None:
             raise InputError("hierarchical", "true", "false, as no spoof detectors know the codes of this voice")
 
@@ -126,7 +137,8 @@ CONTEXT_TOKENS = 50
 
 class Synthesizer:
     """Speaks texts with one voice. Its `library` keeps neighbours and recent groups; everything else is per call. `detectors`
-    are what hierarchical decoding needs. A take that needs more than `longest_seconds` is stopped with a PCGError."""
+    are what hierarchical decoding needs. A take that needs more than `longest_seconds` is stopped with a PCGError. exact_only:
+    refuse methods that change the target's distribution."""
 
     def __init__(
         self,
@@ -135,9 +147,10 @@ class Synthesizer:
         show_progress: bool = False,
         detectors: Detectors | None = None,
         longest_seconds: float = math.inf,
+        exact_only: bool = False,
     ) -> None:
         self.voice, self.longest_seconds = voice, longest_seconds
-        self.decoder = Decoder(voice, detectors)
+        self.decoder = Decoder(voice, detectors, exact_only)
         self.library = GroupLibrary(
             voice.code_embedding,
             voice.codec,

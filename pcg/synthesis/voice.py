@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from pcg.audio import load_audio, normalise_loudness, raised, trim
@@ -22,7 +23,7 @@ from pcg.codec.codec import Codec
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.decode.runners import AnyDraft
 from pcg.errors import AssetError, InputError, PCGError, first_line
-from pcg.files import check_checksums
+from pcg.files import check_checksums, write_safetensors
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft, read_feature_draft
 from pcg.models.hub import (
     check_memory,
@@ -224,6 +225,7 @@ def _digest(folder: Path) -> str:
 
 
 FORMAT = 2
+REFERENCE_SUFFIX = ".safetensors"
 DEVICES = ("cpu", "cuda")
 AUTO, FLOAT32, BFLOAT16 = PRECISIONS = ("auto", "float32", "bfloat16")
 EMBEDDED = ASSETS / "voice"
@@ -295,8 +297,31 @@ class Voice:
         return self.references[name]
 
     def reference_from_audio(self, path: Path, text: str, transcribe: Callable[[np.ndarray], str] | None = None) -> Reference:
-        """A reference from a recording as long as `reference_seconds` allow and its transcript; see `read_recording`."""
+        """A reference from a recording as long as `reference_seconds` allow and its transcript (see `read_recording`), or from
+        what `write_reference` wrote."""
+        if path.suffix == REFERENCE_SUFFIX:
+            return self.read_reference(path)
         return read_recording(path, self.codec, self.reference_seconds, text, transcribe)
+
+    def write_reference(self, path: Path, reference: Reference) -> None:
+        """Write a reference as safetensors: its codes, and its text and the name of this voice as metadata."""
+        write_safetensors(path, {"codes": reference.codes}, {"text": reference.text, "model": self.name})
+
+    def read_reference(self, path: Path) -> Reference:
+        """Read what `write_reference` wrote; raise PCGError for any other file, and for one of another model."""
+        try:
+            with safe_open(path, "pt") as file:
+                codes, notes = file.get_tensor("codes"), file.metadata() or {}
+            text, model = check_text(notes["text"]), notes["model"]
+            if codes.ndim != 1 or codes.dtype != torch.int64 or not len(codes):
+                raise ValueError("no row of codes")
+            if int(codes.min()) < 0 or int(codes.max()) >= self.codec.codebook_size:
+                raise ValueError("codes of another codec")
+        except (OSError, SafetensorError, KeyError, ValueError, InputError) as error:
+            raise InputError("voice file", path.name, "one that `pcg export-voice` wrote") from error
+        if model != self.name:
+            raise InputError("voice file", path.name, f"one of the model {self.name}, and not of {model[:LONGEST_SHOWN]}")
+        return Reference(text, codes)
 
 
 def auto_precision(device: str) -> str:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import soundfile
@@ -64,6 +65,15 @@ def test_a_dash_pours_the_sound_to_standard_output(model, capsysbinary):
     captured = capsysbinary.readouterr()
     figures = json.loads(captured.err.decode().strip().splitlines()[-1])
     assert len(captured.out) == 2 * round(16_000 * figures["audio_seconds"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
+@pytest.mark.parametrize("words", [["speak", "hello", "--out", "-"], ["normalise", "hello"]])
+def test_a_full_disk_is_one_sentence(model, monkeypatch, capsys, words):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        assert main([*words, *(["--model", model] if words[0] == "speak" else [])]) == 2
+    assert capsys.readouterr().err == "pcg: The disk is full: what was written is not whole.\n"
 
 
 def test_a_pause_is_heard_in_a_file_and_in_a_stream(model, tmp_path, capsysbinary):

@@ -38,5 +38,5 @@ def ask() -> Callable[[ASGIApp], Ask]:
 
 @pytest.fixture(scope="module")
 def address(synthesizer: Synthesizer) -> Iterator[str]:
-    """Where the small voice speaks, four takes at once."""
-    yield from serve(SpeechService(synthesizer, rows=4, positions=1400))
+    """Where the small voice speaks, eight takes at once."""
+    yield from serve(SpeechService(synthesizer, rows=8, positions=1400))

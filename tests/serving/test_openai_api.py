@@ -3,16 +3,21 @@
 import io
 import json
 import time
+import wave
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import av
 import httpx
 import numpy as np
 import openai
 import pytest
 import soundfile
+import soxr
+from scipy.signal import correlate
 
-from pcg.serving.openai import RAW_RATE, formats
+from pcg.serving.encoding import RAW_RATE, Tempo
+from pcg.serving.openai import MEDIA, STAND_INS
 from pcg.serving.speech_service import Lost, SpeechService
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -60,6 +65,15 @@ def asked(address: str, **changes: object) -> httpx.Response:
     return httpx.post(f"{address}/v1/audio/speech", content=json.dumps(body), timeout=60)
 
 
+def samples_of(sound: httpx.Response | bytes) -> tuple[int, np.ndarray]:
+    """The rate of an encoded sound, and its samples [N]."""
+    content = sound if isinstance(sound, bytes) else sound.content
+    with av.open(io.BytesIO(content)) as file:
+        frames = [frame for frame in file.decode(audio=0)]
+    samples = np.concatenate([frame.to_ndarray().reshape(-1) for frame in frames])
+    return frames[0].sample_rate, samples / 32768 if samples.dtype == np.int16 else samples
+
+
 def test_openais_client_gets_the_very_take(client: openai.OpenAI, synthesizer: Synthesizer) -> None:
     spoken = client.audio.speech.create(**USUAL, extra_body={**EXTRA, "wait": True})
     samples, rate = soundfile.read(io.BytesIO(spoken.content), dtype="float32")
@@ -90,37 +104,76 @@ def test_a_stream_of_events_ends_with_the_figures(client: openai.OpenAI, address
         events = [json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line]
     assert {event["type"] for event in events[:-1]} == {"speech.audio.delta"}
     done = events[-1]
-    assert (done["type"], done["take"]["seed"], done["usage"]["output_tokens"]) == (
-        "speech.audio.done",
-        7,
-        done["take"]["tokens"],
-    )
-    assert done["take"]["tokens"] > 0
+    usage, take = done["usage"], done["take"]
+    assert (done["type"], take["seed"], usage["output_tokens"]) == ("speech.audio.done", 7, take["tokens"])
+    assert take["tokens"] > 0
+    whole = asked(address, **EXTRA, stream=False)
+    assert json.loads(whole.headers["x-pcg-usage"]) == usage
+    drafted, tested, accepted = (usage[f"{what}_by_position"] for what in ("drafted", "tested", "accepted"))
+    assert drafted[0] == tested[0] >= tested[1] == accepted[0] >= accepted[1] > 0
+    assert sum(accepted) / sum(drafted) == pytest.approx(take["acceptance_rate"], abs=1e-3)
 
 
-@pytest.mark.parametrize("name", formats())
-def test_every_format_holds_the_whole_take(address: str, name: str) -> None:
-    answer = asked(address, response_format=name, **EXTRA, wait=True)
-    assert answer.status_code == 200
+@pytest.mark.parametrize("count", [pytest.param(4, id="few"), pytest.param(20, marks=pytest.mark.slow, id="many")])
+def test_what_is_encoded_and_streamed_is_the_whole_sound(address: str, count: int) -> None:
+    """Compared with the WAV of the same take, to the last tenth of a second."""
+    for seed in range(count):
+        name = ("mp3", "opus", "aac", "flac")[seed % 4]
+        take = {**EXTRA, "seed": seed}
+        rate, sound = samples_of(asked(address, **take, stream=False))
+        with httpx.stream(
+            "POST", f"{address}/v1/audio/speech", json={**USUAL, **take, "response_format": name}, timeout=60
+        ) as answer:
+            pieces = [piece for piece in answer.iter_raw() if piece]
+        assert answer.headers["content-type"] == MEDIA[name]
+        assert len(pieces) > 1
+        decoded_rate, decoded = samples_of(b"".join(pieces))
+        decoded = soxr.resample(decoded, decoded_rate, rate)
+        lag = int(correlate(decoded, sound).argmax()) - len(sound) + 1
+        assert 0 <= lag < 2_200, name
+        assert len(decoded) - lag >= len(sound) - 2, name
+        end = decoded[lag:][: len(sound)][-rate // 10 :]
+        assert np.corrcoef(end, sound[-rate // 10 :][: len(end)])[0, 1] > 0.9, name
+
+
+@pytest.mark.parametrize("name", MEDIA)
+def test_what_is_sent_at_the_end_tells_its_length(address: str, name: str) -> None:
+    answer = asked(address, response_format=name, **EXTRA, stream=False)
     seconds = float(answer.headers["x-pcg-audio-seconds"])
     if name == "pcm":
         assert len(answer.content) / 2 / RAW_RATE == pytest.approx(seconds, abs=0.01)
     else:
-        samples, rate = soundfile.read(io.BytesIO(answer.content))
-        assert len(samples) / rate == pytest.approx(seconds, abs=0.15)
-        assert np.abs(samples).max() > 0
+        rate, samples = samples_of(answer)
+        assert len(samples) / rate == pytest.approx(seconds, abs=0.13)
 
 
-def test_a_wav_that_is_streamed_can_be_read_though_its_length_was_unknown(address: str) -> None:
-    content = asked(address, **EXTRA).content
-    whole = asked(address, **EXTRA, wait=True).content
-    assert content[44:] == whole[44:]
+def test_a_wav_has_true_sizes_unless_it_is_streamed(address: str) -> None:
+    streamed, whole = asked(address, **EXTRA).content, asked(address, **EXTRA, stream=False).content
+    assert streamed[44:] == whole[44:]
+    assert asked(address, **EXTRA, wait=True).content == whole
+    assert streamed[4:8] == streamed[40:44] == b"\xff" * 4
+    with wave.open(io.BytesIO(whole)) as file:
+        assert len(file.readframes(file.getnframes())) == 2 * file.getnframes() == len(whole) - 44
+    assert int.from_bytes(whole[4:8], "little") == len(whole) - 8
+
+
+@pytest.mark.parametrize("speed", [0.5, 1.3, 2.0])
+def test_another_speed_is_another_length_at_the_same_pitch(address: str, speed: float) -> None:
+    usual, other = (samples_of(asked(address, **EXTRA, speed=each, stream=False)) for each in (1, speed))
+    assert len(other[1]) == pytest.approx(len(usual[1]) / speed, abs=0.03 * usual[0])
+    tone = np.sin(2 * np.pi * 220 * np.arange(16_000) / 16_000).astype(np.float32)
+    tempo = Tempo(speed, 16_000)
+    made = np.concatenate([tempo.push(tone[:9_000]), tempo.push(tone[9_000:]), tempo.finish()])
+    assert np.abs(np.fft.rfft(made)).argmax() * 16_000 / len(made) == pytest.approx(220, abs=2)
 
 
 def test_models_voices_and_health_are_told(client: openai.OpenAI, address: str) -> None:
-    assert [model.id for model in client.models.list()] == ["tiny"]
+    assert [model.id for model in client.models.list()] == ["tiny", *STAND_INS]
+    assert {model.root for model in client.models.list()} == {"tiny"}
     assert client.models.retrieve("tiny").owned_by == "pcg-lab"
-    assert httpx.get(f"{address}/v1/audio/voices").json()["voices"][0] == {"id": "one", "name": "one"}
+    voices = httpx.get(f"{address}/v1/audio/voices").json()["voices"]
+    assert voices[:2] == [{"id": "one", "name": "one"}, {"id": "two", "name": "two"}]
+    assert {"id": "alloy", "name": "alloy", "stands_for": "one"} in voices
     assert httpx.get(f"{address}/health").json()["status"] == "ok"
 
 
@@ -129,11 +182,17 @@ def test_the_meters_count_what_was_spoken(address: str) -> None:
         lines = httpx.get(f"{address}/metrics").text.splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
-    before = told("pcg_tokens_total"), told('pcg_takes_total{method="sd"}'), told('pcg_requests_total{status="400"}')
-    tokens = int(asked(address, method="sd", wait=True).headers["x-pcg-tokens"])
+    names = ["pcg_tokens_total", 'pcg_takes_total{method="sd"}', 'pcg_requests_total{status="400"}']
+    names += [f'pcg_{what}_tokens_total{{position="2",rule="sd-block"}}' for what in ("drafted", "tested", "accepted")]
+    names += ['pcg_accepted_length_sum{rule="sd-block"}']
+    before = [told(name) for name in names]
+    answer = asked(address, method="sd", verification="block", wait=True)
+    usage = json.loads(answer.headers["x-pcg-usage"])
     asked(address, method="magic")
-    after = told("pcg_tokens_total"), told('pcg_takes_total{method="sd"}'), told('pcg_requests_total{status="400"}')
-    assert [b - a for a, b in zip(before, after, strict=True)] == [tokens, 1, 1]
+    counts = [usage[f"{what}_by_position"] for what in ("drafted", "tested", "accepted")]
+    changes = [told(name) - old for name, old in zip(names, before, strict=True)]
+    assert changes[:6] == [int(answer.headers["x-pcg-tokens"]), 1, 1, *(each[1] for each in counts)]
+    assert 0 < changes[6] <= sum(counts[0])
     assert told("pcg_first_sound_seconds_count") > 0
 
 
@@ -149,7 +208,7 @@ def test_a_key_is_asked_for(locked: str) -> None:
 
 def test_what_is_lost_before_anything_was_sent_is_an_error_in_openais_shape(failing: openai.OpenAI) -> None:
     with pytest.raises(openai.InternalServerError, match="It is gone") as error:
-        failing.audio.speech.create(**LONG | {"response_format": "flac"})
+        failing.audio.speech.create(**LONG, extra_body={"wait": True})
     assert (error.value.status_code, error.value.code) == (503, "replica_lost")
 
 
@@ -173,7 +232,10 @@ def test_a_sound_that_breaks_off_does_not_look_whole(failing: openai.OpenAI) -> 
 
 
 def test_many_at_once_each_get_their_own(address: str) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(lambda seed: asked(address, **{**EXTRA, "seed": seed}, wait=True).content, range(8)))
-    alone = [asked(address, **{**EXTRA, "seed": seed}, wait=True).content for seed in range(8)]
-    assert together == alone
+    def take(seed: int) -> bytes:
+        return asked(address, input="hello, yes!", **{**EXTRA, "seed": seed}, wait=True).content
+
+    with ThreadPoolExecutor(16) as pool:
+        together = list(pool.map(take, range(16)))
+    assert together == [take(seed) for seed in range(16)]
+    assert len(set(together)) == 16

@@ -1,6 +1,7 @@
 """From text to a Take with the tiny voice."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -72,6 +73,16 @@ def test_the_figures_follow_their_definitions(synthesizer):
     assert take.mean_acceptance_length == 1 + accepted / len(take.rounds)
     assert sum(take.acceptance_by_position) * len(take.rounds) == pytest.approx(accepted, abs=1)
     assert math.isclose(take.rtf, take.wall_seconds / take.audio_seconds)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.6])
+def test_a_repetition_penalty_is_seen_by_draft_and_target_alike(synthesizer, tmp_path, penalty):
+    """The target drafts for itself: a token fails only where one of the two does not see the penalty."""
+    twins = Synthesizer(replace(synthesizer.voice, draft=synthesizer.voice.target), tmp_path)
+    for seed in range(3):
+        take = twins.take(TEXT, Settings("sd", repetition_penalty=penalty, seed=seed), "one")
+        assert take.acceptance_of_tested == 1
+        assert take.drafted > 5
 
 
 def test_a_callers_own_rule_takes_the_place_of_the_methods(synthesizer):

@@ -51,6 +51,12 @@ def test_every_endpoint_refuses_every_wrong_kind_of_value(raw: Raw) -> None:
     assert asked > 150
 
 
+def test_a_value_that_is_refused_is_no_fault_of_the_server(raw: Raw) -> None:
+    for name, values in (("token_group", [17, 5, "cosine"]), ("token_sizes", [5, "cosine"])):
+        answer = raw.post("run/predict", json.dumps({"fn_index": raw.endpoints[name]["id"], "data": values}))
+        assert (answer.status_code, answer.json()["error"]) == (422, "theta is 5, but must be a number from 0.2 to 1.")
+
+
 @pytest.mark.slow
 def test_no_event_of_a_component_trips_the_server(raw: Raw) -> None:
     huge, odd = [10**400, float("inf"), -1, "x", None, [], {}], []
