@@ -1,4 +1,4 @@
-"""Commands of the engine: speak, compare, serve, groups, transcribe, normalise, bench."""
+"""Commands of the engine: speak, compare, export-voice, serve, groups, transcribe, normalise, bench."""
 
 import errno
 import json

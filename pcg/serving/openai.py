@@ -60,8 +60,10 @@ LEFT = 499
 """The status, as nginx has it, of a request whose client went away before it was answered; it is counted, never read."""
 KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 RETRY = {"retry-after": "1"}
-FIELDS_OF_INPUT = ("text", "text with its reference", "pause")
-"""Fields that the engine names in its errors, and that a client knows as `input`."""
+FIELDS = {"text": "input", "text with its reference": "input", "pause": "input"} | {
+    "audio file": "audio_sample", "recording": "audio_sample", "sample rate": "audio_sample", "transcript": "ref_text"
+}  # fmt: skip
+"""By the names in errors of the engine: the fields that a client knows."""
 MEDIA = {
     "mp3": "audio/mpeg", "opus": "audio/ogg", "aac": "audio/aac", "flac": "audio/flac", "wav": "audio/wav", "pcm": "audio/pcm"
 }  # fmt: skip
@@ -143,8 +145,9 @@ class Refusal(Exception):
         """In OpenAI's shape."""
         kind = KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
         message, param = str(self.error), getattr(self.error, "field", None)
-        if param in FIELDS_OF_INPUT:
-            message, param = re.sub("^text", "input", message), "input"
+        if param in FIELDS:
+            message = re.sub("^(text|audio file|recording|transcript)", FIELDS[param], message)
+            param = FIELDS[param]
         return {"error": {"message": message, "type": kind, "param": param, "code": self.code}}
 
     def answer(self) -> JSONResponse:
@@ -184,14 +187,12 @@ class Meters:
         self.takes = Counter("pcg_takes", "Takes that were spoken to the end, by method", ["method"], **own)
         self.tokens = Counter("pcg_tokens", "Speech tokens of these takes", **own)
         self.audio = Counter("pcg_audio_seconds", "Seconds of their sound", **own)
-        rule = ["rule"]
-        self.tested = {
-            what: Counter(f"pcg_{what}_tokens", f"Tokens that were {what}, by rule and position", [*rule, "position"], **own)
+        self.by_position = {
+            what: Counter(f"pcg_{what}_tokens", f"Tokens that were {what}, by rule and position", ["rule", "position"], **own)
             for what in ("drafted", "tested", "accepted")
         }
-        self.lengths = Histogram(
-            "pcg_accepted_length", "Drafted tokens that a round accepted, by rule", rule, buckets=range(17), **own
-        )
+        told = "Drafted tokens that a round accepted, by rule"
+        self.lengths = Histogram("pcg_accepted_length", told, ["rule"], buckets=range(17), **own)
         self.first = Histogram("pcg_first_sound_seconds", "Until the first sound was there", buckets=FIRST_SOUND, **own)
         for reason in (FAILED, LEFT_ANSWER):
             self.broken.labels(reason)  # told from the start, as 0
@@ -208,7 +209,7 @@ class Meters:
                 self.lengths.labels(rule).observe(round_.accepted)
         for what, counts in take.counts_by_position.items():
             for position, count in enumerate(counts, 1):
-                self.tested[what].labels(rule, position).inc(count)
+                self.by_position[what].labels(rule, position).inc(count)
 
 
 class StreamedAnswer(StreamingResponse):

@@ -182,7 +182,7 @@ def test_a_recording_becomes_a_voice(open_address: str, address: str, folder: Pa
         ({"consent": "no"}, 400, "consent"),
         ({"name": "../x"}, 400, "name"),
         ({"name": "alloy"}, 409, "name"),
-        ({"content": b"no sound"}, 400, "audio file"),
+        ({"content": b"no sound"}, 400, "audio_sample"),
     ):
         answer = record(open_address, **changes)
         assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)

@@ -56,7 +56,7 @@ def half_a_request(address: str) -> socket.socket:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"response_format": "mp3"},
+        {"response_format": "mp3", "stream": False},
         {"response_format": "wav", "wait": True},
         {"response_format": "wav"},
         {"stream_format": "sse"},

@@ -23,7 +23,7 @@ from pcg.metrics.intelligibility import Errors
 from pcg.metrics.recording import Sample
 from pcg.saved_take import Origin, Stored, read_link, write_link
 from pcg.serving.speech_service import SpeechService
-from pcg.settings import METHODS, Settings
+from pcg.settings import EXACT, METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take
 from pcg.text.prompt import Reference
@@ -97,6 +97,13 @@ def test_cards_of_another_text_are_marked(speaker: Speaker) -> None:
         "ar": False,
         "sd": False,
     }
+
+
+def test_only_exact_methods_run_where_that_is_asked(speaker: Speaker, synthesizer: Synthesizer, tmp_path: Path) -> None:
+    exact = replace(speaker, synthesizer=Synthesizer(synthesizer.voice, tmp_path, exact_only=True))
+    assert tuple(last(generate(exact, REQUEST, Session())).cards) == EXACT
+    with pytest.raises(PCGError, match="method is 'pcg', but must be ar or sd, as only rules"):
+        list(generate(exact, replace(REQUEST, method="pcg"), Session()))
 
 
 def test_takes_in_turns_have_the_same_tokens(speaker: Speaker, synthesizer: Synthesizer) -> None:
