@@ -28,6 +28,7 @@ from torch import Tensor
 
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
+from pcg.groups.neighbours import Neighbours
 from pcg.sampling import Draws, as_array, draw
 
 RESIDUALS = ("dense", "thinning")
@@ -441,3 +442,34 @@ def _toward(wanted: Callable[[np.ndarray, np.ndarray, int], np.ndarray]) -> Rule
 def _check_share(name: str, value: float) -> None:
     if not 0 <= value <= 1:
         raise InputError(name, value, "a number from 0 to 1")
+
+
+FORMS = (
+    *("sd", "ssd:BETA", "pcg:THETA", "membership:K", "relaxed:K:SHARE", "typical:EPSILON:DELTA"),
+    *("lantern:DELTA", "ensemble:WEIGHT", "cascade:ALPHA"),
+)
+
+
+def named_rule(name: str, neighbours: Callable[[], Neighbours]) -> Rule:
+    """Return the rule that a name of one of `FORMS` stands for; raise InputError for others.
+
+    Args:
+        neighbours: the lists of similar tokens, for the rules that look at them.
+    """
+    known: dict[str, tuple[Callable[..., Rule], tuple[type, ...]]] = {
+        "sd": (lambda: exact, ()),
+        "ssd": (tolerant, (float,)),
+        "pcg": (lambda theta: coarse(neighbours().groups_at(theta), "thinning"), (float,)),
+        "membership": (membership, (int,)),
+        "relaxed": (membership, (int, float)),
+        "typical": (typical, (float, float)),
+        "lantern": (lambda delta: lantern(lambda token: neighbours().of(token)[0].numpy()[1:], delta), (float,)),
+        "ensemble": (ensemble, (float,)),
+        "cascade": (cascade, (float,)),
+    }
+    try:
+        kind, *values = name.split(":")
+        make, types = known[kind]
+        return make(*(kind_of(value) for kind_of, value in zip(types, values, strict=True)))
+    except (KeyError, ValueError) as error:
+        raise InputError("rule", name, "one of " + ", ".join(FORMS)) from error

@@ -65,9 +65,10 @@ def add(app: typer.Typer) -> None:
     experiment.command("status")(show_status)
     experiment.command("drafts")(compare_drafts)
     experiment.command("recognition")(run_recognition)
+    experiment.command("traces")(record_traces)
     experiment.command("list")(list_grids)
     app.add_typer(experiment, name="experiment")
-    for command in (swap, report):
+    for command in (swap, report, replay):
         app.command()(command)
     tests = typer.Typer(help="Records of the blind listening test.", rich_markup_mode=None)
     tests.command("summarise")(summarise_listeners)
@@ -226,6 +227,44 @@ def report(
         findings = write_report(results, out, sizes, _sounds(options), voice=voice)
     made = (findings.records, "unit"), (len(findings.tables), "table"), (len(findings.figures), "figure")
     print(f"{out}: {', '.join(counted(*each) for each in made)}")
+
+
+@with_options(MODEL)
+def record_traces(
+    options: SimpleNamespace,
+    grid: Annotated[Path, typer.Argument(help="FILE.yaml; what drafts in it is spoken, SD among it")],
+    out: Annotated[Path, typer.Option(help="the folder that the traces go to")] = Path("runs/traces"),
+) -> None:
+    """Write every test of every round of a grid as Parquet, for pcg replay."""
+    from pcg.experiments.grids import read_grid
+    from pcg.experiments.traces import FULL, write_traces
+    from pcg.rules import named_rule
+
+    synthesizer, asked = load_synthesizer(options), read_grid(grid)
+    if FULL not in [condition.name for condition in asked.conditions]:
+        raise InputError("grid", str(grid), f"one with a condition that is named {FULL}")
+    named = {c.name: c.rule for c in asked.conditions}
+    rules = {name: named_rule(rule, synthesizer.library.neighbours) if rule else None for name, rule in named.items()}
+    print(f"{out}: {counted(write_traces(out, synthesizer, asked.units(), rules), 'test')}")
+
+
+def replay(
+    rule: Annotated[list[str], typer.Argument(help="rules as experiments name them: sd, ssd:0.3, pcg:0.4, membership:50 ...")],
+    traces: Annotated[Path | None, typer.Option(help="a folder of experiment traces [default: the shipped one]")] = None,
+) -> None:
+    """Judge recorded rounds again by other rules, without a model: estimates, as a rule changes what comes after it."""
+    from pcg.experiments.traces import SHIPPED, Traces
+    from pcg.rules import named_rule
+
+    recorded = Traces.read(traces or SHIPPED)
+    neighbours = lru_cache(maxsize=1)(recorded.neighbours)
+    rows = {name: recorded.replay(named_rule(name, neighbours)) for name in rule}
+    rows |= {f"{method}, as it ran": recorded.recorded(method) for method in recorded.methods}
+    print("| rule | rounds | tokens a call | accepted of drafted | of tested | by position |\n|---|---|---|---|---|---|")
+    for name, row in rows.items():
+        at = " ".join(f"{100 * a / max(1, t):.0f}" for a, t in zip(row.accepted_at, row.tested_at, strict=True))
+        rates = f"{100 * row.acceptance_rate:.1f} % | {100 * row.acceptance_of_tested:.1f} %"
+        print(f"| {name} | {row.rounds} | {row.acceptance_length:.2f} | {rates} | {at} |")
 
 
 def summarise_listeners(

@@ -51,8 +51,8 @@ class Condition:
     """A way to say an utterance; `name` is for tables and no part of its identity.
 
     settings: their seed does not count. model: "target"; "draft", which then speaks alone; "original", the voice that the model
-    learned from; or "codec", that through the codec. For every model but "target" the method must be "ar". rule: a baseline of
-    the acceptance rule (`worker.baseline_rule`), or "". swap: applied to the tokens afterwards.
+    learned from; or "codec", that through the codec. For every model but "target" the method must be "ar". rule: another
+    acceptance rule than the method's (`pcg.rules.named_rule`), or "". swap: applied to the tokens afterwards.
     """
 
     name: str

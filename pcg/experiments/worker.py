@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import version
 from os.path import isdir
 from pathlib import Path
@@ -33,7 +33,7 @@ from pcg.metrics.recording import JUDGE_RATE, for_judges
 from pcg.metrics.speaker import cosine, speaker_encoder
 from pcg.models import kernel
 from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
-from pcg.rules import Rule, cascade, ensemble, lantern, membership, typical
+from pcg.rules import Rule, named_rule
 from pcg.saved_take import PRECISIONS
 from pcg.settings import Settings
 from pcg.spoof.detectors import M50, STEP, Detectors, load_detectors
@@ -51,7 +51,6 @@ MEASURES = 2
 # Without a reference that fixes the voice, all conditions are compared with the speaker of this take.
 CHOSEN_VOICE = Condition("", Settings("ar"))
 JUDGING_PACKAGES = ("faster-whisper", "resemblyzer", "speechmos")
-RULES = ("membership:K", "relaxed:K:SHARE", "typical:EPS:DELTA", "ensemble:WEIGHT", "cascade:ALPHA", "lantern:DELTA")
 LONGEST_SECONDS = 60.0
 # Of torch in each worker: results may differ in their last digits with another number.
 THREADS = 1
@@ -237,7 +236,7 @@ class Worker:
         synthesizer = self._draft if model == "draft" else self._target
         rule = None
         if settings.method != "ar":
-            rule = baseline_rule(variant, synthesizer) if variant else synthesizer.rule(settings)
+            rule = named_rule(variant, synthesizer.library.neighbours) if variant else synthesizer.rule(settings)
         synthesizer.take("Warming up.", settings, next(iter(synthesizer.voice.references)), rule=rule)
         return synthesizer, rule
 
@@ -293,33 +292,6 @@ def hear(name: str, judge: Judge, text: str, audio: np.ndarray) -> JudgeTranscri
 def _plain(unit: Unit) -> Unit:
     """Return the unit without swap and name, so that conditions that differ in these alone share a take."""
     return replace(unit, condition=replace(unit.condition, name="", swap=None))
-
-
-def baseline_rule(name: str, synthesizer: Synthesizer | None = None) -> Rule:
-    """Return the rule of `pcg.rules` that a name of `RULES` stands for; raise InputError for others.
-
-    Args:
-        synthesizer: has the similar tokens that lantern asks for; without one it knows none.
-    """
-    known = {
-        "membership": (membership, (int,)),
-        "relaxed": (membership, (int, float)),
-        "typical": (typical, (float, float)),
-        "ensemble": (ensemble, (float,)),
-        "cascade": (cascade, (float,)),
-        "lantern": (partial(lantern, partial(_near, synthesizer)), (float,)),
-    }
-    try:
-        kind, *values = name.split(":")
-        make, types = known[kind]
-        return make(*(kind_of(value) for kind_of, value in zip(types, values, strict=True)))
-    except (KeyError, ValueError) as error:
-        raise InputError("rule", name, "one of " + ", ".join(RULES)) from error
-
-
-def _near(synthesizer: Synthesizer | None, token: int) -> np.ndarray:
-    """Return the tokens that sound like `token`, the nearest first, `[K]`."""
-    return synthesizer.library.neighbours("cosine").of(token)[0].numpy()[1:] if synthesizer else np.empty(0, np.int64)
 
 
 def judge_name(detectors: Detectors) -> str:

@@ -19,11 +19,11 @@ from pcg.errors import AssetError, InputError
 from pcg.experiments.runner import run
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
-from pcg.experiments.worker import Worker, WorkerSpec, baseline_rule, judge_name, spoof
+from pcg.experiments.worker import Worker, WorkerSpec, judge_name, spoof
 from pcg.metrics.quality import DNSMOS
 from pcg.metrics.recording import Recording, Sample
 from pcg.metrics.speaker import Resemblyzer, Similarity
-from pcg.rules import membership
+from pcg.rules import membership, named_rule
 from pcg.settings import METHODS, Settings
 from pcg.spoof.detectors import save_detectors
 from pcg.synthesis.synthesizer import Synthesizer
@@ -238,11 +238,22 @@ def test_two_processes_give_what_one_gives(worker: Worker, spec: WorkerSpec, tmp
 
 
 @pytest.mark.parametrize(
-    "name", ["membership:4", "relaxed:4:0.2", "typical:0.09:0.3", "ensemble:0.5", "cascade:0.3", "lantern:0.2"]
+    "name",
+    [
+        "sd",
+        "ssd:0.3",
+        "pcg:0.4",
+        "membership:4",
+        "relaxed:4:0.2",
+        "typical:0.09:0.3",
+        "ensemble:0.5",
+        "cascade:0.3",
+        "lantern:0.2",
+    ],
 )
 def test_every_baseline_rule_speaks(name: str, synthesizer: Synthesizer) -> None:
     settings = Settings(theta=0.3)
-    take = synthesizer.take("hello", settings, "one", rule=baseline_rule(name, synthesizer))
+    take = synthesizer.take("hello", settings, "one", rule=named_rule(name, synthesizer.library.neighbours))
     assert take.tokens
     assert take.drafted > 0
 
@@ -251,9 +262,9 @@ def test_every_baseline_rule_speaks(name: str, synthesizer: Synthesizer) -> None
     "name",
     ["", "best", "membership", "membership:x", "membership:3:4", "typical:0.1", "ensemble:2"],
 )
-def test_an_unknown_rule_is_refused(name: str) -> None:
+def test_an_unknown_rule_is_refused(name: str, synthesizer: Synthesizer) -> None:
     with pytest.raises(InputError):
-        baseline_rule(name)
+        named_rule(name, synthesizer.library.neighbours)
 
 
 def test_spoof_is_the_mean_over_windows_the_last_tokens_included() -> None:

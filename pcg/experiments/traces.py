@@ -1,0 +1,243 @@
+"""Every test of every round as a Parquet file, and any rule judged on it again without a model.
+
+SD's rounds also hold the likeliest tokens of draft and target at every drafted position, tested or not: what a rule needs. The
+rest of each distribution is spread evenly over the other tokens. A replay knows the places that SD came to; another rule would
+come to others, so its figures are estimates.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from pcg.errors import AssetError, InputError, first_line
+from pcg.experiments.unit import Unit
+from pcg.files import check_checksums, replacing, write_checksums
+from pcg.groups.library import load_or_build_neighbours
+from pcg.groups.neighbours import Neighbours, affordable_floor
+from pcg.metrics.intelligibility import SECTIONS, read_sentences
+from pcg.models.weights import EMBEDDING, SINGLE, read_tensors
+from pcg.places import ASSETS, CACHE
+from pcg.rules import Coins, Rule, Verdict
+from pcg.sampling import as_array
+from pcg.settings import bounds
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import EMBEDDED
+from pcg.text.prompt import PhonemeReader
+
+SHIPPED = ASSETS / "traces"
+TRACES, SENTENCES = "traces.parquet", "sentences.parquet"
+MASS, MOST = 0.98, 64
+"""Of each distribution the likeliest tokens are kept that together have this mass, at most so many."""
+FULL = "SD"
+LISTS = ("draft_tokens", "draft_probs", "target_tokens", "target_probs")
+SCHEMA = pa.schema(
+    [
+        *((name, pa.dictionary(pa.int32(), pa.string())) for name in ("method", "voice", "text")),
+        *((name, pa.int32()) for name in ("utterance", "seed", "round", "position", "token", "group", "group_size")),
+        ("accepted", pa.bool_()),
+        *((name, pa.float32()) for name in ("p", "q", "mass_p", "mass_q", "ratio")),
+        *((name, pa.float64()) for name in ("coin", "group_coin")),
+        *((name, pa.list_(pa.int32() if name.endswith("tokens") else pa.float16())) for name in LISTS),
+    ],
+)
+
+
+class JudgedRound(NamedTuple):
+    """The input of a rule in a round, and its verdict."""
+
+    drafted: Tensor
+    p: np.ndarray
+    q: np.ndarray
+    coins: Coins
+    verdict: Verdict
+
+
+class Recorder:
+    """A rule that notes each round of another one."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule, self.rounds = rule, []
+
+    def __call__(self, drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
+        verdict = self.rule(drafted, p, q, coins)
+        self.rounds.append(JudgedRound(drafted.clone(), as_array(p).copy(), as_array(q).copy(), coins, verdict))
+        return verdict
+
+
+def write_traces(folder: Path, synthesizer: Synthesizer, units: Sequence[Unit], rules: Mapping[str, Rule | None]) -> int:
+    """Speak every unit that drafts, and write its tests and the evaluation sentences into `folder`; return the number of tests.
+
+    Args:
+        rules: by the name of a condition, its rule where that is not its method's.
+    """
+    drafting = [unit for unit in units if unit.settings.method != "ar"]
+    rows: list[dict[str, object]] = []
+    for unit in drafting:
+        recorder = Recorder(rules[unit.condition.name] or synthesizer.rule(unit.settings))
+        synthesizer.take(unit.utterance.text, unit.settings, unit.utterance.voice, rule=recorder)
+        rows += _rows(unit, recorder.rounds)
+    texts = list(dict.fromkeys(unit.utterance.text for unit in drafting))
+    for row in rows:
+        row["utterance"] = texts.index(row["text"])
+    embedding = synthesizer.voice.code_embedding
+    schema = SCHEMA.with_metadata({"tokens": str(len(embedding) + 1), "embedding": _digest(embedding)})
+    sentences = [{"section": section, "text": text} for section in SECTIONS for text in read_sentences(section)]
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in ((TRACES, pa.Table.from_pylist(rows, schema)), (SENTENCES, pa.Table.from_pylist(sentences))):
+        with replacing(folder / name) as temporary:
+            pq.write_table(table, temporary, compression="zstd", compression_level=19)
+    write_checksums(folder)
+    return sum("accepted" in row for row in rows)
+
+
+def _rows(unit: Unit, rounds: Sequence[JudgedRound]) -> Iterator[dict[str, object]]:
+    said = {"method": unit.condition.name, "voice": unit.utterance.voice, "text": unit.utterance.text, "seed": unit.seed}
+    for number, (drafted, p, q, coins, verdict) in enumerate(rounds):
+        for i, token in enumerate(drafted.tolist()):
+            row = said | {"round": number, "position": i, "token": token, "p": p[i, token], "q": q[i, token]}
+            row |= {"coin": coins.accept[i], "group_coin": coins.group[i]}
+            if i < len(verdict.tests):
+                test = verdict.tests[i]
+                names = ("accepted", "mass_p", "mass_q", "ratio", "group", "group_size")
+                row |= {name: getattr(test, name) for name in names}
+            if unit.condition.name == FULL:
+                row |= dict(zip(LISTS, (*_likeliest(p[i]), *_likeliest(q[i])), strict=True))
+            yield row
+
+
+def _likeliest(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    tokens = np.argpartition(-probs, MOST)[:MOST] if len(probs) > MOST else np.arange(len(probs))
+    tokens = tokens[np.argsort(-probs[tokens], kind="stable")]
+    count = 1 + int(np.searchsorted(probs[tokens].cumsum(dtype=np.float64), MASS))
+    return tokens[:count].astype(np.int32), probs[tokens[:count]].astype(np.float16)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The figures of a rule, as serving engines count them.
+
+    Attributes:
+        rounds: how many were judged.
+        drafted, accepted: tokens in all.
+        accepted_at: tokens accepted by position in the draft.
+        tested_at: tokens tested by position: all before them in their round had passed.
+    """
+
+    rounds: int
+    drafted: int
+    accepted: int
+    accepted_at: tuple[int, ...]
+    tested_at: tuple[int, ...]
+
+    @property
+    def acceptance_rate(self) -> float:
+        """Accepted of drafted tokens."""
+        return self.accepted / max(1, self.drafted)
+
+    @property
+    def acceptance_of_tested(self) -> float:
+        return self.accepted / max(1, sum(self.tested_at))
+
+    @property
+    def acceptance_length(self) -> float:
+        """Tokens that a call of the target brings, its own one included."""
+        return 1 + self.accepted / max(1, self.rounds)
+
+
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """The recorded tests: `rows` of `SCHEMA`.
+
+    Attributes:
+        vocabulary: the number of tokens.
+        embedding: a digest of the voice's embedding, by which its tokens are similar.
+    """
+
+    rows: pa.Table
+    vocabulary: int
+    embedding: str
+
+    @classmethod
+    def read(cls, folder: Path = SHIPPED) -> "Traces":
+        """Read what `write_traces` wrote; raise AssetError where it is missing, damaged or something else."""
+        check_checksums(folder)
+        try:
+            rows = pq.read_table(folder / TRACES)
+            facts = rows.schema.metadata
+            return cls(rows.select(SCHEMA.names), int(facts[b"tokens"]), facts[b"embedding"].decode())
+        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+            raise AssetError(f"The traces in {folder} are missing or damaged ({first_line(error)}).") from error
+
+    def neighbours(self, voice: Path = EMBEDDED) -> Neighbours:
+        """Return the lists of similar tokens, from the embedding of the voice in a folder alone; raise InputError where another
+        voice was recorded."""
+        symbols = json.loads((voice / "voice.json").read_text(encoding="utf-8"))["symbols"]
+        usage = read_tensors(voice / "usage.safetensors")["usage"]
+        first = PhonemeReader(tuple(symbols), ()).first_code
+        embedding = read_tensors(voice / "target" / SINGLE)[EMBEDDING][first : first + len(usage)].float()
+        if _digest(embedding) != self.embedding:
+            raise InputError("traces", "of another voice", "those of the voice whose similar tokens a rule looks at")
+        floor = affordable_floor(embedding, bounds("theta").low, usage > 0)
+        return load_or_build_neighbours(embedding, floor, usage > 0, CACHE)
+
+    @property
+    def methods(self) -> list[str]:
+        return self.rows["method"].unique().to_pylist()
+
+    def rounds(self, method: str) -> Iterator[list[dict[str, object]]]:
+        """Yield the rows of each round of a method; raise InputError for one that was not recorded."""
+        if method not in self.methods:
+            raise InputError("method", method, "one of " + ", ".join(self.methods))
+        chosen = (row for row in self.rows.to_pylist() if row["method"] == method)
+        for _, rows in groupby(chosen, lambda row: (row["utterance"], row["seed"], row["round"])):
+            yield list(rows)
+
+    def recorded(self, method: str) -> Replay:
+        """Return the figures of a method as it ran."""
+        return _figures((len(rows), sum(bool(row["accepted"]) for row in rows)) for rows in self.rounds(method))
+
+    def replay(self, rule: Rule) -> Replay:
+        """Judge every round of SD by `rule`, with the recorded coins."""
+        others = Coins.draw(0, torch.Generator().manual_seed(0))
+        verdicts = []
+        for rows in self.rounds(FULL):
+            tokens = [row["token"] for row in rows]
+            p, q = (np.stack([self._dense(row, kind) for row in rows]) for kind in ("draft", "target"))
+            own = {name: np.array([row[name] for row in rows]) for name in ("coin", "group_coin")}
+            coins = replace(others, accept=own["coin"], group=own["group_coin"])
+            after = np.concatenate([q, q[-1:]])  # the bonus token, which is of no interest here, comes from the last row
+            verdict = rule(torch.tensor(tokens), torch.from_numpy(p), torch.from_numpy(after), coins)
+            verdicts.append((len(tokens), verdict.accepted))
+        return _figures(iter(verdicts))
+
+    def _dense(self, row: Mapping[str, object], kind: str) -> np.ndarray:
+        """Return a distribution `[V]` as far as it is known; the drafted token's probability is exact."""
+        probs = np.full(self.vocabulary, np.nan)
+        probs[row[f"{kind}_tokens"]] = row[f"{kind}_probs"]
+        probs[row["token"]] = row["p" if kind == "draft" else "q"]
+        unknown = np.isnan(probs)
+        probs[unknown] = max(0.0, 1 - np.nansum(probs)) / max(1, np.count_nonzero(unknown))
+        return probs
+
+
+def _digest(embedding: Tensor) -> str:
+    return hashlib.sha256(embedding.contiguous().numpy().tobytes()).hexdigest()[:16]
+
+
+def _figures(rounds: Iterator[tuple[int, int]]) -> Replay:
+    """Add up rounds of so many drafted and accepted tokens."""
+    counted = list(rounds)
+    longest = max((drafted for drafted, _ in counted), default=0)
+    accepted_at = tuple(sum(accepted > i for _, accepted in counted) for i in range(longest))
+    tested_at = tuple(sum(min(drafted, accepted + 1) > i for drafted, accepted in counted) for i in range(longest))
+    return Replay(len(counted), sum(d for d, _ in counted), sum(a for _, a in counted), accepted_at, tested_at)

@@ -1,0 +1,92 @@
+"""Recorded tests, and rules judged on them again without a model."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from pcg.errors import AssetError, InputError
+from pcg.experiments.traces import SENTENCES, TRACES, Recorder, Traces, write_traces
+from pcg.experiments.unit import Condition, Unit, Utterance
+from pcg.files import write_checksums
+from pcg.metrics.intelligibility import read_sentences
+from pcg.rules import coarse, exact, membership, tolerant
+from pcg.settings import Settings
+from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import load_voice
+
+SAID = [Utterance(text, "two") for text in ("hello, yes!", "is this one?")]
+SD, PCG = Condition("SD", Settings("sd")), Condition("PCG", Settings("pcg", theta=0.3))
+TOP = Condition("top", Settings("sd"), rule="membership:3")
+UNITS = [Unit(said, condition, 0) for said in SAID for condition in (SD, PCG, TOP, Condition("AR", Settings("ar")))]
+
+
+@pytest.fixture(scope="module")
+def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Synthesizer:
+    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def folder(synthesizer: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("traces")
+    tests = write_traces(folder, synthesizer, UNITS, {"SD": None, "PCG": None, "top": membership(3)})
+    accepted = pq.read_table(folder / TRACES)["accepted"]
+    assert tests == len(accepted) - accepted.null_count
+    return folder
+
+
+def test_every_test_is_there_as_the_take_has_it(folder: Path, synthesizer: Synthesizer) -> None:
+    rounds = list(Traces.read(folder).rounds("PCG"))
+    unit = Unit(SAID[0], PCG, 0)
+    take = synthesizer.take(unit.utterance.text, unit.settings, "two")
+    for rows, round_ in zip(rounds, take.rounds, strict=False):
+        for row, test in zip(rows, round_.tests, strict=False):
+            assert (row["token"], row["group"], row["accepted"]) == (test.token, test.group, test.accepted)
+            assert row["coin"] == test.coin
+            assert (row["p"], row["mass_q"]) == pytest.approx((test.p, test.mass_q))
+    assert Traces.read(folder).methods == ["SD", "PCG", "top"]
+
+
+def test_a_replay_decides_as_the_rule_did(folder: Path, synthesizer: Synthesizer) -> None:
+    """A group's masses are known up to the part of a distribution that was left out."""
+    traces, groups = Traces.read(folder), synthesizer.groups(0.3)
+    assert traces.replay(exact) == traces.recorded("SD")
+    recorder = Recorder(exact)
+    for said in SAID:
+        unit = Unit(said, SD, 0)
+        synthesizer.take(said.text, unit.settings, "two", rule=recorder)
+    for rule in (coarse(groups, "thinning"), tolerant(0.4), membership(3)):
+        wanted = [rule(r.drafted, torch.from_numpy(r.p), torch.from_numpy(r.q), r.coins).accepted for r in recorder.rounds]
+        found = traces.replay(rule)
+        assert found.rounds == len(wanted)
+        assert found.accepted == pytest.approx(sum(wanted), abs=0.02 * found.drafted)
+        assert found != traces.recorded("SD")
+    assert traces.replay(tolerant(1)).acceptance_rate == 1
+
+
+def test_figures_are_those_of_serving_engines(folder: Path) -> None:
+    row = Traces.read(folder).recorded("SD")
+    assert row.accepted == sum(row.accepted_at)
+    assert row.tested_at[0] == row.rounds
+    assert row.acceptance_length == 1 + row.accepted / row.rounds
+    assert row.acceptance_rate <= row.acceptance_of_tested
+
+
+def test_the_sentences_lie_beside_the_traces(folder: Path) -> None:
+    rows = pq.read_table(folder / SENTENCES).to_pylist()
+    assert [row["text"] for row in rows if row["section"] == "everyday"] == read_sentences("everyday")
+
+
+def test_what_is_no_trace_is_refused(folder: Path, tmp_path: Path) -> None:
+    traces = Traces.read(folder)
+    with pytest.raises(InputError, match="method is 'SSD', but must be one of SD, PCG, top"):
+        traces.recorded("SSD")
+    with pytest.raises(InputError, match="traces is 'of another voice'"):
+        traces.neighbours()
+    with pytest.raises(AssetError):
+        Traces.read(tmp_path)
+    (tmp_path / TRACES).write_bytes((folder / SENTENCES).read_bytes())
+    write_checksums(tmp_path)
+    with pytest.raises(AssetError, match="missing or damaged"):
+        Traces.read(tmp_path)
