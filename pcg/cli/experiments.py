@@ -251,6 +251,7 @@ def record_traces(
 def replay(
     rule: Annotated[list[str], typer.Argument(help="rules as experiments name them: sd, ssd:0.3, pcg:0.4, membership:50 ...")],
     traces: Annotated[Path | None, typer.Option(help="a folder of experiment traces [default: the shipped one]")] = None,
+    by: Annotated[str, typer.Option(help="also acceptance by quarters of 'entropy' or 'group size'")] = "",
 ) -> None:
     """Judge recorded rounds again by other rules, without a model: estimates, as a rule changes what comes after it."""
     from pcg.experiments.traces import SHIPPED, Traces
@@ -265,6 +266,9 @@ def replay(
         at = " ".join(f"{100 * a / max(1, t):.0f}" for a, t in zip(row.accepted_at, row.tested_at, strict=True))
         rates = f"{100 * row.acceptance_rate:.1f} % | {100 * row.acceptance_of_tested:.1f} %"
         print(f"| {name} | {row.rounds} | {row.acceptance_length:.2f} | {rates} | {at} |")
+    for name in rule if by else ():
+        quarters = (f"{low:.3g} to {high:.3g}: {100 * share:.0f} %" for low, high, _, share in rows[name].by_quarters(by))
+        print(f"{name}, accepted of tested by {by}: {', '.join(quarters)}")
 
 
 def summarise_listeners(

@@ -8,7 +8,7 @@ come to others, so its figures are estimates.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,7 @@ from pcg.groups.neighbours import Neighbours, affordable_floor
 from pcg.metrics.intelligibility import SECTIONS, read_sentences
 from pcg.models.weights import EMBEDDING, SINGLE, read_tensors
 from pcg.places import ASSETS, CACHE
-from pcg.rules import Coins, Rule, Verdict
+from pcg.rules import Coins, Rule, Test, Verdict, entropy
 from pcg.sampling import as_array
 from pcg.settings import bounds
 from pcg.synthesis.synthesizer import Synthesizer
@@ -131,6 +131,7 @@ class Replay:
         drafted, accepted: tokens in all.
         accepted_at: tokens accepted by position in the draft.
         tested_at: tokens tested by position: all before them in their round had passed.
+        tests: every test, with the entropy of the target's distribution there in nats; empty for what is not replayed.
     """
 
     rounds: int
@@ -138,6 +139,21 @@ class Replay:
     accepted: int
     accepted_at: tuple[int, ...]
     tested_at: tuple[int, ...]
+    tests: tuple[tuple[Test, float], ...] = field(default=(), compare=False, repr=False)
+
+    def by_quarters(self, kind: str) -> list[tuple[float, float, int, float]]:
+        """Return the least and the greatest value, the number of tests, and the share accepted, of each quarter of the tests.
+
+        Args:
+            kind: "entropy" of the target, or "group size" of the drawn group.
+        """
+        values = {"entropy": [h for _, h in self.tests], "group size": [test.group_size for test, _ in self.tests]}
+        if kind not in values:
+            raise InputError("by", kind, "one of " + ", ".join(values))
+        order = np.argsort(values[kind], kind="stable")
+        at, passed = np.array(values[kind])[order], np.array([test.accepted for test, _ in self.tests])[order]
+        quarters = zip(np.array_split(at, 4), np.array_split(passed, 4), strict=True)
+        return [(float(v[0]), float(v[-1]), len(v), float(a.mean())) for v, a in quarters if len(v)]
 
     @property
     def acceptance_rate(self) -> float:
@@ -209,7 +225,7 @@ class Traces:
     def replay(self, rule: Rule) -> Replay:
         """Judge every round of SD by `rule`, with the recorded coins."""
         others = Coins.draw(0, torch.Generator().manual_seed(0))
-        verdicts = []
+        verdicts, tests = [], []
         for rows in self.rounds(FULL):
             tokens = [row["token"] for row in rows]
             p, q = (np.stack([self._dense(row, kind) for row in rows]) for kind in ("draft", "target"))
@@ -218,7 +234,8 @@ class Traces:
             after = np.concatenate([q, q[-1:]])  # the bonus token, which is of no interest here, comes from the last row
             verdict = rule(torch.tensor(tokens), torch.from_numpy(p), torch.from_numpy(after), coins)
             verdicts.append((len(tokens), verdict.accepted))
-        return _figures(iter(verdicts))
+            tests += zip(verdict.tests, map(entropy, q), strict=False)
+        return replace(_figures(iter(verdicts)), tests=tuple(tests))
 
     def _dense(self, row: Mapping[str, object], kind: str) -> np.ndarray:
         """Return a distribution `[V]` as far as it is known; the drafted token's probability is exact."""

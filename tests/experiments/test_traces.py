@@ -1,5 +1,6 @@
 """Recorded tests, and rules judged on them again without a model."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -71,6 +72,18 @@ def test_figures_are_those_of_serving_engines(folder: Path) -> None:
     assert row.tested_at[0] == row.rounds
     assert row.acceptance_length == 1 + row.accepted / row.rounds
     assert row.acceptance_rate <= row.acceptance_of_tested
+
+
+def test_acceptance_is_told_by_quarters(folder: Path, synthesizer: Synthesizer) -> None:
+    traces = Traces.read(folder)
+    row = traces.replay(coarse(synthesizer.groups(0.3), "thinning"))
+    for kind in ("entropy", "group size"):
+        quarters = row.by_quarters(kind)
+        assert sum(count for _, _, count, _ in quarters) == sum(row.tested_at)
+        assert sum(count * share for _, _, count, share in quarters) == pytest.approx(row.accepted)
+        assert all(before[1] <= after[0] for before, after in pairwise(quarters))
+    with pytest.raises(InputError, match="by is 'phone'"):
+        row.by_quarters("phone")
 
 
 def test_the_sentences_lie_beside_the_traces(folder: Path) -> None:
