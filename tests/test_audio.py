@@ -10,6 +10,7 @@ import pytest
 import soundfile
 
 from pcg.audio import load_audio, write_wav
+from pcg.errors import InputError
 
 MB = 1 << 20
 PEAK = """

@@ -9,6 +9,7 @@ import torch
 
 from pcg.errors import AssetError, InputError
 from pcg.settings import METHODS, Settings
+from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.take import Round, Sound, Take
 from pcg.text.reading import MAX_CHARACTERS, check_text
