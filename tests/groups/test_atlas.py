@@ -21,8 +21,14 @@ def embedding() -> torch.Tensor:
     return centres[torch.arange(CODES) % 3] + torch.randn(CODES, 12, generator=generator)
 
 
-@pytest.fixture(scope="module")
-def atlas(embedding) -> Atlas:
+@pytest.fixture
+def flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A map without UMAP, which takes half a minute to compile."""
+    monkeypatch.setattr("pcg.groups.atlas._umap", lambda plane, *_: plane)
+
+
+@pytest.fixture
+def atlas(embedding, flat) -> Atlas:
     return build_atlas(build_neighbours(embedding, 0.6), embedding, k=K)
 
 
@@ -35,19 +41,17 @@ def test_the_nearest_are_those_of_brute_force(embedding, atlas):
     torch.testing.assert_close(cosine.gather(1, atlas.nearest.long()), expected, rtol=0, atol=2e-3)
 
 
-def test_the_same_seed_gives_the_same_map(embedding, atlas):
-    again = build_atlas(build_neighbours(embedding, 0.6), embedding, k=K)
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_map_and_clusters_stay_together(embedding):
+    atlas, again = (build_atlas(build_neighbours(embedding, 0.6), embedding, k=K) for _ in range(2))
     assert torch.equal(atlas.x, again.x)
     assert torch.equal(atlas.y, again.y)
-
-
-def test_clusters_stay_together_on_the_map(atlas):
     places = torch.stack([atlas.x, atlas.y], 1)
     gaps = torch.cdist(places, places).fill_diagonal_(torch.inf)
     assert float((gaps.argmin(1) % 3 == torch.arange(CODES) % 3).float().mean()) > 0.95
 
 
-def test_codes_without_a_place_lie_outside(embedding):
+def test_codes_without_a_place_lie_outside(embedding, flat):
     eligible = torch.ones(CODES, dtype=torch.bool)
     eligible[[4, 90]] = False
     atlas = build_atlas(build_neighbours(embedding, 0.6, eligible), embedding, eligible, k=K)
